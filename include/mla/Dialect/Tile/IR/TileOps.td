@@ -1,0 +1,395 @@
+//===- TileOps.td - block program operations -----------------*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_TILE_IR_TILEOPS_TD
+#define MLA_DIALECT_TILE_IR_TILEOPS_TD
+
+include "mla/Dialect/Tile/IR/TileDialect.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+class Tile_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Tile_Dialect, mnemonic, traits>;
+
+def Tile_Tile : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger, Index]>;
+
+def Tile_Buffer : MemRefRankOf<[AnyFloat, AnySignlessInteger], [1]>;
+def Tile_View : StridedMemRefOf<[AnyFloat, AnySignlessInteger]>;
+def Tile_IndexList : MemRefRankOf<[I32, I64], [1]>;
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+def Tile_KernelOp : Tile_Op<"kernel", [
+    IsolatedFromAbove, FunctionOpInterface, AutomaticAllocationScope]> {
+  let summary = "the program of one CTA";
+  let description = [{
+    Arguments are `memref<?xT>` (flat global buffer, 16-byte aligned base),
+    `index` or `f32`. No results. The grid has three dimensions; a program
+    reads its position with `tile.program_id`. Programs of one launch run in
+    any order and may not communicate.
+
+    Example:
+    ```mlir
+    tile.kernel @copy(%src: memref<?xbf16>, %dst: memref<?xbf16>, %rows: index) {
+      %c0 = arith.constant 0 : index
+      %c64 = arith.constant 64 : index
+      %pid = tile.program_id 0
+      %row = arith.muli %pid, %c64 : index
+      %in = memref.reinterpret_cast %src to offset: [0], sizes: [%rows, 40], strides: [40, 1]
+          : memref<?xbf16> to memref<?x40xbf16, strided<[40, 1]>>
+      %out = memref.reinterpret_cast %dst to offset: [0], sizes: [%rows, 40], strides: [40, 1]
+          : memref<?xbf16> to memref<?x40xbf16, strided<[40, 1]>>
+      %t = tile.load %in[%row, %c0] : memref<?x40xbf16, strided<[40, 1]>> -> tensor<64x64xbf16>
+      tile.store %t, %out[%row, %c0] : tensor<64x64xbf16>, memref<?x40xbf16, strided<[40, 1]>>
+      tile.return
+    }
+    ```
+
+    (C1) every argument is `memref<?xT>`, `index` or `f32`.
+    (C2) the body has one block and ends in `tile.return`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region MaxSizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::mlir::TypeRange":$argument_types)>];
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator,
+    ParentOneOf<["::mlir::tile::KernelOp", "::mlir::tile::PlanOp"]>]> {
+  let summary = "ends a kernel or a plan";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure, HasParent<"::mlir::tile::KernelOp">]> {
+  let summary = "position of this program in the grid";
+  let description = [{ (C1) `dim` is 0, 1 or 2. }];
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$dim);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$dim attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+def Tile_LoadOp : Tile_Op<"load"> {
+  let summary = "loads a dense tile, zero outside the view";
+  let description = [{
+    `result[i, j] = view[offsets[0] + i, offsets[1] + j]`, or 0 where an index
+    is outside the view's sizes. Offsets are not negative. Any column stride is
+    allowed (0 broadcasts, 2 picks RoPE pairs), unit stride is fast.
+
+    (C1) view rank = number of offsets = result rank, 1 or 2.
+    (C2) view and result have the same element type.
+  }];
+  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$view, Variadic<Index>:$offsets);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$view `[` $offsets `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadRowsOp : Tile_Op<"load_rows"> {
+  let summary = "gathers rows by an index list in memory";
+  let description = [{
+    `result[i, j] = view[indices[first + i], column + j]`. Zero where
+    `first + i` is outside the list, where the index is negative or not below
+    the view's rows, and where the column is outside.
+
+    (C1) view and result have rank 2 and the same element type.
+  }];
+  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$view,
+                       Arg<Tile_IndexList, "", [MemRead]>:$indices,
+                       Index:$first, Index:$column);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `at` $first `,` $column `]` attr-dict
+    `:` type($view) `,` type($indices) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_LoadPagedOp : Tile_Op<"load_paged"> {
+  let summary = "loads rows of one request through its block table";
+  let description = [{
+    With `page_size = pool.shape[1]` (static) and `t = token + i`:
+    `result[i, j] = pool[table[t / page_size], t % page_size, column + j]`
+    where `t < limit` and the column is inside, else 0. Entries of the table
+    for tokens at or above `limit` are never read, nor is the pool
+    (spec: mla.md section 11, block_table tails are garbage).
+    Offsets are 64-bit. `table` is one request's row of the block table.
+
+    (C1) pool is [pages, page_size, D] with static page_size; result is rank 2.
+    (C2) pool and result have the same element type.
+  }];
+  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$pool,
+                       Arg<Tile_IndexList, "", [MemRead]>:$table,
+                       Index:$token, Index:$column, Index:$limit);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = [{
+    $pool `[` $table `at` $token `,` $column `]` `limit` $limit attr-dict
+    `:` type($pool) `,` type($table) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreOp : Tile_Op<"store"> {
+  let summary = "stores a dense tile, dropping what is outside the view";
+  let description = [{
+    (C1) view rank = number of offsets = tile rank, 1 or 2.
+    (C2) view and tile have the same element type.
+  }];
+  let arguments = (ins Tile_Tile:$value, Arg<Tile_View, "", [MemWrite]>:$view,
+                       Variadic<Index>:$offsets);
+  let assemblyFormat = "$value `,` $view `[` $offsets `]` attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreSlotsOp : Tile_Op<"store_slots"> {
+  let summary = "scatters rows into a paged pool by slot mapping";
+  let description = [{
+    With `page_size = pool.shape[1]` (static) and `s = slots[first + i]`:
+    `pool[s / page_size, s % page_size, column + j] = value[i, j]`.
+    Rows whose `first + i` is outside the list or whose slot is negative are
+    skipped, as are columns outside the pool's row (spec: paged-cache.md
+    section 5). A slot at or above pages * page_size is skipped too.
+
+    (C1) pool is [pages, page_size, D] with static page_size; value is rank 2.
+    (C2) pool and value have the same element type.
+  }];
+  let arguments = (ins Tile_Tile:$value, Arg<Tile_View, "", [MemWrite]>:$pool,
+                       Arg<Tile_IndexList, "", [MemRead]>:$slots,
+                       Index:$first, Index:$column);
+  let assemblyFormat = [{
+    $value `,` $pool `[` $slots `at` $first `,` $column `]` attr-dict
+    `:` type($value) `,` type($pool) `,` type($slots)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Computation
+//===----------------------------------------------------------------------===//
+
+def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
+  let summary = "matrix product with f32 accumulation";
+  let description = [{
+    `result = acc + lhs · rhs` with lhs [M, K], acc [M, N] f32, and rhs
+    [K, N], or [N, K] when `transpose_rhs` is set (rows of keys or of a
+    weight stored [out, in]). Products are exact in f32 for 16-bit inputs;
+    the order of summation over K is unspecified.
+
+    (C1) lhs and rhs have the same element type: bf16, f16 or f32.
+    (C2) acc is f32 with shape [M, N]; the contraction widths agree.
+  }];
+  let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs, Tile_Tile:$acc,
+                       UnitAttr:$transpose_rhs);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `,` $acc (`transpose_rhs` $transpose_rhs^)? attr-dict
+    `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "row reduction", [
+    I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
+  let cppNamespace = "::mlir::tile";
+  let genSpecializedAttr = 0;
+}
+def Tile_ReduceKindAttr : EnumAttr<Tile_Dialect, Tile_ReduceKind, "reduce_kind">;
+
+def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
+  let summary = "reduces each row of a tile";
+  let description = [{
+    `result[i] = max_j source[i, j]` or `sum_j source[i, j]`. A NaN element
+    makes the result NaN in both kinds (`arith.maximumf` semantics).
+    The order of summation is unspecified but fixed for one compiled kernel.
+
+    (C1) source is [M, N] f32, result is [M] f32.
+  }];
+  let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_Tile:$source);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$kind $source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
+  let summary = "repeats a column vector over the columns of a tile";
+  let description = [{
+    `result[i, j] = source[i]`. (Row vectors are loaded with row stride 0.)
+
+    (C1) source is [M], result is [M, N], same element type.
+  }];
+  let arguments = (ins Tile_Tile:$source);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
+  let summary = "position along one dimension";
+  let description = [{
+    `result[i, j] = i` (dim 0) or `j` (dim 1); rank 1: `result[i] = i`.
+
+    (C1) the result is an i32 tile; `dim` is below its rank.
+  }];
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<1>]>:$dim);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$dim attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
+  let summary = "a tile whose elements are all one run-time scalar";
+  let description = [{
+    (C1) the scalar's type is the tile's element type. (Constants are
+    `arith.constant dense<…>`; `index` scalars are cast to i32 first.)
+  }];
+  let arguments = (ins AnyType:$source);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+def Tile_PlanOp : Tile_Op<"plan", [IsolatedFromAbove, Symbol, SingleBlock,
+                                   AutomaticAllocationScope]> {
+  let summary = "the host side of one package function";
+  let description = [{
+    A straight program of `tile.dim`, `tile.buffer`, `tile.workspace`, `index`
+    arithmetic, `scf.for` from 0 with step 1, `scf.if` without results, and
+    `tile.launch`. It is serialised into the package as data.
+
+    `max_query_len` is the largest query length of one request that the
+    function accepts; 0 means any.
+
+    Example:
+    ```mlir
+    tile.plan @decode max_query_len 1 {
+      %t = tile.dim "num_tokens"
+      %hidden = tile.buffer input "hidden" : memref<?xbf16>
+      %out = tile.buffer output "output" : memref<?xbf16>
+      %c1 = arith.constant 1 : index
+      %c64 = arith.constant 64 : index
+      %gx = arith.ceildivsi %t, %c64 : index
+      tile.launch @copy grid(%gx, %c1, %c1) args(%hidden, %out, %t)
+          : memref<?xbf16>, memref<?xbf16>, index
+      tile.return
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       DefaultValuedAttr<I64Attr, "0">:$max_query_len);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name (`max_query_len` $max_query_len^)? attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "int64_t":$max_query_len)>];
+}
+
+def Tile_DimOp : Tile_Op<"dim", [Pure]> {
+  let summary = "a named run-time size of the step";
+  let description = [{
+    (C1) `name` is one of the dims the runtime provides (docs/design.md):
+    num_tokens, num_requests, max_query_len, max_seq_len, max_context_len,
+    total_context_len, attended_pairs, num_context_requests,
+    max_blocks_per_request, num_pages, page_stride (elements between pages of
+    the pool), num_chunks, chunk_capacity (tokens per request and chunk),
+    chunk_tokens (largest total of one chunk), rope_length, num_sms
+    (multiprocessors, or CPU threads).
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$name attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Every dim name the runtime provides, in the order of the documentation.
+    static ::llvm::ArrayRef<::llvm::StringRef> getKnownNames();
+  }];
+}
+
+def Tile_BufferKind : I32EnumAttr<"BufferKind", "what a plan's buffer is bound to", [
+    I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
+    I32EnumAttrCase<"Weight", 2, "weight">, I32EnumAttrCase<"Derived", 3, "derived">,
+    I32EnumAttrCase<"Cache", 4, "cache">, I32EnumAttrCase<"Metadata", 5, "metadata">,
+    I32EnumAttrCase<"RopeTable", 6, "rope_table">]> {
+  let cppNamespace = "::mlir::tile";
+  let genSpecializedAttr = 0;
+}
+def Tile_BufferKindAttr : EnumAttr<Tile_Dialect, Tile_BufferKind, "buffer_kind">;
+
+def Tile_BufferOp : Tile_Op<"buffer", [Pure]> {
+  let summary = "a named buffer bound by the runtime";
+  let description = [{
+    Kinds and names are those of the package (runtime/schema/package.fbs).
+    Metadata buffers the runtime fills before a step:
+    `query_start_loc` i32 [B+1], `seq_lens` i32 [B], `context_lens` i32 [B],
+    `block_table` i32 [B, max_blocks_per_request], `slot_mapping` i64 [T],
+    `positions` i64 [T], `chunk_cu_seq_lens` i32 [num_chunks, B+1],
+    (spec: mla.md sections 9 and 11).
+    `shape`, where given, is the tensor's static shape (weights, derived).
+  }];
+  let arguments = (ins Tile_BufferKindAttr:$kind, StrAttr:$name,
+                       OptionalAttr<DenseI64ArrayAttr>:$shape);
+  let results = (outs Tile_Buffer:$result);
+  let assemblyFormat = "$kind $name (`shape` $shape^)? attr-dict `:` type($result)";
+}
+
+def Tile_WorkspaceOp : Tile_Op<"workspace", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a buffer of the function's workspace";
+  let description = [{
+    Lives from its definition to its last use. Its content is undefined
+    (poisoned in tests) until a launch writes it. `tile-plan-workspace` assigns
+    `byte_offset` (expression form: the package writer sums the sizes of the
+    buffers before it, each rounded up to 256 bytes).
+  }];
+  let arguments = (ins Index:$elements);
+  let results = (outs Tile_Buffer:$result);
+  let assemblyFormat = "$elements attr-dict `:` type($result)";
+}
+
+def Tile_LaunchOp : Tile_Op<"launch", [
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "launches a kernel over a grid";
+  let description = [{
+    Launches of one plan run in order; each sees all writes of those before.
+    A grid dimension of 0 skips the launch.
+
+    (C1) `kernel` names a `tile.kernel`; argument types match its signature.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Index:$grid_x, Index:$grid_y, Index:$grid_z,
+                       Variadic<AnyType>:$args);
+  let assemblyFormat = [{
+    $kernel `grid` `(` $grid_x `,` $grid_y `,` $grid_z `)` `args` `(` $args `)` attr-dict
+    (`:` type($args)^)?
+  }];
+}
+
+#endif // MLA_DIALECT_TILE_IR_TILEOPS_TD

@@ -1,0 +1,268 @@
+//===- TileOps.cpp - verifiers and syntax of tile operations ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Check numbers (C1) … are those of the op descriptions in TileOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+//===----------------------------------------------------------------------===//
+// Shared checks
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifySameElement(Operation *op, Type memory, Type tile) {
+  Type expected = cast<ShapedType>(memory).getElementType();
+  Type got = cast<ShapedType>(tile).getElementType();
+  if (expected == got)
+    return success();
+  return op->emitOpError("expected the tile's element type to be the view's, ")
+         << expected << ", got " << got;
+}
+
+static LogicalResult verifyRank(Operation *op, StringRef what, Type type, int64_t rank) {
+  int64_t got = cast<ShapedType>(type).getRank();
+  if (got == rank)
+    return success();
+  return op->emitOpError("expected ") << what << " of rank " << rank << ", got rank " << got;
+}
+
+/// Dense access: as many offsets as view and tile have dimensions, 1 or 2.
+static LogicalResult verifyDense(Operation *op, Type view, Type tile, int64_t offsets) {
+  int64_t rank = cast<ShapedType>(tile).getRank();
+  if (rank != 1 && rank != 2) // (C1)
+    return op->emitOpError("expected a tile of rank 1 or 2, got rank ") << rank;
+  if (failed(verifyRank(op, "a view", view, rank)))
+    return failure();
+  if (offsets != rank)
+    return op->emitOpError("expected ") << rank << " offsets, got " << offsets;
+  return verifySameElement(op, view, tile); // (C2)
+}
+
+/// Paged access: pool [pages, page_size, D] with static page_size.
+static LogicalResult verifyPaged(Operation *op, Type pool, Type tile) {
+  if (failed(verifyRank(op, "a pool", pool, 3)) || failed(verifyRank(op, "a tile", tile, 2)))
+    return failure(); // (C1)
+  if (cast<ShapedType>(pool).isDynamicDim(1))
+    return op->emitOpError("expected a static page size (pool dimension 1), got ") << pool;
+  return verifySameElement(op, pool, tile); // (C2)
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                     TypeRange argumentTypes) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name),
+                     TypeAttr::get(builder.getFunctionType(argumentTypes, {})));
+  Block &body = state.addRegion()->emplaceBlock();
+  for (Type type : argumentTypes)
+    body.addArgument(type, state.location);
+}
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildFuncType = [](Builder &builder, ArrayRef<Type> args, ArrayRef<Type> results,
+                          function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(args, results);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name),
+      buildFuncType, getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+LogicalResult KernelOp::verify() {
+  if (!getResultTypes().empty())
+    return emitOpError("expected no results, got ") << getResultTypes().size();
+  for (auto [index, type] : llvm::enumerate(getArgumentTypes())) { // (C1)
+    auto buffer = dyn_cast<MemRefType>(type);
+    bool isBuffer = buffer && buffer.getRank() == 1 && buffer.isDynamicDim(0) &&
+                    buffer.getLayout().isIdentity();
+    if (!isBuffer && !type.isIndex() && !type.isF32())
+      return emitOpError("expected argument ")
+             << index << " to be memref<?xT>, index or f32, got " << type;
+  }
+  if (getBody().empty() || !isa<ReturnOp>(getBody().front().getTerminator())) // (C2)
+    return emitOpError("expected a body that ends in tile.return");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult LoadOp::verify() {
+  return verifyDense(*this, getView().getType(), getResult().getType(), getOffsets().size());
+}
+
+LogicalResult LoadRowsOp::verify() {
+  if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
+      failed(verifyRank(*this, "a tile", getResult().getType(), 2)))
+    return failure(); // (C1)
+  return verifySameElement(*this, getView().getType(), getResult().getType());
+}
+
+LogicalResult LoadPagedOp::verify() {
+  return verifyPaged(*this, getPool().getType(), getResult().getType());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyDense(*this, getView().getType(), getValue().getType(), getOffsets().size());
+}
+
+LogicalResult StoreSlotsOp::verify() {
+  return verifyPaged(*this, getPool().getType(), getValue().getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Computation
+//===----------------------------------------------------------------------===//
+
+LogicalResult DotOp::verify() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType());
+  auto rhs = cast<RankedTensorType>(getRhs().getType());
+  auto acc = cast<RankedTensorType>(getAcc().getType());
+  if (failed(verifyRank(*this, "lhs", lhs, 2)) || failed(verifyRank(*this, "rhs", rhs, 2)) ||
+      failed(verifyRank(*this, "acc", acc, 2)))
+    return failure();
+  Type element = lhs.getElementType();
+  if (rhs.getElementType() != element || !(element.isBF16() || element.isF16() || element.isF32()))
+    return emitOpError("expected lhs and rhs of one element type out of bf16, f16, f32, got ")
+           << element << " and " << rhs.getElementType(); // (C1)
+  int64_t rhsK = rhs.getDimSize(getTransposeRhs() ? 1 : 0);
+  int64_t rhsN = rhs.getDimSize(getTransposeRhs() ? 0 : 1);
+  if (lhs.getDimSize(1) != rhsK)
+    return emitOpError("expected equal contraction widths, got lhs ")
+           << lhs.getDimSize(1) << " and rhs " << rhsK; // (C2)
+  if (!acc.getElementType().isF32() || acc.getDimSize(0) != lhs.getDimSize(0) ||
+      acc.getDimSize(1) != rhsN)
+    return emitOpError("expected acc tensor<") << lhs.getDimSize(0) << "x" << rhsN
+                                               << "xf32>, got " << acc; // (C2)
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (failed(verifyRank(*this, "source", source, 2)))
+    return failure();
+  auto expected = RankedTensorType::get({source.getDimSize(0)}, Float32Type::get(getContext()));
+  if (!source.getElementType().isF32() || result != expected) // (C1)
+    return emitOpError("expected an f32 source and a result of type ")
+           << expected << ", got " << source << " and " << result;
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (source.getRank() != 1 || result.getRank() != 2 ||
+      source.getDimSize(0) != result.getDimSize(0) ||
+      source.getElementType() != result.getElementType()) // (C1)
+    return emitOpError("expected a source [M] and a result [M, N] of one element type, got ")
+           << source << " and " << result;
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!result.getElementType().isInteger(32) || getDim() >= result.getRank()) // (C1)
+    return emitOpError("expected an i32 tile with a dimension ") << getDim() << ", got " << result;
+  return success();
+}
+
+LogicalResult SplatOp::verify() {
+  Type element = cast<RankedTensorType>(getResult().getType()).getElementType();
+  if (getSource().getType() != element) // (C1)
+    return emitOpError("expected a scalar of type ") << element << ", got " << getSource().getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                   int64_t maxQueryLen) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getMaxQueryLenAttrName(state.name), builder.getI64IntegerAttr(maxQueryLen));
+  state.addRegion()->emplaceBlock();
+}
+
+/// Only what the package can hold as data may stand in a plan.
+static bool isPlanOp(Operation *op) {
+  if (isa<DimOp, BufferOp, WorkspaceOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op))
+    return true;
+  return isa<arith::ArithDialect>(op->getDialect());
+}
+
+LogicalResult PlanOp::verify() {
+  if (!isa<ReturnOp>(getBody().front().back()))
+    return emitOpError("expected a body that ends in tile.return");
+  WalkResult walk = getBody().walk([&](Operation *op) {
+    if (!isPlanOp(op)) {
+      op->emitOpError("is not allowed in a tile.plan");
+      return WalkResult::interrupt();
+    }
+    if (isa<scf::ForOp, scf::IfOp>(op) && op->getNumResults() != 0) {
+      op->emitOpError("expected no results inside a tile.plan, got ") << op->getNumResults();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+ArrayRef<StringRef> DimOp::getKnownNames() {
+  static const StringRef names[] = {
+      "num_tokens",        "num_requests",   "max_query_len",  "max_seq_len",
+      "max_context_len",   "total_context_len", "attended_pairs", "num_context_requests",
+      "max_blocks_per_request", "num_pages", "page_stride",    "num_chunks",
+      "chunk_capacity",    "chunk_tokens",   "rope_length",    "num_sms"};
+  return names;
+}
+
+LogicalResult DimOp::verify() {
+  if (llvm::is_contained(getKnownNames(), getName()))
+    return success();
+  InFlightDiagnostic diag = emitOpError("unknown dim '") << getName() << "', expected one of: ";
+  llvm::interleaveComma(getKnownNames(), diag);
+  return diag;
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError("expected a tile.kernel named ") << getKernelAttr();
+  TypeRange expected = kernel.getArgumentTypes();
+  TypeRange got = getArgs().getTypes();
+  if (expected != got)
+    return emitOpError("expected arguments (") << expected << "), got (" << got << ")"; // (C1)
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "mla/Dialect/Tile/IR/TileOps.cpp.inc"
