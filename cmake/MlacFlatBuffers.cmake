@@ -6,7 +6,7 @@ set(MLAC_SCHEMA_DIR ${PROJECT_BINARY_DIR}/generated)
 set(MLAC_SCHEMA_HEADER ${MLAC_SCHEMA_DIR}/package_generated.h)
 add_custom_command(
   OUTPUT ${MLAC_SCHEMA_HEADER}
-  COMMAND ${MLAC_FLATC} --cpp --cpp-std c++17 --scoped-enums -o ${MLAC_SCHEMA_DIR} ${MLAC_SCHEMA}
+  COMMAND ${MLAC_FLATC} --cpp --cpp-std c++17 --scoped-enums --gen-object-api -o ${MLAC_SCHEMA_DIR} ${MLAC_SCHEMA}
   DEPENDS ${MLAC_SCHEMA} COMMENT "Generating package_generated.h")
 add_custom_target(mlac_package_schema_gen DEPENDS ${MLAC_SCHEMA_HEADER})
 add_library(mlac_package_schema INTERFACE)
