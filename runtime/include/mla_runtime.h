@@ -1,0 +1,474 @@
+/*===- mla_runtime.h - the C API of the mlac runtime --------------*- C -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Opens a package, loads its kernels on a device, owns the paged latent cache
+// and runs the package's functions over it. Needs neither LLVM nor a CUDA
+// toolkit; libcuda.so.1 is opened when a CUDA device is asked for.
+//
+// Objects, in the order in which a program makes them:
+//
+//   mla_package   one verified file; immutable.
+//   mla_device    the CPU (a pool of worker threads) or one CUDA device.
+//   mla_engine    package + device + maxima: loaded kernels, weights, the paged
+//                 cache of every layer, workspaces. All device memory is
+//                 allocated when the engine is made.
+//   mla_sequence  one request's tokens in the cache: a block table and a length.
+//   mla_plan      one step of a batch: metadata, sizes, resolved launches. It is
+//                 made once and filled again for every step.
+//
+// One step of a model with L layers:
+//
+//   mla_step_plan(plan, &batch, NULL, stream);         // host work, one upload
+//   for (layer = 0; layer < L; ++layer)
+//     mla_step_run(plan, layer, hidden, output, stream);  // launches only
+//
+// Words: `page` is the physical unit of the cache and `page_size` its tokens;
+// context_len + query_len = seq_len; slot = page * page_size + offset. Tensors
+// are row-major. "Host" memory is ordinary memory; "device" memory is host
+// memory on a CPU device and CUDA memory on a CUDA device.
+//
+// Errors: a fallible function returns a status. mla_last_error() then says what
+// was wrong, naming value and limit. A refused call changes nothing: neither the
+// engine nor, unless said otherwise, what the out parameters point at.
+//
+// Handles are checked: a null, closed or foreign handle is MLA_INVALID_ARGUMENT
+// and never a crash. An object keeps what it was made from alive, so a package
+// may be closed as soon as its engine exists.
+//
+// Threads: every function may be called from any thread. Calls on one engine
+// (its sequences and plans included) are serialised by a lock inside; steps that
+// must overlap on one GPU use streams, not threads. mla_last_error() is per thread.
+//
+//===----------------------------------------------------------------------===*/
+
+#ifndef MLA_RUNTIME_H
+#define MLA_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MLA_API __attribute__((visibility("default")))
+#else
+#define MLA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*===--- Status ---------------------------------------------------------===*/
+
+typedef enum mla_status {
+  MLA_OK = 0,
+  /* The caller passed something wrong (null, stale, misaligned, out of range):
+     the caller fixes the call. */
+  MLA_INVALID_ARGUMENT = 1,
+  /* Not an error: the page pool cannot hold the new tokens now. Frequent and
+     cheap (no message is formatted). Free or truncate sequences, then retry. */
+  MLA_OUT_OF_PAGES = 2,
+  /* A file, function, tensor or target that was named does not exist: the caller
+     (or who deployed the files). */
+  MLA_NOT_FOUND = 3,
+  /* A package or safetensors file is truncated, damaged or inconsistent: who made
+     or copied the file. */
+  MLA_CORRUPT = 4,
+  /* Well-formed, but not for this machine or this version (another architecture,
+     missing CPU features, newer schema): compile for this target or upgrade. */
+  MLA_UNSUPPORTED = 5,
+  /* No GPU, no driver, or a driver that is too old: the operator of the machine. */
+  MLA_NO_DEVICE = 6,
+  /* The device reported a failure during a call; after a CUDA fault the context
+     is lost: the operator, or us if it repeats on another machine. */
+  MLA_DEVICE_ERROR = 7,
+  /* Host or device memory is exhausted: smaller maxima or a larger machine. */
+  MLA_OUT_OF_MEMORY = 8,
+  /* The call is right but comes at the wrong time (weights not bound, engine not
+     prepared, plan not filled): the caller reorders its calls. */
+  MLA_WRONG_STATE = 9,
+  /* A bug of the runtime: report it to us. */
+  MLA_INTERNAL = 10
+} mla_status;
+
+/* The name of a code ("MLA_OUT_OF_PAGES"); static storage, never null. */
+MLA_API const char *mla_status_name(mla_status status);
+
+/* The message of this thread's last failed call ("" before the first). Valid
+   until the thread's next failing call. */
+MLA_API const char *mla_last_error(void);
+
+/* "major.minor.patch" of the library; static storage. */
+MLA_API const char *mla_runtime_version(void);
+
+typedef enum mla_dtype {
+  MLA_BF16 = 0,
+  MLA_F16 = 1,
+  MLA_F32 = 2,
+  MLA_E4M3 = 3,
+  MLA_I32 = 4,
+  MLA_I64 = 5,
+  MLA_U8 = 6
+} mla_dtype;
+
+/* Opaque. The values are checked ids, not addresses: never dereference them. */
+typedef struct mla_package mla_package;
+typedef struct mla_device mla_device;
+typedef struct mla_engine mla_engine;
+typedef struct mla_plan mla_plan;
+typedef struct mla_stream mla_stream;
+typedef struct mla_event mla_event;
+
+/* A sequence of one engine. 0 is never a sequence. Ids of freed sequences and of
+   other engines are refused. */
+typedef uint64_t mla_sequence;
+
+/* Alignment in bytes of every pointer to device data that a caller passes. */
+#define MLA_DATA_ALIGNMENT 16
+
+/*===--- Package --------------------------------------------------------===*/
+
+/* Opens and verifies a package file: the FlatBuffer's structure, and every
+   index, expression, name and size in it.
+   MLA_NOT_FOUND: cannot be read. MLA_CORRUPT: names the first thing that is
+   wrong. MLA_UNSUPPORTED: another schema version.
+   Code for the CPU runs in this process: open only packages that you trust as
+   much as a shared library. */
+MLA_API mla_status mla_package_open(const char *path, mla_package **package);
+
+/* The same from memory; `data` [bytes] is copied. */
+MLA_API mla_status mla_package_open_bytes(const void *data, size_t bytes,
+                                          mla_package **package);
+
+/* Closes the handle. Engines made from the package stay usable. */
+MLA_API mla_status mla_package_close(mla_package *package);
+
+/* What the package holds, as JSON text:
+     { "schema_version", "compiler", "options", "bytes",
+       "model": {"model_type", "hidden_size", "num_heads", "tensor_parallel",
+                 "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim",
+                 "qk_rope_head_dim", "v_head_dim", "softmax_scale",
+                 "activation_dtype", "config"},
+       "cache": {"layout", "dtype", "page_size", "kv_lora_rank",
+                 "qk_rope_head_dim", "rope_order", "row_bytes"},
+       "rope": {"length", "short_length", "multiplier", "has_long"},
+       "weights": [{"name", "dtype", "shape"}], "derived": [...],
+       "targets": [{"kind", "arch", "features", "assembler", "code_bytes",
+                    "kernels": [{"name", "symbol", "threads", "shared_bytes",
+                                 "registers", "scratch_bytes"}],
+                    "functions": [{"name", "dims", "max_query_len", "launches",
+                                   "buffers"}]}] }
+   The text belongs to the package and lives until it is closed. */
+MLA_API mla_status mla_package_info(mla_package *package, const char **json);
+
+/*===--- Devices --------------------------------------------------------===*/
+
+/* Opens "cpu", "cuda" (ordinal 0) or "cuda:N".
+   threads: CPU only, workers of the pool (the calling thread waits); 0 means one
+   per logical processor this process may use. 0 for CUDA.
+   MLA_NO_DEVICE says whether the driver library, the driver or the device is
+   missing. The CUDA device's primary context is used, as by the CUDA runtime
+   and by PyTorch. */
+MLA_API mla_status mla_device_open(const char *name, int32_t threads,
+                                   mla_device **device);
+MLA_API mla_status mla_device_close(mla_device *device);
+
+/* { "kind": "cpu"|"cuda", "name", "arch" ("x86-64-v4", "sm_90"), "num_sms"
+     (multiprocessors, or CPU threads), "memory_bytes", "driver_version",
+     "clock_khz", "memory_clock_khz", "memory_bus_bits" (CUDA) } as JSON text that
+   lives until the device is closed. */
+MLA_API mla_status mla_device_info(mla_device *device, const char **json);
+
+/* 1 if the device is a CUDA device, 0 if it is the CPU, -1 if it is no device. */
+MLA_API int mla_device_is_cuda(mla_device *device);
+
+/* Device memory of `bytes` (> 0), aligned to 256 bytes; content undefined.
+   Freed by mla_device_free only; a null pointer may be freed. */
+MLA_API mla_status mla_device_malloc(mla_device *device, size_t bytes,
+                                     void **data);
+MLA_API mla_status mla_device_free(mla_device *device, void *data);
+
+/* Synchronous copies between host and device; they wait for the whole device
+   first, so they are ordered after every stream's earlier work. */
+MLA_API mla_status mla_device_upload(mla_device *device, void *device_data,
+                                     const void *host_data, size_t bytes);
+MLA_API mla_status mla_device_download(mla_device *device, void *host_data,
+                                       const void *device_data, size_t bytes);
+
+/* Stream-ordered copy and fill inside device memory (bench: bandwidth). */
+MLA_API mla_status mla_device_copy_async(mla_device *device, void *to,
+                                         const void *from, size_t bytes,
+                                         mla_stream *stream);
+MLA_API mla_status mla_device_fill_async(mla_device *device, void *data,
+                                         uint8_t value, size_t bytes,
+                                         mla_stream *stream);
+
+/* Waits for all work on the device. */
+MLA_API mla_status mla_device_synchronize(mla_device *device);
+
+/* Streams. On CUDA an `mla_stream *` IS a CUstream/cudaStream_t (this one type
+   is not a checked id), so a caller passes its own streams; NULL is the default
+   stream. On the CPU every call is complete when it returns and the stream must
+   be NULL; mla_stream_create returns NULL there. */
+MLA_API mla_status mla_stream_create(mla_device *device, mla_stream **stream);
+MLA_API mla_status mla_stream_destroy(mla_device *device, mla_stream *stream);
+MLA_API mla_status mla_stream_synchronize(mla_device *device,
+                                          mla_stream *stream);
+
+/* Events measure time on a stream (wall-clock time on the CPU).
+   elapsed: milliseconds between two recorded events; waits for both. */
+MLA_API mla_status mla_event_create(mla_device *device, mla_event **event);
+MLA_API mla_status mla_event_destroy(mla_event *event);
+MLA_API mla_status mla_event_record(mla_event *event, mla_stream *stream);
+MLA_API mla_status mla_event_elapsed(mla_event *begin, mla_event *end,
+                                     double *milliseconds);
+
+/*===--- Engine ---------------------------------------------------------===*/
+
+/* Fill with mla_engine_options_init, then change what matters. */
+typedef struct mla_engine_options {
+  size_t struct_bytes;       /* sizeof(mla_engine_options): versions the struct */
+  int64_t max_num_requests;  /* requests of one step; default 8 */
+  int64_t max_num_tokens;    /* new tokens of one step; default 2048 */
+  int64_t max_seq_len;       /* tokens of one sequence; default and upper limit:
+                                the package's rope length. Bounds the block table:
+                                ceil(max_seq_len / page_size) pages a sequence */
+  int64_t num_pages;         /* pages of every layer's pool; default: enough for
+                                max_num_requests sequences of max_seq_len */
+  int64_t num_layers;        /* layers with this package's shapes, each with its
+                                own weights and pool, sharing the block tables;
+                                default 1 */
+  int64_t workspace_tokens;  /* W, tokens of gathered context at a time (mla.md
+                                section 9); 0: max(min(max(8 * max_seq_len,
+                                4 * max_num_requests * page_size), 65536),
+                                max_num_requests * page_size), and never more
+                                than max_num_requests * max_seq_len */
+  int64_t num_sms;           /* what plans take for the number of processors when
+                                they choose splits; 0: the device's */
+  int64_t page_padding_tokens; /* unused rows between pages of the pool; 0 */
+  int64_t tensor_parallel_rank; /* which share of an unsharded checkpoint's heads
+                                to bind: < model.tensor_parallel; 0 */
+} mla_engine_options;
+
+/* Sets the defaults above (0 where the default depends on the package). */
+MLA_API void mla_engine_options_init(mla_engine_options *options);
+
+/* Makes an engine: picks the package's target for the device, loads its code,
+   and allocates pools, workspaces, weights and tables at the maxima.
+   options may be NULL (all defaults).
+   MLA_UNSUPPORTED: no target for this device; the message lists the package's
+   targets and the device's architecture or the missing CPU features.
+   MLA_INVALID_ARGUMENT: an option is out of range; names value and limit.
+   MLA_OUT_OF_MEMORY: names what was being allocated and its bytes. */
+MLA_API mla_status mla_engine_create(mla_package *package, mla_device *device,
+                                     const mla_engine_options *options,
+                                     mla_engine **engine);
+
+/* Destroys the engine; its sequences and plans become stale. Waits for the
+   device first. */
+MLA_API mla_status mla_engine_destroy(mla_engine *engine);
+
+/* { "target", "options": {every resolved option}, "workspace_bytes",
+     "cache_bytes", "weight_bytes", "functions": [names] } as JSON text that lives
+   until the next mla_engine_info on this engine or its destruction. */
+MLA_API mla_status mla_engine_info(mla_engine *engine, const char **json);
+
+/*===--- Weights --------------------------------------------------------===*/
+
+/* Binds one tensor of one layer by copying it.
+   name: a name of the package's weight list ("kv_b_proj.weight").
+   shape [rank], dtype, data: host memory, row-major, dense, aligned to its
+   element size. Any of bf16, f16 and f32 is accepted where the widening to the
+   package's dtype is exact; otherwise the dtype must be equal.
+   MLA_NOT_FOUND: unknown name; lists the known ones. MLA_INVALID_ARGUMENT: shape
+   or dtype, with expected and got. Binding again replaces the tensor and makes
+   the layer unprepared. */
+MLA_API mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer,
+                                          const char *name, mla_dtype dtype,
+                                          const int64_t *shape, int32_t rank,
+                                          const void *data);
+
+/* Flags of mla_engine_bind_safetensors. */
+#define MLA_ALLOW_EXTRA_TENSORS 1u /* ignore tensors that the package lacks */
+
+/* Binds every weight of one layer from a safetensors file: tensor PREFIX + name
+   for each name of the package's list. prefix NULL means "". Tensors under the
+   prefix that the package does not know are errors unless allowed by the flag
+   (with an empty prefix every tensor of the file is under it).
+   With model.tensor_parallel > 1, a tensor one of whose dimensions is that many
+   times the expected one is cut along it for options.tensor_parallel_rank.
+   All or nothing: nothing is bound if any tensor is missing, extra or wrong.
+   MLA_CORRUPT: header or data truncated, offsets out of range or overlapping. */
+MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine,
+                                               int64_t layer, const char *path,
+                                               const char *prefix,
+                                               uint32_t flags);
+
+/* Runs the package's "prepare" function for one layer (weight-only products) and
+   waits for it. Needs every weight of the layer (MLA_WRONG_STATE lists the missing
+   ones). Required before the layer's first step, also for packages without such a
+   function; calling it again recomputes. */
+MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
+
+/*===--- Sequences and the cache ----------------------------------------===*/
+
+/* Makes an empty sequence. It takes no pages until tokens are planned. */
+MLA_API mla_status mla_sequence_create(mla_engine *engine,
+                                       mla_sequence *sequence);
+
+/* Frees the sequence and its pages; the id becomes stale. Work already launched
+   keeps reading the pages correctly as long as later steps go to the same stream. */
+MLA_API mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence);
+
+/* Takes pages so that the sequence can hold `num_tokens` in total. All or nothing:
+   MLA_OUT_OF_PAGES changes nothing. MLA_INVALID_ARGUMENT: over max_seq_len.
+   mla_step_plan does this by itself; reserving first moves the refusal forward. */
+MLA_API mla_status mla_sequence_reserve(mla_engine *engine,
+                                        mla_sequence sequence,
+                                        int64_t num_tokens);
+
+/* Forgets tokens at and after `num_tokens` (<= length) and gives back the pages
+   behind it: rejected speculative tokens, or a step to be planned again. */
+MLA_API mla_status mla_sequence_truncate(mla_engine *engine,
+                                         mla_sequence sequence,
+                                         int64_t num_tokens);
+
+/* Tokens in the sequence, counting those of planned steps. */
+MLA_API mla_status mla_sequence_length(mla_engine *engine,
+                                       mla_sequence sequence, int64_t *length);
+
+/* Copies the sequence's page indices, in logical order, to pages [capacity] and
+   their number to *count. MLA_INVALID_ARGUMENT if capacity < *count (*count is
+   set, so capacity 0 with pages NULL asks for the number). */
+MLA_API mla_status mla_sequence_pages(mla_engine *engine, mla_sequence sequence,
+                                      int32_t *pages, int64_t capacity,
+                                      int64_t *count);
+
+typedef struct mla_cache_stats {
+  int64_t num_pages;          /* of one layer's pool */
+  int64_t free_pages;
+  int64_t num_sequences;
+  int64_t page_size;          /* tokens */
+  int64_t row_bytes;          /* one token's latent row */
+  int64_t page_stride_bytes;  /* page_size * row_bytes + padding */
+  mla_dtype dtype;
+} mla_cache_stats;
+MLA_API mla_status mla_cache_get_stats(mla_engine *engine,
+                                       mla_cache_stats *stats);
+
+/* Device address of one layer's pool: page p, offset o is at
+   data + p * page_stride_bytes + o * row_bytes. Lives as long as the engine. */
+MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer,
+                                  void **data);
+
+/* For tests and debugging; they wait for the device.
+   poison: writes NaN to every row of the layer's pool that holds no token (free
+   pages, unused tails, padding). read / write: `count` rows of row_bytes from
+   slot `slot` on, consecutive slots, to or from host memory. */
+MLA_API mla_status mla_cache_poison(mla_engine *engine, int64_t layer);
+MLA_API mla_status mla_cache_read(mla_engine *engine, int64_t layer,
+                                  int64_t slot, int64_t count, void *rows);
+MLA_API mla_status mla_cache_write(mla_engine *engine, int64_t layer,
+                                   int64_t slot, int64_t count,
+                                   const void *rows);
+
+/* Fills the engine's workspace with NaN (tests: nothing may be read before it is
+   written). Waits for the device. */
+MLA_API mla_status mla_engine_poison_workspace(mla_engine *engine);
+
+/*===--- Steps ----------------------------------------------------------===*/
+
+/* The requests of one step. Token rows of `hidden` and `output` are the requests'
+   new tokens one after another, in this order. */
+typedef struct mla_batch {
+  size_t struct_bytes;           /* sizeof(mla_batch) */
+  int64_t num_requests;          /* 1 .. max_num_requests */
+  const mla_sequence *sequences; /* [num_requests], no sequence twice */
+  const int32_t *query_lens;     /* [num_requests] new tokens, 0 allowed; their
+                                    sum is 0 .. max_num_tokens */
+} mla_batch;
+
+/* Makes a plan with buffers for the engine's maxima. Two plans let the host plan
+   step n + 1 while step n runs. Destroying waits for the device. */
+MLA_API mla_status mla_plan_create(mla_engine *engine, mla_plan **plan);
+MLA_API mla_status mla_plan_destroy(mla_plan *plan);
+
+/* Fills the plan for a batch, and advances its sequences by their query lengths:
+   takes pages, computes sizes and metadata (query_start_loc, seq_lens,
+   context_lens, block_table, slot_mapping, positions, chunk tables), resolves the
+   function's launches, and uploads the metadata with one asynchronous copy on
+   `stream`. Runs of this plan must be ordered after it (same stream).
+   function: a name ("prefill", "decode"), or NULL: the function with the smallest
+   max_query_len that takes the batch.
+   MLA_OUT_OF_PAGES: nothing changed. MLA_INVALID_ARGUMENT: stale, foreign or
+   repeated sequence; seq_len over max_seq_len (rope table, block table); too many
+   requests or tokens; query longer than the function takes; W smaller than one
+   page per request with context. MLA_NOT_FOUND: lists the functions.
+   To run the same tokens again, truncate the sequences and plan again. */
+MLA_API mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch,
+                                 const char *function, mla_stream *stream);
+
+/* Runs the plan for one layer.
+   hidden [num_tokens, hidden_size], output [num_tokens, hidden_size]: device data
+   in the model's activation dtype, 16-byte aligned, not overlapping; both may be
+   NULL if num_tokens is 0. CUDA: asynchronous on `stream`, neither allocates nor
+   synchronises, can be captured in a graph. CPU: complete on return. */
+MLA_API mla_status mla_step_run(mla_plan *plan, int64_t layer,
+                                const void *hidden, void *output,
+                                mla_stream *stream);
+
+/* An input or output buffer of a function by name. */
+typedef struct mla_binding {
+  const char *name; /* "hidden", "output", "lse", ... */
+  void *data;       /* device data, 16-byte aligned; inputs are only read */
+  size_t bytes;     /* size of the buffer: checked against what the step touches */
+} mla_binding;
+
+/* mla_step_run with any set of named buffers. Every input and output of the
+   function must be bound (MLA_INVALID_ARGUMENT names the first one missing) and
+   every binding must be known to it. */
+MLA_API mla_status mla_step_run_bound(mla_plan *plan, int64_t layer,
+                                      const mla_binding *bindings,
+                                      int64_t num_bindings, mla_stream *stream);
+
+/* A run of mla_step_run that waits and measures: JSON text
+     [{"label", "kernel", "grid": [x, y, z], "microseconds"}, ...]
+   one entry per launch in order, that lives until the plan's next profile. */
+MLA_API mla_status mla_step_profile(mla_plan *plan, int64_t layer,
+                                    const void *hidden, void *output,
+                                    mla_stream *stream, const char **json);
+
+/* The filled plan's function name; lives until the next mla_step_plan. */
+MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
+
+/* The value of a named size of the filled plan: num_tokens, num_requests,
+   max_query_len, max_seq_len, max_context_len, total_context_len,
+   attended_pairs, num_context_requests, max_blocks_per_request, num_pages,
+   page_stride (elements), num_chunks, chunk_capacity, chunk_tokens, rope_length,
+   num_sms. MLA_NOT_FOUND: unknown name. */
+MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name,
+                                int64_t *value);
+
+/* Host copy of a metadata array of the filled plan: its dtype (MLA_I32 or
+   MLA_I64), number of elements and data, which live until the next mla_step_plan.
+     query_start_loc   i32 [num_requests + 1]
+     seq_lens          i32 [num_requests]
+     context_lens      i32 [num_requests]
+     block_table       i32 [num_requests, max_blocks_per_request]; entries at and
+                       after ceil(seq_len / page_size) are 2147480000
+     slot_mapping      i64 [num_tokens]
+     positions         i64 [num_tokens]
+     chunk_cu_seq_lens i32 [num_chunks, num_requests + 1] */
+MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name,
+                                     mla_dtype *dtype, int64_t *elements,
+                                     const void **data);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MLA_RUNTIME_H */
