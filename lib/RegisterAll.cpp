@@ -8,6 +8,7 @@
 
 #include "mla/RegisterAll.h"
 
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,7 +25,7 @@
 #include "mlir/Transforms/Passes.h"
 
 void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::tile::TileDialect>();
+  registry.insert<mlir::mla::MlaDialect, mlir::tile::TileDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect, mlir::func::FuncDialect,
                   mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::memref::MemRefDialect,
                   mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,

@@ -1,0 +1,31 @@
+//===- MlaDialect.h - multi-head latent attention ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_MLA_IR_MLADIALECT_H
+#define MLA_DIALECT_MLA_IR_MLADIALECT_H
+
+#include "mla/Dialect/Mla/IR/Real.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h.inc"
+#include "mla/Dialect/Mla/IR/MlaEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "mla/Dialect/Mla/IR/MlaAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "mla/Dialect/Mla/IR/MlaTypes.h.inc"
+#define GET_OP_CLASSES
+#include "mla/Dialect/Mla/IR/MlaOps.h.inc"
+
+#endif // MLA_DIALECT_MLA_IR_MLADIALECT_H
