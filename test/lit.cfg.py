@@ -1,0 +1,20 @@
+# Configuration of the lit tests: mla-opt and the other tools, FileCheck and not.
+import os
+
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "mlac"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "data", "unit", "python", "gpu", "CMakeLists.txt"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.mlac_test_root
+config.substitutions.append(("%data", config.mlac_data))
+
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.with_environment("PATH", config.mlac_tools_dir, append_path=True)
+llvm_config.add_tool_substitutions(
+    ["mla-opt", "mla-compile", "mla-run", "FileCheck", "not", "count", "mlir-translate"],
+    [config.mlac_tools_dir, config.llvm_tools_dir],
+)
