@@ -95,13 +95,21 @@ Type BatchType::parse(AsmParser &parser) {
 }
 
 void BatchType::print(AsmPrinter &printer) const {
-  if (!hasStaticQueryLen() && !hasStaticContextLen())
-    return;
+  auto length = [&](StringRef name, int64_t value) {
+    printer << name << " = ";
+    if (ShapedType::isDynamic(value))
+      printer << "?";
+    else
+      printer << value;
+  };
+  // Something must stand between the brackets: where ODS knows the type, it
+  // prints nothing else.
   printer << "<";
-  if (hasStaticQueryLen())
-    printer << "query_len = " << getQueryLen();
-  if (hasStaticContextLen())
-    printer << (hasStaticQueryLen() ? ", " : "") << "context_len = " << getContextLen();
+  length("query_len", getQueryLen());
+  if (hasStaticContextLen()) {
+    printer << ", ";
+    length("context_len", getContextLen());
+  }
   printer << ">";
 }
 

@@ -161,7 +161,7 @@ def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
                        Mla_RopeAttr:$rope, UnitAttr:$inverse);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = [{
-    $input `,` $table `,` $batch $rope (`inverse` $inverse^)? attr-dict
+    $input `,` $table `,` $batch `with` $rope (`inverse` $inverse^)? attr-dict
     `:` type($input) `,` type($table) `,` type($batch)
   }];
 }
