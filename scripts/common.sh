@@ -1,0 +1,64 @@
+# Shared by scripts/quickstart and scripts/test: step output, packages, build.
+# Sourced, not run.
+
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+build=${MLAC_BUILD_DIR:-build}
+started=$SECONDS
+
+# What a Debian 12 machine needs; MLIR 22 is in Debian's own archive.
+packages=(
+  build-essential cmake ninja-build ccache
+  clang-22 lld-22 llvm-22-dev liblld-22-dev libmlir-22-dev mlir-22-tools
+  libzstd-dev zlib1g-dev
+  libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev
+  libgtest-dev libbenchmark-dev
+  python3 python3-numpy python3-pytest python3-pip
+)
+
+step() { printf '\n[%3ds] == %s\n' "$((SECONDS - started))" "$*"; }
+
+fail() {
+  printf '\nFAILED after %d s: %s\n' "$((SECONDS - started))" "$*" >&2
+  exit 1
+}
+
+install_packages() {
+  local missing=() name
+  for name in "${packages[@]}"; do
+    dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed ||
+      missing+=("$name")
+  done
+  if [ "${#missing[@]}" -eq 0 ]; then
+    echo "all ${#packages[@]} packages are installed"
+    return
+  fi
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "needs root or sudo to install: ${missing[*]}"
+    sudo=(sudo)
+  fi
+  echo "installing: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  "${sudo[@]}" apt-get update -qq || fail "apt-get update"
+  "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+    fail "apt-get install ${missing[*]}"
+}
+
+# A CUDA assembler: an installed toolkit's, else a pinned package from the Python
+# package index, kept inside the build folder.
+find_assembler() {
+  scripts/get-assembler.sh --if-missing "$build/assembler" || fail "no CUDA assembler"
+}
+
+configure_and_build() { # extra targets
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  if [ ! -f "$build/build.ninja" ]; then
+    cmake --preset release -B "$build" >"$build.configure.log" 2>&1 || {
+      tail -30 "$build.configure.log"
+      fail "cmake --preset release"
+    }
+    rm -f "$build.configure.log"
+  fi
+  cmake --build "$build" || fail "cmake --build $build"
+}
