@@ -1,0 +1,56 @@
+//===- CheckpointTensors.h - tensors a checkpoint must hold ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The weights of one attention module by their Hugging Face names without the
+// prefix up to `self_attn.` (LongCat: `self_attn.0.`, `self_attn.1.`), stored
+// [out, in]. Tensor parallelism shards heads: rows of q_b/q_proj/kv_b, columns
+// of o_proj; everything else is replicated.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_IMPORT_CHECKPOINTTENSORS_H
+#define MLA_IMPORT_CHECKPOINTTENSORS_H
+
+#include "mla/Import/ModelConfig.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace mlac {
+
+using TensorShape = llvm::SmallVector<int64_t, 2>;
+
+struct CheckpointTensor {
+  std::string name;
+  TensorShape shape;                ///< in the checkpoint
+  std::optional<unsigned> shardDim; ///< dim split over ranks
+  std::string formula;              ///< the shape in the paper's symbols
+  /// The shape on one of `ranks` ranks.
+  TensorShape shapeOnRank(int64_t ranks) const;
+};
+
+/// The tensors of one attention module, in the order of the computation.
+std::vector<CheckpointTensor> getCheckpointTensors(const ModelConfig &config);
+
+/// The lightning indexer's tensors (`indexer.` prefix); none without indexer.
+std::vector<CheckpointTensor> getIndexerTensors(const ModelConfig &config);
+
+struct NamedShape {
+  llvm::StringRef name;
+  llvm::ArrayRef<int64_t> shape;
+};
+
+/// Compares what a checkpoint's attention module holds with the configuration.
+/// The error lists every missing, unexpected or misshapen tensor, with all
+/// dims. Stored rotary frequencies (`rotary_emb.inv_freq`) and the indexer's
+/// tensors, where the model has one, may be present or absent.
+llvm::Error checkCheckpointShapes(const ModelConfig &config,
+                                  llvm::ArrayRef<NamedShape> tensors);
+
+} // namespace mlac
+
+#endif // MLA_IMPORT_CHECKPOINTTENSORS_H

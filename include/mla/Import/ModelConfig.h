@@ -1,0 +1,137 @@
+//===- ModelConfig.h - a model's attention parameters ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads the attention part of a Hugging Face config.json into a plain struct.
+// Symbols in comments (N, Lq, Lkv, P, R, V, H) are those of DeepSeek's papers:
+// heads, query and KV latent ranks, nope, rope and value head dims, hidden
+// size.
+//
+// Accepts the old rope fields (`rope_theta`, `rope_scaling{type, ...}`) and the
+// new ones (`rope_parameters{rope_theta, rope_type, ...}`). Keys that do not
+// shape attention are ignored, among them two that mislead:
+// `num_key_value_heads` equals the head count although the latent cache has one
+// KV head, and `head_dim` is the rope width or something else.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_IMPORT_MODELCONFIG_H
+#define MLA_IMPORT_MODELCONFIG_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlac {
+
+/// How rotary frequencies are scaled beyond the trained length.
+enum class RopeKind { Plain, Yarn, LongRope };
+
+/// Which elements form a rotated pair: (x[2i], x[2i+1]) or (x[i], x[i+R/2]).
+enum class RopePairing { Interleaved, Half };
+
+/// Rotary embedding parameters; fields of other kinds keep their defaults.
+struct RopeParams {
+  RopeKind kind = RopeKind::Plain;
+  RopePairing pairing = RopePairing::Interleaved;
+  double theta = 1e4;
+  /// Trained length Lo (yarn and longrope).
+  int64_t originalMaxPositions = 0;
+
+  // YaRN.
+  double factor = 1.0;
+  double betaFast = 32.0;
+  double betaSlow = 1.0;
+  double mscale = 1.0;
+  double mscaleAllDim = 0.0;
+  double attentionMultiplier = 1.0; ///< the key `attn_factor`
+  /// Whether the correction range is rounded outwards to whole dims.
+  bool truncate = true;
+
+  /// The key `attention_factor`: the cos/sin multiplier itself.
+  std::optional<double> cosSinMultiplier;
+
+  // LongRoPE: R/2 factors each.
+  std::vector<double> shortFactor;
+  std::vector<double> longFactor;
+};
+
+/// The lightning indexer of sparse models (DeepSeek-V3.2, GLM-5).
+struct IndexerParams {
+  int64_t numHeads = 0; ///< Hi, replicated on every rank
+  int64_t headDim = 0;  ///< Di
+  int64_t topk = 0;
+  RopePairing pairing = RopePairing::Half;
+};
+
+struct ModelConfig {
+  std::string modelType;
+  int64_t numLayers = 0;
+  /// Attention modules (and caches) per layer: 2 for LongCat.
+  int64_t attentionsPerLayer = 1;
+
+  int64_t hiddenSize = 0;
+  int64_t numHeadsTotal = 0;
+  int64_t tensorParallel = 1;
+  std::optional<int64_t> qLoraRank;
+  int64_t kvLoraRank = 0;
+  int64_t qkNopeHeadDim = 0;
+  int64_t qkRopeHeadDim = 0;
+  int64_t vHeadDim = 0;
+
+  int64_t maxPositionEmbeddings = 0;
+  double rmsNormEps = 1e-6;
+  /// Epsilon of q_a_layernorm and kv_a_layernorm.
+  double latentNormEps = 1e-6;
+  bool attentionBias = false;
+
+  /// LongCat: factors of the whole query and of the normalised latent.
+  double queryMultiplier = 1.0;
+  double latentMultiplier = 1.0;
+
+  RopeParams rope;
+  std::optional<IndexerParams> indexer;
+
+  /// `quantization_config.quant_method`, empty when absent.
+  std::string quantMethod;
+
+  /// N: heads on one rank.
+  int64_t numHeads() const { return numHeadsTotal / tensorParallel; }
+  /// Width of a query or key row, P + R.
+  int64_t qkHeadDim() const { return qkNopeHeadDim + qkRopeHeadDim; }
+  /// Width of a latent cache row, Lkv + R.
+  int64_t latentDim() const { return kvLoraRank + qkRopeHeadDim; }
+  /// Input width of the query up projection: Lq, or H without q-lora.
+  int64_t queryInputDim() const { return qLoraRank.value_or(hiddenSize); }
+  /// (P + R)^(-1/2), times g(factor, mscale_all_dim)^2 under YaRN. The same
+  /// value in the expanded and the absorbed form.
+  double softmaxScale() const;
+};
+
+struct ConfigOptions {
+  int64_t tensorParallel = 1;
+  /// Take `rms_norm_eps` for the latent norms too, as vLLM does. The default is
+  /// 1e-6 whatever the config says, which is what transformers' modules use.
+  bool latentNormEpsFromConfig = false;
+};
+
+/// Model types that `parseModelConfig` knows, sorted.
+std::vector<llvm::StringRef> getKnownModelTypes();
+
+/// Parses the text of a config.json. The error holds every problem found, one
+/// per line, each naming the key, its value and the limit.
+llvm::Expected<ModelConfig> parseModelConfig(llvm::StringRef json,
+                                             const ConfigOptions &options = {});
+
+} // namespace mlac
+
+#endif // MLA_IMPORT_MODELCONFIG_H

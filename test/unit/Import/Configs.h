@@ -1,0 +1,49 @@
+//===- Configs.h - configurations the import tests edit ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_TEST_UNIT_IMPORT_CONFIGS_H
+#define MLA_TEST_UNIT_IMPORT_CONFIGS_H
+
+#include "mla/Import/ModelConfig.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace mlac::test {
+
+/// The text of one of the configurations under test/data/configs.
+inline std::string readConfigText(llvm::StringRef name) {
+  auto buffer = llvm::MemoryBuffer::getFile(
+      (llvm::Twine(MLAC_TEST_CONFIGS "/") + name + ".json").str());
+  EXPECT_TRUE(bool(buffer)) << name.str();
+  return buffer ? (*buffer)->getBuffer().str() : "";
+}
+
+inline nlohmann::json readConfigJson(llvm::StringRef name) {
+  return nlohmann::json::parse(readConfigText(name), nullptr, false);
+}
+
+inline ModelConfig parseOrFail(llvm::StringRef text,
+                               const ConfigOptions &options = {}) {
+  llvm::Expected<ModelConfig> config = parseModelConfig(text, options);
+  if (config)
+    return *config;
+  ADD_FAILURE() << llvm::toString(config.takeError());
+  return {};
+}
+
+inline ModelConfig loadConfig(llvm::StringRef name,
+                              const ConfigOptions &options = {}) {
+  return parseOrFail(readConfigText(name), options);
+}
+
+} // namespace mlac::test
+
+#endif // MLA_TEST_UNIT_IMPORT_CONFIGS_H

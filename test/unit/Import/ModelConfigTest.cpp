@@ -1,0 +1,485 @@
+//===- ModelConfigTest.cpp - config.json to ModelConfig ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Configs.h"
+
+#include <cmath>
+
+using namespace mlac;
+using namespace mlac::test;
+using nlohmann::json;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// The models
+//===----------------------------------------------------------------------===//
+
+struct ModelRow {
+  const char *file, *modelType;
+  int64_t hidden, layers, heads, qRank, kvRank, nope, rope, value;
+  double theta;
+  RopeKind kind;
+  int64_t maxPositions;
+  double eps, softmaxScale;
+};
+
+void PrintTo(const ModelRow &row, std::ostream *os) { *os << row.file; }
+
+constexpr int64_t kNone = 0;
+
+// Published configurations; the scale column was derived apart from this code.
+const ModelRow kRows[] = {
+    {"deepseek_v2_lite", "deepseek_v2", 2048, 27, 16, kNone, 512, 128, 64, 128,
+     1e4, RopeKind::Yarn, 163840, 1e-6, 0.1147214},
+    {"deepseek_v2", "deepseek_v2", 5120, 60, 128, 1536, 512, 128, 64, 128, 1e4,
+     RopeKind::Yarn, 163840, 1e-6, 0.1147214},
+    {"deepseek_v3", "deepseek_v3", 7168, 61, 128, 1536, 512, 128, 64, 128, 1e4,
+     RopeKind::Yarn, 163840, 1e-6, 0.1352338},
+    {"deepseek_v32", "deepseek_v32", 7168, 61, 128, 1536, 512, 128, 64, 128,
+     1e4, RopeKind::Yarn, 163840, 1e-6, 0.1352338},
+    {"kimi_k2_instruct", "kimi_k2", 7168, 61, 64, 1536, 512, 128, 64, 128, 5e4,
+     RopeKind::Yarn, 131072, 1e-6, 0.1308608},
+    {"kimi_k2_0905", "kimi_k2", 7168, 61, 64, 1536, 512, 128, 64, 128, 5e4,
+     RopeKind::Yarn, 262144, 1e-6, 0.1446796},
+    {"minicpm3_4b", "minicpm3", 2560, 62, 40, 768, 256, 64, 32, 64, 1e4,
+     RopeKind::LongRope, 32768, 1e-5, 0.1020621},
+    {"glm_4_7_flash", "glm4_moe_lite", 2048, 47, 20, 768, 512, 192, 64, 256,
+     1e6, RopeKind::Plain, 202752, 1e-5, 0.0625},
+    {"glm_5_2", "glm_moe_dsa", 6144, 78, 64, 2048, 512, 192, 64, 256, 8e6,
+     RopeKind::Plain, 1048576, 1e-5, 0.0625},
+    {"glm_5_3_flash", "glm4_moe_lite", 2048, 47, 20, 1536, 512, 256, 0, 256,
+     1e4, RopeKind::Plain, 131072, 1e-5, 0.0625},
+    {"longcat_flash", "longcat_flash", 6144, 28, 64, 1536, 512, 128, 64, 128,
+     1e7, RopeKind::Plain, 131072, 1e-5, 0.0721688},
+};
+
+class Model : public testing::TestWithParam<ModelRow> {};
+
+TEST_P(Model, HasTheListedParameters) {
+  const ModelRow &row = GetParam();
+  ModelConfig config = loadConfig(row.file);
+  EXPECT_EQ(config.modelType, row.modelType);
+  EXPECT_EQ(config.hiddenSize, row.hidden);
+  EXPECT_EQ(config.numLayers, row.layers);
+  EXPECT_EQ(config.numHeadsTotal, row.heads);
+  EXPECT_EQ(config.qLoraRank.value_or(kNone), row.qRank);
+  EXPECT_EQ(config.queryInputDim(), row.qRank ? row.qRank : row.hidden);
+  EXPECT_EQ(config.kvLoraRank, row.kvRank);
+  EXPECT_EQ(config.qkNopeHeadDim, row.nope);
+  EXPECT_EQ(config.qkRopeHeadDim, row.rope);
+  EXPECT_EQ(config.vHeadDim, row.value);
+  EXPECT_EQ(config.latentDim(), row.kvRank + row.rope);
+  EXPECT_EQ(config.rope.theta, row.theta);
+  EXPECT_EQ(config.rope.kind, row.kind);
+  EXPECT_EQ(config.maxPositionEmbeddings, row.maxPositions);
+  EXPECT_EQ(config.rmsNormEps, row.eps);
+  EXPECT_EQ(config.latentNormEps, 1e-6);
+  EXPECT_FALSE(config.attentionBias);
+  EXPECT_NEAR(config.softmaxScale(), row.softmaxScale,
+              5e-8); // the column's last digit
+}
+
+TEST_P(Model, TakesTensorParallelDegreesThatDivideItsHeads) {
+  const ModelRow &row = GetParam();
+  ModelConfig config = loadConfig(row.file, {.tensorParallel = 4});
+  EXPECT_EQ(config.numHeads(), row.heads / 4);
+  EXPECT_EQ(config.numHeadsTotal, row.heads);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Model, testing::ValuesIn(kRows),
+                         [](const auto &info) {
+                           return std::string(info.param.file);
+                         });
+
+TEST(ModelConfig, RopePairingFollowsTheModelType) {
+  for (const ModelRow &row : kRows)
+    EXPECT_EQ(loadConfig(row.file).rope.pairing,
+              std::string(row.modelType) == "minicpm3"
+                  ? RopePairing::Half
+                  : RopePairing::Interleaved)
+        << row.file;
+}
+
+TEST(ModelConfig, RopeInterleaveKeyDecides) {
+  json config = readConfigJson("minicpm3_4b");
+  config["rope_interleave"] = true;
+  EXPECT_EQ(parseOrFail(config.dump()).rope.pairing, RopePairing::Interleaved);
+  config = readConfigJson("deepseek_v3");
+  config["rope_interleave"] = false;
+  EXPECT_EQ(parseOrFail(config.dump()).rope.pairing, RopePairing::Half);
+}
+
+TEST(ModelConfig, IndexerOfSparseModels) {
+  ModelConfig v32 = loadConfig("deepseek_v32");
+  ASSERT_TRUE(v32.indexer.has_value());
+  EXPECT_EQ(v32.indexer->numHeads, 64);
+  EXPECT_EQ(v32.indexer->headDim, 128);
+  EXPECT_EQ(v32.indexer->topk, 2048);
+  EXPECT_EQ(v32.indexer->pairing, RopePairing::Half);
+
+  json glm = readConfigJson("glm_5_2");
+  glm.erase("indexer_rope_interleave");
+  ModelConfig glm5 = parseOrFail(glm.dump());
+  ASSERT_TRUE(glm5.indexer.has_value());
+  EXPECT_EQ(glm5.indexer->numHeads, 32);
+  EXPECT_EQ(glm5.indexer->pairing, RopePairing::Interleaved);
+  glm["indexer_rope_interleave"] = false;
+  EXPECT_EQ(parseOrFail(glm.dump()).indexer->pairing, RopePairing::Half);
+
+  EXPECT_FALSE(loadConfig("deepseek_v3").indexer.has_value());
+}
+
+TEST(ModelConfig, LongCatMultipliersAndSublayers) {
+  ModelConfig config = loadConfig("longcat_flash");
+  EXPECT_DOUBLE_EQ(config.queryMultiplier, 2.0);
+  EXPECT_NEAR(config.latentMultiplier, 3.4641016, 5e-8);
+  EXPECT_EQ(config.attentionsPerLayer, 2);
+
+  json without = readConfigJson("longcat_flash");
+  without["mla_scale_q_lora"] = false;
+  without["mla_scale_kv_lora"] = false;
+  config = parseOrFail(without.dump());
+  EXPECT_EQ(config.queryMultiplier, 1.0);
+  EXPECT_EQ(config.latentMultiplier, 1.0);
+  EXPECT_EQ(loadConfig("deepseek_v3").latentMultiplier, 1.0);
+}
+
+TEST(ModelConfig, LongCatLayersUnderEitherKey) {
+  json config = readConfigJson("longcat_flash");
+  config["num_hidden_layers"] = config["num_layers"];
+  config.erase("num_layers");
+  EXPECT_EQ(parseOrFail(config.dump()).numLayers, 28);
+}
+
+TEST(ModelConfig, LatentNormEpsFromConfigIsAnOption) {
+  EXPECT_EQ(
+      loadConfig("glm_5_2", {.latentNormEpsFromConfig = true}).latentNormEps,
+      1e-5);
+}
+
+TEST(ModelConfig, QuantMethodIsRecorded) {
+  EXPECT_EQ(loadConfig("deepseek_v3").quantMethod, "fp8");
+  EXPECT_EQ(loadConfig("deepseek_v2").quantMethod, "");
+}
+
+//===----------------------------------------------------------------------===//
+// Old and new fields, missing and ignored keys
+//===----------------------------------------------------------------------===//
+
+json withNewRopeFields(llvm::StringRef name) {
+  json config = readConfigJson(name);
+  json fields = config["rope_scaling"];
+  fields["rope_type"] = fields["type"];
+  fields.erase("type");
+  fields["rope_theta"] = config["rope_theta"];
+  config["rope_parameters"] = fields;
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  return config;
+}
+
+TEST(ModelConfig, OldAndNewRopeFieldsAgree) {
+  for (const char *name :
+       {"deepseek_v2_lite", "deepseek_v3", "kimi_k2_instruct"}) {
+    ModelConfig oldFields = loadConfig(name),
+                newFields = parseOrFail(withNewRopeFields(name).dump());
+    EXPECT_EQ(newFields.rope.kind, RopeKind::Yarn);
+    EXPECT_EQ(newFields.rope.theta, oldFields.rope.theta);
+    EXPECT_EQ(newFields.rope.factor, oldFields.rope.factor);
+    EXPECT_EQ(newFields.rope.betaFast, oldFields.rope.betaFast);
+    EXPECT_EQ(newFields.rope.originalMaxPositions,
+              oldFields.rope.originalMaxPositions);
+    EXPECT_EQ(newFields.softmaxScale(), oldFields.softmaxScale());
+  }
+}
+
+TEST(ModelConfig, TypeIsASynonymOfRopeType) {
+  json config = readConfigJson("deepseek_v3");
+  config["rope_scaling"]["rope_type"] = "yarn"; // both, agreeing
+  EXPECT_EQ(parseOrFail(config.dump()).rope.kind, RopeKind::Yarn);
+  config["rope_scaling"].erase("type");
+  EXPECT_EQ(parseOrFail(config.dump()).rope.kind, RopeKind::Yarn);
+  config = withNewRopeFields("deepseek_v3");
+  config["rope_parameters"]["type"] = "yarn";
+  config["rope_parameters"].erase("rope_type");
+  EXPECT_EQ(parseOrFail(config.dump()).rope.kind, RopeKind::Yarn);
+}
+
+TEST(ModelConfig, ThetaBesideNewFieldsIsRead) {
+  json config = withNewRopeFields("kimi_k2_0905");
+  config["rope_parameters"].erase("rope_theta");
+  config["rope_theta"] = 50000;
+  EXPECT_EQ(parseOrFail(config.dump()).rope.theta, 5e4);
+}
+
+TEST(ModelConfig, IntegersAreNumbers) {
+  json config = readConfigJson("deepseek_v3");
+  config["rope_theta"] = 10000;
+  config["rope_scaling"]["mscale"] = 1;
+  config["rope_scaling"]["mscale_all_dim"] = 1;
+  EXPECT_NEAR(parseOrFail(config.dump()).softmaxScale(), 0.1352338, 5e-8);
+}
+
+TEST(ModelConfig, AbsentMscaleAllDimLeavesTheScale) {
+  json config = readConfigJson("deepseek_v3");
+  config["rope_scaling"].erase("mscale_all_dim");
+  EXPECT_DOUBLE_EQ(parseOrFail(config.dump()).softmaxScale(),
+                   1 / std::sqrt(192.0));
+}
+
+TEST(ModelConfig, MissingValueDimIsDerived) {
+  json config = readConfigJson("minicpm3_4b");
+  EXPECT_FALSE(config.contains("v_head_dim")); // an old configuration
+  EXPECT_EQ(parseOrFail(config.dump()).vHeadDim, 64);
+}
+
+TEST(ModelConfig, MissingQueryRankMeansNone) {
+  json config = readConfigJson("deepseek_v2_lite");
+  config.erase("q_lora_rank");
+  EXPECT_FALSE(parseOrFail(config.dump()).qLoraRank.has_value());
+}
+
+TEST(ModelConfig, MisleadingAndUnknownKeysAreIgnored) {
+  json config = readConfigJson("deepseek_v3");
+  config["num_key_value_heads"] = 8;
+  config["head_dim"] = 3;
+  config["qk_head_dim"] = "whatever";
+  config["made_up"] = {{"deep", {1, 2, 3}}};
+  ModelConfig parsed = parseOrFail(config.dump()),
+              plain = loadConfig("deepseek_v3");
+  EXPECT_EQ(parsed.numHeads(), plain.numHeads());
+  EXPECT_EQ(parsed.qkHeadDim(), 192);
+  EXPECT_EQ(parsed.softmaxScale(), plain.softmaxScale());
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+std::string errorOf(llvm::StringRef text, const ConfigOptions &options = {}) {
+  llvm::Expected<ModelConfig> config = parseModelConfig(text, options);
+  if (!config)
+    return llvm::toString(config.takeError());
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+/// DeepSeek-V3's configuration with the members of `patch` (null: as JSON
+/// null).
+std::string errorWith(const json &patch, llvm::StringRef base = "deepseek_v3") {
+  json config = readConfigJson(base);
+  config.update(patch);
+  return errorOf(config.dump());
+}
+
+TEST(ModelConfigError, NotJson) {
+  EXPECT_EQ(errorOf(""), "not valid JSON (0 bytes)");
+  EXPECT_EQ(errorOf("{\"hidden_size\": 1"), "not valid JSON (17 bytes)");
+  EXPECT_EQ(errorOf(std::string(100000, '[')), "not valid JSON (100000 bytes)");
+  EXPECT_EQ(errorOf("{\"rope_theta\": 1e999}"), "not valid JSON (21 bytes)");
+  EXPECT_EQ(errorOf("[1]"), "expected a JSON object at top level, got array");
+}
+
+TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
+  const std::string known = "known model types are deepseek_v2, deepseek_v3, "
+                            "deepseek_v32, glm4_moe_lite, "
+                            "glm_moe_dsa, kimi_k2, longcat_flash, minicpm3";
+  EXPECT_EQ(errorWith({{"model_type", "llama"}}),
+            "model_type = \"llama\": " + known);
+  EXPECT_EQ(errorWith({{"model_type", "deepseek_v4"}}),
+            "model_type = \"deepseek_v4\": " + known);
+  EXPECT_EQ(errorOf("{}"), "model_type is missing: " + known);
+  EXPECT_EQ(errorWith({{"model_type", 3}}),
+            "model_type = 3: expected a string");
+}
+
+TEST(ModelConfigError, DimsOutOfRange) {
+  for (const char *key :
+       {"hidden_size", "num_attention_heads", "kv_lora_rank",
+        "qk_nope_head_dim", "v_head_dim", "q_lora_rank", "num_hidden_layers"}) {
+    std::string limit = ": expected an integer from 1 to 1048576";
+    EXPECT_EQ(errorWith({{key, 0}}), std::string(key) + " = 0" + limit);
+    EXPECT_EQ(errorWith({{key, -128}}), std::string(key) + " = -128" + limit);
+    EXPECT_EQ(errorWith({{key, 1048577}}),
+              std::string(key) + " = 1048577" + limit);
+    EXPECT_EQ(errorWith({{key, 18446744073709551615u}}),
+              std::string(key) + " = 18446744073709551615" + limit);
+    EXPECT_EQ(errorWith({{key, 1.5}}), std::string(key) + " = 1.5" + limit);
+    EXPECT_EQ(errorWith({{key, "128"}}),
+              std::string(key) + " = \"128\"" + limit);
+  }
+  EXPECT_EQ(errorWith({{"qk_rope_head_dim", -2}}),
+            "qk_rope_head_dim = -2: expected an integer from 0 to 1048576");
+  EXPECT_EQ(
+      errorWith({{"max_position_embeddings", 0}}),
+      "max_position_embeddings = 0: expected an integer from 1 to 2147483647");
+}
+
+TEST(ModelConfigError, MissingDims) {
+  for (const char *key : {"hidden_size", "num_attention_heads", "kv_lora_rank",
+                          "qk_nope_head_dim"})
+    EXPECT_EQ(errorWith({{key, nullptr}}),
+              std::string(key) +
+                  " is missing: expected an integer from 1 to 1048576");
+  EXPECT_EQ(
+      errorWith({{"qk_rope_head_dim", nullptr}}),
+      "qk_rope_head_dim is missing: expected an integer from 0 to 1048576");
+}
+
+TEST(ModelConfigError, OddRopeDim) {
+  EXPECT_EQ(
+      errorWith({{"qk_rope_head_dim", 63}}),
+      "qk_rope_head_dim = 63: expected an even number, pairs are rotated");
+}
+
+TEST(ModelConfigError, HeadsNotDivisibleByTensorParallelDegree) {
+  std::string text = readConfigText("deepseek_v3");
+  EXPECT_EQ(errorOf(text, {.tensorParallel = 3}),
+            "num_attention_heads = 128: expected a multiple of the "
+            "tensor-parallel degree 3");
+  EXPECT_EQ(errorOf(text, {.tensorParallel = 256}),
+            "num_attention_heads = 128: expected a multiple of the "
+            "tensor-parallel degree 256");
+  EXPECT_EQ(errorOf(text, {.tensorParallel = 0}),
+            "num_attention_heads = 128: tensor-parallel degree 0, expected at "
+            "least 1");
+}
+
+TEST(ModelConfigError, UnknownRopeType) {
+  json config = readConfigJson("deepseek_v3");
+  config["rope_scaling"]["type"] = "linear";
+  EXPECT_EQ(errorOf(config.dump()), "rope_scaling.type = \"linear\": known "
+                                    "rope types are default, yarn, longrope");
+  config["rope_scaling"].erase("type");
+  EXPECT_EQ(errorOf(config.dump()), "rope_scaling.rope_type is missing: known "
+                                    "rope types are default, yarn, longrope");
+  config = withNewRopeFields("deepseek_v3");
+  config["rope_parameters"]["rope_type"] = "llama3";
+  EXPECT_EQ(errorOf(config.dump()),
+            "rope_parameters.rope_type = \"llama3\": known rope types are "
+            "default, yarn, longrope");
+}
+
+TEST(ModelConfigError, YarnWithoutFactorOrLength) {
+  json config = readConfigJson("deepseek_v3");
+  config["rope_scaling"].erase("factor");
+  config["rope_scaling"].erase("original_max_position_embeddings");
+  EXPECT_EQ(
+      errorOf(config.dump()),
+      "rope_scaling.factor is missing: yarn needs it, expected a number >= 1\n"
+      "rope_scaling.original_max_position_embeddings is missing: expected an "
+      "integer from 1 to 2147483647");
+}
+
+TEST(ModelConfigError, RopeNumbersOutOfRange) {
+  auto withScaling = [](const char *key, const json &value) {
+    json config = readConfigJson("deepseek_v3");
+    config["rope_scaling"][key] = value;
+    return errorOf(config.dump());
+  };
+  EXPECT_EQ(withScaling("factor", 0.5),
+            "rope_scaling.factor = 0.5: expected a number >= 1");
+  EXPECT_EQ(withScaling("factor", 1e9),
+            "rope_scaling.factor = 1000000000.0: expected factor * "
+            "original_max_position_embeddings <= 2147483647");
+  EXPECT_EQ(withScaling("factor", "40"),
+            "rope_scaling.factor = \"40\": expected a number >= 1");
+  EXPECT_EQ(withScaling("beta_fast", 0),
+            "rope_scaling.beta_fast = 0: expected a number > 0");
+  EXPECT_EQ(withScaling("beta_slow", -1),
+            "rope_scaling.beta_slow = -1: expected a number > 0");
+  EXPECT_EQ(withScaling("mscale_all_dim", -1),
+            "rope_scaling.mscale_all_dim = -1: expected a number >= 0");
+  EXPECT_EQ(errorWith({{"rope_theta", 1}}),
+            "rope_theta = 1: expected a number > 1");
+  EXPECT_EQ(errorWith({{"rope_scaling", "yarn"}}),
+            "rope_scaling = \"yarn\": expected an object");
+}
+
+TEST(ModelConfigError, ContradictingRopeFields) {
+  json config = withNewRopeFields("deepseek_v3");
+  config["rope_theta"] = 50000;
+  EXPECT_EQ(
+      errorOf(config.dump()),
+      "rope_parameters.rope_theta = 10000: contradicts rope_theta = 50000");
+  config = readConfigJson("deepseek_v3");
+  config["rope_scaling"]["rope_type"] = "default";
+  EXPECT_EQ(errorOf(config.dump()), "rope_scaling.rope_type = \"default\": "
+                                    "contradicts rope_scaling.type = \"yarn\"");
+}
+
+TEST(ModelConfigError, LongRopeFactorLists) {
+  json config = readConfigJson("minicpm3_4b");
+  config["rope_scaling"]["short_factor"] = {1.0, 2.0};
+  EXPECT_EQ(errorOf(config.dump()), "rope_scaling.short_factor = [1.0,2.0]: "
+                                    "expected a list of 16 positive numbers "
+                                    "(qk_rope_head_dim / 2)");
+  config = readConfigJson("minicpm3_4b");
+  config["rope_scaling"]["long_factor"][15] = 0;
+  EXPECT_NE(errorOf(config.dump())
+                .find("...: expected a list of 16 positive numbers"),
+            std::string::npos);
+  config["rope_scaling"].erase("long_factor");
+  EXPECT_EQ(errorOf(config.dump()),
+            "rope_scaling.long_factor is missing: expected a list of 16 "
+            "positive numbers (qk_rope_head_dim / 2)");
+}
+
+TEST(ModelConfigError, ValueDimNotDerivable) {
+  json config = readConfigJson("minicpm3_4b");
+  config["hidden_size"] = 2561;
+  EXPECT_EQ(errorOf(config.dump()),
+            "v_head_dim is missing: hidden_size 2561 is no multiple of "
+            "num_attention_heads 40 to derive it");
+}
+
+TEST(ModelConfigError, IndexerFields) {
+  EXPECT_EQ(errorWith({{"index_topk", nullptr}}, "deepseek_v32"),
+            "index_topk is missing: expected an integer from 1 to 2147483647");
+  EXPECT_EQ(errorWith({{"index_n_heads", 0}}, "deepseek_v32"),
+            "index_n_heads = 0: expected an integer from 1 to 1048576");
+  EXPECT_EQ(errorWith({{"index_head_dim", 32}}, "deepseek_v32"),
+            "index_head_dim = 32: expected at least qk_rope_head_dim 64");
+  EXPECT_EQ(errorWith({{"q_lora_rank", nullptr}}, "deepseek_v32"),
+            "q_lora_rank is missing: the indexer reads the query latent, "
+            "expected a positive integer");
+}
+
+TEST(ModelConfigError, UnsupportedAttention) {
+  EXPECT_EQ(errorWith({{"sliding_window", 4096}}),
+            "sliding_window = 4096: sliding-window attention is not supported, "
+            "expected null");
+  EXPECT_EQ(errorWith({{"attn_logit_softcapping", 50.0}}),
+            "attn_logit_softcapping = 50.0: logit soft-capping is not "
+            "supported, expected null");
+  EXPECT_EQ(errorWith({{"alibi", true}}),
+            "alibi = true: ALiBi is not supported, expected false");
+  json config = readConfigJson("deepseek_v3");
+  config.update({{"sliding_window", 4096}, {"use_sliding_window", false}});
+  parseOrFail(config.dump());
+}
+
+TEST(ModelConfigError, WrongKinds) {
+  EXPECT_EQ(errorWith({{"attention_bias", 1}}),
+            "attention_bias = 1: expected true or false");
+  EXPECT_EQ(errorWith({{"rms_norm_eps", 0}}),
+            "rms_norm_eps = 0: expected a number > 0");
+  EXPECT_EQ(errorWith({{"rope_interleave", "yes"}}),
+            "rope_interleave = \"yes\": expected true or false");
+}
+
+TEST(ModelConfigError, AllAreReportedAtOnce) {
+  EXPECT_EQ(
+      errorWith({{"kv_lora_rank", 0}, {"v_head_dim", -1}, {"rope_theta", "x"}}),
+      "kv_lora_rank = 0: expected an integer from 1 to 1048576\n"
+      "v_head_dim = -1: expected an integer from 1 to 1048576\n"
+      "rope_theta = \"x\": expected a number > 1");
+}
+
+} // namespace
