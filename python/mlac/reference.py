@@ -1,0 +1,199 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a multi-head latent attention layer computes, in NumPy float64.
+
+Written from the papers' formulas, for clarity, and sharing nothing with the
+compiler: this is the meaning that tests compare every back end with. Because
+attention is causal, one call over a whole sequence also gives the answer of
+every decode step and of every chunking of its prefill.
+
+Symbols: S tokens, H hidden size, N heads, P/R/V nope, rope and value head
+dims, Lq/Lkv query and KV latent ranks.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Rope:
+    """Frequencies [R/2] (float32), factor on cos and sin, and the pairing."""
+
+    inv_freq: np.ndarray
+    multiplier: float
+    interleaved: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    hidden_size: int
+    num_heads: int
+    q_lora_rank: int | None
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    softmax_scale: float
+    rope: Rope | None
+    eps: float = 1e-6
+    q_multiplier: float = 1.0
+    kv_multiplier: float = 1.0
+
+
+def yarn_gain(factor, mscale):
+    """g(s, m): the attention temperature of YaRN."""
+    return 1.0 if factor <= 1 else 0.1 * mscale * math.log(factor) + 1.0
+
+
+def yarn_inv_freq(dim, theta, factor, original, beta_fast, beta_slow):
+    """Frequencies between extrapolation (fast) and interpolation (slow)."""
+    def correction(rotations):
+        return dim * math.log(original / (2 * math.pi * rotations)) / (2 * math.log(theta))
+
+    low = max(math.floor(correction(beta_fast)), 0)
+    high = min(math.ceil(correction(beta_slow)), dim - 1)
+    if low == high:
+        high += 0.001
+    plain = theta ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)
+    ramp = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
+    return plain / factor * ramp + plain * (1 - ramp)
+
+
+def rope_and_scale(hf):
+    """Rope and softmax scale of a Hugging Face configuration (old or new fields)."""
+    p, r = hf["qk_nope_head_dim"], hf["qk_rope_head_dim"]
+    scale = (p + r) ** -0.5
+    fields = dict(hf.get("rope_scaling") or {})
+    fields.update(hf.get("rope_parameters") or {})
+    theta = float(fields.get("rope_theta", hf.get("rope_theta", 10000.0)))
+    kind = fields.get("rope_type", fields.get("type", "default"))
+    interleaved = hf.get("rope_interleave", hf["model_type"] != "minicpm3")
+    multiplier = 1.0
+    if r == 0:
+        return None, scale
+    inv_freq = theta ** (-np.arange(0, r, 2, dtype=np.float64) / r)
+    if kind == "yarn":
+        factor, original = float(fields["factor"]), fields["original_max_position_embeddings"]
+        inv_freq = yarn_inv_freq(r, theta, factor, original, fields.get("beta_fast", 32),
+                                 fields.get("beta_slow", 1))
+        all_dim = yarn_gain(factor, fields.get("mscale_all_dim", 0))
+        multiplier = fields.get("attention_factor",
+                                yarn_gain(factor, fields.get("mscale", 1)) / all_dim)
+        scale *= all_dim ** 2
+    elif kind not in ("default", None):
+        raise ValueError(f"rope type: expected default or yarn, got {kind!r}")
+    return Rope(inv_freq.astype(np.float32), multiplier, bool(interleaved)), scale
+
+
+def config_from_hf(hf):
+    """Config of a Hugging Face configuration with the model's published keys."""
+    rope, scale = rope_and_scale(hf)
+    longcat = hf["model_type"] == "longcat_flash"
+    hidden, lq, lkv = hf["hidden_size"], hf.get("q_lora_rank"), hf["kv_lora_rank"]
+    return Config(hidden, hf["num_attention_heads"], lq, lkv, hf["qk_nope_head_dim"],
+                  hf["qk_rope_head_dim"], hf["v_head_dim"], scale, rope,
+                  q_multiplier=math.sqrt(hidden / lq) if longcat else 1.0,
+                  kv_multiplier=math.sqrt(hidden / lkv) if longcat else 1.0)
+
+
+def rms_norm(x, gamma, eps):
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * gamma
+
+
+def rotate(x, rope, positions):
+    """Rotates x [S, ..., R] by its token's position, keeping the pairing order.
+
+    Angles are formed in float32, as every serving system does; an exact angle
+    would differ by up to 1e-3 at position 131071.
+    """
+    angle = positions.astype(np.float32)[:, None] * rope.inv_freq[None, :]
+    cos = np.cos(angle).astype(np.float32).astype(np.float64) * rope.multiplier
+    sin = np.sin(angle).astype(np.float32).astype(np.float64) * rope.multiplier
+    shape = (x.shape[0],) + (1,) * (x.ndim - 2) + (x.shape[-1] // 2,)
+    cos, sin = cos.reshape(shape), sin.reshape(shape)
+    out = np.empty_like(x)
+    if rope.interleaved:
+        first, second = (slice(0, None, 2), slice(1, None, 2))
+    else:
+        half = x.shape[-1] // 2
+        first, second = (slice(0, half), slice(half, None))
+    a, b = x[..., first], x[..., second]
+    out[..., first] = a * cos - b * sin
+    out[..., second] = a * sin + b * cos
+    return out
+
+
+def latents(config, weights, hidden, positions):
+    """The cached row of each token: normalised latent [S, Lkv] and rotated key [S, R]."""
+    raw = hidden @ weights["kv_a_proj_with_mqa.weight"].T
+    lkv = config.kv_lora_rank
+    c = rms_norm(raw[:, :lkv], weights["kv_a_layernorm.weight"], config.eps) * config.kv_multiplier
+    k_pe = raw[:, lkv:]
+    return c, (rotate(k_pe, config.rope, positions) if config.rope else k_pe)
+
+
+def queries(config, weights, hidden, positions):
+    """q_nope [S, N, P] and rotated q_pe [S, N, R]."""
+    if config.q_lora_rank:
+        x = rms_norm(hidden @ weights["q_a_proj.weight"].T, weights["q_a_layernorm.weight"],
+                     config.eps) * config.q_multiplier
+        q = x @ weights["q_b_proj.weight"].T
+    else:
+        q = hidden @ weights["q_proj.weight"].T
+    p = config.qk_nope_head_dim
+    q = q.reshape(len(hidden), config.num_heads, p + config.qk_rope_head_dim)
+    q_pe = q[..., p:]
+    return q[..., :p], (rotate(q_pe, config.rope, positions) if config.rope else q_pe)
+
+
+def attention_layer(config, weights, hidden, first_row=0):
+    """Output rows [first_row:] of one causal layer over a whole sequence.
+
+    hidden [S, H] float64, weights by their checkpoint names ([out, in], float64);
+    returns output [S - first_row, H] and lse [N, S - first_row] (natural log).
+    """
+    weights = {name: np.asarray(w, np.float64) for name, w in weights.items()}
+    hidden = np.asarray(hidden, np.float64)
+    tokens, n = len(hidden), config.num_heads
+    p, v = config.qk_nope_head_dim, config.v_head_dim
+    positions = np.arange(tokens)
+    c, k_pe = latents(config, weights, hidden, positions)
+    q_nope, q_pe = queries(config, weights, hidden[first_row:], positions[first_row:])
+    up = weights["kv_b_proj.weight"].reshape(n, p + v, config.kv_lora_rank)
+    output = np.empty((tokens - first_row, n, v))
+    lse = np.empty((n, tokens - first_row))
+    future = np.arange(tokens)[None, :] > positions[first_row:][:, None]
+    for head in range(n):
+        k_nope, value = c @ up[head, :p].T, c @ up[head, p:].T
+        scores = config.softmax_scale * (q_nope[:, head] @ k_nope.T + q_pe[:, head] @ k_pe.T)
+        scores[future] = -np.inf
+        top = scores.max(axis=1, keepdims=True)
+        numerators = np.exp(scores - top)
+        total = numerators.sum(axis=1, keepdims=True)
+        output[:, head] = numerators @ value / total
+        lse[head] = (top + np.log(total))[:, 0]
+    flat = output.reshape(tokens - first_row, n * v)
+    return flat @ weights["o_proj.weight"].T, lse
+
+
+def cosine_difference(a, b):
+    """1 - 2 sum(ab) / sum(a^2 + b^2); 0 for a zero reference."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if np.sum(b * b) < 1e-12:
+        return 0.0
+    return 1 - 2 * np.sum(a * b) / np.sum(a * a + b * b)
+
+
+def wmape(a, reference):
+    """sum |a - reference| / sum |reference|."""
+    a, reference = np.asarray(a, np.float64), np.asarray(reference, np.float64)
+    return np.sum(np.abs(a - reference)) / np.sum(np.abs(reference))
+
+
+def relative_error(a, reference):
+    """||a - reference|| / ||reference||."""
+    a, reference = np.asarray(a, np.float64), np.asarray(reference, np.float64)
+    return np.linalg.norm(a - reference) / np.linalg.norm(reference)
