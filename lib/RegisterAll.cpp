@@ -9,6 +9,7 @@
 #include "mla/RegisterAll.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,7 +26,7 @@
 #include "mlir/Transforms/Passes.h"
 
 void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::mla::MlaDialect, mlir::tile::TileDialect>();
+  registry.insert<mlir::mla::MlaDialect, mlir::sm90::Sm90Dialect, mlir::tile::TileDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect, mlir::func::FuncDialect,
                   mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::memref::MemRefDialect,
                   mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,

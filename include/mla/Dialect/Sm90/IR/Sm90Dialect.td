@@ -1,0 +1,48 @@
+//===- Sm90Dialect.td - who does what when on Hopper ---------*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_SM90_IR_SM90DIALECT_TD
+#define MLA_DIALECT_SM90_IR_SM90DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Sm90_Dialect : Dialect {
+  let name = "sm90";
+  let cppNamespace = "::mlir::sm90";
+  let summary = "Who does it when: the program of one CTA's warpgroups on sm_90a";
+  let description = [{
+    A `sm90.kernel` is executed by all threads of a CTA: `warpgroups` groups of
+    128 threads. Three kinds of values live in it:
+
+    - *scalars and views* (`index`, `i32`, `f32`, `memref`): the same value in
+      every thread. All control flow (`scf.for`, `scf.if`) depends on such
+      values only, so the CTA never diverges at an op of this dialect and
+      barriers may stand anywhere.
+    - *shared-memory tiles* (`!sm90.smem`): a place in the CTA's shared memory.
+    - *fragments*: tensors with an encoding that says which thread holds which
+      element. Element-wise work on them is upstream `arith` and `math`.
+
+    Phases of the IR (each pass checks what it needs):
+
+    | after | holds |
+    |---|---|
+    | `convert-tile-to-sm90` | barriers are in place; `sm90.alloc` without offset; no `sm90.proxy_fence` |
+    | `sm90-insert-proxy-fences` | generic writes are fenced before a `wgmma` reads them |
+    | `sm90-allocate-shared-memory` | every `sm90.alloc` has an offset, the kernel has `shared_bytes` |
+
+    `convert-sm90-to-nvvm` needs all three.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"
+  ];
+}
+
+#endif // MLA_DIALECT_SM90_IR_SM90DIALECT_TD

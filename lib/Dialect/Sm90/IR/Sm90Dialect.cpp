@@ -1,0 +1,156 @@
+//===- Sm90Dialect.cpp - registration, types and encodings ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::sm90;
+
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.cpp.inc"
+#include "mla/Dialect/Sm90/IR/Sm90Enums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "mla/Dialect/Sm90/IR/Sm90Attrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "mla/Dialect/Sm90/IR/Sm90Types.cpp.inc"
+
+void Sm90Dialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "mla/Dialect/Sm90/IR/Sm90Attrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "mla/Dialect/Sm90/IR/Sm90Types.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "mla/Dialect/Sm90/IR/Sm90Ops.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Shared tiles
+//===----------------------------------------------------------------------===//
+
+/// Alignment of a linear tile: a vector of 16 bytes.
+static constexpr int64_t kLinearAlignment = 16;
+
+Type SmemType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type elementType;
+  SmemLayout layout = SmemLayout::Swizzle128;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(elementType))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    FailureOr<SmemLayout> parsed = FieldParser<SmemLayout>::parse(parser);
+    if (failed(parsed))
+      return {};
+    layout = *parsed;
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<SmemType>(parser.getContext(), shape, elementType, layout);
+}
+
+void SmemType::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printDimensionList(getShape());
+  printer << "x" << getElementType();
+  if (getLayout() != SmemLayout::Swizzle128)
+    printer << ", " << stringifySmemLayout(getLayout());
+  printer << ">";
+}
+
+LogicalResult SmemType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<int64_t> shape, Type elementType, SmemLayout layout) {
+  if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0) // (C2)
+    return emitError() << "expected a shared tile of two positive dimensions, got ["
+                       << shape << "]";
+  if (!elementType.isIntOrFloat() || elementType.getIntOrFloatBitWidth() % 8 != 0)
+    return emitError() << "expected an element type of whole bytes, got " << elementType;
+  if (layout != SmemLayout::Swizzle128)
+    return success();
+  if (!elementType.isBF16() && !elementType.isF16()) // (C1)
+    return emitError() << "expected bf16 or f16 elements in a swizzle128 tile, got "
+                       << elementType;
+  if (shape[0] % kSwizzleRows != 0) // (C1)
+    return emitError() << "expected the rows of a swizzle128 tile to be a multiple of "
+                       << kSwizzleRows << ", got " << shape[0];
+  return success();
+}
+
+int64_t SmemType::getPanels() const { return llvm::divideCeil(getColumns(), kPanelColumns); }
+
+int64_t SmemType::getPanelBytes() const { return getRows() * kPanelRowBytes; }
+
+int64_t SmemType::getByteSize() const {
+  if (getLayout() == SmemLayout::Swizzle128)
+    return getPanels() * getPanelBytes();
+  return getRows() * getColumns() * (getElementType().getIntOrFloatBitWidth() / 8);
+}
+
+int64_t SmemType::getAlignment() const {
+  return getLayout() == SmemLayout::Swizzle128 ? kSwizzleAtomBytes : kLinearAlignment;
+}
+
+//===----------------------------------------------------------------------===//
+// Encodings
+//===----------------------------------------------------------------------===//
+
+LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t columnSplit) {
+  if (columnSplit >= 1) // (C1)
+    return success();
+  return emitError() << "expected a positive column_split, got " << columnSplit;
+}
+
+LogicalResult FragmentAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                           function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != 2 || shape[0] != kTileRows) // (C1)
+    return emitError() << "expected a fragment of " << kTileRows << " rows, got shape [" << shape
+                       << "]";
+  int64_t group = kColumnGroup * getColumnSplit();
+  if (shape[1] <= 0 || shape[1] % group != 0) // (C1)
+    return emitError() << "expected the columns of a fragment split over " << getColumnSplit()
+                       << " warpgroups to be a multiple of " << group << ", got " << shape[1];
+  return success();
+}
+
+LogicalResult RowsAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                       function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() == 1 && shape[0] == kTileRows) // (C1)
+    return success();
+  return emitError() << "expected a row vector of " << kTileRows << " elements, got shape ["
+                     << shape << "]";
+}
+
+bool mlir::sm90::isFragment(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa_and_present<FragmentAttr>(tensor.getEncoding());
+}
+
+bool mlir::sm90::isRows(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa_and_present<RowsAttr>(tensor.getEncoding());
+}
+
+int64_t mlir::sm90::getColumnSplit(Type fragment) {
+  auto encoding = cast<RankedTensorType>(fragment).getEncoding();
+  return cast<FragmentAttr>(encoding).getColumnSplit();
+}

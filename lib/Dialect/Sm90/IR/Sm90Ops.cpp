@@ -1,0 +1,347 @@
+//===- Sm90Ops.cpp - verifiers and syntax of sm90 operations ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Check numbers (C1) … are those of the op descriptions in Sm90Ops.td.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace mlir::sm90;
+
+//===----------------------------------------------------------------------===//
+// Shared checks
+//===----------------------------------------------------------------------===//
+
+/// Element type of a memref, a tensor or a shared tile.
+static Type getElement(Type type) {
+  if (auto smem = dyn_cast<SmemType>(type))
+    return smem.getElementType();
+  return cast<ShapedType>(type).getElementType();
+}
+
+static LogicalResult verifySameElement(Operation *op, Type memory, Type tile) {
+  if (getElement(memory) == getElement(tile))
+    return success();
+  return op->emitOpError("expected the tile's element type to be the view's, ")
+         << getElement(memory) << ", got " << getElement(tile);
+}
+
+static LogicalResult verifyRank(Operation *op, StringRef what, Type type, int64_t rank) {
+  int64_t got = cast<ShapedType>(type).getRank();
+  if (got == rank)
+    return success();
+  return op->emitOpError("expected ") << what << " of rank " << rank << ", got rank " << got;
+}
+
+/// Pool [pages, page_size, D] with static page_size, of the tile's element type.
+static LogicalResult verifyPool(Operation *op, Type pool, Type tile) {
+  if (failed(verifyRank(op, "a pool", pool, 3)))
+    return failure();
+  if (cast<ShapedType>(pool).isDynamicDim(1))
+    return op->emitOpError("expected a static page size (pool dimension 1), got ") << pool;
+  return verifySameElement(op, pool, tile);
+}
+
+/// The static stride of the last dimension, or `kDynamic`.
+static int64_t getColumnStride(Type view) {
+  return cast<MemRefType>(view).getStridesAndOffset().first.back();
+}
+
+static LogicalResult verifyUnitColumnStride(Operation *op, StringRef why, Type view) {
+  if (getColumnStride(view) == 1)
+    return success();
+  return op->emitOpError() << why << " expects column stride 1, got " << view;
+}
+
+/// (C2) and (C3) of the copies.
+static LogicalResult verifyVector(Operation *op, int64_t vectorBytes, Type view) {
+  int64_t elementBytes = getElement(view).getIntOrFloatBitWidth() / 8;
+  if (vectorBytes == elementBytes)
+    return success();
+  if (vectorBytes != 4 && vectorBytes != 8 && vectorBytes != 16)
+    return op->emitOpError("expected vector_bytes 4, 8, 16 or the element's ")
+           << elementBytes << ", got " << vectorBytes;
+  return verifyUnitColumnStride(op, "a vector of more than one element", view);
+}
+
+static LogicalResult verifyPaired(Operation *op, bool paired, Type view) {
+  return paired ? verifyUnitColumnStride(op, "'paired'", view) : success();
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                     TypeRange argumentTypes, int32_t warpgroups) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name),
+                     TypeAttr::get(builder.getFunctionType(argumentTypes, {})));
+  state.addAttribute(getWarpgroupsAttrName(state.name), builder.getI32IntegerAttr(warpgroups));
+  Block &body = state.addRegion()->emplaceBlock();
+  for (Type type : argumentTypes)
+    body.addArgument(type, state.location);
+}
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildFuncType = [](Builder &builder, ArrayRef<Type> args, ArrayRef<Type> results,
+                          function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(args, results);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name),
+      buildFuncType, getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+LogicalResult KernelOp::verify() {
+  if (!getResultTypes().empty()) // (C1)
+    return emitOpError("expected no results, got ") << getResultTypes().size();
+  for (auto [index, type] : llvm::enumerate(getArgumentTypes())) { // (C1)
+    auto buffer = dyn_cast<MemRefType>(type);
+    bool isBuffer = buffer && buffer.getRank() == 1 && buffer.isDynamicDim(0) &&
+                    buffer.getLayout().isIdentity();
+    if (!isBuffer && !type.isIndex() && !type.isF32())
+      return emitOpError("expected argument ")
+             << index << " to be memref<?xT>, index or f32, got " << type;
+  }
+  int64_t warpgroups = static_cast<int32_t>(getWarpgroups());
+  if (warpgroups < 1 || warpgroups > kMaxWarpgroups) // (C3)
+    return emitOpError("expected 1 to ") << kMaxWarpgroups << " warpgroups, got " << warpgroups;
+  return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  if (getBody().empty() || !isa<ReturnOp>(getBody().front().getTerminator())) // (C2)
+    return emitOpError("expected a body that ends in sm90.return");
+  int64_t warpgroups = getWarpgroups();
+  WalkResult walk = getBody().walk([&](Operation *op) {
+    for (Type type : op->getResultTypes()) {
+      if (!isFragment(type) || getColumnSplit(type) <= warpgroups)
+        continue;
+      op->emitOpError("expected a column_split of at most the kernel's ")
+          << warpgroups << " warpgroups, got " << getColumnSplit(type); // (C4)
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllocOp::verify() {
+  std::optional<int64_t> offset = getOffset();
+  int64_t alignment = getResult().getType().getAlignment();
+  if (!offset || (*offset >= 0 && *offset % alignment == 0)) // (C1)
+    return success();
+  return emitOpError("expected an offset that is a multiple of ") << alignment << ", got " << *offset;
+}
+
+LogicalResult SliceOp::verify() {
+  SmemType source = getSource().getType();
+  SmemType result = getResult().getType();
+  if (source.getLayout() != SmemLayout::Swizzle128 || result.getLayout() != source.getLayout() ||
+      result.getRows() != source.getRows() ||
+      result.getElementType() != source.getElementType()) // (C1)
+    return emitOpError("expected swizzle128 tiles of the same rows and element type, got ")
+           << source << " and " << result;
+  int64_t column = getColumn();
+  if (column % kPanelColumns != 0) // (C2)
+    return emitOpError("expected a first column that is a multiple of ")
+           << kPanelColumns << ", got " << column;
+  if (column + result.getColumns() > source.getColumns()) // (C2)
+    return emitOpError("expected columns within the source's ")
+           << source.getColumns() << ", got " << column << " to " << column + result.getColumns();
+  return success();
+}
+
+LogicalResult CopyOp::verify() {
+  if (failed(verifyRank(*this, "a view", getView().getType(), 2)))
+    return failure(); // (C1)
+  if (getOffsets().size() != 2)
+    return emitOpError("expected 2 offsets, got ") << getOffsets().size();
+  if (failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
+    return failure(); // (C1)
+  return verifyVector(*this, getVectorBytes(), getView().getType());
+}
+
+LogicalResult CopyRowsOp::verify() {
+  if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
+      failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
+    return failure(); // (C1)
+  return verifyVector(*this, getVectorBytes(), getView().getType());
+}
+
+LogicalResult CopyPagedOp::verify() {
+  if (failed(verifyPool(*this, getPool().getType(), getTarget().getType())))
+    return failure(); // (C1)
+  return verifyVector(*this, getVectorBytes(), getPool().getType());
+}
+
+LogicalResult StoreSharedOp::verify() {
+  auto value = cast<RankedTensorType>(getValue().getType());
+  SmemType target = getTarget().getType();
+  if (target.getLayout() == SmemLayout::Swizzle128 && value.getShape() == target.getShape() &&
+      value.getElementType() == target.getElementType()) // (C1)
+    return success();
+  return emitOpError("expected a swizzle128 target of the value's shape and element type, got ")
+         << value << " and " << target;
+}
+
+//===----------------------------------------------------------------------===//
+// WgmmaOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult WgmmaOp::verify() {
+  SmemType lhs = getLhs().getType();
+  SmemType rhs = getRhs().getType();
+  auto acc = cast<RankedTensorType>(getAcc().getType());
+  if (lhs.getLayout() != SmemLayout::Swizzle128 || rhs.getLayout() != SmemLayout::Swizzle128 ||
+      lhs.getElementType() != rhs.getElementType()) // (C1)
+    return emitOpError("expected swizzle128 tiles of one element type, got ") << lhs << " and " << rhs;
+  int64_t depth = lhs.getColumns();
+  int64_t rhsDepth = getTransposeRhs() ? rhs.getColumns() : rhs.getRows();
+  int64_t columns = getTransposeRhs() ? rhs.getRows() : rhs.getColumns();
+  if (lhs.getRows() != kTileRows || !acc.getElementType().isF32() ||
+      acc.getDimSize(1) != columns) // (C2)
+    return emitOpError("expected lhs [") << kTileRows << ", K] and an f32 accumulator ["
+                                         << kTileRows << ", " << columns << "], got " << lhs
+                                         << " and " << acc;
+  if (depth != rhsDepth) // (C2)
+    return emitOpError("expected equal contraction widths, got lhs ") << depth << " and rhs " << rhsDepth;
+  if (depth % kWgmmaDepth != 0) // (C3)
+    return emitOpError("expected a contraction width that is a multiple of ")
+           << kWgmmaDepth << ", got " << depth;
+  int64_t split = getColumnSplit(acc);
+  int64_t part = columns / split;
+  if (part > kMaxWgmmaColumns) // (C3)
+    return emitOpError("expected at most ")
+           << kMaxWgmmaColumns << " columns per warpgroup, got " << part;
+  if (split > 1 && !getTransposeRhs() && part % kPanelColumns != 0) // (C4)
+    return emitOpError("expected whole panels of ")
+           << kPanelColumns << " columns per warpgroup of a split [K, N] rhs, got " << part;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments and global memory
+//===----------------------------------------------------------------------===//
+
+/// (C1) and (C2) of dense loads and stores.
+static LogicalResult verifyDense(Operation *op, Type view, Type tile, int64_t offsets,
+                                 bool paired) {
+  int64_t rank = cast<ShapedType>(tile).getRank();
+  if (failed(verifyRank(op, "a view", view, rank)))
+    return failure(); // (C1)
+  if (offsets != rank) // (C1)
+    return op->emitOpError("expected ") << rank << " offsets, got " << offsets;
+  if (paired && rank != 2) // (C2)
+    return op->emitOpError("'paired' expects a tile of rank 2, got rank ") << rank;
+  if (failed(verifySameElement(op, view, tile)))
+    return failure(); // (C1)
+  return verifyPaired(op, paired, view);
+}
+
+LogicalResult LoadOp::verify() {
+  return verifyDense(*this, getView().getType(), getResult().getType(), getOffsets().size(),
+                     getPaired());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyDense(*this, getView().getType(), getValue().getType(), getOffsets().size(),
+                     getPaired());
+}
+
+LogicalResult LoadRowsOp::verify() {
+  if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
+      failed(verifySameElement(*this, getView().getType(), getResult().getType())))
+    return failure(); // (C1)
+  return verifyPaired(*this, getPaired(), getView().getType());
+}
+
+LogicalResult LoadPagedOp::verify() {
+  if (failed(verifyPool(*this, getPool().getType(), getResult().getType())))
+    return failure(); // (C1)
+  return verifyPaired(*this, getPaired(), getPool().getType());
+}
+
+LogicalResult StoreSlotsOp::verify() {
+  if (failed(verifyPool(*this, getPool().getType(), getValue().getType())))
+    return failure(); // (C1)
+  return verifyPaired(*this, getPaired(), getPool().getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReduceOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!source.getElementType().isF32() || !result.getElementType().isF32()) // (C1)
+    return emitOpError("expected an f32 source and result, got ") << source << " and " << result;
+  int64_t split = getColumnSplit(source);
+  if (split == 1) { // (C2)
+    if (getScratch())
+      return emitOpError("expected no scratch for a source that is not split");
+    return success();
+  }
+  SmemType expected = SmemType::get(getContext(), {split, kTileRows},
+                                    Float32Type::get(getContext()), SmemLayout::Linear);
+  if (!getScratch()) // (C2)
+    return emitOpError("expected a scratch of type ")
+           << expected << " for a source split over " << split << " warpgroups, got none";
+  if (getScratch().getType() != expected) // (C2)
+    return emitOpError("expected a scratch of type ") << expected << ", got " << getScratch().getType();
+  return success();
+}
+
+void ReduceOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (!getScratch())
+    return;
+  effects.emplace_back(MemoryEffects::Write::get(), &getScratchMutable()[0]);
+  effects.emplace_back(MemoryEffects::Read::get(), &getScratchMutable()[0]);
+}
+
+LogicalResult BroadcastOp::verify() {
+  if (getElement(getSource().getType()) == getElement(getResult().getType())) // (C1)
+    return success();
+  return emitOpError("expected one element type, got ")
+         << getSource().getType() << " and " << getResult().getType();
+}
+
+LogicalResult IotaOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (result.getElementType().isInteger(32) && getDim() < result.getRank()) // (C1)
+    return success();
+  return emitOpError("expected an i32 tile with a dimension ") << getDim() << ", got " << result;
+}
+
+LogicalResult SplatOp::verify() {
+  Type element = getElement(getResult().getType());
+  if (getSource().getType() == element) // (C1)
+    return success();
+  return emitOpError("expected a scalar of type ") << element << ", got " << getSource().getType();
+}
+
+#define GET_OP_CLASSES
+#include "mla/Dialect/Sm90/IR/Sm90Ops.cpp.inc"

@@ -1,0 +1,240 @@
+// RUN: mla-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{expected bf16 or f16 elements in a swizzle128 tile, got 'f32'}}
+func.func private @smem_element(!sm90.smem<64x64xf32>)
+
+// -----
+
+// expected-error @+1 {{expected the rows of a swizzle128 tile to be a multiple of 8, got 60}}
+func.func private @smem_rows(!sm90.smem<60x64xbf16>)
+
+// -----
+
+// expected-error @+1 {{expected a shared tile of two positive dimensions, got [64]}}
+func.func private @smem_rank(!sm90.smem<64xbf16>)
+
+// -----
+
+// expected-error @+1 {{expected a positive column_split, got 0}}
+#fragment = #sm90.fragment<column_split = 0>
+
+// -----
+
+// expected-error @+1 {{expected a fragment of 64 rows, got shape [32, 64]}}
+func.func private @fragment_rows(tensor<32x64xf32, #sm90.fragment<column_split = 1>>)
+
+// -----
+
+// expected-error @+1 {{expected the columns of a fragment split over 2 warpgroups to be a multiple of 16, got 264}}
+func.func private @fragment_columns(tensor<64x264xf32, #sm90.fragment<column_split = 2>>)
+
+// -----
+
+// expected-error @+1 {{expected a row vector of 64 elements, got shape [32]}}
+func.func private @rows(tensor<32xf32, #sm90.rows>)
+
+// -----
+
+// expected-error @+1 {{expected argument 0 to be memref<?xT>, index or f32, got 'i32'}}
+sm90.kernel @kernel_argument(%a: i32) attributes {warpgroups = 1 : i32} {
+  sm90.return
+}
+
+// -----
+
+// expected-error @+1 {{expected 1 to 8 warpgroups, got 9}}
+sm90.kernel @kernel_warpgroups() attributes {warpgroups = 9 : i32} {
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @kernel_split() attributes {warpgroups = 1 : i32} {
+  // expected-error @+1 {{expected a column_split of at most the kernel's 1 warpgroups, got 2}}
+  %a = sm90.iota 1 : tensor<64x64xi32, #sm90.fragment<column_split = 2>>
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @alloc_offset() attributes {warpgroups = 1 : i32} {
+  // expected-error @+1 {{expected an offset that is a multiple of 1024, got 512}}
+  %a = sm90.alloc offset 512 : !sm90.smem<64x64xbf16>
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @slice_column() attributes {warpgroups = 1 : i32} {
+  %a = sm90.alloc : !sm90.smem<64x128xbf16>
+  // expected-error @+1 {{expected a first column that is a multiple of 64, got 32}}
+  %b = sm90.slice %a[32] : !sm90.smem<64x128xbf16> -> !sm90.smem<64x64xbf16>
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @slice_bound() attributes {warpgroups = 1 : i32} {
+  %a = sm90.alloc : !sm90.smem<64x128xbf16>
+  // expected-error @+1 {{expected columns within the source's 128, got 64 to 144}}
+  %b = sm90.slice %a[64] : !sm90.smem<64x128xbf16> -> !sm90.smem<64x80xbf16>
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @slice_rows() attributes {warpgroups = 1 : i32} {
+  %a = sm90.alloc : !sm90.smem<64x128xbf16>
+  // expected-error @+1 {{expected swizzle128 tiles of the same rows and element type}}
+  %b = sm90.slice %a[64] : !sm90.smem<64x128xbf16> -> !sm90.smem<32x64xbf16>
+  sm90.return
+}
+
+// -----
+
+func.func @copy_element(%x: memref<?x64xf16>, %s: !sm90.smem<64x64xbf16>, %i: index) {
+  // expected-error @+1 {{expected the tile's element type to be the view's, 'f16', got 'bf16'}}
+  sm90.copy %x[%i, %i] to %s vector_bytes 2 : memref<?x64xf16>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @copy_vector(%x: memref<?x64xbf16>, %s: !sm90.smem<64x64xbf16>, %i: index) {
+  // expected-error @+1 {{expected vector_bytes 4, 8, 16 or the element's 2, got 32}}
+  sm90.copy %x[%i, %i] to %s vector_bytes 32 : memref<?x64xbf16>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @copy_stride(%x: memref<?x64xbf16, strided<[128, 2]>>, %s: !sm90.smem<64x64xbf16>, %i: index) {
+  // expected-error @+1 {{expects column stride 1}}
+  sm90.copy %x[%i, %i] to %s vector_bytes 4 : memref<?x64xbf16, strided<[128, 2]>>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @copy_paged_page_size(%x: memref<?x?x64xbf16>, %t: memref<?xi32>, %s: !sm90.smem<64x64xbf16>, %i: index) {
+  // expected-error @+1 {{expected a static page size (pool dimension 1)}}
+  sm90.copy_paged %x[%t at %i, %i] limit %i to %s vector_bytes 2 : memref<?x?x64xbf16>, memref<?xi32>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @store_shared_shape(%v: tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<64x64xbf16>) {
+  // expected-error @+1 {{expected a swizzle128 target of the value's shape and element type}}
+  sm90.store_shared %v, %s : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @wgmma_widths(%a: !sm90.smem<64x64xbf16>, %b: !sm90.smem<64x48xbf16>,
+                        %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected equal contraction widths, got lhs 64 and rhs 48}}
+  %d = sm90.wgmma %a, %b, %c transpose_rhs : !sm90.smem<64x64xbf16>, !sm90.smem<64x48xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_depth(%a: !sm90.smem<64x40xbf16>, %b: !sm90.smem<64x40xbf16>,
+                       %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected a contraction width that is a multiple of 16, got 40}}
+  %d = sm90.wgmma %a, %b, %c transpose_rhs : !sm90.smem<64x40xbf16>, !sm90.smem<64x40xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_columns(%a: !sm90.smem<64x64xbf16>, %b: !sm90.smem<64x512xbf16>,
+                         %c: tensor<64x512xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected at most 256 columns per warpgroup, got 512}}
+  %d = sm90.wgmma %a, %b, %c : !sm90.smem<64x64xbf16>, !sm90.smem<64x512xbf16> -> tensor<64x512xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_panels(%a: !sm90.smem<64x64xbf16>, %b: !sm90.smem<64x320xbf16>,
+                        %c: tensor<64x320xf32, #sm90.fragment<column_split = 2>>) {
+  // expected-error @+1 {{expected whole panels of 64 columns per warpgroup of a split [K, N] rhs, got 160}}
+  %d = sm90.wgmma %a, %b, %c : !sm90.smem<64x64xbf16>, !sm90.smem<64x320xbf16> -> tensor<64x320xf32, #sm90.fragment<column_split = 2>>
+  return
+}
+
+// -----
+
+func.func @wgmma_accumulator(%a: !sm90.smem<64x64xbf16>, %b: !sm90.smem<64x32xbf16>,
+                             %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected lhs [64, K] and an f32 accumulator [64, 32]}}
+  %d = sm90.wgmma %a, %b, %c : !sm90.smem<64x64xbf16>, !sm90.smem<64x32xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @load_offsets(%x: memref<?x64xf32>, %i: index) {
+  // expected-error @+1 {{expected 2 offsets, got 1}}
+  %0 = sm90.load %x[%i] : memref<?x64xf32> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @load_encoding(%x: memref<?x64xf32>, %i: index) {
+  // expected-error @+1 {{tensor with a #sm90.fragment encoding}}
+  %0 = sm90.load %x[%i, %i] : memref<?x64xf32> -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @load_paired(%x: memref<?x64xf32, strided<[0, 2]>>, %i: index) {
+  // expected-error @+1 {{'paired' expects column stride 1}}
+  %0 = sm90.load %x[%i, %i] paired : memref<?x64xf32, strided<[0, 2]>> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @reduce_scratch(%x: tensor<64x512xf32, #sm90.fragment<column_split = 2>>) {
+  // expected-error @+1 {{expected a scratch of type '!sm90.smem<2x64xf32, linear>' for a source split over 2 warpgroups, got none}}
+  %0 = sm90.reduce max %x : tensor<64x512xf32, #sm90.fragment<column_split = 2>> -> tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @reduce_element(%x: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected an f32 source and result}}
+  %0 = sm90.reduce max %x : tensor<64x64xbf16, #sm90.fragment<column_split = 1>> -> tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @broadcast_element(%x: tensor<64xf32, #sm90.rows>) {
+  // expected-error @+1 {{expected one element type}}
+  %0 = sm90.broadcast %x : tensor<64xf32, #sm90.rows> -> tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @iota_dim() {
+  // expected-error @+1 {{expected an i32 tile with a dimension 1}}
+  %0 = sm90.iota 1 : tensor<64xi32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @splat_scalar(%x: f32) {
+  // expected-error @+1 {{expected a scalar of type 'bf16', got 'f32'}}
+  %0 = sm90.splat %x : f32 -> tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  return
+}
