@@ -1,0 +1,41 @@
+//===- PackageFile.h - a package as bytes and as a file ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A package is built as the plain structs of the schema's object API
+// (package::PackageT and the structs inside it) and packed at the end. Equal
+// structs give equal bytes: nothing here depends on time, addresses or hashes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_PACKAGE_PACKAGEFILE_H
+#define MLA_PACKAGE_PACKAGEFILE_H
+
+#include "package_generated.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <vector>
+
+namespace mlac {
+
+/// The schema version that packPackage writes.
+constexpr uint32_t kPackageSchemaVersion = 1;
+
+/// Packs and verifies. An error means that a table refers to something that
+/// is not there; it names the target, the function and the index.
+llvm::Expected<std::vector<uint8_t>> packPackage(const package::PackageT &package);
+
+/// Writes all of `bytes` or leaves nothing: a temporary file beside `path` is
+/// renamed when it is complete.
+llvm::Error writeFileAtomically(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes);
+
+} // namespace mlac
+
+#endif // MLA_PACKAGE_PACKAGEFILE_H
