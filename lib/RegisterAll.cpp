@@ -11,6 +11,7 @@
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Target/Nvptx/CompileKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -31,6 +32,7 @@ void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
                   mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::memref::MemRefDialect,
                   mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,
                   mlir::vector::VectorDialect>();
+  registerNvptxTranslations(registry);
 }
 
 void mlac::registerAllPasses() { mlir::registerTransformsPasses(); }

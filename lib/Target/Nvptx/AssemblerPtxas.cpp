@@ -1,0 +1,161 @@
+//===- AssemblerPtxas.cpp - runs the ptxas program ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// PTX goes in and the cubin comes out through files of one private temporary
+// folder. Their names are fixed inside it, and its path is removed from the
+// log, so that nothing about the run gets into the results.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Target/Nvptx/Assembler.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlac;
+
+namespace {
+/// A command's exit status and what it printed on both streams.
+struct CommandResult {
+  int status;
+  std::string output;
+};
+
+class TemporaryDir {
+public:
+  TemporaryDir() { error = llvm::sys::fs::createUniqueDirectory("mlac-ptxas", path); }
+  ~TemporaryDir() {
+    if (!error)
+      llvm::sys::fs::remove_directories(path);
+  }
+  std::string file(llvm::StringRef name) const {
+    llvm::SmallString<128> result(path);
+    llvm::sys::path::append(result, name);
+    return std::string(result);
+  }
+  std::error_code error;
+  llvm::SmallString<128> path;
+};
+} // namespace
+
+static std::string readFile(llvm::StringRef path) {
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  return buffer ? (*buffer)->getBuffer().str() : std::string();
+}
+
+/// Runs `program` and collects what it prints in a file of `dir`.
+static CommandResult runCommand(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments,
+                                const TemporaryDir &dir) {
+  std::string logPath = dir.file("log");
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(logPath),
+                                                llvm::StringRef(logPath)};
+  llvm::SmallVector<llvm::StringRef, 8> command{program};
+  command.append(arguments.begin(), arguments.end());
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(program, command, /*Env=*/std::nullopt, redirects,
+                                         /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+  std::string output = readFile(logPath);
+  if (!message.empty())
+    output += message + "\n";
+  return {status, output};
+}
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message.str());
+}
+
+namespace {
+class PtxasAssembler : public Assembler {
+public:
+  PtxasAssembler(std::string path, std::string version)
+      : path(std::move(path)), version(std::move(version)) {}
+
+  std::string getDescription() const override { return "ptxas " + version; }
+  std::string getPath() const override { return path; }
+
+  llvm::Expected<AssemblerResult> assemble(llvm::StringRef ptx,
+                                           llvm::StringRef chip) const override {
+    TemporaryDir dir;
+    if (dir.error)
+      return makeError("cannot make a temporary folder: " + dir.error.message());
+    std::string input = dir.file("kernel.ptx"), output = dir.file("kernel.cubin");
+    {
+      std::error_code error;
+      llvm::raw_fd_ostream file(input, error);
+      file << ptx;
+      file.close();
+      if (error || file.has_error())
+        return makeError("cannot write " + input);
+    }
+    CommandResult result =
+        runCommand(path, {"-arch", chip, "-O3", "-v", input, "-o", output}, dir);
+    std::string log = dropDir(result.output, dir);
+    if (result.status != 0)
+      return makeError(path + " failed with status " + llvm::Twine(result.status) + ":\n" + log);
+    std::string cubin = readFile(output);
+    if (cubin.empty())
+      return makeError(path + " reported success but wrote no cubin:\n" + log);
+    return AssemblerResult{std::vector<char>(cubin.begin(), cubin.end()), std::move(log)};
+  }
+
+private:
+  static std::string dropDir(llvm::StringRef log, const TemporaryDir &dir) {
+    std::string result, prefix = (dir.path + "/").str();
+    for (auto [head, tail] = log.split(prefix);; std::tie(head, tail) = tail.split(prefix)) {
+      result += head;
+      if (tail.empty())
+        return result;
+    }
+  }
+
+  std::string path, version;
+};
+} // namespace
+
+/// The version of the `ptxas` at `path`, for instance "13.0.88"; empty if it
+/// does not run or is something else.
+static std::string readVersion(llvm::StringRef path) {
+  TemporaryDir dir;
+  if (dir.error)
+    return "";
+  CommandResult result = runCommand(path, {"--version"}, dir);
+  llvm::SmallVector<llvm::StringRef, 2> groups;
+  if (result.status == 0 && llvm::Regex(", V([0-9.]+)").match(result.output, &groups))
+    return groups[1].str();
+  return "";
+}
+
+llvm::Expected<std::unique_ptr<Assembler>>
+detail::createPtxas(const AssemblerOptions &options, std::vector<std::string> &tried) {
+  if (!options.ptxasPath.empty()) {
+    std::string version = readVersion(options.ptxasPath);
+    if (version.empty())
+      return makeError("--ptxas-path names '" + options.ptxasPath +
+                       "', which does not run or is not ptxas");
+    return std::make_unique<PtxasAssembler>(options.ptxasPath, version);
+  }
+  for (const std::string &root : getToolkitRoots(options)) {
+    llvm::SmallString<256> path(root);
+    llvm::sys::path::append(path, "bin", "ptxas");
+    tried.push_back(std::string(path));
+    if (!llvm::sys::fs::can_execute(path))
+      continue;
+    std::string version = readVersion(path);
+    if (!version.empty())
+      return std::make_unique<PtxasAssembler>(std::string(path), version);
+    tried.back() += " (does not run)";
+  }
+  return nullptr;
+}
