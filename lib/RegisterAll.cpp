@@ -12,6 +12,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
+#include "mla/Import/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -35,4 +36,7 @@ void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
   registerNvptxTranslations(registry);
 }
 
-void mlac::registerAllPasses() { mlir::registerTransformsPasses(); }
+void mlac::registerAllPasses() {
+  mlir::registerTransformsPasses();
+  mlac::registerMlacImportPasses();
+}

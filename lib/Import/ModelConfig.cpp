@@ -346,7 +346,9 @@ static void readYarn(const Reader &rope, RopeParams &params) {
       rope.number("mscale_all_dim", 0).value_or(params.mscaleAllDim);
   params.attentionMultiplier = rope.number("attn_factor", 0, /*open=*/true)
                                    .value_or(params.attentionMultiplier);
-  params.truncate = rope.boolean("truncate").value_or(true);
+  if (!rope.boolean("truncate").value_or(true))
+    rope.error("truncate", "only a rounded correction range is supported, "
+                           "expected true");
   if (params.originalMaxPositions * params.factor >
       static_cast<double>(kMaxPositions))
     rope.error("factor",

@@ -29,13 +29,7 @@ std::pair<double, double> mlac::yarnCorrectionRange(const RopeParams &rope,
                     (rotations * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(rope.theta));
   };
-  double low = correctionDim(rope.betaFast);
-  double high = correctionDim(rope.betaSlow);
-  if (rope.truncate) {
-    low = std::floor(low);
-    high = std::ceil(high);
-  }
-  return {std::max(low, 0.0), std::min(high, static_cast<double>(ropeDim - 1))};
+  return {correctionDim(rope.betaFast), correctionDim(rope.betaSlow)};
 }
 
 /// theta^(2i/R) for i = 0 .. R/2-1, in f32.
@@ -56,7 +50,9 @@ static std::vector<float> computePlain(const RopeParams &rope,
 }
 
 static std::vector<float> computeYarn(const RopeParams &rope, int64_t ropeDim) {
-  auto [low, high] = yarnCorrectionRange(rope, ropeDim);
+  auto [realLow, realHigh] = yarnCorrectionRange(rope, ropeDim);
+  double low = std::max(std::floor(realLow), 0.0);
+  double high = std::min(std::ceil(realHigh), static_cast<double>(ropeDim - 1));
   if (low == high)
     high += 0.001; // keeps the ramp's slope finite
   float rampStart = low, rampWidth = high - low, factor = rope.factor;

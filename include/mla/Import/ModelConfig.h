@@ -54,8 +54,6 @@ struct RopeParams {
   double mscale = 1.0;
   double mscaleAllDim = 0.0;
   double attentionMultiplier = 1.0; ///< the key `attn_factor`
-  /// Whether the correction range is rounded outwards to whole dims.
-  bool truncate = true;
 
   /// The key `attention_factor`: the cos/sin multiplier itself.
   std::optional<double> cosSinMultiplier;

@@ -38,7 +38,8 @@ struct RopeTable {
 /// + 1.
 double yarnTemperature(double scale, double mscale);
 
-/// YaRN's correction range [low, high] in pair indices, before the ramp.
+/// YaRN's correction range: the (real-valued) dims that turn `beta_fast` and
+/// `beta_slow` times over the trained length.
 std::pair<double, double> yarnCorrectionRange(const RopeParams &rope,
                                               int64_t ropeDim);
 

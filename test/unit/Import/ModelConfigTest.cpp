@@ -394,6 +394,8 @@ TEST(ModelConfigError, RopeNumbersOutOfRange) {
             "rope_scaling.beta_fast = 0: expected a number > 0");
   EXPECT_EQ(withScaling("beta_slow", -1),
             "rope_scaling.beta_slow = -1: expected a number > 0");
+  EXPECT_EQ(withScaling("truncate", false),
+            "rope_scaling.truncate = false: only a rounded correction range is supported, expected true");
   EXPECT_EQ(withScaling("mscale_all_dim", -1),
             "rope_scaling.mscale_all_dim = -1: expected a number >= 0");
   EXPECT_EQ(errorWith({{"rope_theta", 1}}),

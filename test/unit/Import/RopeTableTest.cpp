@@ -108,10 +108,6 @@ TEST(RopeTable, A19_YarnCheckValues) {
 
   ModelConfig v3 = loadConfig("deepseek_v3"),
               kimi = loadConfig("kimi_k2_instruct");
-  using Range = std::pair<double, double>;
-  EXPECT_EQ(yarnCorrectionRange(v3.rope, 64), Range(10, 23));
-  EXPECT_EQ(yarnCorrectionRange(kimi.rope, 64), Range(19, 20));
-  v3.rope.truncate = kimi.rope.truncate = false;
   EXPECT_NEAR(yarnCorrectionRange(v3.rope, 64).first, 10.472, 5e-4);
   EXPECT_NEAR(yarnCorrectionRange(v3.rope, 64).second, 22.513, 5e-4);
   EXPECT_NEAR(yarnCorrectionRange(kimi.rope, 64).first, 19.165, 5e-4);

@@ -42,6 +42,15 @@ MLAC_VERIFIED_LATER(QuantizeOp)
 MLAC_VERIFIED_LATER(DequantizeOp)
 MLAC_VERIFIED_LATER(BatchDimOp)
 
+LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                         DictionaryAttr, OpaqueProperties, RegionRange,
+                                         SmallVectorImpl<Type> &types) {
+  for (Value operand : operands)
+    if (isa<CacheType>(operand.getType()))
+      types.push_back(operand.getType());
+  return success(types.size() == 1);
+}
+
 OpFoldResult ConvertLseOp::fold(FoldAdaptor) { return {}; }
 OpFoldResult BatchDimOp::fold(FoldAdaptor) { return {}; }
 void MergeOp::getCanonicalizationPatterns(RewritePatternSet &, MLIRContext *) {}

@@ -170,7 +170,10 @@ def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
 // Cache
 //===----------------------------------------------------------------------===//
 
-def Mla_AppendOp : Mla_Op<"append", [AllTypesMatch<["cache", "result"]>]> {
+// Not AllTypesMatch: it infers the result from an operand position, which
+// shifts when k_pe is absent.
+def Mla_AppendOp : Mla_Op<"append", [
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "writes the new tokens' rows into the paged cache";
   let description = [{
     Row of token t: latent[t] followed by k_pe[t] at slot_mapping[t]; negative

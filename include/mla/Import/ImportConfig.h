@@ -1,0 +1,54 @@
+//===- ImportConfig.h - configuration to mla module ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Builds the `mla` module of one attention layer from its configuration:
+//
+//   @prefill  any number of new tokens per request; form left to the compiler
+//   @decode   one new token per request
+//
+// Both take the hidden states, the batch, the cache and the checkpoint's
+// tensors (this rank's share, [out, in], named as in the checkpoint) and return
+// the layer's output and the cache after appending. With tensor parallelism the
+// output is this rank's addend: the caller reduces it over ranks and then adds
+// `o_proj.bias`, where the model has one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_IMPORT_IMPORTCONFIG_H
+#define MLA_IMPORT_IMPORTCONFIG_H
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Import/RopeTable.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace mlac {
+
+/// Element type of activations, weights and cache.
+enum class ActivationType { BF16, F16, F32 };
+
+struct ImportOptions {
+  ActivationType activationType = ActivationType::BF16;
+  int64_t pageSize = 64; ///< tokens per cache page
+  mlir::mla::Form form = mlir::mla::Form::Auto;
+};
+
+/// The rotary embedding of a configuration; null when R = 0.
+mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context, const ModelConfig &config);
+
+/// The frequencies of a rotary embedding given in IR.
+RopeTable computeRopeTable(mlir::mla::RopeAttr rope);
+
+/// The mla module of `config`. Fails with a diagnostic for options out of range.
+mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context, const ModelConfig &config,
+                                               const ImportOptions &options);
+
+} // namespace mlac
+
+#endif // MLA_IMPORT_IMPORTCONFIG_H

@@ -1,0 +1,79 @@
+//===- Passes.td - passes that import models -----------------*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_IMPORT_PASSES
+#define MLA_IMPORT_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
+  let summary = "replaces the module's content by the layer of a config.json";
+  let description = [{
+    Reads a Hugging Face `config.json` and puts the `mla` functions of one of its
+    attention layers into the module, as `mla-compile` does at its start:
+    `@prefill` (any number of new tokens per request) and `@decode` (one). What
+    the module held before is erased.
+
+    After, for a model with a query latent (types shortened):
+    ```mlir
+    func.func @decode(%hidden: tensor<?x7168xbf16> {mla.input = "hidden"},
+        %batch: !mla.batch<query_len = 1>, %cache: !mla.cache<...>,
+        %w: tensor<1536x7168xbf16> {mla.weight = "q_a_proj.weight"}, ...)
+        -> (tensor<?x7168xbf16> {mla.output = "output"}, !mla.cache<...>) {
+      %table = mla.rope_table #mla.rope<...>
+      %qc = mla.latent_project %hidden, %w, %gamma eps 1.000000e-06
+      %q_nope = mla.project %qc, %w_uq
+      %q_raw = mla.project %qc, %w_qr
+      %q_pe = mla.rope %q_raw, %table, %batch with #mla.rope<...>
+      %latent, %k_raw = mla.latent_project %hidden, %w_kv_a, %gamma_kv eps 1.000000e-06
+      %k_pe = mla.rope %k_raw, %table, %batch with #mla.rope<...>
+      %appended = mla.append %latent, %k_pe into %cache, %batch
+      %o = mla.attention query(%q_nope, %q_pe) latent(%latent, %k_pe)
+             weights(%w_uk, %w_uv) over %appended, %batch scale 1.352338e-01
+      %y = mla.project %o, %w_o
+      return %y, %appended
+    }
+    ```
+    w_uq, w_qr, w_uk and w_uv are slices of the checkpoint's q_b_proj (or q_proj)
+    and kv_b_proj.
+
+    For a model with an indexer (DeepSeek-V3.2, GLM-5) the functions compute
+    dense attention, which equals the model's up to `index_topk` tokens; the
+    length of the rotary table is reduced to that, so that a runtime refuses
+    longer sequences, and a warning says so.
+
+    Fails with one error per problem of the configuration, naming key, value
+    and limit.
+  }];
+  let options = [
+    Option<"config", "config", "std::string", "",
+           "path of the config.json">,
+    Option<"tensorParallel", "tp", "int64_t", "1",
+           "ranks that share the heads">,
+    Option<"activationType", "dtype", "::mlac::ActivationType", "::mlac::ActivationType::BF16",
+           "element type of activations, weights and cache",
+           [{::llvm::cl::values(
+             clEnumValN(::mlac::ActivationType::BF16, "bf16", "bfloat16"),
+             clEnumValN(::mlac::ActivationType::F16, "f16", "IEEE half"),
+             clEnumValN(::mlac::ActivationType::F32, "f32", "IEEE single"))}]>,
+    Option<"pageSize", "page-size", "int64_t", "64", "tokens per cache page">,
+    Option<"form", "form", "::mlir::mla::Form", "::mlir::mla::Form::Auto",
+           "form of the attention",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::Form::Auto, "auto", "chosen by mla-choose-form"),
+             clEnumValN(::mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+             clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "on the latents"))}]>,
+    Option<"latentNormEpsFromConfig", "norm-eps-from-config", "bool", "false",
+           "take rms_norm_eps for the latent norms (default: 1e-6, as transformers does)">,
+  ];
+  let dependentDialects = [
+    "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",
+  ];
+}
+
+#endif // MLA_IMPORT_PASSES

@@ -1,0 +1,261 @@
+//===- ImportConfig.cpp - configuration to mla module ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Import/ImportConfig.h"
+
+#include "mla/Import/CheckpointTensors.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlac;
+using namespace mlir;
+
+/// Far above the pages of any engine (16 to 256 tokens).
+static constexpr int64_t kMaxPageSize = 65536;
+
+static Type getElementType(MLIRContext &context, ActivationType type) {
+  switch (type) {
+  case ActivationType::BF16:
+    return BFloat16Type::get(&context);
+  case ActivationType::F16:
+    return Float16Type::get(&context);
+  case ActivationType::F32:
+    return Float32Type::get(&context);
+  }
+  llvm_unreachable("unknown activation type");
+}
+
+static mla::RopeOrder getRopeOrder(const ModelConfig &config) {
+  return config.rope.pairing == RopePairing::Interleaved ? mla::RopeOrder::Interleaved
+                                                         : mla::RopeOrder::Half;
+}
+
+mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config) {
+  if (config.qkRopeHeadDim == 0)
+    return {};
+  const RopeParams &rope = config.rope;
+  RopeTable table = computeRopeTable(config);
+  mla::RopeScaling scaling = rope.kind == RopeKind::Yarn       ? mla::RopeScaling::Yarn
+                             : rope.kind == RopeKind::LongRope ? mla::RopeScaling::LongRope
+                                                               : mla::RopeScaling::None;
+  int64_t length = table.length;
+  if (config.indexer) // dense attention is the model's up to there
+    length = std::min(length, config.indexer->topk);
+  SmallVector<mla::Real> shortFactors(rope.shortFactor.begin(), rope.shortFactor.end());
+  SmallVector<mla::Real> longFactors(rope.longFactor.begin(), rope.longFactor.end());
+  return mla::RopeAttr::get(&context, getRopeOrder(config), config.qkRopeHeadDim, rope.theta, length,
+                            scaling, static_cast<double>(table.multiplier), rope.factor,
+                            rope.originalMaxPositions, rope.betaFast, rope.betaSlow, shortFactors,
+                            longFactors);
+}
+
+RopeTable mlac::computeRopeTable(mla::RopeAttr rope) {
+  ModelConfig config;
+  config.qkRopeHeadDim = rope.getDim();
+  config.maxPositionEmbeddings = rope.getLength();
+  RopeParams &params = config.rope;
+  params.kind = rope.getScaling() == mla::RopeScaling::Yarn       ? RopeKind::Yarn
+                : rope.getScaling() == mla::RopeScaling::LongRope ? RopeKind::LongRope
+                                                                  : RopeKind::Plain;
+  params.theta = rope.getTheta();
+  params.originalMaxPositions = rope.getOriginalMaxPosition();
+  params.factor = rope.getFactor();
+  params.betaFast = rope.getBetaFast();
+  params.betaSlow = rope.getBetaSlow();
+  params.cosSinMultiplier = rope.getMultiplier();
+  params.shortFactor.assign(rope.getShortFactors().begin(), rope.getShortFactors().end());
+  params.longFactor.assign(rope.getLongFactors().begin(), rope.getLongFactors().end());
+  RopeTable table = computeRopeTable(config);
+  table.length = rope.getLength();
+  return table;
+}
+
+namespace {
+
+/// Emits the step functions of one layer.
+class LayerBuilder {
+public:
+  LayerBuilder(ModuleOp module, const ModelConfig &config, const ImportOptions &options)
+      : builder(module.getBodyRegion()), loc(module.getLoc()), config(config), options(options),
+        element(getElementType(*module.getContext(), options.activationType)),
+        rope(getRopeAttr(*module.getContext(), config)),
+        cacheType(mla::CacheType::get(module.getContext(), options.pageSize, config.kvLoraRank,
+                                      config.qkRopeHeadDim, element, getRopeOrder(config))) {
+    for (const CheckpointTensor &tensor : getCheckpointTensors(config))
+      if (config.tensorParallel == 1 || tensor.name != "o_proj.bias")
+        tensors.push_back(tensor);
+  }
+
+  /// Adds function `name` for requests of `queryLen` new tokens.
+  void buildStep(StringRef name, int64_t queryLen);
+
+private:
+  using Shape = SmallVector<int64_t, 3>;
+
+  RankedTensorType tensorType(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); }
+  /// [T, shape...]
+  RankedTensorType tokenType(ArrayRef<int64_t> shape) {
+    Shape full{ShapedType::kDynamic};
+    full.append(shape.begin(), shape.end());
+    return tensorType(full);
+  }
+
+  func::FuncOp createFunction(StringRef name, mla::BatchType batchType);
+  /// The [N, rows, in] view of a weight [N * rows, in].
+  Value splitHeads(Value weight, int64_t rows);
+  /// Rows [first, first + count) of every head of a [N, rows, in] weight.
+  Value sliceRows(Value heads, int64_t first, int64_t count);
+  Value rotate(Value rows);
+  /// A latent and, where `tailDim` > 0, the raw tail behind it.
+  mla::LatentProjectOp projectLatent(StringRef projection, StringRef norm, int64_t rank, int64_t tailDim,
+                                     double multiplier);
+  /// q_nope and (R > 0) rotated q_pe.
+  std::pair<Value, Value> buildQuery();
+  Value buildOutput(Value heads);
+
+  Value weight(StringRef name) { return values.lookup(name); }
+
+  OpBuilder builder;
+  Location loc;
+  const ModelConfig &config;
+  const ImportOptions &options;
+  Type element;
+  mla::RopeAttr rope;
+  mla::CacheType cacheType;
+  std::vector<CheckpointTensor> tensors;
+
+  // Of the function being built.
+  llvm::StringMap<Value> values;
+  Value hidden, batch, cache, table;
+};
+
+} // namespace
+
+func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchType) {
+  RankedTensorType hiddenType = tokenType(config.hiddenSize);
+  SmallVector<Type> inputs{hiddenType, batchType, cacheType};
+  for (const CheckpointTensor &tensor : tensors)
+    inputs.push_back(tensorType(tensor.shapeOnRank(config.tensorParallel)));
+  auto type = builder.getFunctionType(inputs, {hiddenType, cacheType});
+  auto function = func::FuncOp::create(builder, loc, name, type);
+  Block *body = function.addEntryBlock();
+  hidden = body->getArgument(0);
+  batch = body->getArgument(1);
+  cache = body->getArgument(2);
+  function.setArgAttr(0, "mla.input", builder.getStringAttr("hidden"));
+  function.setResultAttr(0, "mla.output", builder.getStringAttr("output"));
+  values.clear();
+  for (auto [index, tensor] : llvm::enumerate(tensors)) {
+    unsigned argument = index + 3;
+    function.setArgAttr(argument, "mla.weight", builder.getStringAttr(tensor.name));
+    values[tensor.name] = body->getArgument(argument);
+  }
+  return function;
+}
+
+Value LayerBuilder::splitHeads(Value weight, int64_t rows) {
+  int64_t inputDim = cast<RankedTensorType>(weight.getType()).getDimSize(1);
+  return tensor::ExpandShapeOp::create(builder, loc, tensorType({config.numHeads(), rows, inputDim}), weight,
+                                       ArrayRef<ReassociationIndices>{{0, 1}, {2}});
+}
+
+Value LayerBuilder::sliceRows(Value heads, int64_t first, int64_t count) {
+  auto type = cast<RankedTensorType>(heads.getType());
+  if (count == type.getDimSize(1))
+    return heads;
+  SmallVector<OpFoldResult> offsets, sizes, strides(3, builder.getIndexAttr(1));
+  for (int64_t offset : {int64_t(0), first, int64_t(0)})
+    offsets.push_back(builder.getIndexAttr(offset));
+  for (int64_t size : {type.getDimSize(0), count, type.getDimSize(2)})
+    sizes.push_back(builder.getIndexAttr(size));
+  return tensor::ExtractSliceOp::create(builder, loc, heads, offsets, sizes, strides);
+}
+
+Value LayerBuilder::rotate(Value rows) {
+  return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, rope, /*inverse=*/false);
+}
+
+mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection, StringRef norm, int64_t rank,
+                                                 int64_t tailDim, double multiplier) {
+  Type tail = tailDim > 0 ? tokenType(tailDim) : Type();
+  return mla::LatentProjectOp::create(builder, loc, tokenType(rank), tail, hidden,
+                                      weight((projection + ".weight").str()), weight((norm + ".weight").str()),
+                                      weight((projection + ".bias").str()),
+                                      builder.getF64FloatAttr(config.latentNormEps),
+                                      builder.getF64FloatAttr(multiplier));
+}
+
+std::pair<Value, Value> LayerBuilder::buildQuery() {
+  Value input = hidden, up = weight("q_proj.weight");
+  if (config.qLoraRank) {
+    // LongCat's factor of the whole query: projections are linear, so it may
+    // enter with the latent.
+    input = projectLatent("q_a_proj", "q_a_layernorm", *config.qLoraRank, /*tailDim=*/0, config.queryMultiplier)
+                .getLatent();
+    up = weight("q_b_proj.weight");
+  }
+  int64_t nope = config.qkNopeHeadDim, ropeDim = config.qkRopeHeadDim;
+  Value heads = splitHeads(up, nope + ropeDim);
+  auto project = [&](int64_t first, int64_t rows) -> Value {
+    return mla::ProjectOp::create(builder, loc, tokenType({config.numHeads(), rows}), input,
+                                  sliceRows(heads, first, rows), /*bias=*/Value());
+  };
+  Value queryNope = project(0, nope);
+  return {queryNope, rope ? rotate(project(nope, ropeDim)) : Value()};
+}
+
+Value LayerBuilder::buildOutput(Value heads) {
+  return mla::ProjectOp::create(builder, loc, tokenType(config.hiddenSize), heads, weight("o_proj.weight"),
+                                weight("o_proj.bias"));
+}
+
+void LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto batchType = mla::BatchType::get(builder.getContext(), queryLen, ShapedType::kDynamic);
+  func::FuncOp function = createFunction(name, batchType);
+  builder.setInsertionPointToStart(&function.getBody().front());
+  if (rope)
+    table = mla::RopeTableOp::create(
+        builder, loc, RankedTensorType::get({ShapedType::kDynamic, rope.getDim()}, builder.getF32Type()), rope);
+
+  auto [queryNope, queryRope] = buildQuery();
+  mla::LatentProjectOp kv = projectLatent("kv_a_proj_with_mqa", "kv_a_layernorm", config.kvLoraRank,
+                                          config.qkRopeHeadDim, config.latentMultiplier);
+  Value keyRope = rope ? rotate(kv.getTail()) : Value();
+  Value appended = mla::AppendOp::create(builder, loc, cacheType, kv.getLatent(), keyRope, cache, batch);
+
+  Value up = splitHeads(weight("kv_b_proj.weight"), config.qkNopeHeadDim + config.vHeadDim);
+  Value keyUp = sliceRows(up, 0, config.qkNopeHeadDim);
+  Value valueUp = sliceRows(up, config.qkNopeHeadDim, config.vHeadDim);
+  auto attention = mla::AttentionOp::create(
+      builder, loc, tokenType({config.numHeads(), config.vHeadDim}), /*lse=*/Type(), queryNope, queryRope,
+      kv.getLatent(), keyRope, keyUp, valueUp, appended, batch, builder.getF64FloatAttr(config.softmaxScale()),
+      mla::FormAttr::get(builder.getContext(), options.form));
+  func::ReturnOp::create(builder, loc, ValueRange{buildOutput(attention.getOutput()), appended});
+}
+
+OwningOpRef<ModuleOp> mlac::importConfig(MLIRContext &context, const ModelConfig &config,
+                                         const ImportOptions &options) {
+  context.loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
+  Location loc = UnknownLoc::get(&context);
+  if (options.pageSize < 1 || options.pageSize > kMaxPageSize) {
+    emitError(loc) << "page size " << options.pageSize << ", expected 1 to " << kMaxPageSize;
+    return {};
+  }
+  if (config.indexer && computeRopeTable(config).length > config.indexer->topk)
+    emitWarning(loc) << config.modelType << ": sparse attention is imported as dense, which is equal up to "
+                     << "index_topk = " << config.indexer->topk << " tokens; longer sequences will be refused";
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
+  LayerBuilder layer(*module, config, options);
+  layer.buildStep("prefill", ShapedType::kDynamic);
+  layer.buildStep("decode", 1);
+  return module;
+}
