@@ -9,6 +9,7 @@
 #include "mla/RegisterAll.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
@@ -39,4 +40,5 @@ void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
 void mlac::registerAllPasses() {
   mlir::registerTransformsPasses();
   mlac::registerMlacImportPasses();
+  mlir::mla::registerMlaTransformsPasses();
 }

@@ -1,0 +1,40 @@
+//===- Passes.h - passes on the mla dialect ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_MLA_TRANSFORMS_PASSES_H
+#define MLA_DIALECT_MLA_TRANSFORMS_PASSES_H
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::mla {
+
+/// Where the head projections of an absorbed attention go (mla.md section 7).
+enum class AbsorbMode {
+  /// Per-head products in the step.
+  Online,
+  /// Folded into the query up-projection and the output projection.
+  Offline,
+  /// Only the query side folded.
+  HalfQuery,
+  /// Only the output side folded.
+  HalfOutput,
+  /// The one with the least predicted time.
+  Auto,
+};
+
+#define GEN_PASS_DECL
+#include "mla/Dialect/Mla/Transforms/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "mla/Dialect/Mla/Transforms/Passes.h.inc"
+
+} // namespace mlir::mla
+
+#endif // MLA_DIALECT_MLA_TRANSFORMS_PASSES_H

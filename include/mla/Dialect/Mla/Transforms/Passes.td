@@ -1,0 +1,286 @@
+//===- Passes.td - passes on the mla dialect -----------------*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// They run in the order of this file. Types are abbreviated in the examples;
+// test/Dialect/Mla/Transforms has them in full.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_MLA_TRANSFORMS_PASSES
+#define MLA_DIALECT_MLA_TRANSFORMS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
+  let summary = "resolves form = auto of every mla.attention";
+  let description = [{
+    The expanded form needs no more FLOPs than the absorbed one iff
+
+        C·Lkv(P+V) <= (2·Lkv − P − V)·A                     (mla.md section 12)
+
+    with C the cached tokens and A the attended pairs, both summed over the
+    batch. Where the batch type fixes enough, the pass decides:
+
+    | query_len | context_len | form |
+    |---|---|---|
+    | any | 0 | expanded (absorbed if 2·Lkv < P + V) |
+    | q | c | by the inequality |
+    | q >= Sq* = Lkv(P+V)/(2·Lkv−P−V) | ? | expanded: it wins for every context |
+    | q, absorbed wins with one cached token | ? | absorbed: it wins for every longer context; so decode |
+    | else | ? | both, on a run-time condition |
+
+    If 2·Lkv <= P + V and there is context, the absorbed form always wins.
+
+    Before:
+    ```mlir
+    %out = mla.attention … over %cache, %batch : …, !mla.batch<query_len = ?, context_len = ?> …
+    ```
+    After (DeepSeek-V3):
+    ```mlir
+    %context = mla.batch_dim %batch "total_context_len"
+    %pairs = mla.batch_dim %batch "attended_pairs"
+    %up = arith.muli %context, %c131072 : index
+    %extra = arith.muli %pairs, %c768 : index
+    %expanded = arith.cmpi sle, %up, %extra : index
+    %out = scf.if %expanded -> (tensor<?x128x128xbf16>) {
+      %0 = mla.attention … {form = #mla.form<expanded>}
+      scf.yield %0
+    } else {
+      %0 = mla.attention … {form = #mla.form<absorbed>}
+      scf.yield %0
+    } {mla.crossover_query_len = 170.66666666666666 : f64}
+    ```
+
+    Preconditions: none. An attention whose form is given already keeps it.
+    Guarantee: no `mla.attention` has form auto (phase 2).
+    Numerics: the forms are equal in real arithmetic and round at different
+    places (mla.md section 6). Products of the condition are 64-bit.
+
+    `report` prints, to standard error, FLOPs, bytes and predicted time of every
+    variant at representative lengths, and the crossover; rates are those of the
+    module's `mla.target` attribute (#mla.target), or of an H200 without one.
+  }];
+  let options = [
+    Option<"form", "form", "::mlir::mla::Form", "::mlir::mla::Form::Auto",
+           "form for every attention that leaves it open: auto (by cost), expanded or absorbed",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::Form::Auto, "auto", "by cost, else at run time"),
+             clEnumValN(::mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+             clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))}]>,
+    Option<"report", "report", "bool", "false",
+           "print the cost of every form for each attention"> ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
+  let summary = "decomposes absorbed attention and places its head projections";
+  let description = [{
+    Replaces `mla.attention` of form absorbed by `mla.absorbed_attention` on the
+    cache, with q_lat = q_nope·W_UK before and o_lat·W_UV after it.
+
+    Before:
+    ```mlir
+    %q_nope = mla.project %qc, %w_uq
+    %out = mla.attention query(%q_nope, %q_pe) … weights(%w_uk, %w_uv) … {form = #mla.form<absorbed>}
+    %y = mla.project %out, %w_o
+    ```
+    After, mode online:
+    ```mlir
+    %q_nope = mla.project %qc, %w_uq
+    %q_lat = mla.head_project %q_nope, %w_uk contract_rows
+    %o_lat = mla.absorbed_attention query(%q_lat, %q_pe) over %cache, %batch …
+    %out = mla.head_project %o_lat, %w_uv
+    %y = mla.project %out, %w_o
+    ```
+    After, mode offline:
+    ```mlir
+    %w_q_uk = mla.fold_query %w_uq, %w_uk
+    %q_lat = mla.project %qc, %w_q_uk
+    %o_lat = mla.absorbed_attention query(%q_lat, %q_pe) over %cache, %batch …
+    %w_uv_o = mla.fold_output %w_uv, %w_o
+    %y = mla.project %o_lat, %w_uv_o
+    ```
+    `half-query` folds only the query side, `half-output` only the output side.
+    `auto` takes, among those that are possible, the one with the least predicted
+    time on the module's `mla.target` (an H200 without one) for `requests`
+    requests of the batch type's query_len (1 where dynamic). W_QR, the rope
+    part of the query, is never absorbed.
+
+    An attention inside an `scf.if` (both forms, from mla-choose-form) whose
+    result is only projected by W_O: the projection is moved into both branches
+    where the output side is folded. A W_UQ projection that other users share
+    stays for them.
+
+    Preconditions: no attention has form auto; folding the query side needs
+    q_nope from an `mla.project` without bias, folding the output side an output
+    used by exactly one `mla.project`. An explicit mode that is impossible is an
+    error.
+    Guarantee: no `mla.attention` of form absorbed remains. Folded weights are
+    computed in place, by mla-hoist-prepare moves them.
+    Numerics: folding rounds the folded weight once and drops the rounding of
+    q_nope and of the heads' outputs.
+  }];
+  let options = [
+    Option<"mode", "mode", "::mlir::mla::AbsorbMode", "::mlir::mla::AbsorbMode::Online",
+           "where the head projections go",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::AbsorbMode::Online, "online", "per-head products in the step"),
+             clEnumValN(::mlir::mla::AbsorbMode::Offline, "offline", "folded on both sides"),
+             clEnumValN(::mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
+             clEnumValN(::mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
+             clEnumValN(::mlir::mla::AbsorbMode::Auto, "auto", "least predicted time"))}]>,
+    Option<"requests", "requests", "int64_t", "1",
+           "requests per step that mode=auto assumes, at least 1">];
+  let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::scf::SCFDialect"];
+}
+
+def MlaHoistPrepare : Pass<"mla-hoist-prepare", "::mlir::ModuleOp"> {
+  let summary = "moves weight-only computation into @prepare";
+  let description = [{
+    A value is *weight-only* if it is computed by pure operations from arguments
+    marked `mla.weight` alone. Weight-only values that cost something (all but
+    views: expand_shape, collapse_shape, extract_slice) and that a step needs
+    become results of `@prepare`, marked `mla.derived = "name"`, and arguments of
+    the step, marked likewise. The runtime runs `@prepare` once when weights are
+    bound.
+
+    Before:
+    ```mlir
+    func.func @decode(…, %w_uq: … {mla.weight = "q_b_proj.weight"}, %w_uk: … {mla.weight = "kv_b_proj.weight"}) {
+      %w = mla.fold_query %w_uq, %w_uk
+      %q_lat = mla.project %qc, %w
+    ```
+    After:
+    ```mlir
+    func.func @prepare(%0: … {mla.weight = "q_b_proj.weight"}, %1: … {mla.weight = "kv_b_proj.weight"})
+        -> (… {mla.derived = "w_q_uk"}) {
+      %w = mla.fold_query %0, %1
+      return %w
+    }
+    func.func @decode(…, %w: … {mla.derived = "w_q_uk"}) {
+      %q_lat = mla.project %qc, %w
+    ```
+
+    Steps that derive the same value share it. Names: `w_q_uk` for fold_query,
+    `w_uv_o` for fold_output, else the operation's name; a second, different value
+    of that name gets `_1`, and so on. New arguments are appended. Weight
+    arguments stay, used or not: the raw weights are kept beside the derived ones.
+
+    Preconditions: no function is called @prepare unless there is nothing to
+    move; a weight's name has one type in all functions.
+    Guarantee: no step function computes a weight-only value other than a view.
+    Numerics: unchanged.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+def MlaChunkContext : Pass<"mla-chunk-context", "::mlir::ModuleOp"> {
+  let summary = "decomposes expanded attention: new tokens, then context in chunks";
+  let description = [{
+    Replaces `mla.attention` of form expanded by the steps of mla.md section 9.
+
+    Before:
+    ```mlir
+    %out = mla.attention query(%q_nope, %q_pe) latent(%c, %k_pe) weights(%w_uk, %w_uv)
+        over %cache, %batch scale σ {form = #mla.form<expanded>}
+    ```
+    After:
+    ```mlir
+    %k = mla.project %c, %w_uk
+    %v = mla.project %c, %w_uv
+    %chunks = mla.batch_dim %batch "num_chunks"
+    %has_context = arith.cmpi sgt, %chunks, %c0 : index
+    %out = scf.if %has_context -> (tensor<?x128x128xbf16>) {
+      %new, %new_lse = mla.expanded_attention query(%q_nope, %q_pe) keys(%k, %k_pe) values(%v) over %batch …
+      %none, %none_lse = mla.empty_partial %batch
+      %ctx:2 = scf.for %i = %c0 to %chunks step %c1 iter_args(%acc = %none, %acc_lse = %none_lse) {
+        %ci, %pi = mla.gather %cache, %batch chunk %i
+        %ki = mla.project %ci, %w_uk
+        %vi = mla.project %ci, %w_uv
+        %oi, %li = mla.expanded_attention query(%q_nope, %q_pe) keys(%ki, %pi) values(%vi) over %batch chunk %i …
+        %o, %l = mla.merge %acc, %acc_lse with %oi, %li
+        scf.yield %o, %l
+      }
+      %0 = mla.merge %ctx#0, %ctx#1 with %new, %new_lse
+      scf.yield %0
+    } else {
+      %0 = mla.expanded_attention query(%q_nope, %q_pe) keys(%k, %k_pe) values(%v) over %batch …
+      scf.yield %0
+    }
+    ```
+    With `!mla.batch<context_len = 0>` only the attention over new tokens is
+    made, without LSE (unless the LSE is wanted); with another static
+    context_len only the branch with context.
+
+    Partials are f32 with token-major LSE. The first merge joins a chunk with the
+    empty partial, which returns the chunk exactly.
+
+    Preconditions: no attention has form auto.
+    Guarantee: no `mla.attention` of form expanded remains. Memory for
+    up-projected keys and values is bounded by one chunk (dim `chunk_tokens`).
+    Numerics: the result is the one-shot result up to f32 rounding of the merges,
+    for any chunk size; partials are not rounded to the activation type.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
+  let summary = "splits absorbed attention over the cached tokens";
+  let description = [{
+    A decode step has too few query tiles to fill a machine, so the KV range of
+    every request is split, and the partials are merged. The number of splits is
+    computed at run time:
+
+        tiles  = num_requests · ⌈max_query_len · N / tile_rows⌉
+        blocks = ⌈max_seq_len / block_tokens⌉
+        splits = min(max(⌊num_sms / tiles⌋, 1), max(⌈blocks / min_split_blocks⌉, 1), max_splits)
+
+    Before:
+    ```mlir
+    %o = mla.absorbed_attention query(%q_lat, %q_pe) over %cache, %batch scale σ
+    ```
+    After:
+    ```mlir
+    %many = arith.cmpi sgt, %splits, %c1 : index
+    %o = scf.if %many -> (tensor<?x128x512xbf16>) {
+      %p, %p_lse = mla.absorbed_attention query(%q_lat, %q_pe) over %cache, %batch splits %splits scale σ
+      %0 = mla.merge_splits %p, %p_lse
+      scf.yield %0
+    } else {
+      %0 = mla.absorbed_attention query(%q_lat, %q_pe) over %cache, %batch scale σ
+      scf.yield %0
+    }
+    ```
+    `num-splits=N` forces a constant: 1 leaves the operation as it is, more makes
+    the split branch alone.
+
+    Preconditions: none. An attention that has a split count keeps it. The pass
+    is not idempotent by itself: a branch it made without a split count is marked
+    `mla.unsplit` and left alone.
+    Guarantee: every absorbed attention has a split count or `mla.unsplit` (phase 4).
+    Numerics: splits merge in ascending order in f32, deterministically for a
+    given batch and machine; the number of splits changes rounding.
+  }];
+  let options = [
+    Option<"numSplits", "num-splits", "int64_t", "0",
+           "number of splits; 0: from the batch's and the machine's sizes">,
+    Option<"tileRows", "tile-rows", "int64_t", "64",
+           "query rows (token, head) that one program handles">,
+    Option<"blockTokens", "block-tokens", "int64_t", "64",
+           "tokens of one KV block, the granule of a split">,
+    Option<"minSplitBlocks", "min-split-blocks", "int64_t", "2",
+           "KV blocks per split below which splitting further does not pay">,
+    Option<"maxSplits", "max-splits", "int64_t", "160",
+           "upper bound of splits per request">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+#endif // MLA_DIALECT_MLA_TRANSFORMS_PASSES

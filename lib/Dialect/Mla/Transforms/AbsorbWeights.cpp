@@ -1,0 +1,275 @@
+//===- AbsorbWeights.cpp - mla-absorb-weights ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Absorbed attention works on latents, so W_UK moves to the query side and W_UV
+// behind the softmax. Each is a per-head product in the step, or folded into the
+// weight next to it (mla.md section 7). Assumes that forms are chosen;
+// afterwards no absorbed mla.attention remains. No normalisation sits between
+// the folded weights: both norms come before the up-projections.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerShape.h"
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::mla {
+#define GEN_PASS_DEF_MLAABSORBWEIGHTS
+#include "mla/Dialect/Mla/Transforms/Passes.h.inc"
+} // namespace mlir::mla
+
+using namespace mlir;
+using namespace mlir::mla;
+
+static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// `value` with its last dimension changed to `width`.
+static RankedTensorType withLastDim(Value value, int64_t width) {
+  SmallVector<int64_t> shape(getType(value).getShape());
+  shape.back() = width;
+  return RankedTensorType::get(shape, getType(value).getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// What can be folded
+//===----------------------------------------------------------------------===//
+
+/// The per-head W_UQ projection that makes q_nope, or null.
+static ProjectOp findQueryUp(AttentionOp attention) {
+  auto project = attention.getQNope().getDefiningOp<ProjectOp>();
+  if (!project || project.getBias() || getType(project.getWeight()).getRank() != 3)
+    return {};
+  return project;
+}
+
+/// The W_O projection that is the only user of `heads`, or null.
+static ProjectOp findOutputProjection(Value heads) {
+  if (!heads.hasOneUse())
+    return {};
+  auto project = dyn_cast<ProjectOp>(*heads.getUsers().begin());
+  if (!project || project.getInput() != heads || getType(project.getWeight()).getRank() != 2)
+    return {};
+  return project;
+}
+
+/// The branch that yields `heads` as its only use, with the result's number.
+static std::pair<scf::IfOp, unsigned> findYieldingBranch(Value heads) {
+  if (!heads.hasOneUse())
+    return {};
+  OpOperand &use = *heads.use_begin();
+  auto branch = dyn_cast<scf::IfOp>(use.getOwner()->getParentOp());
+  if (!branch || !isa<scf::YieldOp>(use.getOwner()))
+    return {};
+  return {branch, use.getOperandNumber()};
+}
+
+/// The W_O projection of the branch around `attention` that can be moved into
+/// it, or null.
+static ProjectOp findProjectionOfBranch(AttentionOp attention) {
+  auto [branch, result] = findYieldingBranch(attention.getOutput());
+  if (!branch)
+    return {};
+  ProjectOp project = findOutputProjection(branch.getResult(result));
+  if (!project)
+    return {};
+  DominanceInfo dominance(branch->getParentOp());
+  for (Value operand : project->getOperands().drop_front())
+    if (!dominance.properlyDominates(operand, branch))
+      return {};
+  return project;
+}
+
+static bool canFoldOutput(AttentionOp attention) {
+  return findOutputProjection(attention.getOutput()) || findProjectionOfBranch(attention);
+}
+
+/// Moves the projection of the branch around `attention` into both of its
+/// regions and returns the copy next to `attention`.
+static ProjectOp sinkProjection(AttentionOp attention) {
+  auto [branch, result] = findYieldingBranch(attention.getOutput());
+  ProjectOp project = findProjectionOfBranch(attention);
+  for (Region &region : branch->getRegions()) {
+    Operation *yield = region.front().getTerminator();
+    OpBuilder builder(yield);
+    Operation *copy = builder.clone(*project);
+    copy->setOperand(0, yield->getOperand(result));
+    yield->setOperand(result, copy->getResult(0));
+  }
+  project.getResult().replaceAllUsesWith(branch.getResult(result));
+  branch.getResult(result).setType(project.getType());
+  project->erase();
+  return findOutputProjection(attention.getOutput());
+}
+
+//===----------------------------------------------------------------------===//
+// Rewriting
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Which sides are folded.
+struct Folding {
+  bool query, output;
+};
+} // namespace
+
+static Value emitLatentQuery(OpBuilder &builder, AttentionOp attention, bool fold) {
+  Location loc = attention.getLoc();
+  Value wUk = attention.getWUk();
+  int64_t kvLoraRank = getType(wUk).getShape().back();
+  RankedTensorType type = withLastDim(attention.getQNope(), kvLoraRank);
+  if (!fold)
+    return HeadProjectOp::create(builder, loc, type, attention.getQNope(), wUk,
+                                 /*contract_rows=*/true);
+  ProjectOp up = findQueryUp(attention);
+  ArrayRef<int64_t> upShape = getType(up.getWeight()).getShape();
+  auto foldedType = RankedTensorType::get({upShape[0], kvLoraRank, upShape[2]},
+                                          getType(wUk).getElementType());
+  Value folded = FoldQueryOp::create(builder, loc, foldedType, up.getWeight(), wUk);
+  return ProjectOp::create(builder, loc, type, up.getInput(), folded, /*bias=*/Value());
+}
+
+/// Replaces W_O behind `attention` by W_UV_O behind `latentOutput`.
+static void foldOutput(AttentionOp attention, Value latentOutput) {
+  ProjectOp output = findOutputProjection(attention.getOutput());
+  OpBuilder builder(output);
+  Location loc = output.getLoc();
+  ArrayRef<int64_t> latentShape = getType(latentOutput).getShape();
+  Value folded = FoldOutputOp::create(
+      builder, loc, withLastDim(output.getWeight(), latentShape[1] * latentShape[2]),
+      attention.getWUv(), output.getWeight());
+  Value result = ProjectOp::create(builder, loc, output.getType(), latentOutput, folded,
+                                   output.getBias());
+  output.getResult().replaceAllUsesWith(result);
+  output->erase();
+}
+
+static RankedTensorType withTokenMajor(Type lseType, RankedTensorType outputType) {
+  auto encoding = LseAttr::get(lseType.getContext(), LseBase::E, LseLayout::TokenMajor,
+                               LseEmpty::NegInf);
+  return RankedTensorType::get(outputType.getShape().drop_back(),
+                               Float32Type::get(lseType.getContext()), encoding);
+}
+
+static void absorb(AttentionOp attention, Folding folding) {
+  if (folding.output && !findOutputProjection(attention.getOutput()))
+    sinkProjection(attention);
+  OpBuilder builder(attention);
+  Location loc = attention.getLoc();
+  Value latentQuery = emitLatentQuery(builder, attention, folding.query);
+  RankedTensorType latentType = getType(latentQuery);
+  Value lse = attention.getLse();
+  auto absorbed = AbsorbedAttentionOp::create(
+      builder, loc, latentType, lse ? withTokenMajor(lse.getType(), latentType) : Type(),
+      latentQuery, attention.getQPe(), attention.getCache(), attention.getBatch(),
+      /*num_splits=*/Value(), attention.getScaleAttr());
+  if (lse) {
+    Value converted = absorbed.getLse();
+    if (converted.getType() != lse.getType())
+      converted = ConvertLseOp::create(builder, loc, lse.getType(), converted);
+    lse.replaceAllUsesWith(converted);
+  }
+  if (folding.output) {
+    foldOutput(attention, absorbed.getOutput());
+  } else {
+    Value heads = HeadProjectOp::create(builder, loc, attention.getOutput().getType(),
+                                        absorbed.getOutput(), attention.getWUv(),
+                                        /*contract_rows=*/false);
+    attention.getOutput().replaceAllUsesWith(heads);
+  }
+  ProjectOp queryUp = folding.query ? findQueryUp(attention) : ProjectOp();
+  attention->erase();
+  if (queryUp && queryUp->use_empty())
+    queryUp->erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Choosing the mode
+//===----------------------------------------------------------------------===//
+
+static mlac::FormVariant getVariant(Folding folding) {
+  if (folding.query)
+    return folding.output ? mlac::FormVariant::AbsorbedOffline
+                          : mlac::FormVariant::AbsorbedHalfQuery;
+  return folding.output ? mlac::FormVariant::AbsorbedHalfOutput
+                        : mlac::FormVariant::AbsorbedOnline;
+}
+
+/// The possible folding with the least predicted time. Ties go to the first:
+/// online costs no extra weights.
+static Folding chooseFolding(AttentionOp attention, Folding possible, int64_t requests) {
+  mlac::FormProblem problem = readFormProblem(attention);
+  problem.numRequests = requests;
+  mlac::TargetDescription target = readTarget(attention->getParentOfType<ModuleOp>());
+  auto predict = [&](Folding folding) {
+    return mlac::computeFormCost(problem, getVariant(folding)).predictMicroseconds(target);
+  };
+  Folding best{false, false};
+  for (Folding candidate : {Folding{true, false}, Folding{false, true}, Folding{true, true}})
+    if (candidate.query <= possible.query && candidate.output <= possible.output &&
+        predict(candidate) < predict(best))
+      best = candidate;
+  return best;
+}
+
+namespace {
+struct AbsorbWeights : mla::impl::MlaAbsorbWeightsBase<AbsorbWeights> {
+  using MlaAbsorbWeightsBase::MlaAbsorbWeightsBase;
+
+  void runOnOperation() override {
+    if (requests < 1) {
+      emitError(getOperation().getLoc())
+          << "mla-absorb-weights: expected requests >= 1, got " << requests;
+      return signalPassFailure();
+    }
+    SmallVector<AttentionOp> attentions;
+    getOperation().walk([&](AttentionOp attention) { attentions.push_back(attention); });
+    for (AttentionOp attention : attentions)
+      if (failed(rewrite(attention)))
+        return signalPassFailure();
+  }
+
+  LogicalResult rewrite(AttentionOp attention);
+  FailureOr<Folding> getFolding(AttentionOp attention);
+};
+} // namespace
+
+LogicalResult AbsorbWeights::rewrite(AttentionOp attention) {
+  if (attention.getForm() == Form::Auto)
+    return attention.emitOpError(
+        "expected form expanded or absorbed, got auto: run mla-choose-form");
+  if (attention.getForm() != Form::Absorbed)
+    return success();
+  FailureOr<Folding> folding = getFolding(attention);
+  if (failed(folding))
+    return failure();
+  absorb(attention, *folding);
+  return success();
+}
+
+FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {
+  Folding possible{bool(findQueryUp(attention)), canFoldOutput(attention)};
+  if (mode == AbsorbMode::Auto)
+    return chooseFolding(attention, possible, requests);
+  Folding wanted{mode == AbsorbMode::Offline || mode == AbsorbMode::HalfQuery,
+                 mode == AbsorbMode::Offline || mode == AbsorbMode::HalfOutput};
+  if (wanted.query && !possible.query) {
+    InFlightDiagnostic error = attention.emitOpError("cannot fold W_UK into the query projection");
+    error.attachNote(attention.getQNope().getLoc())
+        << "expected q_nope from mla.project with a weight [N, P, Lq] and no bias";
+    return error;
+  }
+  if (wanted.output && !possible.output) {
+    InFlightDiagnostic error = attention.emitOpError("cannot fold W_UV into the output projection");
+    error.attachNote() << "expected one user of the output, mla.project with a weight [H, N·V]";
+    return error;
+  }
+  return wanted;
+}

@@ -1,0 +1,163 @@
+//===- SplitKv.cpp - mla-split-kv ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Absorbed attention has one program per 64 query rows; a decode step of a few
+// requests leaves most of the machine idle. This pass splits the KV range so
+// that about one program per multiprocessor runs, and merges the partials.
+// Assumes absorbed attention without a split count; afterwards each has one, or
+// is marked as unsplit. Idea: Flash-Decoding (Dao et al., 2023); bounds as in
+// mla.md section 13.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::mla {
+#define GEN_PASS_DEF_MLASPLITKV
+#include "mla/Dialect/Mla/Transforms/Passes.h.inc"
+} // namespace mlir::mla
+
+using namespace mlir;
+using namespace mlir::mla;
+
+/// Marks the branch that runs when one split is enough.
+static constexpr StringLiteral kUnsplit = "mla.unsplit";
+
+/// `[S, shape...]` f32 with the encoding of `type`.
+static RankedTensorType addSplitDim(RankedTensorType type, Attribute encoding) {
+  SmallVector<int64_t> shape{ShapedType::kDynamic};
+  llvm::append_range(shape, type.getShape());
+  return RankedTensorType::get(shape, Float32Type::get(type.getContext()), encoding);
+}
+
+/// The split attention and its merge; the results of `attention`.
+static SmallVector<Value> emitSplit(OpBuilder &builder, AbsorbedAttentionOp attention,
+                                    Value numSplits) {
+  Location loc = attention.getLoc();
+  auto outputType = cast<RankedTensorType>(attention.getOutput().getType());
+  auto encoding = LseAttr::get(builder.getContext(), LseBase::E, LseLayout::TokenMajor,
+                               LseEmpty::NegInf);
+  RankedTensorType partialType = addSplitDim(outputType, /*encoding=*/{});
+  RankedTensorType lseType = addSplitDim(
+      RankedTensorType::get(outputType.getShape().drop_back(), builder.getF32Type()), encoding);
+  auto partial = AbsorbedAttentionOp::create(
+      builder, loc, partialType, lseType, attention.getQLat(), attention.getQPe(),
+      attention.getCache(), attention.getBatch(), numSplits, attention.getScaleAttr());
+  Type finalLseType = attention.getLse() ? attention.getLse().getType() : Type();
+  auto merged = MergeSplitsOp::create(builder, loc, outputType, finalLseType, partial.getOutput(),
+                                      partial.getLse());
+  return llvm::to_vector_of<Value>(merged->getResults());
+}
+
+static SmallVector<Value> emitUnsplit(OpBuilder &builder, AbsorbedAttentionOp attention) {
+  Operation *copy = builder.clone(*attention);
+  copy->setAttr(kUnsplit, builder.getUnitAttr());
+  return llvm::to_vector_of<Value>(copy->getResults());
+}
+
+namespace {
+struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
+  using MlaSplitKvBase::MlaSplitKvBase;
+
+  void runOnOperation() override {
+    if (failed(checkOptions()))
+      return signalPassFailure();
+    SmallVector<AbsorbedAttentionOp> attentions;
+    getOperation().walk([&](AbsorbedAttentionOp attention) {
+      if (!attention.getNumSplits() && !attention->hasAttr(kUnsplit))
+        attentions.push_back(attention);
+    });
+    for (AbsorbedAttentionOp attention : attentions)
+      split(attention);
+  }
+
+  LogicalResult checkOptions() {
+    auto check = [&](StringRef name, int64_t value, int64_t least) -> LogicalResult {
+      if (value >= least)
+        return success();
+      return emitError(getOperation().getLoc())
+             << "mla-split-kv: expected " << name << " >= " << least << ", got " << value;
+    };
+    return success(succeeded(check("num-splits", numSplits, 0)) &&
+                   succeeded(check("tile-rows", tileRows, 1)) &&
+                   succeeded(check("block-tokens", blockTokens, 1)) &&
+                   succeeded(check("min-split-blocks", minSplitBlocks, 1)) &&
+                   succeeded(check("max-splits", maxSplits, 1)));
+  }
+
+  void split(AbsorbedAttentionOp attention);
+  Value emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention);
+};
+} // namespace
+
+void SplitKv::split(AbsorbedAttentionOp attention) {
+  OpBuilder builder(attention);
+  Location loc = attention.getLoc();
+  if (numSplits == 1) {
+    attention->setAttr(kUnsplit, builder.getUnitAttr());
+    return;
+  }
+  SmallVector<Value> results;
+  if (numSplits > 1) {
+    Value forced = arith::ConstantIndexOp::create(builder, loc, numSplits);
+    results = emitSplit(builder, attention, forced);
+  } else {
+    Value splits = emitNumSplits(builder, attention);
+    Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+    Value many = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, splits, one);
+    auto branch = scf::IfOp::create(
+        builder, loc, many,
+        [&](OpBuilder &nested, Location) {
+          scf::YieldOp::create(nested, loc, emitSplit(nested, attention, splits));
+        },
+        [&](OpBuilder &nested, Location) {
+          scf::YieldOp::create(nested, loc, emitUnsplit(nested, attention));
+        });
+    results.assign(branch.getResults().begin(), branch.getResults().end());
+  }
+  attention->replaceAllUsesWith(results);
+  attention->erase();
+}
+
+/// The formula of the pass's description. Every operation has its own statement:
+/// the order of C++ arguments would decide the order of the IR.
+Value SplitKv::emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention) {
+  Location loc = attention.getLoc();
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  auto batchDim = [&](StringRef name) -> Value {
+    return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.getBatch(), name);
+  };
+  auto ceilDiv = [&](Value value, int64_t divisor) -> Value {
+    return arith::CeilDivSIOp::create(builder, loc, value, constant(divisor));
+  };
+  auto atLeastOne = [&](Value value) -> Value {
+    return arith::MaxSIOp::create(builder, loc, value, constant(1));
+  };
+  Value heads = constant(cast<RankedTensorType>(attention.getQLat().getType()).getDimSize(1));
+  Value queryLen = batchDim("max_query_len");
+  Value rows = arith::MulIOp::create(builder, loc, queryLen, heads);
+  Value rowTiles = ceilDiv(rows, tileRows);
+  Value requests = batchDim("num_requests");
+  Value tiles = arith::MulIOp::create(builder, loc, requests, rowTiles);
+  // An empty batch has no tiles; its launches are skipped whatever comes out.
+  Value divisor = atLeastOne(tiles);
+  Value sms = batchDim("num_sms");
+  Value parts = arith::DivSIOp::create(builder, loc, sms, divisor);
+  Value filling = atLeastOne(parts);
+
+  Value blocks = ceilDiv(batchDim("max_seq_len"), blockTokens);
+  Value useful = atLeastOne(ceilDiv(blocks, minSplitBlocks));
+  Value splits = arith::MinSIOp::create(builder, loc, filling, useful);
+  return arith::MinSIOp::create(builder, loc, splits, constant(maxSplits));
+}
