@@ -8,6 +8,7 @@
 
 #include "mla/RegisterAll.h"
 
+#include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
@@ -39,6 +40,8 @@ void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
 
 void mlac::registerAllPasses() {
   mlir::registerTransformsPasses();
+  mlac::registerConvertSm90ToNvvm();
+  mlac::registerConvertNvvmKernelToLlvm();
   mlac::registerMlacImportPasses();
   mlir::mla::registerMlaTransformsPasses();
 }

@@ -68,4 +68,67 @@ def ConvertTileToCpu : Pass<"convert-tile-to-cpu", "::mlir::ModuleOp"> {
   ];
 }
 
+//===----------------------------------------------------------------------===//
+// Sm90ToNvvm
+//===----------------------------------------------------------------------===//
+
+def ConvertSm90ToNvvm : Pass<"convert-sm90-to-nvvm", "::mlir::ModuleOp"> {
+  let summary = "lowers sm90 kernels to functions of the llvm and nvvm dialects";
+  let description = [{
+    Replaces every `sm90.kernel` by an `llvm.func` of the same name with the
+    CUDA kernel ABI: a global pointer for each memref, i64 for each index, f32.
+    Every thread of the CTA runs it; fragments become the registers that
+    `#sm90.fragment` and `#sm90.rows` give to one thread, and dynamic shared
+    memory is the module's `@mlac_shared`. The function carries `mlac.threads`
+    and `mlac.shared_bytes`, what a launch needs.
+
+    Before:
+    ```mlir
+    sm90.kernel @scale(%x: memref<?xf32>, %n: index, %s: f32)
+        attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+      %c0 = arith.constant 0 : index
+      %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 8], strides: [8, 1]
+          : memref<?xf32> to memref<?x8xf32, strided<[8, 1]>>
+      %t = sm90.load %v[%c0, %c0] : memref<?x8xf32, strided<[8, 1]>>
+          -> tensor<64x8xf32, #sm90.fragment<column_split = 1>>
+      %k = sm90.splat %s : f32 -> tensor<64x8xf32, #sm90.fragment<column_split = 1>>
+      %r = arith.mulf %t, %k : tensor<64x8xf32, #sm90.fragment<column_split = 1>>
+      sm90.store %r, %v[%c0, %c0] : tensor<64x8xf32, #sm90.fragment<column_split = 1>>,
+          memref<?x8xf32, strided<[8, 1]>>
+      sm90.return
+    }
+    ```
+    After: `llvm.func @scale(!llvm.ptr<1>, i64, f32) attributes {nvvm.kernel,
+    nvvm.maxntid = array<i32: 128>, mlac.threads = 128, ...}` that loads four
+    elements, multiplies and stores them, each half under its row's bound.
+
+    Preconditions: `sm90-allocate-shared-memory` and `sm90-insert-proxy-fences`
+    have run. Guarantee: no `sm90`, `memref` or tensor remains in these
+    functions; `scf`, scalar `arith` and `math` do. Numerics: additions and
+    products on tiles may contract to FMA; exp, log, rsqrt and division use the
+    hardware's approximations (error bounds: Elementwise.cpp).
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+  ];
+}
+
+def ConvertNvvmKernelToLlvm : Pass<"convert-nvvm-kernel-to-llvm", "::mlir::LLVM::LLVMFuncOp"> {
+  let summary = "lowers what remains of scf, arith and math in a GPU kernel";
+  let description = [{
+    Works on one `llvm.func` with `nvvm.kernel` (others are left alone), so that
+    kernels are converted in parallel. After it the function is what
+    `mlac::compileKernels` takes: llvm, and nvvm ops that LLVM has intrinsics
+    for; nvvm ops that are PTX text have become inline assembly.
+
+    Before: `scf.for`, `arith.addi ... : index`, `nvvm.wgmma.mma_async`.
+    After: `llvm.cond_br`, `llvm.add ... : i64`, `llvm.inline_asm`.
+    Numerics do not change.
+  }];
+  let dependentDialects = [
+    "::mlir::cf::ControlFlowDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
+  ];
+}
+
 #endif // MLA_CONVERSION_PASSES

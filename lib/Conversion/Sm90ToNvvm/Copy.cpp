@@ -1,0 +1,216 @@
+//===- Copy.cpp - global to shared memory ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A copy is shared by all threads of the CTA. With 128 / vector_bytes lanes to a
+// panel's row, thread t starts at
+//
+//   row    t / lanes, then every threads / lanes rows
+//   bytes  (t % lanes) * vector_bytes of each panel of that row
+//
+// so that lanes read consecutive bytes of global memory, the row (with its
+// table look-up and its bounds) is found once for all panels, and, with 16-byte
+// vectors, eight lanes fill one 128-byte row: every bank once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+/// Rows steps that are written out; more become a loop.
+static constexpr int64_t kUnrolledRowSteps = 4;
+
+namespace {
+/// Where the pieces of one copy go and how big they are.
+struct CopyPlan {
+  sm90::SmemType type;
+  Value target;
+  int64_t elementBytes, vectorBytes, threads;
+  bool isAsync() const { return vectorBytes > elementBytes; }
+  int64_t getVectorElements() const { return vectorBytes / elementBytes; }
+};
+} // namespace
+
+static int64_t getByteWidth(Type type) { return type.getIntOrFloatBitWidth() / 8; }
+
+/// Calls `body(step)` for 0 <= step < count, unrolled if short.
+static void emitLoop(ImplicitLocOpBuilder &b, int64_t count, function_ref<void(Int)> body) {
+  if (count <= kUnrolledRowSteps) {
+    for (int64_t step = 0; step < count; ++step)
+      body(constant32(b, step));
+    return;
+  }
+  auto loop = scf::ForOp::create(b, constant32(b, 0), constant32(b, count), constant32(b, 1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(Int(b, loop.getInductionVar()));
+}
+
+/// `cp.async` of one vector. `bytes` (i32) of it exist, the rest becomes zero;
+/// null: all. With 0 bytes the source is not read (PTX ISA, "cp.async").
+static void emitVectorCopy(ImplicitLocOpBuilder &b, Value target, Value source, int64_t vectorBytes,
+                           Value bytes) {
+  // Only 16-byte copies may bypass L1.
+  auto cache = vectorBytes == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA;
+  NVVM::CpAsyncOp::create(b, target, source, vectorBytes, cache, bytes);
+}
+
+/// Bytes of the vector at tile column `column` that the view has, from 0 to
+/// vectorBytes; null: all.
+static Value getExistingBytes(ImplicitLocOpBuilder &b, const CopyPlan &plan,
+                              const TileAccess &access, const Row &row, Int column, bool known) {
+  Value bytes;
+  if (!known) {
+    Int left(b, b.createOrFold<arith::SubIOp>(access.columns,
+                                              Int(b, access.firstColumn) + toI64(b, column)));
+    Value clamped = b.createOrFold<arith::MinSIOp>(left, constant64(b, plan.getVectorElements()));
+    clamped = b.createOrFold<arith::MaxSIOp>(clamped, constant64(b, 0));
+    bytes = Int(b, b.createOrFold<arith::TruncIOp>(b.getI32Type(), clamped)) * plan.elementBytes;
+  }
+  if (!row.inside)
+    return bytes;
+  if (!bytes)
+    bytes = constant32(b, plan.vectorBytes);
+  return b.createOrFold<arith::SelectOp>(row.inside, bytes, constant32(b, 0));
+}
+
+/// Copies one piece: by `cp.async`, or an element by load and store.
+static void emitPiece(ImplicitLocOpBuilder &b, const CopyPlan &plan, const TileAccess &access,
+                      const Row &row, Int column, Value target, bool known) {
+  Value source = access.getAddress(b, row, column);
+  if (plan.isAsync())
+    return emitVectorCopy(b, target, source, plan.vectorBytes,
+                          getExistingBytes(b, plan, access, row, column, known));
+  Value inside = andOf(b, row.inside, access.isColumnInside(b, column, known));
+  Value value = emitIf(b, inside, {access.elementType}, [&] {
+    return SmallVector<Value>{LLVM::LoadOp::create(b, access.elementType, source)};
+  })[0];
+  LLVM::StoreOp::create(b, value, target);
+}
+
+/// Copies into a swizzled tile, in the order described on top.
+static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
+                             const TileAccess &access, Int thread) {
+  int64_t rows = plan.type.getRows(), columns = plan.type.getColumns();
+  int64_t lanes = sm90::kPanelRowBytes / plan.vectorBytes, rowsPerStep = plan.threads / lanes;
+  bool known = access.areColumnsInside(columns);
+  Int firstRow = thread / lanes, byte = thread % lanes * plan.vectorBytes;
+  Int firstColumn = thread % lanes * plan.getVectorElements();
+  emitLoop(b, llvm::divideCeil(rows, rowsPerStep), [&](Int step) {
+    Int row = firstRow + step * rowsPerStep;
+    Value exists = rows % rowsPerStep == 0
+                       ? Value()
+                       : compare(b, arith::CmpIPredicate::ult, row, constant32(b, rows));
+    emitIf(b, exists, [&] {
+      Row found = access.getRow(b, row);
+      Value rowTarget = getSharedAddress(
+          b, plan.target,
+          sm90::getSwizzledChunkByte(row, byte / sm90::kChunkBytes, rows) +
+              byte % sm90::kChunkBytes);
+      for (int64_t start = 0; start < columns; start += sm90::kPanelColumns) {
+        // The last panel may be narrower than its rows.
+        int64_t width = std::min(columns - start, sm90::kPanelColumns);
+        Value inTile = width == sm90::kPanelColumns
+                           ? Value()
+                           : compare(b, arith::CmpIPredicate::ult, firstColumn,
+                                     constant32(b, width));
+        emitIf(b, inTile, [&] {
+          Value target = getSharedAddress(
+              b, rowTarget,
+              constant32(b, start / sm90::kPanelColumns * plan.type.getPanelBytes()));
+          emitPiece(b, plan, access, found, firstColumn + start, target, known);
+        });
+      }
+    });
+  });
+}
+
+/// Copies into a dense row-major tile, element by element.
+static void emitLinearCopy(ImplicitLocOpBuilder &b, CopyPlan plan, const TileAccess &access,
+                           Int thread) {
+  int64_t columns = plan.type.getColumns(), elements = plan.type.getRows() * columns;
+  bool known = access.areColumnsInside(columns);
+  plan.vectorBytes = plan.elementBytes;
+  emitLoop(b, llvm::divideCeil(elements, plan.threads), [&](Int step) {
+    Int element = thread + step * plan.threads;
+    emitIf(b, compare(b, arith::CmpIPredicate::ult, element, constant32(b, elements)), [&] {
+      Row row = access.getRow(b, element / columns);
+      Value target = getSharedAddress(b, plan.target, element * plan.elementBytes);
+      emitPiece(b, plan, access, row, element % columns, target, known);
+    });
+  });
+}
+
+static void emitCopy(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAccess &access,
+                     sm90::SmemType type, Value target, int64_t vectorBytes) {
+  CopyPlan plan{type, target, getByteWidth(type.getElementType()), vectorBytes,
+                kernel.getThreads()};
+  if (type.getLayout() == sm90::SmemLayout::Linear)
+    emitLinearCopy(b, plan, access, Int(b, kernel.thread));
+  else
+    emitSwizzledCopy(b, plan, access, Int(b, kernel.thread));
+}
+
+namespace {
+struct Copy : public KernelPattern<sm90::CopyOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::CopyOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    TileAccess access = getDenseAccess(b, view, toI64(b, adaptor.getOffsets()[0][0]),
+                                       toI64(b, adaptor.getOffsets()[1][0]));
+    emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
+             op.getVectorBytes());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CopyRows : public KernelPattern<sm90::CopyRowsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::CopyRowsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
+    TileAccess access = getListAccess(b, view, indices, toI64(b, adaptor.getFirst()[0]),
+                                      toI64(b, adaptor.getColumn()[0]));
+    emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
+             op.getVectorBytes());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CopyPaged : public KernelPattern<sm90::CopyPagedOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::CopyPagedOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
+    View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
+    TileAccess access = getPagedAccess(b, pool, table, toI64(b, adaptor.getToken()[0]),
+                                       toI64(b, adaptor.getColumn()[0]),
+                                       toI64(b, adaptor.getLimit()[0]));
+    emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
+             op.getVectorBytes());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
+void mlac::sm90nvvm::populateCopyPatterns(const TypeConverter &converter,
+                                          RewritePatternSet &patterns, const Kernel &kernel) {
+  patterns.add<Copy, CopyRows, CopyPaged>(converter, patterns.getContext(), kernel);
+}

@@ -1,0 +1,137 @@
+//===- Elementwise.cpp - arithmetic on fragments, element by element ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Operations of arith and math on tiles become one scalar operation for each
+// register. Additions and products may be contracted to FMAs, which rounds once
+// instead of twice; transcendental functions take the hardware's approximations:
+//
+//   math.exp2    ex2.approx.ftz     2^-22 relative; exp2(-inf) = 0
+//   math.exp     exp2(x * log2(e))  the product's rounding adds |x| * 2^-24
+//   math.log2    lg2.approx         2^-22 absolute near 1, relative elsewhere
+//   math.log     log2(x) * ln(2)
+//   math.rsqrt   rsqrt.approx       2^-22.9 relative
+//   arith.divf   div.full           2 ulp, full range
+//   math.sqrt    correctly rounded
+//
+// (Bounds from the PTX ISA's descriptions of the instructions.)
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <numbers>
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name, ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(b, b.getF32Type(), b.getStringAttr(name), operands)
+      .getResult(0);
+}
+
+static Value multiply(ImplicitLocOpBuilder &b, Value value, float factor) {
+  return arith::MulFOp::create(b, value, arith::ConstantOp::create(b, b.getF32FloatAttr(factor)));
+}
+
+/// The instruction for a function of f32 that has one; null otherwise.
+static Value emitFunction(ImplicitLocOpBuilder &b, Operation *op, ValueRange operands) {
+  constexpr StringLiteral exp2 = "llvm.nvvm.ex2.approx.ftz", log2 = "llvm.nvvm.lg2.approx.f";
+  if (!operands[0].getType().isF32())
+    return Value();
+  if (isa<math::Exp2Op>(op))
+    return callIntrinsic(b, exp2, operands);
+  if (isa<math::ExpOp>(op))
+    return callIntrinsic(b, exp2, multiply(b, operands[0], std::numbers::log2e_v<float>));
+  if (isa<math::Log2Op>(op))
+    return callIntrinsic(b, log2, operands);
+  if (isa<math::LogOp>(op))
+    return multiply(b, callIntrinsic(b, log2, operands), std::numbers::ln2_v<float>);
+  if (isa<math::RsqrtOp>(op))
+    return callIntrinsic(b, "llvm.nvvm.rsqrt.approx.f", operands);
+  if (isa<arith::DivFOp>(op))
+    return callIntrinsic(b, "llvm.nvvm.div.full", operands);
+  if (isa<math::SqrtOp>(op))
+    return LLVM::SqrtOp::create(b, operands[0]);
+  if (isa<math::AbsFOp>(op))
+    return LLVM::FAbsOp::create(b, operands[0]);
+  return Value();
+}
+
+/// Clones `op` with scalar operands and results.
+static Value cloneScalar(ImplicitLocOpBuilder &b, Operation *op, ValueRange operands) {
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(getElementTypeOrSelf(op->getResult(0).getType()));
+  state.addAttributes(op->getAttrs());
+  Operation *scalar = b.create(state);
+  if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(scalar)) {
+    auto interface = cast<arith::ArithFastMathInterface>(scalar);
+    auto flags = interface.getFastMathFlagsAttr().getValue() | arith::FastMathFlags::contract;
+    scalar->setAttr(interface.getFastMathAttrName(),
+                    arith::FastMathFlagsAttr::get(b.getContext(), flags));
+  }
+  return scalar->getResult(0);
+}
+
+/// Narrows two neighbours at once: one cvt.rn.bf16x2.f32.
+static std::pair<Value, Value> truncatePair(ImplicitLocOpBuilder &b, Type type, Value first,
+                                            Value second) {
+  Value wide = LLVM::UndefOp::create(b, VectorType::get({2}, first.getType()));
+  wide = LLVM::InsertElementOp::create(b, wide, first, constant32(b, 0));
+  wide = LLVM::InsertElementOp::create(b, wide, second, constant32(b, 1));
+  Value narrow = LLVM::FPTruncOp::create(b, VectorType::get({2}, type), wide);
+  return {LLVM::ExtractElementOp::create(b, narrow, constant32(b, 0)),
+          LLVM::ExtractElementOp::create(b, narrow, constant32(b, 1))};
+}
+
+namespace {
+class Elementwise : public ConversionPattern {
+public:
+  Elementwise(const TypeConverter &converter, MLIRContext *context)
+      : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, ArrayRef<ValueRange> operands,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (!OpTrait::hasElementwiseMappableTraits(op) || op->getNumResults() != 1)
+      return rewriter.notifyMatchFailure(op, "expected an element-wise op with one result");
+    SmallVector<Type> types;
+    if (failed(getTypeConverter()->convertType(op->getResult(0).getType(), types)))
+      return rewriter.notifyMatchFailure(op, "expected a tile");
+    ImplicitLocOpBuilder b(op->getLoc(), rewriter);
+    // A scalar among tiles (the condition of a select) serves every element.
+    auto getOperands = [&](size_t index) {
+      return llvm::map_to_vector(operands, [&](ValueRange parts) {
+        return parts.size() == 1 ? parts[0] : parts[index];
+      });
+    };
+    SmallVector<Value> results;
+    bool pairs = isa<arith::TruncFOp>(op) && types.size() % 4 == 0 &&
+                 operands[0][0].getType().isF32() && types[0].getIntOrFloatBitWidth() == 16;
+    for (size_t index = 0; index < types.size(); index += pairs ? 2 : 1) {
+      if (pairs) {
+        auto [first, second] =
+            truncatePair(b, types[0], operands[0][index], operands[0][index + 1]);
+        results.append({first, second});
+        continue;
+      }
+      SmallVector<Value> scalars = getOperands(index);
+      Value function = emitFunction(b, op, scalars);
+      results.push_back(function ? function : cloneScalar(b, op, scalars));
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+} // namespace
+
+void mlac::sm90nvvm::populateElementwisePatterns(const TypeConverter &converter,
+                                                 RewritePatternSet &patterns) {
+  patterns.add<Elementwise>(converter, patterns.getContext());
+}

@@ -1,0 +1,264 @@
+//===- FragmentMemory.cpp - fragments to and from global memory ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each thread moves the elements it holds: two rows, and of every group of eight
+// columns two neighbours. A row's address and bounds are found once; columns are
+// only checked where the types do not say that they are inside.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+static int64_t getByteWidth(Type type) { return std::max(type.getIntOrFloatBitWidth() / 8, 1u); }
+
+namespace {
+/// One access of a thread: `count` neighbouring registers from `reg` on, at
+/// `column` columns to the right of the thread's first.
+struct Access {
+  int64_t reg, column, count;
+};
+} // namespace
+
+/// The accesses that cover half `h` of a fragment.
+static SmallVector<Access> getAccesses(RankedTensorType type, int64_t h, bool paired) {
+  SmallVector<Access> accesses;
+  for (int64_t j = 0; j < getPartColumns(type) / sm90::kColumnGroup; ++j)
+    for (int64_t i = 0; i < 2; i += paired ? 2 : 1)
+      accesses.push_back({sm90::getFragmentRegister(j, h, i), sm90::kColumnGroup * j + i,
+                          paired ? 2 : 1});
+  return accesses;
+}
+
+static Type getAccessType(Type elementType, int64_t count) {
+  return count == 1 ? elementType : Type(VectorType::get({count}, elementType));
+}
+
+/// Where access `access` of a row is. The row's first address is computed once;
+/// constant strides make the rest immediate offsets.
+static Value getAccessAddress(ImplicitLocOpBuilder &b, const TileAccess &tile, Value rowAddress,
+                              int64_t column) {
+  return getElementAddress(b, rowAddress, tile.elementType,
+                           constant64(b, column) * Int(b, tile.columnStride));
+}
+
+//===----------------------------------------------------------------------===//
+// Loads
+//===----------------------------------------------------------------------===//
+
+static SmallVector<Value> loadAccess(ImplicitLocOpBuilder &b, const TileAccess &tile,
+                                     Value rowAddress, const Access &access) {
+  Value address = getAccessAddress(b, tile, rowAddress, access.column);
+  Value loaded = LLVM::LoadOp::create(b, getAccessType(tile.elementType, access.count), address,
+                                      access.count * getByteWidth(tile.elementType));
+  if (access.count == 1)
+    return {loaded};
+  SmallVector<Value> elements;
+  for (int64_t i = 0; i < access.count; ++i)
+    elements.push_back(LLVM::ExtractElementOp::create(b, loaded, constant32(b, i)));
+  return elements;
+}
+
+static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                   const TileAccess &tile, RankedTensorType type, bool paired) {
+  SmallVector<Value> registers(getRegisterCount(type));
+  bool known = tile.areColumnsInside(type.getDimSize(1));
+  Int firstColumn = kernel.getColumn(b, type);
+  for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+    SmallVector<Access> accesses = getAccesses(type, h, paired);
+    Row row = tile.getRow(b, kernel.getRow(b, h));
+    SmallVector<Type> types(registers.size() / sm90::kFragmentRows, tile.elementType);
+    SmallVector<Value> values = emitIf(b, row.inside, types, [&] {
+      Value rowAddress = tile.getAddress(b, row, firstColumn);
+      SmallVector<Value> loaded;
+      for (const Access &access : accesses) {
+        Value inside = tile.isColumnInside(b, firstColumn + access.column, known);
+        SmallVector<Type> accessTypes(access.count, tile.elementType);
+        llvm::append_range(loaded, emitIf(b, inside, accessTypes, [&] {
+                             return loadAccess(b, tile, rowAddress, access);
+                           }));
+      }
+      return loaded;
+    });
+    size_t next = 0;
+    for (const Access &access : accesses)
+      for (int64_t i = 0; i < access.count; ++i)
+        registers[access.reg + i] = values[next++];
+  }
+  return registers;
+}
+
+/// Loads the elements of a row vector that a thread holds.
+static SmallVector<Value> emitRowsLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                       const View &view, Value offset) {
+  SmallVector<Value> registers;
+  for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+    Int index = Int(b, offset) + toI64(b, kernel.getRow(b, h));
+    Value inside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
+    registers.push_back(emitIf(b, inside, {view.elementType}, [&] {
+      Value address = getElementAddress(b, view.base, view.elementType,
+                                        Int(b, view.offset) + index * Int(b, view.strides[0]));
+      return SmallVector<Value>{LLVM::LoadOp::create(b, view.elementType, address)};
+    })[0]);
+  }
+  return registers;
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+static void storeAccess(ImplicitLocOpBuilder &b, const TileAccess &tile, Value rowAddress,
+                        const Access &access, ValueRange registers) {
+  Value value = registers[access.reg];
+  if (access.count > 1) {
+    value = LLVM::UndefOp::create(b, getAccessType(tile.elementType, access.count));
+    for (int64_t i = 0; i < access.count; ++i)
+      value = LLVM::InsertElementOp::create(b, value, registers[access.reg + i], constant32(b, i));
+  }
+  LLVM::StoreOp::create(b, value, getAccessAddress(b, tile, rowAddress, access.column),
+                        access.count * getByteWidth(tile.elementType));
+}
+
+static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAccess &tile,
+                      RankedTensorType type, bool paired, ValueRange registers) {
+  bool known = tile.areColumnsInside(type.getDimSize(1));
+  Int firstColumn = kernel.getColumn(b, type);
+  emitIf(b, kernel.isWriter(b, sm90::getColumnSplit(type)), [&] {
+    for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+      Row row = tile.getRow(b, kernel.getRow(b, h));
+      emitIf(b, row.inside, [&] {
+        Value rowAddress = tile.getAddress(b, row, firstColumn);
+        for (const Access &access : getAccesses(type, h, paired))
+          emitIf(b, tile.isColumnInside(b, firstColumn + access.column, known),
+                 [&] { storeAccess(b, tile, rowAddress, access, registers); });
+      });
+    }
+  });
+}
+
+/// One lane of each quad of the first warpgroup stores a row vector.
+static void emitRowsStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &view,
+                          Value offset, ValueRange registers) {
+  Value isFirstLane = compare(b, arith::CmpIPredicate::eq,
+                              sm90::getFragmentColumn(Int(b, kernel.groupThread)),
+                              constant32(b, 0));
+  emitIf(b, andOf(b, isFirstLane, kernel.isWriter(b, 1)), [&] {
+    for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+      Int index = Int(b, offset) + toI64(b, kernel.getRow(b, h));
+      emitIf(b, compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]), [&] {
+        Value address = getElementAddress(b, view.base, view.elementType,
+                                          Int(b, view.offset) + index * Int(b, view.strides[0]));
+        LLVM::StoreOp::create(b, registers[h], address);
+      });
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Load : public KernelPattern<sm90::LoadOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto type = cast<RankedTensorType>(op.getType());
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    Value first = toI64(b, adaptor.getOffsets()[0][0]);
+    SmallVector<Value> registers;
+    if (type.getRank() == 1)
+      registers = emitRowsLoad(b, kernel, view, first);
+    else
+      registers = emitLoad(
+          b, kernel, getDenseAccess(b, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
+          op.getPaired());
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+};
+
+struct LoadRows : public KernelPattern<sm90::LoadRowsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadRowsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
+    TileAccess access = getListAccess(b, view, indices, toI64(b, adaptor.getFirst()[0]),
+                                      toI64(b, adaptor.getColumn()[0]));
+    SmallVector<Value> registers =
+        emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+};
+
+struct LoadPaged : public KernelPattern<sm90::LoadPagedOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadPagedOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
+    View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
+    TileAccess access = getPagedAccess(b, pool, table, toI64(b, adaptor.getToken()[0]),
+                                       toI64(b, adaptor.getColumn()[0]),
+                                       toI64(b, adaptor.getLimit()[0]));
+    SmallVector<Value> registers =
+        emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+};
+
+struct Store : public KernelPattern<sm90::StoreOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::StoreOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    Value first = toI64(b, adaptor.getOffsets()[0][0]);
+    if (type.getRank() == 1)
+      emitRowsStore(b, kernel, view, first, adaptor.getValue());
+    else
+      emitStore(b, kernel,
+                getDenseAccess(b, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
+                op.getPaired(), adaptor.getValue());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::StoreSlotsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
+    View slots = getView(b, cast<MemRefType>(op.getSlots().getType()), adaptor.getSlots());
+    TileAccess access = getSlotAccess(b, pool, slots, toI64(b, adaptor.getFirst()[0]),
+                                      toI64(b, adaptor.getColumn()[0]));
+    emitStore(b, kernel, access, cast<RankedTensorType>(op.getValue().getType()), op.getPaired(),
+              adaptor.getValue());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
+void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &converter,
+                                                    RewritePatternSet &patterns,
+                                                    const Kernel &kernel) {
+  patterns.add<Load, LoadRows, LoadPaged, Store, StoreSlots>(converter, patterns.getContext(),
+                                                             kernel);
+}

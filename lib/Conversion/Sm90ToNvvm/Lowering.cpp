@@ -1,0 +1,121 @@
+//===- Lowering.cpp - small emission helpers ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+Int mlac::sm90nvvm::constant(ImplicitLocOpBuilder &b, Type type, int64_t value) {
+  return Int(b, arith::ConstantOp::create(b, b.getIntegerAttr(type, value)));
+}
+
+Int mlac::sm90nvvm::toI64(ImplicitLocOpBuilder &b, Value value) {
+  Type i64 = b.getI64Type();
+  if (value.getType() == i64)
+    return Int(b, value);
+  if (value.getType().isIndex())
+    return Int(b, b.createOrFold<arith::IndexCastOp>(i64, value));
+  return Int(b, b.createOrFold<arith::ExtSIOp>(i64, value));
+}
+
+Value mlac::sm90nvvm::zeroOf(ImplicitLocOpBuilder &b, Type type) {
+  return arith::ConstantOp::create(b, b.getZeroAttr(type));
+}
+
+Value mlac::sm90nvvm::andOf(ImplicitLocOpBuilder &b, Value left, Value right) {
+  if (!left || !right)
+    return left ? left : right;
+  return b.createOrFold<arith::AndIOp>(left, right);
+}
+
+Int mlac::sm90nvvm::compare(ImplicitLocOpBuilder &b, arith::CmpIPredicate predicate, Value left,
+                            Value right) {
+  return Int(b, b.createOrFold<arith::CmpIOp>(predicate, left, right));
+}
+
+std::optional<int64_t> mlac::sm90nvvm::getConstant(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue();
+  return std::nullopt;
+}
+
+SmallVector<Value> mlac::sm90nvvm::emitIf(ImplicitLocOpBuilder &b, Value condition,
+                                          ArrayRef<Type> types,
+                                          function_ref<SmallVector<Value>()> body) {
+  if (!condition || getConstant(condition).value_or(0) != 0)
+    return body();
+  auto branch = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/!types.empty());
+  OpBuilder::InsertionGuard guard(b);
+  auto fill = [&](Block *block, function_ref<SmallVector<Value>()> values) {
+    b.setInsertionPointToStart(block);
+    scf::YieldOp::create(b, values());
+  };
+  fill(branch.thenBlock(), body);
+  if (!types.empty())
+    fill(branch.elseBlock(), [&] {
+      return llvm::map_to_vector(types, [&](Type type) { return zeroOf(b, type); });
+    });
+  return llvm::to_vector_of<Value>(branch.getResults());
+}
+
+void mlac::sm90nvvm::emitIf(ImplicitLocOpBuilder &b, Value condition, function_ref<void()> body) {
+  emitIf(b, condition, ArrayRef<Type>(), [&] {
+    body();
+    return SmallVector<Value>();
+  });
+}
+
+Int Kernel::getRow(ImplicitLocOpBuilder &b, int64_t h) const {
+  return sm90::getFragmentRow(Int(b, groupThread), h);
+}
+
+Int Kernel::getPart(ImplicitLocOpBuilder &b, int64_t split) const {
+  if (split == 1)
+    return constant32(b, 0);
+  return split == warpgroups ? Int(b, warpgroup) : Int(b, warpgroup) % split;
+}
+
+Int Kernel::getColumn(ImplicitLocOpBuilder &b, RankedTensorType type) const {
+  Int column = sm90::getFragmentColumn(Int(b, groupThread));
+  int64_t split = sm90::getColumnSplit(type);
+  return split == 1 ? column : column + getPart(b, split) * getPartColumns(type);
+}
+
+Value Kernel::isWriter(ImplicitLocOpBuilder &b, int64_t split) const {
+  if (split >= warpgroups)
+    return Value();
+  return compare(b, arith::CmpIPredicate::ult, warpgroup, constant32(b, split));
+}
+
+int64_t mlac::sm90nvvm::getPartColumns(RankedTensorType fragment) {
+  return fragment.getDimSize(1) / sm90::getColumnSplit(fragment);
+}
+
+int64_t mlac::sm90nvvm::getRegisterCount(RankedTensorType tile) {
+  if (sm90::isRows(tile))
+    return sm90::kFragmentRows;
+  return getPartColumns(tile) * sm90::kTileRows / sm90::kWarpgroupThreads;
+}
+
+Value mlac::sm90nvvm::getElementAddress(ImplicitLocOpBuilder &b, Value base, Type elementType,
+                                        Value elements) {
+  if (getConstant(elements) == 0)
+    return base;
+  return LLVM::GEPOp::create(b, base.getType(), elementType, base,
+                             ArrayRef<LLVM::GEPArg>{elements});
+}
+
+Value mlac::sm90nvvm::getSharedAddress(ImplicitLocOpBuilder &b, Value base, Value bytes) {
+  return getElementAddress(b, base, b.getI8Type(), bytes);
+}

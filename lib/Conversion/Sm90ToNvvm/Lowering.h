@@ -1,0 +1,204 @@
+//===- Lowering.h - what the patterns of sm90 -> nvvm share ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How values of an `sm90.kernel` are represented, one SSA value to many:
+//
+//   fragment [64, N] split S   N/(2·S) elements, in register order (Layout.h)
+//   rows [64]                  2 elements, for the thread's halves h = 0, 1
+//   !sm90.smem                 its address, !llvm.ptr<3>
+//   memref                     base !llvm.ptr<1>, then as i64 whatever its type
+//                              leaves dynamic: offset, sizes, strides
+//   index, f32, i1, ...        itself
+//
+// A kernel argument memref<?xT> has no size at run time; it gets the largest.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_LIB_CONVERSION_SM90TONVVM_LOWERING_H
+#define MLA_LIB_CONVERSION_SM90TONVVM_LOWERING_H
+
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+#include "mla/Dialect/Sm90/Utils/Layout.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlac::sm90nvvm {
+
+using mlir::ConversionPatternRewriter;
+using mlir::ImplicitLocOpBuilder;
+using mlir::MemRefType;
+using mlir::RankedTensorType;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+
+/// Address spaces of NVPTX.
+inline constexpr unsigned kGlobalSpace = 1;
+inline constexpr unsigned kSharedSpace = 3;
+
+/// An integer SSA value with the operators that Layout.h wants; folds constants.
+class Int {
+public:
+  Int(ImplicitLocOpBuilder &builder, Value value) : builder(&builder), value(value) {}
+  operator Value() const { return value; }
+
+  friend Int operator+(Int a, Int b) { return a.emit<mlir::arith::AddIOp>(b); }
+  friend Int operator*(Int a, Int b) { return a.emit<mlir::arith::MulIOp>(b); }
+  friend Int operator/(Int a, Int b) { return a.emit<mlir::arith::DivUIOp>(b); }
+  friend Int operator%(Int a, Int b) { return a.emit<mlir::arith::RemUIOp>(b); }
+  friend Int operator^(Int a, Int b) { return a.emit<mlir::arith::XOrIOp>(b); }
+  friend Int operator+(Int a, int64_t b) { return b == 0 ? a : a + a.like(b); }
+  friend Int operator*(Int a, int64_t b) { return b == 1 ? a : a * a.like(b); }
+  friend Int operator/(Int a, int64_t b) { return b == 1 ? a : a / a.like(b); }
+  friend Int operator%(Int a, int64_t b) { return a % a.like(b); }
+  friend Int operator^(Int a, int64_t b) { return a ^ a.like(b); }
+
+private:
+  template <typename Op>
+  Int emit(Int b) {
+    return Int(*builder, builder->createOrFold<Op>(value, b.value));
+  }
+  Int like(int64_t constant) const {
+    return Int(*builder, mlir::arith::ConstantOp::create(
+                             *builder, builder->getIntegerAttr(value.getType(), constant)));
+  }
+
+  ImplicitLocOpBuilder *builder;
+  Value value;
+};
+
+/// Constants, and casts between the integer types in use.
+Int constant(ImplicitLocOpBuilder &b, Type type, int64_t value);
+inline Int constant32(ImplicitLocOpBuilder &b, int64_t value) {
+  return constant(b, b.getI32Type(), value);
+}
+inline Int constant64(ImplicitLocOpBuilder &b, int64_t value) {
+  return constant(b, b.getI64Type(), value);
+}
+/// `index`, i32 (sign-extended) or i64 to i64.
+Int toI64(ImplicitLocOpBuilder &b, Value value);
+Value zeroOf(ImplicitLocOpBuilder &b, Type type);
+/// Conjunction; a null value stands for `true`.
+Value andOf(ImplicitLocOpBuilder &b, Value left, Value right);
+Int compare(ImplicitLocOpBuilder &b, mlir::arith::CmpIPredicate predicate, Value left, Value right);
+/// The constant behind `value`, looking through casts.
+std::optional<int64_t> getConstant(Value value);
+
+/// Runs `body` where `condition` holds (null: everywhere) and returns its values
+/// there, zeros elsewhere.
+llvm::SmallVector<Value>
+emitIf(ImplicitLocOpBuilder &b, Value condition, llvm::ArrayRef<Type> types,
+       llvm::function_ref<llvm::SmallVector<Value>()> body);
+/// The same for effects only.
+void emitIf(ImplicitLocOpBuilder &b, Value condition, llvm::function_ref<void()> body);
+
+/// What every pattern knows of the kernel: values computed once at its entry.
+/// All are i32.
+struct Kernel {
+  int64_t warpgroups = 1;
+  Value thread;        // within the CTA
+  Value groupThread;   // within the warpgroup
+  Value warpgroup;     // equal in a warp, known to be so by the assembler
+  Value shared;        // !llvm.ptr<3>: the dynamic shared memory
+  int64_t getThreads() const { return warpgroups * mlir::sm90::kWarpgroupThreads; }
+
+  /// Row of half `h`, and first column, of this thread in a fragment; `split`
+  /// counts the warpgroups that share the columns (see #sm90.fragment).
+  Int getRow(ImplicitLocOpBuilder &b, int64_t h) const;
+  Int getPart(ImplicitLocOpBuilder &b, int64_t split) const;
+  Int getColumn(ImplicitLocOpBuilder &b, RankedTensorType type) const;
+  /// Whether this warpgroup writes fragments of that split; null: it does.
+  Value isWriter(ImplicitLocOpBuilder &b, int64_t split) const;
+};
+
+/// Columns that one warpgroup holds, and elements that one thread does.
+int64_t getPartColumns(RankedTensorType fragment);
+int64_t getRegisterCount(RankedTensorType tile);
+
+//===----------------------------------------------------------------------===//
+// Views of global memory
+//===----------------------------------------------------------------------===//
+
+/// A strided view, taken apart. Constants are SSA constants here and fold.
+struct View {
+  Value base;
+  Type elementType;
+  Value offset;                          // elements, i64
+  llvm::SmallVector<Value> sizes, strides; // i64
+};
+View getView(ImplicitLocOpBuilder &b, MemRefType type, ValueRange parts);
+/// Types of the parts of a memref.
+llvm::SmallVector<Type> getViewTypes(MemRefType type);
+
+/// One row of a two-dimensional tile in global memory: is it there, and where
+/// does its view column 0 lie (elements from the base, i64)?
+struct Row {
+  Value inside; // i1, null: always
+  Value offset;
+};
+
+/// A two-dimensional tile in global memory. Rows are found by whatever the op
+/// says: strides, an index list, a block table, a slot list.
+struct TileAccess {
+  Value base;
+  Type elementType;
+  std::function<Row(ImplicitLocOpBuilder &, Value row)> getRow; // row: i32
+  Value firstColumn, columns, columnStride;                     // i64
+  /// Whether the tile's columns [0, count) are known to be inside the view.
+  bool areColumnsInside(int64_t count) const;
+  /// i1: is tile column `column` (i32) inside? Null if `known`.
+  Value isColumnInside(ImplicitLocOpBuilder &b, Value column, bool known) const;
+  /// Address of tile column `column` (i32) in a row.
+  Value getAddress(ImplicitLocOpBuilder &b, const Row &row, Value column) const;
+};
+TileAccess getDenseAccess(ImplicitLocOpBuilder &b, const View &view, Value rowOffset,
+                          Value columnOffset);
+TileAccess getListAccess(ImplicitLocOpBuilder &b, const View &view, const View &indices,
+                         Value first, Value column);
+TileAccess getPagedAccess(ImplicitLocOpBuilder &b, const View &pool, const View &table, Value token,
+                          Value column, Value limit);
+TileAccess getSlotAccess(ImplicitLocOpBuilder &b, const View &pool, const View &slots, Value first,
+                         Value column);
+/// `base` moved by `elements` (i64 or i32) elements.
+Value getElementAddress(ImplicitLocOpBuilder &b, Value base, Type elementType, Value elements);
+/// A shared address moved by `bytes` (i32).
+Value getSharedAddress(ImplicitLocOpBuilder &b, Value base, Value bytes);
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+/// `wgmma.wait_group` through which the accumulators' registers pass.
+llvm::SmallVector<Value> emitTiedWgmmaWait(ImplicitLocOpBuilder &b, int64_t pending,
+                                           ValueRange registers);
+
+/// A pattern that knows the kernel.
+template <typename SourceOp>
+struct KernelPattern : public mlir::OpConversionPattern<SourceOp> {
+  KernelPattern(const mlir::TypeConverter &converter, mlir::MLIRContext *context,
+                const Kernel &kernel)
+      : mlir::OpConversionPattern<SourceOp>(converter, context), kernel(kernel) {}
+  const Kernel &kernel;
+};
+
+using mlir::RewritePatternSet;
+using mlir::TypeConverter;
+void populateViewPatterns(const TypeConverter &, RewritePatternSet &);
+void populateCopyPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateFragmentMemoryPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateFragmentPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateElementwisePatterns(const TypeConverter &, RewritePatternSet &);
+void populateWgmmaPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateBarrierPatterns(const TypeConverter &, RewritePatternSet &);
+
+} // namespace mlac::sm90nvvm
+
+#endif // MLA_LIB_CONVERSION_SM90TONVVM_LOWERING_H

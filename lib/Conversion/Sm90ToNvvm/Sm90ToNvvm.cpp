@@ -1,0 +1,210 @@
+//===- Sm90ToNvvm.cpp - kernels become functions of llvm and nvvm ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each sm90.kernel becomes an llvm.func whose body keeps scf, cf and scalar
+// arith; values are represented as Lowering.h says. Needs the offsets of
+// sm90-allocate-shared-memory and the fences of sm90-insert-proxy-fences.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Conversion/Passes.h"
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+
+#include <limits>
+
+namespace mlac {
+#define GEN_PASS_DEF_CONVERTSM90TONVVM
+#include "mla/Conversion/Passes.h.inc"
+} // namespace mlac
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+/// The dynamic shared memory of every kernel of the module.
+static constexpr StringLiteral kSharedSymbol = "mlac_shared";
+
+static LLVM::LLVMPointerType getPointerType(MLIRContext *context, unsigned space) {
+  return LLVM::LLVMPointerType::get(context, space);
+}
+
+static void addConversions(TypeConverter &converter) {
+  converter.addConversion([](Type type) { return type; });
+  converter.addConversion([](sm90::SmemType type) -> Type {
+    return getPointerType(type.getContext(), kSharedSpace);
+  });
+  converter.addConversion([](MemRefType type, SmallVectorImpl<Type> &results) {
+    llvm::append_range(results, getViewTypes(type));
+    return success();
+  });
+  converter.addConversion([](RankedTensorType type,
+                             SmallVectorImpl<Type> &results) -> std::optional<LogicalResult> {
+    if (!sm90::isFragment(type) && !sm90::isRows(type))
+      return failure();
+    results.append(getRegisterCount(type), type.getElementType());
+    return success();
+  });
+  auto materialize = [](OpBuilder &builder, Type type, ValueRange inputs, Location loc) -> Value {
+    return UnrealizedConversionCastOp::create(builder, loc, type, inputs).getResult(0);
+  };
+  converter.addSourceMaterialization(materialize);
+  converter.addTargetMaterialization(
+      [](OpBuilder &builder, TypeRange types, ValueRange inputs, Location loc) {
+        return llvm::to_vector_of<Value>(
+            UnrealizedConversionCastOp::create(builder, loc, types, inputs).getResults());
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// The function around a kernel's body
+//===----------------------------------------------------------------------===//
+
+static void declareSharedMemory(ModuleOp module) {
+  if (module.lookupSymbol(kSharedSymbol))
+    return;
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
+  LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/false,
+                         LLVM::Linkage::External, kSharedSymbol, /*value=*/Attribute(),
+                         /*alignment=*/sm90::kSwizzleAtomBytes, kSharedSpace);
+}
+
+static Type getParameterType(Type type) {
+  if (isa<MemRefType>(type))
+    return getPointerType(type.getContext(), kGlobalSpace);
+  return type.isIndex() ? IntegerType::get(type.getContext(), 64) : type;
+}
+
+/// Gives `argument` of the function the type that the kernel's body knows.
+static Value castArgument(ImplicitLocOpBuilder &b, Type type, Value argument) {
+  if (type.isIndex())
+    return arith::IndexCastOp::create(b, type, argument);
+  if (!isa<MemRefType>(type))
+    return argument;
+  Value size = constant64(b, std::numeric_limits<int64_t>::max());
+  return UnrealizedConversionCastOp::create(b, type, ValueRange{argument, size}).getResult(0);
+}
+
+/// Computes what patterns need at the start of the function.
+static Kernel emitPrologue(ImplicitLocOpBuilder &b, int64_t warpgroups) {
+  Kernel kernel;
+  kernel.warpgroups = warpgroups;
+  Type i32 = b.getI32Type();
+  Int thread(b, NVVM::ThreadIdXOp::create(b, i32));
+  kernel.thread = thread;
+  kernel.groupThread = warpgroups == 1 ? thread : thread % sm90::kWarpgroupThreads;
+  kernel.warpgroup = constant32(b, 0);
+  if (warpgroups > 1) // lane 0's value, so that the assembler sees a uniform one
+    kernel.warpgroup = NVVM::ShflOp::create(
+        b, i32, constant32(b, -1), thread / sm90::kWarpgroupThreads, constant32(b, 0),
+        constant32(b, 31), NVVM::ShflKind::idx, UnitAttr());
+  kernel.shared = LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kSharedSpace),
+                                            kSharedSymbol);
+  return kernel;
+}
+
+static LLVM::LLVMFuncOp createFunction(sm90::KernelOp kernel) {
+  OpBuilder builder(kernel);
+  SmallVector<Type> parameters = llvm::map_to_vector(kernel.getArgumentTypes(), getParameterType);
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(kernel.getContext()), parameters);
+  auto function = LLVM::LLVMFuncOp::create(builder, kernel.getLoc(), kernel.getName(), type);
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                    builder.getDenseI32ArrayAttr({static_cast<int32_t>(kernel.getThreads())}));
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
+  function->setAttr("mlac.threads", builder.getI64IntegerAttr(kernel.getThreads()));
+  function->setAttr("mlac.shared_bytes",
+                    builder.getI64IntegerAttr(kernel.getSharedBytes().value_or(0)));
+  return function;
+}
+
+/// Moves the kernel's body into a function; the body is not converted yet.
+static std::pair<LLVM::LLVMFuncOp, Kernel> outlineKernel(sm90::KernelOp op) {
+  LLVM::LLVMFuncOp function = createFunction(op);
+  Block *entry = function.addEntryBlock(*std::make_unique<OpBuilder>(op));
+  ImplicitLocOpBuilder b(op.getLoc(), op.getContext());
+  b.setInsertionPointToStart(entry);
+  Kernel kernel = emitPrologue(b, op.getWarpgroups());
+  Block &body = op.getBody().front();
+  for (auto [argument, parameter] : llvm::zip_equal(body.getArguments(), entry->getArguments()))
+    argument.replaceAllUsesWith(castArgument(b, argument.getType(), parameter));
+  entry->getOperations().splice(entry->end(), body.getOperations());
+  op.erase();
+  return {function, kernel};
+}
+
+//===----------------------------------------------------------------------===//
+// The conversion
+//===----------------------------------------------------------------------===//
+
+static bool hasTile(Operation *op) {
+  auto isTile = [](Type type) { return isa<RankedTensorType>(type); };
+  return llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile);
+}
+
+/// Functions of f32 that Elementwise.cpp has instructions for.
+static bool isFunctionOfF32(Operation *op) {
+  return isa<math::Exp2Op, math::ExpOp, math::Log2Op, math::LogOp, math::RsqrtOp, math::SqrtOp,
+             math::AbsFOp, arith::DivFOp>(op) &&
+         op->getResult(0).getType().isF32();
+}
+
+static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel) {
+  MLIRContext *context = function.getContext();
+  TypeConverter converter;
+  addConversions(converter);
+  ConversionTarget target(*context);
+  target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
+  target.addLegalOp<UnrealizedConversionCastOp>();
+  target.addIllegalDialect<sm90::Sm90Dialect, memref::MemRefDialect>();
+  target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
+      [](Operation *op) { return !hasTile(op) && !isFunctionOfF32(op); });
+  RewritePatternSet patterns(context);
+  scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
+  populateViewPatterns(converter, patterns);
+  populateCopyPatterns(converter, patterns, kernel);
+  populateFragmentMemoryPatterns(converter, patterns, kernel);
+  populateFragmentPatterns(converter, patterns, kernel);
+  populateElementwisePatterns(converter, patterns);
+  populateWgmmaPatterns(converter, patterns, kernel);
+  populateBarrierPatterns(converter, patterns);
+  if (failed(applyPartialConversion(function, target, std::move(patterns))))
+    return failure();
+
+  SmallVector<UnrealizedConversionCastOp> casts, remaining;
+  function.walk([&](UnrealizedConversionCastOp cast) { casts.push_back(cast); });
+  reconcileUnrealizedCasts(casts, &remaining);
+  for (UnrealizedConversionCastOp cast : remaining)
+    if (!cast.use_empty())
+      return cast.emitError("convert-sm90-to-nvvm left a value of type ")
+             << cast.getResultTypes() << " that no pattern converts";
+  return success();
+}
+
+namespace {
+class ConvertSm90ToNvvm : public mlac::impl::ConvertSm90ToNvvmBase<ConvertSm90ToNvvm> {
+public:
+  void runOnOperation() override {
+    SmallVector<sm90::KernelOp> kernels(getOperation().getOps<sm90::KernelOp>());
+    if (!kernels.empty())
+      declareSharedMemory(getOperation());
+    for (sm90::KernelOp op : kernels) {
+      auto [function, kernel] = outlineKernel(op);
+      if (failed(convertBody(function, kernel)))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace

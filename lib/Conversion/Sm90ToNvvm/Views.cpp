@@ -1,0 +1,197 @@
+//===- Views.cpp - views of global memory and where a tile's rows lie ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Takes memrefs apart into base, offset, sizes and strides, and finds the rows
+// of tiles that ops name by strides, index lists, block tables or slot lists.
+// All offsets are 64-bit: a pool of pages exceeds 2^31 elements.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+using arith::CmpIPredicate;
+
+
+/// Offset and strides of the type, ShapedType::kDynamic where unknown.
+static std::pair<int64_t, SmallVector<int64_t>> getLayout(MemRefType type) {
+  int64_t offset;
+  SmallVector<int64_t> strides;
+  [[maybe_unused]] LogicalResult strided = type.getStridesAndOffset(strides, offset);
+  assert(succeeded(strided) && "sm90 views are strided");
+  return {offset, strides};
+}
+
+SmallVector<Type> mlac::sm90nvvm::getViewTypes(MemRefType type) {
+  auto [offset, strides] = getLayout(type);
+  int64_t dynamic = ShapedType::isDynamic(offset) + type.getNumDynamicDims() +
+                    llvm::count_if(strides, ShapedType::isDynamic);
+  SmallVector<Type> types(1 + dynamic, IntegerType::get(type.getContext(), 64));
+  types[0] = LLVM::LLVMPointerType::get(type.getContext(), kGlobalSpace);
+  return types;
+}
+
+View mlac::sm90nvvm::getView(ImplicitLocOpBuilder &b, MemRefType type, ValueRange parts) {
+  auto [offset, strides] = getLayout(type);
+  size_t next = 1;
+  auto take = [&](int64_t value) -> Value {
+    return ShapedType::isDynamic(value) ? parts[next++] : Value(constant64(b, value));
+  };
+  View view{parts[0], type.getElementType(), take(offset), {}, {}};
+  for (int64_t size : type.getShape())
+    view.sizes.push_back(take(size));
+  for (int64_t stride : strides)
+    view.strides.push_back(take(stride));
+  return view;
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+bool TileAccess::areColumnsInside(int64_t count) const {
+  std::optional<int64_t> first = getConstant(firstColumn), size = getConstant(columns);
+  return first && size && *first + count <= *size;
+}
+
+Value TileAccess::isColumnInside(ImplicitLocOpBuilder &b, Value column, bool known) const {
+  if (known)
+    return Value();
+  return compare(b, CmpIPredicate::slt, Int(b, firstColumn) + toI64(b, column), columns);
+}
+
+Value TileAccess::getAddress(ImplicitLocOpBuilder &b, const Row &row, Value column) const {
+  Int elements = (Int(b, firstColumn) + toI64(b, column)) * Int(b, columnStride);
+  return getElementAddress(b, base, elementType, Int(b, row.offset) + elements);
+}
+
+/// Loads element `position` of a list where `inside`, else gives 0.
+static Int loadEntry(ImplicitLocOpBuilder &b, const View &list, Value position, Value inside) {
+  SmallVector<Value> entry = emitIf(b, inside, {b.getI64Type()}, [&] {
+    Int element = Int(b, list.offset) + Int(b, position) * Int(b, list.strides[0]);
+    Value address = getElementAddress(b, list.base, list.elementType, element);
+    Value loaded = LLVM::LoadOp::create(b, list.elementType, address);
+    return SmallVector<Value>{toI64(b, loaded)};
+  });
+  return Int(b, entry[0]);
+}
+
+TileAccess mlac::sm90nvvm::getDenseAccess(ImplicitLocOpBuilder &b, const View &view,
+                                          Value rowOffset, Value columnOffset) {
+  auto getRow = [view, rowOffset](ImplicitLocOpBuilder &b, Value row) {
+    Int index = Int(b, rowOffset) + toI64(b, row);
+    return Row{compare(b, CmpIPredicate::slt, index, view.sizes[0]),
+               Int(b, view.offset) + index * Int(b, view.strides[0])};
+  };
+  return {view.base, view.elementType, getRow, columnOffset, view.sizes[1], view.strides[1]};
+}
+
+TileAccess mlac::sm90nvvm::getListAccess(ImplicitLocOpBuilder &b, const View &view,
+                                         const View &indices, Value first, Value column) {
+  auto getRow = [view, indices, first](ImplicitLocOpBuilder &b, Value row) {
+    Int position = Int(b, first) + toI64(b, row);
+    Value listed = compare(b, CmpIPredicate::slt, position, indices.sizes[0]);
+    Int index = loadEntry(b, indices, position, listed);
+    // Unsigned, so that negative indices are outside too.
+    Value inside = compare(b, CmpIPredicate::ult, index, view.sizes[0]);
+    return Row{andOf(b, listed, inside), Int(b, view.offset) + index * Int(b, view.strides[0])};
+  };
+  return {view.base, view.elementType, getRow, column, view.sizes[1], view.strides[1]};
+}
+
+TileAccess mlac::sm90nvvm::getPagedAccess(ImplicitLocOpBuilder &b, const View &pool,
+                                          const View &table, Value token, Value column,
+                                          Value limit) {
+  auto getRow = [pool, table, token, limit](ImplicitLocOpBuilder &b, Value row) {
+    Int position = Int(b, token) + toI64(b, row);
+    Int pageSize(b, pool.sizes[1]);
+    Value inside = compare(b, CmpIPredicate::slt, position, limit);
+    Int page = loadEntry(b, table, position / pageSize, inside);
+    return Row{inside, Int(b, pool.offset) + page * Int(b, pool.strides[0]) +
+                           position % pageSize * Int(b, pool.strides[1])};
+  };
+  return {pool.base, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
+}
+
+TileAccess mlac::sm90nvvm::getSlotAccess(ImplicitLocOpBuilder &b, const View &pool,
+                                         const View &slots, Value first, Value column) {
+  auto getRow = [pool, slots, first](ImplicitLocOpBuilder &b, Value row) {
+    Int position = Int(b, first) + toI64(b, row);
+    Value listed = compare(b, CmpIPredicate::slt, position, slots.sizes[0]);
+    Int slot = loadEntry(b, slots, position, listed);
+    Int pageSize(b, pool.sizes[1]);
+    // Unsigned, so that negative slots are outside too.
+    Value inside = compare(b, CmpIPredicate::ult, slot, Int(b, pool.sizes[0]) * pageSize);
+    return Row{andOf(b, listed, inside), Int(b, pool.offset) +
+                                             slot / pageSize * Int(b, pool.strides[0]) +
+                                             slot % pageSize * Int(b, pool.strides[1])};
+  };
+  return {pool.base, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
+}
+
+//===----------------------------------------------------------------------===//
+// memref ops
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ReinterpretCast : public OpConversionPattern<memref::ReinterpretCastOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(memref::ReinterpretCastOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    MemRefType type = op.getType();
+    auto [offset, strides] = getLayout(type);
+    SmallVector<Value> parts{adaptor.getSource()[0]};
+    // A part that the type leaves open may still be a constant of the op.
+    auto add = [&](int64_t inType, OpFoldResult inOp, ArrayRef<ValueRange> &dynamic) {
+      bool isDynamic = isa<Value>(inOp);
+      if (ShapedType::isDynamic(inType))
+        parts.push_back(isDynamic ? Value(toI64(b, dynamic.front()[0]))
+                                  : Value(constant64(b, *getConstantIntValue(inOp))));
+      if (isDynamic)
+        dynamic = dynamic.drop_front();
+    };
+    ArrayRef<ValueRange> dynamicOffsets = adaptor.getOffsets(), dynamicSizes = adaptor.getSizes(),
+                         dynamicStrides = adaptor.getStrides();
+    add(offset, op.getMixedOffsets()[0], dynamicOffsets);
+    for (auto [inType, inOp] : llvm::zip_equal(type.getShape(), op.getMixedSizes()))
+      add(inType, inOp, dynamicSizes);
+    for (auto [inType, inOp] : llvm::zip_equal(strides, op.getMixedStrides()))
+      add(inType, inOp, dynamicStrides);
+    rewriter.replaceOpWithMultiple(op, {parts});
+    return success();
+  }
+};
+
+/// A scalar that every thread reads, such as a sequence length.
+struct ScalarLoad : public OpConversionPattern<memref::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(memref::LoadOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, op.getMemRefType(), adaptor.getMemref());
+    Int element(b, view.offset);
+    for (auto [index, stride] : llvm::zip_equal(adaptor.getIndices(), view.strides))
+      element = element + toI64(b, index[0]) * Int(b, stride);
+    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(
+        op, op.getType(), getElementAddress(b, view.base, view.elementType, element));
+    return success();
+  }
+};
+} // namespace
+
+void mlac::sm90nvvm::populateViewPatterns(const TypeConverter &converter,
+                                          RewritePatternSet &patterns) {
+  patterns.add<ReinterpretCast, ScalarLoad>(converter, patterns.getContext());
+}
