@@ -6,44 +6,224 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Check numbers (C1) … are those of the op descriptions in MlaOps.td.
+// Check numbers (C1) ... are those of the op descriptions in MlaOps.td.
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "ShapeCheck.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::mla;
 
-#define MLAC_VERIFIED_LATER(OP)                                                                    \
-  LogicalResult OP::verify() { return success(); }
-MLAC_VERIFIED_LATER(RmsNormOp)
-MLAC_VERIFIED_LATER(ProjectOp)
-MLAC_VERIFIED_LATER(LatentProjectOp)
-MLAC_VERIFIED_LATER(HeadProjectOp)
-MLAC_VERIFIED_LATER(FoldQueryOp)
-MLAC_VERIFIED_LATER(FoldOutputOp)
-MLAC_VERIFIED_LATER(RopeTableOp)
-MLAC_VERIFIED_LATER(RopeOp)
-MLAC_VERIFIED_LATER(AppendOp)
-MLAC_VERIFIED_LATER(GatherOp)
-MLAC_VERIFIED_LATER(AttentionOp)
-MLAC_VERIFIED_LATER(ExpandedAttentionOp)
-MLAC_VERIFIED_LATER(AbsorbedAttentionOp)
-MLAC_VERIFIED_LATER(EmptyPartialOp)
-MLAC_VERIFIED_LATER(MergeOp)
-MLAC_VERIFIED_LATER(MergeSplitsOp)
-MLAC_VERIFIED_LATER(ConvertLseOp)
-MLAC_VERIFIED_LATER(QuantizeOp)
-MLAC_VERIFIED_LATER(DequantizeOp)
-MLAC_VERIFIED_LATER(BatchDimOp)
+/// Checks that an attribute of `op` is a positive finite number.
+static LogicalResult verifyPositive(Operation *op, StringRef name,
+                                    const APFloat &value) {
+  double number = value.convertToDouble();
+  if (number > 0 && value.isFinite())
+    return success();
+  return op->emitOpError("expected ") << name << " > 0, got " << number;
+}
 
-LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
-                                         DictionaryAttr, OpaqueProperties, RegionRange,
+static RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Projections
+//===----------------------------------------------------------------------===//
+
+LogicalResult RmsNormOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "L"})) || // (C1)
+      failed(check.match("gamma", getGamma(), {"L"})) ||
+      failed(check.match("result", getResult(), {"T", "L"})) ||
+      failed(check.sameElement("input", getInput(), "gamma", getGamma())) ||
+      failed(check.sameElement("input", getInput(), "result", getResult())))
+    return failure();
+  return verifyPositive(*this, "eps", getEps()); // (C2)
+}
+
+LogicalResult ProjectOp::verify() {
+  RankedTensorType input = getTensorType(getInput());
+  RankedTensorType weight = getTensorType(getWeight());
+  ShapeCheck check(*this);
+  if (input.getRank() != 2 && input.getRank() != 3) // (C1)
+    return emitOpError("expected input to be [T, I] or [T, N, K], got ")
+           << input;
+  if (weight.getRank() != 2 && weight.getRank() != 3)
+    return emitOpError("expected weight to be [O, I] or [N, J, I], got ")
+           << weight;
+  ArrayRef<int64_t> row = input.getShape().drop_front();
+  if (llvm::none_of(row, ShapedType::isDynamic))
+    check.bind("I", llvm::product_of(row), "input's rows");
+  check.bind("T", input.getDimSize(0), "input");
+  bool perHead = weight.getRank() == 3;
+  if (perHead ? failed(check.match("weight", getWeight(), {"N", "J", "I"}))
+              : failed(check.match("weight", getWeight(), {"O", "I"})))
+    return failure();
+  if (perHead
+          ? failed(check.match("result", getResult(), {"T", "N", "J"})) // (C2)
+          : failed(check.match("result", getResult(), {"T", "O"})))
+    return failure();
+  if (failed(check.sameElement("input", getInput(), "weight",
+                               getWeight())) || // (C3)
+      failed(check.sameElement("input", getInput(), "result", getResult())))
+    return failure();
+  if (!getBias())
+    return success();
+  if (perHead) // (C4)
+    return emitOpError("expected weight of rank 2 beside a bias, got ")
+           << weight;
+  if (failed(check.match("bias", getBias(), {"O"})))
+    return failure();
+  return check.sameElement("input", getInput(), "bias", getBias());
+}
+
+LogicalResult LatentProjectOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "I"})) || // (C1)
+      failed(check.match("gamma", getGamma(), {"L"})) ||
+      failed(check.match("weight", getWeight(), {"L + R", "I"})) ||
+      failed(check.match("latent", getLatent(), {"T", "L"})))
+    return failure();
+  int64_t rows = getTensorType(getWeight()).getDimSize(0);
+  int64_t rank = getTensorType(getGamma()).getDimSize(0);
+  if (!ShapedType::isDynamic(rows) && !ShapedType::isDynamic(rank)) {
+    if (rows < rank)
+      return emitOpError("expected weight to have at least gamma's ")
+             << rank << " rows, got " << rows;
+    check.bind("R", rows - rank, "weight and gamma");
+  }
+  if (failed(check.presentIff("tail", getTail(), "R")))
+    return failure();
+  if (getTail() && failed(check.match("tail", getTail(), {"T", "R"})))
+    return failure();
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("weight", getWeight()), // (C2)
+        {"gamma", getGamma()},
+        {"bias", getBias()},
+        {"latent", getLatent()},
+        {"tail", getTail()}})
+    if (value && failed(check.sameElement("input", getInput(), name, value)))
+      return failure();
+  if (failed(verifyPositive(*this, "eps", getEps()))) // (C3)
+    return failure();
+  return getBias() ? check.match("bias", getBias(), {"L + R"})
+                   : success(); // (C4)
+}
+
+LogicalResult HeadProjectOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "N", "K"}))) // (C1)
+    return failure();
+  if (getContractRows()
+          ? failed(check.match("weight", getWeight(), {"N", "K", "J"}))
+          : failed(check.match("weight", getWeight(), {"N", "J", "K"})))
+    return failure();
+  if (failed(check.match("result", getResult(), {"T", "N", "J"})) ||
+      failed(check.sameElement("input", getInput(), "weight",
+                               getWeight()))) // (C2)
+    return failure();
+  return check.sameElement("input", getInput(), "result", getResult());
+}
+
+LogicalResult FoldQueryOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("w_uq", getWUq(), {"N", "P", "Lq"})) || // (C1)
+      failed(check.match("w_uk", getWUk(), {"N", "P", "Lkv"})) ||
+      failed(check.match("result", getResult(), {"N", "Lkv", "Lq"})) ||
+      failed(check.sameElement("w_uq", getWUq(), "w_uk", getWUk()))) // (C2)
+    return failure();
+  return check.sameElement("w_uq", getWUq(), "result", getResult());
+}
+
+LogicalResult FoldOutputOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("w_uv", getWUv(), {"N", "V", "Lkv"}))) // (C1)
+    return failure();
+  RankedTensorType up = getTensorType(getWUv());
+  if (up.hasStaticShape()) {
+    check.bind("N * V", up.getDimSize(0) * up.getDimSize(1), "w_uv");
+    check.bind("N * Lkv", up.getDimSize(0) * up.getDimSize(2), "w_uv");
+  }
+  if (failed(check.match("w_o", getWO(), {"H", "N * V"})) ||
+      failed(check.match("result", getResult(), {"H", "N * Lkv"})) ||
+      failed(check.sameElement("w_uv", getWUv(), "w_o", getWO()))) // (C2)
+    return failure();
+  return check.sameElement("w_uv", getWUv(), "result", getResult());
+}
+
+//===----------------------------------------------------------------------===//
+// RoPE
+//===----------------------------------------------------------------------===//
+
+LogicalResult RopeTableOp::verify() {
+  ShapeCheck check(*this);
+  check.bind("length", getRope().getLength(), "rope");
+  check.bind("R", getRope().getDim(), "rope");
+  return check.match("result", getResult(), {"length", "R"}); // (C1)
+}
+
+LogicalResult RopeOp::verify() {
+  ShapeCheck check(*this);
+  check.bind("R", getRope().getDim(), "rope");
+  bool perHead = getTensorType(getInput()).getRank() == 3;
+  if (perHead
+          ? failed(check.match("input", getInput(), {"T", "N", "R"})) // (C1)
+          : failed(check.match("input", getInput(), {"T", "R"})))
+    return failure();
+  return check.match("table", getTable(), {"length", "R"}); // (C2)
+}
+
+//===----------------------------------------------------------------------===//
+// Cache
+//===----------------------------------------------------------------------===//
+
+static void bindCacheWidths(ShapeCheck &check, CacheType cache) {
+  check.bind("Lkv", cache.getKvLoraRank(), "cache");
+  check.bind("R", cache.getQkRopeHeadDim(), "cache");
+}
+
+/// Checks a latent and a rope key, rows of `cache`, which has their element.
+static LogicalResult verifyCacheRows(Operation *op, ShapeCheck &check,
+                                     StringRef tokens, CacheType cache,
+                                     Value latent, Value ropeKey) {
+  if (failed(check.match("latent", latent, {tokens, "Lkv"})) ||
+      failed(check.presentIff("k_pe", ropeKey, "R")) ||
+      (ropeKey && failed(check.match("k_pe", ropeKey, {tokens, "R"}))))
+    return failure();
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("latent", latent), {"k_pe", ropeKey}})
+    if (value && getElementTypeOrSelf(value) != cache.getElement())
+      return op->emitOpError("expected ")
+             << name << " to have the cache's element type "
+             << cache.getElement() << ", got " << getElementTypeOrSelf(value);
+  return success();
+}
+
+LogicalResult AppendOp::verify() {
+  ShapeCheck check(*this);
+  CacheType cache = getCache().getType();
+  bindCacheWidths(check, cache);
+  if (failed(verifyCacheRows(*this, check, "T", cache, getLatent(),
+                             getKPe()))) // (C1)
+    return failure();
+  auto rope = getKPe() ? getKPe().getDefiningOp<RopeOp>() : RopeOp();
+  if (rope && rope.getRope().getOrder() != cache.getRopeOrder()) // (C2)
+    return emitOpError("expected k_pe in the cache's rope order ")
+           << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
+           << stringifyRopeOrder(rope.getRope().getOrder());
+  return success();
+}
+
+LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                         ValueRange operands, DictionaryAttr,
+                                         OpaqueProperties, RegionRange,
                                          SmallVectorImpl<Type> &types) {
   for (Value operand : operands)
     if (isa<CacheType>(operand.getType()))
@@ -51,9 +231,255 @@ LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
   return success(types.size() == 1);
 }
 
-OpFoldResult ConvertLseOp::fold(FoldAdaptor) { return {}; }
-OpFoldResult BatchDimOp::fold(FoldAdaptor) { return {}; }
-void MergeOp::getCanonicalizationPatterns(RewritePatternSet &, MLIRContext *) {}
+LogicalResult GatherOp::verify() {
+  ShapeCheck check(*this);
+  CacheType cache = getCache().getType();
+  bindCacheWidths(check, cache);
+  return verifyCacheRows(*this, check, "S", cache, getLatent(),
+                         getKPe()); // (C1)
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionOp::verify() {
+  ShapeCheck check(*this);
+  CacheType cache = getCache().getType();
+  bindCacheWidths(check, cache);                                    // (C2)
+  if (failed(check.match("q_nope", getQNope(), {"T", "N", "P"})) || // (C1)
+      failed(check.presentIff("q_pe", getQPe(), "R")) ||
+      (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
+      failed(
+          verifyCacheRows(*this, check, "T", cache, getLatent(), getKPe())) ||
+      failed(check.match("w_uk", getWUk(), {"N", "P", "Lkv"})) ||
+      failed(check.match("w_uv", getWUv(), {"N", "V", "Lkv"})) ||
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C3)
+    return failure();
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("q_pe", getQPe()), // (C4)
+        {"latent", getLatent()},
+        {"k_pe", getKPe()},
+        {"w_uk", getWUk()},
+        {"w_uv", getWUv()},
+        {"output", getOutput()}})
+    if (value && failed(check.sameElement("q_nope", getQNope(), name, value)))
+      return failure();
+  return getLse() ? check.matchLse("lse", getLse()) : success(); // (C5)
+}
+
+/// Checks that an output has the query's element type, or f32 for a partial.
+static LogicalResult verifyOutputElement(Operation *op, Value query,
+                                         Value output) {
+  Type expected = getElementTypeOrSelf(query),
+       actual = getElementTypeOrSelf(output);
+  if (actual == expected || actual.isF32())
+    return success();
+  return op->emitOpError("expected output of the query's element type ")
+         << expected << " or f32, got " << actual;
+}
+
+LogicalResult ExpandedAttentionOp::verify() {
+  ShapeCheck check(*this);
+  if (static_cast<bool>(getQPe()) != static_cast<bool>(getKPe())) // (C1)
+    return emitOpError("expected q_pe and k_pe both or neither, got ")
+           << (getQPe() ? "q_pe" : "k_pe") << " only";
+  // The step's new tokens are the keys unless a chunk of the context is.
+  StringRef keys = isCausal() ? "T" : "S";
+  if (failed(check.match("q_nope", getQNope(), {"T", "N", "P"})) ||
+      (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
+      failed(check.match("k_nope", getKNope(), {keys, "N", "P"})) ||
+      (getKPe() && failed(check.match("k_pe", getKPe(), {keys, "R"}))) ||
+      failed(check.match("v", getV(), {keys, "N", "V"})) ||
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(verifyOutputElement(*this, getQNope(), getOutput())) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C2)
+    return failure();
+  for (auto [name, value] : {std::pair<StringRef, Value>("q_pe", getQPe()),
+                             {"k_nope", getKNope()},
+                             {"k_pe", getKPe()},
+                             {"v", getV()}})
+    if (value && failed(check.sameElement("q_nope", getQNope(), name, value)))
+      return failure();
+  return getLse() ? check.matchLse("lse", getLse()) : success(); // (C3)
+}
+
+LogicalResult AbsorbedAttentionOp::verify() {
+  ShapeCheck check(*this);
+  CacheType cache = getCache().getType();
+  bindCacheWidths(check, cache);
+  bool isSplit = static_cast<bool>(getNumSplits());
+  if (failed(check.match("q_lat", getQLat(), {"T", "N", "Lkv"})) || // (C1)
+      failed(check.presentIff("q_pe", getQPe(), "R")) ||
+      (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
+      (getQPe() &&
+       failed(check.sameElement("q_lat", getQLat(), "q_pe", getQPe()))))
+    return failure();
+  if (getElementTypeOrSelf(getQLat()) != cache.getElement())
+    return emitOpError("expected q_lat to have the cache's element type ")
+           << cache.getElement() << ", got " << getElementTypeOrSelf(getQLat());
+  if (isSplit
+          ? failed(check.match("output", getOutput(), {"S", "T", "N", "Lkv"}))
+          : failed(check.match("output", getOutput(), {"T", "N", "Lkv"})))
+    return failure();
+  if (failed(verifyOutputElement(*this, getQLat(), getOutput())) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C2)
+    return failure();
+  if (isSplit && !getElementTypeOrSelf(getOutput()).isF32()) // (C4)
+    return emitOpError("expected an f32 output beside num_splits, got ")
+           << getOutput().getType();
+  if (isSplit && !getLse())
+    return emitOpError("expected an lse beside num_splits, got none");
+  if (!getLse())
+    return success();
+  if (failed(check.matchLse("lse", getLse(), isSplit ? "S" : ""))) // (C3)
+    return failure();
+  if (getLseEncoding(getLse()).getLayout() != LseLayout::TokenMajor)
+    return emitOpError("expected lse with layout = token_major, got ")
+           << getLseEncoding(getLse());
+  return success();
+}
+
+LogicalResult EmptyPartialOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("output", getOutput(), {"T", "N", "V"}))) // (C1)
+    return failure();
+  return check.matchLse("lse", getLse());
+}
+
+/// Checks that an LSE has the encoding of another.
+static LogicalResult verifySameEncoding(Operation *op, StringRef firstName,
+                                        Value first, StringRef name,
+                                        Value value) {
+  if (getLseEncoding(first) == getLseEncoding(value))
+    return success();
+  return op->emitOpError("expected ")
+         << name << " to have " << firstName << "'s encoding "
+         << getLseEncoding(first) << ", got " << getLseEncoding(value);
+}
+
+LogicalResult MergeOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("a", getA(), {"T", "N", "V"})) || // (C1)
+      failed(check.match("b", getB(), {"T", "N", "V"})) ||
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(check.matchLse("a_lse", getALse())) || // (C2)
+      failed(check.matchLse("b_lse", getBLse())) ||
+      failed(verifySameEncoding(*this, "a_lse", getALse(), "b_lse", getBLse())))
+    return failure();
+  if (!getLse())
+    return success();
+  if (failed(check.matchLse("lse", getLse())))
+    return failure();
+  return verifySameEncoding(*this, "a_lse", getALse(), "lse", getLse());
+}
+
+LogicalResult MergeSplitsOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("partial_output", getPartialOutput(),
+                         {"S", "T", "N", "V"})) || // (C1)
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(check.matchLse("partial_lse", getPartialLse(), "S"))) // (C2)
+    return failure();
+  if (!getElementTypeOrSelf(getPartialOutput()).isF32())
+    return emitOpError("expected an f32 partial_output, got ")
+           << getPartialOutput().getType();
+  if (getLseEncoding(getPartialLse()).getLayout() != LseLayout::TokenMajor)
+    return emitOpError("expected partial_lse with layout = token_major, got ")
+           << getLseEncoding(getPartialLse());
+  if (!getLse())
+    return success();
+  if (failed(check.matchLse("lse", getLse())))
+    return failure();
+  return verifySameEncoding(*this, "partial_lse", getPartialLse(), "lse",
+                            getLse());
+}
+
+LogicalResult ConvertLseOp::verify() {
+  ShapeCheck check(*this);
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("input", getInput()), // (C1)
+        {"result", getResult()}}) {
+    LseAttr encoding = getLseEncoding(value);
+    if (!encoding)
+      return emitOpError("expected ")
+             << name << " to have an #mla.lse encoding, got "
+             << value.getType();
+    bool isSplit = getTensorType(value).getRank() == 3;
+    SmallVector<StringRef, 3> symbols{"T", "N"};
+    if (encoding.getLayout() == LseLayout::HeadMajor)
+      std::swap(symbols[0], symbols[1]);
+    if (isSplit)
+      symbols.insert(symbols.begin(), "S");
+    if (failed(check.match(name, value, symbols)))
+      return failure();
+  }
+  if (getTensorType(getInput()).getRank() !=
+      getTensorType(getResult()).getRank())
+    return emitOpError("expected result of input's rank ")
+           << getTensorType(getInput()).getRank() << ", got "
+           << getResult().getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Quantisation
+//===----------------------------------------------------------------------===//
+
+/// Checks [T, L] rows against their scales [T, L / group].
+static LogicalResult verifyGroups(Operation *op, ShapeCheck &check, Value rows,
+                                  Value scales, int64_t group) {
+  int64_t width = getTensorType(rows).getDimSize(1);
+  bool isStatic = !ShapedType::isDynamic(width);
+  if (group <= 0 || (isStatic && width % group != 0)) // (C1)
+    return op->emitOpError("expected group to be above 0 and to divide L, got ")
+           << group << " for " << rows.getType();
+  if (isStatic)
+    check.bind("L / group", width / group, "group");
+  return check.match("scales", scales, {"T", "L / group"});
+}
+
+LogicalResult QuantizeOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "L"})) ||
+      failed(check.match("quantized", getQuantized(), {"T", "L"})) ||
+      failed(verifyGroups(*this, check, getInput(), getScales(), getGroup())))
+    return failure();
+  return verifyPositive(*this, "scale_floor", getScaleFloor()); // (C2)
+}
+
+LogicalResult DequantizeOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("quantized", getQuantized(), {"T", "L"})) ||
+      failed(check.match("result", getResult(), {"T", "L"})))
+    return failure();
+  return verifyGroups(*this, check, getQuantized(), getScales(), getGroup());
+}
+
+//===----------------------------------------------------------------------===//
+// Batch
+//===----------------------------------------------------------------------===//
+
+ArrayRef<StringRef> BatchDimOp::getKnownNames() {
+  // The names of tile.dim, which knows nothing of this dialect.
+  static constexpr StringRef kNames[] = {
+      "num_tokens",     "num_requests",         "max_query_len",
+      "max_seq_len",    "max_context_len",      "total_context_len",
+      "attended_pairs", "num_context_requests", "max_blocks_per_request",
+      "num_pages",      "page_stride",          "num_chunks",
+      "chunk_capacity", "chunk_tokens",         "rope_length",
+      "num_sms"};
+  return kNames;
+}
+
+LogicalResult BatchDimOp::verify() {
+  if (llvm::is_contained(getKnownNames(), getName())) // (C1)
+    return success();
+  InFlightDiagnostic diagnostic = emitOpError("expected one of ");
+  llvm::interleaveComma(getKnownNames(), diagnostic);
+  return diagnostic << ", got '" << getName() << "'";
+}
 
 #define GET_OP_CLASSES
 #include "mla/Dialect/Mla/IR/MlaOps.cpp.inc"

@@ -33,7 +33,14 @@ def Mla_RmsNormOp : Mla_Op<"rms_norm"> {
     formed in f32, rounded once (mla.md section 3.2).
 
     x, y [T, L]; gamma [L].
-    (C1) x, gamma and y have one element type; shapes agree. (C2) eps > 0.
+    (C1) shapes agree; x, gamma and y have one element type. (C2) eps > 0.
+
+    Example:
+    ```mlir
+    %y = mla.rms_norm %x, %gamma eps 1.0e-6 : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+    ```
+
+    Source: Root Mean Square Layer Normalization (Zhang and Sennrich, 2019).
   }];
   let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$gamma, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "1.0">:$multiplier);
@@ -51,11 +58,19 @@ def Mla_ProjectOp : Mla_Op<"project"> {
     (C1) w's last dimension is the number of elements of one row of x.
     (C2) y is x's first dimension followed by w's leading dimensions.
     (C3) one element type. (C4) bias, if given, is [O] and w has rank 2.
+
+    Example:
+    ```mlir
+    %q = mla.project %qc, %w_uq : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x128xbf16>
+    %y = mla.project %o, %w_o : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
   let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Optional<Mla_Tensor>:$bias);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = [{
-    $input `,` $weight (`bias` $bias^ `:` type($bias) `,`)? attr-dict
+    $input `,` $weight (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict
     `:` type($input) `,` type($weight) `->` type($result)
   }];
 }
@@ -71,13 +86,21 @@ def Mla_LatentProjectOp : Mla_Op<"latent_project"> {
 
     (C1) w is [L + R, I] with L = gamma's length; the tail is [T, R] iff R > 0.
     (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
+
+    Example:
+    ```mlir
+    %c, %k = mla.latent_project %h, %w_kv_a, %gamma eps 1.0e-6
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
   let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Mla_Tensor:$gamma,
                        Optional<Mla_Tensor>:$bias, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "1.0">:$multiplier);
   let results = (outs Mla_Tensor:$latent, Optional<Mla_Tensor>:$tail);
   let assemblyFormat = [{
-    $input `,` $weight `,` $gamma (`bias` $bias^ `:` type($bias) `,`)? `eps` $eps attr-dict
+    $input `,` $weight `,` $gamma (`bias` `(` $bias^ `:` type($bias) `)`)? `eps` $eps attr-dict
     `:` type($input) `,` type($weight) `,` type($gamma) `->` type($latent) (`,` type($tail)^)?
   }];
 }
@@ -91,6 +114,14 @@ def Mla_HeadProjectOp : Mla_Op<"head_project"> {
     Accumulated in f32, rounded once.
 
     (C1) x [T, N, K], y [T, N, J]; dimensions agree. (C2) one element type.
+
+    Example:
+    ```mlir
+    %q_lat = mla.head_project %q_nope, %w_uk contract_rows
+      : tensor<?x16x128xbf16>, tensor<16x128x512xbf16> -> tensor<?x16x512xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
   let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, UnitAttr:$contract_rows);
   let results = (outs Mla_Tensor:$result);
@@ -108,6 +139,14 @@ def Mla_FoldQueryOp : Mla_Op<"fold_query"> {
 
     w_uq [N, P, Lq], w_uk [N, P, Lkv], result [N, Lkv, Lq].
     (C1) dimensions agree. (C2) one element type.
+
+    Example:
+    ```mlir
+    %w = mla.fold_query %w_uq, %w_uk
+      : tensor<16x128x1536xbf16>, tensor<16x128x512xbf16> -> tensor<16x512x1536xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
   let arguments = (ins Mla_Tensor:$w_uq, Mla_Tensor:$w_uk);
   let results = (outs Mla_Tensor:$result);
@@ -122,6 +161,14 @@ def Mla_FoldOutputOp : Mla_Op<"fold_output"> {
 
     w_uv [N, V, Lkv], w_o [H, N·V], result [H, N·Lkv].
     (C1) dimensions agree. (C2) one element type.
+
+    Example:
+    ```mlir
+    %w = mla.fold_output %w_uv, %w_o
+      : tensor<16x128x512xbf16>, tensor<7168x2048xbf16> -> tensor<7168x8192xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
   let arguments = (ins Mla_Tensor:$w_uv, Mla_Tensor:$w_o);
   let results = (outs Mla_Tensor:$result);
@@ -139,7 +186,14 @@ def Mla_RopeTableOp : Mla_Op<"rope_table"> {
     both times the multiplier; angles formed in f32 (mla.md section 4.1). The
     runtime computes it when an engine is made.
 
-    (C1) the result is tensor<?xRxf32> with R = rope.dim.
+    (C1) the result is [length, R] (length may be dynamic) with R = rope.dim.
+
+    Example:
+    ```mlir
+    %table = mla.rope_table <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xf32>
+    ```
+
+    Source: RoFormer (Su et al., 2021); YaRN (Peng et al., 2023); LongRoPE (Ding et al., 2024).
   }];
   let arguments = (ins Mla_RopeAttr:$rope);
   let results = (outs RankedTensorOf<[F32]>:$result);
@@ -156,6 +210,15 @@ def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
     Positions come from the batch: context_len + j for the j-th new token.
 
     (C1) input is [T, R] or [T, N, R] with R = rope.dim. (C2) table is [?, R] f32.
+
+    Example:
+    ```mlir
+    %q_pe = mla.rope %q, %table, %batch
+      with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096>
+      : tensor<?x16x64xbf16>, tensor<?x64xf32>, <query_len = ?>
+    ```
+
+    Source: RoFormer (Su et al., 2021).
   }];
   let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F32]>:$table, Mla_BatchType:$batch,
                        Mla_RopeAttr:$rope, UnitAttr:$inverse);
@@ -183,6 +246,15 @@ def Mla_AppendOp : Mla_Op<"append", [
     latent [T, Lkv], k_pe [T, R] (absent iff R = 0).
     (C1) widths and element type are the cache's.
     (C2) the rope order of k_pe, where a mla.rope defines it, is the cache's.
+
+    Example:
+    ```mlir
+    %after = mla.append %c, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
+      into <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      <query_len = ?>
+    ```
+
+    Source: PagedAttention (Kwon et al., 2023).
   }];
   let arguments = (ins Mla_Tensor:$latent, Optional<Mla_Tensor>:$k_pe, Mla_CacheType:$cache,
                        Mla_BatchType:$batch);
@@ -202,6 +274,15 @@ def Mla_GatherOp : Mla_Op<"gather"> {
     of rows S is the step's `chunk_tokens`; rows at or above cu[B] are unspecified.
 
     latent [S, Lkv], k_pe [S, R] (absent iff R = 0). (C1) widths and type are the cache's.
+
+    Example:
+    ```mlir
+    %c, %k_pe = mla.gather %cache, %batch chunk %i
+      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = ?> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+    ```
+
+    Source: chunked prefill of vllm-project/vllm, `vllm/v1/attention/backends/mla/common.py`.
   }];
   let arguments = (ins Mla_CacheType:$cache, Mla_BatchType:$batch, Index:$chunk);
   let results = (outs Mla_Tensor:$latent, Optional<Mla_Tensor>:$k_pe);
@@ -232,12 +313,26 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
     lse, if wanted: f32 with an #mla.lse encoding, base e, empty = neg_inf.
     (C1) shapes agree. (C2) cache widths are Lkv and R. (C3) scale > 0.
     (C4) one element type. (C5) lse has an encoding and shape [N, T] or [T, N] accordingly.
+
+    Example:
+    ```mlir
+    %o = mla.attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+      latent(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>)
+      weights(%w_uk, %w_uv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %batch
+      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = ?>
+      scale 0.1352 {form = #mla.form<absorbed>} -> tensor<?x16x128xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
   let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$latent,
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$w_uk, Mla_Tensor:$w_uv,
                        Mla_CacheType:$cache, Mla_BatchType:$batch, F64Attr:$scale,
                        DefaultValuedAttr<Mla_FormAttr, "Form::Auto">:$form);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     `query` `(` $q_nope (`,` $q_pe^)? `:` type($q_nope) (`,` type($q_pe)^)? `)`
     `latent` `(` $latent (`,` $k_pe^)? `:` type($latent) (`,` type($k_pe)^)? `)`
@@ -259,13 +354,25 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     q_nope [T, N, P], q_pe [T, N, R], k_nope [S, N, P], k_pe [S, R], v [S, N, V],
     output [T, N, V] (activation type, or f32 for a partial that will be merged),
     lse [T, N] or [N, T] f32 with an #mla.lse encoding.
-    (C1) shapes agree; q_pe and k_pe are both there or both not. (C2) scale > 0.
+    (C1) shapes and element types agree; q_pe and k_pe are both there or both not;
+    S = T without `chunk`. (C2) scale > 0.
     (C3) lse, if there, has an encoding with base e and empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o, %lse = mla.expanded_attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+      keys(%k_nope, %k_pe : tensor<?x16x128xbf16>, tensor<?x64xbf16>)
+      values(%v : tensor<?x16x128xbf16>) over %batch : <query_len = ?> chunk %i scale 0.1352
+      -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+    ```
+
+    Source: FlashAttention-2 (Dao, 2023).
   }];
   let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$k_nope,
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$v, Mla_BatchType:$batch,
                        Optional<Index>:$chunk, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     `query` `(` $q_nope (`,` $q_pe^)? `:` type($q_nope) (`,` type($q_pe)^)? `)`
     `keys` `(` $k_nope (`,` $k_pe^)? `:` type($k_nope) (`,` type($k_pe)^)? `)`
@@ -291,13 +398,26 @@ def Mla_AbsorbedAttentionOp : Mla_Op<"absorbed_attention", [AttrSizedOperandSegm
     With it: split s of request r covers the s-th of `num_splits` equal ranges
     of the request's KV blocks; output [S, T, N, Lkv] f32 normalised per split,
     lse [S, T, N]; an empty split has lse −inf and unspecified output.
-    (C1) shapes agree with the cache. (C2) scale > 0.
+    (C1) shapes agree with the cache; q_lat and q_pe have its element type, the
+    output has it or is f32. (C2) scale > 0.
     (C3) lse, if there, has an encoding with base e, token_major, empty = neg_inf.
     (C4) with num_splits: output is f32 and lse is there.
+
+    Example:
+    ```mlir
+    %o = mla.absorbed_attention query(%q_lat, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      over %cache, %batch
+      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = 1>
+      scale 0.1352 -> tensor<?x16x512xbf16>
+    ```
+
+    Source: FlashMLA (deepseek-ai/FlashMLA); Flash-Decoding (Dao et al., 2023) for splits.
   }];
   let arguments = (ins Mla_Tensor:$q_lat, Optional<Mla_Tensor>:$q_pe, Mla_CacheType:$cache,
                        Mla_BatchType:$batch, Optional<Index>:$num_splits, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     `query` `(` $q_lat (`,` $q_pe^)? `:` type($q_lat) (`,` type($q_pe)^)? `)`
     `over` $cache `,` $batch `:` type($cache) `,` type($batch) (`splits` $num_splits^)?
@@ -311,6 +431,12 @@ def Mla_EmptyPartialOp : Mla_Op<"empty_partial"> {
     lse −inf everywhere; the output is unspecified (merge never reads it).
     output [T, N, V] f32, lse [T, N] or [N, T] with an encoding.
     (C1) shapes agree; empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o, %lse = mla.empty_partial %batch : <query_len = ?>
+      -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+    ```
   }];
   let arguments = (ins Mla_BatchType:$batch);
   let results = (outs Mla_Tensor:$output, Mla_LseTensor:$lse);
@@ -326,7 +452,17 @@ def Mla_MergeOp : Mla_Op<"merge"> {
     an empty partial is never read into the result.
 
     a, b, output [T, N, V]; lses [T, N] or [N, T].
-    (C1) shapes agree. (C2) the LSE encodings are equal, base e, empty = neg_inf.
+    (C1) shapes agree. (C2) the LSE encodings, the result's too, are equal, base e, empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o = mla.merge %a, %a_lse with %b, %b_lse
+      : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      with tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x128xbf16>
+    ```
+
+    Source: Flash-Decoding (Dao et al., 2023); cascade attention of flashinfer-ai/flashinfer.
   }];
   let arguments = (ins Mla_Tensor:$a, Mla_LseTensor:$a_lse, Mla_Tensor:$b, Mla_LseTensor:$b_lse);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
@@ -345,10 +481,20 @@ def Mla_MergeSplitsOp : Mla_Op<"merge_splits"> {
     empty splits.
 
     partial_output [S, T, N, V] f32, partial_lse [S, T, N], output [T, N, V], lse [T, N].
-    (C1) shapes agree. (C2) encodings equal, base e, token_major, empty = neg_inf.
+    (C1) shapes agree; partial_output is f32. (C2) encodings equal, base e, token_major, empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o = mla.merge_splits %p, %p_lse
+      : tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x512xbf16>
+    ```
+
+    Source: Flash-Decoding (Dao et al., 2023).
   }];
   let arguments = (ins Mla_Tensor:$partial_output, Mla_LseTensor:$partial_lse);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $partial_output `,` $partial_lse attr-dict
     `:` type($partial_output) `,` type($partial_lse) `->` type($output) (`,` type($lse)^)?
@@ -360,6 +506,13 @@ def Mla_ConvertLseOp : Mla_Op<"convert_lse"> {
   let description = [{
     Converts base (lse_e = lse_2 · ln 2), layout and the value of empty rows.
     (C1) both types have an encoding; shapes agree up to layout.
+
+    Example:
+    ```mlir
+    %api = mla.convert_lse %lse
+      : tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<16x?xf32, #mla.lse<base = two, layout = head_major, empty = pos_inf>>
+    ```
   }];
   let arguments = (ins Mla_LseTensor:$input);
   let results = (outs Mla_LseTensor:$result);
@@ -379,6 +532,14 @@ def Mla_QuantizeOp : Mla_Op<"quantize"> {
     (paged-cache.md section 4; floor is FLT_MIN there).
     input [T, L], quantized [T, L] e4m3, scales [T, L / group] f32.
     (C1) group > 0 divides L; shapes agree. (C2) scale_floor > 0.
+
+    Example:
+    ```mlir
+    %q, %s = mla.quantize %c group 128 rule <power_of_two> floor 1.0e-4
+      : tensor<?x512xbf16> -> tensor<?x512xf8E4M3FN>, tensor<?x4xf32>
+    ```
+
+    Source: DeepSeek-V3 (DeepSeek-AI, 2024), section 3.3.
   }];
   let arguments = (ins Mla_Tensor:$input, I64Attr:$group, Mla_ScaleRuleAttr:$rule,
                        F64Attr:$scale_floor);
@@ -394,6 +555,11 @@ def Mla_DequantizeOp : Mla_Op<"dequantize"> {
   let description = [{
     `x[t, i] = round(f32(q[t, i]) · scales[t, i / group])` in the result's type.
     (C1) scales are [T, L / group]; shapes agree.
+
+    Example:
+    ```mlir
+    %c = mla.dequantize %q, %s group 128 : tensor<?x512xf8E4M3FN>, tensor<?x4xf32> -> tensor<?x512xbf16>
+    ```
   }];
   let arguments = (ins Mla_Fp8Tensor:$quantized, RankedTensorOf<[F32]>:$scales, I64Attr:$group);
   let results = (outs Mla_Tensor:$result);
@@ -412,14 +578,24 @@ def Mla_BatchDimOp : Mla_Op<"batch_dim"> {
   let description = [{
     (C1) `name` is a dim of `tile.dim` (num_tokens, num_requests, max_query_len,
     max_seq_len, total_context_len, attended_pairs, num_chunks, num_sms, …).
-    Folds to a constant where the batch type fixes it (max_query_len of
-    `query_len = q`; total_context_len, max_context_len and num_chunks of
-    `context_len = 0`).
+    Folds to a constant where the batch type fixes it: max_query_len of
+    `query_len = q`, max_context_len of `context_len = c`, max_seq_len of both;
+    total_context_len, num_context_requests, num_chunks and chunk_tokens of
+    `context_len = 0`.
+
+    Example:
+    ```mlir
+    %chunks = mla.batch_dim %batch "num_chunks" : <query_len = ?>
+    ```
   }];
   let arguments = (ins Mla_BatchType:$batch, StrAttr:$name);
   let results = (outs Index:$result);
   let assemblyFormat = "$batch $name attr-dict `:` type($batch)";
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// The names that (C1) accepts.
+    static ::llvm::ArrayRef<::llvm::StringRef> getKnownNames();
+  }];
 }
 
 #endif // MLA_DIALECT_MLA_IR_MLAOPS_TD

@@ -1,0 +1,90 @@
+//===- ShapeCheck.cpp - shapes against symbols ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShapeCheck.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mlir::mla;
+
+LseAttr mlir::mla::getLseEncoding(Value lse) {
+  return dyn_cast_or_null<LseAttr>(
+      cast<RankedTensorType>(lse.getType()).getEncoding());
+}
+
+void ShapeCheck::bind(StringRef symbol, int64_t size, StringRef origin) {
+  if (!ShapedType::isDynamic(size))
+    bindings.try_emplace(symbol, Binding{size, origin.str()});
+}
+
+LogicalResult ShapeCheck::match(StringRef name, Value value,
+                                ArrayRef<StringRef> symbols) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto emit = [&] {
+    InFlightDiagnostic diagnostic = op->emitOpError("expected ");
+    diagnostic << name << " to be [";
+    llvm::interleaveComma(symbols, diagnostic);
+    diagnostic << "]";
+    return diagnostic;
+  };
+  if (type.getRank() != static_cast<int64_t>(symbols.size()))
+    return emit() << ", got " << type;
+  for (auto [size, symbol] : llvm::zip_equal(type.getShape(), symbols)) {
+    if (ShapedType::isDynamic(size))
+      continue;
+    auto [it, isNew] = bindings.try_emplace(symbol, Binding{size, name.str()});
+    if (!isNew && it->second.size != size)
+      return emit() << " with " << symbol << " = " << it->second.size
+                    << " (from " << it->second.origin << "), got " << type;
+  }
+  return success();
+}
+
+LogicalResult ShapeCheck::sameElement(StringRef firstName, Value first,
+                                      StringRef name, Value value) {
+  Type expected = getElementTypeOrSelf(first),
+       actual = getElementTypeOrSelf(value);
+  if (expected != actual)
+    return op->emitOpError("expected ")
+           << name << " to have " << firstName << "'s element type " << expected
+           << ", got " << actual;
+  return success();
+}
+
+LogicalResult ShapeCheck::presentIff(StringRef name, Value value,
+                                     StringRef symbol) {
+  auto it = bindings.find(symbol);
+  if (it == bindings.end())
+    return success();
+  const auto &[size, origin] = it->second;
+  if (static_cast<bool>(value) != (size > 0))
+    return op->emitOpError("expected ")
+           << (size > 0 ? "" : "no ") << name << " with " << symbol << " = "
+           << size << " (from " << origin << "), got "
+           << (value ? "one" : "none");
+  return success();
+}
+
+LogicalResult ShapeCheck::matchLse(StringRef name, Value value,
+                                   StringRef leading) {
+  LseAttr encoding = getLseEncoding(value);
+  if (!encoding)
+    return op->emitOpError("expected ")
+           << name << " to have an #mla.lse encoding, got " << value.getType();
+  if (encoding.getBase() != LseBase::E ||
+      encoding.getEmpty() != LseEmpty::NegInf)
+    return op->emitOpError("expected ")
+           << name << " with base = e and empty = neg_inf, got " << encoding;
+  SmallVector<StringRef, 3> symbols{"T", "N"};
+  if (encoding.getLayout() == LseLayout::HeadMajor)
+    std::swap(symbols[0], symbols[1]);
+  if (!leading.empty())
+    symbols.insert(symbols.begin(), leading);
+  return match(name, value, symbols);
+}

@@ -1,0 +1,60 @@
+//===- ShapeCheck.h - shapes against symbols ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifiers here all say "operand a is [T, N, P], operand b [T, P]": a symbol
+// is bound by the first static size it meets and compared afterwards, so that
+// the error can name the symbol, its value and who bound it. Dynamic sizes
+// match anything.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_LIB_DIALECT_MLA_IR_SHAPECHECK_H
+#define MLA_LIB_DIALECT_MLA_IR_SHAPECHECK_H
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir::mla {
+
+class ShapeCheck {
+public:
+  explicit ShapeCheck(Operation *op) : op(op) {}
+
+  /// Gives `symbol` a value known from elsewhere (a cache type, an attribute).
+  void bind(StringRef symbol, int64_t size, StringRef origin);
+
+  /// Checks that `value` has one dimension per symbol, of the symbol's size.
+  LogicalResult match(StringRef name, Value value, ArrayRef<StringRef> symbols);
+
+  /// Checks that both have one element type.
+  LogicalResult sameElement(StringRef firstName, Value first, StringRef name,
+                            Value value);
+
+  /// Checks that the optional `value` is there exactly if `symbol` is above 0.
+  LogicalResult presentIff(StringRef name, Value value, StringRef symbol);
+
+  /// Checks that `value` has an LSE encoding of base e with -inf for empty
+  /// rows, and the shape of that encoding's layout, after `leading`.
+  LogicalResult matchLse(StringRef name, Value value, StringRef leading = "");
+
+private:
+  struct Binding {
+    int64_t size;
+    std::string origin;
+  };
+  Operation *op;
+  llvm::StringMap<Binding> bindings;
+};
+
+/// The encoding of an LSE tensor, null where it has none.
+LseAttr getLseEncoding(Value lse);
+
+} // namespace mlir::mla
+
+#endif // MLA_LIB_DIALECT_MLA_IR_SHAPECHECK_H

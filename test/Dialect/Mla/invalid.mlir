@@ -1,0 +1,649 @@
+// RUN: mla-opt %s --split-input-file --verify-diagnostics
+
+// One case per constraint; the function is named after the op and the constraint.
+
+// expected-error @+1 {{expected page_size and kv_lora_rank above 0, got 0 and 512}}
+func.func private @cache_v1(!mla.cache<page_size = 0, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half>)
+
+// -----
+
+// expected-error @+1 {{expected an even qk_rope_head_dim >= 0, got 63}}
+func.func private @cache_v2(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 63, element = bf16, rope_order = half>)
+
+// -----
+
+// expected-error @+1 {{expected a cache element of bf16, f16 or f32, got 'i8'}}
+func.func private @cache_v3(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = i8, rope_order = half>)
+
+// -----
+
+// expected-error @+1 {{expected a length >= 0, got -1}}
+func.func private @batch_v1(!mla.batch<query_len = -1>)
+
+// -----
+
+// expected-error @+1 {{expected query_len or context_len, got length}}
+func.func private @batch_field(!mla.batch<length = 1>)
+
+// -----
+
+// expected-error @+1 {{expected an even rope dim above 0, got 63}}
+func.func private @rope_v1() attributes {rope = #mla.rope<order = half, dim = 63, theta = 1.0e4, length = 4096>}
+
+// -----
+
+// expected-error @+1 {{expected theta and length above 0, got 0.000000e+00 and 4096}}
+func.func private @rope_v2() attributes {rope = #mla.rope<order = half, dim = 64, theta = 0.0, length = 4096>}
+
+// -----
+
+// expected-error @+1 {{yarn: expected factor and original_max_position above 0, got 4.000000e+01 and 0}}
+func.func private @rope_v3() attributes {rope = #mla.rope<order = half, dim = 64, theta = 1.0e4, length = 4096, scaling = yarn, factor = 40.0>}
+
+// -----
+
+// expected-error @+1 {{longrope: expected 32 factors, got 1}}
+func.func private @rope_v4() attributes {rope = #mla.rope<order = half, dim = 64, theta = 1.0e4, length = 4096, scaling = longrope, short_factors = [1.0]>}
+
+// -----
+
+// expected-error @+1 {{unknown rope order 'odd'}}
+func.func private @rope_order() attributes {rope = #mla.rope<order = odd, dim = 64, theta = 1.0e4, length = 4096>}
+
+// -----
+
+// expected-error @+1 {{unknown rope field 'size'}}
+func.func private @rope_field() attributes {rope = #mla.rope<order = half, size = 64>}
+
+// -----
+
+func.func @rms_norm_c1(%x: tensor<?x512xbf16>, %g: tensor<256xbf16>) {
+  // expected-error @+1 {{expected gamma to be [L] with L = 512 (from input), got 'tensor<256xbf16>'}}
+  %0 = mla.rms_norm %x, %g eps 1.0e-6 : tensor<?x512xbf16>, tensor<256xbf16> -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @rms_norm_c1_element(%x: tensor<?x512xbf16>, %g: tensor<512xf32>) {
+  // expected-error @+1 {{expected gamma to have input's element type 'bf16', got 'f32'}}
+  %0 = mla.rms_norm %x, %g eps 1.0e-6 : tensor<?x512xbf16>, tensor<512xf32> -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @rms_norm_c2(%x: tensor<?x512xbf16>, %g: tensor<512xbf16>) {
+  // expected-error @+1 {{expected eps > 0, got 0.000000e+00}}
+  %0 = mla.rms_norm %x, %g eps 0.0 : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @project_c1(%x: tensor<?x16x128xbf16>, %w: tensor<7168x2000xbf16>) {
+  // expected-error @+1 {{expected weight to be [O, I] with I = 2048 (from input's rows), got 'tensor<7168x2000xbf16>'}}
+  %0 = mla.project %x, %w : tensor<?x16x128xbf16>, tensor<7168x2000xbf16> -> tensor<?x7168xbf16>
+  return
+}
+
+// -----
+
+func.func @project_c2(%x: tensor<?x1536xbf16>, %w: tensor<16x128x1536xbf16>) {
+  // expected-error @+1 {{expected result to be [T, N, J] with J = 128 (from weight), got 'tensor<?x16x64xbf16>'}}
+  %0 = mla.project %x, %w : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x64xbf16>
+  return
+}
+
+// -----
+
+func.func @project_c3(%x: tensor<?x1536xbf16>, %w: tensor<64x1536xf32>) {
+  // expected-error @+1 {{expected weight to have input's element type 'bf16', got 'f32'}}
+  %0 = mla.project %x, %w : tensor<?x1536xbf16>, tensor<64x1536xf32> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @project_c4(%x: tensor<?x1536xbf16>, %w: tensor<16x128x1536xbf16>, %b: tensor<16xbf16>) {
+  // expected-error @+1 {{expected weight of rank 2 beside a bias, got 'tensor<16x128x1536xbf16>'}}
+  %0 = mla.project %x, %w bias(%b : tensor<16xbf16>) : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @project_c4_shape(%x: tensor<?x1536xbf16>, %w: tensor<64x1536xbf16>, %b: tensor<16xbf16>) {
+  // expected-error @+1 {{expected bias to be [O] with O = 64 (from weight), got 'tensor<16xbf16>'}}
+  %0 = mla.project %x, %w bias(%b : tensor<16xbf16>) : tensor<?x1536xbf16>, tensor<64x1536xbf16> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c1(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>) {
+  // expected-error @+1 {{expected tail with R = 64 (from weight and gamma), got none}}
+  %0 = mla.latent_project %h, %w, %g eps 1.0e-6 : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c1_rows(%h: tensor<?x7168xbf16>, %w: tensor<500x7168xbf16>, %g: tensor<512xbf16>) {
+  // expected-error @+1 {{expected weight to have at least gamma's 512 rows, got 500}}
+  %0 = mla.latent_project %h, %w, %g eps 1.0e-6 : tensor<?x7168xbf16>, tensor<500x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c1_tail(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>) {
+  // expected-error @+1 {{expected tail to be [T, R] with R = 64 (from weight and gamma), got 'tensor<?x32xbf16>'}}
+  %0, %1 = mla.latent_project %h, %w, %g eps 1.0e-6 : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c2(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>) {
+  // expected-error @+1 {{expected latent to have input's element type 'bf16', got 'f32'}}
+  %0, %1 = mla.latent_project %h, %w, %g eps 1.0e-6 : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xf32>, tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c3(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>) {
+  // expected-error @+1 {{expected eps > 0, got -1.000000e+00}}
+  %0, %1 = mla.latent_project %h, %w, %g eps -1.0 : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c4(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %b: tensor<512xbf16>) {
+  // expected-error @+1 {{expected bias to be [L + R] with L + R = 576 (from weight), got 'tensor<512xbf16>'}}
+  %0, %1 = mla.latent_project %h, %w, %g bias(%b : tensor<512xbf16>) eps 1.0e-6 : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @head_project_c1(%x: tensor<?x16x128xbf16>, %w: tensor<16x128x512xbf16>) {
+  // expected-error @+1 {{expected weight to be [N, J, K] with K = 128 (from input), got 'tensor<16x128x512xbf16>'}}
+  %0 = mla.head_project %x, %w : tensor<?x16x128xbf16>, tensor<16x128x512xbf16> -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @head_project_c2(%x: tensor<?x16x128xbf16>, %w: tensor<16x128x512xf16>) {
+  // expected-error @+1 {{expected weight to have input's element type 'bf16', got 'f16'}}
+  %0 = mla.head_project %x, %w contract_rows : tensor<?x16x128xbf16>, tensor<16x128x512xf16> -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @fold_query_c1(%a: tensor<16x128x1536xbf16>, %b: tensor<16x64x512xbf16>) {
+  // expected-error @+1 {{expected w_uk to be [N, P, Lkv] with P = 128 (from w_uq), got 'tensor<16x64x512xbf16>'}}
+  %0 = mla.fold_query %a, %b : tensor<16x128x1536xbf16>, tensor<16x64x512xbf16> -> tensor<16x512x1536xbf16>
+  return
+}
+
+// -----
+
+func.func @fold_query_c2(%a: tensor<16x128x1536xbf16>, %b: tensor<16x128x512xf32>) {
+  // expected-error @+1 {{expected w_uk to have w_uq's element type 'bf16', got 'f32'}}
+  %0 = mla.fold_query %a, %b : tensor<16x128x1536xbf16>, tensor<16x128x512xf32> -> tensor<16x512x1536xbf16>
+  return
+}
+
+// -----
+
+func.func @fold_output_c1(%a: tensor<16x128x512xbf16>, %b: tensor<7168x1024xbf16>) {
+  // expected-error @+1 {{expected w_o to be [H, N * V] with N * V = 2048 (from w_uv), got 'tensor<7168x1024xbf16>'}}
+  %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x1024xbf16> -> tensor<7168x8192xbf16>
+  return
+}
+
+// -----
+
+func.func @fold_output_c2(%a: tensor<16x128x512xbf16>, %b: tensor<7168x2048xbf16>) {
+  // expected-error @+1 {{expected result to have w_uv's element type 'bf16', got 'f32'}}
+  %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x2048xbf16> -> tensor<7168x8192xf32>
+  return
+}
+
+// -----
+
+func.func @rope_table_c1() {
+  // expected-error @+1 {{expected result to be [length, R] with R = 64 (from rope), got 'tensor<?x32xf32>'}}
+  %0 = mla.rope_table <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @rope_c1(%x: tensor<?x16x32xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected input to be [T, N, R] with R = 64 (from rope), got 'tensor<?x16x32xbf16>'}}
+  %0 = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x16x32xbf16>, tensor<?x64xf32>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @rope_c2(%x: tensor<?x64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected table to be [length, R] with R = 64 (from rope), got 'tensor<?x32xf32>'}}
+  %0 = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xbf16>, tensor<?x32xf32>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @append_c1(%c: tensor<?x256xbf16>, %k: tensor<?x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected latent to be [T, Lkv] with Lkv = 512 (from cache), got 'tensor<?x256xbf16>'}}
+  %0 = mla.append %c, %k into %cache, %b : tensor<?x256xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @append_c1_element(%c: tensor<?x512xbf16>, %k: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected k_pe to have the cache's element type 'bf16', got 'f32'}}
+  %0 = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xf32> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @append_c1_k_pe(%c: tensor<?x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected k_pe with R = 64 (from cache), got none}}
+  %0 = mla.append %c into %cache, %b : tensor<?x512xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @append_c1_no_k_pe(%c: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected no k_pe with R = 0 (from cache), got one}}
+  %0 = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @append_c2(%c: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  %r = mla.rope %k, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch
+  // expected-error @+1 {{expected k_pe in the cache's rope order interleaved, got half}}
+  %0 = mla.append %c, %r into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @gather_c1(%cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected k_pe to be [S, R] with R = 64 (from cache), got 'tensor<?x32xbf16>'}}
+  %0, %1 = mla.gather %cache, %b chunk %i : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch -> tensor<?x512xbf16>, tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c1(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x64x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected w_uk to be [N, P, Lkv] with P = 128 (from q_nope), got 'tensor<16x64x512xbf16>'}}
+  %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x64x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c1_output(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x96x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected output to be [T, N, V] with V = 96 (from w_uv), got 'tensor<?x16x128xbf16>'}}
+  %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x96x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c1_q_pe(%q: tensor<?x16x128xbf16>, %qp: index, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected q_pe with R = 64 (from cache), got none}}
+  %0 = mla.attention query(%q : tensor<?x16x128xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c2(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x256xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected latent to be [T, Lkv] with Lkv = 512 (from cache), got 'tensor<?x256xbf16>'}}
+  %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x256xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c3(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected scale > 0, got 0.000000e+00}}
+  %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.0 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c4(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected w_uv to have q_nope's element type 'bf16', got 'f32'}}
+  %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xf32>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c5(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected lse to have an #mla.lse encoding, got 'tensor<?x16xf32>'}}
+  %0, %1 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c5_base(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected lse with base = e and empty = neg_inf, got #mla.lse<base = two, layout = token_major, empty = neg_inf>}}
+  %0, %1 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @attention_c5_shape(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected lse to be [N, T] with N = 16 (from q_nope), got 'tensor<32x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>'}}
+  %0, %1 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<32x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @expanded_c1(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x64xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected k_nope to be [S, N, P] with P = 128 (from q_nope), got 'tensor<?x16x64xbf16>'}}
+  %0 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<?x16x64xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xbf16>)
+      over %b : !mla.batch chunk %i scale 0.5 -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @expanded_c1_rope(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x128xbf16>, %k: index, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected q_pe and k_pe both or neither, got q_pe only}}
+  %0 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn : tensor<?x16x128xbf16>) values(%v : tensor<?x16x128xbf16>)
+      over %b : !mla.batch scale 0.5 -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @expanded_c1_causal(%q: tensor<8x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<4x16x128xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected k_nope to be [T, N, P] with T = 8 (from q_nope), got 'tensor<4x16x128xbf16>'}}
+  %0 = mla.expanded_attention query(%q, %qp : tensor<8x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<4x16x128xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xbf16>)
+      over %b : !mla.batch scale 0.5 -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @expanded_c1_element(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x128xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected v to have q_nope's element type 'bf16', got 'f16'}}
+  %0 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<?x16x128xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xf16>)
+      over %b : !mla.batch scale 0.5 -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @expanded_c1_output(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x128xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected output of the query's element type 'bf16' or f32, got 'f16'}}
+  %0 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<?x16x128xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xbf16>)
+      over %b : !mla.batch scale 0.5 -> tensor<?x16x128xf16>
+  return
+}
+
+// -----
+
+func.func @expanded_c2(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x128xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected scale > 0, got -5.000000e-01}}
+  %0 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<?x16x128xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xbf16>)
+      over %b : !mla.batch scale -0.5 -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @expanded_c3(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn: tensor<?x16x128xbf16>, %k: tensor<?x64xbf16>, %v: tensor<?x16x128xbf16>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected lse with base = e and empty = neg_inf, got #mla.lse<base = e, layout = token_major, empty = pos_inf>}}
+  %0, %1 = mla.expanded_attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) keys(%kn, %k : tensor<?x16x128xbf16>, tensor<?x64xbf16>) values(%v : tensor<?x16x128xbf16>)
+      over %b : !mla.batch scale 0.5 -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = pos_inf>>
+  return
+}
+
+// -----
+
+func.func @absorbed_c1(%q: tensor<?x16x576xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected q_lat to be [T, N, Lkv] with Lkv = 512 (from cache), got 'tensor<?x16x576xbf16>'}}
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x576xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.5 -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @absorbed_c1_rope(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected no q_pe with R = 0 (from cache), got one}}
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.5 -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @absorbed_c1_element(%q: tensor<?x16x512xf32>, %qp: tensor<?x16x64xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected q_lat to have the cache's element type 'bf16', got 'f32'}}
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xf32>, tensor<?x16x64xf32>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.5 -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @absorbed_c1_output(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected output to be [T, N, Lkv] with N = 16 (from q_lat), got 'tensor<?x8x512xbf16>'}}
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.5 -> tensor<?x8x512xbf16>
+  return
+}
+
+// -----
+
+func.func @absorbed_c2(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected scale > 0, got 0.000000e+00}}
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.0 -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @absorbed_c3(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected lse with layout = token_major, got #mla.lse<base = e, layout = head_major, empty = neg_inf>}}
+  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.5 -> tensor<?x16x512xbf16>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @absorbed_c4(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected an f32 output beside num_splits, got 'tensor<?x?x16x512xbf16>'}}
+  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch splits %s
+      scale 0.5 -> tensor<?x?x16x512xbf16>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @absorbed_c4_lse(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+  // expected-error @+1 {{expected an lse beside num_splits, got none}}
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch splits %s
+      scale 0.5 -> tensor<?x?x16x512xf32>
+  return
+}
+
+// -----
+
+func.func @empty_partial_c1(%b: !mla.batch) {
+  // expected-error @+1 {{expected lse to be [T, N] with N = 16 (from output), got 'tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>'}}
+  %0, %1 = mla.empty_partial %b : !mla.batch -> tensor<?x16x128xf32>, tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @merge_c1(%a: tensor<?x16x128xf32>, %al: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>, %b: tensor<?x16x64xf32>, %bl: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected b to be [T, N, V] with V = 128 (from a), got 'tensor<?x16x64xf32>'}}
+  %0 = mla.merge %a, %al with %b, %bl : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      with tensor<?x16x64xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @merge_c2(%a: tensor<?x16x128xf32>, %al: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>, %b: tensor<?x16x128xf32>, %bl: tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected b_lse to have a_lse's encoding #mla.lse<base = e, layout = token_major, empty = neg_inf>, got #mla.lse<base = e, layout = head_major, empty = neg_inf>}}
+  %0 = mla.merge %a, %al with %b, %bl : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      with tensor<?x16x128xf32>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>> -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @merge_c2_base(%a: tensor<?x16x128xf32>, %al: tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>, %b: tensor<?x16x128xf32>, %bl: tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected a_lse with base = e and empty = neg_inf, got #mla.lse<base = two, layout = token_major, empty = neg_inf>}}
+  %0 = mla.merge %a, %al with %b, %bl : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>
+      with tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>> -> tensor<?x16x128xf32>
+  return
+}
+
+// -----
+
+func.func @merge_c2_result(%a: tensor<?x16x128xf32>, %al: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>, %b: tensor<?x16x128xf32>, %bl: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected lse to have a_lse's encoding #mla.lse<base = e, layout = token_major, empty = neg_inf>, got #mla.lse<base = e, layout = head_major, empty = neg_inf>}}
+  %0, %1 = mla.merge %a, %al with %b, %bl : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      with tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<?x16x128xf32>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @merge_splits_c1(%p: tensor<?x?x16x512xf32>, %pl: tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected output to be [T, N, V] with V = 512 (from partial_output), got 'tensor<?x16x128xbf16>'}}
+  %0 = mla.merge_splits %p, %pl : tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @merge_splits_c1_element(%p: tensor<?x?x16x512xbf16>, %pl: tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected an f32 partial_output, got 'tensor<?x?x16x512xbf16>'}}
+  %0 = mla.merge_splits %p, %pl : tensor<?x?x16x512xbf16>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @merge_splits_c2(%p: tensor<?x?x16x512xf32>, %pl: tensor<?x16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected partial_lse with layout = token_major, got #mla.lse<base = e, layout = head_major, empty = neg_inf>}}
+  %0 = mla.merge_splits %p, %pl : tensor<?x?x16x512xf32>, tensor<?x16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+      -> tensor<?x16x512xbf16>
+  return
+}
+
+// -----
+
+func.func @merge_splits_c2_result(%p: tensor<?x?x16x512xf32>, %pl: tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected lse to have partial_lse's encoding #mla.lse<base = e, layout = token_major, empty = neg_inf>, got #mla.lse<base = e, layout = head_major, empty = neg_inf>}}
+  %0, %1 = mla.merge_splits %p, %pl : tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x512xbf16>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @convert_lse_c1(%l: tensor<?x16xf32>) {
+  // expected-error @+1 {{expected input to have an #mla.lse encoding, got 'tensor<?x16xf32>'}}
+  %0 = mla.convert_lse %l : tensor<?x16xf32> -> tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @convert_lse_c1_shape(%l: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected result to be [N, T] with N = 16 (from input), got 'tensor<8x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>'}}
+  %0 = mla.convert_lse %l : tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<8x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @convert_lse_c1_rank(%l: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected result of input's rank 2, got 'tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>'}}
+  %0 = mla.convert_lse %l : tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  return
+}
+
+// -----
+
+func.func @quantize_c1(%x: tensor<?x512xbf16>) {
+  // expected-error @+1 {{expected group to be above 0 and to divide L, got 100 for 'tensor<?x512xbf16>'}}
+  %q, %s = mla.quantize %x group 100 rule <raw> floor 1.0e-4 : tensor<?x512xbf16> -> tensor<?x512xf8E4M3FN>, tensor<?x5xf32>
+  return
+}
+
+// -----
+
+func.func @quantize_c1_scales(%x: tensor<?x512xbf16>) {
+  // expected-error @+1 {{expected scales to be [T, L / group] with L / group = 4 (from group), got 'tensor<?x5xf32>'}}
+  %q, %s = mla.quantize %x group 128 rule <raw> floor 1.0e-4 : tensor<?x512xbf16> -> tensor<?x512xf8E4M3FN>, tensor<?x5xf32>
+  return
+}
+
+// -----
+
+func.func @quantize_c2(%x: tensor<?x512xbf16>) {
+  // expected-error @+1 {{expected scale_floor > 0, got 0.000000e+00}}
+  %q, %s = mla.quantize %x group 128 rule <raw> floor 0.0 : tensor<?x512xbf16> -> tensor<?x512xf8E4M3FN>, tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize_c1(%q: tensor<?x512xf8E4M3FN>, %s: tensor<?x4xf32>) {
+  // expected-error @+1 {{expected scales to be [T, L / group] with L / group = 8 (from group), got 'tensor<?x4xf32>'}}
+  %0 = mla.dequantize %q, %s group 64 : tensor<?x512xf8E4M3FN>, tensor<?x4xf32> -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @batch_dim_c1(%b: !mla.batch) {
+  // expected-error @+1 {{num_sms, got 'num_dogs'}}
+  %0 = mla.batch_dim %b "num_dogs" : !mla.batch
+  return
+}

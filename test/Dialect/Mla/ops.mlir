@@ -1,0 +1,197 @@
+// RUN: mla-opt %s --verify-roundtrip | FileCheck %s
+
+// Every op in its smallest and its fullest form.
+
+!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>
+!flat_cache = !mla.cache<page_size = 1, kv_lora_rank = 32, qk_rope_head_dim = 0, element = f32, rope_order = half>
+!lse = tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!lse_by_head = tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+!lse_splits = tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+#rope = #mla.rope<order = interleaved, dim = 64, theta = 1.0e4, length = 4096>
+#yarn = #mla.rope<order = half, dim = 64, theta = 1.0e4, length = 163840, scaling = yarn, multiplier = 0.5,
+                  factor = 40.0, beta_fast = 16.0, beta_slow = 2.0, original_max_position = 4096>
+#longrope = #mla.rope<order = half, dim = 4, theta = 1.0e4, length = 64, scaling = longrope,
+                      original_max_position = 32, short_factors = [1.0, 1.5], long_factors = [2.0, 4.0]>
+
+// CHECK-LABEL: func @types(
+// CHECK-SAME: !mla.batch<query_len = ?>, %{{.*}}: !mla.batch<query_len = 1>
+// CHECK-SAME: !mla.batch<query_len = ?, context_len = 0>, %{{.*}}: !mla.batch<query_len = 2, context_len = 64>
+// CHECK-SAME: !mla.cache<page_size = 1, kv_lora_rank = 32, qk_rope_head_dim = 0, element = f32, rope_order = half>
+func.func @types(%a: !mla.batch, %b: !mla.batch<query_len = 1>, %c: !mla.batch<context_len = 0>,
+                 %d: !mla.batch<query_len = 2, context_len = 64>, %cache: !flat_cache)
+    attributes {target = #mla.target<"h200", num_sms = 132, matmul_tflops = 700.0, read_gbps = 4000.0, launch_us = 3.5>} {
+  return
+}
+
+// CHECK-LABEL: func @rms_norm
+func.func @rms_norm(%x: tensor<?x512xbf16>, %gamma: tensor<512xbf16>) {
+  // CHECK: mla.rms_norm %{{.*}}, %{{.*}} eps 9.99{{.*}} : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+  %0 = mla.rms_norm %x, %gamma eps 1.0e-6 : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+  // CHECK: mla.rms_norm {{.*}} {multiplier = 2.000000e+00 : f64}
+  %1 = mla.rms_norm %x, %gamma eps 1.0e-6 {multiplier = 2.0 : f64} : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+  return
+}
+
+// CHECK-LABEL: func @project
+func.func @project(%x: tensor<?x1536xbf16>, %heads: tensor<?x16x128xbf16>, %w3: tensor<16x128x1536xbf16>,
+                   %w2: tensor<7168x2048xbf16>, %bias: tensor<7168xbf16>) {
+  // CHECK: mla.project %{{.*}}, %{{.*}} : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x128xbf16>
+  %0 = mla.project %x, %w3 : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x128xbf16>
+  // CHECK: mla.project %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<7168xbf16>) : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xbf16>
+  %1 = mla.project %heads, %w2 bias(%bias : tensor<7168xbf16>) : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xbf16>
+  return
+}
+
+// CHECK-LABEL: func @latent_project
+func.func @latent_project(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>, %gamma_q: tensor<1536xbf16>,
+                          %w_kv: tensor<576x7168xbf16>, %gamma_kv: tensor<512xbf16>, %bias: tensor<576xbf16>) {
+  // CHECK: mla.latent_project {{.*}} -> tensor<?x1536xbf16>
+  %q = mla.latent_project %h, %w_q, %gamma_q eps 1.0e-6
+      : tensor<?x7168xbf16>, tensor<1536x7168xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
+  // CHECK: %{{.*}}, %{{.*}} = mla.latent_project %{{.*}}, %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<576xbf16>) eps {{.*}} {multiplier = 2.000000e+00 : f64}
+  // CHECK-SAME: -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  %c, %k = mla.latent_project %h, %w_kv, %gamma_kv bias(%bias : tensor<576xbf16>) eps 1.0e-6 {multiplier = 2.0 : f64}
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  return
+}
+
+// CHECK-LABEL: func @head_project
+func.func @head_project(%q: tensor<?x16x128xbf16>, %o: tensor<?x16x512xbf16>, %w: tensor<16x128x512xbf16>) {
+  // CHECK: mla.head_project %{{.*}}, %{{.*}} : tensor<?x16x512xbf16>, tensor<16x128x512xbf16> -> tensor<?x16x128xbf16>
+  %0 = mla.head_project %o, %w : tensor<?x16x512xbf16>, tensor<16x128x512xbf16> -> tensor<?x16x128xbf16>
+  // CHECK: mla.head_project %{{.*}}, %{{.*}} contract_rows : tensor<?x16x128xbf16>
+  %1 = mla.head_project %q, %w contract_rows : tensor<?x16x128xbf16>, tensor<16x128x512xbf16> -> tensor<?x16x512xbf16>
+  return
+}
+
+// CHECK-LABEL: func @fold
+func.func @fold(%w_uq: tensor<16x128x1536xbf16>, %w_uk: tensor<16x128x512xbf16>,
+                %w_uv: tensor<16x96x512xbf16>, %w_o: tensor<7168x1536xbf16>) {
+  // CHECK: mla.fold_query {{.*}} -> tensor<16x512x1536xbf16>
+  %0 = mla.fold_query %w_uq, %w_uk : tensor<16x128x1536xbf16>, tensor<16x128x512xbf16> -> tensor<16x512x1536xbf16>
+  // CHECK: mla.fold_output {{.*}} -> tensor<7168x8192xbf16>
+  %1 = mla.fold_output %w_uv, %w_o : tensor<16x96x512xbf16>, tensor<7168x1536xbf16> -> tensor<7168x8192xbf16>
+  return
+}
+
+// CHECK-LABEL: func @rope
+func.func @rope(%k: tensor<?x64xbf16>, %q: tensor<?x16x64xbf16>, %batch: !mla.batch) {
+  // CHECK: mla.rope_table <order = interleaved, dim = 64, theta = 1.000000e+04, length = 4096> : tensor<?x64xf32>
+  %table = mla.rope_table #rope : tensor<?x64xf32>
+  // CHECK: mla.rope_table <order = half, dim = 64, theta = 1.000000e+04, length = 163840, multiplier = 5.000000e-01, scaling = yarn, factor = 4.000000e+01, beta_fast = 1.600000e+01, beta_slow = 2.000000e+00, original_max_position = 4096> : tensor<163840x64xf32>
+  %yarn = mla.rope_table #yarn : tensor<163840x64xf32>
+  // CHECK: mla.rope_table {{.*}} scaling = longrope, original_max_position = 32, short_factors = [1.000000e+00, 1.500000e+00], long_factors = [2.000000e+00, 4.000000e+00]>
+  %long = mla.rope_table #longrope : tensor<?x4xf32>
+  // CHECK: mla.rope {{.*}} with <order = interleaved, dim = 64, theta = 1.000000e+04, length = 4096> : tensor<?x64xbf16>, tensor<?x64xf32>, <query_len = ?>
+  %0 = mla.rope %k, %table, %batch with #rope : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch
+  // CHECK: mla.rope {{.*}} inverse : tensor<?x16x64xbf16>
+  %1 = mla.rope %q, %table, %batch with #rope inverse : tensor<?x16x64xbf16>, tensor<?x64xf32>, !mla.batch
+  return
+}
+
+// CHECK-LABEL: func @append
+func.func @append(%c: tensor<?x512xbf16>, %k_pe: tensor<?x64xbf16>, %cache: !cache, %batch: !mla.batch,
+                  %c32: tensor<?x32xf32>, %flat: !flat_cache) -> (!cache, !flat_cache) {
+  // CHECK: mla.append %{{.*}}, %{{.*}} into %{{.*}}, %{{.*}} : tensor<?x512xbf16>, tensor<?x64xbf16> into
+  %0 = mla.append %c, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16> into !cache, !mla.batch
+  // CHECK: mla.append %{{.*}} into %{{.*}}, %{{.*}} : tensor<?x32xf32> into
+  %1 = mla.append %c32 into %flat, %batch : tensor<?x32xf32> into !flat_cache, !mla.batch
+  return %0, %1 : !cache, !flat_cache
+}
+
+// CHECK-LABEL: func @gather
+func.func @gather(%cache: !cache, %flat: !flat_cache, %batch: !mla.batch, %i: index) {
+  // CHECK: mla.gather {{.*}} -> tensor<?x32xf32>
+  %0 = mla.gather %flat, %batch chunk %i : !flat_cache, !mla.batch -> tensor<?x32xf32>
+  // CHECK: mla.gather {{.*}} -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  %1, %2 = mla.gather %cache, %batch chunk %i : !cache, !mla.batch -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  return
+}
+
+// CHECK-LABEL: func @attention
+func.func @attention(%q: tensor<?x16x128xbf16>, %q_pe: tensor<?x16x64xbf16>, %c: tensor<?x512xbf16>,
+                     %k_pe: tensor<?x64xbf16>, %w: tensor<16x128x512xbf16>, %cache: !cache, %batch: !mla.batch,
+                     %q32: tensor<?x3x8xf32>, %c32: tensor<?x32xf32>, %w_uk: tensor<3x8x32xf32>,
+                     %w_uv: tensor<3x16x32xf32>, %flat: !flat_cache) {
+  // CHECK: mla.attention query(%{{.*}} : tensor<?x3x8xf32>) latent(%{{.*}} : tensor<?x32xf32>)
+  // CHECK-SAME: scale 5.000000e-01 -> tensor<?x3x16xf32>
+  %0 = mla.attention query(%q32 : tensor<?x3x8xf32>) latent(%c32 : tensor<?x32xf32>)
+      weights(%w_uk, %w_uv : tensor<3x8x32xf32>, tensor<3x16x32xf32>)
+      over %flat, %batch : !flat_cache, !mla.batch scale 0.5 -> tensor<?x3x16xf32>
+  // CHECK: mla.attention query(%{{.*}}, %{{.*}} : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+  // CHECK-SAME: {form = #mla.form<absorbed>} -> tensor<?x16x128xbf16>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  %1, %lse = mla.attention query(%q, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+      latent(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>)
+      weights(%w, %w : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %batch : !cache, !mla.batch scale 0.1352 {form = #mla.form<absorbed>}
+      -> tensor<?x16x128xbf16>, !lse_by_head
+  return
+}
+
+// CHECK-LABEL: func @expanded_attention
+func.func @expanded_attention(%q: tensor<?x16x128xbf16>, %q_pe: tensor<?x16x64xbf16>, %k: tensor<?x16x128xbf16>,
+                              %k_pe: tensor<?x64xbf16>, %v: tensor<?x16x96xbf16>, %batch: !mla.batch, %i: index) {
+  // CHECK: mla.expanded_attention query(%{{.*}} : tensor<?x16x128xbf16>) keys(%{{.*}} : tensor<?x16x128xbf16>)
+  // CHECK-NOT: chunk
+  // CHECK-SAME: -> tensor<?x16x96xbf16>
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%k : tensor<?x16x128xbf16>)
+      values(%v : tensor<?x16x96xbf16>) over %batch : !mla.batch scale 0.5 -> tensor<?x16x96xbf16>
+  // CHECK: mla.expanded_attention {{.*}} chunk %{{.*}} scale 5.000000e-01 -> tensor<?x16x96xf32>, tensor<?x16xf32, #mla.lse
+  %1, %lse = mla.expanded_attention query(%q, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+      keys(%k, %k_pe : tensor<?x16x128xbf16>, tensor<?x64xbf16>)
+      values(%v : tensor<?x16x96xbf16>) over %batch : !mla.batch chunk %i scale 0.5 -> tensor<?x16x96xf32>, !lse
+  return
+}
+
+// CHECK-LABEL: func @absorbed_attention
+func.func @absorbed_attention(%q: tensor<?x16x512xbf16>, %q_pe: tensor<?x16x64xbf16>, %cache: !cache,
+                              %q32: tensor<?x3x32xf32>, %flat: !flat_cache, %batch: !mla.batch, %splits: index) {
+  // CHECK: mla.absorbed_attention query(%{{.*}} : tensor<?x3x32xf32>) over {{.*}} scale 5.000000e-01 -> tensor<?x3x32xf32>
+  %0 = mla.absorbed_attention query(%q32 : tensor<?x3x32xf32>) over %flat, %batch : !flat_cache, !mla.batch
+      scale 0.5 -> tensor<?x3x32xf32>
+  // CHECK: mla.absorbed_attention {{.*}} splits %{{.*}} scale {{.*}} -> tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse
+  %1, %lse = mla.absorbed_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      over %cache, %batch : !cache, !mla.batch splits %splits scale 0.5 -> tensor<?x?x16x512xf32>, !lse_splits
+  return
+}
+
+// CHECK-LABEL: func @merge
+func.func @merge(%batch: !mla.batch, %p: tensor<?x?x16x512xf32>, %p_lse: !lse_splits, %b: tensor<?x16x128xbf16>,
+                 %b_lse: !lse) {
+  // CHECK: mla.empty_partial %{{.*}} : <query_len = ?> -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse
+  %e, %e_lse = mla.empty_partial %batch : !mla.batch -> tensor<?x16x128xf32>, !lse
+  // CHECK: %{{.*}}, %{{.*}} = mla.merge %{{.*}}, %{{.*}} with %{{.*}}, %{{.*}} : tensor<?x16x128xf32>, {{.*}} with tensor<?x16x128xbf16>
+  %0, %m_lse = mla.merge %e, %e_lse with %b, %b_lse : tensor<?x16x128xf32>, !lse with tensor<?x16x128xbf16>, !lse
+      -> tensor<?x16x128xf32>, !lse
+  // CHECK: mla.merge {{.*}} -> tensor<?x16x128xbf16>{{$}}
+  %1 = mla.merge %e, %e_lse with %b, %b_lse : tensor<?x16x128xf32>, !lse with tensor<?x16x128xbf16>, !lse
+      -> tensor<?x16x128xbf16>
+  // CHECK: mla.merge_splits {{.*}} -> tensor<?x16x512xbf16>{{$}}
+  %2 = mla.merge_splits %p, %p_lse : tensor<?x?x16x512xf32>, !lse_splits -> tensor<?x16x512xbf16>
+  // CHECK: mla.merge_splits {{.*}} -> tensor<?x16x512xf32>, tensor<?x16xf32, #mla.lse
+  %3, %s_lse = mla.merge_splits %p, %p_lse : tensor<?x?x16x512xf32>, !lse_splits -> tensor<?x16x512xf32>, !lse
+  return
+}
+
+// CHECK-LABEL: func @convert_lse
+func.func @convert_lse(%lse: !lse) {
+  // CHECK: mla.convert_lse {{.*}} -> tensor<16x?xf32, #mla.lse<base = two, layout = head_major, empty = pos_inf>>
+  %0 = mla.convert_lse %lse : !lse -> tensor<16x?xf32, #mla.lse<base = two, layout = head_major, empty = pos_inf>>
+  return
+}
+
+// CHECK-LABEL: func @quantize
+func.func @quantize(%c: tensor<?x512xbf16>) {
+  // CHECK: mla.quantize %{{.*}} group 128 rule <power_of_two> floor 1.000000e-04
+  %q, %s = mla.quantize %c group 128 rule <power_of_two> floor 1.0e-4 : tensor<?x512xbf16> -> tensor<?x512xf8E4M3FN>, tensor<?x4xf32>
+  // CHECK: mla.dequantize %{{.*}}, %{{.*}} group 128 : tensor<?x512xf8E4M3FN>, tensor<?x4xf32> -> tensor<?x512xbf16>
+  %0 = mla.dequantize %q, %s group 128 : tensor<?x512xf8E4M3FN>, tensor<?x4xf32> -> tensor<?x512xbf16>
+  return
+}
+
+// CHECK-LABEL: func @batch_dim
+func.func @batch_dim(%batch: !mla.batch) -> index {
+  // CHECK: mla.batch_dim %{{.*}} "num_chunks" : <query_len = ?>
+  %0 = mla.batch_dim %batch "num_chunks" : !mla.batch
+  return %0 : index
+}
