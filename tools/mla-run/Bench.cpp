@@ -1,0 +1,241 @@
+//===- Bench.cpp - how long steps take ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Weights are random and the cache holds one small constant: time does not
+// depend on the values, and huge caches need not travel to the device.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Arguments.h"
+#include "Ceilings.h"
+#include "Check.h"
+#include "Commands.h"
+#include "Session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace mlac::run;
+using nlohmann::json;
+
+namespace {
+struct BenchOptions {
+  int64_t batch, context, query, iterations;
+  uint64_t seed;
+  bool wantsProfile, wantsCeilings;
+};
+
+/// What one step must do at the least.
+struct StepWork {
+  double bytes, flops;
+};
+
+struct Measured {
+  std::string function;
+  double medianSeconds, leastSeconds;
+  json profile;
+};
+} // namespace
+
+/// Bytes: every weight, every cached row and the step's rows once. FLOPs: the
+/// cheaper of the expanded and the absorbed form, by the counts of both.
+static StepWork countWork(const Session &session, const BenchOptions &options) {
+  const json &model = session.info.at("model");
+  double hidden = session.hidden, heads = session.heads;
+  double queryRank = model.at("q_lora_rank"), latent = model.at("kv_lora_rank");
+  double nope = model.at("qk_nope_head_dim"), rope = model.at("qk_rope_head_dim");
+  double value = model.at("v_head_dim");
+  double tokens = options.batch * options.query;
+  double keys = options.batch * (options.context + options.query);
+  double pairs = options.batch * (options.query * static_cast<double>(options.context) +
+                                  options.query * (options.query + 1) / 2.0);
+  double width = heads * (nope + rope);
+  double queryFlops = queryRank > 0 ? tokens * (hidden * queryRank + queryRank * width)
+                                    : tokens * hidden * width;
+  double projections =
+      queryFlops + tokens * hidden * (latent + rope) + tokens * heads * value * hidden;
+  double expanded = keys * latent * heads * (nope + value) + heads * (nope + rope + value) * pairs;
+  double absorbed =
+      tokens * heads * latent * (nope + value) + heads * (2 * latent + rope) * pairs;
+
+  double elementBytes = session.activation == MLA_F32 ? 4 : 2, weightElements = 0;
+  for (const json &tensor : session.info.at("weights")) {
+    double count = 1;
+    for (const json &size : tensor.at("shape"))
+      count *= size.get<double>();
+    weightElements += count;
+  }
+  double bytes = elementBytes * (weightElements + keys * (latent + rope) + 2 * tokens * hidden);
+  return {bytes, 2 * (projections + std::min(expanded, absorbed))};
+}
+
+static void fillCache(const Session &session, mla_engine *engine) {
+  constexpr uint8_t kPattern = 0x3c; // 0.0115 in bf16 and in f32
+  mla_cache_stats stats;
+  void *data = nullptr;
+  check(mla_cache_get_stats(engine, &stats), "asking for the cache");
+  check(mla_cache_data(engine, 0, &data), "asking for the cache");
+  check(mla_device_fill_async(session.device.get(), data, kPattern,
+                              stats.num_pages * stats.page_stride_bytes, nullptr),
+        "filling the cache");
+}
+
+static double timeStep(const Event &begin, const Event &end, mla_plan *plan, const Buffer &hidden,
+                       const Buffer &output) {
+  double milliseconds = 0;
+  check(mla_event_record(begin.get(), nullptr), "recording an event");
+  check(mla_step_run(plan, 0, hidden.data(), output.data(), nullptr), "running a step");
+  check(mla_event_record(end.get(), nullptr), "recording an event");
+  check(mla_event_elapsed(begin.get(), end.get(), &milliseconds), "waiting for a step");
+  return milliseconds / 1e3;
+}
+
+static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOptions &options) {
+  std::vector<uint8_t> input =
+      encode(randomBf16(options.seed, options.batch * options.query * session.hidden, 1.0),
+             session.activation);
+  Buffer hidden(session.device.get(), input.size()), output(session.device.get(), input.size());
+  hidden.upload(input.data());
+  Event begin, end;
+  check(mla_event_create(session.device.get(), begin.out()), "making an event");
+  check(mla_event_create(session.device.get(), end.out()), "making an event");
+  constexpr int kWarmUps = 3;
+  for (int i = 0; i < kWarmUps; ++i)
+    (void)timeStep(begin, end, plan, hidden, output);
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < options.iterations; ++i)
+    seconds.push_back(timeStep(begin, end, plan, hidden, output));
+  std::sort(seconds.begin(), seconds.end());
+
+  const char *name = nullptr, *text = nullptr;
+  check(mla_plan_function(plan, &name), "asking for the function");
+  Measured measured{name, seconds[seconds.size() / 2], seconds[0], json::array()};
+  if (options.wantsProfile) {
+    check(mla_step_profile(plan, 0, hidden.data(), output.data(), nullptr, &text), "profiling");
+    measured.profile = json::parse(text);
+  }
+  return measured;
+}
+
+static Measured measure(const Session &session, const BenchOptions &options) {
+  int64_t tokens = options.context + options.query;
+  EngineSizes sizes;
+  sizes.requests = options.batch;
+  sizes.sequenceTokens = tokens;
+  sizes.tokens = options.batch * options.query;
+  sizes.pages = options.batch * ((tokens + session.pageSize - 1) / session.pageSize);
+  showProgress("binding weights");
+  Engine engine = makeEngine(session, sizes);
+  bindWeights(session, engine.get(), makeRandomWeights(session, options.seed));
+  fillCache(session, engine.get());
+  Plan plan;
+  check(mla_plan_create(engine.get(), plan.out()), "making a plan");
+  Sequences sequences(engine.get(), options.batch);
+  Batch batch;
+  for (int64_t r = 0; r < options.batch; ++r) {
+    for (int64_t done = 0; done < options.context; done += sizes.tokens) {
+      auto piece = static_cast<int32_t>(std::min(sizes.tokens, options.context - done));
+      planStep(plan.get(), {{sequences[r]}, {piece}}, "prefill");
+    }
+    batch.sequences.push_back(sequences[r]);
+    batch.queryLens.push_back(options.query);
+  }
+  planStep(plan.get(), batch, nullptr);
+  showProgress("measuring");
+  Measured measured = timeSteps(session, plan.get(), options);
+  showProgress("");
+  return measured;
+}
+
+static Ceilings measureCeilings(const Session &session, const std::string &device) {
+  showProgress("measuring the machine's ceilings");
+  Ceilings ceilings;
+  if (session.deviceInfo.at("kind") == "cpu") {
+    ceilings = measureCpuCeilings(session.deviceInfo.at("num_sms"));
+  } else {
+    size_t colon = device.find(':');
+    ceilings = measureCudaCeilings(
+        colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1));
+  }
+  showProgress("");
+  return ceilings;
+}
+
+static void printBench(const BenchOptions &options, const StepWork &work, const Measured &measured,
+                       const Ceilings &ceilings) {
+  double seconds = measured.medianSeconds;
+  std::printf("  %s, batch %ld, context %ld, %ld new: median %.1f us, least %.1f us\n",
+              measured.function.c_str(), static_cast<long>(options.batch),
+              static_cast<long>(options.context), static_cast<long>(options.query), seconds * 1e6,
+              measured.leastSeconds * 1e6);
+  auto line = [&](const char *what, double amount, const char *unit, double scale,
+                  const std::optional<double> &ceiling) {
+    std::printf("  %-8s %12.3f %s  %10.1f %s/s", what, amount / scale, unit,
+                amount / seconds / scale, unit);
+    if (ceiling)
+      std::printf("  %5.1f %% of the ceiling %.1f %s/s", 100 * amount / seconds / *ceiling,
+                  *ceiling / scale, unit);
+    std::printf("\n");
+  };
+  line("memory", work.bytes, "GB", 1e9, ceilings.readBytesPerSecond);
+  line("compute", work.flops, "GFLOP", 1e9, ceilings.flopsPerSecond);
+  if (!ceilings.notes.empty())
+    std::printf("  ceilings: %s\n", ceilings.notes.c_str());
+  for (const json &launch : measured.profile)
+    std::printf("  %10.1f us  %-48s %-24s grid %s\n", launch.at("microseconds").get<double>(),
+                launch.at("kernel").get<std::string>().c_str(),
+                launch.at("label").get<std::string>().c_str(), launch.at("grid").dump().c_str());
+}
+
+static void printBenchJson(const Session &session, const BenchOptions &options,
+                           const StepWork &work, const Measured &measured,
+                           const Ceilings &ceilings) {
+  auto orNull = [](const std::optional<double> &value) { return value ? json(*value) : json(); };
+  json result = {{"package", session.describe()},
+                 {"function", measured.function},
+                 {"batch", options.batch},
+                 {"context", options.context},
+                 {"query_len", options.query},
+                 {"median_us", measured.medianSeconds * 1e6},
+                 {"least_us", measured.leastSeconds * 1e6},
+                 {"bytes", work.bytes},
+                 {"flops", work.flops},
+                 {"read_ceiling_bytes_per_s", orNull(ceilings.readBytesPerSecond)},
+                 {"matrix_ceiling_flops_per_s", orNull(ceilings.flopsPerSecond)},
+                 {"notes", ceilings.notes},
+                 {"profile", measured.profile}};
+  std::puts(result.dump(2).c_str());
+}
+
+int mlac::run::runBench(const std::vector<std::string> &words) {
+  Arguments arguments(words,
+                      {{"device", true}, {"threads", true}, {"batch", true}, {"context", true},
+                       {"query-len", true}, {"iters", true}, {"seed", true}, {"profile", false},
+                       {"no-ceilings", false}, {"json", false}},
+                      1);
+  BenchOptions options{arguments.getInteger("batch", 1, 1),     arguments.getInteger("context", 1024, 0),
+                       arguments.getInteger("query-len", 1, 1), arguments.getInteger("iters", 20, 1),
+                       static_cast<uint64_t>(arguments.getInteger("seed", 1, 0)),
+                       arguments.has("profile"),                !arguments.has("no-ceilings")};
+  std::string device = arguments.get("device", "cpu");
+  Session session(arguments.positional(0), device, arguments.getInteger("threads", 0, 0));
+  Ceilings ceilings =
+      options.wantsCeilings ? measureCeilings(session, device) : Ceilings{};
+  Measured measured = measure(session, options);
+  StepWork work = countWork(session, options);
+  if (arguments.has("json")) {
+    printBenchJson(session, options, work, measured, ceilings);
+    return kPassed;
+  }
+  std::printf("%s: %s\n", arguments.positional(0).c_str(), session.describe().c_str());
+  printBench(options, work, measured, ceilings);
+  return kPassed;
+}

@@ -1,0 +1,163 @@
+//===- Check.cpp - options, table and verdict of mla-run check ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Check.h"
+
+#include "Commands.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+
+using namespace mlac::run;
+using nlohmann::json;
+
+void mlac::run::showProgress(const std::string &what) {
+  if (isatty(STDERR_FILENO))
+    std::fprintf(stderr, "\r\033[K%s", what.c_str());
+}
+
+/// The module names of a file: those of its metadata, else every prefix of a
+/// kv_b_proj.weight.
+static std::vector<std::string> listModules(const Safetensors &file) {
+  static const std::string suffix = "kv_b_proj.weight";
+  std::vector<std::string> modules;
+  for (const auto &[name, tensor] : file.tensors())
+    if (name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
+      modules.push_back(name.substr(0, name.size() - suffix.size()));
+  return modules;
+}
+
+ModuleNames mlac::run::findModule(const Safetensors &file, const std::string &module) {
+  std::vector<std::string> prefixes = listModules(file), matches;
+  std::string list;
+  for (const std::string &prefix : prefixes) {
+    list += " '" + prefix + "'";
+    if (module.empty() || prefix == module + "/weights/" || prefix == module + "." ||
+        prefix == module)
+      matches.push_back(prefix);
+  }
+  if (matches.size() != 1)
+    throw std::runtime_error("--module: expected one attention module" +
+                             (module.empty() ? "" : " named '" + module + "'") + ", found " +
+                             std::to_string(matches.size()) + "; prefixes of kv_b_proj.weight here:" +
+                             (list.empty() ? " none" : list));
+  static const std::string golden = "/weights/";
+  const std::string &prefix = matches[0];
+  ModuleNames names{prefix, "", ""};
+  if (prefix.size() <= golden.size() ||
+      prefix.compare(prefix.size() - golden.size(), golden.size(), golden) != 0)
+    return names;
+  std::string base = prefix.substr(0, prefix.size() - golden.size());
+  for (const char *input : {"/hidden_states", "/arg0"})
+    if (names.input.empty() && file.find(base + input))
+      names.input = base + input;
+  if (file.find(base + "/output.0"))
+    names.output = base + "/output.0";
+  return names;
+}
+
+/// The module's tensors that the package asks for, in rank 0's share.
+static WeightMap readWeights(const Session &session, const Safetensors &file,
+                             const std::string &prefix) {
+  WeightMap weights;
+  for (const json &tensor : session.info.at("weights")) {
+    auto name = tensor.at("name").get<std::string>();
+    weights[name] = file.read(prefix + name);
+  }
+  return weights;
+}
+
+static CheckOptions readOptions(const Arguments &arguments) {
+  CheckOptions options;
+  options.chunkTokens = arguments.getInteger("chunk-tokens", 0, 1);
+  if (arguments.has("num-sms"))
+    options.processors = arguments.getInteger("num-sms", 1, 1);
+  options.prefillLens = arguments.getIntegers("prefill-lens", {}, 0);
+  options.batch = arguments.getInteger("batch", 0, 1);
+  // One token, page boundaries and their neighbours for the usual page sizes.
+  options.contexts = arguments.getIntegers("context", {0, 1, 15, 16, 63, 64, 65, 300}, 0);
+  if (arguments.has("query-len"))
+    options.queryLen = arguments.getInteger("query-len", 1, 1);
+  options.samples = arguments.getInteger("samples", 4, 1);
+  options.seed = arguments.getInteger("seed", 1, 0);
+  return options;
+}
+
+static std::vector<Finding> runChecks(const Session &session, const Arguments &arguments) {
+  CheckOptions options = readOptions(arguments);
+  if (arguments.has("random") == arguments.has("weights"))
+    throw std::runtime_error("expected either --weights=FILE or --random");
+  if (arguments.has("random"))
+    return checkReference(session, makeRandomWeights(session, options.seed), options);
+  std::string path = arguments.get("weights", "");
+  Safetensors file(path);
+  ModuleNames names = findModule(file, arguments.get("module", ""));
+  if (!names.input.empty() && !names.output.empty() && !arguments.has("batch"))
+    return checkGolden(session, path, file, names, options);
+  return checkReference(session, readWeights(session, file, names.weights), options);
+}
+
+static void printTable(const std::vector<Finding> &findings, const Tolerance &tolerance) {
+  std::printf("  %-52s %6s %10s %10s %10s %10s\n", "step", "rows", "relative", "cosdiff", "WMAPE",
+              "worst row");
+  for (const Finding &finding : findings) {
+    const ErrorMeasure &errors = finding.errors;
+    std::printf("  %-52s %6zu %10.2e %10.2e %10.2e %10.2e  %s", finding.what.c_str(),
+                errors.rows(), errors.relative(), errors.cosineDifference(), errors.wmape(),
+                errors.worstRow(), tolerance.accepts(errors) ? "ok" : "FAIL");
+    if (!errors.isFinite())
+      std::printf(" (%zu rows with NaN or inf)", errors.countNonFiniteRows());
+    std::printf("\n");
+  }
+  std::printf("  %-52s %6s %10.2e %10.2e %10.2e %10.2e\n", "allowed", "", tolerance.relative,
+              tolerance.cosineDifference, tolerance.wmape, tolerance.worstRow);
+}
+
+static void printJson(const Session &session, const std::vector<Finding> &findings,
+                      const Tolerance &tolerance, bool passed) {
+  json result = {{"package", session.describe()}, {"passed", passed}, {"steps", json::array()}};
+  for (const Finding &finding : findings)
+    result["steps"].push_back({{"what", finding.what},
+                               {"rows", finding.errors.rows()},
+                               {"relative", finding.errors.relative()},
+                               {"cosine_difference", finding.errors.cosineDifference()},
+                               {"wmape", finding.errors.wmape()},
+                               {"worst_row", finding.errors.worstRow()},
+                               {"non_finite_rows", finding.errors.countNonFiniteRows()},
+                               {"passed", tolerance.accepts(finding.errors)}});
+  std::puts(result.dump(2).c_str());
+}
+
+int mlac::run::runCheck(const std::vector<std::string> &words) {
+  Arguments arguments(words,
+                      {{"weights", true}, {"random", false}, {"module", true}, {"device", true},
+                       {"threads", true}, {"chunk-tokens", true}, {"num-sms", true},
+                       {"prefill-lens", true}, {"batch", true}, {"context", true},
+                       {"query-len", true}, {"samples", true}, {"seed", true}, {"json", false}},
+                      1);
+  Session session(arguments.positional(0), arguments.get("device", "cpu"),
+                  arguments.getInteger("threads", 0, 0));
+  if (!arguments.has("json"))
+    std::printf("%s: %s\n", arguments.positional(0).c_str(), session.describe().c_str());
+  std::vector<Finding> findings = runChecks(session, arguments);
+  showProgress("");
+
+  Tolerance tolerance = getTolerance(session.activation);
+  bool passed = !findings.empty() && std::all_of(findings.begin(), findings.end(), [&](const Finding &finding) {
+    return tolerance.accepts(finding.errors);
+  });
+  if (arguments.has("json")) {
+    printJson(session, findings, tolerance, passed);
+  } else {
+    printTable(findings, tolerance);
+    std::printf("%s\n", passed ? "PASS: every step is within the allowed errors"
+                               : "FAIL: see the marked steps");
+  }
+  return passed ? kPassed : kCheckFailed;
+}

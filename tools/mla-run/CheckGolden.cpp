@@ -1,0 +1,225 @@
+//===- CheckGolden.cpp - checks a package against stored outputs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Check.h"
+
+#include <algorithm>
+
+using namespace mlac::run;
+
+namespace {
+/// Inputs and outputs of whole sequences: [sequences][tokens, H].
+struct Golden {
+  int64_t sequences, tokens, width;
+  std::vector<float> inputs;
+  std::vector<double> outputs;
+
+  const float *input(int64_t sequence, int64_t token) const {
+    return inputs.data() + (sequence * tokens + token) * width;
+  }
+  const double *output(int64_t sequence, int64_t token) const {
+    return outputs.data() + (sequence * tokens + token) * width;
+  }
+};
+
+/// One request: which stored sequence it repeats, and its new tokens per step.
+struct Request {
+  int64_t source;
+  std::vector<int64_t> pieces;
+};
+
+/// A way of cutting sequences into steps.
+struct Scenario {
+  std::string name;
+  std::vector<Request> requests;
+  const char *function = nullptr; // null: the runtime chooses
+};
+} // namespace
+
+static Golden readGolden(const Session &session, const Safetensors &file,
+                         const ModuleNames &names) {
+  const std::vector<int64_t> &shape = file.find(names.input)->shape;
+  if (shape.size() != 3 || shape[2] != session.hidden || file.find(names.output)->shape != shape)
+    throw std::runtime_error("'" + names.input + "' and '" + names.output +
+                             "': expected [batch, tokens, " + std::to_string(session.hidden) +
+                             "] as the package's hidden size says");
+  std::vector<float> outputs = file.read(names.output);
+  return {shape[0], shape[1], shape[2], file.read(names.input), {outputs.begin(), outputs.end()}};
+}
+
+//===----------------------------------------------------------------------===//
+// Scenarios
+//===----------------------------------------------------------------------===//
+
+/// Lengths around a page, around half, one token and everything.
+static std::vector<int64_t> makePrefixes(int64_t tokens, int64_t page) {
+  std::vector<int64_t> prefixes = {tokens, 1, tokens / 2, page - 1, page, page + 1, tokens - 1};
+  for (int64_t &prefix : prefixes)
+    prefix = std::clamp<int64_t>(prefix, 1, tokens);
+  return prefixes;
+}
+
+/// Requests that all cut their sequence alike; `pieces` need not reach the end.
+static std::vector<Request> cutAlike(const Golden &golden, const std::vector<int64_t> &pieces) {
+  std::vector<Request> requests;
+  for (int64_t source = 0; source < golden.sequences; ++source)
+    requests.push_back({source, pieces});
+  return requests;
+}
+
+/// The user's lengths, then the rest token by token.
+static std::vector<Scenario> makeUserScenario(const Golden &golden,
+                                              const std::vector<int64_t> &lens) {
+  std::vector<int64_t> pieces;
+  int64_t left = golden.tokens;
+  for (int64_t len : lens) {
+    pieces.push_back(std::min(len, left));
+    left -= pieces.back();
+  }
+  pieces.insert(pieces.end(), left, 1);
+  return {{"prefill as given, then decode", cutAlike(golden, pieces)}};
+}
+
+static Scenario makeChunks(const Golden &golden, int64_t page) {
+  int64_t first = std::clamp<int64_t>(page + 1, 1, std::max<int64_t>(golden.tokens / 2, 1));
+  int64_t second = std::min<int64_t>(1, golden.tokens - first);
+  int64_t third = (golden.tokens - first - second) / 2;
+  int64_t rest = golden.tokens - first - second - third;
+  return {"prefill in 4 steps over cached context",
+          cutAlike(golden, {first, second, third, rest}), "prefill"};
+}
+
+static Scenario makeRagged(const Golden &golden, int64_t page) {
+  Scenario scenario{"ragged prefill, two steps (some empty)", {}, "prefill"};
+  for (int64_t prefix : makePrefixes(golden.tokens, page))
+    scenario.requests.push_back({static_cast<int64_t>(scenario.requests.size()) % golden.sequences,
+                                 {prefix, golden.tokens - prefix}});
+  return scenario;
+}
+
+/// Ragged contexts, a few tokens decoded one by one.
+static Scenario makeRaggedDecode(const Golden &golden, int64_t page) {
+  constexpr int64_t kDecoded = 4;
+  Scenario scenario{"ragged decode after prefill", {}};
+  for (int64_t prefix : makePrefixes(golden.tokens, page)) {
+    std::vector<int64_t> pieces(kDecoded + 1, 1);
+    pieces[0] = std::max<int64_t>(std::min(prefix, golden.tokens - kDecoded), 0);
+    scenario.requests.push_back(
+        {static_cast<int64_t>(scenario.requests.size()) % golden.sequences, pieces});
+  }
+  return scenario;
+}
+
+static std::vector<Scenario> makeScenarios(const Golden &golden, int64_t page) {
+  return {{"prefill in one step", cutAlike(golden, {golden.tokens}), "prefill"},
+          makeChunks(golden, page),
+          makeRagged(golden, page),
+          {"decode token by token", cutAlike(golden, std::vector<int64_t>(golden.tokens, 1))},
+          makeRaggedDecode(golden, page)};
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+static EngineSizes getSizes(const Golden &golden, const std::vector<Scenario> &scenarios,
+                            int64_t page) {
+  EngineSizes sizes;
+  sizes.sequenceTokens = golden.tokens;
+  for (const Scenario &scenario : scenarios) {
+    sizes.requests = std::max<int64_t>(sizes.requests, scenario.requests.size());
+    for (size_t step = 0; step < scenario.requests[0].pieces.size(); ++step) {
+      int64_t tokens = 0;
+      for (const Request &request : scenario.requests)
+        tokens += request.pieces[step];
+      sizes.tokens = std::max(sizes.tokens, tokens);
+    }
+  }
+  // Three pages more than needed: they stay poisoned.
+  sizes.pages = sizes.requests * ((golden.tokens + page - 1) / page) + 3;
+  return sizes;
+}
+
+static void compareStep(const Golden &golden, const Scenario &scenario, size_t step,
+                        const std::vector<int64_t> &done, const std::vector<float> &output,
+                        ErrorMeasure &errors) {
+  const float *row = output.data();
+  for (size_t r = 0; r < scenario.requests.size(); ++r) {
+    const Request &request = scenario.requests[r];
+    for (int64_t i = 0; i < request.pieces[step]; ++i, row += golden.width)
+      errors.addRow(row, golden.output(request.source, done[r] + i), golden.width);
+  }
+}
+
+static ErrorMeasure runScenario(const Session &session, mla_engine *engine, mla_plan *plan,
+                                const Golden &golden, const Scenario &scenario) {
+  Sequences sequences(engine, scenario.requests.size());
+  check(mla_cache_poison(engine, 0), "poisoning the cache");
+  check(mla_engine_poison_workspace(engine), "poisoning the workspace");
+  std::vector<int64_t> done(scenario.requests.size(), 0);
+  ErrorMeasure errors;
+  for (size_t step = 0; step < scenario.requests[0].pieces.size(); ++step) {
+    Batch batch;
+    std::vector<float> hidden;
+    for (size_t r = 0; r < scenario.requests.size(); ++r) {
+      const Request &request = scenario.requests[r];
+      batch.sequences.push_back(sequences[r]);
+      batch.queryLens.push_back(request.pieces[step]);
+      const float *first = golden.input(request.source, done[r]);
+      hidden.insert(hidden.end(), first, first + request.pieces[step] * golden.width);
+    }
+    planStep(plan, batch, scenario.function);
+    std::vector<float> output = runStep(session, plan, hidden);
+    compareStep(golden, scenario, step, done, output, errors);
+    for (size_t r = 0; r < done.size(); ++r)
+      done[r] += scenario.requests[r].pieces[step];
+  }
+  return errors;
+}
+
+std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::string &path,
+                                            const Safetensors &file, const ModuleNames &names,
+                                            const CheckOptions &options) {
+  Golden golden = readGolden(session, file, names);
+  std::vector<Scenario> scenarios = options.prefillLens.empty()
+                                        ? makeScenarios(golden, session.pageSize)
+                                        : makeUserScenario(golden, options.prefillLens);
+  EngineSizes sizes = getSizes(golden, scenarios, session.pageSize);
+
+  // The least workspace makes most chunks, many processors make most splits.
+  struct Variant {
+    std::string name;
+    int64_t workspaceTokens, processors;
+  };
+  constexpr int64_t kManyProcessors = 132; // an H200's
+  std::vector<Variant> variants = {
+      {"", options.chunkTokens, options.processors.value_or(1)},
+      {"; small chunks, many splits",
+       options.chunkTokens ? options.chunkTokens : sizes.requests * session.pageSize,
+       options.processors.value_or(kManyProcessors)}};
+  if (options.chunkTokens && options.processors)
+    variants.pop_back();
+
+  std::vector<Finding> findings;
+  for (const Variant &variant : variants) {
+    sizes.workspaceTokens = variant.workspaceTokens;
+    sizes.processors = variant.processors;
+    Engine engine = makeEngine(session, sizes);
+    check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(), 0),
+          "binding weights");
+    check(mla_engine_prepare(engine.get(), 0), "preparing the layer");
+    Plan plan;
+    check(mla_plan_create(engine.get(), plan.out()), "making a plan");
+    for (const Scenario &scenario : scenarios) {
+      showProgress(scenario.name + variant.name);
+      findings.push_back({scenario.name + variant.name,
+                          runScenario(session, engine.get(), plan.get(), golden, scenario)});
+    }
+  }
+  return findings;
+}

@@ -1,0 +1,182 @@
+//===- CheckReference.cpp - checks a package against the float64 reference ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Check.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace mlac::run;
+
+namespace {
+/// One request: cached tokens and new ones.
+struct Request {
+  int64_t context, query;
+};
+
+/// Rows of a step that are compared: those of one request.
+struct Sample {
+  size_t request;
+  std::vector<int64_t> rows; // new tokens, counted from 0
+};
+} // namespace
+
+/// Contexts go round until the batch is full.
+static std::vector<Request> makeRequests(const CheckOptions &options, int64_t query) {
+  std::vector<Request> requests;
+  int64_t count = options.batch ? options.batch : options.contexts.size();
+  for (int64_t i = 0; i < count; ++i)
+    requests.push_back({options.contexts[i % options.contexts.size()], query});
+  return requests;
+}
+
+/// Spread over the batch, its last request first; of each, the first and last
+/// new token.
+static std::vector<Sample> chooseSamples(const std::vector<Request> &requests, int64_t count) {
+  std::vector<Sample> samples;
+  int64_t chosen = std::min<int64_t>(count, requests.size());
+  for (int64_t i = 0; i < chosen; ++i) {
+    size_t request = requests.size() - 1 - i * requests.size() / chosen;
+    Sample sample{request, {0}};
+    if (requests[request].query > 1)
+      sample.rows.push_back(requests[request].query - 1);
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+/// Takes pages for the requests' context, `tokens` at most per step, without
+/// running anything: the rows are then written directly.
+static void advance(mla_plan *plan, const Sequences &sequences,
+                    const std::vector<Request> &requests, int64_t tokens) {
+  for (size_t r = 0; r < requests.size(); ++r)
+    for (int64_t done = 0; done < requests[r].context;) {
+      int64_t piece = std::min(tokens, requests[r].context - done);
+      planStep(plan, {{sequences[r]}, {static_cast<int32_t>(piece)}}, "prefill");
+      done += piece;
+    }
+}
+
+/// Cached rows as attention finds them: normalised latents and rotated keys
+/// have entries of deviation about 1.
+static std::vector<float> makeRows(const Session &session, uint64_t seed, int64_t tokens) {
+  return randomBf16(seed, tokens * session.rowWidth, 1.0);
+}
+
+static void writeRows(const Session &session, mla_engine *engine, mla_sequence sequence,
+                      const std::vector<float> &rows) {
+  int64_t tokens = rows.size() / session.rowWidth, count = 0;
+  (void)mla_sequence_pages(engine, sequence, nullptr, 0, &count);
+  std::vector<int32_t> pages(count);
+  check(mla_sequence_pages(engine, sequence, pages.data(), count, &count), "asking for pages");
+  std::vector<uint8_t> bytes = encode(rows, session.activation);
+  size_t rowBytes = tokens ? bytes.size() / tokens : 0;
+  for (int64_t first = 0; first < tokens; first += session.pageSize) {
+    int64_t slot = pages[first / session.pageSize] * session.pageSize;
+    check(mla_cache_write(engine, 0, slot, std::min(session.pageSize, tokens - first),
+                          bytes.data() + first * rowBytes),
+          "writing cache rows");
+  }
+}
+
+/// Reference output of one sample's rows, compared with the step's.
+static void compareSample(const Session &session, const Reference &reference,
+                          const Request &request, const Sample &sample, uint64_t contextSeed,
+                          const float *hidden, const float *output, ErrorMeasure &errors) {
+  std::vector<float> context = makeRows(session, contextSeed, request.context);
+  std::vector<double> rows(context.begin(), context.end());
+  std::vector<double> added = reference.cachedRows(hidden, request.query, request.context);
+  rows.insert(rows.end(), added.begin(), added.end());
+  std::vector<const float *> queries;
+  std::vector<int64_t> positions;
+  for (int64_t row : sample.rows) {
+    queries.push_back(hidden + row * session.hidden);
+    positions.push_back(request.context + row);
+  }
+  std::vector<double> expected = reference.attend(queries, positions, rows);
+  for (size_t i = 0; i < sample.rows.size(); ++i)
+    errors.addRow(output + sample.rows[i] * session.hidden, expected.data() + i * session.hidden,
+                  session.hidden);
+}
+
+static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_plan *plan,
+                                const Reference &reference, const std::vector<Request> &requests,
+                                int64_t maxTokens, const CheckOptions &options) {
+  auto contextSeed = [&](size_t r) { return options.seed + 1000 + r; };
+  Sequences sequences(engine, requests.size());
+  advance(plan, sequences, requests, maxTokens);
+  check(mla_cache_poison(engine, 0), "poisoning the cache");
+  check(mla_engine_poison_workspace(engine), "poisoning the workspace");
+  Batch batch;
+  std::vector<int64_t> firstRow = {0};
+  for (size_t r = 0; r < requests.size(); ++r) {
+    writeRows(session, engine, sequences[r],
+              makeRows(session, contextSeed(r), requests[r].context));
+    batch.sequences.push_back(sequences[r]);
+    batch.queryLens.push_back(requests[r].query);
+    firstRow.push_back(firstRow.back() + requests[r].query);
+  }
+  planStep(plan, batch, nullptr);
+  std::vector<float> hidden = randomBf16(options.seed + 500, firstRow.back() * session.hidden, 1.0);
+  std::vector<float> output = runStep(session, plan, hidden);
+
+  ErrorMeasure errors;
+  for (const Sample &sample : chooseSamples(requests, options.samples)) {
+    showProgress("reference of request " + std::to_string(sample.request));
+    int64_t offset = firstRow[sample.request] * session.hidden;
+    compareSample(session, reference, requests[sample.request], sample,
+                  contextSeed(sample.request), hidden.data() + offset, output.data() + offset,
+                  errors);
+  }
+  return errors;
+}
+
+static std::string describe(const std::vector<Request> &requests, const CheckOptions &options) {
+  std::string contexts;
+  for (size_t i = 0; i < std::min(options.contexts.size(), requests.size()); ++i)
+    contexts += (i ? "," : "") + std::to_string(options.contexts[i]);
+  return std::to_string(requests.size()) + " requests, " + std::to_string(requests[0].query) +
+         " new, context " + contexts;
+}
+
+std::vector<Finding> mlac::run::checkReference(const Session &session, const WeightMap &weights,
+                                               const CheckOptions &options) {
+  int64_t longestQuery = options.queryLen.value_or(5), pages = 0;
+  std::vector<Request> largest = makeRequests(options, longestQuery);
+  EngineSizes sizes;
+  for (const Request &request : largest) {
+    int64_t tokens = request.context + request.query;
+    sizes.sequenceTokens = std::max(sizes.sequenceTokens, tokens);
+    pages += (tokens + session.pageSize - 1) / session.pageSize;
+  }
+  sizes.requests = largest.size();
+  sizes.tokens = std::max<int64_t>(longestQuery * largest.size(), 1);
+  sizes.pages = pages + 3; // three stay poisoned
+  sizes.workspaceTokens = options.chunkTokens;
+  sizes.processors = options.processors.value_or(0);
+
+  showProgress("binding weights");
+  LayerSpec spec = readLayerSpec(session.modelConfig(), session.heads, sizes.sequenceTokens);
+  Reference reference(spec, weights);
+  Engine engine = makeEngine(session, sizes);
+  bindWeights(session, engine.get(), weights);
+  Plan plan;
+  check(mla_plan_create(engine.get(), plan.out()), "making a plan");
+
+  std::vector<int64_t> queries = {1, longestQuery};
+  if (options.queryLen)
+    queries = {longestQuery};
+  std::vector<Finding> findings;
+  for (int64_t query : queries) {
+    std::vector<Request> requests = makeRequests(options, query);
+    findings.push_back({describe(requests, options),
+                        runRequests(session, engine.get(), plan.get(), reference, requests,
+                                    sizes.tokens, options)});
+  }
+  return findings;
+}

@@ -1,0 +1,119 @@
+//===- Session.cpp - a package on a device, and one step of a batch ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace mlac::run;
+using nlohmann::json;
+
+Session::Session(const std::string &packagePath, const std::string &deviceName, int32_t threads) {
+  check(mla_package_open(packagePath.c_str(), package.out()), "opening the package");
+  check(mla_device_open(deviceName.c_str(), threads, device.out()), "opening the device");
+  const char *text = nullptr;
+  check(mla_package_info(package.get(), &text), "reading the package");
+  info = json::parse(text);
+  check(mla_device_info(device.get(), &text), "asking the device");
+  deviceInfo = json::parse(text);
+
+  const json &model = info.at("model"), &cache = info.at("cache");
+  activation = model.at("activation_dtype") == "f32" ? MLA_F32 : MLA_BF16;
+  hidden = model.at("hidden_size");
+  heads = model.at("num_heads");
+  pageSize = cache.at("page_size");
+  rowWidth = cache.at("kv_lora_rank").get<int64_t>() + cache.at("qk_rope_head_dim").get<int64_t>();
+}
+
+std::string Session::describe() const {
+  return info.at("model").at("model_type").get<std::string>() + ", " + std::to_string(heads) +
+         " heads, " + (activation == MLA_F32 ? "f32" : "bf16") + ", page size " +
+         std::to_string(pageSize) + ", on " + deviceInfo.at("kind").get<std::string>() + " (" +
+         deviceInfo.at("name").get<std::string>() + ", " +
+         std::to_string(deviceInfo.at("num_sms").get<int64_t>()) +
+         (deviceInfo.at("kind") == "cpu" ? " threads)" : " multiprocessors)");
+}
+
+json Session::modelConfig() const {
+  const json &config = info.at("model").at("config");
+  return config.is_string() ? json::parse(config.get<std::string>()) : config;
+}
+
+Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
+  mla_engine_options options;
+  mla_engine_options_init(&options);
+  options.max_num_requests = sizes.requests;
+  options.max_num_tokens = sizes.tokens;
+  options.max_seq_len = sizes.sequenceTokens;
+  options.num_pages = sizes.pages;
+  options.workspace_tokens = sizes.workspaceTokens;
+  options.num_sms = sizes.processors;
+  Engine engine;
+  check(mla_engine_create(session.package.get(), session.device.get(), &options, engine.out()),
+        "making the engine");
+  return engine;
+}
+
+WeightMap mlac::run::makeRandomWeights(const Session &session, uint64_t seed) {
+  WeightMap weights;
+  for (const json &tensor : session.info.at("weights")) {
+    auto shape = tensor.at("shape").get<std::vector<int64_t>>();
+    bool isNorm = shape.size() == 1;
+    int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+    constexpr double kNormSpread = 0.1; // gamma lies around 1 in trained models
+    double deviation = isNorm ? kNormSpread : 1 / std::sqrt(static_cast<double>(shape.back()));
+    std::vector<float> values = randomBf16(++seed, count, deviation);
+    if (isNorm)
+      for (float &value : values)
+        value = widenBf16(roundToBf16(1 + value));
+    weights[tensor.at("name")] = std::move(values);
+  }
+  return weights;
+}
+
+void mlac::run::bindWeights(const Session &session, mla_engine *engine, const WeightMap &weights) {
+  for (const json &tensor : session.info.at("weights")) {
+    auto name = tensor.at("name").get<std::string>();
+    auto shape = tensor.at("shape").get<std::vector<int64_t>>();
+    std::vector<uint8_t> bytes = encode(weights.at(name), MLA_BF16);
+    check(mla_engine_bind_weight(engine, 0, name.c_str(), MLA_BF16, shape.data(), shape.size(),
+                                 bytes.data()),
+          "binding a weight");
+  }
+  check(mla_engine_prepare(engine, 0), "preparing the layer");
+}
+
+int64_t Batch::tokens() const {
+  return std::accumulate(queryLens.begin(), queryLens.end(), int64_t{0});
+}
+
+void mlac::run::planStep(mla_plan *plan, const Batch &batch, const char *function) {
+  mla_batch description{sizeof(mla_batch), static_cast<int64_t>(batch.sequences.size()),
+                        batch.sequences.data(), batch.queryLens.data()};
+  mla_status status = mla_step_plan(plan, &description, function, nullptr);
+  if (status == MLA_OUT_OF_PAGES)
+    throw std::runtime_error("planning a step: out of cache pages");
+  check(status, "planning a step");
+}
+
+std::vector<float> mlac::run::runStep(const Session &session, mla_plan *plan,
+                                      const std::vector<float> &hidden) {
+  std::vector<uint8_t> input = encode(hidden, session.activation);
+  std::vector<float> unwritten(hidden.size(), std::numeric_limits<float>::quiet_NaN());
+  std::vector<uint8_t> output = encode(unwritten, session.activation);
+  Buffer hiddenBuffer(session.device.get(), input.size());
+  Buffer outputBuffer(session.device.get(), output.size());
+  hiddenBuffer.upload(input.data());
+  outputBuffer.upload(output.data());
+  check(mla_step_run(plan, 0, hiddenBuffer.data(), outputBuffer.data(), nullptr),
+        "running a step");
+  outputBuffer.download(output.data());
+  return decode(output, session.activation);
+}

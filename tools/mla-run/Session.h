@@ -1,0 +1,72 @@
+//===- Session.h - a package on a device, and one step of a batch ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_RUN_SESSION_H
+#define MLA_RUN_SESSION_H
+
+#include "Api.h"
+#include "Numbers.h"
+#include "Reference.h"
+
+#include "nlohmann/json.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlac::run {
+
+/// An opened package and device, with the facts of the package that the
+/// commands need.
+struct Session {
+  Session(const std::string &packagePath, const std::string &deviceName, int32_t threads);
+
+  /// "deepseek_v3, 8 heads, bf16, page size 64, on cpu (…)".
+  std::string describe() const;
+  nlohmann::json modelConfig() const;
+
+  Package package;
+  Device device;
+  nlohmann::json info, deviceInfo;
+  mla_dtype activation = MLA_BF16;
+  int64_t hidden = 0, heads = 0, pageSize = 0, rowWidth = 0;
+};
+
+/// What an engine is made for; 0 keeps the runtime's default.
+struct EngineSizes {
+  int64_t requests = 1, tokens = 1, sequenceTokens = 1, pages = 0;
+  int64_t workspaceTokens = 0, processors = 0;
+};
+
+Engine makeEngine(const Session &session, const EngineSizes &sizes);
+
+/// Bell-shaped random weights of deviation 1/sqrt(fan-in) for every tensor that
+/// the package asks for; norm weights lie around 1.
+WeightMap makeRandomWeights(const Session &session, uint64_t seed);
+void bindWeights(const Session &session, mla_engine *engine, const WeightMap &weights);
+
+/// A batch of one step: parallel lists.
+struct Batch {
+  std::vector<mla_sequence> sequences;
+  std::vector<int32_t> queryLens;
+  int64_t tokens() const;
+};
+
+/// Plans the batch, which advances its sequences. `function` null: the runtime
+/// chooses.
+void planStep(mla_plan *plan, const Batch &batch, const char *function);
+
+/// Runs a planned step of layer 0 on `hidden` [T, H]; returns the output [T, H].
+/// What the step does not write comes back as NaN.
+std::vector<float> runStep(const Session &session, mla_plan *plan,
+                           const std::vector<float> &hidden);
+
+} // namespace mlac::run
+
+#endif // MLA_RUN_SESSION_H
