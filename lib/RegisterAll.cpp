@@ -12,6 +12,7 @@
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+#include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 #include "mla/Import/Passes.h"
@@ -42,6 +43,8 @@ void mlac::registerAllPasses() {
   mlir::registerTransformsPasses();
   mlac::registerConvertSm90ToNvvm();
   mlac::registerConvertNvvmKernelToLlvm();
+  mlir::sm90::registerMlacSm90Passes();
+  mlac::registerConvertTileToSm90();
   mlac::registerMlacImportPasses();
   mlir::mla::registerMlaTransformsPasses();
 }

@@ -131,4 +131,97 @@ def ConvertNvvmKernelToLlvm : Pass<"convert-nvvm-kernel-to-llvm", "::mlir::LLVM:
   ];
 }
 
+//===----------------------------------------------------------------------===//
+// TileToSm90
+//===----------------------------------------------------------------------===//
+
+def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
+  let summary = "schedules tile kernels on the warpgroups of a Hopper CTA";
+  let description = [{
+    Replaces every `tile.kernel` by a `sm90.kernel` of the same name and
+    arguments. One schedule exists, *simple*: one step after the other, always
+    right, tensor cores for every dot. It does not overlap loads with products.
+
+    Where values live:
+
+    - operands of dots in shared memory, in 128-byte-swizzled panels; a column
+      slice of a loaded tile is a view of it (V = the first columns of K);
+    - everything else in registers, in the layout of the wgmma accumulator. A
+      tile wider than 256 columns is split by columns over the fewest
+      warpgroups that hold at most 256 each; narrower tiles are computed by
+      every warpgroup redundantly and written by one. The CTA has as many
+      warpgroups as the widest split.
+    - a loaded tile that is used both ways is loaded twice.
+
+    Loads that feed dots become asynchronous copies whose vector width follows
+    from what is known of offsets and strides (static values, constants, loop
+    steps, `tile.divisibility` of arguments).
+
+    What is ordered how, for one iteration of attention with an accumulator
+    split over two warpgroups (time runs down; │ = all threads meet):
+
+    ```
+    warpgroup 0                       warpgroup 1
+    copy K, commit, wait              copy K, commit, wait       both copy a share
+    [proxy fence]                     [proxy fence]              inserted later
+    ────────────────────────── barrier ─────────────────── 1     K is there for all
+    S = Q·K^T, commit, wait 0         S = Q·K^T, commit, wait 0  both read Q and K
+    P = softmax(S) in registers       the same bits
+    ────────────────────────── barrier ─────────────────── 2     nobody reads Q, K any more
+    store P                           -                          may reuse bytes of dead tiles
+    [proxy fence]                     [proxy fence]
+    ────────────────────────── barrier ─────────────────── 3     P is there for all
+    O[:, 0:256] += P·V[:, 0:256]      O[:, 256:512] += P·V[:, 256:512]
+    commit, wait 0                    commit, wait 0
+    ────────────────────────── barrier ─────────────────── 4     P and K may be overwritten
+    ```
+
+    Each warp waits for its own part of a wgmma only, so "wait 0" does not say
+    that other warps have finished reading: barriers 2 and 4 do. Barrier 2
+    treats shared memory as one buffer on purpose: tiles that are dead may
+    share their bytes with P. Copies and stores are the generic proxy's, wgmma
+    reads through the async proxy: the fence stands on the writer's side before
+    barriers 1 and 3 (`sm90-insert-proxy-fences`). At the start and the end of
+    every region nothing is outstanding, so a loop that runs zero times and a
+    branch not taken change nothing.
+
+    A store to a buffer that the same kernel also loads from is enclosed in
+    barriers: loads before it, of any thread, are done, loads after it see it.
+
+    Before:
+    ```mlir
+    %x = tile.load %xv[%i, %k] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+    %w = tile.load %wv[%j, %k] : memref<64x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+    %d = tile.dot %x, %w, %a transpose_rhs : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    %x = sm90.alloc : !sm90.smem<64x64xbf16>
+    sm90.copy %xv[%i, %k] to %x vector_bytes 16 : memref<?x64xbf16, strided<[64, 1]>>, !sm90.smem<64x64xbf16>
+    %w = sm90.alloc : !sm90.smem<64x64xbf16>
+    sm90.copy %wv[%j, %k] to %w vector_bytes 16 : memref<64x64xbf16, strided<[64, 1]>>, !sm90.smem<64x64xbf16>
+    sm90.copy_commit
+    sm90.copy_wait 0
+    sm90.barrier
+    sm90.wgmma_fence
+    %0 = sm90.wgmma %x, %w, %a transpose_rhs : !sm90.smem<64x64xbf16>, !sm90.smem<64x64xbf16>
+        -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+    sm90.wgmma_commit
+    %d = sm90.wgmma_wait 0, %0 : tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+    ```
+
+    Preconditions (errors name what was found): tiles in registers have 64 rows
+    and columns in groups of 8; dots have bf16 or f16 operands, 64 rows, and a
+    contraction width that is a multiple of 16; a split accumulator with an rhs
+    stored [K, N] splits into whole panels of 64 columns; slices are of columns
+    of a load, those for dots at multiples of 64. `tile.plan` operations are
+    erased: what runs on the host must have been taken from the module before.
+    Guarantee: no `tile` operation remains. Numerics: sums over columns are made
+    in the order described at `sm90.reduce`; nothing else changes.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::sm90::Sm90Dialect",
+  ];
+}
+
 #endif // MLA_CONVERSION_PASSES
