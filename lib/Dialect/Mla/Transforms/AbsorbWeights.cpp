@@ -226,7 +226,7 @@ struct AbsorbWeights : mla::impl::MlaAbsorbWeightsBase<AbsorbWeights> {
   void runOnOperation() override {
     if (requests < 1) {
       emitError(getOperation().getLoc())
-          << "mla-absorb-weights: expected requests >= 1, got " << requests;
+          << "mla-absorb-weights: expected requests >= 1, got " << requests.getValue();
       return signalPassFailure();
     }
     SmallVector<AttentionOp> attentions;

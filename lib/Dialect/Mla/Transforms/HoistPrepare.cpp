@@ -75,7 +75,7 @@ public:
 private:
   /// Operands are seen before users, so one pass finds the closure.
   bool isWeightOnly(Operation *op) const {
-    if (op->getNumRegions() || !op->getNumOperands() || !isPure(op))
+    if (op->getNumRegions() || !op->getNumOperands() || !op->getNumResults() || !isPure(op))
       return false;
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       if (Operation *definition = operand.getDefiningOp())

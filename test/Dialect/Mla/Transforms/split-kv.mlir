@@ -1,0 +1,93 @@
+// The KV range of absorbed attention is split at run time so that about one
+// program per multiprocessor runs.
+//
+// RUN: mla-opt %s --mla-split-kv | FileCheck %s
+// RUN: mla-opt %s --mla-split-kv=num-splits=3 | FileCheck %s --check-prefix=FORCED
+// RUN: mla-opt %s --mla-split-kv=num-splits=1 | FileCheck %s --check-prefix=ONE
+// RUN: mla-opt %s --mla-split-kv="tile-rows=16 block-tokens=32 min-split-blocks=4 max-splits=8" | FileCheck %s --check-prefix=OPTIONS
+// RUN: mla-opt %s --mla-split-kv --mla-split-kv=num-splits=3 | FileCheck %s
+
+!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+
+// CHECK-LABEL: func @decode
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<?x20x32xbf16>, %[[QP:[a-z0-9]+]]: tensor<?x20x8xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch
+// CHECK-DAG: %[[LEN:.*]] = mla.batch_dim %[[BATCH]] "max_query_len"
+// CHECK-DAG: %[[HEADS:.*]] = arith.constant 20 : index
+// CHECK: %[[ROWS:.*]] = arith.muli %[[LEN]], %[[HEADS]]
+// CHECK: %[[M:.*]] = arith.constant 64 : index
+// CHECK: %[[ROWTILES:.*]] = arith.ceildivsi %[[ROWS]], %[[M]]
+// CHECK: %[[B:.*]] = mla.batch_dim %[[BATCH]] "num_requests"
+// CHECK: %[[TILES:.*]] = arith.muli %[[B]], %[[ROWTILES]]
+// CHECK: %[[DIV:.*]] = arith.maxsi %[[TILES]]
+// CHECK: %[[SMS:.*]] = mla.batch_dim %[[BATCH]] "num_sms"
+// CHECK: %[[PARTS:.*]] = arith.divsi %[[SMS]], %[[DIV]]
+// CHECK: %[[FILL:.*]] = arith.maxsi %[[PARTS]]
+// CHECK: %[[SEQ:.*]] = mla.batch_dim %[[BATCH]] "max_seq_len"
+// CHECK: %[[BLOCKS:.*]] = arith.ceildivsi %[[SEQ]]
+// CHECK: %[[USE:.*]] = arith.ceildivsi %[[BLOCKS]]
+// CHECK: %[[USEFUL:.*]] = arith.maxsi %[[USE]]
+// CHECK: %[[MIN:.*]] = arith.minsi %[[FILL]], %[[USEFUL]]
+// CHECK: %[[CAP:.*]] = arith.constant 160
+// CHECK: %[[S:.*]] = arith.minsi %[[MIN]], %[[CAP]]
+// CHECK: %[[MANY:.*]] = arith.cmpi sgt, %[[S]]
+// CHECK: %[[OUT:.*]] = scf.if %[[MANY]] -> (tensor<?x20x32xbf16>)
+// CHECK:   %[[P:.*]], %[[PL:.*]] = mla.absorbed_attention query(%[[Q]], %[[QP]] : {{.*}}) over %[[CACHE]], %[[BATCH]] : {{.*}} splits %[[S]] scale 2.000000e-01 -> tensor<?x?x20x32xf32>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+// CHECK:   %[[MERGED:.*]] = mla.merge_splits %[[P]], %[[PL]] : {{.*}} -> tensor<?x20x32xbf16>{{$}}
+// CHECK:   scf.yield %[[MERGED]]
+// CHECK: } else {
+// CHECK:   %[[WHOLE:.*]] = mla.absorbed_attention
+// CHECK-SAME: {mla.unsplit} -> tensor<?x20x32xbf16>{{$}}
+// CHECK:   scf.yield %[[WHOLE]]
+// CHECK: return %[[OUT]]
+
+// FORCED-LABEL: func @decode
+// FORCED-NOT: scf.if
+// FORCED: %[[S:.*]] = arith.constant 3 : index
+// FORCED: %[[P:.*]], %[[PL:.*]] = mla.absorbed_attention
+// FORCED-SAME: splits %[[S]]
+// FORCED: mla.merge_splits %[[P]], %[[PL]]
+// FORCED-NOT: mla.absorbed_attention
+// FORCED: return
+
+// ONE-LABEL: func @decode
+// ONE-NOT: scf.if
+// ONE-NOT: mla.merge_splits
+// ONE: mla.absorbed_attention
+// ONE-SAME: {mla.unsplit} -> tensor<?x20x32xbf16>{{$}}
+// ONE: return
+
+// OPTIONS-LABEL: func @decode
+// OPTIONS-DAG: arith.constant 16 : index
+// OPTIONS-DAG: arith.constant 32 : index
+// OPTIONS-DAG: arith.constant 4 : index
+// OPTIONS-DAG: arith.constant 8 : index
+func.func @decode(%q: tensor<?x20x32xbf16>, %qp: tensor<?x20x8xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x20x32xbf16> {
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x20x32xbf16>, tensor<?x20x8xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 1>
+      scale 0.2 -> tensor<?x20x32xbf16>
+  return %0 : tensor<?x20x32xbf16>
+}
+
+// The final LSE comes from the merge.
+// FORCED-LABEL: func @with_lse
+// FORCED: mla.merge_splits {{.*}} -> tensor<?x20x32xbf16>, tensor<?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @with_lse(%q: tensor<?x20x32xbf16>, %qp: tensor<?x20x8xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>)
+    -> (tensor<?x20x32xbf16>, tensor<?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x20x32xbf16>, tensor<?x20x8xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 1>
+      scale 0.2 -> tensor<?x20x32xbf16>, tensor<?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  return %0, %1 : tensor<?x20x32xbf16>, tensor<?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+}
+
+// A split count that is there stays.
+// CHECK-LABEL: func @given
+// CHECK-NOT: scf.if
+// CHECK: mla.absorbed_attention
+// CHECK-SAME: splits %{{.*}} scale
+// CHECK-NOT: mla.absorbed_attention
+// CHECK: return
+func.func @given(%q: tensor<?x20x32xbf16>, %qp: tensor<?x20x8xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>, %s: index)
+    -> tensor<?x20x32xbf16> {
+  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x20x32xbf16>, tensor<?x20x8xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 1>
+      splits %s scale 0.2 -> tensor<?x?x20x32xf32>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  %2 = mla.merge_splits %0, %1 : tensor<?x?x20x32xf32>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<?x20x32xbf16>
+  return %2 : tensor<?x20x32xbf16>
+}
