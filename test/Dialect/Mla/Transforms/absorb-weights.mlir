@@ -96,7 +96,7 @@ func.func @versioned(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: ten
 // CHECK-LABEL: func @lse_and_bias
 // CHECK: %[[OL:.*]], %[[L:.*]] = mla.absorbed_attention {{.*}} -> tensor<?x4x32xbf16>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 // CHECK: mla.convert_lse %[[L]]
-// OFFLINE: mla.project %[[OL]], %{{.*}} bias %{{.*}} : tensor<64xbf16>
+// OFFLINE: mla.project %[[OL]], %{{.*}} bias(
 func.func @lse_and_bias(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %wo: tensor<64x96xbf16>, %bias: tensor<64xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>)
     -> (tensor<?x64xbf16>, tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>) {
@@ -104,7 +104,7 @@ func.func @lse_and_bias(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qp: 
   %o, %lse = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
       weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 1>
       scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>, tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
-  %y = mla.project %o, %wo bias %bias : tensor<64xbf16>, : tensor<?x4x24xbf16>, tensor<64x96xbf16> -> tensor<?x64xbf16>
+  %y = mla.project %o, %wo bias(%bias : tensor<64xbf16>) : tensor<?x4x24xbf16>, tensor<64x96xbf16> -> tensor<?x64xbf16>
   return %y, %lse : tensor<?x64xbf16>, tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
 }
 

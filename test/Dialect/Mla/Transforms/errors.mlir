@@ -4,7 +4,7 @@
 // RUN: not mla-opt %s --split-input-file --mla-split-kv=num-splits=-1 2>&1 | FileCheck %s --check-prefix=SPLITS
 // RUN: not mla-opt %s --split-input-file --mla-split-kv=tile-rows=0 2>&1 | FileCheck %s --check-prefix=ROWS
 // RUN: not mla-opt %s --split-input-file --mla-absorb-weights=requests=0 2>&1 | FileCheck %s --check-prefix=REQUESTS
-// RUN: not mla-opt %s --mla-absorb-weights=mode=inline 2>&1 | FileCheck %s --check-prefix=MODE
+// RUN: not mla-opt %s --split-input-file --mla-absorb-weights=mode=inline 2>&1 | FileCheck %s --check-prefix=MODE
 
 // SPLITS: mla-split-kv: expected num-splits >= 0, got -1
 // ROWS: mla-split-kv: expected tile-rows >= 1, got 0
