@@ -44,13 +44,13 @@ tile.kernel @depth(%x: memref<?xbf16>, %n: index) {
 
 tile.kernel @panels(%x: memref<?xbf16>, %n: index) {
   %c0 = arith.constant 0 : index
-  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 320], strides: [320, 1]
-      : memref<?xbf16> to memref<?x320xbf16, strided<[320, 1]>>
-  %zero = arith.constant dense<0.0> : tensor<64x320xf32>
-  %a = tile.load %v[%c0, %c0] : memref<?x320xbf16, strided<[320, 1]>> -> tensor<64x64xbf16>
-  %b = tile.load %v[%c0, %c0] : memref<?x320xbf16, strided<[320, 1]>> -> tensor<64x320xbf16>
-  // expected-error @+1 {{expected 320 columns to split into panels of 64 over 2 warpgroups, got 160 each}}
-  %d = tile.dot %a, %b, %zero : tensor<64x64xbf16>, tensor<64x320xbf16> -> tensor<64x320xf32>
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 288], strides: [288, 1]
+      : memref<?xbf16> to memref<?x288xbf16, strided<[288, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x288xf32>
+  %a = tile.load %v[%c0, %c0] : memref<?x288xbf16, strided<[288, 1]>> -> tensor<64x64xbf16>
+  %b = tile.load %v[%c0, %c0] : memref<?x288xbf16, strided<[288, 1]>> -> tensor<64x288xbf16>
+  // expected-error @+1 {{expected 288 columns to split into panels of 64 over 2 warpgroups, got 144 each}}
+  %d = tile.dot %a, %b, %zero : tensor<64x64xbf16>, tensor<64x288xbf16> -> tensor<64x288xf32>
   tile.return
 }
 

@@ -15,11 +15,10 @@ tile.kernel @rope(%x: memref<?xbf16>, %table: memref<?xf32>, %positions: memref<
       : memref<?xf32> to memref<?x32xf32, strided<[32, 1]>>
   %list = memref.reinterpret_cast %positions to offset: [0], sizes: [%tokens], strides: [1]
       : memref<?xi64> to memref<?xi64, strided<[1]>>
-  %list1 = memref.cast %list : memref<?xi64, strided<[1]>> to memref<?xi64>
   %a = tile.load %even[%row, %c0] : memref<?x16xbf16, strided<[96, 2], offset: 64>> -> tensor<64x16xbf16>
   %b = tile.load %odd[%row, %c0] : memref<?x16xbf16, strided<[96, 2], offset: 65>> -> tensor<64x16xbf16>
-  %cos = tile.load_rows %tv[%list1 at %row, %c0] : memref<?x32xf32, strided<[32, 1]>>, memref<?xi64> -> tensor<64x16xf32>
-  %sin = tile.load_rows %tv[%list1 at %row, %c16] : memref<?x32xf32, strided<[32, 1]>>, memref<?xi64> -> tensor<64x16xf32>
+  %cos = tile.load_rows %tv[%list at %row, %c0] : memref<?x32xf32, strided<[32, 1]>>, memref<?xi64, strided<[1]>> -> tensor<64x16xf32>
+  %sin = tile.load_rows %tv[%list at %row, %c16] : memref<?x32xf32, strided<[32, 1]>>, memref<?xi64, strided<[1]>> -> tensor<64x16xf32>
   %af = arith.extf %a : tensor<64x16xbf16> to tensor<64x16xf32>
   %bf = arith.extf %b : tensor<64x16xbf16> to tensor<64x16xf32>
   %ac = arith.mulf %af, %cos : tensor<64x16xf32>

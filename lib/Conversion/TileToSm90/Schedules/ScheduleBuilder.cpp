@@ -21,9 +21,14 @@ using namespace mlac;
 //===----------------------------------------------------------------------===//
 
 int64_t mlac::chooseColumnSplit(int64_t columns) {
-  for (int64_t split = 1; split <= sm90::kMaxWarpgroups; ++split)
-    if (columns % (sm90::kColumnGroup * split) == 0 && columns / split <= sm90::kMaxWgmmaColumns)
-      return split;
+  // Whole panels first: a rhs stored [K, N] can only be split between panels.
+  for (int64_t unit : {sm90::kPanelColumns, sm90::kColumnGroup}) {
+    for (int64_t split = 1; split <= sm90::kMaxWarpgroups; ++split) {
+      int64_t multiple = split == 1 ? sm90::kColumnGroup : unit * split;
+      if (columns % multiple == 0 && columns / split <= sm90::kMaxWgmmaColumns)
+        return split;
+    }
+  }
   return 0;
 }
 

@@ -28,7 +28,8 @@ namespace mlac {
 //===----------------------------------------------------------------------===//
 
 /// Over how many warpgroups `columns` accumulator columns are split: the fewest
-/// that leave each at most 256 in groups of 8. 0 if there is no such number.
+/// that leave each at most 256, in whole panels of 64 if possible, else in groups
+/// of 8. 0 if there is no such number.
 int64_t chooseColumnSplit(int64_t columns);
 
 /// The fragment or row-vector type of a tile; other types are returned as they
