@@ -147,7 +147,8 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
     - operands of dots in shared memory, in 128-byte-swizzled panels; a column
       slice of a loaded tile is a view of it (V = the first columns of K);
     - everything else in registers, in the layout of the wgmma accumulator. A
-      tile wider than 256 columns is split by columns over the fewest
+      tile wider than 256 columns is split by columns (between panels of 64
+      where possible) over the fewest
       warpgroups that hold at most 256 each; narrower tiles are computed by
       every warpgroup redundantly and written by one. The CTA has as many
       warpgroups as the widest split.
