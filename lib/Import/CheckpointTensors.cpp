@@ -71,6 +71,15 @@ mlac::getCheckpointTensors(const ModelConfig &config) {
   return result;
 }
 
+std::vector<CheckpointTensor> mlac::getStepTensors(const ModelConfig &config) {
+  std::vector<CheckpointTensor> tensors = getCheckpointTensors(config);
+  if (config.tensorParallel > 1)
+    llvm::erase_if(tensors, [](const CheckpointTensor &tensor) {
+      return tensor.name == "o_proj.bias";
+    });
+  return tensors;
+}
+
 std::vector<CheckpointTensor>
 mlac::getIndexerTensors(const ModelConfig &config) {
   if (!config.indexer)

@@ -1,4 +1,5 @@
-//===- ImportConfigPass.cpp - config.json to mla module as a pass ---*- C++ -*-===//
+//===- ImportConfigPass.cpp - config.json to mla module as a pass ---*- C++
+//-*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -29,11 +30,14 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
     ModuleOp module = getOperation();
     auto buffer = llvm::MemoryBuffer::getFile(config, /*IsText=*/true);
     if (!buffer) {
-      module.emitError() << "cannot read option config = '" << config << "': " << buffer.getError().message();
+      module.emitError() << "cannot read option config = '" << config
+                         << "': " << buffer.getError().message();
       return signalPassFailure();
     }
-    ConfigOptions parsing{.tensorParallel = tensorParallel, .latentNormEpsFromConfig = latentNormEpsFromConfig};
-    llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
+    ConfigOptions parsing{.tensorParallel = tensorParallel,
+                          .latentNormEpsFromConfig = latentNormEpsFromConfig};
+    llvm::Expected<ModelConfig> model =
+        parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
       SmallVector<StringRef> lines;
       std::string text = llvm::toString(model.takeError());
@@ -42,8 +46,10 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
         module.emitError() << config << ": " << line;
       return signalPassFailure();
     }
-    ImportOptions options{.activationType = activationType, .pageSize = pageSize, .form = form};
-    OwningOpRef<ModuleOp> imported = importConfig(getContext(), *model, options);
+    ImportOptions options{
+        .activationType = activationType, .pageSize = pageSize, .form = form};
+    OwningOpRef<ModuleOp> imported =
+        importConfig(getContext(), *model, options);
     if (!imported)
       return signalPassFailure();
     module.getBodyRegion().takeBody(imported->getBodyRegion());

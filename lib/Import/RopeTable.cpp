@@ -121,6 +121,11 @@ RopeTable mlac::computeRopeTable(const ModelConfig &config) {
   return table;
 }
 
+int64_t mlac::getSupportedLength(const ModelConfig &config) {
+  int64_t length = computeRopeTable(config).length;
+  return config.indexer ? std::min(length, config.indexer->topk) : length;
+}
+
 double ModelConfig::softmaxScale() const {
   double scale = 1.0 / std::sqrt(static_cast<double>(qkHeadDim()));
   if (rope.kind != RopeKind::Yarn)

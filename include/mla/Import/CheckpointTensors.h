@@ -36,6 +36,10 @@ struct CheckpointTensor {
 /// The tensors of one attention module, in the order of the computation.
 std::vector<CheckpointTensor> getCheckpointTensors(const ModelConfig &config);
 
+/// Those of them that a step function of one rank takes: with several ranks
+/// `o_proj.bias` is left to whoever reduces their outputs.
+std::vector<CheckpointTensor> getStepTensors(const ModelConfig &config);
+
 /// The lightning indexer's tensors (`indexer.` prefix); none without indexer.
 std::vector<CheckpointTensor> getIndexerTensors(const ModelConfig &config);
 

@@ -40,13 +40,16 @@ struct ImportOptions {
 };
 
 /// The rotary embedding of a configuration; null when R = 0.
-mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context, const ModelConfig &config);
+mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context,
+                                const ModelConfig &config);
 
 /// The frequencies of a rotary embedding given in IR.
 RopeTable computeRopeTable(mlir::mla::RopeAttr rope);
 
-/// The mla module of `config`. Fails with a diagnostic for options out of range.
-mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context, const ModelConfig &config,
+/// The mla module of `config`. Fails with a diagnostic for options out of
+/// range.
+mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context,
+                                               const ModelConfig &config,
                                                const ImportOptions &options);
 
 } // namespace mlac

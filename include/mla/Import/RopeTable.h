@@ -45,6 +45,10 @@ std::pair<double, double> yarnCorrectionRange(const RopeParams &rope,
 
 RopeTable computeRopeTable(const ModelConfig &config);
 
+/// Tokens of the longest sequence: the table's length, and for a model with an
+/// indexer at most `index_topk`, up to which dense attention equals its own.
+int64_t getSupportedLength(const ModelConfig &config);
+
 } // namespace mlac
 
 #endif // MLA_IMPORT_ROPETABLE_H

@@ -395,7 +395,8 @@ TEST(ModelConfigError, RopeNumbersOutOfRange) {
   EXPECT_EQ(withScaling("beta_slow", -1),
             "rope_scaling.beta_slow = -1: expected a number > 0");
   EXPECT_EQ(withScaling("truncate", false),
-            "rope_scaling.truncate = false: only a rounded correction range is supported, expected true");
+            "rope_scaling.truncate = false: only a rounded correction range is "
+            "supported, expected true");
   EXPECT_EQ(withScaling("mscale_all_dim", -1),
             "rope_scaling.mscale_all_dim = -1: expected a number >= 0");
   EXPECT_EQ(errorWith({{"rope_theta", 1}}),
@@ -482,6 +483,27 @@ TEST(ModelConfigError, AllAreReportedAtOnce) {
       "kv_lora_rank = 0: expected an integer from 1 to 1048576\n"
       "v_head_dim = -1: expected an integer from 1 to 1048576\n"
       "rope_theta = \"x\": expected a number > 1");
+}
+
+//===----------------------------------------------------------------------===//
+// Arbitrary text
+//===----------------------------------------------------------------------===//
+
+// Whatever the text, the answer is a configuration or an error.
+TEST(ModelConfigError, DamagedTextNeverCrashes) {
+  uint32_t state = 1; // a linear congruential generator (Numerical Recipes)
+  auto next = [&] { return state = state * 1664525u + 1013904223u; };
+  for (const ModelRow &row : kRows) {
+    std::string text = readConfigText(row.file);
+    for (size_t length = 0; length + 1 < text.size(); ++length)
+      EXPECT_NE(errorOf(llvm::StringRef(text).take_front(length)), "");
+    for (int round = 0; round < 500; ++round) {
+      std::string damaged = text;
+      for (int edit = 0; edit < 3; ++edit)
+        damaged[next() % damaged.size()] = "0-9.eE\"{}[],:nul\xff"[next() % 18];
+      llvm::consumeError(parseModelConfig(damaged).takeError());
+    }
+  }
 }
 
 } // namespace
