@@ -1,0 +1,37 @@
+//===- VectorMath.h - elementary functions on chunks ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// exp, exp2, log, log2 and the rounding of f32 to bf16, on vectors or scalars of
+// f32, without a call to the C library.
+//
+// Relative error of exp and exp2: at most 4e-7, subnormal results included;
+// results below half the smallest subnormal are 0, -inf gives 0, overflow +inf.
+// Error of log and log2: at most 4e-7 relative; 0 gives -inf, negative NaN.
+// NaN gives NaN everywhere.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOCPU_VECTORMATH_H
+#define MLAC_LIB_CONVERSION_TILETOCPU_VECTORMATH_H
+
+#include "Emitter.h"
+
+namespace mlac::tile_to_cpu {
+
+mlir::Value emitExp(Emitter &e, mlir::Value x);
+mlir::Value emitExp2(Emitter &e, mlir::Value x);
+mlir::Value emitLog(Emitter &e, mlir::Value x);
+mlir::Value emitLog2(Emitter &e, mlir::Value x);
+
+/// Rounds to nearest, ties to even; NaN stays NaN. LLVM would call
+/// __truncsfbf2, which no image may depend on.
+mlir::Value emitRoundToBf16(Emitter &e, mlir::Value x);
+
+} // namespace mlac::tile_to_cpu
+
+#endif // MLAC_LIB_CONVERSION_TILETOCPU_VECTORMATH_H
