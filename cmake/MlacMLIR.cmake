@@ -2,6 +2,8 @@
 # AddMLIR functions expect. Options must be set before AddLLVM is included.
 find_package(MLIR 22.1 REQUIRED CONFIG)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
+# lld links CPU images inside the compiler.
+find_package(LLD ${LLVM_PACKAGE_VERSION} EXACT REQUIRED CONFIG HINTS "${LLVM_CMAKE_DIR}/../lld")
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 set(LLVM_RUNTIME_OUTPUT_INTDIR ${CMAKE_BINARY_DIR}/bin)
 set(LLVM_LIBRARY_OUTPUT_INTDIR ${CMAKE_BINARY_DIR}/lib)

@@ -14,6 +14,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Target/Cpu/CompileKernels.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 #include "mla/Import/Passes.h"
 
@@ -36,6 +37,7 @@ void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
                   mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::memref::MemRefDialect,
                   mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,
                   mlir::vector::VectorDialect>();
+  registerCpuTranslations(registry);
   registerNvptxTranslations(registry);
 }
 
@@ -47,4 +49,6 @@ void mlac::registerAllPasses() {
   mlac::registerConvertTileToSm90();
   mlac::registerMlacImportPasses();
   mlir::mla::registerMlaTransformsPasses();
+  mlac::registerConvertTileToCpu();
+  mlac::registerCpuPipeline();
 }

@@ -15,8 +15,11 @@ using namespace mlir;
 using namespace mlac::tile_to_cpu;
 
 static constexpr unsigned kBitsPerByte = 8;
+static constexpr int64_t kPointerBytes = 8;
 
 int64_t mlac::tile_to_cpu::elementBytes(Type element) {
+  if (isa<LLVM::LLVMPointerType>(element))
+    return kPointerBytes;
   return llvm::divideCeil(element.getIntOrFloatBitWidth(), kBitsPerByte);
 }
 

@@ -1,0 +1,69 @@
+// RUN: mla-opt %s --convert-tile-to-cpu --canonicalize --cse --split-input-file | FileCheck %s
+// RUN: mla-opt %s --tile-to-cpu-llvm=lanes=16 --split-input-file | FileCheck %s --check-prefix=LLVM
+
+// The ABI: pointers, integers and floats are read from the argument array.
+// LLVM-NOT: scf.
+// LLVM-NOT: vector.
+// LLVM-NOT: arith.
+// CHECK-LABEL: llvm.func @scale(
+// CHECK-SAME: %[[ARGS:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK-SAME: mlac.scratch_bytes
+// CHECK: llvm.load %[[ARGS]] {{.*}} -> !llvm.ptr
+// CHECK: llvm.load {{.*}} -> i64
+// CHECK: llvm.load {{.*}} -> f32
+// A tile inside its view is scaled in one loop, without a copy.
+// CHECK: scf.for
+// CHECK: llvm.load {{.*}} -> vector<8xf32>
+// CHECK-NEXT: arith.mulf {{.*}} : vector<8xf32>
+// CHECK: llvm.store {{.*}} : vector<8xf32>
+// CHECK-NOT: tile.
+tile.kernel @scale(%x: memref<?xf32>, %y: memref<?xf32>, %rows: index, %s: f32) {
+  %c0 = arith.constant 0 : index
+  %pid = tile.program_id 0
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 64], strides: [64, 1]
+      : memref<?xf32> to memref<?x64xf32, strided<[64, 1]>>
+  %w = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 64], strides: [64, 1]
+      : memref<?xf32> to memref<?x64xf32, strided<[64, 1]>>
+  %t = tile.load %v[%pid, %c0] : memref<?x64xf32, strided<[64, 1]>> -> tensor<1x64xf32>
+  %sv = tile.splat %s : f32 -> tensor<1x64xf32>
+  %r = arith.mulf %t, %sv : tensor<1x64xf32>
+  tile.store %r, %w[%pid, %c0] : tensor<1x64xf32>, memref<?x64xf32, strided<[64, 1]>>
+  tile.return
+}
+
+// -----
+
+// An accumulator is updated where it is: the loop carries no tile and copies none.
+// CHECK-LABEL: llvm.func @accumulate
+// CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{[^ ]*}} {
+// CHECK: vector.fma
+// CHECK-NOT: "llvm.intr.memcpy"
+// CHECK: vector.reduction <add>
+tile.kernel @accumulate(%a: memref<?xbf16>, %b: memref<?xbf16>, %c: memref<?xf32>, %k: index) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %av = memref.reinterpret_cast %a to offset: [0], sizes: [4, %k], strides: [%k, 1]
+      : memref<?xbf16> to memref<4x?xbf16, strided<[?, 1]>>
+  %bv = memref.reinterpret_cast %b to offset: [0], sizes: [16, %k], strides: [%k, 1]
+      : memref<?xbf16> to memref<16x?xbf16, strided<[?, 1]>>
+  %cv = memref.reinterpret_cast %c to offset: [0], sizes: [4, 16], strides: [16, 1]
+      : memref<?xf32> to memref<4x16xf32, strided<[16, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<4x16xf32>
+  %r = scf.for %i = %c0 to %k step %c32 iter_args(%acc = %zero) -> (tensor<4x16xf32>) {
+    %x = tile.load %av[%c0, %i] : memref<4x?xbf16, strided<[?, 1]>> -> tensor<4x32xbf16>
+    %y = tile.load %bv[%c0, %i] : memref<16x?xbf16, strided<[?, 1]>> -> tensor<16x32xbf16>
+    %d = tile.dot %x, %y, %acc transpose_rhs : tensor<4x32xbf16>, tensor<16x32xbf16> -> tensor<4x16xf32>
+    scf.yield %d : tensor<4x16xf32>
+  }
+  tile.store %r, %cv[%c0, %c0] : tensor<4x16xf32>, memref<4x16xf32, strided<[16, 1]>>
+  tile.return
+}
+
+// -----
+
+// What the host does is not the CPU target's.
+// CHECK: module
+// CHECK-NOT: tile.plan
+tile.plan @decode {
+  tile.return
+}
