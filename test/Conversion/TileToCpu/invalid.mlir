@@ -19,11 +19,16 @@ tile.kernel @index_tile() {
 
 // -----
 
-tile.kernel @unknown_tile_operation(%x: memref<?xf32>) {
-  %c0 = arith.constant 0 : index
-  %v = memref.reinterpret_cast %x to offset: [0], sizes: [1, 16], strides: [16, 1] : memref<?xf32> to memref<1x16xf32, strided<[16, 1]>>
-  %t = tile.load %v[%c0, %c0] : memref<1x16xf32, strided<[16, 1]>> -> tensor<1x16xf32>
+tile.kernel @unknown_tile_operation() {
   // expected-error @+1 {{expected an operation that the CPU target lowers on tiles}}
-  %u = tensor.cast %t : tensor<1x16xf32> to tensor<?x16xf32>
+  %t = tensor.empty() : tensor<1x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @dynamic_tile(%n: index) {
+  // expected-error @+1 {{expected static tiles of rank 1 or 2, got 'tensor<?x16xf32>'}}
+  %t = tensor.empty(%n) : tensor<?x16xf32>
   tile.return
 }
