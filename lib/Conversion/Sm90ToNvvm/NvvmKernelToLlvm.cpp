@@ -22,9 +22,12 @@
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Transforms/DialectConversion.h"
 
@@ -48,12 +51,14 @@ static LogicalResult convertToLlvm(LLVM::LLVMFuncOp function) {
   MLIRContext *context = function.getContext();
   LLVMTypeConverter converter(context);
   RewritePatternSet patterns(context);
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
   arith::populateArithToLLVMConversionPatterns(converter, patterns);
   populateMathToLLVMConversionPatterns(converter, patterns);
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   populateNVVMToLLVMConversionPatterns(patterns);
   LLVMConversionTarget target(*context);
   target.addLegalOp<LLVM::LLVMFuncOp>();
+  target.addIllegalDialect<arith::ArithDialect, cf::ControlFlowDialect, math::MathDialect>();
 
   // Ops that are PTX text have no translation to LLVM IR of their own.
   target.addDynamicallyLegalDialect<NVVM::NVVMDialect>(
