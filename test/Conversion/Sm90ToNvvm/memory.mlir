@@ -1,0 +1,111 @@
+// Copies between global memory, shared memory and registers.
+// What they compute is tested by running them (test/unit/Conversion/Sm90ToNvvm).
+// RUN: mla-opt %s --convert-sm90-to-nvvm | FileCheck %s
+
+#f1 = #sm90.fragment<column_split = 1>
+#f2 = #sm90.fragment<column_split = 2>
+
+// CHECK: llvm.mlir.global external @mlac_shared() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
+
+// CHECK-LABEL: llvm.func @abi(
+// CHECK-SAME:    %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64, %{{.*}}: f32)
+// CHECK-SAME:    mlac.shared_bytes = 1024 : i64, mlac.threads = 384 : i64
+// CHECK-SAME:    nvvm.kernel
+// CHECK-SAME:    nvvm.maxntid = array<i32: 384>
+// CHECK:         llvm.return
+sm90.kernel @abi(%x: memref<?xbf16>, %n: index, %s: f32)
+    attributes {warpgroups = 3 : i32, shared_bytes = 1024 : i64} {
+  sm90.return
+}
+
+// A row is found once; its two panels differ by a constant. Rows beyond the
+// view copy 0 bytes, which fills with zeros.
+// CHECK-LABEL: llvm.func @vectors
+// CHECK:         %[[INSIDE:.*]] = arith.cmpi slt
+// CHECK:         %[[BYTES:.*]] = arith.select %[[INSIDE]], %c16{{.*}}, %c0
+// CHECK:         nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache = cg, %[[BYTES]]
+// CHECK:         nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache = cg
+// CHECK:         nvvm.cp.async.commit.group
+// CHECK:         nvvm.cp.async.wait.group 0
+sm90.kernel @vectors(%x: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 16384 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to memref<?x128xbf16, strided<[128, 1]>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x128xbf16>
+  sm90.copy %v[%c0, %c0] to %t vector_bytes 16
+      : memref<?x128xbf16, strided<[128, 1]>>, !sm90.smem<64x128xbf16>
+  sm90.copy_commit
+  sm90.copy_wait 0
+  sm90.return
+}
+
+// Without a promise of alignment elements go one by one.
+// CHECK-LABEL: llvm.func @elements
+// CHECK-NOT:     nvvm.cp.async.shared.global
+// CHECK:         scf.for
+// CHECK:         %[[E:.*]] = scf.if %{{.*}} -> (bf16)
+// CHECK:           llvm.load
+// CHECK:         llvm.store %[[E]], %{{.*}} : bf16, !llvm.ptr<3>
+sm90.kernel @elements(%x: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 32], strides: [64, 2]
+      : memref<?xbf16> to memref<?x32xbf16, strided<[64, 2]>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x32xbf16>
+  sm90.copy %v[%c0, %c0] to %t vector_bytes 2
+      : memref<?x32xbf16, strided<[64, 2]>>, !sm90.smem<64x32xbf16>
+  sm90.return
+}
+
+// The table is read under the limit only.
+// CHECK-LABEL: llvm.func @paged
+// CHECK:         %[[SEEN:.*]] = arith.cmpi slt, %{{.*}}, %{{.*}} : i64
+// CHECK:         scf.if %[[SEEN]] -> (i64)
+// CHECK:           llvm.load %{{.*}} : !llvm.ptr<1> -> i32
+// CHECK:         nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 8, cache = ca
+sm90.kernel @paged(%x: memref<?xbf16>, %table: memref<?xi32>, %n: index, %limit: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 16, 64], strides: [1024, 64, 1]
+      : memref<?xbf16> to memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
+  sm90.copy_paged %v[%table at %c0, %c0] limit %limit to %t vector_bytes 8
+      : memref<?x16x64xbf16, strided<[1024, 64, 1]>>, memref<?xi32>, !sm90.smem<64x64xbf16>
+  sm90.return
+}
+
+// A pair is one access; a column bound is checked only where types leave it open.
+// CHECK-LABEL: llvm.func @fragments
+// CHECK:         %[[V:.*]]:4 = scf.if %{{.*}} -> (bf16, bf16, bf16, bf16)
+// CHECK-COUNT-2:   llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> vector<2xbf16>
+// CHECK-NOT:     scf.if %{{.*}} -> (bf16)
+// CHECK:         scf.if %{{.*}} {
+// CHECK:           scf.if %{{.*}} {
+// CHECK:             llvm.store %{{.*}}, %{{.*}} : bf16, !llvm.ptr<1>
+sm90.kernel @fragments(%x: memref<?xbf16>, %y: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 16], strides: [16, 1]
+      : memref<?xbf16> to memref<?x16xbf16, strided<[16, 1]>>
+  %w = memref.reinterpret_cast %y to offset: [0], sizes: [%n, %n], strides: [%n, 1]
+      : memref<?xbf16> to memref<?x?xbf16, strided<[?, 1]>>
+  %t = sm90.load %v[%c0, %c0] paired : memref<?x16xbf16, strided<[16, 1]>> -> tensor<64x16xbf16, #f1>
+  sm90.store %t, %w[%c0, %c0] : tensor<64x16xbf16, #f1>, memref<?x?xbf16, strided<[?, 1]>>
+  sm90.return
+}
+
+// A fragment split over two of three warpgroups is written by the first two,
+// two elements at a time.
+// CHECK-LABEL: llvm.func @shared
+// CHECK:         %[[G:.*]] = nvvm.shfl.sync idx
+// CHECK:         %[[W:.*]] = arith.cmpi ult, %[[G]], %{{.*}} : i32
+// CHECK:         scf.if %[[W]] {
+// CHECK-COUNT-8:   llvm.store %{{.*}} {alignment = 4 : i64} : vector<2xbf16>, !llvm.ptr<3>
+sm90.kernel @shared(%s: f32) attributes {warpgroups = 3 : i32, shared_bytes = 8192 : i64} {
+  %t = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
+  %x = sm90.splat %s : f32 -> tensor<64x64xf32, #f2>
+  %y = arith.truncf %x : tensor<64x64xf32, #f2> to tensor<64x64xbf16, #f2>
+  sm90.store_shared %y, %t : tensor<64x64xbf16, #f2>, !sm90.smem<64x64xbf16>
+  sm90.return
+}

@@ -1,0 +1,613 @@
+//===- Emulator.cpp - runs one CTA of an nvvm kernel on the host ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Emulator.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlac::test;
+
+/// Where the dynamic shared memory of an sm_90 kernel starts.
+static constexpr uint64_t kSharedBase = 1024;
+static constexpr size_t kWarpThreads = 32, kGroupThreads = 128;
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+static const llvm::fltSemantics &getSemantics(Type type) {
+  return cast<FloatType>(type).getFloatSemantics();
+}
+
+static float toFloat(uint64_t bits, Type type) {
+  llvm::APFloat value(getSemantics(type), llvm::APInt(type.getIntOrFloatBitWidth(), bits, false,
+                                                      /*implicitTrunc=*/true));
+  bool exact;
+  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &exact);
+  return value.convertToFloat();
+}
+
+static uint64_t fromFloat(float number, Type type) {
+  llvm::APFloat value(number);
+  bool exact;
+  value.convert(getSemantics(type), llvm::APFloat::rmNearestTiesToEven, &exact);
+  return value.bitcastToAPInt().getZExtValue();
+}
+
+static unsigned getWidth(Type type) {
+  if (isa<LLVM::LLVMPointerType>(type) || type.isIndex())
+    return 64;
+  return type.getIntOrFloatBitWidth();
+}
+
+static uint64_t truncate(uint64_t bits, Type type) {
+  return bits & llvm::maskTrailingOnes<uint64_t>(getWidth(type));
+}
+
+static int64_t extend(uint64_t bits, Type type) {
+  return llvm::SignExtend64(bits, getWidth(type));
+}
+
+Argument Argument::f32(float value) { return {llvm::bit_cast<uint32_t>(value), 0}; }
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+static size_t countParts(Type type) {
+  if (auto structure = dyn_cast<LLVM::LLVMStructType>(type))
+    return structure.getBody().size();
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.getNumElements();
+  return 1;
+}
+
+Emulator::Emulator(LLVM::LLVMFuncOp function) : function(function) {
+  threads = cast<IntegerAttr>(function->getAttr("mlac.threads")).getInt();
+  shared.resize(cast<IntegerAttr>(function->getAttr("mlac.shared_bytes")).getInt());
+}
+
+Emulator::Parts &Emulator::parts(Value value) {
+  auto [entry, inserted] = values.try_emplace(value);
+  if (inserted)
+    entry->second.assign(countParts(value.getType()), Lanes(threads));
+  return entry->second;
+}
+
+void Emulator::copy(Value from, Value to, const Mask &mask) {
+  Parts source = parts(from);
+  Parts &target = parts(to);
+  for (size_t part = 0; part < target.size(); ++part)
+    for (size_t t = 0; t < threads; ++t)
+      if (mask[t])
+        target[part][t] = source[part][t];
+}
+
+void Emulator::map(Operation *op, const Mask &mask, function_ref<uint64_t(size_t)> compute) {
+  Lanes result(threads);
+  for (size_t t = 0; t < threads; ++t)
+    if (mask[t])
+      result[t] = truncate(compute(t), op->getResult(0).getType());
+  Lanes &target = lanes(op->getResult(0));
+  for (size_t t = 0; t < threads; ++t)
+    if (mask[t])
+      target[t] = result[t];
+}
+
+void Emulator::fail(Operation *op, const Twine &why) {
+  if (!error.empty())
+    return;
+  llvm::raw_string_ostream stream(error);
+  stream << why << " at " << *op;
+}
+
+/// The bytes behind an address, or null if some are outside.
+char *Emulator::access(uint64_t address, size_t bytes, bool isShared) {
+  if (address % bytes != 0)
+    return nullptr;
+  if (isShared) {
+    uint64_t offset = address - kSharedBase;
+    return offset + bytes <= shared.size() ? &shared[offset] : nullptr;
+  }
+  auto buffer = buffers.upper_bound(address);
+  if (buffer == buffers.begin())
+    return nullptr;
+  --buffer;
+  return address + bytes <= buffer->first + buffer->second ? reinterpret_cast<char *>(address)
+                                                           : nullptr;
+}
+
+std::string Emulator::run(ArrayRef<Argument> arguments, std::array<int64_t, 3> position) {
+  this->position = position;
+  error.clear();
+  values.clear();
+  buffers.clear();
+  std::fill(shared.begin(), shared.end(), char(0xFF)); // NaN in every float type
+  copies.assign(threads, {{}});
+  for (auto [argument, value] : llvm::zip_equal(arguments, function.getArguments())) {
+    if (argument.bytes)
+      buffers[argument.bits] = argument.bytes;
+    lanes(value).assign(threads, argument.bits);
+  }
+  runBlock(function.getBody().front(), Mask(threads, 1));
+  return error;
+}
+
+//===----------------------------------------------------------------------===//
+// Control
+//===----------------------------------------------------------------------===//
+
+void Emulator::runBlock(Block &block, const Mask &mask) {
+  for (Operation &op : block) {
+    if (!error.empty())
+      return;
+    runOp(&op, mask);
+  }
+}
+
+void Emulator::runOp(Operation *op, const Mask &mask) {
+  if (isa<scf::YieldOp, LLVM::ReturnOp>(op))
+    return;
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return runIf(branch, mask);
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return runFor(loop, mask);
+  if (!runArith(op, mask) && !runFloat(op, mask) && !runLlvm(op, mask) && !runNvvm(op, mask))
+    fail(op, "the emulator does not know the op");
+}
+
+void Emulator::runIf(scf::IfOp op, const Mask &mask) {
+  Mask taken(mask), other(mask);
+  const Lanes condition = lanes(op.getCondition());
+  for (size_t t = 0; t < threads; ++t) {
+    taken[t] = mask[t] && condition[t];
+    other[t] = mask[t] && !condition[t];
+  }
+  for (auto [region, active] : {std::pair(&op.getThenRegion(), &taken),
+                                std::pair(&op.getElseRegion(), &other)}) {
+    if (region->empty() || !llvm::is_contained(*active, 1))
+      continue;
+    runBlock(region->front(), *active);
+    for (auto [yielded, result] :
+         llvm::zip_equal(region->front().getTerminator()->getOperands(), op.getResults()))
+      copy(yielded, result, *active);
+  }
+}
+
+void Emulator::runFor(scf::ForOp op, const Mask &mask) {
+  size_t leader = llvm::find(mask, 1) - mask.begin();
+  for (Value bound : {op.getLowerBound(), op.getUpperBound(), op.getStep()})
+    for (size_t t = 0; t < threads; ++t)
+      if (mask[t] && lanes(bound)[t] != lanes(bound)[leader])
+        return fail(op, "loop bounds differ between threads");
+  Type type = op.getInductionVar().getType();
+  int64_t lower = extend(lanes(op.getLowerBound())[leader], type),
+          upper = extend(lanes(op.getUpperBound())[leader], type),
+          step = extend(lanes(op.getStep())[leader], type);
+  for (auto [init, argument] : llvm::zip_equal(op.getInitArgs(), op.getRegionIterArgs()))
+    copy(init, argument, mask);
+  for (int64_t i = lower; i < upper && error.empty(); i += step) {
+    lanes(op.getInductionVar()).assign(threads, truncate(i, type));
+    runBlock(*op.getBody(), mask);
+    // All yields are read before any is written: they may swap.
+    std::vector<Parts> yielded;
+    for (Value value : op.getBody()->getTerminator()->getOperands())
+      yielded.push_back(parts(value));
+    for (auto [value, argument] : llvm::zip_equal(yielded, op.getRegionIterArgs()))
+      for (size_t part = 0; part < value.size(); ++part)
+        for (size_t t = 0; t < threads; ++t)
+          if (mask[t])
+            parts(argument)[part][t] = value[part][t];
+  }
+  for (auto [argument, result] : llvm::zip_equal(op.getRegionIterArgs(), op.getResults()))
+    copy(argument, result, mask);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+static bool compareIntegers(arith::CmpIPredicate predicate, uint64_t a, uint64_t b, Type type) {
+  int64_t x = extend(a, type), y = extend(b, type);
+  switch (predicate) {
+  case arith::CmpIPredicate::eq: return a == b;
+  case arith::CmpIPredicate::ne: return a != b;
+  case arith::CmpIPredicate::slt: return x < y;
+  case arith::CmpIPredicate::sle: return x <= y;
+  case arith::CmpIPredicate::sgt: return x > y;
+  case arith::CmpIPredicate::sge: return x >= y;
+  case arith::CmpIPredicate::ult: return a < b;
+  case arith::CmpIPredicate::ule: return a <= b;
+  case arith::CmpIPredicate::ugt: return a > b;
+  case arith::CmpIPredicate::uge: return a >= b;
+  }
+  return false;
+}
+
+bool Emulator::runArith(Operation *op, const Mask &mask) {
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    uint64_t bits = 0;
+    if (auto integer = dyn_cast<IntegerAttr>(constant.getValue()))
+      bits = integer.getValue().getZExtValue();
+    else if (auto number = dyn_cast<FloatAttr>(constant.getValue()))
+      bits = number.getValue().bitcastToAPInt().getZExtValue();
+    map(op, mask, [&](size_t) { return bits; });
+    return true;
+  }
+  if (op->getNumOperands() == 0 || op->getNumResults() != 1 ||
+      !isa<arith::ArithDialect>(op->getDialect()))
+    return false;
+  Type type = op->getOperand(0).getType();
+  auto get = [&](size_t index, size_t t) { return lanes(op->getOperand(index))[t]; };
+  auto apply = [&](function_ref<uint64_t(uint64_t, uint64_t)> compute) {
+    map(op, mask, [&](size_t t) { return compute(get(0, t), get(op->getNumOperands() - 1, t)); });
+    return true;
+  };
+  auto ext = [&](uint64_t bits) { return extend(bits, type); };
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<arith::AddIOp>([&](auto) { return apply([](auto a, auto b) { return a + b; }); })
+      .Case<arith::SubIOp>([&](auto) { return apply([](auto a, auto b) { return a - b; }); })
+      .Case<arith::MulIOp>([&](auto) { return apply([](auto a, auto b) { return a * b; }); })
+      .Case<arith::DivUIOp>([&](auto) { return apply([](auto a, auto b) { return a / b; }); })
+      .Case<arith::RemUIOp>([&](auto) { return apply([](auto a, auto b) { return a % b; }); })
+      .Case<arith::DivSIOp>(
+          [&](auto) { return apply([&](auto a, auto b) { return ext(a) / ext(b); }); })
+      .Case<arith::RemSIOp>(
+          [&](auto) { return apply([&](auto a, auto b) { return ext(a) % ext(b); }); })
+      .Case<arith::XOrIOp>([&](auto) { return apply([](auto a, auto b) { return a ^ b; }); })
+      .Case<arith::AndIOp>([&](auto) { return apply([](auto a, auto b) { return a & b; }); })
+      .Case<arith::OrIOp>([&](auto) { return apply([](auto a, auto b) { return a | b; }); })
+      .Case<arith::MinSIOp>(
+          [&](auto) { return apply([&](auto a, auto b) { return std::min(ext(a), ext(b)); }); })
+      .Case<arith::MaxSIOp>(
+          [&](auto) { return apply([&](auto a, auto b) { return std::max(ext(a), ext(b)); }); })
+      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
+        return apply([&](auto a, auto b) {
+          return compareIntegers(cmp.getPredicate(), a, b, type);
+        });
+      })
+      .Case<arith::ExtSIOp, arith::IndexCastOp>(
+          [&](auto) { return apply([&](auto a, auto) { return uint64_t(ext(a)); }); })
+      .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
+          [&](auto) { return apply([](auto a, auto) { return a; }); })
+      .Case<arith::SelectOp>([&](auto) {
+        map(op, mask, [&](size_t t) { return get(0, t) ? get(1, t) : get(2, t); });
+        return true;
+      })
+      .Default([](Operation *) { return false; });
+}
+
+static bool compareFloats(arith::CmpFPredicate predicate, float a, float b) {
+  switch (predicate) {
+  case arith::CmpFPredicate::OEQ: return a == b;
+  case arith::CmpFPredicate::OGT: return a > b;
+  case arith::CmpFPredicate::OGE: return a >= b;
+  case arith::CmpFPredicate::OLT: return a < b;
+  case arith::CmpFPredicate::OLE: return a <= b;
+  case arith::CmpFPredicate::ONE: return a < b || a > b;
+  case arith::CmpFPredicate::UNE: return a != b;
+  case arith::CmpFPredicate::UNO: return std::isnan(a) || std::isnan(b);
+  default: return false;
+  }
+}
+
+/// arith.maximumf: NaN wins.
+static float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
+
+bool Emulator::runFloat(Operation *op, const Mask &mask) {
+  if (op->getNumOperands() == 0 || op->getNumResults() != 1)
+    return false;
+  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
+  auto get = [&](size_t index, size_t t) {
+    return toFloat(lanes(op->getOperand(index))[t], from);
+  };
+  auto apply = [&](function_ref<float(float, float)> compute) {
+    map(op, mask, [&](size_t t) {
+      return fromFloat(compute(get(0, t), get(op->getNumOperands() - 1, t)), to);
+    });
+    return true;
+  };
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<arith::AddFOp>([&](auto) { return apply([](float a, float b) { return a + b; }); })
+      .Case<arith::SubFOp>([&](auto) { return apply([](float a, float b) { return a - b; }); })
+      .Case<arith::MulFOp>([&](auto) { return apply([](float a, float b) { return a * b; }); })
+      .Case<arith::MaximumFOp>([&](auto) { return apply(maximum); })
+      .Case<arith::MinimumFOp>(
+          [&](auto) { return apply([](float a, float b) { return -maximum(-a, -b); }); })
+      .Case<arith::NegFOp>([&](auto) { return apply([](float a, float) { return -a; }); })
+      .Case<arith::ExtFOp, arith::TruncFOp>(
+          [&](auto) { return apply([](float a, float) { return a; }); })
+      .Case<LLVM::SqrtOp>([&](auto) { return apply([](float a, float) { return std::sqrt(a); }); })
+      .Case<LLVM::FAbsOp>([&](auto) { return apply([](float a, float) { return std::fabs(a); }); })
+      .Case<arith::SIToFPOp>([&](auto) {
+        map(op, mask, [&](size_t t) {
+          return fromFloat(extend(lanes(op->getOperand(0))[t], from), to);
+        });
+        return true;
+      })
+      .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
+        map(op, mask,
+            [&](size_t t) { return compareFloats(cmp.getPredicate(), get(0, t), get(1, t)); });
+        return true;
+      })
+      .Default([](Operation *) { return false; });
+}
+
+//===----------------------------------------------------------------------===//
+// llvm
+//===----------------------------------------------------------------------===//
+
+static bool isShared(Value pointer) {
+  return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() == 3;
+}
+
+static Type getElement(Type type) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.getElementType();
+  return type;
+}
+
+void Emulator::runIntrinsic(LLVM::CallIntrinsicOp op, const Mask &mask) {
+  StringRef name = op.getIntrin();
+  Type type = op->getResult(0).getType();
+  map(op, mask, [&](size_t t) {
+    float x = toFloat(lanes(op.getArgs()[0])[t], type);
+    if (name.contains("ex2"))
+      return fromFloat(std::exp2(x), type);
+    if (name.contains("lg2"))
+      return fromFloat(std::log2(x), type);
+    if (name.contains("rsqrt"))
+      return fromFloat(1.0f / std::sqrt(x), type);
+    if (name.contains("div.full"))
+      return fromFloat(x / toFloat(lanes(op.getArgs()[1])[t], type), type);
+    fail(op, "unknown intrinsic");
+    return uint64_t(0);
+  });
+}
+
+bool Emulator::runLlvm(Operation *op, const Mask &mask) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<LLVM::AddressOfOp>([&](auto) {
+        map(op, mask, [](size_t) { return kSharedBase; });
+        return true;
+      })
+      .Case<LLVM::UndefOp>([&](auto) {
+        for (Lanes &part : parts(op->getResult(0)))
+          part.assign(threads, ~uint64_t(0));
+        return true;
+      })
+      .Case<LLVM::PtrToIntOp>([&](auto) {
+        map(op, mask, [&](size_t t) { return lanes(op->getOperand(0))[t]; });
+        return true;
+      })
+      .Case<LLVM::GEPOp>([&](LLVM::GEPOp gep) {
+        int64_t bytes = getWidth(gep.getElemType()) / 8;
+        Value index = dyn_cast<Value>(gep.getIndices()[0]);
+        map(op, mask, [&](size_t t) {
+          return lanes(gep.getBase())[t] + bytes * extend(lanes(index)[t], index.getType());
+        });
+        return true;
+      })
+      .Case<LLVM::InsertValueOp>([&](LLVM::InsertValueOp insert) {
+        copy(insert.getContainer(), insert.getRes(), mask);
+        parts(insert.getRes())[insert.getPosition()[0]] = lanes(insert.getValue());
+        return true;
+      })
+      .Case<LLVM::ExtractValueOp>([&](LLVM::ExtractValueOp extract) {
+        const Lanes source = parts(extract.getContainer())[extract.getPosition()[0]];
+        map(op, mask, [&](size_t t) { return source[t]; });
+        return true;
+      })
+      .Case<LLVM::InsertElementOp>([&](LLVM::InsertElementOp insert) {
+        copy(insert.getVector(), insert.getRes(), mask);
+        parts(insert.getRes())[lanes(insert.getPosition())[0]] = lanes(insert.getValue());
+        return true;
+      })
+      .Case<LLVM::ExtractElementOp>([&](LLVM::ExtractElementOp extract) {
+        const Lanes source = parts(extract.getVector())[lanes(extract.getPosition())[0]];
+        map(op, mask, [&](size_t t) { return source[t]; });
+        return true;
+      })
+      .Case<LLVM::FPTruncOp>([&](LLVM::FPTruncOp trunc) {
+        Type from = getElement(trunc.getArg().getType()), to = getElement(trunc.getType());
+        for (auto [source, target] : llvm::zip_equal(parts(trunc.getArg()), parts(trunc.getRes())))
+          for (size_t t = 0; t < threads; ++t)
+            target[t] = fromFloat(toFloat(source[t], from), to);
+        return true;
+      })
+      .Case<LLVM::CallIntrinsicOp>([&](LLVM::CallIntrinsicOp call) {
+        runIntrinsic(call, mask);
+        return true;
+      })
+      .Case<LLVM::InlineAsmOp>([&](LLVM::InlineAsmOp wait) { // the tied wgmma wait
+        for (auto [index, operand] : llvm::enumerate(wait.getOperands()))
+          parts(wait.getRes())[index] = lanes(operand);
+        return true;
+      })
+      .Case<LLVM::LoadOp>([&](LLVM::LoadOp load) {
+        size_t bytes = getWidth(getElement(load.getType())) / 8;
+        Parts &result = parts(load.getRes());
+        for (size_t t = 0; t < threads; ++t) {
+          if (!mask[t])
+            continue;
+          const char *source =
+              access(lanes(load.getAddr())[t], bytes * result.size(), isShared(load.getAddr()));
+          if (!source)
+            return fail(op, "thread " + Twine(t) + " loads outside"), true;
+          for (auto [index, part] : llvm::enumerate(result))
+            part[t] = 0, memcpy(&part[t], source + index * bytes, bytes);
+        }
+        return true;
+      })
+      .Case<LLVM::StoreOp>([&](LLVM::StoreOp store) {
+        size_t bytes = getWidth(getElement(store.getValue().getType())) / 8;
+        Parts &value = parts(store.getValue());
+        for (size_t t = 0; t < threads; ++t) {
+          if (!mask[t])
+            continue;
+          char *target =
+              access(lanes(store.getAddr())[t], bytes * value.size(), isShared(store.getAddr()));
+          if (!target)
+            return fail(op, "thread " + Twine(t) + " stores outside"), true;
+          for (auto [index, part] : llvm::enumerate(value))
+            memcpy(target + index * bytes, &part[t], bytes);
+        }
+        return true;
+      })
+      .Default([](Operation *) { return false; });
+}
+
+//===----------------------------------------------------------------------===//
+// nvvm
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// PTX ISA, "Matrix Descriptor Format" of wgmma.
+struct Descriptor {
+  uint64_t start, leading, stride, baseOffset, mode;
+  explicit Descriptor(uint64_t bits)
+      : start((bits & 0x3FFF) << 4), leading((bits >> 16 & 0x3FFF) << 4),
+        stride((bits >> 32 & 0x3FFF) << 4), baseOffset(bits >> 49 & 7), mode(bits >> 62) {}
+  /// Address of 16-bit element (mn, k): 8 rows of 128 bytes form an atom. The
+  /// swizzle exchanges bits 4-6 of the address by bits 7-9.
+  uint64_t getKMajor(uint64_t mn, uint64_t k) const {
+    return swizzle(start + mn / 8 * stride + mn % 8 * 128 + k * 2);
+  }
+  uint64_t getMNMajor(uint64_t mn, uint64_t k) const {
+    return swizzle(start + mn / 64 * leading + k / 8 * stride + k % 8 * 128 + mn % 64 * 2);
+  }
+  static uint64_t swizzle(uint64_t address) { return address ^ (address >> 7 & 7) << 4; }
+};
+} // namespace
+
+void Emulator::runWgmma(Operation *op) {
+  auto mma = cast<NVVM::WgmmaMmaAsyncOp>(op);
+  size_t columns = mma.getShape().getN(), depth = mma.getShape().getK();
+  Type type = mma.getTypeA() == NVVM::WGMMATypes::bf16 ? Type(BFloat16Type::get(op->getContext()))
+                                                       : Type(Float16Type::get(op->getContext()));
+  Type f32 = Float32Type::get(op->getContext());
+  bool isKMajor = mma.getLayoutB() == NVVM::MMALayout::col;
+  bool overwrite = mma.getScaleD() == NVVM::WGMMAScaleOut::zero;
+  Parts source = parts(mma.getInouts());
+  Parts &result = parts(mma.getResults());
+  auto read = [&](uint64_t address) {
+    const char *bytes = access(address, 2, /*isShared=*/true);
+    uint16_t bits = 0;
+    if (!bytes)
+      fail(op, "descriptor points outside");
+    else
+      memcpy(&bits, bytes, 2);
+    return toFloat(bits, type);
+  };
+  for (size_t group = 0; group < threads; group += kGroupThreads) {
+    Descriptor a(lanes(mma.getDescriptorA())[group]), b(lanes(mma.getDescriptorB())[group]);
+    for (const Descriptor &descriptor : {a, b})
+      if (descriptor.mode != 1 || descriptor.baseOffset != 0)
+        return fail(op, "expected 128-byte swizzle and base offset 0");
+    std::vector<float> left(64 * depth), right(columns * depth);
+    for (size_t k = 0; k < depth; ++k) {
+      for (size_t m = 0; m < 64; ++m)
+        left[m * depth + k] = read(a.getKMajor(m, k));
+      for (size_t n = 0; n < columns; ++n)
+        right[n * depth + k] = read(isKMajor ? b.getKMajor(n, k) : b.getMNMajor(n, k));
+    }
+    for (size_t t = 0; t < kGroupThreads; ++t)
+      for (size_t reg = 0; reg < columns / 2; ++reg) {
+        size_t row = t / 32 * 16 + t % 32 / 4 + (reg % 4) / 2 * 8;
+        size_t column = reg / 4 * 8 + t % 4 * 2 + reg % 2;
+        float sum = overwrite ? 0.0f : toFloat(source[reg][group + t], f32);
+        for (size_t k = 0; k < depth; ++k)
+          sum += left[row * depth + k] * right[column * depth + k];
+        result[reg][group + t] = fromFloat(sum, f32);
+      }
+  }
+}
+
+bool Emulator::runNvvm(Operation *op, const Mask &mask) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<NVVM::ThreadIdXOp>([&](auto) {
+        map(op, mask, [](size_t t) { return t; });
+        return true;
+      })
+      .Case<NVVM::BlockIdXOp>([&](auto) {
+        map(op, mask, [&](size_t) { return position[0]; });
+        return true;
+      })
+      .Case<NVVM::BlockIdYOp>([&](auto) {
+        map(op, mask, [&](size_t) { return position[1]; });
+        return true;
+      })
+      .Case<NVVM::BlockIdZOp>([&](auto) {
+        map(op, mask, [&](size_t) { return position[2]; });
+        return true;
+      })
+      .Case<NVVM::ShflOp>([&](NVVM::ShflOp shuffle) {
+        const Lanes source = lanes(shuffle.getVal());
+        if (llvm::is_contained(mask, 0))
+          return fail(op, "shuffle in divergent code"), true;
+        map(op, mask, [&](size_t t) {
+          size_t lane = t % kWarpThreads, other = lanes(shuffle.getOffset())[t];
+          lane = shuffle.getKind() == NVVM::ShflKind::bfly ? lane ^ other : other;
+          return source[t / kWarpThreads * kWarpThreads + lane];
+        });
+        return true;
+      })
+      .Case<NVVM::Barrier0Op, NVVM::FenceProxyOp, NVVM::WgmmaFenceAlignedOp,
+            NVVM::WgmmaGroupSyncAlignedOp>([&](auto) {
+        if (llvm::is_contained(mask, 0))
+          fail(op, "not all threads arrive");
+        return true;
+      })
+      .Case<NVVM::WgmmaMmaAsyncOp>([&](auto) {
+        if (llvm::is_contained(mask, 0))
+          fail(op, "not all threads arrive");
+        return runWgmma(op), true;
+      })
+      .Case<NVVM::CpAsyncOp>([&](NVVM::CpAsyncOp copy) {
+        size_t bytes = copy.getSize();
+        for (size_t t = 0; t < threads; ++t) {
+          if (!mask[t])
+            continue;
+          size_t existing = copy.getCpSize() ? lanes(copy.getCpSize())[t] : bytes;
+          uint64_t source = lanes(copy.getSrc())[t], target = lanes(copy.getDst())[t];
+          // Only the existing bytes are read; the whole address must be aligned.
+          if (existing && (source % bytes || !access(source + existing - 1, 1, false) ||
+                           !access(source, 1, false)))
+            return fail(op, "thread " + Twine(t) + " copies from outside"), true;
+          if (existing > bytes || !access(target, bytes, true))
+            return fail(op, "thread " + Twine(t) + " copies to outside"), true;
+          PendingCopy pending{target, std::vector<char>(bytes, 0)};
+          memcpy(pending.bytes.data(), reinterpret_cast<const char *>(source), existing);
+          copies[t].back().push_back(std::move(pending));
+        }
+        return true;
+      })
+      .Case<NVVM::CpAsyncCommitGroupOp>([&](auto) {
+        for (auto &groups : copies)
+          groups.emplace_back();
+        return true;
+      })
+      .Case<NVVM::CpAsyncWaitGroupOp>([&](NVVM::CpAsyncWaitGroupOp wait) {
+        for (auto &groups : copies)
+          while (groups.size() > wait.getN() + 1) {
+            for (const PendingCopy &pending : groups.front())
+              memcpy(access(pending.target, pending.bytes.size(), true), pending.bytes.data(),
+                     pending.bytes.size());
+            groups.erase(groups.begin());
+          }
+        return true;
+      })
+      .Default([](Operation *) { return false; });
+}
