@@ -1,0 +1,118 @@
+//===- CudaDriver.h - the CUDA driver, opened at run time -------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Declares the few driver functions that the runtime calls and finds them in
+// libcuda.so.1 when a CUDA device is asked for: neither headers nor libraries
+// of a CUDA toolkit are needed. Names, signatures and values follow the CUDA
+// Driver API reference; the _v2 suffixes are what cuda.h maps the plain names
+// to.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_CUDADRIVER_H
+#define MLAC_RUNTIME_CUDADRIVER_H
+
+#include "Status.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mlac::runtime::cuda {
+
+using Result = int;
+using DeviceId = int;
+using DevicePtr = unsigned long long;
+using Context = struct ContextTag *;
+using Module = struct ModuleTag *;
+using Function = struct FunctionTag *;
+using Stream = struct StreamTag *;
+using EventHandle = struct EventTag *;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kOutOfMemory = 2; // CUDA_ERROR_OUT_OF_MEMORY
+inline constexpr Result kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+
+// CUdevice_attribute
+inline constexpr int kClockRate = 13;
+inline constexpr int kMultiprocessorCount = 16;
+inline constexpr int kMemoryClockRate = 36;
+inline constexpr int kMemoryBusWidth = 37;
+inline constexpr int kComputeCapabilityMajor = 75;
+inline constexpr int kComputeCapabilityMinor = 76;
+inline constexpr int kMaxSharedMemoryOptin = 97;
+// CUfunction_attribute
+inline constexpr int kFunctionMaxThreads = 0;
+inline constexpr int kFunctionSharedBytes = 1; // static shared memory
+inline constexpr int kFunctionMaxDynamicShared = 8;
+// CUstream_flags, CUevent_flags
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDefault = 0;
+
+/// X(member, symbol, arguments): every function returns a Result.
+#define MLAC_CUDA_FUNCTIONS(X)                                                 \
+  X(init, "cuInit", (unsigned))                                                \
+  X(driverGetVersion, "cuDriverGetVersion", (int *))                           \
+  X(deviceGetCount, "cuDeviceGetCount", (int *))                               \
+  X(deviceGet, "cuDeviceGet", (DeviceId *, int))                               \
+  X(deviceGetName, "cuDeviceGetName", (char *, int, DeviceId))                 \
+  X(deviceGetAttribute, "cuDeviceGetAttribute", (int *, int, DeviceId))        \
+  X(deviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, DeviceId))               \
+  X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context *, DeviceId))       \
+  X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (DeviceId))             \
+  X(ctxPushCurrent, "cuCtxPushCurrent_v2", (Context))                          \
+  X(ctxPopCurrent, "cuCtxPopCurrent_v2", (Context *))                          \
+  X(ctxSynchronize, "cuCtxSynchronize", ())                                    \
+  X(memAlloc, "cuMemAlloc_v2", (DevicePtr *, size_t))                          \
+  X(memFree, "cuMemFree_v2", (DevicePtr))                                      \
+  X(memHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))               \
+  X(memFreeHost, "cuMemFreeHost", (void *))                                    \
+  X(memcpyHtoD, "cuMemcpyHtoD_v2", (DevicePtr, const void *, size_t))          \
+  X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *, DevicePtr, size_t))                \
+  X(memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                   \
+    (DevicePtr, const void *, size_t, Stream))                                 \
+  X(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                   \
+    (DevicePtr, DevicePtr, size_t, Stream))                                    \
+  X(memsetD8Async, "cuMemsetD8Async",                                          \
+    (DevicePtr, unsigned char, size_t, Stream))                                \
+  X(moduleLoadData, "cuModuleLoadData", (Module *, const void *))              \
+  X(moduleUnload, "cuModuleUnload", (Module))                                  \
+  X(moduleGetFunction, "cuModuleGetFunction",                                  \
+    (Function *, Module, const char *))                                        \
+  X(funcSetAttribute, "cuFuncSetAttribute", (Function, int, int))              \
+  X(funcGetAttribute, "cuFuncGetAttribute", (int *, int, Function))            \
+  X(launchKernel, "cuLaunchKernel",                                            \
+    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
+     unsigned, Stream, void **, void **))                                      \
+  X(streamCreate, "cuStreamCreate", (Stream *, unsigned))                      \
+  X(streamDestroy, "cuStreamDestroy_v2", (Stream))                             \
+  X(streamSynchronize, "cuStreamSynchronize", (Stream))                        \
+  X(eventCreate, "cuEventCreate", (EventHandle *, unsigned))                   \
+  X(eventDestroy, "cuEventDestroy_v2", (EventHandle))                          \
+  X(eventRecord, "cuEventRecord", (EventHandle, Stream))                       \
+  X(eventSynchronize, "cuEventSynchronize", (EventHandle))                     \
+  X(eventElapsedTime, "cuEventElapsedTime",                                    \
+    (float *, EventHandle, EventHandle))                                       \
+  X(getErrorName, "cuGetErrorName", (Result, const char **))                   \
+  X(getErrorString, "cuGetErrorString", (Result, const char **))
+
+struct Driver {
+#define MLAC_DECLARE(member, symbol, arguments) Result(*member) arguments;
+  MLAC_CUDA_FUNCTIONS(MLAC_DECLARE)
+#undef MLAC_DECLARE
+
+  /// "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+  Status check(Result result, const char *call) const;
+};
+
+/// The process's driver, opened and initialised on first use. MLA_NO_DEVICE:
+/// the library is missing, too old, or finds no driver.
+Status openDriver(const Driver *&driver);
+
+} // namespace mlac::runtime::cuda
+
+#endif // MLAC_RUNTIME_CUDADRIVER_H

@@ -1,0 +1,101 @@
+//===- DataType.cpp - element types of tensors ------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "DataType.h"
+
+#include <cstring>
+
+using namespace mlac::runtime;
+
+namespace {
+struct TypeInfo {
+  const char *name;
+  int64_t bytes;
+};
+} // namespace
+
+static constexpr TypeInfo kTypes[] = {{"bf16", 2}, {"f16", 2}, {"f32", 4},
+                                      {"e4m3", 1}, {"i32", 4}, {"i64", 8},
+                                      {"u8", 1}};
+
+bool mlac::runtime::isKnownType(int dtype) {
+  return dtype >= 0 && dtype < static_cast<int>(std::size(kTypes));
+}
+
+int64_t mlac::runtime::elementBytes(mla_dtype dtype) {
+  return kTypes[dtype].bytes;
+}
+
+const char *mlac::runtime::typeName(mla_dtype dtype) {
+  return isKnownType(dtype) ? kTypes[dtype].name : "unknown";
+}
+
+bool mlac::runtime::isExactWidening(mla_dtype from, mla_dtype to) {
+  return from == to || (to == MLA_F32 && (from == MLA_BF16 || from == MLA_F16));
+}
+
+static float widenBf16(uint16_t bits) {
+  uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+/// IEEE half to single: rebias the exponent (15 to 127); subnormals are
+/// normalised by the multiplication, which is exact.
+static float widenF16(uint16_t bits) {
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  uint32_t exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ff;
+  uint32_t wide;
+  float value;
+  if (exponent == 0) {
+    constexpr float kSmallestSubnormal = 0x1p-24f;
+    value = static_cast<float>(mantissa) * kSmallestSubnormal;
+    return sign ? -value : value;
+  }
+  uint32_t wideExponent = exponent == 0x1f ? 0xff : exponent - 15 + 127;
+  wide = sign | (wideExponent << 23) | (mantissa << 13);
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+template <float (*widen)(uint16_t)>
+static void widenAll(const unsigned char *from, void *to, int64_t count) {
+  auto *out = static_cast<float *>(to);
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, from + 2 * i, sizeof bits);
+    out[i] = widen(bits);
+  }
+}
+
+void mlac::runtime::convertElements(mla_dtype fromType, const void *from,
+                                    mla_dtype toType, void *to, int64_t count) {
+  auto *bytes = static_cast<const unsigned char *>(from);
+  if (fromType == toType)
+    std::memcpy(to, from, static_cast<size_t>(count * elementBytes(toType)));
+  else if (fromType == MLA_BF16)
+    widenAll<widenBf16>(bytes, to, count);
+  else
+    widenAll<widenF16>(bytes, to, count);
+}
+
+std::string mlac::runtime::shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+bool mlac::runtime::checkedMul(int64_t a, int64_t b, int64_t &result) {
+  return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &result);
+}
+
+bool mlac::runtime::checkedAdd(int64_t a, int64_t b, int64_t &result) {
+  return a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, &result);
+}

@@ -1,0 +1,75 @@
+//===- Dims.h - named sizes and metadata of a step --------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The names that a package's functions may use for run-time sizes and for
+// metadata buffers, and the order in which the runtime keeps them. The compiler
+// knows the same names (tile.dim and tile.buffer).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_DIMS_H
+#define MLAC_RUNTIME_DIMS_H
+
+#include "DataType.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+namespace mlac::runtime {
+
+enum class Dim : uint8_t {
+  NumTokens,
+  NumRequests,
+  MaxQueryLen,
+  MaxSeqLen,
+  MaxContextLen,
+  TotalContextLen,
+  AttendedPairs,       // sum over requests of query_len * context_len +
+                       // query_len * (query_len + 1) / 2
+  NumContextRequests,  // requests with context_len > 0
+  MaxBlocksPerRequest, // row stride of block_table
+  NumPages,
+  PageStride, // elements between pages of the pool
+  NumChunks,
+  ChunkCapacity, // tokens per request and chunk
+  ChunkTokens,   // largest total of one chunk
+  RopeLength,
+  NumSms,
+};
+inline constexpr size_t kNumDims = 16;
+using DimValues = std::array<int64_t, kNumDims>;
+
+std::optional<Dim> findDim(std::string_view name);
+const char *dimName(Dim dim);
+
+inline int64_t &at(DimValues &values, Dim dim) {
+  return values[static_cast<size_t>(dim)];
+}
+inline int64_t at(const DimValues &values, Dim dim) {
+  return values[static_cast<size_t>(dim)];
+}
+
+enum class Metadata : uint8_t {
+  QueryStartLoc,
+  SeqLens,
+  ContextLens,
+  BlockTable,
+  SlotMapping,
+  Positions,
+  ChunkCuSeqLens,
+};
+inline constexpr size_t kNumMetadata = 7;
+
+std::optional<Metadata> findMetadata(std::string_view name);
+const char *metadataName(Metadata metadata);
+mla_dtype metadataType(Metadata metadata);
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_DIMS_H

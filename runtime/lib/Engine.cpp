@@ -1,0 +1,295 @@
+//===- Engine.cpp - a package on a device -----------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Engine.h"
+
+#include "Json.h"
+#include "RopeTable.h"
+
+#include <algorithm>
+
+using namespace mlac::runtime;
+
+/// All bits set is a NaN in bf16, f16, f32 and e4m3.
+static constexpr uint8_t kNanByte = 0xff;
+
+/// The rotary table grows by this many rows: filling all rows of a long-context
+/// model at once would take longer than everything else in create.
+static constexpr int64_t kRopeRowStep = 1024;
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
+               const mla_engine_options &options)
+    : package_(std::move(package)), device_(std::move(device)),
+      options_(options), limits_(stepLimits(*package_, options)),
+      cache_(options.num_pages, package_->cache().page_size(),
+             options.max_seq_len) {}
+
+Status Engine::create(std::shared_ptr<Package> package,
+                      std::shared_ptr<Device> device,
+                      const mla_engine_options *given,
+                      std::shared_ptr<Engine> &engine) {
+  mla_engine_options options;
+  MLAC_RETURN_IF_ERROR(resolveOptions(*package, given, options));
+  if (options.num_sms == 0)
+    options.num_sms = device->numSms();
+  std::shared_ptr<Engine> result(
+      new Engine(std::move(package), std::move(device), options));
+  MLAC_RETURN_IF_ERROR(result->chooseTarget());
+  MLAC_RETURN_IF_ERROR(
+      result->device_->load(*result->target_->raw, result->program_)
+          .in(concat("target ", result->target_->text())));
+  MLAC_RETURN_IF_ERROR(result->allocate());
+  engine = std::move(result);
+  return Status();
+}
+
+Status Engine::chooseTarget() {
+  int64_t best = -1;
+  std::string refused;
+  for (const TargetInfo &target : package_->targets()) {
+    std::string reason;
+    if (!device_->supports(*target.raw, reason)) {
+      refused +=
+          concat(refused.empty() ? "" : "; ", target.text(), ": ", reason);
+      continue;
+    }
+    int64_t preference = device_->preference(*target.raw);
+    if (preference > best) {
+      best = preference;
+      target_ = &target;
+    }
+  }
+  if (target_)
+    return Status();
+  Json info = Json::parse(device_->infoJson(), nullptr, false);
+  return error(MLA_UNSUPPORTED,
+               "package is for another architecture: the "
+               "device is ",
+               info["arch"].get<std::string>(),
+               ", the package's targets are: ", refused);
+}
+
+Status Engine::allocateLayer(Layer &layer) {
+  auto addAll = [&](const std::vector<TensorInfo> &tensors,
+                    std::vector<DeviceBuffer> &buffers) {
+    for (const TensorInfo &tensor : tensors)
+      MLAC_RETURN_IF_ERROR(DeviceBuffer::make(
+          device_, tensor.bytes(), tensor.name, buffers.emplace_back()));
+    return Status();
+  };
+  MLAC_RETURN_IF_ERROR(addAll(package_->weights(), layer.weights));
+  MLAC_RETURN_IF_ERROR(addAll(package_->derived(), layer.derived));
+  layer.isBound.assign(layer.weights.size(), false);
+  int64_t stride = pageStrideBytes(*package_, options_), bytes;
+  if (!checkedMul(stride, options_.num_pages, bytes))
+    return error(MLA_INVALID_ARGUMENT,
+                 "option num_pages = ", options_.num_pages, ": pages of ",
+                 stride, " bytes overflow 64 bits");
+  return DeviceBuffer::make(device_, bytes, "cache pool", layer.pool);
+}
+
+/// Workspace sizes need not grow with the batch (fewer requests may get more
+/// splits), so sample batch sizes; a step that needs more grows it when
+/// planned.
+Status Engine::largestWorkspace(int64_t &bytes) const {
+  StepPlanner planner(limits_);
+  bytes = 0;
+  auto sample = [&](const FunctionInfo &function, const DimValues &dims) {
+    int64_t need;
+    MLAC_RETURN_IF_ERROR(resolveWorkspace(function, dims, need));
+    bytes = std::max(bytes, need);
+    return Status();
+  };
+  for (const FunctionInfo &function : target_->functions) {
+    if (function.name == kPrepareFunction) {
+      MLAC_RETURN_IF_ERROR(sample(function, planner.staticDims()));
+      continue;
+    }
+    for (int64_t requests = 1;; requests *= 2) {
+      requests = std::min(requests, limits_.maxRequests);
+      for (bool hasContext : {false, true})
+        MLAC_RETURN_IF_ERROR(
+            sample(function, planner.largestDims(requests, function.maxQueryLen,
+                                                 hasContext)));
+      if (requests == limits_.maxRequests)
+        break;
+    }
+  }
+  return Status();
+}
+
+Status Engine::allocate() {
+  layers.resize(static_cast<size_t>(options_.num_layers));
+  for (size_t i = 0; i < layers.size(); ++i)
+    MLAC_RETURN_IF_ERROR(allocateLayer(layers[i]).in(concat("layer ", i)));
+  int64_t workspaceBytes;
+  MLAC_RETURN_IF_ERROR(largestWorkspace(workspaceBytes));
+  MLAC_RETURN_IF_ERROR(ensureWorkspace(workspaceBytes));
+  int64_t ropeBytes = limits_.ropeLength *
+                      package_->cache().qk_rope_head_dim() *
+                      int64_t(sizeof(float));
+  MLAC_RETURN_IF_ERROR(
+      DeviceBuffer::make(device_, ropeBytes, "rotary table", rope_));
+  return ensureRopeRows(std::min(kRopeRowStep, limits_.ropeLength));
+}
+
+Status Engine::close() {
+  Status status = device_->synchronize();
+  isClosed_ = true;
+  layers.clear();
+  outgrown.clear();
+  workspace_ = DeviceBuffer();
+  rope_ = DeviceBuffer();
+  program_.reset();
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+Status Engine::getLayer(int64_t index, Layer *&layer) {
+  if (index < 0 || index >= options_.num_layers)
+    return error(MLA_INVALID_ARGUMENT, "layer ", index, ", expected 0 to ",
+                 options_.num_layers - 1);
+  layer = &layers[static_cast<size_t>(index)];
+  return Status();
+}
+
+Status Engine::ensureWorkspace(int64_t bytes) {
+  if (bytes <= workspace_.bytes())
+    return Status();
+  DeviceBuffer larger;
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "workspace", larger));
+  std::swap(workspace_, larger);
+  if (larger.data())
+    outgrown.push_back(std::move(larger));
+  return Status();
+}
+
+Status Engine::ensureRopeRows(int64_t length) {
+  int64_t width = package_->cache().qk_rope_head_dim();
+  if (length <= ropeRows || width == 0)
+    return Status();
+  int64_t rows = std::min(roundUp(length, kRopeRowStep), limits_.ropeLength);
+  std::vector<float> table(static_cast<size_t>((rows - ropeRows) * width));
+  fillRopeRows(package_->rope(), options_.max_seq_len, ropeRows, rows,
+               table.data());
+  MLAC_RETURN_IF_ERROR(
+      device_->upload(rope_.data() + ropeRows * width * int64_t(sizeof(float)),
+                      table.data(), table.size() * sizeof(float)));
+  ropeRows = rows;
+  return Status();
+}
+
+const std::string &Engine::infoJson() {
+  Json functions = Json::array();
+  for (const FunctionInfo &function : target_->functions)
+    functions.push_back(function.name);
+  int64_t weightBytes = 0, cacheBytes = 0;
+  for (const Layer &layer : layers) {
+    cacheBytes += layer.pool.bytes();
+    for (const DeviceBuffer &weight : layer.weights)
+      weightBytes += weight.bytes();
+    for (const DeviceBuffer &tensor : layer.derived)
+      weightBytes += tensor.bytes();
+  }
+  info =
+      toText(Json{{"target", target_->text()},
+                  {"options",
+                   {{"max_num_requests", options_.max_num_requests},
+                    {"max_num_tokens", options_.max_num_tokens},
+                    {"max_seq_len", options_.max_seq_len},
+                    {"num_pages", options_.num_pages},
+                    {"num_layers", options_.num_layers},
+                    {"workspace_tokens", options_.workspace_tokens},
+                    {"num_sms", options_.num_sms},
+                    {"page_padding_tokens", options_.page_padding_tokens},
+                    {"tensor_parallel_rank", options_.tensor_parallel_rank}}},
+                  {"workspace_bytes", workspace_.bytes()},
+                  {"cache_bytes", cacheBytes},
+                  {"weight_bytes", weightBytes},
+                  {"functions", functions}});
+  return info;
+}
+
+//===----------------------------------------------------------------------===//
+// Cache access for tests and tools
+//===----------------------------------------------------------------------===//
+
+Status Engine::poisonWorkspace() {
+  MLAC_RETURN_IF_ERROR(device_->synchronize());
+  if (workspace_.bytes() > 0)
+    MLAC_RETURN_IF_ERROR(
+        device_->fillAsync(workspace_.data(), kNanByte,
+                           static_cast<size_t>(workspace_.bytes()), nullptr));
+  return device_->synchronize();
+}
+
+Status Engine::poison(Layer &layer) {
+  MLAC_RETURN_IF_ERROR(device_->synchronize());
+  int64_t stride = pageStrideBytes(*package_, options_);
+  int64_t rowBytes = package_->cache().row_bytes();
+  std::vector<int32_t> used = cache_.usedRows();
+  // One fill per run of bytes between tokens: free pages are mostly adjacent.
+  int64_t begin = 0;
+  auto fill = [&](int64_t end) {
+    if (begin >= end)
+      return Status();
+    return device_->fillAsync(layer.pool.data() + begin, kNanByte,
+                              static_cast<size_t>(end - begin), nullptr);
+  };
+  for (size_t page = 0; page < used.size(); ++page) {
+    if (used[page] == 0)
+      continue;
+    int64_t start = static_cast<int64_t>(page) * stride;
+    MLAC_RETURN_IF_ERROR(fill(start));
+    begin = start + used[page] * rowBytes;
+  }
+  MLAC_RETURN_IF_ERROR(fill(layer.pool.bytes()));
+  return device_->synchronize();
+}
+
+Status Engine::checkSlots(int64_t slot, int64_t count) const {
+  int64_t slots = options_.num_pages * limits_.pageSize;
+  if (slot >= 0 && count >= 0 && slot <= slots && count <= slots - slot)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "slots ", slot, " + ", count,
+               ", the pool has ", slots);
+}
+
+char *Engine::rowAddress(Layer &layer, int64_t slot) const {
+  return layer.pool.data() +
+         slot / limits_.pageSize * pageStrideBytes(*package_, options_) +
+         slot % limits_.pageSize * package_->cache().row_bytes();
+}
+
+Status Engine::readRows(Layer &layer, int64_t slot, int64_t count, void *rows) {
+  MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
+  size_t rowBytes = package_->cache().row_bytes();
+  for (int64_t i = 0; i < count; ++i)
+    MLAC_RETURN_IF_ERROR(
+        device_->download(static_cast<char *>(rows) + i * rowBytes,
+                          rowAddress(layer, slot + i), rowBytes));
+  return Status();
+}
+
+Status Engine::writeRows(Layer &layer, int64_t slot, int64_t count,
+                         const void *rows) {
+  MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
+  size_t rowBytes = package_->cache().row_bytes();
+  for (int64_t i = 0; i < count; ++i)
+    MLAC_RETURN_IF_ERROR(device_->upload(
+        rowAddress(layer, slot + i),
+        static_cast<const char *>(rows) + i * rowBytes, rowBytes));
+  return Status();
+}

@@ -1,0 +1,119 @@
+//===- Engine.h - a package on a device -------------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Owns everything that a package needs on one device: loaded kernels, each
+// layer's weights and page pool, the rotary table and the workspace. Steps are
+// planned and run by Plan.
+//
+// Locking: `mutex` guards all members that change after create; the C API holds
+// it for every call on the engine, its sequences and its plans.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_ENGINE_H
+#define MLAC_RUNTIME_ENGINE_H
+
+#include "Device.h"
+#include "EngineOptions.h"
+
+#include <mutex>
+
+namespace mlac::runtime {
+
+struct Layer {
+  std::vector<DeviceBuffer> weights; // parallel to Package::weights
+  std::vector<bool> isBound;
+  std::vector<DeviceBuffer> derived; // parallel to Package::derived
+  DeviceBuffer pool;
+  bool isPrepared = false;
+};
+
+/// A tensor as a caller or a file gives it. `data` need not be aligned.
+struct HostTensor {
+  mla_dtype dtype;
+  std::vector<int64_t> shape;
+  const void *data;
+};
+
+class Engine {
+public:
+  static Status create(std::shared_ptr<Package> package,
+                       std::shared_ptr<Device> device,
+                       const mla_engine_options *given,
+                       std::shared_ptr<Engine> &engine);
+
+  /// Releases device memory; later calls on plans find isClosed.
+  Status close();
+  bool isClosed() const { return isClosed_; }
+
+  const Package &package() const { return *package_; }
+  Device &device() const { return *device_; }
+  const std::shared_ptr<Device> &sharedDevice() const { return device_; }
+  const TargetInfo &target() const { return *target_; }
+  const mla_engine_options &options() const { return options_; }
+  const StepLimits &limits() const { return limits_; }
+  KVCache &cache() { return cache_; }
+  Program &program() { return *program_; }
+  const std::string &infoJson();
+
+  Status getLayer(int64_t index, Layer *&layer);
+
+  // Weights.cpp
+  Status bindWeight(Layer &layer, std::string_view name,
+                    const HostTensor &tensor);
+  Status bindSafetensors(Layer &layer, const std::string &path,
+                         std::string_view prefix, bool allowsExtra);
+  Status prepare(Layer &layer);
+
+  // What plans need.
+  /// Makes the workspace at least this large. Outgrown ones stay alive, since
+  /// launched work and captured graphs may use them.
+  Status ensureWorkspace(int64_t bytes);
+  /// Makes rows [0, length) of the rotary table valid.
+  Status ensureRopeRows(int64_t length);
+  DeviceBuffer &workspace() { return workspace_; }
+  DeviceBuffer &ropeTable() { return rope_; }
+
+  // Cache access for tests and tools; they wait for the device.
+  Status poison(Layer &layer);
+  Status poisonWorkspace();
+  Status readRows(Layer &layer, int64_t slot, int64_t count, void *rows);
+  Status writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows);
+
+  std::mutex mutex;
+
+private:
+  Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
+         const mla_engine_options &options);
+
+  Status chooseTarget();
+  Status allocate();
+  Status allocateLayer(Layer &layer);
+  Status largestWorkspace(int64_t &bytes) const;
+  Status checkSlots(int64_t slot, int64_t count) const;
+  char *rowAddress(Layer &layer, int64_t slot) const;
+  Status upload(Layer &layer, size_t index, const HostTensor &tensor);
+
+  std::shared_ptr<Package> package_;
+  std::shared_ptr<Device> device_;
+  mla_engine_options options_;
+  StepLimits limits_;
+  const TargetInfo *target_ = nullptr;
+  std::unique_ptr<Program> program_;
+  KVCache cache_;
+  std::vector<Layer> layers;
+  DeviceBuffer workspace_, rope_;
+  std::vector<DeviceBuffer> outgrown;
+  int64_t ropeRows = 0;
+  bool isClosed_ = false;
+  std::string info;
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_ENGINE_H

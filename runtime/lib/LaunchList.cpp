@@ -1,0 +1,176 @@
+//===- LaunchList.cpp - the launches of one planned step --------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LaunchList.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace mlac::runtime;
+
+/// Chunked prefill has tens of launches per chunk; this bounds a damaged loop
+/// count, not a real plan.
+static constexpr size_t kMaxLaunches = 1 << 20;
+
+void LaunchList::clear() {
+  launches.clear();
+  args.clear();
+  slots.clear();
+  extents.clear();
+  workspaceBytes = 0;
+}
+
+namespace {
+class Resolver {
+public:
+  Resolver(const FunctionInfo &function, const DimValues &dims,
+           LaunchList &list)
+      : function(function), dims(dims), list(list) {
+    values.bind(function.exprs);
+    values.update(dims, {});
+  }
+
+  Status run() {
+    MLAC_RETURN_IF_ERROR(resolveBuffers());
+    return runSteps(function.raw->steps());
+  }
+
+private:
+  using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
+
+  Status resolveBuffers();
+  Status runSteps(const Steps *steps);
+  Status runStep(const fb::Step &step);
+  Status runLoop(const fb::Loop &loop);
+  Status addLaunch(const fb::Launch &launch);
+  Status addArg(const fb::Arg &arg);
+
+  const FunctionInfo &function;
+  const DimValues &dims;
+  LaunchList &list;
+  Evaluator values;
+  std::vector<int64_t> loops;
+  size_t iterations = 0;
+};
+} // namespace
+
+Status Resolver::resolveBuffers() {
+  MLAC_RETURN_IF_ERROR(
+      values.get(function.workspaceBytes, list.workspaceBytes));
+  if (list.workspaceBytes < 0)
+    return error(MLA_CORRUPT, "workspace of ", list.workspaceBytes, " bytes");
+  for (const BufferInfo &buffer : function.buffers) {
+    int64_t elements, bytes, offset = 0, end;
+    MLAC_RETURN_IF_ERROR(values.get(buffer.elements, elements));
+    bool isWorkspace = buffer.kind == fb::BufferKind::Workspace;
+    if (isWorkspace)
+      MLAC_RETURN_IF_ERROR(values.get(buffer.byteOffset, offset));
+    if (!checkedMul(elements, elementBytes(buffer.dtype), bytes) ||
+        !checkedAdd(offset, bytes, end) || offset % kBufferAlignment != 0)
+      return error(MLA_CORRUPT, "buffer '", buffer.name, "' has ", elements,
+                   " elements at byte ", offset);
+    if (isWorkspace && end > list.workspaceBytes)
+      return error(MLA_CORRUPT, "buffer '", buffer.name, "' ends at byte ", end,
+                   " of a workspace of ", list.workspaceBytes);
+    list.extents.push_back({offset, bytes});
+  }
+  return Status();
+}
+
+Status Resolver::runSteps(const Steps *steps) {
+  for (uint32_t i = 0; steps && i < steps->size(); ++i)
+    MLAC_RETURN_IF_ERROR(runStep(*steps->Get(i)));
+  return Status();
+}
+
+Status Resolver::runStep(const fb::Step &step) {
+  if (step.launch())
+    return addLaunch(*step.launch());
+  if (step.loop())
+    return runLoop(*step.loop());
+  int64_t condition;
+  const fb::Branch &branch = *step.branch();
+  MLAC_RETURN_IF_ERROR(values.get(branch.condition(), condition));
+  return runSteps(condition != 0 ? branch.then_steps() : branch.else_steps());
+}
+
+Status Resolver::runLoop(const fb::Loop &loop) {
+  int64_t count;
+  MLAC_RETURN_IF_ERROR(values.get(loop.count(), count));
+  loops.push_back(0);
+  for (int64_t i = 0; i < count; ++i) {
+    if (++iterations > kMaxLaunches)
+      return error(MLA_CORRUPT, "plan loops more than ", kMaxLaunches,
+                   " times");
+    loops.back() = i;
+    values.update(dims, loops);
+    MLAC_RETURN_IF_ERROR(runSteps(loop.body()));
+  }
+  loops.pop_back();
+  values.update(dims, loops);
+  return Status();
+}
+
+Status Resolver::addLaunch(const fb::Launch &raw) {
+  Launch launch = {raw.kernel(),
+                   static_cast<uint32_t>(list.args.size()),
+                   0,
+                   {},
+                   raw.label()};
+  bool isEmpty = false;
+  for (uint32_t i = 0; i < launch.grid.size(); ++i) {
+    MLAC_RETURN_IF_ERROR(values.get(raw.grid()->Get(i), launch.grid[i]));
+    if (launch.grid[i] < 0)
+      return error(MLA_CORRUPT, "launch '", text(raw.label()), "' has grid ",
+                   launch.grid[i]);
+    isEmpty |= launch.grid[i] == 0;
+  }
+  if (isEmpty)
+    return Status();
+  if (list.launches.size() >= kMaxLaunches)
+    return error(MLA_CORRUPT, "plan has more than ", kMaxLaunches, " launches");
+  for (uint32_t i = 0; raw.args() && i < raw.args()->size(); ++i)
+    MLAC_RETURN_IF_ERROR(addArg(*raw.args()->Get(i)));
+  launch.numArgs = static_cast<uint32_t>(list.args.size()) - launch.firstArg;
+  list.launches.push_back(launch);
+  return Status();
+}
+
+Status Resolver::addArg(const fb::Arg &arg) {
+  uint64_t slot = 0;
+  if (arg.kind() == fb::ArgKind::Buffer) {
+    list.slots.push_back(
+        {static_cast<uint32_t>(list.args.size()), arg.buffer()});
+  } else if (arg.kind() == fb::ArgKind::Index) {
+    int64_t value;
+    MLAC_RETURN_IF_ERROR(values.get(arg.expr(), value));
+    slot = static_cast<uint64_t>(value);
+  } else {
+    float value = arg.f32();
+    std::memcpy(&slot, &value, sizeof value);
+  }
+  list.args.push_back(slot);
+  return Status();
+}
+
+Status mlac::runtime::resolveLaunches(const FunctionInfo &function,
+                                      const DimValues &dims, LaunchList &list) {
+  list.clear();
+  return Resolver(function, dims, list)
+      .run()
+      .in(concat("function '", function.name, "'"));
+}
+
+Status mlac::runtime::resolveWorkspace(const FunctionInfo &function,
+                                       const DimValues &dims, int64_t &bytes) {
+  Evaluator values;
+  values.bind(function.exprs);
+  values.update(dims, {});
+  return values.get(function.workspaceBytes, bytes)
+      .in(concat("function '", function.name, "'"));
+}

@@ -1,0 +1,437 @@
+//===- PackageVerifier.cpp - checks of a package ----------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackageVerifier.h"
+
+#include <cmath>
+
+using namespace mlac::runtime;
+
+// Upper bounds of what a sane package holds. They keep products of sizes far
+// from overflow; published models stay below them by more than a factor of ten.
+static constexpr int64_t kMaxModelDim = 1 << 20;
+static constexpr int64_t kMaxTensorElements = int64_t(1) << 40;
+static constexpr int64_t kMaxRank = 4;
+static constexpr int64_t kMaxPageSize = 1 << 16;
+static constexpr int64_t kMaxRopeLength = int64_t(1) << 31;
+static constexpr int64_t kMaxArgs = 256;
+static constexpr int64_t kMaxSteps = 1 << 16;
+static constexpr uint32_t kMaxStepDepth = 8;
+// 1024 threads: CUDA C++ Programming Guide, compute capabilities.
+static constexpr int64_t kMaxThreads = 1024;
+// The kernel ABI's limit; worker stacks are larger (ThreadPool.h).
+static constexpr uint64_t kMaxScratchBytes = 4 << 20;
+
+static constexpr uint32_t kSchemaVersion = 1;
+
+template <typename Vector> static size_t sizeOf(const Vector *vector) {
+  return vector ? vector->size() : 0;
+}
+
+static Status requireRange(const char *what, int64_t value, int64_t low,
+                           int64_t high) {
+  if (value >= low && value <= high)
+    return Status();
+  return error(MLA_CORRUPT, what, " is ", value, ", expected ", low, " to ",
+               high);
+}
+
+static Status requireText(const char *what, const flatbuffers::String *value) {
+  if (value && value->size() > 0)
+    return Status();
+  return error(MLA_CORRUPT, what, " is empty");
+}
+
+static Status requireType(const char *what, fb::DataType dtype) {
+  if (isKnownType(static_cast<int>(dtype)))
+    return Status();
+  return error(MLA_CORRUPT, what, " has unknown type ", dtype);
+}
+
+static mla_dtype toType(fb::DataType dtype) {
+  return static_cast<mla_dtype>(dtype);
+}
+
+Status PackageVerifier::run() {
+  if (root.schema_version() != kSchemaVersion)
+    return error(MLA_UNSUPPORTED, "package has schema version ",
+                 root.schema_version(), ", this runtime reads ",
+                 kSchemaVersion);
+  if (!root.model() || !root.cache() || !root.rope())
+    return error(MLA_CORRUPT, "package lacks its model, cache or rope table");
+  MLAC_RETURN_IF_ERROR(checkModel().in("model"));
+  MLAC_RETURN_IF_ERROR(checkCache().in("cache"));
+  MLAC_RETURN_IF_ERROR(checkRope().in("rope"));
+  MLAC_RETURN_IF_ERROR(readTensors(root.weights(), "weight", package.weights_));
+  MLAC_RETURN_IF_ERROR(
+      readTensors(root.derived(), "derived tensor", package.derived_));
+  if (sizeOf(root.targets()) == 0)
+    return error(MLA_CORRUPT, "package has no target");
+  for (uint32_t i = 0; i < root.targets()->size(); ++i) {
+    const fb::Target *raw = root.targets()->Get(i);
+    TargetInfo target;
+    MLAC_RETURN_IF_ERROR(
+        readTarget(raw, target)
+            .in(concat("target ", i, " '", text(raw->arch()), "'")));
+    package.targets_.push_back(std::move(target));
+  }
+  return Status();
+}
+
+Status PackageVerifier::checkModel() {
+  const fb::Model &model = package.model();
+  struct {
+    const char *name;
+    int64_t value, low;
+  } dims[] = {{"hidden_size", model.hidden_size(), 1},
+              {"num_heads", model.num_heads(), 1},
+              {"tensor_parallel", model.tensor_parallel(), 0},
+              {"q_lora_rank", model.q_lora_rank(), 0},
+              {"kv_lora_rank", model.kv_lora_rank(), 1},
+              {"qk_nope_head_dim", model.qk_nope_head_dim(), 1},
+              {"qk_rope_head_dim", model.qk_rope_head_dim(), 0},
+              {"v_head_dim", model.v_head_dim(), 1}};
+  for (auto &dim : dims)
+    MLAC_RETURN_IF_ERROR(
+        requireRange(dim.name, dim.value, dim.low, kMaxModelDim));
+  return requireType("activation_dtype", model.activation_dtype());
+}
+
+Status PackageVerifier::checkCache() {
+  const fb::CacheLayout &cache = package.cache();
+  const fb::Model &model = package.model();
+  MLAC_RETURN_IF_ERROR(requireText("layout", cache.layout()));
+  MLAC_RETURN_IF_ERROR(requireType("dtype", cache.dtype()));
+  MLAC_RETURN_IF_ERROR(
+      requireRange("page_size", cache.page_size(), 1, kMaxPageSize));
+  if (cache.kv_lora_rank() != model.kv_lora_rank() ||
+      cache.qk_rope_head_dim() != model.qk_rope_head_dim())
+    return error(MLA_CORRUPT, "ranks ", cache.kv_lora_rank(), " + ",
+                 cache.qk_rope_head_dim(), " differ from the model's ",
+                 model.kv_lora_rank(), " + ", model.qk_rope_head_dim());
+  if (text(cache.layout()) != "mla_16" && text(cache.layout()) != "mla_f32")
+    return error(MLA_UNSUPPORTED, "layout '", text(cache.layout()),
+                 "', known: mla_16, mla_f32");
+  int64_t rowBytes =
+      (int64_t(cache.kv_lora_rank()) + cache.qk_rope_head_dim()) *
+      elementBytes(toType(cache.dtype()));
+  return requireRange("row_bytes", cache.row_bytes(), rowBytes, rowBytes);
+}
+
+static Status requireFinite(const char *what,
+                            const flatbuffers::Vector<float> *values) {
+  for (size_t i = 0; i < sizeOf(values); ++i)
+    if (!std::isfinite(values->Get(i)))
+      return error(MLA_CORRUPT, what, "[", i, "] is not finite");
+  return Status();
+}
+
+Status PackageVerifier::checkRope() {
+  const fb::RopeSpec &rope = package.rope();
+  size_t pairs = package.model().qk_rope_head_dim() / 2;
+  size_t numLong = sizeOf(rope.inv_freq_long());
+  if (sizeOf(rope.inv_freq()) != pairs)
+    return error(MLA_CORRUPT, "inv_freq has ", sizeOf(rope.inv_freq()),
+                 " values, expected qk_rope_head_dim / 2 = ", pairs);
+  if (numLong != 0 && numLong != pairs)
+    return error(MLA_CORRUPT, "inv_freq_long has ", numLong,
+                 " values, expected 0 or ", pairs);
+  MLAC_RETURN_IF_ERROR(requireFinite("inv_freq", rope.inv_freq()));
+  MLAC_RETURN_IF_ERROR(requireFinite("inv_freq_long", rope.inv_freq_long()));
+  if (!std::isfinite(rope.multiplier()))
+    return error(MLA_CORRUPT, "multiplier is not finite");
+  return requireRange("length", static_cast<int64_t>(rope.length()), 1,
+                      kMaxRopeLength);
+}
+
+static Status readTensor(const fb::Tensor &raw, TensorInfo &tensor) {
+  MLAC_RETURN_IF_ERROR(requireText("name", raw.name()));
+  MLAC_RETURN_IF_ERROR(requireType("tensor", raw.dtype()));
+  MLAC_RETURN_IF_ERROR(requireRange(
+      "rank", static_cast<int64_t>(sizeOf(raw.shape())), 1, kMaxRank));
+  tensor.name = text(raw.name());
+  tensor.dtype = toType(raw.dtype());
+  tensor.elements = 1;
+  for (int64_t extent : *raw.shape()) {
+    MLAC_RETURN_IF_ERROR(requireRange("extent", extent, 1, kMaxTensorElements));
+    if (!checkedMul(tensor.elements, extent, tensor.elements) ||
+        tensor.elements > kMaxTensorElements)
+      return error(MLA_CORRUPT, "more than ", kMaxTensorElements, " elements");
+    tensor.shape.push_back(extent);
+  }
+  return Status();
+}
+
+Status PackageVerifier::readTensors(const TensorTable *table, const char *what,
+                                    std::vector<TensorInfo> &tensors) {
+  for (uint32_t i = 0; i < sizeOf(table); ++i) {
+    TensorInfo tensor;
+    MLAC_RETURN_IF_ERROR(
+        readTensor(*table->Get(i), tensor)
+            .in(concat(what, " ", i, " '", text(table->Get(i)->name()), "'")));
+    if (findTensor(tensors, tensor.name) >= 0)
+      return error(MLA_CORRUPT, what, " '", tensor.name, "' is listed twice");
+    tensors.push_back(std::move(tensor));
+  }
+  return Status();
+}
+
+Status PackageVerifier::readTarget(const fb::Target *raw, TargetInfo &target) {
+  if (raw->kind() > fb::TargetKind::Cuda)
+    return error(MLA_CORRUPT, "unknown kind ", raw->kind());
+  MLAC_RETURN_IF_ERROR(requireText("arch", raw->arch()));
+  MLAC_RETURN_IF_ERROR(checkKernels(*raw));
+  target.raw = raw;
+  if (sizeOf(raw->functions()) == 0)
+    return error(MLA_CORRUPT, "has no function");
+  for (const fb::Function *rawFunction : *raw->functions()) {
+    FunctionInfo function;
+    MLAC_RETURN_IF_ERROR(
+        readFunction(*raw, rawFunction, function)
+            .in(concat("function '", text(rawFunction->name()), "'")));
+    if (target.find(function.name))
+      return error(MLA_CORRUPT, "function '", function.name,
+                   "' is listed twice");
+    target.functions.push_back(std::move(function));
+  }
+  return Status();
+}
+
+static Status checkKernel(const fb::Target &target, const fb::Kernel &kernel) {
+  MLAC_RETURN_IF_ERROR(requireText("symbol", kernel.symbol()));
+  if (kernel.code() >= sizeOf(target.code()))
+    return error(MLA_CORRUPT, "code object ", kernel.code(), " of ",
+                 sizeOf(target.code()));
+  if (target.kind() == fb::TargetKind::Cuda)
+    return requireRange("threads", kernel.threads(), 1, kMaxThreads);
+  if (kernel.scratch_bytes() > kMaxScratchBytes)
+    return error(MLA_CORRUPT, "scratch_bytes is ", kernel.scratch_bytes(),
+                 ", limit ", kMaxScratchBytes);
+  return Status();
+}
+
+Status PackageVerifier::checkKernels(const fb::Target &target) {
+  for (uint32_t i = 0; i < sizeOf(target.code()); ++i)
+    if (sizeOf(target.code()->Get(i)->bytes()) == 0)
+      return error(MLA_CORRUPT, "code object ", i, " is empty");
+  for (uint32_t i = 0; i < sizeOf(target.kernels()); ++i) {
+    const fb::Kernel &kernel = *target.kernels()->Get(i);
+    MLAC_RETURN_IF_ERROR(
+        checkKernel(target, kernel)
+            .in(concat("kernel ", i, " '", text(kernel.name()), "'")));
+  }
+  return Status();
+}
+
+Status PackageVerifier::resolveBuffer(const fb::Buffer &raw,
+                                      BufferInfo &buffer) {
+  const std::vector<TensorInfo> *tensors = nullptr;
+  mla_dtype expected = buffer.dtype;
+  int64_t index = 0;
+  switch (raw.kind()) {
+  case fb::BufferKind::Weight:
+    tensors = &package.weights_;
+    break;
+  case fb::BufferKind::Derived:
+    tensors = &package.derived_;
+    break;
+  case fb::BufferKind::Metadata: {
+    std::optional<Metadata> metadata = findMetadata(buffer.name);
+    if (!metadata)
+      return error(MLA_CORRUPT, "names unknown metadata");
+    index = static_cast<int64_t>(*metadata);
+    expected = metadataType(*metadata);
+    break;
+  }
+  case fb::BufferKind::RopeTable:
+    expected = MLA_F32;
+    break;
+  case fb::BufferKind::Cache:
+    expected = toType(package.cache().dtype());
+    break;
+  default:
+    break;
+  }
+  if (tensors) {
+    index = findTensor(*tensors, buffer.name);
+    if (index < 0)
+      return error(MLA_CORRUPT, "names a tensor that the package lacks");
+    expected = (*tensors)[index].dtype;
+  }
+  if (buffer.dtype != expected)
+    return error(MLA_CORRUPT, "has type ", typeName(buffer.dtype),
+                 ", expected ", typeName(expected));
+  buffer.index = static_cast<uint32_t>(index);
+  return Status();
+}
+
+/// Checks that expression `id` exists and needs at most `depth` loops.
+static Status requireExpr(const char *what, const ExpressionTable &exprs,
+                          uint32_t id, uint32_t depth) {
+  if (id >= exprs.size())
+    return error(MLA_CORRUPT, what, " is expression ", id, " of ",
+                 exprs.size());
+  if (exprs.loopDepth(id) > depth)
+    return error(MLA_CORRUPT, what, " uses a loop variable outside its loop");
+  return Status();
+}
+
+Status PackageVerifier::readBuffer(const fb::Buffer *raw,
+                                   const FunctionInfo &function,
+                                   BufferInfo &buffer) {
+  if (raw->kind() > fb::BufferKind::Workspace)
+    return error(MLA_CORRUPT, "unknown kind ", raw->kind());
+  MLAC_RETURN_IF_ERROR(requireType("buffer", raw->dtype()));
+  bool isNamed = raw->kind() != fb::BufferKind::Cache &&
+                 raw->kind() != fb::BufferKind::RopeTable &&
+                 raw->kind() != fb::BufferKind::Workspace;
+  if (isNamed)
+    MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
+  buffer = {std::string(text(raw->name())),
+            raw->kind(),
+            toType(raw->dtype()),
+            raw->elements(),
+            raw->byte_offset(),
+            0};
+  MLAC_RETURN_IF_ERROR(
+      requireExpr("elements", function.exprs, buffer.elements, 0));
+  if (raw->kind() == fb::BufferKind::Workspace)
+    MLAC_RETURN_IF_ERROR(
+        requireExpr("byte_offset", function.exprs, buffer.byteOffset, 0));
+  return resolveBuffer(*raw, buffer);
+}
+
+namespace {
+/// Walks the steps of a function; recursion is bounded by kMaxStepDepth.
+class StepVerifier {
+public:
+  StepVerifier(const fb::Target &target, const FunctionInfo &function)
+      : target(target), function(function) {}
+
+  using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
+
+  Status run(const Steps *steps, uint32_t loopDepth, uint32_t depth) {
+    if (depth > kMaxStepDepth)
+      return error(MLA_CORRUPT, "steps are nested deeper than ", kMaxStepDepth);
+    for (uint32_t i = 0; i < sizeOf(steps); ++i) {
+      if (++numSteps > kMaxSteps)
+        return error(MLA_CORRUPT, "more than ", kMaxSteps, " steps");
+      MLAC_RETURN_IF_ERROR(
+          check(*steps->Get(i), loopDepth, depth).in(concat("step ", i)));
+    }
+    return Status();
+  }
+
+private:
+  Status check(const fb::Step &step, uint32_t loopDepth, uint32_t depth) {
+    int set = !!step.launch() + !!step.loop() + !!step.branch();
+    if (set != 1)
+      return error(MLA_CORRUPT, "expected one of launch, loop and branch, got ",
+                   set);
+    if (step.launch())
+      return check(*step.launch(), loopDepth);
+    if (const fb::Loop *loop = step.loop()) {
+      MLAC_RETURN_IF_ERROR(
+          requireExpr("loop count", function.exprs, loop->count(), loopDepth));
+      return run(loop->body(), loopDepth + 1, depth + 1);
+    }
+    const fb::Branch &branch = *step.branch();
+    MLAC_RETURN_IF_ERROR(requireExpr("condition", function.exprs,
+                                     branch.condition(), loopDepth));
+    MLAC_RETURN_IF_ERROR(run(branch.then_steps(), loopDepth, depth + 1));
+    return run(branch.else_steps(), loopDepth, depth + 1);
+  }
+
+  Status check(const fb::Launch &launch, uint32_t loopDepth) {
+    if (launch.kernel() >= sizeOf(target.kernels()))
+      return error(MLA_CORRUPT, "launches kernel ", launch.kernel(), " of ",
+                   sizeOf(target.kernels()));
+    if (sizeOf(launch.grid()) != 3)
+      return error(MLA_CORRUPT, "expected 3 grid expressions, got ",
+                   sizeOf(launch.grid()));
+    for (uint32_t expr : *launch.grid())
+      MLAC_RETURN_IF_ERROR(
+          requireExpr("grid", function.exprs, expr, loopDepth));
+    MLAC_RETURN_IF_ERROR(
+        requireRange("number of arguments",
+                     static_cast<int64_t>(sizeOf(launch.args())), 0, kMaxArgs));
+    for (uint32_t i = 0; i < sizeOf(launch.args()); ++i)
+      MLAC_RETURN_IF_ERROR(
+          check(*launch.args()->Get(i), loopDepth).in(concat("argument ", i)));
+    return Status();
+  }
+
+  Status check(const fb::Arg &arg, uint32_t loopDepth) {
+    switch (arg.kind()) {
+    case fb::ArgKind::Buffer:
+      if (arg.buffer() < function.buffers.size())
+        return Status();
+      return error(MLA_CORRUPT, "buffer ", arg.buffer(), " of ",
+                   function.buffers.size());
+    case fb::ArgKind::Index:
+      return requireExpr("index", function.exprs, arg.expr(), loopDepth);
+    case fb::ArgKind::F32:
+      return Status();
+    }
+    return error(MLA_CORRUPT, "unknown kind ", arg.kind());
+  }
+
+  const fb::Target &target;
+  const FunctionInfo &function;
+  int64_t numSteps = 0;
+};
+} // namespace
+
+static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
+  for (uint32_t i = 0; i < sizeOf(raw.dims()); ++i) {
+    std::string_view name = text(raw.dims()->Get(i));
+    std::optional<Dim> dim = findDim(name);
+    if (!dim)
+      return error(MLA_UNSUPPORTED, "names the run-time size '", name,
+                   "', which this runtime does not know");
+    dims.push_back(*dim);
+  }
+  return Status();
+}
+
+Status PackageVerifier::readFunction(const fb::Target &target,
+                                     const fb::Function *raw,
+                                     FunctionInfo &function) {
+  MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
+  function.name = text(raw->name());
+  function.raw = raw;
+  function.maxQueryLen = raw->max_query_len();
+  std::vector<Dim> dims;
+  MLAC_RETURN_IF_ERROR(readDims(*raw, dims));
+  std::vector<fb::ExprNode> nodes;
+  for (uint32_t i = 0; i < sizeOf(raw->exprs()); ++i)
+    nodes.push_back(*raw->exprs()->Get(i));
+  // An expression field that was never set reads as node 0.
+  if (nodes.empty())
+    nodes.emplace_back(fb::ExprOp::Const, 0, 0, 0, 0);
+  MLAC_RETURN_IF_ERROR(
+      ExpressionTable::make(nodes, std::move(dims), function.exprs));
+  function.workspaceBytes = raw->workspace_bytes();
+  MLAC_RETURN_IF_ERROR(requireExpr("workspace_bytes", function.exprs,
+                                   function.workspaceBytes, 0));
+  function.usesChunks = function.exprs.usesDim(Dim::NumChunks) ||
+                        function.exprs.usesDim(Dim::ChunkCapacity) ||
+                        function.exprs.usesDim(Dim::ChunkTokens);
+  for (uint32_t i = 0; i < sizeOf(raw->buffers()); ++i) {
+    BufferInfo buffer;
+    const fb::Buffer *rawBuffer = raw->buffers()->Get(i);
+    MLAC_RETURN_IF_ERROR(
+        readBuffer(rawBuffer, function, buffer)
+            .in(concat("buffer ", i, " '", text(rawBuffer->name()), "'")));
+    function.usesChunks |=
+        buffer.kind == fb::BufferKind::Metadata &&
+        static_cast<Metadata>(buffer.index) == Metadata::ChunkCuSeqLens;
+    function.buffers.push_back(std::move(buffer));
+  }
+  return StepVerifier(target, function).run(raw->steps(), 0, 0);
+}

@@ -1,0 +1,51 @@
+//===- PackageVerifier.h - checks of a package ------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Checks what the FlatBuffers verifier cannot: required fields, enum values,
+// indices, sizes and agreement between the parts of a package. Every message
+// names the place ("target 0 'sm_90a', function 'decode', buffer 3").
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_PACKAGEVERIFIER_H
+#define MLAC_RUNTIME_PACKAGEVERIFIER_H
+
+#include "Package.h"
+
+namespace mlac::runtime {
+
+class PackageVerifier {
+public:
+  /// Fills the package's resolved tables from its root.
+  explicit PackageVerifier(Package &package)
+      : package(package), root(*package.root_) {}
+
+  Status run();
+
+private:
+  Status checkModel();
+  Status checkCache();
+  Status checkRope();
+  using TensorTable = flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>>;
+  Status readTensors(const TensorTable *table, const char *what,
+                     std::vector<TensorInfo> &tensors);
+  Status readTarget(const fb::Target *raw, TargetInfo &target);
+  Status checkKernels(const fb::Target &target);
+  Status readFunction(const fb::Target &target, const fb::Function *raw,
+                      FunctionInfo &function);
+  Status readBuffer(const fb::Buffer *raw, const FunctionInfo &function,
+                    BufferInfo &buffer);
+  Status resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer);
+
+  Package &package;
+  const fb::Package &root;
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_PACKAGEVERIFIER_H

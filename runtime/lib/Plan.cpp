@@ -1,0 +1,241 @@
+//===- Plan.cpp - one step of a batch ---------------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan.h"
+
+#include "Json.h"
+
+#include <algorithm>
+
+using namespace mlac::runtime;
+
+Plan::Plan(std::shared_ptr<Engine> engine)
+    : engine_(std::move(engine)), planner(engine_->limits()) {}
+
+Plan::~Plan() {
+  if (staging) {
+    (void)engine_->device().synchronize();
+    engine_->device().releaseStaging(staging);
+  }
+}
+
+Status Plan::create(std::shared_ptr<Engine> engine,
+                    std::shared_ptr<Plan> &plan) {
+  std::shared_ptr<Plan> result(new Plan(std::move(engine)));
+  Device &device = result->engine_->device();
+  int64_t bytes = result->planner.maxBytes();
+  void *staging;
+  MLAC_RETURN_IF_ERROR(
+      device.allocateStaging(static_cast<size_t>(bytes), &staging)
+          .in("step metadata"));
+  result->staging = static_cast<uint8_t *>(staging);
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(result->engine_->sharedDevice(),
+                                          bytes, "step metadata",
+                                          result->deviceMetadata));
+  MLAC_RETURN_IF_ERROR(device.createEvent(result->uploaded));
+  plan = std::move(result);
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Filling
+//===----------------------------------------------------------------------===//
+
+static bool takes(const FunctionInfo &function, int64_t maxQueryLen) {
+  return function.maxQueryLen == 0 || maxQueryLen <= function.maxQueryLen;
+}
+
+static std::string listFunctions(const TargetInfo &target) {
+  std::string names;
+  for (const FunctionInfo &function : target.functions)
+    if (function.name != kPrepareFunction)
+      names += (names.empty() ? "" : ", ") + function.name;
+  return names;
+}
+
+Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
+                            const FunctionInfo *&function) const {
+  const TargetInfo &target = engine_->target();
+  if (name) {
+    function = target.find(name);
+    if (!function || function->name == kPrepareFunction)
+      return error(MLA_NOT_FOUND, "unknown function '", name,
+                   "', the package has: ", listFunctions(target));
+    if (takes(*function, maxQueryLen))
+      return Status();
+    return error(MLA_INVALID_ARGUMENT, "function '", name,
+                 "' takes queries of at most ", function->maxQueryLen,
+                 " tokens, got ", maxQueryLen);
+  }
+  auto rank = [](const FunctionInfo &f) {
+    return f.maxQueryLen == 0 ? INT64_MAX : f.maxQueryLen;
+  };
+  function = nullptr;
+  for (const FunctionInfo &candidate : target.functions)
+    if (candidate.name != kPrepareFunction && takes(candidate, maxQueryLen) &&
+        (!function || rank(candidate) < rank(*function)))
+      function = &candidate;
+  if (function)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "no function takes queries of ",
+               maxQueryLen,
+               " tokens; the package has: ", listFunctions(target));
+}
+
+/// Everything that can refuse the step; changes nothing that is visible.
+Status Plan::resolve(const mla_batch &batch, const char *name) {
+  MLAC_RETURN_IF_ERROR(planner.measure(engine_->cache(), batch));
+  const FunctionInfo *function;
+  MLAC_RETURN_IF_ERROR(
+      chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
+  if (!planner.hasPages(engine_->cache()))
+    return Status(MLA_OUT_OF_PAGES, {});
+  if (function->usesChunks)
+    MLAC_RETURN_IF_ERROR(planner.measureChunks());
+  MLAC_RETURN_IF_ERROR(
+      runner.resolve(*engine_, *function, planner.dims(), planner.layout()));
+  MLAC_RETURN_IF_ERROR(engine_->ensureWorkspace(runner.workspaceBytes()));
+  return engine_->ensureRopeRows(at(planner.dims(), Dim::MaxSeqLen));
+}
+
+Status Plan::uploadMetadata(mla_stream *stream) {
+  MLAC_RETURN_IF_ERROR(
+      engine_->device().uploadAsync(deviceMetadata.data(), staging,
+                                    static_cast<size_t>(layout.bytes), stream));
+  MLAC_RETURN_IF_ERROR(uploaded->record(stream));
+  isUploading = true;
+  return Status();
+}
+
+Status Plan::fill(const mla_batch &batch, const char *function,
+                  mla_stream *stream) {
+  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
+  MLAC_RETURN_IF_ERROR(resolve(batch, function));
+  // The last upload may still be reading staging if its stream is far behind.
+  if (isUploading)
+    MLAC_RETURN_IF_ERROR(uploaded->wait());
+  isUploading = false;
+  isFilled = false;
+  planner.fill(engine_->cache(), staging);
+  runner.commit();
+  dims_ = planner.dims();
+  layout = planner.layout();
+  if (Status status = uploadMetadata(stream); !status.isOk()) {
+    planner.rollback(engine_->cache());
+    return status;
+  }
+  isFilled = true;
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+Status Plan::requireFilled() const {
+  if (isFilled)
+    return Status();
+  return error(MLA_WRONG_STATE, "the plan has not been filled by "
+                                "mla_step_plan");
+}
+
+Status Plan::requireLayer(int64_t index, Layer *&layer) {
+  MLAC_RETURN_IF_ERROR(requireFilled());
+  MLAC_RETURN_IF_ERROR(engine_->getLayer(index, layer));
+  if (layer->isPrepared)
+    return Status();
+  return error(MLA_WRONG_STATE, "layer ", index,
+               " is not prepared: bind its weights, then call "
+               "mla_engine_prepare");
+}
+
+Status Plan::run(int64_t index, const void *hidden, void *output,
+                 mla_stream *stream, std::vector<LaunchTime> *times) {
+  Layer *layer;
+  MLAC_RETURN_IF_ERROR(requireLayer(index, layer));
+  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
+  const fb::Model &model = engine_->package().model();
+  auto dtype = static_cast<mla_dtype>(model.activation_dtype());
+  int64_t bytes =
+      at(dims_, Dim::NumTokens) * model.hidden_size() * elementBytes(dtype);
+  if (bytes == 0)
+    return Status();
+  // The kernels only read inputs.
+  mla_binding bindings[] = {
+      {"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
+      {"output", output, static_cast<size_t>(bytes)}};
+  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream,
+                    times);
+}
+
+Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings,
+                      mla_stream *stream) {
+  Layer *layer;
+  MLAC_RETURN_IF_ERROR(requireLayer(index, layer));
+  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
+  for (const mla_binding &binding : bindings)
+    if (!binding.name)
+      return error(MLA_INVALID_ARGUMENT, "a binding's name is null");
+  if (at(dims_, Dim::NumTokens) == 0)
+    return Status();
+  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream,
+                    nullptr);
+}
+
+Status Plan::profile(int64_t index, const void *hidden, void *output,
+                     mla_stream *stream, const char **json) {
+  constexpr double kMicrosecondsPerMillisecond = 1000;
+  std::vector<LaunchTime> times;
+  MLAC_RETURN_IF_ERROR(run(index, hidden, output, stream, &times));
+  Json list = Json::array();
+  for (const LaunchTime &time : times) {
+    const Launch &launch = *time.launch;
+    const fb::Kernel &kernel =
+        *engine_->target().raw->kernels()->Get(launch.kernel);
+    list.push_back(
+        {{"label", text(launch.label)},
+         {"kernel", text(kernel.name())},
+         {"grid", launch.grid},
+         {"microseconds", time.milliseconds * kMicrosecondsPerMillisecond}});
+  }
+  profileText = toText(list);
+  *json = profileText.c_str();
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Queries
+//===----------------------------------------------------------------------===//
+
+Status Plan::functionName(const char *&name) const {
+  MLAC_RETURN_IF_ERROR(requireFilled());
+  name = runner.function()->name.c_str();
+  return Status();
+}
+
+Status Plan::dim(std::string_view name, int64_t &value) const {
+  MLAC_RETURN_IF_ERROR(requireFilled());
+  std::optional<Dim> found = findDim(name);
+  if (!found)
+    return error(MLA_NOT_FOUND, "unknown size '", name, "'");
+  value = at(dims_, *found);
+  return Status();
+}
+
+Status Plan::metadata(std::string_view name, mla_dtype &dtype,
+                      int64_t &elements, const void *&data) const {
+  MLAC_RETURN_IF_ERROR(requireFilled());
+  std::optional<Metadata> found = findMetadata(name);
+  if (!found)
+    return error(MLA_NOT_FOUND, "unknown metadata '", name, "'");
+  const MetadataArray &array = layout.arrays[static_cast<size_t>(*found)];
+  dtype = metadataType(*found);
+  elements = array.elements;
+  data = staging + array.offset;
+  return Status();
+}

@@ -1,0 +1,66 @@
+//===- Plan.h - one step of a batch -----------------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A plan: the planner's metadata on the host (staging) and on the device, the
+// resolved launches, and the event after which staging may be written again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_PLAN_H
+#define MLAC_RUNTIME_PLAN_H
+
+#include "StepRunner.h"
+
+namespace mlac::runtime {
+
+class Plan {
+public:
+  static Status create(std::shared_ptr<Engine> engine,
+                       std::shared_ptr<Plan> &plan);
+  ~Plan();
+
+  Engine &engine() { return *engine_; }
+
+  Status fill(const mla_batch &batch, const char *function, mla_stream *stream);
+  Status run(int64_t layer, const void *hidden, void *output,
+             mla_stream *stream, std::vector<LaunchTime> *times = nullptr);
+  Status runBound(int64_t layer, std::span<const mla_binding> bindings,
+                  mla_stream *stream);
+  Status profile(int64_t layer, const void *hidden, void *output,
+                 mla_stream *stream, const char **json);
+
+  Status functionName(const char *&name) const;
+  Status dim(std::string_view name, int64_t &value) const;
+  Status metadata(std::string_view name, mla_dtype &dtype, int64_t &elements,
+                  const void *&data) const;
+
+private:
+  explicit Plan(std::shared_ptr<Engine> engine);
+  Status chooseFunction(const char *name, int64_t maxQueryLen,
+                        const FunctionInfo *&function) const;
+  Status resolve(const mla_batch &batch, const char *function);
+  Status uploadMetadata(mla_stream *stream);
+  Status requireFilled() const;
+  Status requireLayer(int64_t index, Layer *&layer);
+
+  std::shared_ptr<Engine> engine_;
+  StepPlanner planner;
+  StepRunner runner;
+  uint8_t *staging = nullptr;
+  DeviceBuffer deviceMetadata;
+  std::unique_ptr<Event> uploaded;
+  bool isUploading = false; // `uploaded` has been recorded
+  bool isFilled = false;
+  DimValues dims_{};
+  StepLayout layout;
+  std::string profileText;
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_PLAN_H

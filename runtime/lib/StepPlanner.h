@@ -1,0 +1,130 @@
+//===- StepPlanner.h - sizes and metadata of a step -------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns a batch (sequences and query lengths) into the sizes and metadata
+// arrays that launch plans read, on the host (spec: mla.md sections 9 and 11).
+//
+// Two phases, so that a refused step changes nothing:
+//   measure()  validates the batch and computes every size;
+//   fill()     cannot fail: takes the pages, advances the sequences and writes
+//              the arrays into one block of bytes, ready for one upload.
+//
+//   bytes  | query_start_loc | seq_lens | context_lens | block_table | ...
+//            each array starts at a multiple of kBufferAlignment
+//
+// Chunks of context, W = workspace_tokens, n = requests with context:
+//   chunk_capacity = floor(W / n), rounded down to a multiple of page_size
+//   chunk i covers tokens [i * capacity, (i + 1) * capacity) of every context
+//   chunk_cu_seq_lens[i] = exclusive prefix sums of the lengths inside chunk i
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_STEPPLANNER_H
+#define MLAC_RUNTIME_STEPPLANNER_H
+
+#include "Dims.h"
+#include "KVCache.h"
+
+#include <span>
+
+namespace mlac::runtime {
+
+/// What stays the same over an engine's life.
+struct StepLimits {
+  int64_t maxRequests, maxTokens, maxSeqLen, workspaceTokens;
+  int64_t pageSize, numPages, pageStrideElements, ropeLength, numSms;
+};
+
+/// Value of block_table entries that no kernel may read: far outside any pool.
+inline constexpr int32_t kUnusedPage = 2147480000;
+
+struct ChunkSchedule {
+  int64_t numContext = 0; // requests with context
+  int64_t capacity = 0;   // tokens per request and chunk
+  int64_t numChunks = 0;
+  int64_t chunkTokens = 0; // largest total of one chunk
+};
+
+/// Error: the workspace holds less than a page per request with context.
+Status scheduleChunks(std::span<const int32_t> contextLens,
+                      int64_t workspaceTokens, int64_t pageSize,
+                      ChunkSchedule &schedule);
+
+/// Writes chunk_cu_seq_lens [numChunks, requests + 1].
+void fillChunkTable(std::span<const int32_t> contextLens,
+                    const ChunkSchedule &schedule, int32_t *table);
+
+/// Where one metadata array lies in the step's bytes.
+struct MetadataArray {
+  int64_t offset = 0; // bytes
+  int64_t elements = 0;
+};
+
+struct StepLayout {
+  std::array<MetadataArray, kNumMetadata> arrays;
+  int64_t bytes = 0;
+};
+
+class StepPlanner {
+public:
+  explicit StepPlanner(const StepLimits &limits);
+
+  /// Bytes that hold the metadata of any step within the limits.
+  int64_t maxBytes() const;
+
+  /// Checks `batch` and computes sizes. The result is used by the calls below
+  /// and stays until the next measure.
+  Status measure(KVCache &cache, const mla_batch &batch);
+  /// Adds the chunk sizes to the dims. Error: workspace too small.
+  Status measureChunks();
+
+  const DimValues &dims() const { return dims_; }
+  const StepLayout &layout() const { return layout_; }
+  /// Whether the pool holds the new tokens' pages.
+  bool hasPages(const KVCache &cache) const;
+
+  /// Takes pages, advances sequences, writes the arrays to `bytes`
+  /// [layout().bytes].
+  void fill(KVCache &cache, uint8_t *bytes);
+  /// Undoes fill() for the cache.
+  void rollback(KVCache &cache);
+
+  /// Sizes as large as a step with `numRequests` requests may have: what
+  /// workspaces are allocated for.
+  DimValues largestDims(int64_t numRequests, int64_t maxQueryLen,
+                        bool hasContext) const;
+  /// Sizes that hold before any step (for "prepare").
+  DimValues staticDims() const;
+
+private:
+  struct Request {
+    Sequence *sequence;
+    int64_t queryLen, contextLen;
+    size_t oldPages;
+    int64_t seqLen() const { return contextLen + queryLen; }
+  };
+
+  Status addRequest(KVCache &cache, mla_sequence id, int32_t queryLen);
+  void sumDims();
+  void computeLayout();
+  void fillRequests(uint8_t *bytes) const;
+  void fillTokens(uint8_t *bytes) const;
+
+  StepLimits limits;
+  std::vector<Request> requests;
+  std::vector<int32_t> contextLens;
+  DimValues dims_{};
+  ChunkSchedule chunks;
+  StepLayout layout_;
+  int64_t missingPages = 0;
+  uint64_t step = 0;
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_STEPPLANNER_H
