@@ -11,6 +11,6 @@ add_custom_command(
 add_custom_target(mlac_package_schema_gen DEPENDS ${MLAC_SCHEMA_HEADER})
 add_library(mlac_package_schema INTERFACE)
 target_include_directories(mlac_package_schema SYSTEM INTERFACE ${MLAC_SCHEMA_DIR} ${MLAC_FLATBUFFERS_INCLUDE})
-# PackageFile.h: the frame around the FlatBuffer.
+# PackageTrailer.h: what follows the FlatBuffer in a file.
 target_include_directories(mlac_package_schema INTERFACE ${PROJECT_SOURCE_DIR}/runtime/schema)
 add_dependencies(mlac_package_schema mlac_package_schema_gen)

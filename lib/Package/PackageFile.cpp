@@ -8,6 +8,8 @@
 
 #include "mla/Package/PackageFile.h"
 
+#include "PackageTrailer.h"
+
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -103,6 +105,7 @@ llvm::Expected<std::vector<uint8_t>> mlac::packPackage(const package::PackageT &
   if (!package::VerifyPackageBuffer(verifier))
     return makeError("the packed package of ", bytes.size(),
                      " bytes does not pass FlatBuffers' verification (steps nested too deeply?)");
+  package::appendTrailer(bytes);
   return bytes;
 }
 

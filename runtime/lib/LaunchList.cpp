@@ -44,6 +44,7 @@ private:
   using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
 
   Status resolveBuffers();
+  Status resolveBuffer(const BufferInfo &buffer, BufferExtent &extent) const;
   Status runSteps(const Steps *steps);
   Status runStep(const fb::Step &step);
   Status runLoop(const fb::Loop &loop);
@@ -64,21 +65,32 @@ Status Resolver::resolveBuffers() {
       values.get(function.workspaceBytes, list.workspaceBytes));
   if (list.workspaceBytes < 0)
     return error(MLA_CORRUPT, "workspace of ", list.workspaceBytes, " bytes");
+  // A buffer of a branch that is not taken may have no meaningful size: errors
+  // wait until a launch uses it.
   for (const BufferInfo &buffer : function.buffers) {
-    int64_t elements, bytes, offset = 0, end;
-    MLAC_RETURN_IF_ERROR(values.get(buffer.elements, elements));
-    bool isWorkspace = buffer.kind == fb::BufferKind::Workspace;
-    if (isWorkspace)
-      MLAC_RETURN_IF_ERROR(values.get(buffer.byteOffset, offset));
-    if (!checkedMul(elements, elementBytes(buffer.dtype), bytes) ||
-        !checkedAdd(offset, bytes, end) || offset % kBufferAlignment != 0)
-      return error(MLA_CORRUPT, "buffer '", buffer.name, "' has ", elements,
-                   " elements at byte ", offset);
-    if (isWorkspace && end > list.workspaceBytes)
-      return error(MLA_CORRUPT, "buffer '", buffer.name, "' ends at byte ", end,
-                   " of a workspace of ", list.workspaceBytes);
-    list.extents.push_back({offset, bytes});
+    BufferExtent extent;
+    bool isValid = resolveBuffer(buffer, extent).isOk();
+    list.extents.push_back(isValid ? extent : BufferExtent{-1, 0});
   }
+  return Status();
+}
+
+Status Resolver::resolveBuffer(const BufferInfo &buffer,
+                               BufferExtent &extent) const {
+  int64_t elements, end;
+  MLAC_RETURN_IF_ERROR(values.get(buffer.elements, elements));
+  extent = {0, 0};
+  bool isWorkspace = buffer.kind == fb::BufferKind::Workspace;
+  if (isWorkspace)
+    MLAC_RETURN_IF_ERROR(values.get(buffer.byteOffset, extent.byteOffset));
+  if (!checkedMul(elements, elementBytes(buffer.dtype), extent.bytes) ||
+      !checkedAdd(extent.byteOffset, extent.bytes, end) ||
+      extent.byteOffset % kBufferAlignment != 0)
+    return error(MLA_CORRUPT, "buffer '", buffer.name, "' has ", elements,
+                 " elements at byte ", extent.byteOffset);
+  if (isWorkspace && end > list.workspaceBytes)
+    return error(MLA_CORRUPT, "buffer '", buffer.name, "' ends at byte ", end,
+                 " of a workspace of ", list.workspaceBytes);
   return Status();
 }
 
@@ -144,6 +156,9 @@ Status Resolver::addLaunch(const fb::Launch &raw) {
 Status Resolver::addArg(const fb::Arg &arg) {
   uint64_t slot = 0;
   if (arg.kind() == fb::ArgKind::Buffer) {
+    BufferExtent extent = list.extents[arg.buffer()];
+    if (extent.byteOffset < 0)
+      return resolveBuffer(function.buffers[arg.buffer()], extent);
     list.slots.push_back(
         {static_cast<uint32_t>(list.args.size()), arg.buffer()});
   } else if (arg.kind() == fb::ArgKind::Index) {

@@ -34,7 +34,7 @@ struct BufferSlot {
 
 /// What a buffer of the function comes to for these sizes.
 struct BufferExtent {
-  int64_t byteOffset; // Workspace only
+  int64_t byteOffset; // Workspace only; negative: unused by this step
   int64_t bytes;      // that the step may touch; 0: not stated
 };
 

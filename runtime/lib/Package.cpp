@@ -8,7 +8,7 @@
 
 #include "Package.h"
 
-#include "PackageFile.h"
+#include "PackageTrailer.h"
 #include "PackageVerifier.h"
 
 #include <algorithm>

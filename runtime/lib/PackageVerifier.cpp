@@ -21,7 +21,7 @@ static constexpr int64_t kMaxPageSize = 1 << 16;
 static constexpr int64_t kMaxRopeLength = int64_t(1) << 31;
 static constexpr int64_t kMaxArgs = 256;
 static constexpr int64_t kMaxSteps = 1 << 16;
-static constexpr uint32_t kMaxStepDepth = 8;
+static constexpr uint32_t kMaxStepDepth = 16;
 // 1024 threads: CUDA C++ Programming Guide, compute capabilities.
 static constexpr int64_t kMaxThreads = 1024;
 // The kernel ABI's limit; worker stacks are larger (ThreadPool.h).

@@ -1,4 +1,4 @@
-//===- PackageFile.h - the frame of a package file --------------*- C++ -*-===//
+//===- PackageTrailer.h - the end of a package file ------------*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -19,13 +19,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLAC_PACKAGEFILE_H
-#define MLAC_PACKAGEFILE_H
+#ifndef MLAC_PACKAGETRAILER_H
+#define MLAC_PACKAGETRAILER_H
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 namespace mlac::package {
 
@@ -50,13 +49,16 @@ inline uint64_t checksum(const void *data, size_t bytes) {
   return state;
 }
 
-/// Appends the trailer to a finished FlatBuffer.
-inline void appendTrailer(std::string &file) {
+/// Appends the trailer to a finished FlatBuffer; Bytes is a string or a vector
+/// of bytes.
+template <typename Bytes> void appendTrailer(Bytes &file) {
   uint64_t sum = checksum(file.data(), file.size());
-  file.append(kTrailerMagic, kTrailerMagicBytes);
-  file.append(reinterpret_cast<const char *>(&sum), sizeof sum);
+  unsigned char trailer[kTrailerBytes];
+  std::memcpy(trailer, kTrailerMagic, kTrailerMagicBytes);
+  std::memcpy(trailer + kTrailerMagicBytes, &sum, sizeof sum);
+  file.insert(file.end(), trailer, trailer + kTrailerBytes);
 }
 
 } // namespace mlac::package
 
-#endif // MLAC_PACKAGEFILE_H
+#endif // MLAC_PACKAGETRAILER_H

@@ -1,0 +1,178 @@
+//===- PackageTest.cpp - opening packages -----------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LaunchList.h"
+
+#include "PackageTrailer.h"
+#include "TestPackage.h"
+
+#include <functional>
+#include <random>
+
+using namespace mlac;
+using namespace mlac::test;
+using runtime::Package;
+using runtime::Status;
+
+static Status open(const std::string &bytes) {
+  std::shared_ptr<Package> package;
+  return Package::open(bytes.data(), bytes.size(), package);
+}
+
+/// Opens the test package after a change.
+static Status openChanged(const std::function<void(fb::PackageT &)> &change) {
+  fb::PackageT package = makePackage();
+  change(package);
+  return open(pack(package));
+}
+
+static void refuse(const char *text,
+                   const std::function<void(fb::PackageT &)> &change,
+                   mla_status code = MLA_CORRUPT) {
+  Status status = openChanged(change);
+  EXPECT_EQ(status.code(), code) << text << ": " << status.message();
+  EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
+}
+
+TEST(Package, OpensAndDescribes) {
+  std::string bytes = pack(makePackage());
+  std::shared_ptr<Package> package;
+  Status status = Package::open(bytes.data(), bytes.size(), package);
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_NE(package->infoJson().find("\"prefill\""), std::string::npos);
+  EXPECT_EQ(package->targets().size(), 1u);
+}
+
+TEST(Package, EveryTruncationIsCorrupt) {
+  std::string bytes = pack(makeEmptyPackage());
+  for (size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_EQ(open(bytes.substr(0, length)).code(), MLA_CORRUPT) << length;
+}
+
+TEST(Package, EveryDamagedByteIsCorrupt) {
+  std::string bytes = pack(makeEmptyPackage());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] ^= 0x10;
+    EXPECT_EQ(open(damaged).code(), MLA_CORRUPT) << i;
+  }
+}
+
+TEST(Package, DamageBehindAValidChecksumNeverCrashes) {
+  fb::PackageT package = makePackage();
+  package.targets[0]->code[0]->bytes.assign(16, 0); // keep the file small
+  std::string bytes = pack(package);
+  std::string body = bytes.substr(0, bytes.size() - fb::kTrailerBytes);
+  std::mt19937 random(1);
+  int opened = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string damaged = body;
+    for (int change = 0; change <= round % 3; ++change)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    fb::appendTrailer(damaged);
+    std::shared_ptr<Package> result;
+    if (!Package::open(damaged.data(), damaged.size(), result).isOk())
+      continue;
+    ++opened;
+    EXPECT_FALSE(result->infoJson().empty());
+    for (const runtime::FunctionInfo &function :
+         result->targets()[0].functions) {
+      runtime::DimValues dims;
+      dims.fill(3);
+      runtime::LaunchList list;
+      (void)resolveLaunches(function, dims, list);
+    }
+  }
+  // Most damage hits padding, names or numbers that nothing depends on.
+  EXPECT_GT(opened, 0);
+}
+
+TEST(Package, OtherFilesAreNotPackages) {
+  EXPECT_NE(open(std::string(100, 'x')).message().find("not an mlac package"),
+            std::string::npos);
+}
+
+TEST(Package, MissingFileIsNotFound) {
+  std::shared_ptr<Package> package;
+  EXPECT_EQ(Package::openFile("/nonexistent.mlac", package).code(),
+            MLA_NOT_FOUND);
+}
+
+TEST(Package, OtherSchemaVersionIsUnsupported) {
+  refuse(
+      "schema version 2", [](auto &p) { p.schema_version = 2; },
+      MLA_UNSUPPORTED);
+}
+
+TEST(Package, InconsistentModelsAreRefused) {
+  refuse("lacks its model", [](auto &p) { p.model.reset(); });
+  refuse("hidden_size is 0", [](auto &p) { p.model->hidden_size = 0; });
+  refuse("ranks 4 + 2", [](auto &p) { p.cache->qk_rope_head_dim = 2; });
+  refuse("row_bytes is 31", [](auto &p) { p.cache->row_bytes = 31; });
+  refuse("page_size is 0", [](auto &p) { p.cache->page_size = 0; });
+  refuse("inv_freq has 1 values", [](auto &p) { p.rope->inv_freq.pop_back(); });
+  refuse("inv_freq[0] is not finite",
+         [](auto &p) { p.rope->inv_freq[0] = INFINITY; });
+  refuse("length is 0", [](auto &p) { p.rope->length = 0; });
+  refuse("extent is -1", [](auto &p) { p.weights[0]->shape[0] = -1; });
+  refuse("'w' is listed twice", [](auto &p) {
+    p.weights.push_back(std::make_unique<fb::TensorT>(*p.weights[0]));
+  });
+  refuse("package has no target", [](auto &p) { p.targets.clear(); });
+}
+
+TEST(Package, BadIndicesAreRefused) {
+  auto inPrefill = [](const std::function<void(fb::FunctionT &)> &change) {
+    return [change](fb::PackageT &p) { change(*p.targets[0]->functions[1]); };
+  };
+  refuse("code object 9 of 1",
+         [](auto &p) { p.targets[0]->kernels[0]->code = 9; });
+  refuse("scratch_bytes is 8388608",
+         [](auto &p) { p.targets[0]->kernels[0]->scratch_bytes = 8 << 20; });
+  refuse("function 'prefill': step 0: launches kernel 9 of 4",
+         inPrefill([](auto &f) { f.steps[0]->launch->kernel = 9; }));
+  refuse("argument 0: buffer 99", inPrefill([](auto &f) {
+           f.steps[0]->launch->args[0] = fb::Arg(fb::ArgKind::Buffer, 99, 0, 0);
+         }));
+  refuse("index is expression 999", inPrefill([](auto &f) {
+           f.steps[0]->launch->args[0] = fb::Arg(fb::ArgKind::Index, 0, 999, 0);
+         }));
+  refuse("expected 3 grid expressions, got 2",
+         inPrefill([](auto &f) { f.steps[0]->launch->grid.pop_back(); }));
+  refuse("workspace_bytes is expression 999",
+         inPrefill([](auto &f) { f.workspace_bytes = 999; }));
+  refuse("expected one of launch, loop and branch, got 0",
+         inPrefill([](auto &f) { f.steps[0]->launch.reset(); }));
+  refuse("names unknown metadata",
+         inPrefill([](auto &f) { f.buffers[2]->name = "slots"; }));
+  refuse("has type i32, expected i64",
+         inPrefill([](auto &f) { f.buffers[2]->dtype = fb::DataType::I32; }));
+  refuse("uses a loop variable outside its loop",
+         inPrefill([](auto &f) { f.workspace_bytes = Exprs(f).loop(0); }));
+  refuse("function 'prefill' is listed twice",
+         [](auto &p) { p.targets[0]->functions[2]->name = "prefill"; });
+}
+
+TEST(Package, UnknownRunTimeSizeIsUnsupported) {
+  refuse(
+      "run-time size 'num_moons'",
+      [](auto &p) { p.targets[0]->functions[1]->dims[0] = "num_moons"; },
+      MLA_UNSUPPORTED);
+}
+
+TEST(Package, DeepNestingIsRefused) {
+  Status status = openChanged([](fb::PackageT &p) {
+    auto *steps = &p.targets[0]->functions[1]->steps;
+    for (int depth = 0; depth < 1000; ++depth) {
+      steps->push_back(std::make_unique<fb::StepT>());
+      steps->back()->loop = std::make_unique<fb::LoopT>();
+      steps = &steps->back()->loop->body;
+    }
+  });
+  EXPECT_EQ(status.code(), MLA_CORRUPT);
+}

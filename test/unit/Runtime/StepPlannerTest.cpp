@@ -1,0 +1,190 @@
+//===- StepPlannerTest.cpp - sizes and metadata of a step -------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepPlanner.h"
+#include "EngineOptions.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlac::runtime;
+
+// mla.md section 9: W = 4096, page 64, contexts 0, 1000, 5000, 130.
+static const std::vector<int32_t> kContexts = {0, 1000, 5000, 130};
+
+TEST(Chunks, A28_GoldenExample) {
+  ChunkSchedule schedule;
+  ASSERT_TRUE(scheduleChunks(kContexts, 4096, 64, schedule).isOk());
+  EXPECT_EQ(schedule.numContext, 3);
+  EXPECT_EQ(schedule.capacity, 1344);
+  EXPECT_EQ(schedule.numChunks, 4);
+  EXPECT_EQ(schedule.chunkTokens, 2474);
+  std::vector<int32_t> table(4 * 5);
+  fillChunkTable(kContexts, schedule, table.data());
+  EXPECT_EQ(table, (std::vector<int32_t>{0, 0, 1000, 2344, 2474, //
+                                         0, 0, 0,    1344, 1344, //
+                                         0, 0, 0,    1344, 1344, //
+                                         0, 0, 0,    968,  968}));
+}
+
+TEST(Chunks, A27_WorkspaceBelowAPagePerRequestIsRefused) {
+  ChunkSchedule schedule;
+  Status status = scheduleChunks(kContexts, 191, 64, schedule);
+  EXPECT_EQ(status.code(), MLA_INVALID_ARGUMENT);
+  EXPECT_NE(status.message().find("workspace_tokens = 191"), std::string::npos);
+  EXPECT_TRUE(scheduleChunks(kContexts, 192, 64, schedule).isOk());
+  EXPECT_EQ(schedule.capacity, 64);
+}
+
+TEST(Chunks, A29_TotalsStayBelowTheWorkspace) {
+  for (int64_t workspace : {192, 1000, 4096, 65536}) {
+    ChunkSchedule schedule;
+    ASSERT_TRUE(scheduleChunks(kContexts, workspace, 64, schedule).isOk());
+    std::vector<int32_t> table(schedule.numChunks * 5);
+    fillChunkTable(kContexts, schedule, table.data());
+    int64_t sum = 0;
+    for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
+      EXPECT_LE(table[chunk * 5 + 4], workspace);
+      sum += table[chunk * 5 + 4];
+    }
+    EXPECT_EQ(sum, 6130);
+  }
+}
+
+TEST(Chunks, NoContextHasNoChunks) {
+  ChunkSchedule schedule;
+  ASSERT_TRUE(
+      scheduleChunks(std::vector<int32_t>{0, 0}, 4096, 64, schedule).isOk());
+  EXPECT_EQ(schedule.numChunks, 0);
+  EXPECT_EQ(schedule.chunkTokens, 0);
+  EXPECT_EQ(schedule.capacity, 4096);
+}
+
+TEST(Chunks, A26_DefaultWorkspace) {
+  EXPECT_EQ(defaultWorkspaceTokens(1024, 4, 64), 8192);
+  EXPECT_EQ(defaultWorkspaceTokens(64, 16, 64), 4096);
+  EXPECT_EQ(defaultWorkspaceTokens(163840, 8, 64), 65536);
+  EXPECT_EQ(defaultWorkspaceTokens(163840, 2048, 64), 131072);
+}
+
+namespace {
+class StepPlannerTest : public ::testing::Test {
+protected:
+  static constexpr int64_t kPage = 4;
+  StepPlannerTest()
+      : cache(/*numPages=*/16, kPage, /*maxSeqLen=*/32),
+        planner({/*maxRequests=*/4, /*maxTokens=*/16, /*maxSeqLen=*/32,
+                 /*workspaceTokens=*/64, kPage, /*numPages=*/16,
+                 /*pageStrideElements=*/24, /*ropeLength=*/32,
+                 /*numSms=*/2}) {}
+
+  mla_sequence create(int64_t length) {
+    mla_sequence id = 0;
+    Sequence *sequence = nullptr;
+    EXPECT_TRUE(cache.create(id).isOk());
+    EXPECT_TRUE(cache.find(id, sequence).isOk());
+    EXPECT_TRUE(cache.reserve(*sequence, length).isOk());
+    sequence->length = length;
+    return id;
+  }
+  Status measure(const std::vector<mla_sequence> &ids,
+                 const std::vector<int32_t> &lens) {
+    mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()),
+                       ids.data(), lens.data()};
+    return planner.measure(cache, batch);
+  }
+  template <typename T> std::vector<T> array(Metadata which) {
+    MetadataArray where = planner.layout().arrays[static_cast<size_t>(which)];
+    auto *data = reinterpret_cast<const T *>(bytes.data() + where.offset);
+    return {data, data + where.elements};
+  }
+  void fill() {
+    bytes.resize(planner.layout().bytes);
+    ASSERT_LE(planner.layout().bytes, planner.maxBytes());
+    planner.fill(cache, bytes.data());
+  }
+
+  KVCache cache;
+  StepPlanner planner;
+  std::vector<uint8_t> bytes;
+};
+} // namespace
+
+TEST_F(StepPlannerTest, A39_MetadataOfARaggedBatch) {
+  // Lengths at a page boundary, one before, one after; empty; no new tokens.
+  mla_sequence a = create(4), b = create(3), c = create(0), d = create(5);
+  ASSERT_TRUE(measure({a, b, c, d}, {1, 2, 6, 0}).isOk());
+  ASSERT_TRUE(planner.hasPages(cache));
+  fill();
+  const int32_t x = kUnusedPage;
+  EXPECT_EQ(array<int32_t>(Metadata::QueryStartLoc),
+            (std::vector<int32_t>{0, 1, 3, 9, 9}));
+  EXPECT_EQ(array<int32_t>(Metadata::SeqLens),
+            (std::vector<int32_t>{5, 5, 6, 5}));
+  EXPECT_EQ(array<int32_t>(Metadata::ContextLens),
+            (std::vector<int32_t>{4, 3, 0, 5}));
+  EXPECT_EQ(array<int32_t>(Metadata::BlockTable),
+            (std::vector<int32_t>{0, 4, x, 1, 5, x, 6, 7, x, 2, 3, x}));
+  EXPECT_EQ(array<int64_t>(Metadata::Positions),
+            (std::vector<int64_t>{4, 3, 4, 0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(array<int64_t>(Metadata::SlotMapping),
+            (std::vector<int64_t>{16, 7, 20, 24, 25, 26, 27, 28, 29}));
+  const DimValues &dims = planner.dims();
+  EXPECT_EQ(at(dims, Dim::NumTokens), 9);
+  EXPECT_EQ(at(dims, Dim::MaxQueryLen), 6);
+  EXPECT_EQ(at(dims, Dim::MaxSeqLen), 6);
+  EXPECT_EQ(at(dims, Dim::MaxContextLen), 5);
+  EXPECT_EQ(at(dims, Dim::TotalContextLen), 12);
+  EXPECT_EQ(at(dims, Dim::NumContextRequests), 3);
+  EXPECT_EQ(at(dims, Dim::MaxBlocksPerRequest), 3);
+  // 4 + 1, 2 * 3 + 3, 21, 0
+  EXPECT_EQ(at(dims, Dim::AttendedPairs), 35);
+}
+
+TEST_F(StepPlannerTest, ReservedPagesStayHidden) {
+  mla_sequence a = create(1);
+  Sequence *sequence;
+  ASSERT_TRUE(cache.find(a, sequence).isOk());
+  ASSERT_TRUE(cache.reserve(*sequence, 32).isOk());
+  ASSERT_TRUE(measure({a}, {1}).isOk());
+  fill();
+  EXPECT_EQ(array<int32_t>(Metadata::BlockTable),
+            (std::vector<int32_t>{0, kUnusedPage}));
+}
+
+TEST_F(StepPlannerTest, RollbackRestoresTheCache) {
+  mla_sequence a = create(4), b = create(7);
+  ASSERT_TRUE(measure({a, b}, {9, 2}).isOk());
+  fill();
+  EXPECT_EQ(cache.pool().numFree(), 16 - 4 - 3);
+  planner.rollback(cache);
+  EXPECT_EQ(cache.pool().numFree(), 16 - 1 - 2);
+  EXPECT_TRUE(cache.pool().isConsistent());
+  // The same pages are taken again.
+  std::vector<int32_t> first = array<int32_t>(Metadata::BlockTable);
+  ASSERT_TRUE(measure({a, b}, {9, 2}).isOk());
+  fill();
+  EXPECT_EQ(array<int32_t>(Metadata::BlockTable), first);
+}
+
+TEST_F(StepPlannerTest, BadBatchesAreRefused) {
+  mla_sequence a = create(4), b = create(31), c = create(0), d = create(0);
+  auto refuse = [&](const std::vector<mla_sequence> &ids,
+                    const std::vector<int32_t> &lens, const char *text) {
+    Status status = measure(ids, lens);
+    EXPECT_EQ(status.code(), MLA_INVALID_ARGUMENT);
+    EXPECT_NE(status.message().find(text), std::string::npos)
+        << status.message();
+  };
+  refuse({}, {}, "batch of 0 requests");
+  refuse({a, a}, {1, 1}, "request 1: sequence");
+  refuse({a}, {-1}, "query length -1");
+  refuse({b}, {2}, "seq_len 31 + 2 is over max_seq_len = 32");
+  refuse({a, c, d}, {8, 8, 1}, "batch of 17 tokens");
+  refuse({a, b, c, d, 0}, {1, 1, 1, 1, 1}, "batch of 5 requests");
+  EXPECT_TRUE(measure({b}, {1}).isOk());
+}
