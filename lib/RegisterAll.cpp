@@ -51,4 +51,5 @@ void mlac::registerAllPasses() {
   mlir::mla::registerMlaTransformsPasses();
   mlac::registerConvertTileToCpu();
   mlac::registerCpuPipeline();
+  mlac::registerConvertMlaToTile();
 }

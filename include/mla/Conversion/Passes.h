@@ -9,6 +9,8 @@
 #ifndef MLA_CONVERSION_PASSES_H
 #define MLA_CONVERSION_PASSES_H
 
+#include "mla/Conversion/MlaToTile/TileTarget.h"
+
 #include "mlir/Pass/Pass.h"
 
 namespace mlac {

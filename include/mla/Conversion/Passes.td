@@ -12,6 +12,66 @@
 include "mlir/Pass/PassBase.td"
 
 //===----------------------------------------------------------------------===//
+// MlaToTile
+//===----------------------------------------------------------------------===//
+
+def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
+  let summary = "turns step functions into plans and block programs";
+  let description = [{
+    Replaces every step function (phase 4 of the `mla` dialect) by a `tile.plan`
+    of the same name and adds the `tile.kernel`s that it launches. Equal kernels
+    of a module exist once.
+
+    Before:
+    ```mlir
+    func.func @step(%x: tensor<?x40xbf16> {mla.input = "hidden"},
+                    %w: tensor<24x40xbf16> {mla.weight = "w"}, %batch: !mla.batch)
+        -> (tensor<?x24xbf16> {mla.output = "output"}) {
+      %y = mla.project %x, %w : tensor<?x40xbf16>, tensor<24x40xbf16> -> tensor<?x24xbf16>
+      return %y : tensor<?x24xbf16>
+    }
+    ```
+    After (sm90; the CPU has other tile shapes):
+    ```mlir
+    tile.plan @step {
+      %x = tile.buffer input "hidden" : memref<?xbf16>
+      %tokens = tile.dim "num_tokens"
+      %w = tile.buffer weight "w" shape [24, 40] : memref<?xbf16>
+      %y = tile.buffer output "output" : memref<?xbf16>
+      ...
+      tile.launch @linear_m64_24x40 grid(%gx, %gy, %c1) args(%x, %w, %y, %tokens) : ...
+      tile.return
+    }
+    tile.kernel @linear_m64_24x40(%x: memref<?xbf16>, %w: memref<?xbf16>,
+                                  %y: memref<?xbf16>, %rows: index) { ... }
+    ```
+
+    Tensors become buffers: the output's for what is returned, one buffer for
+    both branches of an `scf.if`, one for a tensor that a loop carries (merges
+    write it in place, anything else is copied), a `tile.workspace` otherwise.
+    Parts of weights are strides. The cache is written in place. Products exist
+    twice where the number of rows is dynamic, for few and for many rows; the
+    plan chooses by a condition on `num_tokens`.
+
+    Preconditions: arguments are marked `mla.input`, `mla.weight` or
+    `mla.derived`, tensor results `mla.output` or `mla.derived`; loops go from 0
+    with step 1. Operations of earlier phases and formats without kernels are
+    errors at the operation. No `mla` operation remains.
+  }];
+  let options = [
+    Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
+           "machine whose tile shapes are used",
+           [{::llvm::cl::values(
+               clEnumValN(::mlac::TileTarget::Cpu, "cpu", "any CPU, by the vectors of tile-to-cpu"),
+               clEnumValN(::mlac::TileTarget::Sm90, "sm90", "NVIDIA Hopper"))}]>,
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::tile::TileDialect",
+  ];
+}
+
+//===----------------------------------------------------------------------===//
 // TileToCpu
 //===----------------------------------------------------------------------===//
 

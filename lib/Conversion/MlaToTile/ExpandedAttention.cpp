@@ -1,0 +1,188 @@
+//===- ExpandedAttention.cpp - attention per head over expanded keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One program computes a tile of queries of one head of one request:
+//
+//     grid  x: tiles of max_query_len   y: head   z: request
+//
+// The keys are the request's own new tokens, causal, or its rows of one chunk of
+// context, all seen (mla.md section 9). A causal tile stops at its last row's
+// diagonal. Scores are two products, nope and rope, so that no concatenation of
+// keys exists anywhere.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowerings.h"
+#include "OnlineSoftmax.h"
+#include "Requests.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+namespace {
+
+class ExpandedKernel {
+public:
+  ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op);
+  void launch();
+
+private:
+  /// A tensor of the kernel and which argument holds its buffer.
+  struct Operand {
+    TensorRef ref;
+    unsigned arg;
+    int64_t width() const { return ref.size(ref.rank() - 1); }
+    int64_t tileWidth() const { return paddedWidth(width()); }
+  };
+  Operand addOperand(Value tensor, bool isResult = false);
+
+  void write(KernelBuilder &b, ValueRange args);
+  RowRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
+  void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
+  Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
+  Value isSeen(KernelBuilder &b, Value row, Value key, Value keyCount);
+  void storeLse(KernelBuilder &b, ValueRange args, RowRange queries, Value row, Value lse);
+
+  StepLowering &step;
+  mla::ExpandedAttentionOp op;
+  SmallVector<Value> planArgs;
+  Operand qNope, kNope, value, output;
+  std::optional<Operand> qPe, kPe, lse;
+  int64_t tileRows, tileKeys;
+};
+
+// Positions of the arguments that come before the tensors.
+enum Arg : unsigned { kQueryStarts, kKeyStarts, kRequests, kTokens, kChunk, kFirstTensor };
+
+} // namespace
+
+ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
+    : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
+  Value queryStarts = step.metadata("query_start_loc", 32);
+  planArgs = {queryStarts,
+              op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
+              step.dim("num_requests"), step.dim("num_tokens"),
+              op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
+  qNope = addOperand(op.getQNope());
+  kNope = addOperand(op.getKNope());
+  value = addOperand(op.getV());
+  output = addOperand(op.getOutput(), /*isResult=*/true);
+  if (op.getQPe()) {
+    qPe = addOperand(op.getQPe());
+    kPe = addOperand(op.getKPe());
+  }
+  if (op.getLse())
+    lse = addOperand(op.getLse(), /*isResult=*/true);
+}
+
+ExpandedKernel::Operand ExpandedKernel::addOperand(Value tensor, bool isResult) {
+  Operand operand{isResult ? step.allocate(tensor) : step.lookup(tensor),
+                  static_cast<unsigned>(planArgs.size())};
+  planArgs.push_back(operand.ref.buffer);
+  return operand;
+}
+
+/// One head's rows of a request: [rows.count, width]. A tensor without heads
+/// (the rope key) is shared by them.
+Value ExpandedKernel::view(KernelBuilder &b, ValueRange args, const Operand &operand,
+                           RowRange rows) {
+  const TensorRef &ref = operand.ref;
+  Value offset = b.mul(rows.begin, ref.strides[0]);
+  if (ref.rank() == 3)
+    offset = b.add(offset, b.mul(b.programId(1), ref.strides[1]));
+  return b.view(args[operand.arg], b.extent(offset, ref.offset),
+                {rows.count, b.fixed(operand.width())},
+                {b.fixed(ref.strides[0]), b.fixed(ref.strides.back())});
+}
+
+RowRange ExpandedKernel::keyRange(KernelBuilder &b, ValueRange args, RowRange queries) {
+  if (op.isCausal())
+    return queries;
+  Value row = b.mul(args[kChunk], b.add(args[kRequests], 1)); // [num_chunks, B + 1]
+  return loadRange(b, args[kKeyStarts], b.add(row, b.programId(2)));
+}
+
+/// Key column j of the block at `key` is there, and not after row i's token.
+Value ExpandedKernel::isSeen(KernelBuilder &b, Value row, Value key, Value keyCount) {
+  SmallVector<int64_t, 2> shape = {tileRows, tileKeys};
+  Value column = b.iota(1, shape);
+  Value limit = b.splat(b.toI32(b.sub(keyCount, key)), shape);
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
+  if (!op.isCausal())
+    return isThere;
+  Value diagonal =
+      arith::AddIOp::create(b, b.iota(0, shape), b.splat(b.toI32(b.sub(row, key)), shape));
+  Value isPast = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, diagonal);
+  return arith::AndIOp::create(b, isThere, isPast);
+}
+
+void ExpandedKernel::storeLse(KernelBuilder &b, ValueRange args, RowRange queries, Value row,
+                              Value tile) {
+  auto encoding = cast<mla::LseAttr>(
+      cast<RankedTensorType>(op.getLse().getType()).getEncoding());
+  bool isTokenMajor = encoding.getLayout() == mla::LseLayout::TokenMajor;
+  Value tokenStride = b.index(isTokenMajor ? lse->ref.size(1) : 1);
+  Value headStride = isTokenMajor ? b.index(1) : args[kTokens];
+  Value offset = b.add(b.mul(queries.begin, tokenStride), b.mul(b.programId(1), headStride));
+  Value target = b.view(args[lse->arg], b.extent(offset, lse->ref.offset), {queries.count},
+                        {b.extent(tokenStride)});
+  b.store(tile, target, row);
+}
+
+void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries,
+                               RowRange keys, Value row) {
+  Value zero = b.index(0);
+  auto loadQuery = [&](const Operand &operand) {
+    return b.load(view(b, args, operand, queries), {row, zero}, {tileRows, operand.tileWidth()});
+  };
+  Value queryNope = loadQuery(qNope), queryPe = qPe ? loadQuery(*qPe) : Value();
+  Value keyNopeView = view(b, args, kNope, keys), valueView = view(b, args, value, keys);
+  Value keyPeView = kPe ? view(b, args, *kPe, keys) : Value();
+  Value limit = op.isCausal() ? b.minimum(keys.count, b.add(row, tileRows)) : keys.count;
+  auto loadKeys = [&](const Operand &operand, Value from, Value key) {
+    return b.load(from, {key, zero}, {tileKeys, operand.tileWidth()});
+  };
+  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth(),
+                        op.getScale().convertToDouble());
+  SmallVector<Value> state = b.loop(
+      zero, limit, b.index(tileKeys), softmax.start(), [&](Value key, ValueRange carried) {
+        Value scores = b.constant({tileRows, tileKeys}, 0);
+        scores = b.dot(queryNope, loadKeys(kNope, keyNopeView, key), scores, true);
+        if (qPe)
+          scores = b.dot(queryPe, loadKeys(*kPe, keyPeView, key), scores, true);
+        return softmax.advance(carried, scores, isSeen(b, row, key, keys.count),
+                               loadKeys(value, valueView, key));
+      });
+  b.storeNarrow(softmax.output(state), view(b, args, output, queries), {row, zero});
+  if (lse)
+    storeLse(b, args, queries, row, softmax.lse(state));
+}
+
+void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
+  RowRange queries = loadRange(b, args[kQueryStarts], b.programId(2));
+  Value row = b.mul(b.programId(0), tileRows);
+  b.ifThen(b.isBelow(row, queries.count), [&] {
+    writeTile(b, args, queries, keyRange(b, args, queries), row);
+  });
+}
+
+void ExpandedKernel::launch() {
+  std::array<Value, 3> grid = {step.ceilDiv(step.dim("max_query_len"), tileRows),
+                               step.constant(qNope.ref.size(1)), step.dim("num_requests")};
+  step.launch(op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk", grid,
+              planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ExpandedAttentionOp op) {
+  int64_t width = cast<RankedTensorType>(op.getV().getType()).getShape().back();
+  if (width > step.shapes.maxAccumulatorColumns)
+    return op.emitOpError("expected values of at most ")
+           << step.shapes.maxAccumulatorColumns << " columns on this target, got " << width;
+  ExpandedKernel(step, op).launch();
+  return success();
+}

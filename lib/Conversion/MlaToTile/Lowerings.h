@@ -1,0 +1,55 @@
+//===- Lowerings.h - launches of each mla operation ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One function per operation, one file per family. Each allocates the memory of
+// the results and launches kernels that write it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_LOWERINGS_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_LOWERINGS_H
+
+#include "StepLowering.h"
+
+namespace mlac::mla_to_tile {
+
+// Linear.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::LatentProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
+
+// RmsNorm.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RmsNormOp op);
+/// output[t] = multiplier · gamma · RMSNorm(input[t]) for [T, L] tensors.
+void emitRmsNorm(StepLowering &step, const TensorRef &input, const TensorRef &gamma,
+                 const TensorRef &output, double eps, double multiplier);
+
+// Rope.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);
+
+// Cache.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::AppendOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::GatherOp op);
+
+// ExpandedAttention.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
+
+// AbsorbedAttention.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::AbsorbedAttentionOp op);
+
+// Merge.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeSplitsOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::EmptyPartialOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertLseOp op);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_LOWERINGS_H

@@ -1,0 +1,52 @@
+//===- MlaToTile.cpp - from steps on tensors to launches of block programs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The pass. Every step function (phase 4 of the mla dialect) becomes a
+// `tile.plan` of the same name: tensors become buffers (StepLowering), operations
+// become launches of kernels (one file per family, see Lowerings.h), which the
+// steps of a module share (KernelTable).
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelTable.h"
+#include "StepLowering.h"
+
+#include "mla/Conversion/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace mlac {
+#define GEN_PASS_DEF_CONVERTMLATOTILE
+#include "mla/Conversion/Passes.h.inc"
+} // namespace mlac
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+namespace {
+
+class ConvertMlaToTile : public mlac::impl::ConvertMlaToTileBase<ConvertMlaToTile> {
+public:
+  using ConvertMlaToTileBase::ConvertMlaToTileBase;
+
+  void runOnOperation() override {
+    KernelTable kernels(getOperation());
+    const TileShapes &shapes = TileShapes::get(target);
+    for (auto func : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (failed(StepLowering(func, kernels, shapes).run()))
+        return signalPassFailure();
+      func.erase();
+    }
+  }
+};
+
+} // namespace

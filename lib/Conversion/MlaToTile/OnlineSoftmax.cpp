@@ -1,0 +1,53 @@
+//===- OnlineSoftmax.cpp - softmax over blocks of keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OnlineSoftmax.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Below every score that can occur, and finite (mla.md section 14).
+static constexpr double kStartMaximum = -1e30;
+
+SmallVector<Value> OnlineSoftmax::start() {
+  return {b.constant({rows}, kStartMaximum), b.constant({rows}, 0),
+          b.constant({rows, columns}, 0)};
+}
+
+SmallVector<Value> OnlineSoftmax::advance(ValueRange state, Value scores, Value isSeen,
+                                          Value values) {
+  Value scoresLog2 = b.mulf(scores, b.like(scores, scale * llvm::numbers::log2e));
+  if (isSeen)
+    scoresLog2 = b.select(isSeen, scoresLog2, b.like(scores, -kInfinity));
+  Value maxLog2 = b.maxf(state[0], b.reduceMax(scoresLog2));
+  Value correction = b.exp2(b.subf(state[0], maxLog2));
+  Value numerators = b.exp2(b.subf(scoresLog2, b.broadcast(maxLog2, keys)));
+  Value sum = b.addf(b.mulf(state[1], correction), b.reduceSum(numerators));
+  Value scaled = b.mulf(state[2], b.broadcast(correction, columns));
+  Type element = cast<RankedTensorType>(values.getType()).getElementType();
+  Value output = b.dot(b.narrow(numerators, element), values, scaled, /*transposeRhs=*/false);
+  return {maxLog2, sum, output};
+}
+
+Value OnlineSoftmax::output(ValueRange state) {
+  // 0 / 1 for an empty row; a NaN sum is not equal to 0 and propagates.
+  Value divisor = b.select(b.equals(state[1], 0), b.like(state[1], 1), state[1]);
+  return b.divf(state[2], b.broadcast(divisor, columns));
+}
+
+Value OnlineSoftmax::lse(ValueRange state) {
+  Value lseLog2 = b.addf(state[0], b.log2(state[1]));
+  Value natural = b.mulf(lseLog2, b.like(lseLog2, llvm::numbers::ln2));
+  return b.select(b.equals(state[1], 0), b.like(natural, -kInfinity), natural);
+}

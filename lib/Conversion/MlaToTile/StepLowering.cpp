@@ -1,0 +1,258 @@
+//===- StepLowering.cpp - one step function to one tile.plan ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Control flow, scalars and launches of a step. Where tensors lie is decided in
+// TensorMemory.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StepLowering.h"
+
+#include "Lowerings.h"
+
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+StepLowering::StepLowering(func::FuncOp func, KernelTable &kernels, const TileShapes &shapes)
+    : shapes(shapes), func(func), kernels(kernels), builder(func.getContext()),
+      loc(func.getLoc()) {}
+
+/// The longest query that the step accepts: its static length, or 0 for any.
+static int64_t maxQueryLen(func::FuncOp func) {
+  for (Type type : func.getArgumentTypes())
+    if (auto batch = dyn_cast<mla::BatchType>(type); batch && batch.hasStaticQueryLen())
+      return batch.getQueryLen();
+  return 0;
+}
+
+LogicalResult StepLowering::run() {
+  if (!func.getBody().hasOneBlock())
+    return func.emitOpError("expected one block, got ") << func.getBody().getBlocks().size();
+  builder.setInsertionPointAfter(func);
+  planOp = tile::PlanOp::create(builder, loc, func.getSymName(), maxQueryLen(func));
+  builder.setInsertionPointToStart(&planOp.getBody().front());
+  tile::ReturnOp::create(builder, loc);
+  builder.setInsertionPointToStart(&planOp.getBody().front());
+  if (failed(bindArguments()))
+    return failure();
+  return lowerBlock(func.getBody().front());
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars and launches of the plan
+//===----------------------------------------------------------------------===//
+
+Value StepLowering::constant(int64_t value) {
+  return arith::ConstantIndexOp::create(builder, loc, value);
+}
+
+Value StepLowering::value(OpFoldResult size) {
+  return getValueOrCreateConstantIndexOp(builder, loc, size);
+}
+
+Value StepLowering::multiply(Value a, int64_t b) {
+  return b == 1 ? a : builder.createOrFold<arith::MulIOp>(loc, a, constant(b));
+}
+
+Value StepLowering::ceilDiv(Value a, int64_t b) {
+  return b == 1 ? a : builder.createOrFold<arith::CeilDivSIOp>(loc, a, constant(b));
+}
+
+void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange args,
+                          WriteBody write) {
+  OpBuilder detached(builder.getContext());
+  auto kernel = tile::KernelOp::create(detached, loc, name, args.getTypes());
+  Block &body = kernel.getBody().front();
+  KernelBuilder b(loc, builder.getContext());
+  b.setInsertionPointToStart(&body);
+  write(b, body.getArguments());
+  b.setInsertionPointToEnd(&body);
+  tile::ReturnOp::create(b);
+  kernel = kernels.insert(kernel);
+  tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args);
+}
+
+void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<void()> few,
+                                 llvm::function_ref<void()> many) {
+  if (std::optional<int64_t> known = getConstantIntValue(rows)) {
+    *known <= limit ? few() : many();
+    return;
+  }
+  Value isFew = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, rows,
+                                      constant(limit));
+  auto op = scf::IfOp::create(builder, loc, isFew, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(op.thenBlock());
+  few();
+  builder.setInsertionPointToStart(op.elseBlock());
+  many();
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+LogicalResult StepLowering::lowerBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    loc = op.getLoc();
+    if (failed(lowerOp(&op)))
+      return failure();
+  }
+  if (auto returnOp = dyn_cast<func::ReturnOp>(block.getTerminator()))
+    return lowerReturn(returnOp);
+  return success();
+}
+
+LogicalResult StepLowering::lowerOp(Operation *op) {
+  if (isa<mla::MlaDialect>(op->getDialect()))
+    return lowerMlaOp(op);
+  if (isa<arith::ArithDialect>(op->getDialect()))
+    return lowerScalar(op);
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<scf::IfOp>([&](auto ifOp) { return lowerIf(ifOp); })
+      .Case<scf::ForOp>([&](auto forOp) { return lowerFor(forOp); })
+      .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(
+          [&](auto view) { return lowerView(view); })
+      .Default([](Operation *other) {
+        return other->emitOpError("is not supported in a step function");
+      });
+}
+
+LogicalResult StepLowering::lowerMlaOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<mla::BatchDimOp>([&](auto dimOp) {
+        scalars.map(dimOp.getResult(), dim(dimOp.getName()));
+        return success();
+      })
+      .Case<mla::RopeTableOp>([&](auto table) {
+        auto type = cast<RankedTensorType>(table.getResult().getType());
+        setView(table.getResult(), {.buffer = ropeTable(),
+                                    .sizes = {dim("rope_length"),
+                                              builder.getIndexAttr(type.getDimSize(1))},
+                                    .strides = {type.getDimSize(1), 1}});
+        return success();
+      })
+      .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::HeadProjectOp,
+            mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp, mla::AppendOp, mla::GatherOp,
+            mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::EmptyPartialOp,
+            mla::MergeOp, mla::MergeSplitsOp, mla::ConvertLseOp>(
+          [&](auto typed) { return lower(*this, typed); })
+      .Case<mla::AttentionOp>([](auto attention) -> LogicalResult {
+        auto diag = attention.emitOpError("expected a form to have been chosen and expanded");
+        diag.attachNote() << "run mla-choose-form, mla-chunk-context, mla-absorb-weights and "
+                             "mla-split-kv before this pass";
+        return diag;
+      })
+      .Default([](Operation *other) {
+        return other->emitOpError("has no kernels yet on any target");
+      });
+}
+
+LogicalResult StepLowering::lowerScalar(Operation *op) {
+  auto isScalar = [](Type type) { return type.isIntOrIndex(); };
+  if (!llvm::all_of(op->getResultTypes(), isScalar) ||
+      !llvm::all_of(op->getOperandTypes(), isScalar))
+    return op->emitOpError("expected integer scalars only in a step function");
+  builder.clone(*op, scalars);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+/// Makes `to` (a region's result, memory already known) hold `from`.
+void StepLowering::assign(Value from, Value to) {
+  if (isa<mla::CacheType>(from.getType())) {
+    caches[to] = cache(from);
+    return;
+  }
+  TensorRef source = lookup(from), target = lookup(to);
+  if (!source.isSameMemory(target))
+    copy(source, target);
+}
+
+LogicalResult StepLowering::lowerBranch(scf::IfOp op, Region &from, Block *to) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(to);
+  if (failed(lowerBlock(from.front())))
+    return failure();
+  for (auto [yielded, result] :
+       llvm::zip(from.front().getTerminator()->getOperands(), op.getResults()))
+    assign(yielded, result);
+  return success();
+}
+
+LogicalResult StepLowering::lowerIf(scf::IfOp op) {
+  for (Value result : op.getResults()) {
+    if (isa<RankedTensorType>(result.getType()))
+      allocate(result);
+    else if (!isa<mla::CacheType>(result.getType()))
+      return op.emitOpError("expected results that are tensors or caches, got ")
+             << result.getType();
+  }
+  bool hasElse = !op.getElseRegion().empty();
+  auto branch = scf::IfOp::create(builder, op.getLoc(), scalar(op.getCondition()), hasElse);
+  if (failed(lowerBranch(op, op.getThenRegion(), branch.thenBlock())))
+    return failure();
+  return hasElse ? lowerBranch(op, op.getElseRegion(), branch.elseBlock()) : success();
+}
+
+LogicalResult StepLowering::lowerFor(scf::ForOp op) {
+  if (getConstantIntValue(op.getLowerBound()) != 0 || getConstantIntValue(op.getStep()) != 1)
+    return op.emitOpError("expected a loop from 0 with step 1 in a step function");
+  for (auto [init, carried, result, yielded] :
+       llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults(),
+                 op.getYieldedValues())) {
+    if (isa<mla::CacheType>(init.getType())) {
+      caches[carried] = caches[result] = cache(init);
+      continue;
+    }
+    if (!isa<RankedTensorType>(init.getType()))
+      return op.emitOpError("expected carried values that are tensors or caches, got ")
+             << init.getType();
+    // Copying one carried value over another could destroy what is still to be read.
+    if (llvm::is_contained(op.getRegionIterArgs(), yielded) && yielded != carried)
+      return op.emitOpError("expected a loop that does not exchange its carried tensors");
+    allocate(result);
+    assign(init, result);
+    setView(carried, lookup(result));
+  }
+  auto loop = scf::ForOp::create(builder, op.getLoc(), scalar(op.getLowerBound()),
+                                 scalar(op.getUpperBound()), scalar(op.getStep()));
+  scalars.map(op.getInductionVar(), loop.getInductionVar());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  if (failed(lowerBlock(*op.getBody())))
+    return failure();
+  for (auto [yielded, result] : llvm::zip(op.getYieldedValues(), op.getResults()))
+    assign(yielded, result);
+  return success();
+}
+
+LogicalResult StepLowering::lowerReturn(func::ReturnOp op) {
+  for (OpOperand &returned : op->getOpOperands()) {
+    if (isa<mla::CacheType>(returned.get().getType()))
+      continue; // written in place
+    std::optional<TensorRef> target =
+        returnDestination(returned.get(), returned.getOperandNumber());
+    if (!target)
+      return op.emitOpError("expected result ")
+             << returned.getOperandNumber()
+             << " to be a cache or marked mla.output or mla.derived";
+    TensorRef source = lookup(returned.get());
+    if (!source.isSameMemory(*target))
+      copy(source, *target);
+  }
+  return success();
+}

@@ -1,0 +1,136 @@
+//===- StepLowering.h - one step function to one tile.plan ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Turns tensors (values) into buffers (memory). Every tensor of a step is a
+// `TensorRef`: a buffer of the plan with a static offset and strides. Where a
+// tensor lies is decided by its uses, in `StepLowering::destination`:
+//
+//     returned                        the output's buffer
+//     yielded by scf.if               the buffer of the scf.if's result
+//     only the start of a loop        the loop's buffer
+//     yielded by scf.for from a merge the loop's buffer (merging is in place)
+//     otherwise                       a new workspace
+//
+// Where a value cannot be computed in place it is copied at the terminator.
+// Parts of weights and activations (expand_shape, collapse_shape, extract_slice)
+// are other strides on the same buffer and cost nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_STEPLOWERING_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_STEPLOWERING_H
+
+#include "KernelBuilder.h"
+#include "KernelTable.h"
+#include "TileShapes.h"
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlac::mla_to_tile {
+
+/// A tensor of the step as it lies in a buffer of the plan. A stride is kDynamic
+/// where an inner size is.
+struct TensorRef {
+  mlir::Value buffer;
+  int64_t offset = 0; // elements
+  llvm::SmallVector<mlir::OpFoldResult> sizes = {};
+  llvm::SmallVector<int64_t> strides = {}; // elements
+
+  mlir::Type element() const {
+    return llvm::cast<mlir::MemRefType>(buffer.getType()).getElementType();
+  }
+  int64_t rank() const { return sizes.size(); }
+  /// A size that must be static.
+  int64_t size(int64_t dim) const;
+  bool isSameMemory(const TensorRef &other) const {
+    return buffer == other.buffer && offset == other.offset;
+  }
+};
+
+class StepLowering {
+public:
+  StepLowering(mlir::func::FuncOp func, KernelTable &kernels, const TileShapes &shapes);
+
+  /// Builds the plan after the function. The caller erases the function.
+  mlir::LogicalResult run();
+
+  // What the lowerings of operations use.
+  const TileShapes &shapes;
+  mlir::OpBuilder &plan() { return builder; }
+  mlir::Value constant(int64_t value);
+  mlir::Value dim(llvm::StringRef name);
+  mlir::Value metadata(llvm::StringRef name, unsigned bits);
+  mlir::Value ropeTable();
+  mlir::Value cache(mlir::Value value) { return caches.lookup(value); }
+  mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
+  TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
+  void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }
+  void forwardCache(mlir::Value result, mlir::Value from) { caches[result] = cache(from); }
+
+  /// Gives an operation's result its memory.
+  TensorRef allocate(mlir::Value tensor);
+  /// A contiguous workspace of no tensor.
+  TensorRef workspace(llvm::ArrayRef<mlir::OpFoldResult> sizes, mlir::Type element);
+
+  /// A size of the plan as a value; arithmetic on such.
+  mlir::Value value(mlir::OpFoldResult size);
+  mlir::Value multiply(mlir::Value a, int64_t b);
+  mlir::Value ceilDiv(mlir::Value a, int64_t b);
+
+  /// Launches a kernel whose body `write` builds from its arguments.
+  using WriteBody = llvm::function_ref<void(KernelBuilder &, mlir::ValueRange)>;
+  void launch(llvm::StringRef name, std::array<mlir::Value, 3> grid, mlir::ValueRange args,
+              WriteBody write);
+  /// `few` where `rows` is at most `limit`, else `many`: decided now if `rows`
+  /// is a constant, else by a condition of the plan.
+  void versionByRows(mlir::Value rows, int64_t limit, llvm::function_ref<void()> few,
+                     llvm::function_ref<void()> many);
+  void copy(const TensorRef &from, const TensorRef &to);
+
+private:
+  mlir::LogicalResult bindArguments();
+  mlir::LogicalResult bindTensor(mlir::BlockArgument argument);
+  mlir::Value addBuffer(mlir::tile::BufferKind kind, llvm::StringRef name, mlir::Type element,
+                        llvm::ArrayRef<int64_t> shape = {});
+  TensorRef contiguous(mlir::Value buffer, llvm::ArrayRef<mlir::OpFoldResult> sizes) const;
+  llvm::SmallVector<mlir::OpFoldResult> sizesOf(mlir::Value tensor);
+  mlir::Value dynamicRows(mlir::Value tensor);
+  std::optional<TensorRef> destination(mlir::Value tensor);
+  std::optional<TensorRef> returnDestination(mlir::Value tensor, unsigned index);
+
+  mlir::LogicalResult lowerBlock(mlir::Block &block);
+  mlir::LogicalResult lowerOp(mlir::Operation *op);
+  mlir::LogicalResult lowerMlaOp(mlir::Operation *op);
+  mlir::LogicalResult lowerView(mlir::Operation *op);
+  mlir::LogicalResult lowerScalar(mlir::Operation *op);
+  mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
+  mlir::LogicalResult lowerBranch(mlir::scf::IfOp op, mlir::Region &from, mlir::Block *to);
+  mlir::LogicalResult lowerFor(mlir::scf::ForOp op);
+  mlir::LogicalResult lowerReturn(mlir::func::ReturnOp op);
+  /// What a value that leaves a region becomes.
+  void assign(mlir::Value from, mlir::Value to);
+
+  mlir::func::FuncOp func;
+  KernelTable &kernels;
+  mlir::OpBuilder builder;
+  mlir::tile::PlanOp planOp;
+  mlir::Location loc;
+  mlir::Operation *lastHeader = nullptr; // dims and buffers come first
+  llvm::DenseMap<mlir::Value, TensorRef> tensors;
+  llvm::DenseMap<mlir::Value, mlir::Value> caches;
+  mlir::IRMapping scalars;
+  llvm::StringMap<mlir::Value> dims, buffers;
+};
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_STEPLOWERING_H

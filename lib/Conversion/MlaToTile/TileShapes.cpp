@@ -1,0 +1,68 @@
+//===- TileShapes.cpp - tile sizes per target ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileShapes.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+// CPU: one row at a time where weights are read once anyway (a matrix-vector
+// product); else 16 rows, so that a widened weight row is used 16 times.
+static constexpr TileShapes kCpu = {
+    .few = {.rows = 1, .columns = 32, .depth = 1024},
+    .many = {.rows = 16, .columns = 64, .depth = 256},
+    .fewRowsLimit = 4,
+    .rows = 1,
+    .columns = 512,
+    .queryRows = 16,
+    .isRowCountFixed = false,
+    .keys = 64,
+    .maxAccumulatorColumns = 4096,
+    .vectorRows = 64,
+};
+
+// sm_90: every tile has the 64 rows of one wgmma. 64 columns of 16-bit elements
+// are one 128-byte swizzle panel. 512 accumulator columns are two warpgroups of
+// 256 f32 columns, 128 registers of each thread (PTX ISA, wgmma.mma_async).
+static constexpr TileShapes kSm90 = {
+    .few = {.rows = 64, .columns = 32, .depth = 64},
+    .many = {.rows = 64, .columns = 128, .depth = 64},
+    .fewRowsLimit = 64,
+    .rows = 64,
+    .columns = 64,
+    .queryRows = 64,
+    .isRowCountFixed = true,
+    .keys = 64,
+    .maxAccumulatorColumns = 512,
+    .vectorRows = 64,
+};
+
+const TileShapes &TileShapes::get(TileTarget target) {
+  return target == TileTarget::Cpu ? kCpu : kSm90;
+}
+
+int64_t TileShapes::rowsFor(int64_t available) const {
+  if (isRowCountFixed || available >= queryRows)
+    return queryRows;
+  // The CPU's register blocks have 1, 4, 8 or 16 rows.
+  return available <= 1 ? 1 : std::max<int64_t>(4, llvm::PowerOf2Ceil(available));
+}
+
+int64_t mlac::mla_to_tile::blockWidth(int64_t width, int64_t limit) {
+  int64_t padded = paddedWidth(width);
+  if (padded <= limit)
+    return padded;
+  for (int64_t block = limit; block >= limit / 4; block -= kWidthMultiple)
+    if (width % block == 0)
+      return block;
+  return limit;
+}

@@ -1,0 +1,69 @@
+//===- TileShapes.h - tile sizes per target ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything about a target that the kernels of this conversion depend on. No
+// size of a model is here: model sizes are padded up to tile sizes by the rule
+// that loads give zero outside a view and stores drop.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_TILESHAPES_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_TILESHAPES_H
+
+#include "mla/Conversion/MlaToTile/TileTarget.h"
+
+#include <cstdint>
+
+namespace mlac::mla_to_tile {
+
+/// Tile of a matrix product: `rows` x `columns` results, `depth` of the
+/// contraction at a time.
+struct MatmulTile {
+  int64_t rows, columns, depth;
+};
+
+struct TileShapes {
+  /// Products with at most `fewRowsLimit` rows use `few`, others `many`.
+  MatmulTile few, many;
+  int64_t fewRowsLimit;
+  /// Rows of element-wise kernels, and columns they hold at a time.
+  int64_t rows, columns;
+  /// Rows of one query tile at most; `isRowCountFixed` says that fewer are not
+  /// possible (wgmma has 64 rows).
+  int64_t queryRows;
+  bool isRowCountFixed;
+  /// Keys of one step of an attention loop.
+  int64_t keys;
+  /// Largest width of an attention accumulator.
+  int64_t maxAccumulatorColumns;
+  /// Elements of the kernels that work on row vectors only.
+  int64_t vectorRows;
+
+  /// Rows of a tile for `available` rows, which may be fewer than `queryRows`.
+  int64_t rowsFor(int64_t available) const;
+
+  static const TileShapes &get(TileTarget target);
+};
+
+/// Tile widths are multiples of this on every target: 16 is the K of one wgmma
+/// with 16-bit operands and a full AVX-512 register of f32.
+inline constexpr int64_t kWidthMultiple = 16;
+
+/// `width` rounded up to a legal tile width.
+inline int64_t paddedWidth(int64_t width) {
+  return (width + kWidthMultiple - 1) / kWidthMultiple * kWidthMultiple;
+}
+
+/// The widest tile of at most `limit` columns for blocks of `width` columns:
+/// it divides `width` where it can without becoming less than a quarter of
+/// `limit`, so that no block is partly outside.
+int64_t blockWidth(int64_t width, int64_t limit);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_TILESHAPES_H
