@@ -39,10 +39,10 @@ def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
       %w = tile.buffer weight "w" shape [24, 40] : memref<?xbf16>
       %y = tile.buffer output "output" : memref<?xbf16>
       ...
-      tile.launch @linear_m64_24x40 grid(%gx, %gy, %c1) args(%x, %w, %y, %tokens) : ...
+      tile.launch @linear_24x40_tile_64x32 grid(%gx, %gy, %c1) args(%x, %w, %y, %tokens) : ...
       tile.return
     }
-    tile.kernel @linear_m64_24x40(%x: memref<?xbf16>, %w: memref<?xbf16>,
+    tile.kernel @linear_24x40_tile_64x32(%x: memref<?xbf16>, %w: memref<?xbf16>,
                                   %y: memref<?xbf16>, %rows: index) { ... }
     ```
 

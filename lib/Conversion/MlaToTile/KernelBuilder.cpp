@@ -19,6 +19,12 @@ using namespace mlac::mla_to_tile;
 
 static RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+KernelBuilder::KernelBuilder(tile::KernelOp kernel)
+    : ImplicitLocOpBuilder(kernel.getLoc(), kernel.getContext()),
+      entry(&kernel.getBody().front()) {
+  setInsertionPointToStart(entry);
+}
+
 //===----------------------------------------------------------------------===//
 // Scalars
 //===----------------------------------------------------------------------===//
@@ -43,7 +49,13 @@ Value KernelBuilder::value(OpFoldResult extent) {
 }
 
 Value KernelBuilder::programId(int32_t dim) {
-  return tile::ProgramIdOp::create(*this, getIndexType(), getI32IntegerAttr(dim));
+  Value &id = programIds[dim];
+  if (!id) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(entry);
+    id = tile::ProgramIdOp::create(*this, getIndexType(), getI32IntegerAttr(dim));
+  }
+  return id;
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,7 +26,9 @@ class KernelBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using Value = mlir::Value;
   using Extents = llvm::ArrayRef<mlir::OpFoldResult>;
-  using mlir::ImplicitLocOpBuilder::ImplicitLocOpBuilder;
+
+  /// Starts in the empty body of `kernel`.
+  explicit KernelBuilder(mlir::tile::KernelOp kernel);
 
   // Scalars of type index. Sums and products with constants are folded.
   Value index(int64_t value);
@@ -41,7 +43,7 @@ public:
   Value isBelow(Value a, Value b);
   Value toI32(Value value);
   Value value(mlir::OpFoldResult extent);
-  Value programId(int32_t dim);
+  Value programId(int32_t dim); // created once, at the kernel's entry
 
   // Memory.
   /// `value + plus` as an extent: an attribute where it is a constant.
@@ -93,6 +95,10 @@ public:
   llvm::SmallVector<Value> forBlocks(int64_t width, int64_t block, mlir::ValueRange inits,
                                      LoopBody body);
   void ifThen(Value condition, llvm::function_ref<void()> body);
+
+private:
+  mlir::Block *entry;
+  std::array<Value, 3> programIds;
 };
 
 } // namespace mlac::mla_to_tile

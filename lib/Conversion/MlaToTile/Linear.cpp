@@ -109,7 +109,9 @@ void ProductKernel::launch(StepLowering &step) {
   if (p.bias)
     args.push_back(p.bias->buffer);
   std::string name =
-      llvm::formatv("linear_m{0}_{1}x{2}", tile.rows, p.columns, p.depth).str();
+      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, tile.rows,
+                                   tile.columns)
+                         .str();
   std::array<Value, 3> grid = {step.ceilDiv(p.rows, tile.rows),
                                step.constant(llvm::divideCeil(p.columns, tile.columns)),
                                step.constant(p.batch)};

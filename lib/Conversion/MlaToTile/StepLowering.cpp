@@ -15,7 +15,6 @@
 
 #include "Lowerings.h"
 
-#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -52,12 +51,10 @@ LogicalResult StepLowering::run() {
 // Scalars and launches of the plan
 //===----------------------------------------------------------------------===//
 
-Value StepLowering::constant(int64_t value) {
-  return arith::ConstantIndexOp::create(builder, loc, value);
-}
-
 Value StepLowering::value(OpFoldResult size) {
-  return getValueOrCreateConstantIndexOp(builder, loc, size);
+  if (std::optional<int64_t> known = getConstantIntValue(size))
+    return constant(*known);
+  return cast<Value>(size);
 }
 
 Value StepLowering::multiply(Value a, int64_t b) {
@@ -72,11 +69,8 @@ void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange 
                           WriteBody write) {
   OpBuilder detached(builder.getContext());
   auto kernel = tile::KernelOp::create(detached, loc, name, args.getTypes());
-  Block &body = kernel.getBody().front();
-  KernelBuilder b(loc, builder.getContext());
-  b.setInsertionPointToStart(&body);
-  write(b, body.getArguments());
-  b.setInsertionPointToEnd(&body);
+  KernelBuilder b(kernel);
+  write(b, kernel.getBody().getArguments());
   tile::ReturnOp::create(b);
   kernel = kernels.insert(kernel);
   tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args);
@@ -163,7 +157,11 @@ LogicalResult StepLowering::lowerScalar(Operation *op) {
   if (!llvm::all_of(op->getResultTypes(), isScalar) ||
       !llvm::all_of(op->getOperandTypes(), isScalar))
     return op->emitOpError("expected integer scalars only in a step function");
-  builder.clone(*op, scalars);
+  if (std::optional<int64_t> known = getConstantIntValue(op->getResult(0));
+      known && op->getResult(0).getType().isIndex())
+    scalars.map(op->getResult(0), constant(*known));
+  else
+    builder.clone(*op, scalars);
   return success();
 }
 

@@ -124,11 +124,12 @@ private:
   mlir::OpBuilder builder;
   mlir::tile::PlanOp planOp;
   mlir::Location loc;
-  mlir::Operation *lastHeader = nullptr; // dims and buffers come first
+  mlir::Operation *lastHeader = nullptr; // dims, buffers and constants come first
   llvm::DenseMap<mlir::Value, TensorRef> tensors;
   llvm::DenseMap<mlir::Value, mlir::Value> caches;
   mlir::IRMapping scalars;
   llvm::StringMap<mlir::Value> dims, buffers;
+  llvm::DenseMap<int64_t, mlir::Value> constants;
 };
 
 } // namespace mlac::mla_to_tile

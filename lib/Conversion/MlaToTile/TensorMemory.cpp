@@ -58,6 +58,15 @@ Value StepLowering::dim(StringRef name) {
   return value;
 }
 
+Value StepLowering::constant(int64_t value) {
+  Value &known = constants[value];
+  if (!known)
+    known = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
+      return arith::ConstantIndexOp::create(builder, loc, value);
+    });
+  return known;
+}
+
 Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type element,
                               ArrayRef<int64_t> shape) {
   Value &value = buffers[(tile::stringifyBufferKind(kind) + ":" + name).str()];
