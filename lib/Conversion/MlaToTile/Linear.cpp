@@ -56,6 +56,7 @@ public:
         tile{limits.rows, blockWidth(p.columns, limits.columns), blockWidth(p.depth, limits.depth)} {
   }
 
+  bool hasSameTile(const ProductKernel &other) const { return tile == other.tile; }
   void launch(StepLowering &step);
 
 private:
@@ -119,10 +120,12 @@ void ProductKernel::launch(StepLowering &step) {
 }
 
 static void emit(StepLowering &step, const Product &product) {
+  ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
+  if (few.hasSameTile(many))
+    return many.launch(step);
   step.versionByRows(
-      product.rows, step.shapes.fewRowsLimit,
-      [&] { ProductKernel(product, step.shapes.few).launch(step); },
-      [&] { ProductKernel(product, step.shapes.many).launch(step); });
+      product.rows, step.shapes.fewRowsLimit, [&] { few.launch(step); },
+      [&] { many.launch(step); });
 }
 
 //===----------------------------------------------------------------------===//

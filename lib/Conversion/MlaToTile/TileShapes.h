@@ -25,6 +25,7 @@ namespace mlac::mla_to_tile {
 /// contraction at a time.
 struct MatmulTile {
   int64_t rows, columns, depth;
+  bool operator==(const MatmulTile &) const = default;
 };
 
 struct TileShapes {

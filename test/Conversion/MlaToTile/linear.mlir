@@ -2,28 +2,28 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
 // A plain projection: two tile shapes, chosen by the number of tokens. K = 40 and
-// O = 24 are no multiples of anything: tiles are padded, views are not.
+// O = 72 are no multiples of anything: tiles are padded, views are not.
 
 // CHECK-LABEL: tile.plan @project
 // CHECK: %[[X:.*]] = tile.buffer input "hidden" : memref<?xbf16>
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
-// CHECK: %[[W:.*]] = tile.buffer weight "w" shape [24, 40] : memref<?xbf16>
-// CHECK: %[[B:.*]] = tile.buffer weight "b" shape [24] : memref<?xbf16>
+// CHECK: %[[W:.*]] = tile.buffer weight "w" shape [72, 40] : memref<?xbf16>
+// CHECK: %[[B:.*]] = tile.buffer weight "b" shape [72] : memref<?xbf16>
 // CHECK: %[[Y:.*]] = tile.buffer output "output" : memref<?xbf16>
 // GPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c64
 // CPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c4
 // CHECK: scf.if %[[FEW]]
-// GPU: tile.launch @linear_24x40_tile_64x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
-// CPU: tile.launch @linear_24x40_tile_1x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
+// GPU: tile.launch @linear_72x40_tile_64x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
+// CPU: tile.launch @linear_72x40_tile_1x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
 // CHECK: } else {
-// GPU: tile.launch @linear_24x40_tile_64x32
-// CPU: tile.launch @linear_24x40_tile_16x32
+// GPU: tile.launch @linear_72x40_tile_64x80
+// CPU: tile.launch @linear_72x40_tile_16x64
 func.func @project(%x: tensor<?x40xbf16> {mla.input = "hidden"},
-                   %w: tensor<24x40xbf16> {mla.weight = "w"},
-                   %b: tensor<24xbf16> {mla.weight = "b"})
-    -> (tensor<?x24xbf16> {mla.output = "output"}) {
-  %y = mla.project %x, %w bias %b : tensor<24xbf16>, : tensor<?x40xbf16>, tensor<24x40xbf16> -> tensor<?x24xbf16>
-  return %y : tensor<?x24xbf16>
+                   %w: tensor<72x40xbf16> {mla.weight = "w"},
+                   %b: tensor<72xbf16> {mla.weight = "b"})
+    -> (tensor<?x72xbf16> {mla.output = "output"}) {
+  %y = mla.project %x, %w bias(%b : tensor<72xbf16>) : tensor<?x40xbf16>, tensor<72x40xbf16> -> tensor<?x72xbf16>
+  return %y : tensor<?x72xbf16>
 }
 
 // Per-head rows of a weight are a strided view, no copy: batch of heads, 24 rows
@@ -61,13 +61,11 @@ func.func @prepare(%uq: tensor<3x8x48xbf16> {mla.weight = "uq"},
   return %q, %f : tensor<3x32x48xbf16>, tensor<64x96xbf16>
 }
 
-// The same product again uses the same kernel, and head_project both orientations.
+// Both orientations. On sm90 few and many rows need the same kernel here.
 
 // CHECK-LABEL: tile.plan @head_project
-// CHECK: tile.launch @[[ROWS:linear_32x8_[a-z0-9_]*]]
-// CHECK: tile.launch @[[COLUMNS:linear_8x32_[a-z0-9_]*]]
-// CHECK: tile.launch @{{.*}}
-// CHECK: tile.launch @{{.*}}
+// CHECK: tile.launch @[[BY_ROWS:linear_32x8_[a-z0-9_]*]]
+// CHECK: tile.launch @[[BY_COLUMNS:linear_8x32_[a-z0-9_]*]]
 func.func @head_project(%x: tensor<?x3x8xbf16> {mla.input = "hidden"},
                         %w: tensor<3x8x32xbf16> {mla.weight = "w"})
     -> (tensor<?x3x8xbf16> {mla.output = "output"}) {
@@ -76,16 +74,16 @@ func.func @head_project(%x: tensor<?x3x8xbf16> {mla.input = "hidden"},
   return %z : tensor<?x3x8xbf16>
 }
 
-// CHECK-LABEL: tile.kernel @linear_24x40_tile_{{64x32|1x32}}(
+// CHECK-LABEL: tile.kernel @linear_72x40_tile_{{64x32|1x32}}(
 // CHECK-SAME: %[[X:.*]]: memref<?xbf16>, %[[W:.*]]: memref<?xbf16>, %[[Y:.*]]: memref<?xbf16>, %[[ROWS:.*]]: index, %[[BIAS:.*]]: memref<?xbf16>)
 // CHECK: %[[XV:.*]] = memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[ROWS]], 40], strides: [40, 1]
-// CHECK: %[[WV:.*]] = memref.reinterpret_cast %[[W]] to offset: [0], sizes: [24, 40], strides: [40, 1]
+// CHECK: %[[WV:.*]] = memref.reinterpret_cast %[[W]] to offset: [0], sizes: [72, 40], strides: [40, 1]
 // CHECK: %[[XT:.*]] = tile.load %[[XV]]
 // CHECK-SAME: -> tensor<{{64|1}}x48xbf16>
 // CHECK: %[[WT:.*]] = tile.load %[[WV]]
 // CHECK-SAME: -> tensor<32x48xbf16>
 // CHECK: %[[ACC:.*]] = tile.dot %[[XT]], %[[WT]], %{{.*}} transpose_rhs
-// CHECK: memref.reinterpret_cast %[[BIAS]] to offset: [0], sizes: [%[[ROWS]], 24], strides: [0, 1]
+// CHECK: memref.reinterpret_cast %[[BIAS]] to offset: [0], sizes: [%[[ROWS]], 72], strides: [0, 1]
 // CHECK: arith.addf %[[ACC]]
 // CHECK: arith.truncf
 // CHECK: tile.store
@@ -100,7 +98,7 @@ func.func @head_project(%x: tensor<?x3x8xbf16> {mla.input = "hidden"},
 // CHECK: memref.reinterpret_cast %{{.*}} sizes: [%{{.*}}, 8], strides: [1, 32]
 // CHECK-NOT: transpose_rhs
 // CHECK: tile.kernel @[[FOLD_O]](
-// CHECK: tile.kernel @[[ROWS]](
+// CHECK: tile.kernel @[[BY_ROWS]](
 // CHECK-NOT: transpose_rhs
-// CHECK: tile.kernel @[[COLUMNS]](
+// CHECK: tile.kernel @[[BY_COLUMNS]](
 // CHECK: transpose_rhs
