@@ -21,7 +21,8 @@
 // ROPE: sm90.load {{.*}} strided<[96, 2], offset: 65>> -> tensor<64x16xbf16
 // ROPE: sm90.load_rows {{.*}} paired
 
-// Queries and keys of 64x576, probabilities of 64x64.
+// C08, C12, C13: queries (64x576) and keys (64x576) lie in shared memory, values
+// are a view of the keys, both products are wgmma.
 // ABSORBED: sm90.kernel @absorbed_attention{{.*}}shared_bytes = 155648 : i64, warpgroups = 2 : i32
 // ABSORBED: scf.for
 // ABSORBED: %[[K:.*]] = sm90.alloc offset 73728 : <64x576xbf16>

@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-tile-to-sm90 --split-input-file | FileCheck %s
 
 // Loads that feed dots are copied, published together by one barrier, and the
-// end of the body waits for all readers. C08: ragged K needs nothing special.
+// end of the body waits for all readers. A ragged K needs nothing special.
 // CHECK-LABEL: sm90.kernel @linear
 // CHECK-SAME:  warpgroups = 1 : i32
 // CHECK:       scf.for
