@@ -45,8 +45,8 @@ static int64_t getArgumentDivisor(BlockArgument argument, int depth) {
   auto kernel = dyn_cast<tile::KernelOp>(parent);
   if (!kernel)
     return 1;
-  auto promise = kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                      mlac::kDivisibilityAttr);
+  auto promise =
+      kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), mlac::kDivisibilityAttr);
   return promise ? mlac::getKnownDivisor(promise.getInt()) : 1;
 }
 
@@ -61,9 +61,8 @@ static int64_t getDivisor(Value value, int depth) {
   Operation *op = value.getDefiningOp();
   auto ofOperand = [&](unsigned i) { return getDivisor(op->getOperand(i), depth - 1); };
   return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case<arith::MulIOp>([&](Operation *) {
-        return std::min(mlac::kMaxDivisor, ofOperand(0) * ofOperand(1));
-      })
+      .Case<arith::MulIOp>(
+          [&](Operation *) { return std::min(mlac::kMaxDivisor, ofOperand(0) * ofOperand(1)); })
       .Case<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp,
             arith::MaxUIOp, arith::RemSIOp, arith::RemUIOp>(
           [&](Operation *) { return std::min(ofOperand(0), ofOperand(1)); })

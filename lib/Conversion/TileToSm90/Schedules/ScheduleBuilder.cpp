@@ -139,7 +139,8 @@ LogicalResult mlac::verifySlice(tensor::ExtractSliceOp slice, const Placement &p
                    slice.getOffsets().empty() && slice.getStaticOffset(0) == 0 &&
                    slice.getType().getDimSize(0) == source.getDimSize(0) && slice.hasUnitStride();
   if (!ofLoad || !ofColumns)
-    return slice.emitOpError("expected a slice of consecutive columns, at a static offset, of a load");
+    return slice.emitOpError(
+        "expected a slice of consecutive columns, at a static offset, of a load");
   int64_t column = slice.getStaticOffset(1);
   if (placement.needsShared(slice.getResult()) && column % sm90::kPanelColumns != 0)
     return slice.emitOpError("expected a dot's slice to start at a multiple of ")

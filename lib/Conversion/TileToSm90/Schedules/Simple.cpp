@@ -54,10 +54,8 @@ private:
   LogicalResult emitReduce(tile::ReduceOp reduce);
   LogicalResult emitSlice(tensor::ExtractSliceOp slice);
   LogicalResult emitCopied(Operation *op);
-  template <typename OpTy>
-  LogicalResult emitLoad(OpTy load);
-  template <typename OpTy>
-  void emitStore(OpTy store, Value view, Value column);
+  template <typename OpTy> LogicalResult emitLoad(OpTy load);
+  template <typename OpTy> void emitStore(OpTy store, Value view, Value column);
 
   /// A load of `type` at `column`: into registers, or into `target`.
   Value loadFragment(tile::LoadOp load, Type type, Value column);
@@ -187,8 +185,7 @@ LogicalResult SimpleSchedule::emitRegion(Region &from, Region &to) {
   OpBuilder::InsertionGuard guard(builder);
   Block &source = from.front();
   builder.setInsertionPointToEnd(&to.front());
-  if (failed(shareResults(from.getParentOp(), source.getArguments())) ||
-      failed(emitBlock(source)))
+  if (failed(shareResults(from.getParentOp(), source.getArguments())) || failed(emitBlock(source)))
     return failure();
   Location loc = source.getTerminator()->getLoc();
   settle(loc);
@@ -199,9 +196,9 @@ LogicalResult SimpleSchedule::emitRegion(Region &from, Region &to) {
 LogicalResult SimpleSchedule::emitFor(scf::ForOp loop) {
   Location loc = loop.getLoc();
   settle(loc);
-  auto result = scf::ForOp::create(builder, loc, get(loop.getLowerBound()),
-                                   get(loop.getUpperBound()), get(loop.getStep()),
-                                   get(loop.getInitArgs()));
+  auto result =
+      scf::ForOp::create(builder, loc, get(loop.getLowerBound()), get(loop.getUpperBound()),
+                         get(loop.getStep()), get(loop.getInitArgs()));
   fragments.map(loop.getBody()->getArguments(), result.getBody()->getArguments());
   // The builder has ended the body of a loop without results.
   if (result.getNumResults() == 0)
@@ -274,10 +271,9 @@ Value SimpleSchedule::loadFragment(tile::LoadRowsOp load, Type type, Value colum
 }
 
 Value SimpleSchedule::loadFragment(tile::LoadPagedOp load, Type type, Value column) {
-  return sm90::LoadPagedOp::create(builder, load.getLoc(), type, get(load.getPool()),
-                                   get(load.getTable()), get(load.getToken()), column,
-                                   get(load.getLimit()),
-                                   arePaired(load.getPool(), load.getColumn()));
+  return sm90::LoadPagedOp::create(
+      builder, load.getLoc(), type, get(load.getPool()), get(load.getTable()), get(load.getToken()),
+      column, get(load.getLimit()), arePaired(load.getPool(), load.getColumn()));
 }
 
 void SimpleSchedule::copyToShared(tile::LoadOp load, Value target, int64_t vectorBytes) {
@@ -305,8 +301,7 @@ static Value getColumn(tile::LoadPagedOp load) { return load.getColumn(); }
 
 /// Everything that is made of a load is made where the load stands, so that no
 /// store comes between.
-template <typename OpTy>
-LogicalResult SimpleSchedule::emitLoad(OpTy load) {
+template <typename OpTy> LogicalResult SimpleSchedule::emitLoad(OpTy load) {
   Location loc = load.getLoc();
   Value tile = load.getResult();
   if (placement.needsShared(tile)) {
@@ -346,9 +341,8 @@ LogicalResult SimpleSchedule::emitSlice(tensor::ExtractSliceOp slice) {
   FailureOr<sm90::SmemType> type = convertSharedType(slice, slice.getType());
   if (failed(type))
     return failure();
-  shared[slice.getResult()] =
-      sm90::SliceOp::create(builder, slice.getLoc(), *type, shared.lookup(slice.getSource()),
-                            slice.getStaticOffset(1));
+  shared[slice.getResult()] = sm90::SliceOp::create(
+      builder, slice.getLoc(), *type, shared.lookup(slice.getSource()), slice.getStaticOffset(1));
   return success();
 }
 
@@ -364,8 +358,7 @@ void SimpleSchedule::store(tile::StoreSlotsOp op, Value value, bool paired) {
 
 /// A buffer that is also loaded from: other threads' loads before the store are
 /// done at the barrier before it, loads after it see it by the barrier after.
-template <typename OpTy>
-void SimpleSchedule::emitStore(OpTy op, Value view, Value column) {
+template <typename OpTy> void SimpleSchedule::emitStore(OpTy op, Value view, Value column) {
   bool reused = reusedBuffers.contains(findBuffer(view));
   if (reused) {
     publish(op.getLoc());
@@ -409,8 +402,8 @@ LogicalResult SimpleSchedule::emitReduce(tile::ReduceOp reduce) {
                                              builder.getF32Type(), sm90::SmemLayout::Linear));
     read = true;
   }
-  auto kind = reduce.getKind() == tile::ReduceKind::Max ? sm90::ReduceKind::Max
-                                                        : sm90::ReduceKind::Sum;
+  auto kind =
+      reduce.getKind() == tile::ReduceKind::Max ? sm90::ReduceKind::Max : sm90::ReduceKind::Sum;
   Type type = convert(reduce, reduce.getType());
   fragments.map(reduce.getResult(),
                 sm90::ReduceOp::create(builder, loc, type, kind, source, scratch).getResult());

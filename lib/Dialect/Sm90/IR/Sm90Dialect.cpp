@@ -80,15 +80,14 @@ void SmemType::print(AsmPrinter &printer) const {
 LogicalResult SmemType::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<int64_t> shape, Type elementType, SmemLayout layout) {
   if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0) // (C2)
-    return emitError() << "expected a shared tile of two positive dimensions, got ["
-                       << shape << "]";
+    return emitError() << "expected a shared tile of two positive dimensions, got [" << shape
+                       << "]";
   if (!elementType.isIntOrFloat() || elementType.getIntOrFloatBitWidth() % 8 != 0)
     return emitError() << "expected an element type of whole bytes, got " << elementType;
   if (layout != SmemLayout::Swizzle128)
     return success();
   if (!elementType.isBF16() && !elementType.isF16()) // (C1)
-    return emitError() << "expected bf16 or f16 elements in a swizzle128 tile, got "
-                       << elementType;
+    return emitError() << "expected bf16 or f16 elements in a swizzle128 tile, got " << elementType;
   if (shape[0] % kSwizzleRows != 0) // (C1)
     return emitError() << "expected the rows of a swizzle128 tile to be a multiple of "
                        << kSwizzleRows << ", got " << shape[0];

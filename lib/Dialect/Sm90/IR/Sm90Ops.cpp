@@ -96,12 +96,11 @@ void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildFuncType = [](Builder &builder, ArrayRef<Type> args, ArrayRef<Type> results,
-                          function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(args, results);
-  };
+                          function_interface_impl::VariadicFlag,
+                          std::string &) { return builder.getFunctionType(args, results); };
   return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name),
-      buildFuncType, getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildFuncType,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
@@ -153,7 +152,8 @@ LogicalResult AllocOp::verify() {
   int64_t alignment = getResult().getType().getAlignment();
   if (!offset || (*offset >= 0 && *offset % alignment == 0)) // (C1)
     return success();
-  return emitOpError("expected an offset that is a multiple of ") << alignment << ", got " << *offset;
+  return emitOpError("expected an offset that is a multiple of ")
+         << alignment << ", got " << *offset;
 }
 
 LogicalResult SliceOp::verify() {
@@ -217,17 +217,19 @@ LogicalResult WgmmaOp::verify() {
   auto acc = cast<RankedTensorType>(getAcc().getType());
   if (lhs.getLayout() != SmemLayout::Swizzle128 || rhs.getLayout() != SmemLayout::Swizzle128 ||
       lhs.getElementType() != rhs.getElementType()) // (C1)
-    return emitOpError("expected swizzle128 tiles of one element type, got ") << lhs << " and " << rhs;
+    return emitOpError("expected swizzle128 tiles of one element type, got ")
+           << lhs << " and " << rhs;
   int64_t depth = lhs.getColumns();
   int64_t rhsDepth = getTransposeRhs() ? rhs.getColumns() : rhs.getRows();
   int64_t columns = getTransposeRhs() ? rhs.getRows() : rhs.getColumns();
   if (lhs.getRows() != kTileRows || !acc.getElementType().isF32() ||
       acc.getDimSize(1) != columns) // (C2)
-    return emitOpError("expected lhs [") << kTileRows << ", K] and an f32 accumulator ["
-                                         << kTileRows << ", " << columns << "], got " << lhs
-                                         << " and " << acc;
+    return emitOpError("expected lhs [")
+           << kTileRows << ", K] and an f32 accumulator [" << kTileRows << ", " << columns
+           << "], got " << lhs << " and " << acc;
   if (depth != rhsDepth) // (C2)
-    return emitOpError("expected equal contraction widths, got lhs ") << depth << " and rhs " << rhsDepth;
+    return emitOpError("expected equal contraction widths, got lhs ")
+           << depth << " and rhs " << rhsDepth;
   if (depth % kWgmmaDepth != 0) // (C3)
     return emitOpError("expected a contraction width that is a multiple of ")
            << kWgmmaDepth << ", got " << depth;
@@ -251,7 +253,7 @@ static LogicalResult verifyDense(Operation *op, Type view, Type tile, int64_t of
                                  bool paired) {
   int64_t rank = cast<ShapedType>(tile).getRank();
   if (failed(verifyRank(op, "a view", view, rank)))
-    return failure(); // (C1)
+    return failure();  // (C1)
   if (offsets != rank) // (C1)
     return op->emitOpError("expected ") << rank << " offsets, got " << offsets;
   if (paired && rank != 2) // (C2)
@@ -311,7 +313,8 @@ LogicalResult ReduceOp::verify() {
     return emitOpError("expected a scratch of type ")
            << expected << " for a source split over " << split << " warpgroups, got none";
   if (getScratch().getType() != expected) // (C2)
-    return emitOpError("expected a scratch of type ") << expected << ", got " << getScratch().getType();
+    return emitOpError("expected a scratch of type ")
+           << expected << ", got " << getScratch().getType();
   return success();
 }
 
