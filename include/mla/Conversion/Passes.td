@@ -248,6 +248,9 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
 
     A store to a buffer that the same kernel also loads from is enclosed in
     barriers: loads before it, of any thread, are done, loads after it see it.
+    With more than one warpgroup, any argument of the same type that is loaded
+    from counts as that buffer, since two arguments may be bound to the same
+    memory (merging in place) and narrow tiles are loaded by every warpgroup.
 
     Before:
     ```mlir

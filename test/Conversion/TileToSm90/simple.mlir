@@ -235,3 +235,30 @@ tile.kernel @widths(%x: memref<?xbf16>, %out: memref<?xf32>, %n: index) {
   tile.store %s1, %f[%c0, %c0] : tensor<64x64xf32>, memref<?x64xf32, strided<[64, 1]>>
   tile.return
 }
+
+// -----
+
+// Two arguments of one type may be the same memory; that matters once another
+// warpgroup may load what this one stores.
+// CHECK-LABEL: sm90.kernel @in_place_by_two_names
+// CHECK-SAME:  warpgroups = 2 : i32
+// CHECK:       sm90.load {{.*}} -> tensor<64x64xf32
+// CHECK:       sm90.barrier
+// CHECK-NEXT:  sm90.store
+// CHECK-NEXT:  sm90.barrier
+// CHECK:       sm90.barrier
+// CHECK-NEXT:  sm90.store
+// CHECK-NEXT:  sm90.barrier
+// CHECK-NEXT:  sm90.return
+tile.kernel @in_place_by_two_names(%x: memref<?xf32>, %y: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 512], strides: [512, 1]
+      : memref<?xf32> to memref<?x512xf32, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%n, 512], strides: [512, 1]
+      : memref<?xf32> to memref<?x512xf32, strided<[512, 1]>>
+  %t = tile.load %xv[%c0, %c0] : memref<?x512xf32, strided<[512, 1]>> -> tensor<64x512xf32>
+  %u = tile.load %xv[%c0, %c0] : memref<?x512xf32, strided<[512, 1]>> -> tensor<64x64xf32>
+  tile.store %t, %yv[%c0, %c0] : tensor<64x512xf32>, memref<?x512xf32, strided<[512, 1]>>
+  tile.store %u, %yv[%c0, %c0] : tensor<64x64xf32>, memref<?x512xf32, strided<[512, 1]>>
+  tile.return
+}

@@ -31,6 +31,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -84,8 +85,8 @@ private:
   void publish(Location loc);
   void settle(Location loc);
 
-  /// Kernel arguments that the kernel both loads from and stores to.
-  void findReusedBuffers();
+  /// Finds the arguments stored to whose memory the kernel also loads from.
+  void findReusedBuffers(int32_t warpgroups);
 
   tile::KernelOp kernel;
   Placement placement;
@@ -135,8 +136,12 @@ void SimpleSchedule::settle(Location loc) {
 // Kernel and regions
 //===----------------------------------------------------------------------===//
 
-void SimpleSchedule::findReusedBuffers() {
-  llvm::DenseSet<Value> loaded;
+/// With one warpgroup, a kernel whose input and output are bound to the same
+/// memory as two arguments loads and stores an element in the same warp, in
+/// program order. More warpgroups load narrow tiles redundantly, so there every
+/// pair of arguments that may be the same memory counts as one buffer.
+void SimpleSchedule::findReusedBuffers(int32_t warpgroups) {
+  llvm::SetVector<Value> loaded;
   kernel.walk([&](Operation *op) {
     if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, memref::LoadOp>(op))
       for (Value operand : op->getOperands())
@@ -144,8 +149,12 @@ void SimpleSchedule::findReusedBuffers() {
           loaded.insert(findBuffer(operand));
   });
   auto note = [&](Value view) {
-    if (loaded.contains(findBuffer(view)))
-      reusedBuffers.insert(findBuffer(view));
+    Value stored = findBuffer(view);
+    auto mayBeStored = [&](Value other) {
+      return other == stored || (warpgroups > 1 && other.getType() == stored.getType());
+    };
+    if (llvm::any_of(loaded, mayBeStored))
+      reusedBuffers.insert(stored);
   };
   kernel.walk([&](tile::StoreOp op) { note(op.getView()); });
   kernel.walk([&](tile::StoreSlotsOp op) { note(op.getPool()); });
@@ -155,7 +164,7 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   FailureOr<int32_t> warpgroups = chooseWarpgroups(kernel, placement);
   if (failed(warpgroups))
     return failure();
-  findReusedBuffers();
+  findReusedBuffers(*warpgroups);
   auto result = sm90::KernelOp::create(builder, kernel.getLoc(), kernel.getSymName(),
                                        kernel.getArgumentTypes(), *warpgroups);
   if (ArrayAttr attributes = kernel.getArgAttrsAttr())
