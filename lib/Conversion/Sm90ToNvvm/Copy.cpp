@@ -80,7 +80,7 @@ static Value getExistingBytes(ImplicitLocOpBuilder &b, const CopyPlan &plan,
     return bytes;
   if (!bytes)
     bytes = constant32(b, plan.vectorBytes);
-  return b.createOrFold<arith::SelectOp>(row.inside, bytes, constant32(b, 0));
+  return selectOf(b, row.inside, bytes, constant32(b, 0));
 }
 
 /// Copies one piece: by `cp.async`, or an element by load and store.
@@ -91,9 +91,8 @@ static void emitPiece(ImplicitLocOpBuilder &b, const CopyPlan &plan, const TileA
     return emitVectorCopy(b, target, source, plan.vectorBytes,
                           getExistingBytes(b, plan, access, row, column, known));
   Value inside = andOf(b, row.inside, access.isColumnInside(b, column, known));
-  Value value = emitIf(b, inside, {access.elementType}, [&] {
-    return SmallVector<Value>{LLVM::LoadOp::create(b, access.elementType, source)};
-  })[0];
+  Value value = LLVM::LoadOp::create(b, access.elementType,
+                                     access.getLoadAddress(b, source, inside));
   LLVM::StoreOp::create(b, value, target);
 }
 
@@ -167,7 +166,7 @@ struct Copy : public KernelPattern<sm90::CopyOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
-    TileAccess access = getDenseAccess(b, view, toI64(b, adaptor.getOffsets()[0][0]),
+    TileAccess access = getDenseAccess(kernel, view, toI64(b, adaptor.getOffsets()[0][0]),
                                        toI64(b, adaptor.getOffsets()[1][0]));
     emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
              op.getVectorBytes());
@@ -183,7 +182,7 @@ struct CopyRows : public KernelPattern<sm90::CopyRowsOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
-    TileAccess access = getListAccess(b, view, indices, toI64(b, adaptor.getFirst()[0]),
+    TileAccess access = getListAccess(kernel, view, indices, toI64(b, adaptor.getFirst()[0]),
                                       toI64(b, adaptor.getColumn()[0]));
     emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
              op.getVectorBytes());
@@ -199,7 +198,7 @@ struct CopyPaged : public KernelPattern<sm90::CopyPagedOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
-    TileAccess access = getPagedAccess(b, pool, table, toI64(b, adaptor.getToken()[0]),
+    TileAccess access = getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
                                        toI64(b, adaptor.getColumn()[0]),
                                        toI64(b, adaptor.getLimit()[0]));
     emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],

@@ -53,44 +53,43 @@ static Value getAccessAddress(ImplicitLocOpBuilder &b, const TileAccess &tile, V
 // Loads
 //===----------------------------------------------------------------------===//
 
-static SmallVector<Value> loadAccess(ImplicitLocOpBuilder &b, const TileAccess &tile,
-                                     Value rowAddress, const Access &access) {
-  Value address = getAccessAddress(b, tile, rowAddress, access.column);
-  Value loaded = LLVM::LoadOp::create(b, getAccessType(tile.elementType, access.count), address,
-                                      access.count * getByteWidth(tile.elementType));
-  if (access.count == 1)
-    return {loaded};
-  SmallVector<Value> elements;
+static void loadAccess(ImplicitLocOpBuilder &b, Type elementType, Value address,
+                       const Access &access, MutableArrayRef<Value> registers) {
+  Value loaded = LLVM::LoadOp::create(b, getAccessType(elementType, access.count), address,
+                                      access.count * getByteWidth(elementType));
   for (int64_t i = 0; i < access.count; ++i)
-    elements.push_back(LLVM::ExtractElementOp::create(b, loaded, constant32(b, i)));
-  return elements;
+    registers[access.reg + i] =
+        access.count == 1 ? loaded
+                          : LLVM::ExtractElementOp::create(b, loaded, constant32(b, i)).getResult();
+}
+
+/// Whether a row of `columns` columns, laid out like the tile's, fits the zeros.
+static bool fitsZeros(const TileAccess &tile, int64_t columns) {
+  std::optional<int64_t> stride = getConstant(tile.columnStride);
+  return stride && *stride >= 0 &&
+         columns * *stride * getByteWidth(tile.elementType) <= kZeroBytes;
 }
 
 static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
                                    const TileAccess &tile, RankedTensorType type, bool paired) {
   SmallVector<Value> registers(getRegisterCount(type));
   bool known = tile.areColumnsInside(type.getDimSize(1));
+  // If rows are whole or absent, an absent one is exchanged for zeros at once.
+  bool wholeRows = known && fitsZeros(tile, getPartColumns(type));
   Int firstColumn = kernel.getColumn(b, type);
   for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-    SmallVector<Access> accesses = getAccesses(type, h, paired);
     Row row = tile.getRow(b, kernel.getRow(b, h));
-    SmallVector<Type> types(registers.size() / sm90::kFragmentRows, tile.elementType);
-    SmallVector<Value> values = emitIf(b, row.inside, types, [&] {
-      Value rowAddress = tile.getAddress(b, row, firstColumn);
-      SmallVector<Value> loaded;
-      for (const Access &access : accesses) {
-        Value inside = tile.isColumnInside(b, firstColumn + access.column, known);
-        SmallVector<Type> accessTypes(access.count, tile.elementType);
-        llvm::append_range(loaded, emitIf(b, inside, accessTypes, [&] {
-                             return loadAccess(b, tile, rowAddress, access);
-                           }));
-      }
-      return loaded;
-    });
-    size_t next = 0;
-    for (const Access &access : accesses)
-      for (int64_t i = 0; i < access.count; ++i)
-        registers[access.reg + i] = values[next++];
+    Value rowAddress = tile.getAddress(b, row, firstColumn);
+    if (wholeRows)
+      rowAddress = tile.getLoadAddress(b, rowAddress, row.inside);
+    for (const Access &access : getAccesses(type, h, paired)) {
+      Value address = getAccessAddress(b, tile, rowAddress, access.column);
+      if (!wholeRows)
+        address = tile.getLoadAddress(
+            b, address,
+            andOf(b, row.inside, tile.isColumnInside(b, firstColumn + access.column, known)));
+      loadAccess(b, tile.elementType, address, access, registers);
+    }
   }
   return registers;
 }
@@ -102,11 +101,10 @@ static SmallVector<Value> emitRowsLoad(ImplicitLocOpBuilder &b, const Kernel &ke
   for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
     Int index = Int(b, offset) + toI64(b, kernel.getRow(b, h));
     Value inside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
-    registers.push_back(emitIf(b, inside, {view.elementType}, [&] {
-      Value address = getElementAddress(b, view.base, view.elementType,
-                                        Int(b, view.offset) + index * Int(b, view.strides[0]));
-      return SmallVector<Value>{LLVM::LoadOp::create(b, view.elementType, address)};
-    })[0]);
+    Value address = getElementAddress(b, view.base, view.elementType,
+                                      Int(b, view.offset) + index * Int(b, view.strides[0]));
+    registers.push_back(LLVM::LoadOp::create(b, view.elementType,
+                                             selectOf(b, inside, address, kernel.zeros)));
   }
   return registers;
 }
@@ -180,7 +178,7 @@ struct Load : public KernelPattern<sm90::LoadOp> {
       registers = emitRowsLoad(b, kernel, view, first);
     else
       registers = emitLoad(
-          b, kernel, getDenseAccess(b, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
+          b, kernel, getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
           op.getPaired());
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();
@@ -194,7 +192,7 @@ struct LoadRows : public KernelPattern<sm90::LoadRowsOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
-    TileAccess access = getListAccess(b, view, indices, toI64(b, adaptor.getFirst()[0]),
+    TileAccess access = getListAccess(kernel, view, indices, toI64(b, adaptor.getFirst()[0]),
                                       toI64(b, adaptor.getColumn()[0]));
     SmallVector<Value> registers =
         emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
@@ -210,7 +208,7 @@ struct LoadPaged : public KernelPattern<sm90::LoadPagedOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
-    TileAccess access = getPagedAccess(b, pool, table, toI64(b, adaptor.getToken()[0]),
+    TileAccess access = getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
                                        toI64(b, adaptor.getColumn()[0]),
                                        toI64(b, adaptor.getLimit()[0]));
     SmallVector<Value> registers =
@@ -232,7 +230,7 @@ struct Store : public KernelPattern<sm90::StoreOp> {
       emitRowsStore(b, kernel, view, first, adaptor.getValue());
     else
       emitStore(b, kernel,
-                getDenseAccess(b, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
+                getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
                 op.getPaired(), adaptor.getValue());
     rewriter.eraseOp(op);
     return success();
@@ -246,7 +244,7 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View slots = getView(b, cast<MemRefType>(op.getSlots().getType()), adaptor.getSlots());
-    TileAccess access = getSlotAccess(b, pool, slots, toI64(b, adaptor.getFirst()[0]),
+    TileAccess access = getSlotAccess(kernel, pool, slots, toI64(b, adaptor.getFirst()[0]),
                                       toI64(b, adaptor.getColumn()[0]));
     emitStore(b, kernel, access, cast<RankedTensorType>(op.getValue().getType()), op.getPaired(),
               adaptor.getValue());

@@ -27,8 +27,9 @@ Int mlac::sm90nvvm::toI64(ImplicitLocOpBuilder &b, Value value) {
   return Int(b, b.createOrFold<arith::ExtSIOp>(i64, value));
 }
 
-Value mlac::sm90nvvm::zeroOf(ImplicitLocOpBuilder &b, Type type) {
-  return arith::ConstantOp::create(b, b.getZeroAttr(type));
+Value mlac::sm90nvvm::selectOf(ImplicitLocOpBuilder &b, Value condition, Value value,
+                               Value other) {
+  return condition ? b.createOrFold<arith::SelectOp>(condition, value, other) : value;
 }
 
 Value mlac::sm90nvvm::andOf(ImplicitLocOpBuilder &b, Value left, Value right) {
@@ -49,31 +50,15 @@ std::optional<int64_t> mlac::sm90nvvm::getConstant(Value value) {
   return std::nullopt;
 }
 
-SmallVector<Value> mlac::sm90nvvm::emitIf(ImplicitLocOpBuilder &b, Value condition,
-                                          ArrayRef<Type> types,
-                                          function_ref<SmallVector<Value>()> body) {
+void mlac::sm90nvvm::emitIf(ImplicitLocOpBuilder &b, Value condition, function_ref<void()> body) {
   if (!condition || getConstant(condition).value_or(0) != 0)
     return body();
-  auto branch = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true,
-                                  /*addElseBlock=*/!types.empty());
+  auto branch = scf::IfOp::create(b, TypeRange(), condition, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/false);
   OpBuilder::InsertionGuard guard(b);
-  auto fill = [&](Block *block, function_ref<SmallVector<Value>()> values) {
-    b.setInsertionPointToStart(block);
-    scf::YieldOp::create(b, values());
-  };
-  fill(branch.thenBlock(), body);
-  if (!types.empty())
-    fill(branch.elseBlock(), [&] {
-      return llvm::map_to_vector(types, [&](Type type) { return zeroOf(b, type); });
-    });
-  return llvm::to_vector_of<Value>(branch.getResults());
-}
-
-void mlac::sm90nvvm::emitIf(ImplicitLocOpBuilder &b, Value condition, function_ref<void()> body) {
-  emitIf(b, condition, ArrayRef<Type>(), [&] {
-    body();
-    return SmallVector<Value>();
-  });
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+  scf::YieldOp::create(b);
 }
 
 Int Kernel::getRow(ImplicitLocOpBuilder &b, int64_t h) const {

@@ -85,29 +85,30 @@ inline Int constant64(ImplicitLocOpBuilder &b, int64_t value) {
 }
 /// `index`, i32 (sign-extended) or i64 to i64.
 Int toI64(ImplicitLocOpBuilder &b, Value value);
-Value zeroOf(ImplicitLocOpBuilder &b, Type type);
+/// `value` where `condition` holds (null: everywhere), else `other`.
+Value selectOf(ImplicitLocOpBuilder &b, Value condition, Value value, Value other);
 /// Conjunction; a null value stands for `true`.
 Value andOf(ImplicitLocOpBuilder &b, Value left, Value right);
 Int compare(ImplicitLocOpBuilder &b, mlir::arith::CmpIPredicate predicate, Value left, Value right);
 /// The constant behind `value`, looking through casts.
 std::optional<int64_t> getConstant(Value value);
 
-/// Runs `body` where `condition` holds (null: everywhere) and returns its values
-/// there, zeros elsewhere.
-llvm::SmallVector<Value>
-emitIf(ImplicitLocOpBuilder &b, Value condition, llvm::ArrayRef<Type> types,
-       llvm::function_ref<llvm::SmallVector<Value>()> body);
-/// The same for effects only.
+/// Runs `body` where `condition` holds (null: everywhere).
 void emitIf(ImplicitLocOpBuilder &b, Value condition, llvm::function_ref<void()> body);
 
-/// What every pattern knows of the kernel: values computed once at its entry.
-/// All are i32.
+/// Bytes of the zeros that loads outside a view read: a row of the widest
+/// fragment (512 columns of 4 bytes) with a column stride of 2.
+inline constexpr int64_t kZeroBytes = 4096;
+
+/// What every pattern knows of the kernel: values computed once at its entry,
+/// of type i32 where not said otherwise.
 struct Kernel {
   int64_t warpgroups = 1;
   Value thread;        // within the CTA
   Value groupThread;   // within the warpgroup
   Value warpgroup;     // equal in a warp, known to be so by the assembler
   Value shared;        // !llvm.ptr<3>: the dynamic shared memory
+  Value zeros;         // !llvm.ptr<1>: kZeroBytes bytes of zeros
   int64_t getThreads() const { return warpgroups * mlir::sm90::kWarpgroupThreads; }
 
   /// Row of half `h`, and first column, of this thread in a fragment; `split`
@@ -149,6 +150,7 @@ struct Row {
 /// says: strides, an index list, a block table, a slot list.
 struct TileAccess {
   Value base;
+  Value zeros; // what is read instead of elements that are outside
   Type elementType;
   std::function<Row(ImplicitLocOpBuilder &, Value row)> getRow; // row: i32
   Value firstColumn, columns, columnStride;                     // i64
@@ -158,14 +160,17 @@ struct TileAccess {
   Value isColumnInside(ImplicitLocOpBuilder &b, Value column, bool known) const;
   /// Address of tile column `column` (i32) in a row.
   Value getAddress(ImplicitLocOpBuilder &b, const Row &row, Value column) const;
+  /// `address`, or that of zeros where not `inside` (null: everywhere inside).
+  /// Loads need no branch this way, so that the assembler may overlap them.
+  Value getLoadAddress(ImplicitLocOpBuilder &b, Value address, Value inside) const;
 };
-TileAccess getDenseAccess(ImplicitLocOpBuilder &b, const View &view, Value rowOffset,
+TileAccess getDenseAccess(const Kernel &kernel, const View &view, Value rowOffset,
                           Value columnOffset);
-TileAccess getListAccess(ImplicitLocOpBuilder &b, const View &view, const View &indices,
-                         Value first, Value column);
-TileAccess getPagedAccess(ImplicitLocOpBuilder &b, const View &pool, const View &table, Value token,
+TileAccess getListAccess(const Kernel &kernel, const View &view, const View &indices, Value first,
+                         Value column);
+TileAccess getPagedAccess(const Kernel &kernel, const View &pool, const View &table, Value token,
                           Value column, Value limit);
-TileAccess getSlotAccess(ImplicitLocOpBuilder &b, const View &pool, const View &slots, Value first,
+TileAccess getSlotAccess(const Kernel &kernel, const View &pool, const View &slots, Value first,
                          Value column);
 /// `base` moved by `elements` (i64 or i32) elements.
 Value getElementAddress(ImplicitLocOpBuilder &b, Value base, Type elementType, Value elements);

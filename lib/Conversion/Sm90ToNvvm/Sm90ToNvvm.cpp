@@ -33,8 +33,12 @@ namespace mlac {
 using namespace mlir;
 using namespace mlac::sm90nvvm;
 
-/// The dynamic shared memory of every kernel of the module.
+/// The dynamic shared memory of every kernel of the module, and zeros in global
+/// memory.
 static constexpr StringLiteral kSharedSymbol = "mlac_shared";
+static constexpr StringLiteral kZerosSymbol = "mlac_zeros";
+/// Alignment of the zeros: that of the widest access.
+static constexpr int64_t kZeroAlignment = 16;
 
 static LLVM::LLVMPointerType getPointerType(MLIRContext *context, unsigned space) {
   return LLVM::LLVMPointerType::get(context, space);
@@ -71,14 +75,21 @@ static void addConversions(TypeConverter &converter) {
 // The function around a kernel's body
 //===----------------------------------------------------------------------===//
 
-static void declareSharedMemory(ModuleOp module) {
+static void declareMemory(ModuleOp module) {
   if (module.lookupSymbol(kSharedSymbol))
     return;
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
-  LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/false,
+  auto getBytes = [&](int64_t count) {
+    return LLVM::LLVMArrayType::get(builder.getI8Type(), count);
+  };
+  LLVM::GlobalOp::create(builder, module.getLoc(), getBytes(0), /*isConstant=*/false,
                          LLVM::Linkage::External, kSharedSymbol, /*value=*/Attribute(),
                          /*alignment=*/sm90::kSwizzleAtomBytes, kSharedSpace);
+  // Visible from outside, so that LLVM does not evaluate loads of it: that would
+  // bring back the branches which it is there to save.
+  LLVM::GlobalOp::create(builder, module.getLoc(), getBytes(kZeroBytes), /*isConstant=*/false,
+                         LLVM::Linkage::External, kZerosSymbol, LLVM::ZeroAttr::get(module.getContext()),
+                         kZeroAlignment, kGlobalSpace);
 }
 
 static Type getParameterType(Type type) {
@@ -112,6 +123,8 @@ static Kernel emitPrologue(ImplicitLocOpBuilder &b, int64_t warpgroups) {
         constant32(b, 31), NVVM::ShflKind::idx, UnitAttr());
   kernel.shared = LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kSharedSpace),
                                             kSharedSymbol);
+  kernel.zeros = LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kGlobalSpace),
+                                           kZerosSymbol);
   return kernel;
 }
 
@@ -199,7 +212,7 @@ public:
   void runOnOperation() override {
     SmallVector<sm90::KernelOp> kernels(getOperation().getOps<sm90::KernelOp>());
     if (!kernels.empty())
-      declareSharedMemory(getOperation());
+      declareMemory(getOperation());
     for (sm90::KernelOp op : kernels) {
       auto [function, kernel] = outlineKernel(op);
       if (failed(convertBody(function, kernel)))

@@ -74,60 +74,63 @@ Value TileAccess::getAddress(ImplicitLocOpBuilder &b, const Row &row, Value colu
   return getElementAddress(b, base, elementType, Int(b, row.offset) + elements);
 }
 
-/// Loads element `position` of a list where `inside`, else gives 0.
-static Int loadEntry(ImplicitLocOpBuilder &b, const View &list, Value position, Value inside) {
-  SmallVector<Value> entry = emitIf(b, inside, {b.getI64Type()}, [&] {
-    Int element = Int(b, list.offset) + Int(b, position) * Int(b, list.strides[0]);
-    Value address = getElementAddress(b, list.base, list.elementType, element);
-    Value loaded = LLVM::LoadOp::create(b, list.elementType, address);
-    return SmallVector<Value>{toI64(b, loaded)};
-  });
-  return Int(b, entry[0]);
+Value TileAccess::getLoadAddress(ImplicitLocOpBuilder &b, Value address, Value inside) const {
+  return selectOf(b, inside, address, zeros);
 }
 
-TileAccess mlac::sm90nvvm::getDenseAccess(ImplicitLocOpBuilder &b, const View &view,
+/// Element `position` of a list where `inside`, else 0; the list is read there
+/// only.
+static Int loadEntry(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &list,
+                     Value position, Value inside) {
+  Int element = Int(b, list.offset) + Int(b, position) * Int(b, list.strides[0]);
+  Value address = getElementAddress(b, list.base, list.elementType, element);
+  return toI64(b, LLVM::LoadOp::create(b, list.elementType,
+                                       selectOf(b, inside, address, kernel.zeros)));
+}
+
+TileAccess mlac::sm90nvvm::getDenseAccess(const Kernel &kernel, const View &view,
                                           Value rowOffset, Value columnOffset) {
   auto getRow = [view, rowOffset](ImplicitLocOpBuilder &b, Value row) {
     Int index = Int(b, rowOffset) + toI64(b, row);
     return Row{compare(b, CmpIPredicate::slt, index, view.sizes[0]),
                Int(b, view.offset) + index * Int(b, view.strides[0])};
   };
-  return {view.base, view.elementType, getRow, columnOffset, view.sizes[1], view.strides[1]};
+  return {view.base, kernel.zeros, view.elementType, getRow, columnOffset, view.sizes[1], view.strides[1]};
 }
 
-TileAccess mlac::sm90nvvm::getListAccess(ImplicitLocOpBuilder &b, const View &view,
+TileAccess mlac::sm90nvvm::getListAccess(const Kernel &kernel, const View &view,
                                          const View &indices, Value first, Value column) {
-  auto getRow = [view, indices, first](ImplicitLocOpBuilder &b, Value row) {
+  auto getRow = [&kernel, view, indices, first](ImplicitLocOpBuilder &b, Value row) {
     Int position = Int(b, first) + toI64(b, row);
     Value listed = compare(b, CmpIPredicate::slt, position, indices.sizes[0]);
-    Int index = loadEntry(b, indices, position, listed);
+    Int index = loadEntry(b, kernel, indices, position, listed);
     // Unsigned, so that negative indices are outside too.
     Value inside = compare(b, CmpIPredicate::ult, index, view.sizes[0]);
     return Row{andOf(b, listed, inside), Int(b, view.offset) + index * Int(b, view.strides[0])};
   };
-  return {view.base, view.elementType, getRow, column, view.sizes[1], view.strides[1]};
+  return {view.base, kernel.zeros, view.elementType, getRow, column, view.sizes[1], view.strides[1]};
 }
 
-TileAccess mlac::sm90nvvm::getPagedAccess(ImplicitLocOpBuilder &b, const View &pool,
+TileAccess mlac::sm90nvvm::getPagedAccess(const Kernel &kernel, const View &pool,
                                           const View &table, Value token, Value column,
                                           Value limit) {
-  auto getRow = [pool, table, token, limit](ImplicitLocOpBuilder &b, Value row) {
+  auto getRow = [&kernel, pool, table, token, limit](ImplicitLocOpBuilder &b, Value row) {
     Int position = Int(b, token) + toI64(b, row);
     Int pageSize(b, pool.sizes[1]);
     Value inside = compare(b, CmpIPredicate::slt, position, limit);
-    Int page = loadEntry(b, table, position / pageSize, inside);
+    Int page = loadEntry(b, kernel, table, position / pageSize, inside);
     return Row{inside, Int(b, pool.offset) + page * Int(b, pool.strides[0]) +
                            position % pageSize * Int(b, pool.strides[1])};
   };
-  return {pool.base, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
+  return {pool.base, kernel.zeros, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
 }
 
-TileAccess mlac::sm90nvvm::getSlotAccess(ImplicitLocOpBuilder &b, const View &pool,
+TileAccess mlac::sm90nvvm::getSlotAccess(const Kernel &kernel, const View &pool,
                                          const View &slots, Value first, Value column) {
-  auto getRow = [pool, slots, first](ImplicitLocOpBuilder &b, Value row) {
+  auto getRow = [&kernel, pool, slots, first](ImplicitLocOpBuilder &b, Value row) {
     Int position = Int(b, first) + toI64(b, row);
     Value listed = compare(b, CmpIPredicate::slt, position, slots.sizes[0]);
-    Int slot = loadEntry(b, slots, position, listed);
+    Int slot = loadEntry(b, kernel, slots, position, listed);
     Int pageSize(b, pool.sizes[1]);
     // Unsigned, so that negative slots are outside too.
     Value inside = compare(b, CmpIPredicate::ult, slot, Int(b, pool.sizes[0]) * pageSize);
@@ -135,7 +138,7 @@ TileAccess mlac::sm90nvvm::getSlotAccess(ImplicitLocOpBuilder &b, const View &po
                                              slot / pageSize * Int(b, pool.strides[0]) +
                                              slot % pageSize * Int(b, pool.strides[1])};
   };
-  return {pool.base, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
+  return {pool.base, kernel.zeros, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
 }
 
 //===----------------------------------------------------------------------===//

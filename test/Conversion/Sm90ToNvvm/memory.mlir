@@ -43,9 +43,10 @@ sm90.kernel @vectors(%x: memref<?xbf16>, %n: index)
 // Without a promise of alignment elements go one by one.
 // CHECK-LABEL: llvm.func @elements
 // CHECK-NOT:     nvvm.cp.async.shared.global
+// CHECK:         %[[ZEROS:.*]] = llvm.mlir.addressof @mlac_zeros
 // CHECK:         scf.for
-// CHECK:         %[[E:.*]] = scf.if %{{.*}} -> (bf16)
-// CHECK:           llvm.load
+// CHECK:         %[[FROM:.*]] = arith.select %{{.*}}, %{{.*}}, %[[ZEROS]] : !llvm.ptr<1>
+// CHECK:         %[[E:.*]] = llvm.load %[[FROM]]
 // CHECK:         llvm.store %[[E]], %{{.*}} : bf16, !llvm.ptr<3>
 sm90.kernel @elements(%x: memref<?xbf16>, %n: index)
     attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
@@ -60,9 +61,10 @@ sm90.kernel @elements(%x: memref<?xbf16>, %n: index)
 
 // The table is read under the limit only.
 // CHECK-LABEL: llvm.func @paged
+// CHECK:         %[[ZEROS:.*]] = llvm.mlir.addressof @mlac_zeros
 // CHECK:         %[[SEEN:.*]] = arith.cmpi slt, %{{.*}}, %{{.*}} : i64
-// CHECK:         scf.if %[[SEEN]] -> (i64)
-// CHECK:           llvm.load %{{.*}} : !llvm.ptr<1> -> i32
+// CHECK:         %[[ENTRY:.*]] = arith.select %[[SEEN]], %{{.*}}, %[[ZEROS]]
+// CHECK:         llvm.load %[[ENTRY]] : !llvm.ptr<1> -> i32
 // CHECK:         nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 8, cache = ca
 sm90.kernel @paged(%x: memref<?xbf16>, %table: memref<?xi32>, %n: index, %limit: index)
     attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
@@ -76,10 +78,14 @@ sm90.kernel @paged(%x: memref<?xbf16>, %table: memref<?xi32>, %n: index, %limit:
 }
 
 // A pair is one access; a column bound is checked only where types leave it open.
+// An absent row is exchanged for zeros as a whole.
 // CHECK-LABEL: llvm.func @fragments
-// CHECK:         %[[V:.*]]:4 = scf.if %{{.*}} -> (bf16, bf16, bf16, bf16)
-// CHECK-COUNT-2:   llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> vector<2xbf16>
-// CHECK-NOT:     scf.if %{{.*}} -> (bf16)
+// CHECK:         %[[ZEROS:.*]] = llvm.mlir.addressof @mlac_zeros
+// CHECK:         arith.select %{{.*}}, %{{.*}}, %[[ZEROS]]
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> vector<2xbf16>
+// CHECK:         arith.select %{{.*}}, %{{.*}}, %[[ZEROS]]
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> vector<2xbf16>
+// CHECK-NOT:     arith.select
 // CHECK:         scf.if %{{.*}} {
 // CHECK:           scf.if %{{.*}} {
 // CHECK:             llvm.store %{{.*}}, %{{.*}} : bf16, !llvm.ptr<1>

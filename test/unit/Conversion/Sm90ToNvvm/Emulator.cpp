@@ -19,6 +19,8 @@
 using namespace mlir;
 using namespace mlac::test;
 
+/// Size of the module's zeros.
+static constexpr size_t kZeroBytes = 4096;
 /// Where the dynamic shared memory of an sm_90 kernel starts.
 static constexpr uint64_t kSharedBase = 1024;
 static constexpr size_t kWarpThreads = 32, kGroupThreads = 128;
@@ -76,6 +78,7 @@ static size_t countParts(Type type) {
 
 Emulator::Emulator(LLVM::LLVMFuncOp function) : function(function) {
   threads = cast<IntegerAttr>(function->getAttr("mlac.threads")).getInt();
+  zeros.assign(kZeroBytes, 0);
   shared.resize(cast<IntegerAttr>(function->getAttr("mlac.shared_bytes")).getInt());
 }
 
@@ -136,6 +139,7 @@ std::string Emulator::run(ArrayRef<Argument> arguments, std::array<int64_t, 3> p
   buffers.clear();
   std::fill(shared.begin(), shared.end(), char(0xFF)); // NaN in every float type
   copies.assign(threads, {{}});
+  buffers[reinterpret_cast<uint64_t>(zeros.data())] = zeros.size();
   for (auto [argument, value] : llvm::zip_equal(arguments, function.getArguments())) {
     if (argument.bytes)
       buffers[argument.bits] = argument.bytes;
@@ -379,8 +383,9 @@ void Emulator::runIntrinsic(LLVM::CallIntrinsicOp op, const Mask &mask) {
 
 bool Emulator::runLlvm(Operation *op, const Mask &mask) {
   return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<LLVM::AddressOfOp>([&](auto) {
-        map(op, mask, [](size_t) { return kSharedBase; });
+      .Case<LLVM::AddressOfOp>([&](LLVM::AddressOfOp address) {
+        uint64_t base = isShared(address) ? kSharedBase : reinterpret_cast<uint64_t>(zeros.data());
+        map(op, mask, [&](size_t) { return base; });
         return true;
       })
       .Case<LLVM::UndefOp>([&](auto) {

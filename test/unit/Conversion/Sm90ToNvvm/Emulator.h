@@ -89,7 +89,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   size_t threads;
   std::array<int64_t, 3> position;
-  std::vector<char> shared;
+  std::vector<char> shared, zeros;
   std::map<uint64_t, size_t> buffers;
   llvm::DenseMap<mlir::Value, Parts> values;
   // For each thread the groups of copies, the last one still open.
