@@ -8,7 +8,7 @@
 //
 // The CPU path from tile kernels to bytes:
 //
-//   tile.kernel --addTileToLlvmPasses--> llvm.func --LLVM O3--> x86-64 object
+//   tile.kernel --addTileToLlvmPasses--> llvm.func --LLVM--> x86-64 objects
 //   --lld, in this process--> ELF shared object
 //
 // The image needs nothing but memcpy, memmove and memset of the process that
@@ -21,6 +21,7 @@
 #define MLA_TARGET_CPU_COMPILEKERNELS_H
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
@@ -74,7 +75,8 @@ struct CpuImage {
   std::vector<CpuKernelInfo> kernels; // in the module's order
 };
 
-/// Compiles a module in the llvm dialect (what addTileToLlvmPasses leaves).
+/// Compiles a module in the llvm dialect (what addTileToLlvmPasses leaves), its
+/// kernels in parallel on the context's threads.
 /// Errors are reported at the module or at the kernel concerned: scratch above
 /// kMaxCpuScratchBytes, or a reference to a function that images may not use.
 mlir::FailureOr<CpuImage> compileCpuKernels(mlir::ModuleOp module, const CpuMachine &machine);
@@ -86,8 +88,8 @@ mlir::FailureOr<std::string> emitCpuLlvmIr(mlir::ModuleOp module, const CpuMachi
 mlir::FailureOr<std::string> emitCpuAssembly(mlir::ModuleOp module, const CpuMachine &machine);
 
 namespace detail {
-/// Links one object into a shared object with lld. False: `error` says why.
-bool linkCpuImage(llvm::ArrayRef<char> object, std::vector<char> &image, std::string &error);
+/// Links objects into a shared object with lld. False: `error` says why.
+bool linkCpuImage(llvm::ArrayRef<llvm::SmallVector<char>> objects, std::vector<char> &image, std::string &error);
 } // namespace detail
 
 } // namespace mlac
