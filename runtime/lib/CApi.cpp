@@ -16,8 +16,7 @@ using namespace mlac::runtime;
 //===----------------------------------------------------------------------===//
 
 mla_status mla_engine_create(mla_package *package, mla_device *device,
-                             const mla_engine_options *options,
-                             mla_engine **engine) {
+                             const mla_engine_options *options, mla_engine **engine) {
   return report([&]() -> Status {
     std::shared_ptr<PackageObject> packageObject;
     std::shared_ptr<Device> deviceObject;
@@ -25,8 +24,7 @@ mla_status mla_engine_create(mla_package *package, mla_device *device,
     MLAC_RETURN_IF_ERROR(packages().find(package, packageObject));
     MLAC_RETURN_IF_ERROR(devices().find(device, deviceObject));
     MLAC_RETURN_IF_ERROR(requirePointer(engine, "engine"));
-    MLAC_RETURN_IF_ERROR(
-        Engine::create(packageObject->package, deviceObject, options, created));
+    MLAC_RETURN_IF_ERROR(Engine::create(packageObject->package, deviceObject, options, created));
     *engine = engines().insert(std::move(created));
     return Status();
   });
@@ -42,8 +40,7 @@ mla_status mla_engine_destroy(mla_engine *engine) {
 }
 
 /// Runs function(engine) under the engine's lock.
-template <typename Function>
-static mla_status withEngine(mla_engine *engine, Function function) {
+template <typename Function> static mla_status withEngine(mla_engine *engine, Function function) {
   return report([&]() -> Status {
     std::shared_ptr<Engine> object;
     MLAC_RETURN_IF_ERROR(engines().find(engine, object));
@@ -56,8 +53,7 @@ static mla_status withEngine(mla_engine *engine, Function function) {
 
 /// Runs function(engine, layer) under the engine's lock.
 template <typename Function>
-static mla_status withLayer(mla_engine *engine, int64_t index,
-                            Function function) {
+static mla_status withLayer(mla_engine *engine, int64_t index, Function function) {
   return withEngine(engine, [&](Engine &object) -> Status {
     Layer *layer;
     MLAC_RETURN_IF_ERROR(object.getLayer(index, layer));
@@ -73,9 +69,8 @@ mla_status mla_engine_info(mla_engine *engine, const char **json) {
   });
 }
 
-mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer,
-                                  const char *name, mla_dtype dtype,
-                                  const int64_t *shape, int32_t rank,
+mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
+                                  mla_dtype dtype, const int64_t *shape, int32_t rank,
                                   const void *data) {
   return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
@@ -89,9 +84,8 @@ mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer,
   });
 }
 
-mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer,
-                                       const char *path, const char *prefix,
-                                       uint32_t flags) {
+mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
+                                       const char *prefix, uint32_t flags) {
   return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
     if (flags & ~MLA_ALLOW_EXTRA_TENSORS)
@@ -102,14 +96,12 @@ mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer,
 }
 
 mla_status mla_engine_prepare(mla_engine *engine, int64_t layer) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) {
-    return object.prepare(bound);
-  });
+  return withLayer(engine, layer,
+                   [&](Engine &object, Layer &bound) { return object.prepare(bound); });
 }
 
 mla_status mla_engine_poison_workspace(mla_engine *engine) {
-  return withEngine(engine,
-                    [&](Engine &object) { return object.poisonWorkspace(); });
+  return withEngine(engine, [&](Engine &object) { return object.poisonWorkspace(); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -124,14 +116,12 @@ mla_status mla_sequence_create(mla_engine *engine, mla_sequence *sequence) {
 }
 
 mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence) {
-  return withEngine(
-      engine, [&](Engine &object) { return object.cache().free(sequence); });
+  return withEngine(engine, [&](Engine &object) { return object.cache().free(sequence); });
 }
 
 /// Runs function(cache, sequence) under the engine's lock.
 template <typename Function>
-static mla_status withSequence(mla_engine *engine, mla_sequence id,
-                               Function function) {
+static mla_status withSequence(mla_engine *engine, mla_sequence id, Function function) {
   return withEngine(engine, [&](Engine &object) -> Status {
     Sequence *sequence;
     MLAC_RETURN_IF_ERROR(object.cache().find(id, sequence));
@@ -139,22 +129,19 @@ static mla_status withSequence(mla_engine *engine, mla_sequence id,
   });
 }
 
-mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence id,
-                                int64_t num_tokens) {
+mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence id, int64_t num_tokens) {
   return withSequence(engine, id, [&](KVCache &cache, Sequence &sequence) {
     return cache.reserve(sequence, num_tokens);
   });
 }
 
-mla_status mla_sequence_truncate(mla_engine *engine, mla_sequence id,
-                                 int64_t num_tokens) {
+mla_status mla_sequence_truncate(mla_engine *engine, mla_sequence id, int64_t num_tokens) {
   return withSequence(engine, id, [&](KVCache &cache, Sequence &sequence) {
     return cache.truncate(sequence, num_tokens);
   });
 }
 
-mla_status mla_sequence_length(mla_engine *engine, mla_sequence id,
-                               int64_t *length) {
+mla_status mla_sequence_length(mla_engine *engine, mla_sequence id, int64_t *length) {
   return withSequence(engine, id, [&](KVCache &, Sequence &sequence) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(length, "length"));
     *length = sequence.length;
@@ -162,15 +149,14 @@ mla_status mla_sequence_length(mla_engine *engine, mla_sequence id,
   });
 }
 
-mla_status mla_sequence_pages(mla_engine *engine, mla_sequence id,
-                              int32_t *pages, int64_t capacity,
+mla_status mla_sequence_pages(mla_engine *engine, mla_sequence id, int32_t *pages, int64_t capacity,
                               int64_t *count) {
   return withSequence(engine, id, [&](KVCache &, Sequence &sequence) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(count, "count"));
     *count = static_cast<int64_t>(sequence.pages.size());
     if (capacity < *count)
-      return error(MLA_INVALID_ARGUMENT, "capacity is ", capacity,
-                   ", the sequence has ", *count, " pages");
+      return error(MLA_INVALID_ARGUMENT, "capacity is ", capacity, ", the sequence has ", *count,
+                   " pages");
     if (*count > 0)
       MLAC_RETURN_IF_ERROR(requirePointer(pages, "pages"));
     std::copy(sequence.pages.begin(), sequence.pages.end(), pages);
@@ -203,21 +189,20 @@ mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data) {
 }
 
 mla_status mla_cache_poison(mla_engine *engine, int64_t layer) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) {
-    return object.poison(bound);
-  });
+  return withLayer(engine, layer,
+                   [&](Engine &object, Layer &bound) { return object.poison(bound); });
 }
 
-mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot,
-                          int64_t count, void *rows) {
+mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                          void *rows) {
   return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(rows, "rows"));
     return object.readRows(bound, slot, count, rows);
   });
 }
 
-mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot,
-                           int64_t count, const void *rows) {
+mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                           const void *rows) {
   return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(rows, "rows"));
     return object.writeRows(bound, slot, count, rows);
@@ -249,54 +234,46 @@ mla_status mla_plan_destroy(mla_plan *plan) {
 }
 
 /// Runs function(plan) under its engine's lock.
-template <typename Function>
-static mla_status withPlan(mla_plan *plan, Function function) {
+template <typename Function> static mla_status withPlan(mla_plan *plan, Function function) {
   return report([&]() -> Status {
     std::shared_ptr<Plan> object;
     MLAC_RETURN_IF_ERROR(plans().find(plan, object));
     std::lock_guard lock(object->engine().mutex);
     if (object->engine().isClosed())
-      return error(MLA_INVALID_ARGUMENT,
-                   "the plan's engine has been destroyed");
+      return error(MLA_INVALID_ARGUMENT, "the plan's engine has been destroyed");
     return function(*object);
   });
 }
 
-mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch,
-                         const char *function, mla_stream *stream) {
+mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
+                         mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
     if (batch->struct_bytes != sizeof *batch)
-      return error(MLA_INVALID_ARGUMENT,
-                   "batch.struct_bytes = ", batch->struct_bytes, ", expected ",
-                   sizeof *batch);
+      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
+                   ", expected ", sizeof *batch);
     return object.fill(*batch, function, stream);
   });
 }
 
-mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden,
-                        void *output, mla_stream *stream) {
-  return withPlan(plan, [&](Plan &object) {
-    return object.run(layer, hidden, output, stream);
-  });
+mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,
+                        mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) { return object.run(layer, hidden, output, stream); });
 }
 
-mla_status mla_step_run_bound(mla_plan *plan, int64_t layer,
-                              const mla_binding *bindings, int64_t num_bindings,
-                              mla_stream *stream) {
+mla_status mla_step_run_bound(mla_plan *plan, int64_t layer, const mla_binding *bindings,
+                              int64_t num_bindings, mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
     if (num_bindings < 0)
       return error(MLA_INVALID_ARGUMENT, "num_bindings is ", num_bindings);
     if (num_bindings > 0)
       MLAC_RETURN_IF_ERROR(requirePointer(bindings, "bindings"));
-    return object.runBound(layer, {bindings, static_cast<size_t>(num_bindings)},
-                           stream);
+    return object.runBound(layer, {bindings, static_cast<size_t>(num_bindings)}, stream);
   });
 }
 
-mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *hidden,
-                            void *output, mla_stream *stream,
-                            const char **json) {
+mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *hidden, void *output,
+                            mla_stream *stream, const char **json) {
   return withPlan(plan, [&](Plan &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
     return object.profile(layer, hidden, output, stream, json);
@@ -318,8 +295,8 @@ mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value) {
   });
 }
 
-mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype,
-                             int64_t *elements, const void **data) {
+mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype, int64_t *elements,
+                             const void **data) {
   return withPlan(plan, [&](Plan &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
     MLAC_RETURN_IF_ERROR(requirePointer(dtype, "dtype"));

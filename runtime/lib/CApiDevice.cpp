@@ -31,8 +31,7 @@ mla_status mla_package_open(const char *path, mla_package **package) {
   });
 }
 
-mla_status mla_package_open_bytes(const void *data, size_t bytes,
-                                  mla_package **package) {
+mla_status mla_package_open_bytes(const void *data, size_t bytes, mla_package **package) {
   return report([&]() -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
     MLAC_RETURN_IF_ERROR(requirePointer(package, "package"));
@@ -65,8 +64,7 @@ mla_status mla_package_info(mla_package *package, const char **json) {
 // Devices
 //===----------------------------------------------------------------------===//
 
-mla_status mla_device_open(const char *name, int32_t threads,
-                           mla_device **device) {
+mla_status mla_device_open(const char *name, int32_t threads, mla_device **device) {
   return report([&]() -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
     MLAC_RETURN_IF_ERROR(requirePointer(device, "device"));
@@ -85,8 +83,7 @@ mla_status mla_device_close(mla_device *device) {
 }
 
 /// Runs function(device) for a valid handle.
-template <typename Function>
-static mla_status withDevice(mla_device *device, Function function) {
+template <typename Function> static mla_status withDevice(mla_device *device, Function function) {
   return report([&]() -> Status {
     std::shared_ptr<Device> object;
     MLAC_RETURN_IF_ERROR(devices().find(device, object));
@@ -134,24 +131,22 @@ static Status requireEnds(const void *to, const void *from, size_t bytes) {
   return requirePointer(from, "source");
 }
 
-mla_status mla_device_upload(mla_device *device, void *to, const void *from,
-                             size_t bytes) {
+mla_status mla_device_upload(mla_device *device, void *to, const void *from, size_t bytes) {
   return withDevice(device, [&](Device &object) -> Status {
     MLAC_RETURN_IF_ERROR(requireEnds(to, from, bytes));
     return bytes ? object.upload(to, from, bytes) : Status();
   });
 }
 
-mla_status mla_device_download(mla_device *device, void *to, const void *from,
-                               size_t bytes) {
+mla_status mla_device_download(mla_device *device, void *to, const void *from, size_t bytes) {
   return withDevice(device, [&](Device &object) -> Status {
     MLAC_RETURN_IF_ERROR(requireEnds(to, from, bytes));
     return bytes ? object.download(to, from, bytes) : Status();
   });
 }
 
-mla_status mla_device_copy_async(mla_device *device, void *to, const void *from,
-                                 size_t bytes, mla_stream *stream) {
+mla_status mla_device_copy_async(mla_device *device, void *to, const void *from, size_t bytes,
+                                 mla_stream *stream) {
   return withDevice(device, [&](Device &object) -> Status {
     MLAC_RETURN_IF_ERROR(object.checkStream(stream));
     MLAC_RETURN_IF_ERROR(requireEnds(to, from, bytes));
@@ -159,8 +154,8 @@ mla_status mla_device_copy_async(mla_device *device, void *to, const void *from,
   });
 }
 
-mla_status mla_device_fill_async(mla_device *device, void *data, uint8_t value,
-                                 size_t bytes, mla_stream *stream) {
+mla_status mla_device_fill_async(mla_device *device, void *data, uint8_t value, size_t bytes,
+                                 mla_stream *stream) {
   return withDevice(device, [&](Device &object) -> Status {
     MLAC_RETURN_IF_ERROR(object.checkStream(stream));
     MLAC_RETURN_IF_ERROR(requireEnds(data, data, bytes));
@@ -169,8 +164,7 @@ mla_status mla_device_fill_async(mla_device *device, void *data, uint8_t value,
 }
 
 mla_status mla_device_synchronize(mla_device *device) {
-  return withDevice(device,
-                    [&](Device &object) { return object.synchronize(); });
+  return withDevice(device, [&](Device &object) { return object.synchronize(); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,8 +219,7 @@ mla_status mla_event_record(mla_event *event, mla_stream *stream) {
   });
 }
 
-mla_status mla_event_elapsed(mla_event *begin, mla_event *end,
-                             double *milliseconds) {
+mla_status mla_event_elapsed(mla_event *begin, mla_event *end, double *milliseconds) {
   return report([&]() -> Status {
     std::shared_ptr<EventObject> first, last;
     MLAC_RETURN_IF_ERROR(events().find(begin, first));

@@ -17,9 +17,7 @@ template <typename Table> static Table &table(const char *what) {
   return instance;
 }
 
-PackageTable &mlac::runtime::packages() {
-  return table<PackageTable>("package");
-}
+PackageTable &mlac::runtime::packages() { return table<PackageTable>("package"); }
 DeviceTable &mlac::runtime::devices() { return table<DeviceTable>("device"); }
 EngineTable &mlac::runtime::engines() { return table<EngineTable>("engine"); }
 PlanTable &mlac::runtime::plans() { return table<PlanTable>("plan"); }
@@ -39,8 +37,7 @@ mla_status mlac::runtime::reportStatus(Status status) {
 }
 
 const char *mla_last_error(void) {
-  return isLastOutOfPages ? "the page pool cannot hold the new tokens"
-                          : lastError.c_str();
+  return isLastOutOfPages ? "the page pool cannot hold the new tokens" : lastError.c_str();
 }
 
 const char *mla_status_name(mla_status status) {

@@ -40,9 +40,7 @@ namespace {
 struct Library {
   void *handle = nullptr;
   Library() = default;
-  Library(Library &&other) noexcept : handle(other.handle) {
-    other.handle = nullptr;
-  }
+  Library(Library &&other) noexcept : handle(other.handle) { other.handle = nullptr; }
   ~Library() {
     if (handle)
       dlclose(handle);
@@ -68,8 +66,7 @@ class CpuProgram : public Program {
 public:
   explicit CpuProgram(ThreadPool &pool) : pool(pool) {}
   Status load(const fb::Target &target);
-  Status launch(const Launch &launch, const uint64_t *args,
-                mla_stream *stream) override;
+  Status launch(const Launch &launch, const uint64_t *args, mla_stream *stream) override;
 
 private:
   ThreadPool &pool;
@@ -84,8 +81,7 @@ static Status writeAll(int file, std::span<const uint8_t> bytes) {
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0)
-      return error(MLA_OUT_OF_MEMORY,
-                   "cannot write code to memory: ", std::strerror(errno));
+      return error(MLA_OUT_OF_MEMORY, "cannot write code to memory: ", std::strerror(errno));
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return Status();
@@ -113,12 +109,10 @@ Status CpuProgram::load(const fb::Target &target) {
   }
   for (uint32_t i = 0; target.kernels() && i < target.kernels()->size(); ++i) {
     const fb::Kernel &kernel = *target.kernels()->Get(i);
-    void *address =
-        dlsym(libraries[kernel.code()].handle, kernel.symbol()->c_str());
+    void *address = dlsym(libraries[kernel.code()].handle, kernel.symbol()->c_str());
     if (!address)
-      return error(MLA_CORRUPT, "kernel '", text(kernel.name()),
-                   "': code object ", kernel.code(), " lacks symbol '",
-                   text(kernel.symbol()), "'");
+      return error(MLA_CORRUPT, "kernel '", text(kernel.name()), "': code object ", kernel.code(),
+                   " lacks symbol '", text(kernel.symbol()), "'");
     kernels.push_back(reinterpret_cast<Kernel>(address));
   }
   return Status();
@@ -132,13 +126,12 @@ static void runPrograms(void *context, int64_t first, int64_t last) {
     job.kernel(job.args, i % x, i / x % y, i / (x * y));
 }
 
-Status CpuProgram::launch(const Launch &launch, const uint64_t *args,
-                          mla_stream *) {
+Status CpuProgram::launch(const Launch &launch, const uint64_t *args, mla_stream *) {
   int64_t total;
   if (!checkedMul(launch.grid[0], launch.grid[1], total) ||
       !checkedMul(total, launch.grid[2], total))
-    return error(MLA_CORRUPT, "grid ", launch.grid[0], " x ", launch.grid[1],
-                 " x ", launch.grid[2], " overflows");
+    return error(MLA_CORRUPT, "grid ", launch.grid[0], " x ", launch.grid[1], " x ", launch.grid[2],
+                 " overflows");
   GridJob job = {kernels[launch.kernel], args, launch.grid};
   pool.run(runPrograms, &job, total);
   return Status();
@@ -160,8 +153,7 @@ public:
   Status wait() override { return Status(); }
   Status elapsed(Event &end, double &milliseconds) override {
     auto difference = static_cast<CpuEvent &>(end).time - time;
-    milliseconds =
-        std::chrono::duration<double, std::milli>(difference).count();
+    milliseconds = std::chrono::duration<double, std::milli>(difference).count();
     return Status();
   }
 
@@ -194,8 +186,7 @@ public:
     return archLevel(text(target.arch())) * kLevelWeight +
            static_cast<int64_t>(text(target.features()).size());
   }
-  Status load(const fb::Target &target,
-              std::unique_ptr<Program> &program) override {
+  Status load(const fb::Target &target, std::unique_ptr<Program> &program) override {
     auto result = std::make_unique<CpuProgram>(pool);
     MLAC_RETURN_IF_ERROR(result->load(target));
     program = std::move(result);
@@ -203,16 +194,14 @@ public:
   }
 
   Status allocate(size_t bytes, void **data) override {
-    *data = nullptr;
-    if (posix_memalign(data, kBufferAlignment, bytes) != 0)
-      return error(MLA_OUT_OF_MEMORY, "cannot allocate ", bytes,
-                   " bytes of host memory");
+    void *memory = nullptr;
+    if (posix_memalign(&memory, kBufferAlignment, bytes) != 0)
+      return error(MLA_OUT_OF_MEMORY, "cannot allocate ", bytes, " bytes of host memory");
+    *data = memory;
     return Status();
   }
   void release(void *data) override { std::free(data); }
-  Status allocateStaging(size_t bytes, void **data) override {
-    return allocate(bytes, data);
-  }
+  Status allocateStaging(size_t bytes, void **data) override { return allocate(bytes, data); }
   void releaseStaging(void *data) override { release(data); }
 
   Status upload(void *to, const void *from, size_t bytes) override {
@@ -222,16 +211,13 @@ public:
   Status download(void *to, const void *from, size_t bytes) override {
     return upload(to, from, bytes);
   }
-  Status uploadAsync(void *to, const void *from, size_t bytes,
-                     mla_stream *) override {
+  Status uploadAsync(void *to, const void *from, size_t bytes, mla_stream *) override {
     return upload(to, from, bytes);
   }
-  Status copyAsync(void *to, const void *from, size_t bytes,
-                   mla_stream *) override {
+  Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *) override {
     return upload(to, from, bytes);
   }
-  Status fillAsync(void *to, uint8_t value, size_t bytes,
-                   mla_stream *) override {
+  Status fillAsync(void *to, uint8_t value, size_t bytes, mla_stream *) override {
     std::memset(to, value, bytes);
     return Status();
   }
@@ -272,8 +258,7 @@ static int32_t numProcessors() {
 Status CpuDevice::start(int32_t threads) {
   constexpr int32_t kMaxThreads = 1024;
   if (threads < 0 || threads > kMaxThreads)
-    return error(MLA_INVALID_ARGUMENT, "threads = ", threads,
-                 ", expected 0 to ", kMaxThreads);
+    return error(MLA_INVALID_ARGUMENT, "threads = ", threads, ", expected 0 to ", kMaxThreads);
   MLAC_RETURN_IF_ERROR(pool.start(threads > 0 ? threads : numProcessors()));
   int64_t memory = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   info = toText(Json{{"kind", "cpu"},
@@ -284,8 +269,7 @@ Status CpuDevice::start(int32_t threads) {
   return Status();
 }
 
-Status mlac::runtime::openCpuDevice(int32_t threads,
-                                    std::shared_ptr<Device> &device) {
+Status mlac::runtime::openCpuDevice(int32_t threads, std::shared_ptr<Device> &device) {
   auto result = std::make_shared<CpuDevice>();
   MLAC_RETURN_IF_ERROR(result->start(threads));
   device = std::move(result);

@@ -74,23 +74,19 @@ static bool hasFeature(std::string_view feature) {
 // with the features it adds.
 static constexpr std::string_view kLevel2[] = {"cx16",   "popcnt", "sse3",
                                                "sse4.1", "sse4.2", "ssse3"};
-static constexpr std::string_view kLevel3[] = {
-    "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
-static constexpr std::string_view kLevel4[] = {
-    "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+static constexpr std::string_view kLevel3[] = {"avx",  "avx2", "bmi1",  "bmi2",
+                                               "f16c", "fma",  "lzcnt", "movbe"};
+static constexpr std::string_view kLevel4[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq",
+                                               "avx512vl"};
 
 int mlac::runtime::archLevel(std::string_view arch) {
-  static constexpr std::string_view kLevels[] = {"x86-64", "x86-64-v2",
-                                                 "x86-64-v3", "x86-64-v4"};
+  static constexpr std::string_view kLevels[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
   auto found = std::find(std::begin(kLevels), std::end(kLevels), arch);
-  return found == std::end(kLevels)
-             ? 0
-             : static_cast<int>(found - std::begin(kLevels)) + 1;
+  return found == std::end(kLevels) ? 0 : static_cast<int>(found - std::begin(kLevels)) + 1;
 }
 
 /// The first of `features` that the processor lacks; empty if none.
-template <size_t N>
-static std::string_view firstMissing(const std::string_view (&features)[N]) {
+template <size_t N> static std::string_view firstMissing(const std::string_view (&features)[N]) {
   for (std::string_view feature : features)
     if (!hasFeature(feature))
       return feature;
@@ -110,8 +106,7 @@ static std::string_view missingForLevel(int level) {
 
 const char *mlac::runtime::hostArch() {
 #if defined(__x86_64__)
-  static constexpr const char *kLevels[] = {"x86-64", "x86-64-v2", "x86-64-v3",
-                                            "x86-64-v4"};
+  static constexpr const char *kLevels[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
   int level = 1;
   while (level < 4 && missingForLevel(level + 1).empty())
     ++level;
@@ -121,8 +116,7 @@ const char *mlac::runtime::hostArch() {
 #endif
 }
 
-bool mlac::runtime::hostSupports(std::string_view arch,
-                                 std::string_view features,
+bool mlac::runtime::hostSupports(std::string_view arch, std::string_view features,
                                  std::string &missing) {
   missing = missingForLevel(archLevel(arch));
   size_t begin = 0;

@@ -30,12 +30,8 @@ static constexpr int64_t kDefaultSharedBytes = 48 << 10;
 /// The package verifier admits as many arguments.
 static constexpr size_t kMaxArgs = 256;
 
-static DevicePtr address(const void *data) {
-  return reinterpret_cast<DevicePtr>(data);
-}
-static Stream native(mla_stream *stream) {
-  return reinterpret_cast<Stream>(stream);
-}
+static DevicePtr address(const void *data) { return reinterpret_cast<DevicePtr>(data); }
+static Stream native(mla_stream *stream) { return reinterpret_cast<Stream>(stream); }
 
 namespace {
 /// Makes a context current while it lives.
@@ -61,13 +57,11 @@ class CudaDevice;
 
 class CudaProgram : public Program {
 public:
-  CudaProgram(const Driver &driver, Context context)
-      : driver(driver), context(context) {}
+  CudaProgram(const Driver &driver, Context context) : driver(driver), context(context) {}
   ~CudaProgram() override;
   /// `sharedLimit`: bytes of shared memory that one CTA may have.
   Status load(const fb::Target &target, int64_t sharedLimit);
-  Status launch(const Launch &launch, const uint64_t *args,
-                mla_stream *stream) override;
+  Status launch(const Launch &launch, const uint64_t *args, mla_stream *stream) override;
 
 private:
   struct LoadedKernel {
@@ -84,21 +78,18 @@ private:
 
 class CudaEvent : public Event {
 public:
-  CudaEvent(const Driver &driver, Context context)
-      : driver(driver), context(context) {}
+  CudaEvent(const Driver &driver, Context context) : driver(driver), context(context) {}
   ~CudaEvent() override {
     Current current(driver, context);
     if (handle)
       driver.eventDestroy(handle);
   }
   Status create() {
-    return driver.check(driver.eventCreate(&handle, kEventDefault),
-                        "cuEventCreate");
+    return driver.check(driver.eventCreate(&handle, kEventDefault), "cuEventCreate");
   }
   Status record(mla_stream *stream) override {
     Current current(driver, context);
-    return driver.check(driver.eventRecord(handle, native(stream)),
-                        "cuEventRecord");
+    return driver.check(driver.eventRecord(handle, native(stream)), "cuEventRecord");
   }
   Status wait() override {
     Current current(driver, context);
@@ -110,8 +101,7 @@ public:
     Current current(driver, context);
     float result = 0;
     MLAC_RETURN_IF_ERROR(
-        driver.check(driver.eventElapsedTime(
-                         &result, handle, static_cast<CudaEvent &>(end).handle),
+        driver.check(driver.eventElapsedTime(&result, handle, static_cast<CudaEvent &>(end).handle),
                      "cuEventElapsedTime"));
     milliseconds = result;
     return Status();
@@ -142,16 +132,14 @@ Status CudaProgram::load(const fb::Target &target, int64_t sharedLimit) {
     MLAC_RETURN_IF_ERROR(checkCubin({bytes.data(), bytes.size()}));
     Module module;
     MLAC_RETURN_IF_ERROR(
-        driver
-            .check(driver.moduleLoadData(&module, bytes.data()),
-                   "cuModuleLoadData")
+        driver.check(driver.moduleLoadData(&module, bytes.data()), "cuModuleLoadData")
             .in(concat("code object ", i)));
     modules.push_back(module);
   }
   for (uint32_t i = 0; target.kernels() && i < target.kernels()->size(); ++i) {
     const fb::Kernel &kernel = *target.kernels()->Get(i);
-    MLAC_RETURN_IF_ERROR(loadKernel(kernel, sharedLimit)
-                             .in(concat("kernel '", text(kernel.name()), "'")));
+    MLAC_RETURN_IF_ERROR(
+        loadKernel(kernel, sharedLimit).in(concat("kernel '", text(kernel.name()), "'")));
   }
   return Status();
 }
@@ -159,41 +147,35 @@ Status CudaProgram::load(const fb::Target &target, int64_t sharedLimit) {
 Status CudaProgram::loadKernel(const fb::Kernel &kernel, int64_t sharedLimit) {
   LoadedKernel loaded = {nullptr, kernel.threads(), kernel.shared_bytes()};
   MLAC_RETURN_IF_ERROR(driver.check(
-      driver.moduleGetFunction(&loaded.function, modules[kernel.code()],
-                               kernel.symbol()->c_str()),
+      driver.moduleGetFunction(&loaded.function, modules[kernel.code()], kernel.symbol()->c_str()),
       "cuModuleGetFunction"));
   int staticShared = 0, maxThreads = 0;
   MLAC_RETURN_IF_ERROR(
-      driver.check(driver.funcGetAttribute(&staticShared, kFunctionSharedBytes,
-                                           loaded.function),
+      driver.check(driver.funcGetAttribute(&staticShared, kFunctionSharedBytes, loaded.function),
                    "cuFuncGetAttribute"));
   MLAC_RETURN_IF_ERROR(
-      driver.check(driver.funcGetAttribute(&maxThreads, kFunctionMaxThreads,
-                                           loaded.function),
+      driver.check(driver.funcGetAttribute(&maxThreads, kFunctionMaxThreads, loaded.function),
                    "cuFuncGetAttribute"));
   if (int64_t(loaded.threads) > maxThreads)
-    return error(MLA_CORRUPT, loaded.threads, " threads, its code allows ",
-                 maxThreads);
+    return error(MLA_CORRUPT, loaded.threads, " threads, its code allows ", maxThreads);
   int64_t shared = int64_t(loaded.sharedBytes) + staticShared;
   if (shared > sharedLimit)
-    return error(MLA_UNSUPPORTED, "needs ", shared,
-                 " bytes of shared memory, the device has ", sharedLimit);
+    return error(MLA_UNSUPPORTED, "needs ", shared, " bytes of shared memory, the device has ",
+                 sharedLimit);
   if (shared > kDefaultSharedBytes)
-    MLAC_RETURN_IF_ERROR(driver.check(
-        driver.funcSetAttribute(loaded.function, kFunctionMaxDynamicShared,
-                                static_cast<int>(loaded.sharedBytes)),
-        "cuFuncSetAttribute"));
+    MLAC_RETURN_IF_ERROR(
+        driver.check(driver.funcSetAttribute(loaded.function, kFunctionMaxDynamicShared,
+                                             static_cast<int>(loaded.sharedBytes)),
+                     "cuFuncSetAttribute"));
   kernels.push_back(loaded);
   return Status();
 }
 
-Status CudaProgram::launch(const Launch &launch, const uint64_t *args,
-                           mla_stream *stream) {
+Status CudaProgram::launch(const Launch &launch, const uint64_t *args, mla_stream *stream) {
   auto [x, y, z] = launch.grid;
   if (x > kMaxGridX || y > kMaxGridYZ || z > kMaxGridYZ)
-    return error(MLA_UNSUPPORTED, "grid ", x, " x ", y, " x ", z,
-                 " is over the device's ", kMaxGridX, " x ", kMaxGridYZ, " x ",
-                 kMaxGridYZ);
+    return error(MLA_UNSUPPORTED, "grid ", x, " x ", y, " x ", z, " is over the device's ",
+                 kMaxGridX, " x ", kMaxGridYZ, " x ", kMaxGridYZ);
   Current current(driver, context);
   MLAC_RETURN_IF_ERROR(current.status());
   // The driver reads as many bytes per parameter as the kernel declares: 8, or
@@ -202,12 +184,11 @@ Status CudaProgram::launch(const Launch &launch, const uint64_t *args,
   for (uint32_t i = 0; i < launch.numArgs; ++i)
     parameters[i] = const_cast<uint64_t *>(args + i);
   const LoadedKernel &kernel = kernels[launch.kernel];
-  return driver.check(
-      driver.launchKernel(kernel.function, static_cast<unsigned>(x),
-                          static_cast<unsigned>(y), static_cast<unsigned>(z),
-                          kernel.threads, 1, 1, kernel.sharedBytes,
-                          native(stream), parameters, nullptr),
-      "cuLaunchKernel");
+  return driver.check(driver.launchKernel(kernel.function, static_cast<unsigned>(x),
+                                          static_cast<unsigned>(y), static_cast<unsigned>(z),
+                                          kernel.threads, 1, 1, kernel.sharedBytes, native(stream),
+                                          parameters, nullptr),
+                      "cuLaunchKernel");
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,8 +209,7 @@ public:
   const std::string &infoJson() const override { return info; }
   bool supports(const fb::Target &target, std::string &reason) const override;
   int64_t preference(const fb::Target &target) const override;
-  Status load(const fb::Target &target,
-              std::unique_ptr<Program> &program) override {
+  Status load(const fb::Target &target, std::unique_ptr<Program> &program) override {
     auto result = std::make_unique<CudaProgram>(*driver, context);
     MLAC_RETURN_IF_ERROR(result->load(target, sharedLimit));
     program = std::move(result);
@@ -243,9 +223,7 @@ public:
     *data = reinterpret_cast<void *>(pointer);
     return Status();
   }
-  void release(void *data) override {
-    (void)call("cuMemFree", driver->memFree, address(data));
-  }
+  void release(void *data) override { (void)call("cuMemFree", driver->memFree, address(data)); }
   Status allocateStaging(size_t bytes, void **data) override {
     constexpr unsigned kNoFlags = 0;
     return call("cuMemHostAlloc", driver->memHostAlloc, data, bytes, kNoFlags)
@@ -257,8 +235,7 @@ public:
 
   Status upload(void *to, const void *from, size_t bytes) override {
     MLAC_RETURN_IF_ERROR(synchronize());
-    MLAC_RETURN_IF_ERROR(
-        call("cuMemcpyHtoD", driver->memcpyHtoD, address(to), from, bytes));
+    MLAC_RETURN_IF_ERROR(call("cuMemcpyHtoD", driver->memcpyHtoD, address(to), from, bytes));
     // From pageable memory the call may return before the last bytes arrive.
     return synchronize();
   }
@@ -266,36 +243,30 @@ public:
     MLAC_RETURN_IF_ERROR(synchronize());
     return call("cuMemcpyDtoH", driver->memcpyDtoH, to, address(from), bytes);
   }
-  Status uploadAsync(void *to, const void *staging, size_t bytes,
-                     mla_stream *stream) override {
-    return call("cuMemcpyHtoDAsync", driver->memcpyHtoDAsync, address(to),
-                staging, bytes, native(stream));
+  Status uploadAsync(void *to, const void *staging, size_t bytes, mla_stream *stream) override {
+    return call("cuMemcpyHtoDAsync", driver->memcpyHtoDAsync, address(to), staging, bytes,
+                native(stream));
   }
-  Status copyAsync(void *to, const void *from, size_t bytes,
-                   mla_stream *stream) override {
-    return call("cuMemcpyDtoDAsync", driver->memcpyDtoDAsync, address(to),
-                address(from), bytes, native(stream));
+  Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *stream) override {
+    return call("cuMemcpyDtoDAsync", driver->memcpyDtoDAsync, address(to), address(from), bytes,
+                native(stream));
   }
-  Status fillAsync(void *to, uint8_t value, size_t bytes,
-                   mla_stream *stream) override {
-    return call("cuMemsetD8Async", driver->memsetD8Async, address(to), value,
-                bytes, native(stream));
+  Status fillAsync(void *to, uint8_t value, size_t bytes, mla_stream *stream) override {
+    return call("cuMemsetD8Async", driver->memsetD8Async, address(to), value, bytes,
+                native(stream));
   }
 
-  Status synchronize() override {
-    return call("cuCtxSynchronize", driver->ctxSynchronize);
-  }
+  Status synchronize() override { return call("cuCtxSynchronize", driver->ctxSynchronize); }
   Status checkStream(mla_stream *) const override { return Status(); }
   Status createStream(mla_stream **stream) override {
-    return call("cuStreamCreate", driver->streamCreate,
-                reinterpret_cast<Stream *>(stream), kStreamNonBlocking);
+    return call("cuStreamCreate", driver->streamCreate, reinterpret_cast<Stream *>(stream),
+                kStreamNonBlocking);
   }
   Status destroyStream(mla_stream *stream) override {
     return call("cuStreamDestroy", driver->streamDestroy, native(stream));
   }
   Status synchronize(mla_stream *stream) override {
-    return call("cuStreamSynchronize", driver->streamSynchronize,
-                native(stream));
+    return call("cuStreamSynchronize", driver->streamSynchronize, native(stream));
   }
   Status createEvent(std::unique_ptr<Event> &event) override {
     Current current(*driver, context);
@@ -331,21 +302,18 @@ private:
 Status CudaDevice::open(int32_t ordinal) {
   MLAC_RETURN_IF_ERROR(openDriver(driver));
   int count = 0;
-  MLAC_RETURN_IF_ERROR(
-      driver->check(driver->deviceGetCount(&count), "cuDeviceGetCount"));
+  MLAC_RETURN_IF_ERROR(driver->check(driver->deviceGetCount(&count), "cuDeviceGetCount"));
   if (ordinal >= count)
     return error(MLA_NO_DEVICE, "CUDA device ", ordinal, " of ", count);
+  MLAC_RETURN_IF_ERROR(driver->check(driver->deviceGet(&id, ordinal), "cuDeviceGet"));
   MLAC_RETURN_IF_ERROR(
-      driver->check(driver->deviceGet(&id, ordinal), "cuDeviceGet"));
-  MLAC_RETURN_IF_ERROR(driver->check(driver->primaryCtxRetain(&context, id),
-                                     "cuDevicePrimaryCtxRetain"));
+      driver->check(driver->primaryCtxRetain(&context, id), "cuDevicePrimaryCtxRetain"));
   major = attribute(kComputeCapabilityMajor);
   minor = attribute(kComputeCapabilityMinor);
   multiprocessors = attribute(kMultiprocessorCount);
   sharedLimit = attribute(kMaxSharedMemoryOptin);
   int version = 0;
-  MLAC_RETURN_IF_ERROR(
-      driver->check(driver->driverGetVersion(&version), "cuDriverGetVersion"));
+  MLAC_RETURN_IF_ERROR(driver->check(driver->driverGetVersion(&version), "cuDriverGetVersion"));
   describe(version);
   return Status();
 }
@@ -380,8 +348,7 @@ static bool parseArch(std::string_view name, CudaArch &arch) {
   if (!name.starts_with(kPrefix))
     return false;
   const char *end = name.data() + name.size();
-  auto [stop, code] =
-      std::from_chars(name.data() + kPrefix.size(), end, arch.capability);
+  auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, arch.capability);
   if (code != std::errc() || end - stop > 1)
     return false;
   arch.suffix = stop != end ? *stop : 0;
@@ -390,8 +357,7 @@ static bool parseArch(std::string_view name, CudaArch &arch) {
 
 bool CudaDevice::supports(const fb::Target &target, std::string &reason) const {
   CudaArch arch;
-  if (target.kind() != fb::TargetKind::Cuda ||
-      !parseArch(text(target.arch()), arch)) {
+  if (target.kind() != fb::TargetKind::Cuda || !parseArch(text(target.arch()), arch)) {
     reason = "not for a CUDA device";
     return false;
   }
@@ -400,8 +366,7 @@ bool CudaDevice::supports(const fb::Target &target, std::string &reason) const {
   // Programming Guide, "Binary Compatibility").
   int capability = 10 * major + minor;
   bool isExact = capability == arch.capability;
-  bool isNewerMinor =
-      arch.capability / 10 == major && capability >= arch.capability;
+  bool isNewerMinor = arch.capability / 10 == major && capability >= arch.capability;
   if (isExact || (arch.suffix != 'a' && isNewerMinor))
     return true;
   reason = concat("the device is sm_", capability);
@@ -414,8 +379,7 @@ int64_t CudaDevice::preference(const fb::Target &target) const {
   return 2 * arch.capability + (arch.suffix != 0);
 }
 
-Status mlac::runtime::openCudaDevice(int32_t ordinal,
-                                     std::shared_ptr<Device> &device) {
+Status mlac::runtime::openCudaDevice(int32_t ordinal, std::shared_ptr<Device> &device) {
   auto result = std::make_shared<CudaDevice>();
   MLAC_RETURN_IF_ERROR(result->open(ordinal));
   device = std::move(result);

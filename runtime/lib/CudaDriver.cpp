@@ -21,19 +21,17 @@ Status Driver::check(Result result, const char *call) const {
   const char *name = nullptr, *description = nullptr;
   getErrorName(result, &name);
   getErrorString(result, &description);
-  mla_status code =
-      result == kOutOfMemory ? MLA_OUT_OF_MEMORY : MLA_DEVICE_ERROR;
+  mla_status code = result == kOutOfMemory ? MLA_OUT_OF_MEMORY : MLA_DEVICE_ERROR;
   return error(code, call, ": ", name ? name : "unknown CUDA error", " (",
                description ? description : "", ")");
 }
 
 static Status findSymbols(void *library, Driver &driver) {
   void *address;
-#define MLAC_FIND(member, symbol, arguments)                                   \
-  address = dlsym(library, symbol);                                            \
-  if (!address)                                                                \
-    return error(MLA_NO_DEVICE, "the driver's ", kLibrary, " lacks ", symbol,  \
-                 ": it is too old");                                           \
+#define MLAC_FIND(member, symbol, arguments)                                                       \
+  address = dlsym(library, symbol);                                                                \
+  if (!address)                                                                                    \
+    return error(MLA_NO_DEVICE, "the driver's ", kLibrary, " lacks ", symbol, ": it is too old");  \
   driver.member = reinterpret_cast<decltype(driver.member)>(address);
   MLAC_CUDA_FUNCTIONS(MLAC_FIND)
 #undef MLAC_FIND
@@ -49,8 +47,8 @@ static Status open(Driver &driver) {
   MLAC_RETURN_IF_ERROR(findSymbols(library, driver));
   Result result = driver.init(0);
   if (result != kSuccess)
-    return error(MLA_NO_DEVICE, "no usable CUDA device: ",
-                 driver.check(result, "cuInit").message());
+    return error(MLA_NO_DEVICE,
+                 "no usable CUDA device: ", driver.check(result, "cuInit").message());
   return Status();
 }
 

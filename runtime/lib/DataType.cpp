@@ -19,17 +19,14 @@ struct TypeInfo {
 };
 } // namespace
 
-static constexpr TypeInfo kTypes[] = {{"bf16", 2}, {"f16", 2}, {"f32", 4},
-                                      {"e4m3", 1}, {"i32", 4}, {"i64", 8},
-                                      {"u8", 1}};
+static constexpr TypeInfo kTypes[] = {{"bf16", 2}, {"f16", 2}, {"f32", 4}, {"e4m3", 1},
+                                      {"i32", 4},  {"i64", 8}, {"u8", 1}};
 
 bool mlac::runtime::isKnownType(int dtype) {
   return dtype >= 0 && dtype < static_cast<int>(std::size(kTypes));
 }
 
-int64_t mlac::runtime::elementBytes(mla_dtype dtype) {
-  return kTypes[dtype].bytes;
-}
+int64_t mlac::runtime::elementBytes(mla_dtype dtype) { return kTypes[dtype].bytes; }
 
 const char *mlac::runtime::typeName(mla_dtype dtype) {
   return isKnownType(dtype) ? kTypes[dtype].name : "unknown";
@@ -74,8 +71,8 @@ static void widenAll(const unsigned char *from, void *to, int64_t count) {
   }
 }
 
-void mlac::runtime::convertElements(mla_dtype fromType, const void *from,
-                                    mla_dtype toType, void *to, int64_t count) {
+void mlac::runtime::convertElements(mla_dtype fromType, const void *from, mla_dtype toType,
+                                    void *to, int64_t count) {
   auto *bytes = static_cast<const unsigned char *>(from);
   if (fromType == toType)
     std::memcpy(to, from, static_cast<size_t>(count * elementBytes(toType)));

@@ -18,8 +18,7 @@ Status mlac::runtime::openDevice(std::string_view name, int32_t threads,
   if (name == "cpu")
     return openCpuDevice(threads, device);
   if (!name.starts_with(kCuda))
-    return error(MLA_INVALID_ARGUMENT, "unknown device '", name,
-                 "', expected cpu, cuda or cuda:N");
+    return error(MLA_INVALID_ARGUMENT, "unknown device '", name, "', expected cpu, cuda or cuda:N");
   std::string_view rest = name.substr(kCuda.size());
   int32_t ordinal = 0;
   if (!rest.empty()) {
@@ -31,18 +30,16 @@ Status mlac::runtime::openDevice(std::string_view name, int32_t threads,
                    "', expected cpu, cuda or cuda:N");
   }
   if (threads != 0)
-    return error(MLA_INVALID_ARGUMENT, "threads = ", threads,
-                 " for a CUDA device, expected 0");
+    return error(MLA_INVALID_ARGUMENT, "threads = ", threads, " for a CUDA device, expected 0");
   return openCudaDevice(ordinal, device);
 }
 
-Status DeviceBuffer::make(std::shared_ptr<Device> device, int64_t bytes,
-                          std::string_view what, DeviceBuffer &buffer) {
+Status DeviceBuffer::make(std::shared_ptr<Device> device, int64_t bytes, std::string_view what,
+                          DeviceBuffer &buffer) {
   DeviceBuffer result;
   result.bytes_ = bytes;
   if (bytes > 0)
-    MLAC_RETURN_IF_ERROR(
-        device->allocate(static_cast<size_t>(bytes), &result.data_).in(what));
+    MLAC_RETURN_IF_ERROR(device->allocate(static_cast<size_t>(bytes), &result.data_).in(what));
   result.device = std::move(device);
   buffer = std::move(result);
   return Status();

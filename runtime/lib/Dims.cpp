@@ -24,8 +24,7 @@ static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {
     "slot_mapping",    "positions", "chunk_cu_seq_lens"};
 
 template <typename Enum, size_t N>
-static std::optional<Enum> find(const std::array<const char *, N> &names,
-                                std::string_view name) {
+static std::optional<Enum> find(const std::array<const char *, N> &names, std::string_view name) {
   for (size_t i = 0; i < N; ++i)
     if (name == names[i])
       return static_cast<Enum>(i);
@@ -36,9 +35,7 @@ std::optional<Dim> mlac::runtime::findDim(std::string_view name) {
   return find<Dim>(kDimNames, name);
 }
 
-const char *mlac::runtime::dimName(Dim dim) {
-  return kDimNames[static_cast<size_t>(dim)];
-}
+const char *mlac::runtime::dimName(Dim dim) { return kDimNames[static_cast<size_t>(dim)]; }
 
 std::optional<Metadata> mlac::runtime::findMetadata(std::string_view name) {
   return find<Metadata>(kMetadataNames, name);
@@ -49,7 +46,6 @@ const char *mlac::runtime::metadataName(Metadata metadata) {
 }
 
 mla_dtype mlac::runtime::metadataType(Metadata metadata) {
-  bool isWide =
-      metadata == Metadata::SlotMapping || metadata == Metadata::Positions;
+  bool isWide = metadata == Metadata::SlotMapping || metadata == Metadata::Positions;
   return isWide ? MLA_I64 : MLA_I32;
 }

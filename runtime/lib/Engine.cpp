@@ -28,25 +28,20 @@ static constexpr int64_t kRopeRowStep = 1024;
 
 Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                const mla_engine_options &options)
-    : package_(std::move(package)), device_(std::move(device)),
-      options_(options), limits_(stepLimits(*package_, options)),
-      cache_(options.num_pages, package_->cache().page_size(),
-             options.max_seq_len) {}
+    : package_(std::move(package)), device_(std::move(device)), options_(options),
+      limits_(stepLimits(*package_, options)),
+      cache_(options.num_pages, package_->cache().page_size(), options.max_seq_len) {}
 
-Status Engine::create(std::shared_ptr<Package> package,
-                      std::shared_ptr<Device> device,
-                      const mla_engine_options *given,
-                      std::shared_ptr<Engine> &engine) {
+Status Engine::create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
+                      const mla_engine_options *given, std::shared_ptr<Engine> &engine) {
   mla_engine_options options;
   MLAC_RETURN_IF_ERROR(resolveOptions(*package, given, options));
   if (options.num_sms == 0)
     options.num_sms = device->numSms();
-  std::shared_ptr<Engine> result(
-      new Engine(std::move(package), std::move(device), options));
+  std::shared_ptr<Engine> result(new Engine(std::move(package), std::move(device), options));
   MLAC_RETURN_IF_ERROR(result->chooseTarget());
-  MLAC_RETURN_IF_ERROR(
-      result->device_->load(*result->target_->raw, result->program_)
-          .in(concat("target ", result->target_->text())));
+  MLAC_RETURN_IF_ERROR(result->device_->load(*result->target_->raw, result->program_)
+                           .in(concat("target ", result->target_->text())));
   MLAC_RETURN_IF_ERROR(result->allocate());
   engine = std::move(result);
   return Status();
@@ -58,8 +53,7 @@ Status Engine::chooseTarget() {
   for (const TargetInfo &target : package_->targets()) {
     std::string reason;
     if (!device_->supports(*target.raw, reason)) {
-      refused +=
-          concat(refused.empty() ? "" : "; ", target.text(), ": ", reason);
+      refused += concat(refused.empty() ? "" : "; ", target.text(), ": ", reason);
       continue;
     }
     int64_t preference = device_->preference(*target.raw);
@@ -74,16 +68,14 @@ Status Engine::chooseTarget() {
   return error(MLA_UNSUPPORTED,
                "package is for another architecture: the "
                "device is ",
-               info["arch"].get<std::string>(),
-               ", the package's targets are: ", refused);
+               info["arch"].get<std::string>(), ", the package's targets are: ", refused);
 }
 
 Status Engine::allocateLayer(Layer &layer) {
-  auto addAll = [&](const std::vector<TensorInfo> &tensors,
-                    std::vector<DeviceBuffer> &buffers) {
+  auto addAll = [&](const std::vector<TensorInfo> &tensors, std::vector<DeviceBuffer> &buffers) {
     for (const TensorInfo &tensor : tensors)
-      MLAC_RETURN_IF_ERROR(DeviceBuffer::make(
-          device_, tensor.bytes(), tensor.name, buffers.emplace_back()));
+      MLAC_RETURN_IF_ERROR(
+          DeviceBuffer::make(device_, tensor.bytes(), tensor.name, buffers.emplace_back()));
     return Status();
   };
   MLAC_RETURN_IF_ERROR(addAll(package_->weights(), layer.weights));
@@ -91,8 +83,7 @@ Status Engine::allocateLayer(Layer &layer) {
   layer.isBound.assign(layer.weights.size(), false);
   int64_t stride = pageStrideBytes(*package_, options_), bytes;
   if (!checkedMul(stride, options_.num_pages, bytes))
-    return error(MLA_INVALID_ARGUMENT,
-                 "option num_pages = ", options_.num_pages, ": pages of ",
+    return error(MLA_INVALID_ARGUMENT, "option num_pages = ", options_.num_pages, ": pages of ",
                  stride, " bytes overflow 64 bits");
   return DeviceBuffer::make(device_, bytes, "cache pool", layer.pool);
 }
@@ -118,8 +109,7 @@ Status Engine::largestWorkspace(int64_t &bytes) const {
       requests = std::min(requests, limits_.maxRequests);
       for (bool hasContext : {false, true})
         MLAC_RETURN_IF_ERROR(
-            sample(function, planner.largestDims(requests, function.maxQueryLen,
-                                                 hasContext)));
+            sample(function, planner.largestDims(requests, function.maxQueryLen, hasContext)));
       if (requests == limits_.maxRequests)
         break;
     }
@@ -134,11 +124,9 @@ Status Engine::allocate() {
   int64_t workspaceBytes;
   MLAC_RETURN_IF_ERROR(largestWorkspace(workspaceBytes));
   MLAC_RETURN_IF_ERROR(ensureWorkspace(workspaceBytes));
-  int64_t ropeBytes = limits_.ropeLength *
-                      package_->cache().qk_rope_head_dim() *
-                      int64_t(sizeof(float));
-  MLAC_RETURN_IF_ERROR(
-      DeviceBuffer::make(device_, ropeBytes, "rotary table", rope_));
+  int64_t ropeBytes =
+      limits_.ropeLength * package_->cache().qk_rope_head_dim() * int64_t(sizeof(float));
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, ropeBytes, "rotary table", rope_));
   return ensureRopeRows(std::min(kRopeRowStep, limits_.ropeLength));
 }
 
@@ -182,11 +170,9 @@ Status Engine::ensureRopeRows(int64_t length) {
     return Status();
   int64_t rows = std::min(roundUp(length, kRopeRowStep), limits_.ropeLength);
   std::vector<float> table(static_cast<size_t>((rows - ropeRows) * width));
-  fillRopeRows(package_->rope(), options_.max_seq_len, ropeRows, rows,
-               table.data());
-  MLAC_RETURN_IF_ERROR(
-      device_->upload(rope_.data() + ropeRows * width * int64_t(sizeof(float)),
-                      table.data(), table.size() * sizeof(float)));
+  fillRopeRows(package_->rope(), options_.max_seq_len, ropeRows, rows, table.data());
+  MLAC_RETURN_IF_ERROR(device_->upload(rope_.data() + ropeRows * width * int64_t(sizeof(float)),
+                                       table.data(), table.size() * sizeof(float)));
   ropeRows = rows;
   return Status();
 }
@@ -203,22 +189,21 @@ const std::string &Engine::infoJson() {
     for (const DeviceBuffer &tensor : layer.derived)
       weightBytes += tensor.bytes();
   }
-  info =
-      toText(Json{{"target", target_->text()},
-                  {"options",
-                   {{"max_num_requests", options_.max_num_requests},
-                    {"max_num_tokens", options_.max_num_tokens},
-                    {"max_seq_len", options_.max_seq_len},
-                    {"num_pages", options_.num_pages},
-                    {"num_layers", options_.num_layers},
-                    {"workspace_tokens", options_.workspace_tokens},
-                    {"num_sms", options_.num_sms},
-                    {"page_padding_tokens", options_.page_padding_tokens},
-                    {"tensor_parallel_rank", options_.tensor_parallel_rank}}},
-                  {"workspace_bytes", workspace_.bytes()},
-                  {"cache_bytes", cacheBytes},
-                  {"weight_bytes", weightBytes},
-                  {"functions", functions}});
+  info = toText(Json{{"target", target_->text()},
+                     {"options",
+                      {{"max_num_requests", options_.max_num_requests},
+                       {"max_num_tokens", options_.max_num_tokens},
+                       {"max_seq_len", options_.max_seq_len},
+                       {"num_pages", options_.num_pages},
+                       {"num_layers", options_.num_layers},
+                       {"workspace_tokens", options_.workspace_tokens},
+                       {"num_sms", options_.num_sms},
+                       {"page_padding_tokens", options_.page_padding_tokens},
+                       {"tensor_parallel_rank", options_.tensor_parallel_rank}}},
+                     {"workspace_bytes", workspace_.bytes()},
+                     {"cache_bytes", cacheBytes},
+                     {"weight_bytes", weightBytes},
+                     {"functions", functions}});
   return info;
 }
 
@@ -229,9 +214,8 @@ const std::string &Engine::infoJson() {
 Status Engine::poisonWorkspace() {
   MLAC_RETURN_IF_ERROR(device_->synchronize());
   if (workspace_.bytes() > 0)
-    MLAC_RETURN_IF_ERROR(
-        device_->fillAsync(workspace_.data(), kNanByte,
-                           static_cast<size_t>(workspace_.bytes()), nullptr));
+    MLAC_RETURN_IF_ERROR(device_->fillAsync(workspace_.data(), kNanByte,
+                                            static_cast<size_t>(workspace_.bytes()), nullptr));
   return device_->synchronize();
 }
 
@@ -245,8 +229,8 @@ Status Engine::poison(Layer &layer) {
   auto fill = [&](int64_t end) {
     if (begin >= end)
       return Status();
-    return device_->fillAsync(layer.pool.data() + begin, kNanByte,
-                              static_cast<size_t>(end - begin), nullptr);
+    return device_->fillAsync(layer.pool.data() + begin, kNanByte, static_cast<size_t>(end - begin),
+                              nullptr);
   };
   for (size_t page = 0; page < used.size(); ++page) {
     if (used[page] == 0)
@@ -263,13 +247,11 @@ Status Engine::checkSlots(int64_t slot, int64_t count) const {
   int64_t slots = options_.num_pages * limits_.pageSize;
   if (slot >= 0 && count >= 0 && slot <= slots && count <= slots - slot)
     return Status();
-  return error(MLA_INVALID_ARGUMENT, "slots ", slot, " + ", count,
-               ", the pool has ", slots);
+  return error(MLA_INVALID_ARGUMENT, "slots ", slot, " + ", count, ", the pool has ", slots);
 }
 
 char *Engine::rowAddress(Layer &layer, int64_t slot) const {
-  return layer.pool.data() +
-         slot / limits_.pageSize * pageStrideBytes(*package_, options_) +
+  return layer.pool.data() + slot / limits_.pageSize * pageStrideBytes(*package_, options_) +
          slot % limits_.pageSize * package_->cache().row_bytes();
 }
 
@@ -277,19 +259,16 @@ Status Engine::readRows(Layer &layer, int64_t slot, int64_t count, void *rows) {
   MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
   size_t rowBytes = package_->cache().row_bytes();
   for (int64_t i = 0; i < count; ++i)
-    MLAC_RETURN_IF_ERROR(
-        device_->download(static_cast<char *>(rows) + i * rowBytes,
-                          rowAddress(layer, slot + i), rowBytes));
+    MLAC_RETURN_IF_ERROR(device_->download(static_cast<char *>(rows) + i * rowBytes,
+                                           rowAddress(layer, slot + i), rowBytes));
   return Status();
 }
 
-Status Engine::writeRows(Layer &layer, int64_t slot, int64_t count,
-                         const void *rows) {
+Status Engine::writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows) {
   MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
   size_t rowBytes = package_->cache().row_bytes();
   for (int64_t i = 0; i < count; ++i)
-    MLAC_RETURN_IF_ERROR(device_->upload(
-        rowAddress(layer, slot + i),
-        static_cast<const char *>(rows) + i * rowBytes, rowBytes));
+    MLAC_RETURN_IF_ERROR(device_->upload(rowAddress(layer, slot + i),
+                                         static_cast<const char *>(rows) + i * rowBytes, rowBytes));
   return Status();
 }

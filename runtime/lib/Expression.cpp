@@ -21,20 +21,15 @@ static bool isLeaf(ExprOp op) {
 /// Loops deeper than this are refused; real plans use one or two.
 static constexpr int64_t kMaxLoopDepth = 8;
 
-static Status checkNode(const fb::ExprNode &node, size_t index,
-                        size_t numDims) {
+static Status checkNode(const fb::ExprNode &node, size_t index, size_t numDims) {
   ExprOp op = node.op();
   if (op > ExprOp::Select)
-    return error(MLA_CORRUPT, "expression ", index, " has unknown operator ",
-                 op);
-  if (op == ExprOp::Dim &&
-      (node.value() < 0 || node.value() >= static_cast<int64_t>(numDims)))
-    return error(MLA_CORRUPT, "expression ", index, " names dim ", node.value(),
-                 " of ", numDims);
-  if (op == ExprOp::LoopVar &&
-      (node.value() < 0 || node.value() >= kMaxLoopDepth))
-    return error(MLA_CORRUPT, "expression ", index, " names loop depth ",
-                 node.value(), ", limit ", kMaxLoopDepth);
+    return error(MLA_CORRUPT, "expression ", index, " has unknown operator ", op);
+  if (op == ExprOp::Dim && (node.value() < 0 || node.value() >= static_cast<int64_t>(numDims)))
+    return error(MLA_CORRUPT, "expression ", index, " names dim ", node.value(), " of ", numDims);
+  if (op == ExprOp::LoopVar && (node.value() < 0 || node.value() >= kMaxLoopDepth))
+    return error(MLA_CORRUPT, "expression ", index, " names loop depth ", node.value(), ", limit ",
+                 kMaxLoopDepth);
   if (isLeaf(op))
     return Status();
   bool hasThird = op == ExprOp::Select;
@@ -44,8 +39,8 @@ static Status checkNode(const fb::ExprNode &node, size_t index,
   return Status();
 }
 
-Status ExpressionTable::make(std::span<const fb::ExprNode> nodes,
-                             std::vector<Dim> dims, ExpressionTable &table) {
+Status ExpressionTable::make(std::span<const fb::ExprNode> nodes, std::vector<Dim> dims,
+                             ExpressionTable &table) {
   table.nodes.assign(nodes.begin(), nodes.end());
   table.dims = std::move(dims);
   table.depths.assign(nodes.size(), 0);
@@ -152,8 +147,7 @@ static bool fold(ExprOp op, int64_t a, int64_t b, int64_t &result) {
   }
 }
 
-Evaluator::Value Evaluator::compute(const fb::ExprNode &node,
-                                    const DimValues &dims,
+Evaluator::Value Evaluator::compute(const fb::ExprNode &node, const DimValues &dims,
                                     std::span<const int64_t> loops) const {
   if (node.op() == ExprOp::Const)
     return {node.value(), true};
@@ -170,7 +164,6 @@ Evaluator::Value Evaluator::compute(const fb::ExprNode &node,
     return a.value != 0 ? b : values[node.c()];
   }
   int64_t result = 0;
-  bool isDefined =
-      a.isDefined && b.isDefined && fold(node.op(), a.value, b.value, result);
+  bool isDefined = a.isDefined && b.isDefined && fold(node.op(), a.value, b.value, result);
   return {result, isDefined};
 }

@@ -27,8 +27,7 @@ static uint64_t nextCacheId() {
 }
 
 KVCache::KVCache(int64_t numPages, int64_t pageSize, int64_t maxSeqLen)
-    : pool_(numPages), pageSize_(pageSize), maxSeqLen_(maxSeqLen),
-      cacheId(nextCacheId()) {}
+    : pool_(numPages), pageSize_(pageSize), maxSeqLen_(maxSeqLen), cacheId(nextCacheId()) {}
 
 Status KVCache::create(mla_sequence &id) {
   uint64_t index;
@@ -36,8 +35,7 @@ Status KVCache::create(mla_sequence &id) {
     index = freeIndices.back();
     freeIndices.pop_back();
   } else if (sequences.size() > kIndexMask) {
-    return error(MLA_INVALID_ARGUMENT, "more than ", kIndexMask + 1,
-                 " sequences at a time");
+    return error(MLA_INVALID_ARGUMENT, "more than ", kIndexMask + 1, " sequences at a time");
   } else {
     index = sequences.size();
     sequences.emplace_back();
@@ -46,8 +44,8 @@ Status KVCache::create(mla_sequence &id) {
   sequence.isLive = true;
   sequence.length = 0;
   ++numSequences_;
-  id = cacheId << (kIndexBits + kGenerationBits) |
-       uint64_t(sequence.generation) << kIndexBits | index;
+  id = cacheId << (kIndexBits + kGenerationBits) | uint64_t(sequence.generation) << kIndexBits |
+       index;
   return Status();
 }
 
@@ -55,8 +53,7 @@ Status KVCache::find(mla_sequence id, Sequence *&sequence) {
   uint64_t index = id & kIndexMask;
   uint64_t generation = id >> kIndexBits & kGenerationMask;
   if (id >> (kIndexBits + kGenerationBits) != cacheId)
-    return error(MLA_INVALID_ARGUMENT, "sequence ", id,
-                 " is not of this engine");
+    return error(MLA_INVALID_ARGUMENT, "sequence ", id, " is not of this engine");
   if (index >= sequences.size() || !sequences[index].isLive ||
       sequences[index].generation != generation)
     return error(MLA_INVALID_ARGUMENT, "sequence ", id, " has been freed");
@@ -77,8 +74,7 @@ Status KVCache::free(mla_sequence id) {
   return Status();
 }
 
-int64_t KVCache::missingPages(const Sequence &sequence,
-                              int64_t numTokens) const {
+int64_t KVCache::missingPages(const Sequence &sequence, int64_t numTokens) const {
   int64_t have = static_cast<int64_t>(sequence.pages.size());
   return std::max<int64_t>(0, ceilDiv(numTokens, pageSize_) - have);
 }
@@ -94,8 +90,8 @@ Status KVCache::reserve(Sequence &sequence, int64_t numTokens) {
 
 Status KVCache::truncate(Sequence &sequence, int64_t numTokens) {
   if (numTokens < 0 || numTokens > sequence.length)
-    return error(MLA_INVALID_ARGUMENT, "cannot truncate to ", numTokens,
-                 " tokens, length is ", sequence.length);
+    return error(MLA_INVALID_ARGUMENT, "cannot truncate to ", numTokens, " tokens, length is ",
+                 sequence.length);
   sequence.length = numTokens;
   shrink(sequence, ceilDiv(numTokens, pageSize_));
   return Status();

@@ -28,8 +28,7 @@ void LaunchList::clear() {
 namespace {
 class Resolver {
 public:
-  Resolver(const FunctionInfo &function, const DimValues &dims,
-           LaunchList &list)
+  Resolver(const FunctionInfo &function, const DimValues &dims, LaunchList &list)
       : function(function), dims(dims), list(list) {
     values.bind(function.exprs);
     values.update(dims, {});
@@ -61,8 +60,7 @@ private:
 } // namespace
 
 Status Resolver::resolveBuffers() {
-  MLAC_RETURN_IF_ERROR(
-      values.get(function.workspaceBytes, list.workspaceBytes));
+  MLAC_RETURN_IF_ERROR(values.get(function.workspaceBytes, list.workspaceBytes));
   if (list.workspaceBytes < 0)
     return error(MLA_CORRUPT, "workspace of ", list.workspaceBytes, " bytes");
   // A buffer of a branch that is not taken may have no meaningful size: errors
@@ -75,8 +73,7 @@ Status Resolver::resolveBuffers() {
   return Status();
 }
 
-Status Resolver::resolveBuffer(const BufferInfo &buffer,
-                               BufferExtent &extent) const {
+Status Resolver::resolveBuffer(const BufferInfo &buffer, BufferExtent &extent) const {
   int64_t elements, end;
   MLAC_RETURN_IF_ERROR(values.get(buffer.elements, elements));
   extent = {0, 0};
@@ -86,8 +83,8 @@ Status Resolver::resolveBuffer(const BufferInfo &buffer,
   if (!checkedMul(elements, elementBytes(buffer.dtype), extent.bytes) ||
       !checkedAdd(extent.byteOffset, extent.bytes, end) ||
       extent.byteOffset % kBufferAlignment != 0)
-    return error(MLA_CORRUPT, "buffer '", buffer.name, "' has ", elements,
-                 " elements at byte ", extent.byteOffset);
+    return error(MLA_CORRUPT, "buffer '", buffer.name, "' has ", elements, " elements at byte ",
+                 extent.byteOffset);
   if (isWorkspace && end > list.workspaceBytes)
     return error(MLA_CORRUPT, "buffer '", buffer.name, "' ends at byte ", end,
                  " of a workspace of ", list.workspaceBytes);
@@ -117,8 +114,7 @@ Status Resolver::runLoop(const fb::Loop &loop) {
   loops.push_back(0);
   for (int64_t i = 0; i < count; ++i) {
     if (++iterations > kMaxLaunches)
-      return error(MLA_CORRUPT, "plan loops more than ", kMaxLaunches,
-                   " times");
+      return error(MLA_CORRUPT, "plan loops more than ", kMaxLaunches, " times");
     loops.back() = i;
     values.update(dims, loops);
     MLAC_RETURN_IF_ERROR(runSteps(loop.body()));
@@ -129,17 +125,12 @@ Status Resolver::runLoop(const fb::Loop &loop) {
 }
 
 Status Resolver::addLaunch(const fb::Launch &raw) {
-  Launch launch = {raw.kernel(),
-                   static_cast<uint32_t>(list.args.size()),
-                   0,
-                   {},
-                   raw.label()};
+  Launch launch = {raw.kernel(), static_cast<uint32_t>(list.args.size()), 0, {}, raw.label()};
   bool isEmpty = false;
   for (uint32_t i = 0; i < launch.grid.size(); ++i) {
     MLAC_RETURN_IF_ERROR(values.get(raw.grid()->Get(i), launch.grid[i]));
     if (launch.grid[i] < 0)
-      return error(MLA_CORRUPT, "launch '", text(raw.label()), "' has grid ",
-                   launch.grid[i]);
+      return error(MLA_CORRUPT, "launch '", text(raw.label()), "' has grid ", launch.grid[i]);
     isEmpty |= launch.grid[i] == 0;
   }
   if (isEmpty)
@@ -159,8 +150,7 @@ Status Resolver::addArg(const fb::Arg &arg) {
     BufferExtent extent = list.extents[arg.buffer()];
     if (extent.byteOffset < 0)
       return resolveBuffer(function.buffers[arg.buffer()], extent);
-    list.slots.push_back(
-        {static_cast<uint32_t>(list.args.size()), arg.buffer()});
+    list.slots.push_back({static_cast<uint32_t>(list.args.size()), arg.buffer()});
   } else if (arg.kind() == fb::ArgKind::Index) {
     int64_t value;
     MLAC_RETURN_IF_ERROR(values.get(arg.expr(), value));
@@ -173,19 +163,16 @@ Status Resolver::addArg(const fb::Arg &arg) {
   return Status();
 }
 
-Status mlac::runtime::resolveLaunches(const FunctionInfo &function,
-                                      const DimValues &dims, LaunchList &list) {
+Status mlac::runtime::resolveLaunches(const FunctionInfo &function, const DimValues &dims,
+                                      LaunchList &list) {
   list.clear();
-  return Resolver(function, dims, list)
-      .run()
-      .in(concat("function '", function.name, "'"));
+  return Resolver(function, dims, list).run().in(concat("function '", function.name, "'"));
 }
 
-Status mlac::runtime::resolveWorkspace(const FunctionInfo &function,
-                                       const DimValues &dims, int64_t &bytes) {
+Status mlac::runtime::resolveWorkspace(const FunctionInfo &function, const DimValues &dims,
+                                       int64_t &bytes) {
   Evaluator values;
   values.bind(function.exprs);
   values.update(dims, {});
-  return values.get(function.workspaceBytes, bytes)
-      .in(concat("function '", function.name, "'"));
+  return values.get(function.workspaceBytes, bytes).in(concat("function '", function.name, "'"));
 }

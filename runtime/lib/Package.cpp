@@ -26,8 +26,7 @@ void Package::FreeBytes::operator()(uint8_t *data) const { std::free(data); }
 
 Package::Bytes Package::allocate(size_t bytes) {
   size_t rounded = (bytes + kFileAlignment) / kFileAlignment * kFileAlignment;
-  return Bytes(
-      static_cast<uint8_t *>(std::aligned_alloc(kFileAlignment, rounded)));
+  return Bytes(static_cast<uint8_t *>(std::aligned_alloc(kFileAlignment, rounded)));
 }
 
 /// Checks the trailer and takes it off `size`.
@@ -39,8 +38,8 @@ static Status checkTrailer(const uint8_t *bytes, size_t &size) {
     return error(MLA_CORRUPT, "package is truncated: ", size, " bytes");
   if (!PackageBufferHasIdentifier(bytes))
     return error(MLA_CORRUPT, "not an mlac package: file identifier '",
-                 std::string(reinterpret_cast<const char *>(bytes) + 4, 4),
-                 "', expected '", PackageIdentifier(), "'");
+                 std::string(reinterpret_cast<const char *>(bytes) + 4, 4), "', expected '",
+                 PackageIdentifier(), "'");
   size_t body = size - kTrailerBytes;
   if (std::memcmp(bytes + body, kTrailerMagic, kTrailerMagicBytes) != 0)
     return error(MLA_CORRUPT,
@@ -50,14 +49,12 @@ static Status checkTrailer(const uint8_t *bytes, size_t &size) {
   uint64_t expected;
   std::memcpy(&expected, bytes + body + kTrailerMagicBytes, sizeof expected);
   if (uint64_t actual = checksum(bytes, body); actual != expected)
-    return error(MLA_CORRUPT, "package is damaged: checksum ", actual,
-                 ", expected ", expected);
+    return error(MLA_CORRUPT, "package is damaged: checksum ", actual, ", expected ", expected);
   size = body;
   return Status();
 }
 
-Status Package::adopt(Bytes bytes, size_t size,
-                      std::shared_ptr<Package> &package) {
+Status Package::adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &package) {
   auto result = std::make_shared<Package>();
   result->fileBytes_ = size;
   MLAC_RETURN_IF_ERROR(checkTrailer(bytes.get(), size));
@@ -72,8 +69,7 @@ Status Package::adopt(Bytes bytes, size_t size,
   return Status();
 }
 
-Status Package::open(const void *data, size_t bytes,
-                     std::shared_ptr<Package> &package) {
+Status Package::open(const void *data, size_t bytes, std::shared_ptr<Package> &package) {
   Bytes copy = allocate(bytes);
   if (!copy)
     return error(MLA_OUT_OF_MEMORY, "package of ", bytes, " bytes");
@@ -81,32 +77,30 @@ Status Package::open(const void *data, size_t bytes,
   return adopt(std::move(copy), bytes, package);
 }
 
-Status Package::openFile(const std::string &path,
-                         std::shared_ptr<Package> &package) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(
-      std::fopen(path.c_str(), "rb"), std::fclose);
+Status Package::openFile(const std::string &path, std::shared_ptr<Package> &package) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path.c_str(), "rb"),
+                                                        std::fclose);
   if (!file)
-    return error(MLA_NOT_FOUND, "cannot open package '", path,
-                 "': ", std::strerror(errno));
+    return error(MLA_NOT_FOUND, "cannot open package '", path, "': ", std::strerror(errno));
   std::fseek(file.get(), 0, SEEK_END);
   long size = std::ftell(file.get());
   std::rewind(file.get());
   if (size < 0 || static_cast<size_t>(size) >= FLATBUFFERS_MAX_BUFFER_SIZE)
-    return error(MLA_CORRUPT, "package '", path, "' has ", size,
-                 " bytes, limit ", FLATBUFFERS_MAX_BUFFER_SIZE);
+    return error(MLA_CORRUPT, "package '", path, "' has ", size, " bytes, limit ",
+                 FLATBUFFERS_MAX_BUFFER_SIZE);
   Bytes bytes = allocate(static_cast<size_t>(size));
   if (!bytes)
     return error(MLA_OUT_OF_MEMORY, "package of ", size, " bytes");
   size_t read = std::fread(bytes.get(), 1, size, file.get());
   if (read != static_cast<size_t>(size))
-    return error(MLA_NOT_FOUND, "cannot read package '", path, "': got ", read,
-                 " of ", size, " bytes");
+    return error(MLA_NOT_FOUND, "cannot read package '", path, "': got ", read, " of ", size,
+                 " bytes");
   return adopt(std::move(bytes), read, package).in(path);
 }
 
 const FunctionInfo *TargetInfo::find(std::string_view name) const {
-  auto found = std::find_if(functions.begin(), functions.end(),
-                            [&](auto &f) { return f.name == name; });
+  auto found =
+      std::find_if(functions.begin(), functions.end(), [&](auto &f) { return f.name == name; });
   return found == functions.end() ? nullptr : &*found;
 }
 
@@ -117,8 +111,7 @@ std::string TargetInfo::text() const {
   return result;
 }
 
-int64_t mlac::runtime::findTensor(const std::vector<TensorInfo> &tensors,
-                                  std::string_view name) {
+int64_t mlac::runtime::findTensor(const std::vector<TensorInfo> &tensors, std::string_view name) {
   auto found = std::find_if(tensors.begin(), tensors.end(),
                             [&](auto &tensor) { return tensor.name == name; });
   return found == tensors.end() ? -1 : found - tensors.begin();

@@ -19,13 +19,9 @@ template <typename Vector> static size_t sizeOf(const Vector *vector) {
   return vector ? vector->size() : 0;
 }
 
-static std::string str(const flatbuffers::String *value) {
-  return std::string(text(value));
-}
+static std::string str(const flatbuffers::String *value) { return std::string(text(value)); }
 
-static const char *name(fb::DataType dtype) {
-  return typeName(static_cast<mla_dtype>(dtype));
-}
+static const char *name(fb::DataType dtype) { return typeName(static_cast<mla_dtype>(dtype)); }
 
 static Json describe(const fb::Model &model) {
   return {{"model_type", str(model.model_type())},
@@ -62,19 +58,15 @@ static Json describe(const fb::RopeSpec &rope) {
 static Json describe(const std::vector<TensorInfo> &tensors) {
   Json list = Json::array();
   for (const TensorInfo &tensor : tensors)
-    list.push_back({{"name", tensor.name},
-                    {"dtype", typeName(tensor.dtype)},
-                    {"shape", tensor.shape}});
+    list.push_back(
+        {{"name", tensor.name}, {"dtype", typeName(tensor.dtype)}, {"shape", tensor.shape}});
   return list;
 }
 
 static Json describe(const fb::Kernel &kernel) {
-  return {{"name", str(kernel.name())},
-          {"symbol", str(kernel.symbol())},
-          {"threads", kernel.threads()},
-          {"shared_bytes", kernel.shared_bytes()},
-          {"registers", kernel.registers()},
-          {"scratch_bytes", kernel.scratch_bytes()}};
+  return {{"name", str(kernel.name())},      {"symbol", str(kernel.symbol())},
+          {"threads", kernel.threads()},     {"shared_bytes", kernel.shared_bytes()},
+          {"registers", kernel.registers()}, {"scratch_bytes", kernel.scratch_bytes()}};
 }
 
 using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
@@ -89,8 +81,8 @@ static int64_t countLaunches(const Steps *steps) {
     else if (step.loop())
       count += countLaunches(step.loop()->body());
     else
-      count += countLaunches(step.branch()->then_steps()) +
-               countLaunches(step.branch()->else_steps());
+      count +=
+          countLaunches(step.branch()->then_steps()) + countLaunches(step.branch()->else_steps());
   }
   return count;
 }

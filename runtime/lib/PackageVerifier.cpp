@@ -33,12 +33,10 @@ template <typename Vector> static size_t sizeOf(const Vector *vector) {
   return vector ? vector->size() : 0;
 }
 
-static Status requireRange(const char *what, int64_t value, int64_t low,
-                           int64_t high) {
+static Status requireRange(const char *what, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high)
     return Status();
-  return error(MLA_CORRUPT, what, " is ", value, ", expected ", low, " to ",
-               high);
+  return error(MLA_CORRUPT, what, " is ", value, ", expected ", low, " to ", high);
 }
 
 static Status requireText(const char *what, const flatbuffers::String *value) {
@@ -53,31 +51,34 @@ static Status requireType(const char *what, fb::DataType dtype) {
   return error(MLA_CORRUPT, what, " has unknown type ", dtype);
 }
 
-static mla_dtype toType(fb::DataType dtype) {
-  return static_cast<mla_dtype>(dtype);
+/// The FlatBuffers verifier aligns only the length in front of a vector.
+template <typename Vector>
+static Status requireAligned(const char *what, const Vector *vector, size_t alignment) {
+  if (!vector || reinterpret_cast<uintptr_t>(vector->Data()) % alignment == 0)
+    return Status();
+  return error(MLA_CORRUPT, what, " is not aligned to ", alignment, " bytes");
 }
+
+static mla_dtype toType(fb::DataType dtype) { return static_cast<mla_dtype>(dtype); }
 
 Status PackageVerifier::run() {
   if (root.schema_version() != kSchemaVersion)
-    return error(MLA_UNSUPPORTED, "package has schema version ",
-                 root.schema_version(), ", this runtime reads ",
-                 kSchemaVersion);
+    return error(MLA_UNSUPPORTED, "package has schema version ", root.schema_version(),
+                 ", this runtime reads ", kSchemaVersion);
   if (!root.model() || !root.cache() || !root.rope())
     return error(MLA_CORRUPT, "package lacks its model, cache or rope table");
   MLAC_RETURN_IF_ERROR(checkModel().in("model"));
   MLAC_RETURN_IF_ERROR(checkCache().in("cache"));
   MLAC_RETURN_IF_ERROR(checkRope().in("rope"));
   MLAC_RETURN_IF_ERROR(readTensors(root.weights(), "weight", package.weights_));
-  MLAC_RETURN_IF_ERROR(
-      readTensors(root.derived(), "derived tensor", package.derived_));
+  MLAC_RETURN_IF_ERROR(readTensors(root.derived(), "derived tensor", package.derived_));
   if (sizeOf(root.targets()) == 0)
     return error(MLA_CORRUPT, "package has no target");
   for (uint32_t i = 0; i < root.targets()->size(); ++i) {
     const fb::Target *raw = root.targets()->Get(i);
     TargetInfo target;
     MLAC_RETURN_IF_ERROR(
-        readTarget(raw, target)
-            .in(concat("target ", i, " '", text(raw->arch()), "'")));
+        readTarget(raw, target).in(concat("target ", i, " '", text(raw->arch()), "'")));
     package.targets_.push_back(std::move(target));
   }
   return Status();
@@ -97,8 +98,7 @@ Status PackageVerifier::checkModel() {
               {"qk_rope_head_dim", model.qk_rope_head_dim(), 0},
               {"v_head_dim", model.v_head_dim(), 1}};
   for (auto &dim : dims)
-    MLAC_RETURN_IF_ERROR(
-        requireRange(dim.name, dim.value, dim.low, kMaxModelDim));
+    MLAC_RETURN_IF_ERROR(requireRange(dim.name, dim.value, dim.low, kMaxModelDim));
   return requireType("activation_dtype", model.activation_dtype());
 }
 
@@ -107,24 +107,20 @@ Status PackageVerifier::checkCache() {
   const fb::Model &model = package.model();
   MLAC_RETURN_IF_ERROR(requireText("layout", cache.layout()));
   MLAC_RETURN_IF_ERROR(requireType("dtype", cache.dtype()));
-  MLAC_RETURN_IF_ERROR(
-      requireRange("page_size", cache.page_size(), 1, kMaxPageSize));
+  MLAC_RETURN_IF_ERROR(requireRange("page_size", cache.page_size(), 1, kMaxPageSize));
   if (cache.kv_lora_rank() != model.kv_lora_rank() ||
       cache.qk_rope_head_dim() != model.qk_rope_head_dim())
-    return error(MLA_CORRUPT, "ranks ", cache.kv_lora_rank(), " + ",
-                 cache.qk_rope_head_dim(), " differ from the model's ",
-                 model.kv_lora_rank(), " + ", model.qk_rope_head_dim());
+    return error(MLA_CORRUPT, "ranks ", cache.kv_lora_rank(), " + ", cache.qk_rope_head_dim(),
+                 " differ from the model's ", model.kv_lora_rank(), " + ",
+                 model.qk_rope_head_dim());
   if (text(cache.layout()) != "mla_16" && text(cache.layout()) != "mla_f32")
-    return error(MLA_UNSUPPORTED, "layout '", text(cache.layout()),
-                 "', known: mla_16, mla_f32");
-  int64_t rowBytes =
-      (int64_t(cache.kv_lora_rank()) + cache.qk_rope_head_dim()) *
-      elementBytes(toType(cache.dtype()));
+    return error(MLA_UNSUPPORTED, "layout '", text(cache.layout()), "', known: mla_16, mla_f32");
+  int64_t rowBytes = (int64_t(cache.kv_lora_rank()) + cache.qk_rope_head_dim()) *
+                     elementBytes(toType(cache.dtype()));
   return requireRange("row_bytes", cache.row_bytes(), rowBytes, rowBytes);
 }
 
-static Status requireFinite(const char *what,
-                            const flatbuffers::Vector<float> *values) {
+static Status requireFinite(const char *what, const flatbuffers::Vector<float> *values) {
   for (size_t i = 0; i < sizeOf(values); ++i)
     if (!std::isfinite(values->Get(i)))
       return error(MLA_CORRUPT, what, "[", i, "] is not finite");
@@ -139,21 +135,20 @@ Status PackageVerifier::checkRope() {
     return error(MLA_CORRUPT, "inv_freq has ", sizeOf(rope.inv_freq()),
                  " values, expected qk_rope_head_dim / 2 = ", pairs);
   if (numLong != 0 && numLong != pairs)
-    return error(MLA_CORRUPT, "inv_freq_long has ", numLong,
-                 " values, expected 0 or ", pairs);
+    return error(MLA_CORRUPT, "inv_freq_long has ", numLong, " values, expected 0 or ", pairs);
   MLAC_RETURN_IF_ERROR(requireFinite("inv_freq", rope.inv_freq()));
   MLAC_RETURN_IF_ERROR(requireFinite("inv_freq_long", rope.inv_freq_long()));
   if (!std::isfinite(rope.multiplier()))
     return error(MLA_CORRUPT, "multiplier is not finite");
-  return requireRange("length", static_cast<int64_t>(rope.length()), 1,
-                      kMaxRopeLength);
+  return requireRange("length", static_cast<int64_t>(rope.length()), 1, kMaxRopeLength);
 }
 
 static Status readTensor(const fb::Tensor &raw, TensorInfo &tensor) {
   MLAC_RETURN_IF_ERROR(requireText("name", raw.name()));
   MLAC_RETURN_IF_ERROR(requireType("tensor", raw.dtype()));
-  MLAC_RETURN_IF_ERROR(requireRange(
-      "rank", static_cast<int64_t>(sizeOf(raw.shape())), 1, kMaxRank));
+  MLAC_RETURN_IF_ERROR(
+      requireRange("rank", static_cast<int64_t>(sizeOf(raw.shape())), 1, kMaxRank));
+  MLAC_RETURN_IF_ERROR(requireAligned("shape", raw.shape(), sizeof(int64_t)));
   tensor.name = text(raw.name());
   tensor.dtype = toType(raw.dtype());
   tensor.elements = 1;
@@ -171,9 +166,8 @@ Status PackageVerifier::readTensors(const TensorTable *table, const char *what,
                                     std::vector<TensorInfo> &tensors) {
   for (uint32_t i = 0; i < sizeOf(table); ++i) {
     TensorInfo tensor;
-    MLAC_RETURN_IF_ERROR(
-        readTensor(*table->Get(i), tensor)
-            .in(concat(what, " ", i, " '", text(table->Get(i)->name()), "'")));
+    MLAC_RETURN_IF_ERROR(readTensor(*table->Get(i), tensor)
+                             .in(concat(what, " ", i, " '", text(table->Get(i)->name()), "'")));
     if (findTensor(tensors, tensor.name) >= 0)
       return error(MLA_CORRUPT, what, " '", tensor.name, "' is listed twice");
     tensors.push_back(std::move(tensor));
@@ -191,12 +185,10 @@ Status PackageVerifier::readTarget(const fb::Target *raw, TargetInfo &target) {
     return error(MLA_CORRUPT, "has no function");
   for (const fb::Function *rawFunction : *raw->functions()) {
     FunctionInfo function;
-    MLAC_RETURN_IF_ERROR(
-        readFunction(*raw, rawFunction, function)
-            .in(concat("function '", text(rawFunction->name()), "'")));
+    MLAC_RETURN_IF_ERROR(readFunction(*raw, rawFunction, function)
+                             .in(concat("function '", text(rawFunction->name()), "'")));
     if (target.find(function.name))
-      return error(MLA_CORRUPT, "function '", function.name,
-                   "' is listed twice");
+      return error(MLA_CORRUPT, "function '", function.name, "' is listed twice");
     target.functions.push_back(std::move(function));
   }
   return Status();
@@ -205,13 +197,12 @@ Status PackageVerifier::readTarget(const fb::Target *raw, TargetInfo &target) {
 static Status checkKernel(const fb::Target &target, const fb::Kernel &kernel) {
   MLAC_RETURN_IF_ERROR(requireText("symbol", kernel.symbol()));
   if (kernel.code() >= sizeOf(target.code()))
-    return error(MLA_CORRUPT, "code object ", kernel.code(), " of ",
-                 sizeOf(target.code()));
+    return error(MLA_CORRUPT, "code object ", kernel.code(), " of ", sizeOf(target.code()));
   if (target.kind() == fb::TargetKind::Cuda)
     return requireRange("threads", kernel.threads(), 1, kMaxThreads);
   if (kernel.scratch_bytes() > kMaxScratchBytes)
-    return error(MLA_CORRUPT, "scratch_bytes is ", kernel.scratch_bytes(),
-                 ", limit ", kMaxScratchBytes);
+    return error(MLA_CORRUPT, "scratch_bytes is ", kernel.scratch_bytes(), ", limit ",
+                 kMaxScratchBytes);
   return Status();
 }
 
@@ -222,14 +213,12 @@ Status PackageVerifier::checkKernels(const fb::Target &target) {
   for (uint32_t i = 0; i < sizeOf(target.kernels()); ++i) {
     const fb::Kernel &kernel = *target.kernels()->Get(i);
     MLAC_RETURN_IF_ERROR(
-        checkKernel(target, kernel)
-            .in(concat("kernel ", i, " '", text(kernel.name()), "'")));
+        checkKernel(target, kernel).in(concat("kernel ", i, " '", text(kernel.name()), "'")));
   }
   return Status();
 }
 
-Status PackageVerifier::resolveBuffer(const fb::Buffer &raw,
-                                      BufferInfo &buffer) {
+Status PackageVerifier::resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer) {
   const std::vector<TensorInfo> *tensors = nullptr;
   mla_dtype expected = buffer.dtype;
   int64_t index = 0;
@@ -264,31 +253,28 @@ Status PackageVerifier::resolveBuffer(const fb::Buffer &raw,
     expected = (*tensors)[index].dtype;
   }
   if (buffer.dtype != expected)
-    return error(MLA_CORRUPT, "has type ", typeName(buffer.dtype),
-                 ", expected ", typeName(expected));
+    return error(MLA_CORRUPT, "has type ", typeName(buffer.dtype), ", expected ",
+                 typeName(expected));
   buffer.index = static_cast<uint32_t>(index);
   return Status();
 }
 
 /// Checks that expression `id` exists and needs at most `depth` loops.
-static Status requireExpr(const char *what, const ExpressionTable &exprs,
-                          uint32_t id, uint32_t depth) {
+static Status requireExpr(const char *what, const ExpressionTable &exprs, uint32_t id,
+                          uint32_t depth) {
   if (id >= exprs.size())
-    return error(MLA_CORRUPT, what, " is expression ", id, " of ",
-                 exprs.size());
+    return error(MLA_CORRUPT, what, " is expression ", id, " of ", exprs.size());
   if (exprs.loopDepth(id) > depth)
     return error(MLA_CORRUPT, what, " uses a loop variable outside its loop");
   return Status();
 }
 
-Status PackageVerifier::readBuffer(const fb::Buffer *raw,
-                                   const FunctionInfo &function,
+Status PackageVerifier::readBuffer(const fb::Buffer *raw, const FunctionInfo &function,
                                    BufferInfo &buffer) {
   if (raw->kind() > fb::BufferKind::Workspace)
     return error(MLA_CORRUPT, "unknown kind ", raw->kind());
   MLAC_RETURN_IF_ERROR(requireType("buffer", raw->dtype()));
-  bool isNamed = raw->kind() != fb::BufferKind::Cache &&
-                 raw->kind() != fb::BufferKind::RopeTable &&
+  bool isNamed = raw->kind() != fb::BufferKind::Cache && raw->kind() != fb::BufferKind::RopeTable &&
                  raw->kind() != fb::BufferKind::Workspace;
   if (isNamed)
     MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
@@ -298,11 +284,9 @@ Status PackageVerifier::readBuffer(const fb::Buffer *raw,
             raw->elements(),
             raw->byte_offset(),
             0};
-  MLAC_RETURN_IF_ERROR(
-      requireExpr("elements", function.exprs, buffer.elements, 0));
+  MLAC_RETURN_IF_ERROR(requireExpr("elements", function.exprs, buffer.elements, 0));
   if (raw->kind() == fb::BufferKind::Workspace)
-    MLAC_RETURN_IF_ERROR(
-        requireExpr("byte_offset", function.exprs, buffer.byteOffset, 0));
+    MLAC_RETURN_IF_ERROR(requireExpr("byte_offset", function.exprs, buffer.byteOffset, 0));
   return resolveBuffer(*raw, buffer);
 }
 
@@ -321,8 +305,7 @@ public:
     for (uint32_t i = 0; i < sizeOf(steps); ++i) {
       if (++numSteps > kMaxSteps)
         return error(MLA_CORRUPT, "more than ", kMaxSteps, " steps");
-      MLAC_RETURN_IF_ERROR(
-          check(*steps->Get(i), loopDepth, depth).in(concat("step ", i)));
+      MLAC_RETURN_IF_ERROR(check(*steps->Get(i), loopDepth, depth).in(concat("step ", i)));
     }
     return Status();
   }
@@ -331,18 +314,15 @@ private:
   Status check(const fb::Step &step, uint32_t loopDepth, uint32_t depth) {
     int set = !!step.launch() + !!step.loop() + !!step.branch();
     if (set != 1)
-      return error(MLA_CORRUPT, "expected one of launch, loop and branch, got ",
-                   set);
+      return error(MLA_CORRUPT, "expected one of launch, loop and branch, got ", set);
     if (step.launch())
       return check(*step.launch(), loopDepth);
     if (const fb::Loop *loop = step.loop()) {
-      MLAC_RETURN_IF_ERROR(
-          requireExpr("loop count", function.exprs, loop->count(), loopDepth));
+      MLAC_RETURN_IF_ERROR(requireExpr("loop count", function.exprs, loop->count(), loopDepth));
       return run(loop->body(), loopDepth + 1, depth + 1);
     }
     const fb::Branch &branch = *step.branch();
-    MLAC_RETURN_IF_ERROR(requireExpr("condition", function.exprs,
-                                     branch.condition(), loopDepth));
+    MLAC_RETURN_IF_ERROR(requireExpr("condition", function.exprs, branch.condition(), loopDepth));
     MLAC_RETURN_IF_ERROR(run(branch.then_steps(), loopDepth, depth + 1));
     return run(branch.else_steps(), loopDepth, depth + 1);
   }
@@ -352,17 +332,13 @@ private:
       return error(MLA_CORRUPT, "launches kernel ", launch.kernel(), " of ",
                    sizeOf(target.kernels()));
     if (sizeOf(launch.grid()) != 3)
-      return error(MLA_CORRUPT, "expected 3 grid expressions, got ",
-                   sizeOf(launch.grid()));
+      return error(MLA_CORRUPT, "expected 3 grid expressions, got ", sizeOf(launch.grid()));
     for (uint32_t expr : *launch.grid())
-      MLAC_RETURN_IF_ERROR(
-          requireExpr("grid", function.exprs, expr, loopDepth));
-    MLAC_RETURN_IF_ERROR(
-        requireRange("number of arguments",
-                     static_cast<int64_t>(sizeOf(launch.args())), 0, kMaxArgs));
+      MLAC_RETURN_IF_ERROR(requireExpr("grid", function.exprs, expr, loopDepth));
+    MLAC_RETURN_IF_ERROR(requireRange("number of arguments",
+                                      static_cast<int64_t>(sizeOf(launch.args())), 0, kMaxArgs));
     for (uint32_t i = 0; i < sizeOf(launch.args()); ++i)
-      MLAC_RETURN_IF_ERROR(
-          check(*launch.args()->Get(i), loopDepth).in(concat("argument ", i)));
+      MLAC_RETURN_IF_ERROR(check(*launch.args()->Get(i), loopDepth).in(concat("argument ", i)));
     return Status();
   }
 
@@ -371,8 +347,7 @@ private:
     case fb::ArgKind::Buffer:
       if (arg.buffer() < function.buffers.size())
         return Status();
-      return error(MLA_CORRUPT, "buffer ", arg.buffer(), " of ",
-                   function.buffers.size());
+      return error(MLA_CORRUPT, "buffer ", arg.buffer(), " of ", function.buffers.size());
     case fb::ArgKind::Index:
       return requireExpr("index", function.exprs, arg.expr(), loopDepth);
     case fb::ArgKind::F32:
@@ -399,8 +374,7 @@ static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
   return Status();
 }
 
-Status PackageVerifier::readFunction(const fb::Target &target,
-                                     const fb::Function *raw,
+Status PackageVerifier::readFunction(const fb::Target &target, const fb::Function *raw,
                                      FunctionInfo &function) {
   MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
   function.name = text(raw->name());
@@ -408,29 +382,26 @@ Status PackageVerifier::readFunction(const fb::Target &target,
   function.maxQueryLen = raw->max_query_len();
   std::vector<Dim> dims;
   MLAC_RETURN_IF_ERROR(readDims(*raw, dims));
+  MLAC_RETURN_IF_ERROR(requireAligned("exprs", raw->exprs(), alignof(fb::ExprNode)));
   std::vector<fb::ExprNode> nodes;
   for (uint32_t i = 0; i < sizeOf(raw->exprs()); ++i)
     nodes.push_back(*raw->exprs()->Get(i));
   // An expression field that was never set reads as node 0.
   if (nodes.empty())
     nodes.emplace_back(fb::ExprOp::Const, 0, 0, 0, 0);
-  MLAC_RETURN_IF_ERROR(
-      ExpressionTable::make(nodes, std::move(dims), function.exprs));
+  MLAC_RETURN_IF_ERROR(ExpressionTable::make(nodes, std::move(dims), function.exprs));
   function.workspaceBytes = raw->workspace_bytes();
-  MLAC_RETURN_IF_ERROR(requireExpr("workspace_bytes", function.exprs,
-                                   function.workspaceBytes, 0));
+  MLAC_RETURN_IF_ERROR(requireExpr("workspace_bytes", function.exprs, function.workspaceBytes, 0));
   function.usesChunks = function.exprs.usesDim(Dim::NumChunks) ||
                         function.exprs.usesDim(Dim::ChunkCapacity) ||
                         function.exprs.usesDim(Dim::ChunkTokens);
   for (uint32_t i = 0; i < sizeOf(raw->buffers()); ++i) {
     BufferInfo buffer;
     const fb::Buffer *rawBuffer = raw->buffers()->Get(i);
-    MLAC_RETURN_IF_ERROR(
-        readBuffer(rawBuffer, function, buffer)
-            .in(concat("buffer ", i, " '", text(rawBuffer->name()), "'")));
-    function.usesChunks |=
-        buffer.kind == fb::BufferKind::Metadata &&
-        static_cast<Metadata>(buffer.index) == Metadata::ChunkCuSeqLens;
+    MLAC_RETURN_IF_ERROR(readBuffer(rawBuffer, function, buffer)
+                             .in(concat("buffer ", i, " '", text(rawBuffer->name()), "'")));
+    function.usesChunks |= buffer.kind == fb::BufferKind::Metadata &&
+                           static_cast<Metadata>(buffer.index) == Metadata::ChunkCuSeqLens;
     function.buffers.push_back(std::move(buffer));
   }
   return StepVerifier(target, function).run(raw->steps(), 0, 0);

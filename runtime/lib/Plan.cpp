@@ -24,18 +24,15 @@ Plan::~Plan() {
   }
 }
 
-Status Plan::create(std::shared_ptr<Engine> engine,
-                    std::shared_ptr<Plan> &plan) {
+Status Plan::create(std::shared_ptr<Engine> engine, std::shared_ptr<Plan> &plan) {
   std::shared_ptr<Plan> result(new Plan(std::move(engine)));
   Device &device = result->engine_->device();
   int64_t bytes = result->planner.maxBytes();
   void *staging;
   MLAC_RETURN_IF_ERROR(
-      device.allocateStaging(static_cast<size_t>(bytes), &staging)
-          .in("step metadata"));
+      device.allocateStaging(static_cast<size_t>(bytes), &staging).in("step metadata"));
   result->staging = static_cast<uint8_t *>(staging);
-  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(result->engine_->sharedDevice(),
-                                          bytes, "step metadata",
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(result->engine_->sharedDevice(), bytes, "step metadata",
                                           result->deviceMetadata));
   MLAC_RETURN_IF_ERROR(device.createEvent(result->uploaded));
   plan = std::move(result);
@@ -68,13 +65,10 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
                    "', the package has: ", listFunctions(target));
     if (takes(*function, maxQueryLen))
       return Status();
-    return error(MLA_INVALID_ARGUMENT, "function '", name,
-                 "' takes queries of at most ", function->maxQueryLen,
-                 " tokens, got ", maxQueryLen);
+    return error(MLA_INVALID_ARGUMENT, "function '", name, "' takes queries of at most ",
+                 function->maxQueryLen, " tokens, got ", maxQueryLen);
   }
-  auto rank = [](const FunctionInfo &f) {
-    return f.maxQueryLen == 0 ? INT64_MAX : f.maxQueryLen;
-  };
+  auto rank = [](const FunctionInfo &f) { return f.maxQueryLen == 0 ? INT64_MAX : f.maxQueryLen; };
   function = nullptr;
   for (const FunctionInfo &candidate : target.functions)
     if (candidate.name != kPrepareFunction && takes(candidate, maxQueryLen) &&
@@ -82,8 +76,7 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
       function = &candidate;
   if (function)
     return Status();
-  return error(MLA_INVALID_ARGUMENT, "no function takes queries of ",
-               maxQueryLen,
+  return error(MLA_INVALID_ARGUMENT, "no function takes queries of ", maxQueryLen,
                " tokens; the package has: ", listFunctions(target));
 }
 
@@ -91,29 +84,25 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
 Status Plan::resolve(const mla_batch &batch, const char *name) {
   MLAC_RETURN_IF_ERROR(planner.measure(engine_->cache(), batch));
   const FunctionInfo *function;
-  MLAC_RETURN_IF_ERROR(
-      chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
+  MLAC_RETURN_IF_ERROR(chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
   if (!planner.hasPages(engine_->cache()))
     return Status(MLA_OUT_OF_PAGES, {});
   if (function->usesChunks)
     MLAC_RETURN_IF_ERROR(planner.measureChunks());
-  MLAC_RETURN_IF_ERROR(
-      runner.resolve(*engine_, *function, planner.dims(), planner.layout()));
+  MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, *function, planner.dims(), planner.layout()));
   MLAC_RETURN_IF_ERROR(engine_->ensureWorkspace(runner.workspaceBytes()));
   return engine_->ensureRopeRows(at(planner.dims(), Dim::MaxSeqLen));
 }
 
 Status Plan::uploadMetadata(mla_stream *stream) {
-  MLAC_RETURN_IF_ERROR(
-      engine_->device().uploadAsync(deviceMetadata.data(), staging,
-                                    static_cast<size_t>(layout.bytes), stream));
+  MLAC_RETURN_IF_ERROR(engine_->device().uploadAsync(deviceMetadata.data(), staging,
+                                                     static_cast<size_t>(layout.bytes), stream));
   MLAC_RETURN_IF_ERROR(uploaded->record(stream));
   isUploading = true;
   return Status();
 }
 
-Status Plan::fill(const mla_batch &batch, const char *function,
-                  mla_stream *stream) {
+Status Plan::fill(const mla_batch &batch, const char *function, mla_stream *stream) {
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
   MLAC_RETURN_IF_ERROR(resolve(batch, function));
   // The last upload may still be reading staging if its stream is far behind.
@@ -154,27 +143,23 @@ Status Plan::requireLayer(int64_t index, Layer *&layer) {
                "mla_engine_prepare");
 }
 
-Status Plan::run(int64_t index, const void *hidden, void *output,
-                 mla_stream *stream, std::vector<LaunchTime> *times) {
+Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *stream,
+                 std::vector<LaunchTime> *times) {
   Layer *layer;
   MLAC_RETURN_IF_ERROR(requireLayer(index, layer));
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
   const fb::Model &model = engine_->package().model();
   auto dtype = static_cast<mla_dtype>(model.activation_dtype());
-  int64_t bytes =
-      at(dims_, Dim::NumTokens) * model.hidden_size() * elementBytes(dtype);
+  int64_t bytes = at(dims_, Dim::NumTokens) * model.hidden_size() * elementBytes(dtype);
   if (bytes == 0)
     return Status();
   // The kernels only read inputs.
-  mla_binding bindings[] = {
-      {"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
-      {"output", output, static_cast<size_t>(bytes)}};
-  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream,
-                    times);
+  mla_binding bindings[] = {{"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
+                            {"output", output, static_cast<size_t>(bytes)}};
+  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, times);
 }
 
-Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings,
-                      mla_stream *stream) {
+Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_stream *stream) {
   Layer *layer;
   MLAC_RETURN_IF_ERROR(requireLayer(index, layer));
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
@@ -183,25 +168,22 @@ Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings,
       return error(MLA_INVALID_ARGUMENT, "a binding's name is null");
   if (at(dims_, Dim::NumTokens) == 0)
     return Status();
-  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream,
-                    nullptr);
+  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, nullptr);
 }
 
-Status Plan::profile(int64_t index, const void *hidden, void *output,
-                     mla_stream *stream, const char **json) {
+Status Plan::profile(int64_t index, const void *hidden, void *output, mla_stream *stream,
+                     const char **json) {
   constexpr double kMicrosecondsPerMillisecond = 1000;
   std::vector<LaunchTime> times;
   MLAC_RETURN_IF_ERROR(run(index, hidden, output, stream, &times));
   Json list = Json::array();
   for (const LaunchTime &time : times) {
     const Launch &launch = *time.launch;
-    const fb::Kernel &kernel =
-        *engine_->target().raw->kernels()->Get(launch.kernel);
-    list.push_back(
-        {{"label", text(launch.label)},
-         {"kernel", text(kernel.name())},
-         {"grid", launch.grid},
-         {"microseconds", time.milliseconds * kMicrosecondsPerMillisecond}});
+    const fb::Kernel &kernel = *engine_->target().raw->kernels()->Get(launch.kernel);
+    list.push_back({{"label", text(launch.label)},
+                    {"kernel", text(kernel.name())},
+                    {"grid", launch.grid},
+                    {"microseconds", time.milliseconds * kMicrosecondsPerMillisecond}});
   }
   profileText = toText(list);
   *json = profileText.c_str();
@@ -227,8 +209,8 @@ Status Plan::dim(std::string_view name, int64_t &value) const {
   return Status();
 }
 
-Status Plan::metadata(std::string_view name, mla_dtype &dtype,
-                      int64_t &elements, const void *&data) const {
+Status Plan::metadata(std::string_view name, mla_dtype &dtype, int64_t &elements,
+                      const void *&data) const {
   MLAC_RETURN_IF_ERROR(requireFilled());
   std::optional<Metadata> found = findMetadata(name);
   if (!found)

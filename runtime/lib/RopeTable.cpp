@@ -12,8 +12,8 @@
 
 using namespace mlac::runtime;
 
-void mlac::runtime::fillRopeRows(const fb::RopeSpec &rope, int64_t maxSeqLen,
-                                 int64_t first, int64_t last, float *rows) {
+void mlac::runtime::fillRopeRows(const fb::RopeSpec &rope, int64_t maxSeqLen, int64_t first,
+                                 int64_t last, float *rows) {
   bool isLong = rope.inv_freq_long() && rope.inv_freq_long()->size() > 0 &&
                 maxSeqLen > static_cast<int64_t>(rope.short_length());
   const auto *frequencies = isLong ? rope.inv_freq_long() : rope.inv_freq();
@@ -21,11 +21,9 @@ void mlac::runtime::fillRopeRows(const fb::RopeSpec &rope, int64_t maxSeqLen,
   double multiplier = rope.multiplier();
   for (int64_t position = first; position < last; ++position) {
     for (int64_t i = 0; i < pairs; ++i) {
-      float angle = static_cast<float>(position) *
-                    frequencies->Get(static_cast<uint32_t>(i));
+      float angle = static_cast<float>(position) * frequencies->Get(static_cast<uint32_t>(i));
       rows[i] = static_cast<float>(std::cos(double(angle)) * multiplier);
-      rows[pairs + i] =
-          static_cast<float>(std::sin(double(angle)) * multiplier);
+      rows[pairs + i] = static_cast<float>(std::sin(double(angle)) * multiplier);
     }
     rows += 2 * pairs;
   }

@@ -35,12 +35,11 @@ struct FileType {
 } // namespace
 
 static constexpr FileType kFileTypes[] = {
-    {"BF16", 2, MLA_BF16},    {"F16", 2, MLA_F16}, {"F32", 4, MLA_F32},
-    {"F8_E4M3", 1, MLA_E4M3}, {"I32", 4, MLA_I32}, {"I64", 8, MLA_I64},
-    {"U8", 1, MLA_U8},        {"BOOL", 1, -1},     {"I8", 1, -1},
-    {"F8_E5M2", 1, -1},       {"F8_E8M0", 1, -1},  {"I16", 2, -1},
-    {"U16", 2, -1},           {"U32", 4, -1},      {"U64", 8, -1},
-    {"F64", 8, -1},           {"C64", 8, -1}};
+    {"BF16", 2, MLA_BF16}, {"F16", 2, MLA_F16}, {"F32", 4, MLA_F32}, {"F8_E4M3", 1, MLA_E4M3},
+    {"I32", 4, MLA_I32},   {"I64", 8, MLA_I64}, {"U8", 1, MLA_U8},   {"BOOL", 1, -1},
+    {"I8", 1, -1},         {"F8_E5M2", 1, -1},  {"F8_E8M0", 1, -1},  {"I16", 2, -1},
+    {"U16", 2, -1},        {"U32", 4, -1},      {"U64", 8, -1},      {"F64", 8, -1},
+    {"C64", 8, -1}};
 
 static const FileType *findType(std::string_view name) {
   for (const FileType &type : kFileTypes)
@@ -70,19 +69,18 @@ Status Safetensors::map(const std::string &path) {
   void *mapping = MAP_FAILED;
   bool isSized = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
   if (isSized && info.st_size > 0)
-    mapping = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ,
-                   MAP_PRIVATE, descriptor, 0);
+    mapping =
+        mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
   int code = errno;
   close(descriptor);
   if (!isSized)
     return error(MLA_NOT_FOUND, "is not a regular file");
   if (info.st_size < static_cast<off_t>(kLengthBytes))
-    return error(MLA_CORRUPT, "truncated: ", info.st_size,
-                 " bytes, a header takes at least ", kLengthBytes);
+    return error(MLA_CORRUPT, "truncated: ", info.st_size, " bytes, a header takes at least ",
+                 kLengthBytes);
   if (mapping == MAP_FAILED)
     return error(MLA_OUT_OF_MEMORY, "cannot map: ", std::strerror(code));
-  file = {static_cast<const uint8_t *>(mapping),
-          static_cast<size_t>(info.st_size)};
+  file = {static_cast<const uint8_t *>(mapping), static_cast<size_t>(info.st_size)};
   return Status();
 }
 
@@ -97,8 +95,7 @@ static bool getInteger(const Json &value, int64_t &result) {
 
 static Status parseShape(const Json &value, std::vector<int64_t> &shape) {
   if (!value.is_array() || value.size() > kMaxRank)
-    return error(MLA_CORRUPT, "shape is no array of at most ", kMaxRank,
-                 " extents");
+    return error(MLA_CORRUPT, "shape is no array of at most ", kMaxRank, " extents");
   for (const Json &extent : value) {
     int64_t number;
     if (!getInteger(extent, number))
@@ -114,28 +111,25 @@ static Status checkSize(const SafetensorsEntry &entry, uint64_t dataBytes) {
     return error(MLA_UNSUPPORTED, "unknown dtype '", entry.dtype, "'");
   if (entry.begin > entry.end || entry.end > dataBytes)
     return error(MLA_CORRUPT, "data_offsets [", entry.begin, ", ", entry.end,
-                 "] are outside the file's ", dataBytes,
-                 " data bytes (truncated?)");
+                 "] are outside the file's ", dataBytes, " data bytes (truncated?)");
   int64_t bytes = type->bytes;
   for (int64_t extent : entry.shape)
     if (!checkedMul(bytes, extent, bytes))
       return error(MLA_CORRUPT, "shape ", shapeText(entry.shape), " overflows");
   if (entry.end - entry.begin != static_cast<uint64_t>(bytes))
-    return error(MLA_CORRUPT, "data_offsets span ", entry.end - entry.begin,
-                 " bytes, ", entry.dtype, " ", shapeText(entry.shape),
-                 " takes ", bytes);
+    return error(MLA_CORRUPT, "data_offsets span ", entry.end - entry.begin, " bytes, ",
+                 entry.dtype, " ", shapeText(entry.shape), " takes ", bytes);
   return Status();
 }
 
-static Status parseEntry(const Json &value, uint64_t dataBytes,
-                         SafetensorsEntry &entry) {
-  if (!value.is_object() || !value.contains("dtype") ||
-      !value.contains("shape") || !value.contains("data_offsets"))
+static Status parseEntry(const Json &value, uint64_t dataBytes, SafetensorsEntry &entry) {
+  if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
+      !value.contains("data_offsets"))
     return error(MLA_CORRUPT, "expected dtype, shape and data_offsets");
   const Json &offsets = value["data_offsets"];
   int64_t begin, end;
-  if (!offsets.is_array() || offsets.size() != 2 ||
-      !getInteger(offsets[0], begin) || !getInteger(offsets[1], end))
+  if (!offsets.is_array() || offsets.size() != 2 || !getInteger(offsets[0], begin) ||
+      !getInteger(offsets[1], end))
     return error(MLA_CORRUPT, "data_offsets is ", toText(offsets));
   if (!value["dtype"].is_string())
     return error(MLA_CORRUPT, "dtype is ", toText(value["dtype"]));
@@ -164,11 +158,9 @@ Status Safetensors::parse() {
   std::memcpy(&headerBytes, file.data(), sizeof headerBytes);
   uint64_t available = file.size() - kLengthBytes;
   if (headerBytes > std::min(available, kMaxHeaderBytes))
-    return error(MLA_CORRUPT, "header of ", headerBytes,
-                 " bytes, the file has ", available, " (limit ",
-                 kMaxHeaderBytes, ")");
-  std::string_view text(
-      reinterpret_cast<const char *>(file.data()) + kLengthBytes, headerBytes);
+    return error(MLA_CORRUPT, "header of ", headerBytes, " bytes, the file has ", available,
+                 " (limit ", kMaxHeaderBytes, ")");
+  std::string_view text(reinterpret_cast<const char *>(file.data()) + kLengthBytes, headerBytes);
   data = file.subspan(kLengthBytes + headerBytes);
   std::string repeated;
   Json header = parseHeader(text, repeated);
@@ -180,8 +172,7 @@ Status Safetensors::parse() {
     if (name == "__metadata__")
       continue;
     SafetensorsEntry entry;
-    MLAC_RETURN_IF_ERROR(parseEntry(value, data.size(), entry)
-                             .in(concat("tensor '", name, "'")));
+    MLAC_RETURN_IF_ERROR(parseEntry(value, data.size(), entry).in(concat("tensor '", name, "'")));
     entries_.emplace(name, std::move(entry));
   }
   return checkCoverage();
@@ -195,13 +186,11 @@ Status Safetensors::checkCoverage() const {
   uint64_t end = 0;
   for (auto [begin, rangeEnd] : ranges) {
     if (begin != end)
-      return error(MLA_CORRUPT, begin < end ? "tensors overlap" : "a gap",
-                   " at data byte ", begin);
+      return error(MLA_CORRUPT, begin < end ? "tensors overlap" : "a gap", " at data byte ", begin);
     end = rangeEnd;
   }
   if (end != data.size())
-    return error(MLA_CORRUPT, "tensors end at data byte ", end,
-                 ", the file at ", data.size());
+    return error(MLA_CORRUPT, "tensors end at data byte ", end, ", the file at ", data.size());
   return Status();
 }
 

@@ -18,14 +18,12 @@ using namespace mlac::runtime;
 //===----------------------------------------------------------------------===//
 
 /// Tokens of a context that fall into chunk `chunk`.
-static int64_t chunkLength(int64_t contextLen, int64_t chunk,
-                           int64_t capacity) {
+static int64_t chunkLength(int64_t contextLen, int64_t chunk, int64_t capacity) {
   return std::clamp<int64_t>(contextLen - chunk * capacity, 0, capacity);
 }
 
-Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens,
-                                     int64_t workspaceTokens, int64_t pageSize,
-                                     ChunkSchedule &schedule) {
+Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens, int64_t workspaceTokens,
+                                     int64_t pageSize, ChunkSchedule &schedule) {
   schedule = {};
   int64_t longest = 0;
   for (int32_t length : contextLens) {
@@ -38,9 +36,8 @@ Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens,
     return Status();
   if (schedule.capacity == 0)
     return error(MLA_INVALID_ARGUMENT, "workspace_tokens = ", workspaceTokens,
-                 " is smaller than one page (", pageSize,
-                 " tokens) for each of ", schedule.numContext,
-                 " requests with context");
+                 " is smaller than one page (", pageSize, " tokens) for each of ",
+                 schedule.numContext, " requests with context");
   schedule.numChunks = ceilDiv(longest, schedule.capacity);
   for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
     int64_t total = 0;
@@ -52,8 +49,7 @@ Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens,
 }
 
 void mlac::runtime::fillChunkTable(std::span<const int32_t> contextLens,
-                                   const ChunkSchedule &schedule,
-                                   int32_t *table) {
+                                   const ChunkSchedule &schedule, int32_t *table) {
   for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
     int64_t sum = 0;
     *table++ = 0;
@@ -86,23 +82,19 @@ static int64_t blockColumns(int64_t seqLen, int64_t pageSize) {
   return ceilDiv(seqLen, pageSize) + 1;
 }
 
-Status StepPlanner::addRequest(KVCache &cache, mla_sequence id,
-                               int32_t queryLen) {
+Status StepPlanner::addRequest(KVCache &cache, mla_sequence id, int32_t queryLen) {
   Sequence *sequence;
   MLAC_RETURN_IF_ERROR(cache.find(id, sequence));
   if (sequence->lastStep == step)
-    return error(MLA_INVALID_ARGUMENT, "sequence ", id,
-                 " occurs twice in the batch");
+    return error(MLA_INVALID_ARGUMENT, "sequence ", id, " occurs twice in the batch");
   if (queryLen < 0)
-    return error(MLA_INVALID_ARGUMENT, "query length ", queryLen,
-                 " is negative");
+    return error(MLA_INVALID_ARGUMENT, "query length ", queryLen, " is negative");
   if (sequence->length + queryLen > limits.maxSeqLen)
-    return error(MLA_INVALID_ARGUMENT, "seq_len ", sequence->length, " + ",
-                 queryLen, " is over max_seq_len = ", limits.maxSeqLen,
+    return error(MLA_INVALID_ARGUMENT, "seq_len ", sequence->length, " + ", queryLen,
+                 " is over max_seq_len = ", limits.maxSeqLen,
                  " (positions of the rope table, pages of the block table)");
   sequence->lastStep = step;
-  requests.push_back(
-      {sequence, queryLen, sequence->length, sequence->pages.size()});
+  requests.push_back({sequence, queryLen, sequence->length, sequence->pages.size()});
   contextLens.push_back(static_cast<int32_t>(sequence->length));
   return Status();
 }
@@ -111,9 +103,8 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   requests.clear();
   contextLens.clear();
   if (batch.num_requests < 1 || batch.num_requests > limits.maxRequests)
-    return error(
-        MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
-        " requests, expected 1 to max_num_requests = ", limits.maxRequests);
+    return error(MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
+                 " requests, expected 1 to max_num_requests = ", limits.maxRequests);
   if (!batch.sequences || !batch.query_lens)
     return error(MLA_INVALID_ARGUMENT, "batch without ",
                  batch.sequences ? "query_lens" : "sequences");
@@ -122,8 +113,7 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   int64_t numTokens = 0;
   for (int64_t i = 0; i < batch.num_requests; ++i) {
     MLAC_RETURN_IF_ERROR(
-        addRequest(cache, batch.sequences[i], batch.query_lens[i])
-            .in(concat("request ", i)));
+        addRequest(cache, batch.sequences[i], batch.query_lens[i]).in(concat("request ", i)));
     const Request &request = requests.back();
     numTokens += request.queryLen;
     missingPages += cache.missingPages(*request.sequence, request.seqLen());
@@ -149,9 +139,7 @@ DimValues StepPlanner::staticDims() const {
 void StepPlanner::sumDims() {
   dims_ = staticDims();
   at(dims_, Dim::NumRequests) = static_cast<int64_t>(requests.size());
-  auto raise = [&](Dim dim, int64_t value) {
-    at(dims_, dim) = std::max(at(dims_, dim), value);
-  };
+  auto raise = [&](Dim dim, int64_t value) { at(dims_, dim) = std::max(at(dims_, dim), value); };
   for (const Request &request : requests) {
     int64_t query = request.queryLen, context = request.contextLen;
     at(dims_, Dim::NumTokens) += query;
@@ -162,8 +150,7 @@ void StepPlanner::sumDims() {
     at(dims_, Dim::AttendedPairs) += query * context + query * (query + 1) / 2;
     at(dims_, Dim::NumContextRequests) += context > 0;
   }
-  at(dims_, Dim::MaxBlocksPerRequest) =
-      blockColumns(at(dims_, Dim::MaxSeqLen), limits.pageSize);
+  at(dims_, Dim::MaxBlocksPerRequest) = blockColumns(at(dims_, Dim::MaxSeqLen), limits.pageSize);
 }
 
 static void setChunkDims(DimValues &dims, const ChunkSchedule &chunks) {
@@ -173,8 +160,8 @@ static void setChunkDims(DimValues &dims, const ChunkSchedule &chunks) {
 }
 
 Status StepPlanner::measureChunks() {
-  MLAC_RETURN_IF_ERROR(scheduleChunks(contextLens, limits.workspaceTokens,
-                                      limits.pageSize, chunks));
+  MLAC_RETURN_IF_ERROR(
+      scheduleChunks(contextLens, limits.workspaceTokens, limits.pageSize, chunks));
   setChunkDims(dims_, chunks);
   computeLayout();
   return Status();
@@ -183,19 +170,17 @@ Status StepPlanner::measureChunks() {
 static void layOut(const DimValues &dims, StepLayout &layout) {
   int64_t requests = at(dims, Dim::NumRequests);
   int64_t tokens = at(dims, Dim::NumTokens);
-  const std::array<int64_t, kNumMetadata> elements = {
-      requests + 1,
-      requests,
-      requests,
-      requests * at(dims, Dim::MaxBlocksPerRequest),
-      tokens,
-      tokens,
-      at(dims, Dim::NumChunks) * (requests + 1)};
+  const std::array<int64_t, kNumMetadata> elements = {requests + 1,
+                                                      requests,
+                                                      requests,
+                                                      requests * at(dims, Dim::MaxBlocksPerRequest),
+                                                      tokens,
+                                                      tokens,
+                                                      at(dims, Dim::NumChunks) * (requests + 1)};
   layout.bytes = 0;
   for (size_t i = 0; i < kNumMetadata; ++i) {
     layout.arrays[i] = {layout.bytes, elements[i]};
-    int64_t bytes =
-        elements[i] * elementBytes(metadataType(static_cast<Metadata>(i)));
+    int64_t bytes = elements[i] * elementBytes(metadataType(static_cast<Metadata>(i)));
     layout.bytes += roundUp(bytes, kBufferAlignment);
   }
 }
@@ -224,22 +209,18 @@ DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen,
   at(dims, Dim::MaxSeqLen) = hasContext ? limits.maxSeqLen : longestQuery;
   at(dims, Dim::MaxContextLen) = context;
   at(dims, Dim::TotalContextLen) = numRequests * context;
-  at(dims, Dim::AttendedPairs) =
-      tokens * std::max<int64_t>(limits.maxSeqLen, 1);
+  at(dims, Dim::AttendedPairs) = tokens * std::max<int64_t>(limits.maxSeqLen, 1);
   at(dims, Dim::NumContextRequests) = hasContext ? numRequests : 0;
-  at(dims, Dim::MaxBlocksPerRequest) =
-      blockColumns(limits.maxSeqLen, limits.pageSize);
+  at(dims, Dim::MaxBlocksPerRequest) = blockColumns(limits.maxSeqLen, limits.pageSize);
   ChunkSchedule chunks;
   // With a workspace below a page per request, steps of so many requests with
   // context are refused: size for chunks of one page.
   chunks.capacity =
-      std::max(roundDown(limits.workspaceTokens / numRequests, limits.pageSize),
-               limits.pageSize);
+      std::max(roundDown(limits.workspaceTokens / numRequests, limits.pageSize), limits.pageSize);
   if (hasContext) {
     chunks.numContext = numRequests;
     chunks.numChunks = ceilDiv(limits.maxSeqLen, chunks.capacity);
-    chunks.chunkTokens =
-        std::min(limits.workspaceTokens, numRequests * chunks.capacity);
+    chunks.chunkTokens = std::min(limits.workspaceTokens, numRequests * chunks.capacity);
   }
   setChunkDims(dims, chunks);
   return dims;
@@ -255,8 +236,7 @@ bool StepPlanner::hasPages(const KVCache &cache) const {
 
 template <typename T>
 static T *arrayOf(const StepLayout &layout, Metadata metadata, uint8_t *bytes) {
-  return reinterpret_cast<T *>(
-      bytes + layout.arrays[static_cast<size_t>(metadata)].offset);
+  return reinterpret_cast<T *>(bytes + layout.arrays[static_cast<size_t>(metadata)].offset);
 }
 
 void StepPlanner::fillRequests(uint8_t *bytes) const {
@@ -283,8 +263,7 @@ void StepPlanner::fillTokens(uint8_t *bytes) const {
   auto *slots = arrayOf<int64_t>(layout_, Metadata::SlotMapping, bytes);
   auto *positions = arrayOf<int64_t>(layout_, Metadata::Positions, bytes);
   for (const Request &request : requests) {
-    for (int64_t position = request.contextLen; position < request.seqLen();
-         ++position) {
+    for (int64_t position = request.contextLen; position < request.seqLen(); ++position) {
       int64_t page = request.sequence->pages[position / limits.pageSize];
       *slots++ = page * limits.pageSize + position % limits.pageSize;
       *positions++ = position;
@@ -300,14 +279,12 @@ void StepPlanner::fill(KVCache &cache, uint8_t *bytes) {
   }
   fillRequests(bytes);
   fillTokens(bytes);
-  fillChunkTable(contextLens, chunks,
-                 arrayOf<int32_t>(layout_, Metadata::ChunkCuSeqLens, bytes));
+  fillChunkTable(contextLens, chunks, arrayOf<int32_t>(layout_, Metadata::ChunkCuSeqLens, bytes));
 }
 
 void StepPlanner::rollback(KVCache &cache) {
   // In reverse, so that the pool's free list becomes what it was.
-  for (auto request = requests.rbegin(); request != requests.rend();
-       ++request) {
+  for (auto request = requests.rbegin(); request != requests.rend(); ++request) {
     request->sequence->length = request->contextLen;
     cache.shrink(*request->sequence, static_cast<int64_t>(request->oldPages));
   }

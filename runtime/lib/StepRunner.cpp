@@ -31,21 +31,19 @@ static int64_t boundBytes(const Engine &engine, const BufferInfo &buffer,
   case fb::BufferKind::Metadata:
     return layout.arrays[buffer.index].elements * elementBytes(buffer.dtype);
   case fb::BufferKind::RopeTable:
-    return limits.ropeLength * cache.qk_rope_head_dim() *
-           int64_t(sizeof(float));
+    return limits.ropeLength * cache.qk_rope_head_dim() * int64_t(sizeof(float));
   default:
     return -1;
   }
 }
 
 Status StepRunner::checkExtent(const Engine &engine, const BufferInfo &buffer,
-                               const BufferExtent &extent,
-                               const StepLayout &layout) {
+                               const BufferExtent &extent, const StepLayout &layout) {
   int64_t bytes = boundBytes(engine, buffer, layout);
   if (bytes < 0 || extent.bytes <= bytes)
     return Status();
-  return error(MLA_CORRUPT, fb::EnumNameBufferKind(buffer.kind), " buffer '",
-               buffer.name, "' touches ", extent.bytes, " bytes of ", bytes);
+  return error(MLA_CORRUPT, fb::EnumNameBufferKind(buffer.kind), " buffer '", buffer.name,
+               "' touches ", extent.bytes, " bytes of ", bytes);
 }
 
 Status StepRunner::resolve(const Engine &engine, const FunctionInfo &function,
@@ -54,9 +52,8 @@ Status StepRunner::resolve(const Engine &engine, const FunctionInfo &function,
   spare.function = &function;
   spare.layout = layout;
   for (size_t i = 0; i < function.buffers.size(); ++i)
-    MLAC_RETURN_IF_ERROR(
-        checkExtent(engine, function.buffers[i], spare.extents[i], layout)
-            .in(concat("function '", function.name, "'")));
+    MLAC_RETURN_IF_ERROR(checkExtent(engine, function.buffers[i], spare.extents[i], layout)
+                             .in(concat("function '", function.name, "'")));
   return Status();
 }
 
@@ -70,14 +67,14 @@ void StepRunner::commit() {
 //===----------------------------------------------------------------------===//
 
 static bool isCallers(const BufferInfo &buffer) {
-  return buffer.kind == fb::BufferKind::Input ||
-         buffer.kind == fb::BufferKind::Output;
+  return buffer.kind == fb::BufferKind::Input || buffer.kind == fb::BufferKind::Output;
 }
 
 static bool overlap(const mla_binding &a, const mla_binding &b) {
-  auto *firstA = static_cast<const char *>(a.data);
-  auto *firstB = static_cast<const char *>(b.data);
-  return firstA < firstB + b.bytes && firstB < firstA + a.bytes;
+  auto firstA = reinterpret_cast<uintptr_t>(a.data);
+  auto firstB = reinterpret_cast<uintptr_t>(b.data);
+  bool isAnyNull = !a.data || !b.data; // refused by bindCaller
+  return !isAnyNull && firstA < firstB + b.bytes && firstB < firstA + a.bytes;
 }
 
 /// Every binding must be known, and an output may not overlap anything.
@@ -94,16 +91,14 @@ Status StepRunner::checkBindings(std::span<const mla_binding> bindings) const {
       continue;
     for (const mla_binding &other : bindings)
       if (&other != &binding && overlap(binding, other))
-        return error(MLA_INVALID_ARGUMENT, "output '", binding.name,
-                     "' overlaps '", other.name, "'");
+        return error(MLA_INVALID_ARGUMENT, "output '", binding.name, "' overlaps '", other.name,
+                     "'");
   }
   return Status();
 }
 
-Status StepRunner::bindCaller(const BufferInfo &buffer,
-                              const BufferExtent &extent,
-                              std::span<const mla_binding> bindings,
-                              void *&address) {
+Status StepRunner::bindCaller(const BufferInfo &buffer, const BufferExtent &extent,
+                              std::span<const mla_binding> bindings, void *&address) {
   const mla_binding *found = nullptr;
   for (const mla_binding &binding : bindings)
     if (buffer.name == binding.name)
@@ -113,12 +108,11 @@ Status StepRunner::bindCaller(const BufferInfo &buffer,
                  found ? "' is null" : "' is not bound");
   auto value = reinterpret_cast<uintptr_t>(found->data);
   if (value % MLA_DATA_ALIGNMENT != 0)
-    return error(MLA_INVALID_ARGUMENT, "buffer '", buffer.name,
-                 "' is not aligned to ", MLA_DATA_ALIGNMENT,
-                 " bytes: address ends in ", value % MLA_DATA_ALIGNMENT);
+    return error(MLA_INVALID_ARGUMENT, "buffer '", buffer.name, "' is not aligned to ",
+                 MLA_DATA_ALIGNMENT, " bytes: address ends in ", value % MLA_DATA_ALIGNMENT);
   if (static_cast<uint64_t>(extent.bytes) > found->bytes)
-    return error(MLA_INVALID_ARGUMENT, "buffer '", buffer.name, "' has ",
-                 found->bytes, " bytes, the step needs ", extent.bytes);
+    return error(MLA_INVALID_ARGUMENT, "buffer '", buffer.name, "' has ", found->bytes,
+                 " bytes, the step needs ", extent.bytes);
   address = found->data;
   return Status();
 }
@@ -160,27 +154,26 @@ Status StepRunner::bindBuffers(Engine &engine, Layer &layer, char *metadata,
 }
 
 Status StepRunner::run(Engine &engine, Layer &layer, char *metadata,
-                       std::span<const mla_binding> bindings,
-                       mla_stream *stream, std::vector<LaunchTime> *times) {
+                       std::span<const mla_binding> bindings, mla_stream *stream,
+                       std::vector<LaunchTime> *times) {
   MLAC_RETURN_IF_ERROR(checkBindings(bindings));
   MLAC_RETURN_IF_ERROR(bindBuffers(engine, layer, metadata, bindings));
   if (times)
     return launchTimed(engine, stream, *times);
   for (const Launch &launch : current.launches)
-    MLAC_RETURN_IF_ERROR(engine.program().launch(
-        launch, current.args.data() + launch.firstArg, stream));
+    MLAC_RETURN_IF_ERROR(
+        engine.program().launch(launch, current.args.data() + launch.firstArg, stream));
   return Status();
 }
 
-Status StepRunner::launchTimed(Engine &engine, mla_stream *stream,
-                               std::vector<LaunchTime> &times) {
+Status StepRunner::launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times) {
   std::unique_ptr<Event> begin, end;
   MLAC_RETURN_IF_ERROR(engine.device().createEvent(begin));
   MLAC_RETURN_IF_ERROR(engine.device().createEvent(end));
   for (const Launch &launch : current.launches) {
     MLAC_RETURN_IF_ERROR(begin->record(stream));
-    MLAC_RETURN_IF_ERROR(engine.program().launch(
-        launch, current.args.data() + launch.firstArg, stream));
+    MLAC_RETURN_IF_ERROR(
+        engine.program().launch(launch, current.args.data() + launch.firstArg, stream));
     MLAC_RETURN_IF_ERROR(end->record(stream));
     double milliseconds;
     MLAC_RETURN_IF_ERROR(begin->elapsed(*end, milliseconds));

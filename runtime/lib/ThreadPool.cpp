@@ -28,8 +28,8 @@ Status ThreadPool::start(int32_t numThreads) {
     if (code == 0)
       threads.push_back(thread);
     else
-      status = error(MLA_OUT_OF_MEMORY, "cannot start worker thread ", i,
-                     " of ", numThreads, ": ", std::strerror(code));
+      status = error(MLA_OUT_OF_MEMORY, "cannot start worker thread ", i, " of ", numThreads, ": ",
+                     std::strerror(code));
   }
   pthread_attr_destroy(&attributes);
   return status;

@@ -30,16 +30,13 @@ static std::string listNames(const std::vector<TensorInfo> &tensors) {
   return names;
 }
 
-static Status checkTensor(const TensorInfo &expected,
-                          const HostTensor &tensor) {
+static Status checkTensor(const TensorInfo &expected, const HostTensor &tensor) {
   if (tensor.shape != expected.shape)
-    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name,
-                 "': expected shape ", shapeText(expected.shape), ", got ",
-                 shapeText(tensor.shape));
+    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected shape ",
+                 shapeText(expected.shape), ", got ", shapeText(tensor.shape));
   if (!isExactWidening(tensor.dtype, expected.dtype))
-    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name,
-                 "': expected dtype ", typeName(expected.dtype), ", got ",
-                 typeName(tensor.dtype));
+    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected dtype ",
+                 typeName(expected.dtype), ", got ", typeName(tensor.dtype));
   return Status();
 }
 
@@ -52,17 +49,14 @@ Status Engine::upload(Layer &layer, size_t index, const HostTensor &tensor) {
     MLAC_RETURN_IF_ERROR(device_->upload(buffer.data(), tensor.data, bytes));
   } else {
     std::vector<char> converted(bytes);
-    convertElements(tensor.dtype, tensor.data, expected.dtype, converted.data(),
-                    expected.elements);
-    MLAC_RETURN_IF_ERROR(
-        device_->upload(buffer.data(), converted.data(), bytes));
+    convertElements(tensor.dtype, tensor.data, expected.dtype, converted.data(), expected.elements);
+    MLAC_RETURN_IF_ERROR(device_->upload(buffer.data(), converted.data(), bytes));
   }
   layer.isBound[index] = true;
   return Status();
 }
 
-Status Engine::bindWeight(Layer &layer, std::string_view name,
-                          const HostTensor &tensor) {
+Status Engine::bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor) {
   int64_t index = findTensor(package_->weights(), name);
   if (index < 0)
     return error(MLA_NOT_FOUND, "unknown weight '", name,
@@ -72,8 +66,7 @@ Status Engine::bindWeight(Layer &layer, std::string_view name,
   auto address = reinterpret_cast<uintptr_t>(tensor.data);
   if (address % static_cast<uintptr_t>(elementBytes(tensor.dtype)) != 0)
     return error(MLA_INVALID_ARGUMENT, "weight '", name,
-                 "': data is not aligned to its element size ",
-                 elementBytes(tensor.dtype));
+                 "': data is not aligned to its element size ", elementBytes(tensor.dtype));
   return upload(layer, static_cast<size_t>(index), tensor);
 }
 
@@ -98,8 +91,8 @@ struct Shard {
 
 /// The dimension of `got` that is `count` times the expected one while the
 /// others are equal; -1 if there is none.
-static int64_t shardedDim(const std::vector<int64_t> &expected,
-                          const std::vector<int64_t> &got, int64_t count) {
+static int64_t shardedDim(const std::vector<int64_t> &expected, const std::vector<int64_t> &got,
+                          int64_t count) {
   int64_t found = -1;
   if (expected.size() != got.size())
     return -1;
@@ -115,8 +108,8 @@ static int64_t shardedDim(const std::vector<int64_t> &expected,
 
 /// Cuts the rank's share out of dimension `dim`. Heads are the outermost part
 /// of a sharded dimension, so the share is a contiguous range of it.
-static void cutShard(const std::vector<int64_t> &expected, int64_t dim,
-                     const Shard &shard, Match &match) {
+static void cutShard(const std::vector<int64_t> &expected, int64_t dim, const Shard &shard,
+                     Match &match) {
   int64_t outer = 1, inner = elementBytes(match.tensor.dtype);
   for (int64_t i = 0; i < dim; ++i)
     outer *= expected[i];
@@ -125,21 +118,18 @@ static void cutShard(const std::vector<int64_t> &expected, int64_t dim,
   match.slice.resize(static_cast<size_t>(outer * inner));
   auto *from = static_cast<const char *>(match.tensor.data);
   for (int64_t i = 0; i < outer; ++i)
-    std::memcpy(match.slice.data() + i * inner,
-                from + (i * shard.count + shard.rank) * inner,
+    std::memcpy(match.slice.data() + i * inner, from + (i * shard.count + shard.rank) * inner,
                 static_cast<size_t>(inner));
   match.tensor.data = match.slice.data();
   match.tensor.shape = expected;
 }
 
 static Status matchTensor(const TensorInfo &expected, const Safetensors &file,
-                          const SafetensorsEntry &entry, const Shard &shard,
-                          Match &match) {
+                          const SafetensorsEntry &entry, const Shard &shard, Match &match) {
   match.tensor = {MLA_U8, entry.shape, file.bytes(entry)};
   if (!toRuntimeType(entry.dtype, match.tensor.dtype))
-    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name,
-                 "': expected dtype ", typeName(expected.dtype), ", got ",
-                 entry.dtype);
+    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected dtype ",
+                 typeName(expected.dtype), ", got ", entry.dtype);
   if (shard.count > 1) {
     int64_t dim = shardedDim(expected.shape, entry.shape, shard.count);
     if (dim >= 0)
@@ -156,31 +146,26 @@ static Status checkExtra(const Safetensors &file, std::string_view prefix,
       continue;
     rest.remove_prefix(prefix.size());
     if (findTensor(weights, rest) < 0)
-      return error(
-          MLA_INVALID_ARGUMENT, "tensor '", name,
-          "' is not a weight of the package, which has: ", listNames(weights));
+      return error(MLA_INVALID_ARGUMENT, "tensor '", name,
+                   "' is not a weight of the package, which has: ", listNames(weights));
   }
   return Status();
 }
 
-Status Engine::bindSafetensors(Layer &layer, const std::string &path,
-                               std::string_view prefix, bool allowsExtra) {
+Status Engine::bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
+                               bool allowsExtra) {
   Safetensors file;
   MLAC_RETURN_IF_ERROR(file.open(path));
   const std::vector<TensorInfo> &weights = package_->weights();
-  Shard shard = {options_.tensor_parallel_rank,
-                 package_->model().tensor_parallel()};
+  Shard shard = {options_.tensor_parallel_rank, package_->model().tensor_parallel()};
   std::vector<Match> matches(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) {
     std::string name = concat(prefix, weights[i].name);
     auto found = file.entries().find(name);
     if (found == file.entries().end())
-      return error(MLA_NOT_FOUND, "file '", path, "' lacks tensor '", name,
-                   "'");
+      return error(MLA_NOT_FOUND, "file '", path, "' lacks tensor '", name, "'");
     matches[i].index = i;
-    MLAC_RETURN_IF_ERROR(
-        matchTensor(weights[i], file, found->second, shard, matches[i])
-            .in(path));
+    MLAC_RETURN_IF_ERROR(matchTensor(weights[i], file, found->second, shard, matches[i]).in(path));
   }
   if (!allowsExtra)
     MLAC_RETURN_IF_ERROR(checkExtra(file, prefix, weights).in(path));
@@ -202,12 +187,11 @@ Status Engine::prepare(Layer &layer) {
     return error(MLA_WRONG_STATE, "weights are not bound: ", missing);
   if (const FunctionInfo *function = target_->find(kPrepareFunction)) {
     StepRunner runner;
-    MLAC_RETURN_IF_ERROR(runner.resolve(
-        *this, *function, StepPlanner(limits_).staticDims(), StepLayout()));
+    MLAC_RETURN_IF_ERROR(
+        runner.resolve(*this, *function, StepPlanner(limits_).staticDims(), StepLayout()));
     MLAC_RETURN_IF_ERROR(ensureWorkspace(runner.workspaceBytes()));
     runner.commit();
-    MLAC_RETURN_IF_ERROR(
-        runner.run(*this, layer, nullptr, {}, nullptr, nullptr));
+    MLAC_RETURN_IF_ERROR(runner.run(*this, layer, nullptr, {}, nullptr, nullptr));
     MLAC_RETURN_IF_ERROR(device_->synchronize());
   }
   layer.isPrepared = true;
