@@ -1,0 +1,66 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs packages of the mlac attention compiler.
+
+A package holds the kernels of one attention layer. An engine loads it on a
+device and owns the weights and the paged cache; sequences are requests in the
+cache; a plan is one step of a batch::
+
+    import mlac, numpy as np
+
+    package = mlac.Package("v3.mlac")
+    engine = mlac.Engine(package, mlac.Device("cpu"), max_seq_len=4096)
+    engine.bind_safetensors("layer0.safetensors", prefix="self_attn.")
+    engine.prepare()
+
+    sequence, plan = engine.sequence(), engine.plan()
+    plan.fill([sequence], [len(hidden)])       # hidden: [tokens, hidden_size]
+    output = plan.run(hidden)                  # prefill
+    plan.fill([sequence], [1])
+    output = plan.run(next_hidden)             # one decode step
+
+Everything is a thin layer over the C API (mla_runtime.h), by ctypes. Arrays are
+anything that speaks DLPack, __array_interface__ or the buffer protocol: NumPy
+arrays, torch tensors on the CPU or a GPU, array.array.
+"""
+
+from ._errors import (
+    Corrupt,
+    DeviceError,
+    Error,
+    Internal,
+    InvalidArgument,
+    NoDevice,
+    NotFound,
+    OutOfMemory,
+    OutOfPages,
+    Unsupported,
+    WrongState,
+)
+
+# Loaded on first use, so that mlac.reference needs no native library.
+_NATIVE = ("Device", "Engine", "Package", "Plan", "Sequence", "runtime_version")
+
+__all__ = [
+    "Corrupt",
+    "DeviceError",
+    "Error",
+    "Internal",
+    "InvalidArgument",
+    "NoDevice",
+    "NotFound",
+    "OutOfMemory",
+    "OutOfPages",
+    "Unsupported",
+    "WrongState",
+    *_NATIVE,
+]
+
+
+def __getattr__(name):
+    if name not in _NATIVE:
+        raise AttributeError(f"module 'mlac' has no attribute '{name}'")
+    from . import _runtime
+
+    return getattr(_runtime, name)

@@ -1,0 +1,209 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Addresses, shapes and dtypes of callers' arrays, without importing their library.
+
+Tried in this order: DLPack (NumPy, torch, JAX, CuPy), __array_interface__ (read-only
+NumPy arrays, ml_dtypes), the buffer protocol (array.array, memoryview, bytes).
+"""
+
+import ctypes
+from ctypes import c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint64, c_void_p
+
+# By the values of mla_dtype.
+DTYPES = ("bf16", "f16", "f32", "e4m3", "i32", "i64", "u8")
+ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "e4m3": 1, "i32": 4, "i64": 8, "u8": 1}
+
+# DLDeviceType of dlpack.h.
+_DEVICE_CPU, _DEVICE_CUDA, _DEVICE_CUDA_HOST, _DEVICE_CUDA_MANAGED = 1, 2, 3, 13
+
+# (DLDataTypeCode, bits) of dlpack.h; 2: float, 4: bfloat, 0: int, 1: uint.
+_DLPACK_DTYPES = {
+    (4, 16): "bf16",
+    (2, 16): "f16",
+    (2, 32): "f32",
+    (0, 32): "i32",
+    (0, 64): "i64",
+    (1, 8): "u8",
+    (1, 16): "u16",
+}
+
+# Kind and size of __array_interface__ typestr, and struct codes of buffers.
+_TYPESTR_DTYPES = {"f2": "f16", "f4": "f32", "i4": "i32", "i8": "i64", "u1": "u8",
+                   "u2": "u16"}
+_FORMAT_DTYPES = {"e": "f16", "f": "f32", "i": "i32", "q": "i64", "B": "u8", "H": "u16"}
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_ = [("type", c_int32), ("id", c_int32)]
+
+
+class _DLDataType(ctypes.Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("device", _DLDevice),
+        ("ndim", c_int32),
+        ("dtype", _DLDataType),
+        ("shape", ctypes.POINTER(c_int64)),
+        ("strides", ctypes.POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class View:
+    """Where an array lies. `owner` keeps the memory alive."""
+
+    def __init__(self, address, shape, dtype, is_cuda, owner, is_writable=True):
+        self.address = address
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.is_cuda = is_cuda
+        self.owner = owner
+        self.is_writable = is_writable
+
+    @property
+    def nbytes(self):
+        count = ITEM_BYTES.get(self.dtype, 2)
+        for extent in self.shape:
+            count *= extent
+        return count
+
+
+def _is_dense(shape, strides):
+    """Whether element strides are those of a row-major array without gaps."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent > 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _require_dense(name, is_dense):
+    if not is_dense:
+        raise ValueError(f"{name}: expected a contiguous row-major array, got strides")
+
+
+def _from_dlpack(name, array):
+    device_type, _ = array.__dlpack_device__()
+    is_cuda = device_type in (_DEVICE_CUDA, _DEVICE_CUDA_MANAGED)
+    if not is_cuda and device_type not in (_DEVICE_CPU, _DEVICE_CUDA_HOST):
+        raise ValueError(f"{name}: expected CPU or CUDA memory, got DLPack device "
+                         f"type {device_type}")
+    # -1: do not synchronise; the step's stream is the caller's concern.
+    capsule = array.__dlpack__(stream=-1) if is_cuda else array.__dlpack__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype = c_void_p
+    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
+    shape = tensor.shape[: tensor.ndim]
+    if tensor.strides:
+        _require_dense(name, _is_dense(shape, tensor.strides[: tensor.ndim]))
+    code = (tensor.dtype.code, tensor.dtype.bits)
+    dtype = _DLPACK_DTYPES.get(code) if tensor.dtype.lanes == 1 else None
+    if dtype is None:
+        raise ValueError(f"{name}: unsupported dtype (DLPack code and bits {code})")
+    address = (tensor.data or 0) + tensor.byte_offset
+    return View(address, shape, dtype, is_cuda, (array, capsule))
+
+
+def _from_array_interface(name, array):
+    interface = array.__array_interface__
+    address, is_read_only = interface["data"]
+    shape = interface["shape"]
+    typestr = interface["typestr"]
+    # ml_dtypes.bfloat16 presents itself as two bytes without a type.
+    is_bfloat = str(getattr(array, "dtype", "")) == "bfloat16"
+    dtype = "bf16" if is_bfloat else _TYPESTR_DTYPES.get(typestr[1:])
+    if dtype is None or typestr[0] == ">":
+        raise ValueError(f"{name}: unsupported dtype {typestr}")
+    strides = interface.get("strides")
+    item = int(typestr[2:])
+    if strides is not None:
+        _require_dense(name, _is_dense(shape, [s / item for s in strides]))
+    return View(address, shape, dtype, False, array, not is_read_only)
+
+
+def _from_buffer(name, array):
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise ValueError(
+            f"{name}: expected an array (DLPack, __array_interface__ or buffer "
+            f"protocol), got {type(array).__name__}"
+        ) from None
+    _require_dense(name, view.c_contiguous)
+    dtype = _FORMAT_DTYPES.get(view.format.lstrip("@=<"))
+    if dtype is None:
+        raise ValueError(f"{name}: unsupported element format '{view.format}'")
+    # A zero-length c_char array of a read-only buffer cannot be made from it, so
+    # ask Python for the address.
+    address = _buffer_address(view)
+    return View(address, view.shape, dtype, False, view, not view.readonly)
+
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer of the stable ABI (Python 3.11); older versions agree."""
+
+    _fields_ = [
+        ("buf", c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", c_size_t),
+        ("itemsize", c_size_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("suboffsets", c_void_p),
+        ("internal", c_void_p),
+    ]
+
+
+def _buffer_address(view):
+    buffer = _PyBuffer()
+    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+    get.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+    release.argtypes = [ctypes.POINTER(_PyBuffer)]
+    simple = 0  # PyBUF_SIMPLE; the memoryview keeps the memory in place
+    get(view, ctypes.byref(buffer), simple)
+    address = buffer.buf or 0
+    release(ctypes.byref(buffer))
+    return address
+
+
+def view(name, array, bits_of="bf16"):
+    """The View of `array`; `name` is for messages.
+
+    Two-byte unsigned integers stand for the bits of `bits_of`, since NumPy has no
+    bfloat16.
+    """
+    result = None
+    if hasattr(array, "__dlpack__"):
+        try:
+            result = _from_dlpack(name, array)
+        except (BufferError, RuntimeError, TypeError):
+            pass  # read-only arrays, and dtypes that the producer cannot export
+    if result is None and hasattr(array, "__array_interface__"):
+        result = _from_array_interface(name, array)
+    if result is None:
+        result = _from_buffer(name, array)
+    if result.dtype == "u16":
+        result.dtype = bits_of
+    return result
+
+
+def empty_like(array, shape):
+    """An uninitialised array of the same kind, dtype and device."""
+    module = type(array).__module__.split(".")[0]
+    if module == "torch":
+        return array.new_empty(shape)
+    if module == "numpy":
+        import numpy
+
+        return numpy.empty(shape, array.dtype)
+    raise ValueError(f"output: give one, for {type(array).__name__} none can be made")

@@ -1,0 +1,165 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Finds libmla_runtime.so and declares its functions (mla_runtime.h)."""
+
+import ctypes
+import os
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64
+from ctypes import c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+from ._errors import BY_STATUS, Internal
+
+LIBRARY = "libmla_runtime.so"
+
+# Says where the library is when it is neither beside this file nor on the
+# loader's path.
+LIBRARY_VARIABLE = "MLAC_RUNTIME_LIBRARY"
+
+ALLOW_EXTRA_TENSORS = 1
+
+
+class EngineOptions(ctypes.Structure):
+    """mla_engine_options."""
+
+    _fields_ = [("struct_bytes", c_size_t)] + [
+        (name, c_int64)
+        for name in (
+            "max_num_requests",
+            "max_num_tokens",
+            "max_seq_len",
+            "num_pages",
+            "num_layers",
+            "workspace_tokens",
+            "num_sms",
+            "page_padding_tokens",
+            "tensor_parallel_rank",
+        )
+    ]
+
+
+class CacheStats(ctypes.Structure):
+    """mla_cache_stats."""
+
+    _fields_ = [
+        ("num_pages", c_int64),
+        ("free_pages", c_int64),
+        ("num_sequences", c_int64),
+        ("page_size", c_int64),
+        ("row_bytes", c_int64),
+        ("page_stride_bytes", c_int64),
+        ("dtype", ctypes.c_int),
+    ]
+
+
+class Batch(ctypes.Structure):
+    """mla_batch."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("num_requests", c_int64),
+        ("sequences", POINTER(c_uint64)),
+        ("query_lens", POINTER(c_int32)),
+    ]
+
+
+class Binding(ctypes.Structure):
+    """mla_binding."""
+
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t)]
+
+
+_INT = ctypes.c_int
+_OUT_HANDLE = POINTER(c_void_p)
+_OUT_TEXT = POINTER(c_char_p)
+_OUT_INT = POINTER(c_int64)
+
+# Arguments of every function that returns a status.
+_SIGNATURES = {
+    "mla_package_open": [c_char_p, _OUT_HANDLE],
+    "mla_package_open_bytes": [c_char_p, c_size_t, _OUT_HANDLE],
+    "mla_package_close": [c_void_p],
+    "mla_package_info": [c_void_p, _OUT_TEXT],
+    "mla_device_open": [c_char_p, c_int32, _OUT_HANDLE],
+    "mla_device_close": [c_void_p],
+    "mla_device_info": [c_void_p, _OUT_TEXT],
+    "mla_device_synchronize": [c_void_p],
+    "mla_engine_create": [c_void_p, c_void_p, POINTER(EngineOptions), _OUT_HANDLE],
+    "mla_engine_destroy": [c_void_p],
+    "mla_engine_info": [c_void_p, _OUT_TEXT],
+    "mla_engine_bind_weight": [
+        c_void_p, c_int64, c_char_p, _INT, _OUT_INT, c_int32, c_void_p],
+    "mla_engine_bind_safetensors": [c_void_p, c_int64, c_char_p, c_char_p, c_uint32],
+    "mla_engine_prepare": [c_void_p, c_int64],
+    "mla_sequence_create": [c_void_p, POINTER(c_uint64)],
+    "mla_sequence_free": [c_void_p, c_uint64],
+    "mla_sequence_reserve": [c_void_p, c_uint64, c_int64],
+    "mla_sequence_truncate": [c_void_p, c_uint64, c_int64],
+    "mla_sequence_length": [c_void_p, c_uint64, _OUT_INT],
+    "mla_sequence_pages": [c_void_p, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
+    "mla_cache_get_stats": [c_void_p, POINTER(CacheStats)],
+    "mla_cache_poison": [c_void_p, c_int64],
+    "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
+    "mla_engine_poison_workspace": [c_void_p],
+    "mla_plan_create": [c_void_p, _OUT_HANDLE],
+    "mla_plan_destroy": [c_void_p],
+    "mla_step_plan": [c_void_p, POINTER(Batch), c_char_p, c_void_p],
+    "mla_step_run_bound": [c_void_p, c_int64, POINTER(Binding), c_int64, c_void_p],
+    "mla_plan_function": [c_void_p, _OUT_TEXT],
+    "mla_plan_dim": [c_void_p, c_char_p, _OUT_INT],
+    "mla_plan_metadata": [c_void_p, c_char_p, POINTER(_INT), _OUT_INT, _OUT_HANDLE],
+}
+
+
+def _find():
+    """The library: by variable, beside this file, in a checkout's build folder, else
+    left to the loader."""
+    given = os.environ.get(LIBRARY_VARIABLE)
+    if given:
+        return given
+    here = Path(__file__).resolve()
+    for folder in (here.parent, here.parents[2] / "build" / "lib"):
+        if (folder / LIBRARY).exists():
+            return str(folder / LIBRARY)
+    return LIBRARY
+
+
+def _load():
+    path = _find()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"cannot load the mlac runtime '{path}': {error}; set {LIBRARY_VARIABLE} "
+            f"to the path of {LIBRARY}"
+        ) from None
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = _INT
+    library.mla_last_error.restype = c_char_p
+    library.mla_runtime_version.restype = c_char_p
+    library.mla_engine_options_init.argtypes = [POINTER(EngineOptions)]
+    library.mla_engine_options_init.restype = None
+    library.mla_device_is_cuda.argtypes = [c_void_p]
+    library.mla_device_is_cuda.restype = _INT
+    return library
+
+
+library = _load()
+
+
+def call(name, *arguments):
+    """Calls a function of the C API; raises its status's exception on failure."""
+    status = getattr(library, name)(*arguments)
+    if status != 0:
+        message = library.mla_last_error().decode("utf-8", "replace")
+        raise BY_STATUS.get(status, Internal)(message)
+
+
+def call_out(name, out, *arguments):
+    """call() with a trailing out parameter of ctypes type `out`; its value."""
+    result = out()
+    call(name, *arguments, byref(result))
+    return result.value

@@ -1,0 +1,343 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The objects of the C API as Python classes; each closes itself when collected."""
+
+import ctypes
+import json
+import os
+from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+
+from . import _arrays
+from ._errors import InvalidArgument
+from ._library import ALLOW_EXTRA_TENSORS, Batch, Binding, CacheStats, EngineOptions
+from ._library import call, call_out, library
+
+DIMS = (
+    "num_tokens", "num_requests", "max_query_len", "max_seq_len", "max_context_len",
+    "total_context_len", "attended_pairs", "num_context_requests",
+    "max_blocks_per_request", "num_pages", "page_stride", "num_chunks",
+    "chunk_capacity", "chunk_tokens", "rope_length", "num_sms",
+)
+
+METADATA = (
+    "query_start_loc", "seq_lens", "context_lens", "block_table", "slot_mapping",
+    "positions", "chunk_cu_seq_lens",
+)
+
+
+def runtime_version():
+    """Version of the native library, "major.minor.patch"."""
+    return library.mla_runtime_version().decode()
+
+
+def _encode(text):
+    return os.fsencode(text) if text is not None else None
+
+
+def _stream(stream):
+    """The address of a CUDA stream: None, an int, or a torch.cuda.Stream."""
+    return getattr(stream, "cuda_stream", stream)
+
+
+class _Handle:
+    """An object of the C API that is released once."""
+
+    _release = None  # name of the function that releases it
+
+    def __init__(self, value):
+        self._value = value
+
+    def close(self):
+        """Releases the object now; its methods fail afterwards. Twice is fine."""
+        value, self._value = getattr(self, "_value", None), None
+        if value is not None:
+            call(self._release, value)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __del__(self):
+        try:
+            self.close()
+        except Exception:  # the interpreter may be shutting down
+            pass
+
+
+class Package(_Handle):
+    """A verified package, from a path or from bytes.
+
+    Raises NotFound, Corrupt or Unsupported.
+    """
+
+    _release = "mla_package_close"
+
+    def __init__(self, source):
+        if isinstance(source, (bytes, bytearray)):
+            data = bytes(source)
+            value = call_out("mla_package_open_bytes", c_void_p, data, len(data))
+        else:
+            value = call_out("mla_package_open", c_void_p, _encode(source))
+        super().__init__(value)
+
+    @property
+    def info(self):
+        """What the package holds: model, cache, rope, weights, targets (a dict)."""
+        return json.loads(call_out("mla_package_info", c_char_p, self._value))
+
+
+class Device(_Handle):
+    """"cpu", "cuda" or "cuda:N".
+
+    threads: workers of the CPU device; 0 means one per processor.
+    """
+
+    _release = "mla_device_close"
+
+    def __init__(self, name="cpu", threads=0):
+        super().__init__(
+            call_out("mla_device_open", c_void_p, name.encode(), threads))
+
+    @property
+    def info(self):
+        """kind, name, arch, num_sms, memory_bytes, ... (a dict)."""
+        return json.loads(call_out("mla_device_info", c_char_p, self._value))
+
+    @property
+    def is_cuda(self):
+        return library.mla_device_is_cuda(self._value) == 1
+
+    def synchronize(self):
+        """Waits for all work on the device."""
+        call("mla_device_synchronize", self._value)
+
+
+class Engine(_Handle):
+    """A package on a device, with weights, cache and workspace.
+
+    Options are those of mla_engine_options: max_num_requests, max_num_tokens,
+    max_seq_len, num_pages, num_layers, workspace_tokens, num_sms,
+    page_padding_tokens, tensor_parallel_rank.
+    """
+
+    _release = "mla_engine_destroy"
+
+    def __init__(self, package, device, **options):
+        native = EngineOptions()
+        library.mla_engine_options_init(byref(native))
+        known = [name for name, _ in EngineOptions._fields_[1:]]
+        for name, value in options.items():
+            if name not in known:
+                raise InvalidArgument(
+                    f"unknown option '{name}', expected one of {', '.join(known)}")
+            setattr(native, name, value)
+        super().__init__(call_out("mla_engine_create", c_void_p, package._value,
+                                  device._value, byref(native)))
+        self.package_info = package.info
+        self.is_cuda = device.is_cuda
+
+    @property
+    def info(self):
+        """target, resolved options and memory sizes (a dict)."""
+        return json.loads(call_out("mla_engine_info", c_char_p, self._value))
+
+    @property
+    def hidden_size(self):
+        return self.package_info["model"]["hidden_size"]
+
+    @property
+    def activation_dtype(self):
+        """"bf16" or "f32": the dtype of hidden states and outputs."""
+        return self.package_info["model"]["activation_dtype"]
+
+    def bind(self, weights, layer=0):
+        """Copies a mapping of name to host array into one layer's weights.
+
+        Names, shapes and dtypes are those of package.info["weights"]; bf16 and f16
+        are widened where the package is f32. uint16 arrays hold bf16 bits.
+        """
+        for name, array in weights.items():
+            view = _arrays.view(name, array)
+            if view.is_cuda:
+                raise InvalidArgument(f"weight '{name}': expected host memory, got CUDA")
+            shape = (c_int64 * len(view.shape))(*view.shape)
+            call("mla_engine_bind_weight", self._value, layer, name.encode(),
+                 _arrays.DTYPES.index(view.dtype), shape, len(shape), view.address)
+
+    def bind_safetensors(self, path, prefix="", layer=0, allow_extra=False):
+        """Binds every weight of one layer from PREFIX + name; all or nothing."""
+        call("mla_engine_bind_safetensors", self._value, layer, _encode(path),
+             prefix.encode(), ALLOW_EXTRA_TENSORS if allow_extra else 0)
+
+    def prepare(self, layer=0):
+        """Runs the package's weight-only work; needed before a layer's first step."""
+        call("mla_engine_prepare", self._value, layer)
+
+    def sequence(self):
+        """A new, empty sequence in the cache."""
+        return Sequence(self)
+
+    def plan(self):
+        """A plan; made once and filled for every step."""
+        return Plan(self)
+
+    @property
+    def cache_stats(self):
+        """num_pages, free_pages, num_sequences, page_size, ... (a dict)."""
+        stats = CacheStats()
+        call("mla_cache_get_stats", self._value, byref(stats))
+        result = {name: getattr(stats, name) for name, _ in CacheStats._fields_}
+        result["dtype"] = _arrays.DTYPES[stats.dtype]
+        return result
+
+    def poison_cache(self, layer=0):
+        """Writes NaN wherever the layer's pool holds no token (tests)."""
+        call("mla_cache_poison", self._value, layer)
+
+    def poison_workspace(self):
+        """Fills the workspace with NaN (tests)."""
+        call("mla_engine_poison_workspace", self._value)
+
+    def read_cache(self, slot, count, layer=0):
+        """The bytes of `count` rows from a slot on (tests)."""
+        rows = ctypes.create_string_buffer(count * self.cache_stats["row_bytes"])
+        call("mla_cache_read", self._value, layer, slot, count, rows)
+        return rows.raw
+
+
+class Sequence:
+    """One request's tokens in an engine's cache."""
+
+    def __init__(self, engine):
+        self._engine = engine
+        self._id = None
+        self._id = call_out("mla_sequence_create", c_uint64, engine._value)
+
+    def __len__(self):
+        """Tokens, counting those of filled plans."""
+        return call_out("mla_sequence_length", c_int64, self._engine._value, self._id)
+
+    @property
+    def pages(self):
+        """Page indices in logical order (a list)."""
+        count = c_int64()
+        engine = self._engine._value
+        capacity = self._engine.cache_stats["num_pages"]
+        pages = (c_int32 * capacity)()
+        call("mla_sequence_pages", engine, self._id, pages, capacity, byref(count))
+        return pages[: count.value]
+
+    def reserve(self, num_tokens):
+        """Takes pages for `num_tokens` in total; OutOfPages changes nothing."""
+        call("mla_sequence_reserve", self._engine._value, self._id, num_tokens)
+
+    def truncate(self, num_tokens):
+        """Forgets the tokens from `num_tokens` on."""
+        call("mla_sequence_truncate", self._engine._value, self._id, num_tokens)
+
+    def free(self):
+        """Gives the pages back; the sequence is unusable afterwards."""
+        value, self._id = self._id, 0
+        call("mla_sequence_free", self._engine._value, value)
+
+    def __del__(self):
+        if self._id and self._engine._value is not None:
+            try:
+                self.free()
+            except Exception:  # the engine may be gone
+                pass
+
+
+class Plan(_Handle):
+    """One step of a batch: fill, then run for every layer."""
+
+    _release = "mla_plan_destroy"
+
+    def __init__(self, engine):
+        super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
+        self._engine = engine
+
+    def fill(self, sequences, query_lens, function=None, stream=None):
+        """Plans a step and advances the sequences by their query lengths.
+
+        function: a name, or None for the one that fits the lengths best.
+        Raises OutOfPages or InvalidArgument; then nothing has changed.
+        """
+        if len(sequences) != len(query_lens):
+            raise InvalidArgument(f"query_lens: expected {len(sequences)} lengths, "
+                                  f"got {len(query_lens)}")
+        count = len(sequences)
+        ids = (c_uint64 * count)(*[sequence._id for sequence in sequences])
+        lens = (c_int32 * count)(*query_lens)
+        batch = Batch(ctypes.sizeof(Batch), count, ids, lens)
+        name = function.encode() if function is not None else None
+        call("mla_step_plan", self._value, byref(batch), name, _stream(stream))
+
+    def run(self, hidden, output=None, layer=0, stream=None, **outputs):
+        """Runs the filled plan for one layer and returns `output`.
+
+        hidden, output: [num_tokens, hidden_size] in the package's activation dtype,
+        on the engine's device; output is made if not given (NumPy, torch). Other
+        outputs of the function ("lse") are passed by name. On CUDA the work is
+        asynchronous on `stream`.
+        """
+        shape = (self.dim("num_tokens"), self._engine.hidden_size)
+        if output is None:
+            output = _arrays.empty_like(hidden, shape)
+        views = {"hidden": self._check("hidden", hidden, shape),
+                 "output": self._check("output", output, shape, is_written=True)}
+        for name, array in outputs.items():
+            views[name] = self._check(name, array, None, is_written=True)
+        bindings = (Binding * len(views))(*[
+            Binding(name.encode(), view.address, view.nbytes)
+            for name, view in views.items()])
+        call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
+             _stream(stream))
+        return output
+
+    def _check(self, name, array, shape, is_written=False):
+        view = _arrays.view(name, array)
+        if shape is not None:
+            dtype = self._engine.activation_dtype
+            # Flat buffers (array.array) cannot say their shape.
+            is_flat = view.shape == (shape[0] * shape[1],)
+            if view.shape != shape and not is_flat:
+                raise InvalidArgument(
+                    f"{name}: expected shape {list(shape)}, got {list(view.shape)}")
+            if view.dtype != dtype:
+                raise InvalidArgument(
+                    f"{name}: expected dtype {dtype}, got {view.dtype}")
+        if view.is_cuda != self._engine.is_cuda:
+            places = ("host", "CUDA")
+            raise InvalidArgument(
+                f"{name}: expected {places[self._engine.is_cuda]} memory, "
+                f"got {places[view.is_cuda]}")
+        if is_written and not view.is_writable:
+            raise InvalidArgument(f"{name}: expected a writable array, got a read-only one")
+        return view
+
+    @property
+    def function(self):
+        """Name of the function that the filled plan runs."""
+        return call_out("mla_plan_function", c_char_p, self._value).decode()
+
+    def dim(self, name):
+        """A named size of the filled plan; see DIMS."""
+        return call_out("mla_plan_dim", c_int64, self._value, name.encode())
+
+    @property
+    def dims(self):
+        """All named sizes of the filled plan (a dict)."""
+        return {name: self.dim(name) for name in DIMS}
+
+    def metadata(self, name):
+        """A metadata array of the filled plan as a flat list; see METADATA."""
+        dtype, elements, data = ctypes.c_int(), c_int64(), c_void_p()
+        call("mla_plan_metadata", self._value, name.encode(), byref(dtype),
+             byref(elements), byref(data))
+        is_wide = _arrays.DTYPES[dtype.value] == "i64"
+        kind = (c_int64 if is_wide else c_int32) * elements.value
+        return list(kind.from_address(data.value))

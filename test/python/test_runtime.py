@@ -1,0 +1,198 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The Python package over the runtime, on the unit tests' package.
+
+Runs under pytest or `python -m unittest`. NumPy and torch are tried where they are
+installed; everything else uses array.array. MLAC_TEST_PACKAGE names the package
+that mlac-make-test-package wrote (see TestPackage.h): output[t] = 2 * w + the sum
+of the hidden rows so far.
+"""
+
+import array
+import os
+import unittest
+
+import mlac
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+PACKAGE = os.environ.get("MLAC_TEST_PACKAGE")
+HIDDEN = 8
+PAGE = 4
+WEIGHT = array.array("f", range(1, HIDDEN + 1))
+
+
+def floats(values):
+    return array.array("f", values)
+
+
+@unittest.skipUnless(PACKAGE, "MLAC_TEST_PACKAGE is not set")
+class RuntimeTest(unittest.TestCase):
+    def setUp(self):
+        self.package = mlac.Package(PACKAGE)
+        self.device = mlac.Device("cpu", threads=2)
+        self.engine = mlac.Engine(self.package, self.device, max_num_requests=4,
+                                  max_num_tokens=32, num_pages=12)
+        self.engine.bind({"w": WEIGHT})
+        self.engine.prepare()
+        self.plan = self.engine.plan()
+
+    def run_step(self, sequence, rows):
+        """Plans and runs rows of one sequence given as a flat list."""
+        self.plan.fill([sequence], [len(rows) // HIDDEN])
+        output = floats([0] * len(rows))
+        self.engine.poison_cache()
+        self.engine.poison_workspace()
+        self.plan.run(floats(rows), output)
+        return list(output)
+
+    def test_info(self):
+        self.assertEqual(self.package.info["model"]["hidden_size"], HIDDEN)
+        self.assertEqual(self.device.info["kind"], "cpu")
+        self.assertEqual(self.engine.info["options"]["num_pages"], 12)
+        self.assertFalse(self.device.is_cuda)
+        self.assertRegex(mlac.runtime_version(), r"^\d+\.\d+\.\d+$")
+
+    def test_prefill_then_decode(self):
+        sequence = self.engine.sequence()
+        output = self.run_step(sequence, [1.0] * HIDDEN * 5)
+        self.assertEqual(output[-HIDDEN:], [2 * w + 5 for w in WEIGHT])
+        self.assertEqual(self.plan.function, "prefill")
+        output = self.run_step(sequence, [2.0] * HIDDEN)
+        self.assertEqual(output, [2 * w + 7 for w in WEIGHT])
+        self.assertEqual(self.plan.function, "decode")
+        self.assertEqual(len(sequence), 6)
+        self.assertEqual(sequence.pages, [0, 1])
+
+    def test_plan_metadata(self):
+        first, second = self.engine.sequence(), self.engine.sequence()
+        self.plan.fill([first, second], [PAGE, 1])
+        self.assertEqual(self.plan.dims["num_tokens"], PAGE + 1)
+        self.assertEqual(self.plan.metadata("query_start_loc"), [0, PAGE, PAGE + 1])
+        self.assertEqual(self.plan.metadata("positions"), [0, 1, 2, 3, 0])
+        self.assertEqual(self.plan.metadata("block_table"),
+                         [0, 2147480000, 1, 2147480000])
+
+    def test_out_of_pages_changes_nothing(self):
+        sequence = self.engine.sequence()
+        other = self.engine.sequence()
+        other.reserve(11 * PAGE)
+        with self.assertRaises(mlac.OutOfPages):
+            self.plan.fill([sequence], [PAGE + 1])
+        self.assertEqual(len(sequence), 0)
+        self.assertEqual(self.engine.cache_stats["free_pages"], 1)
+        other.truncate(0)
+        self.plan.fill([sequence], [PAGE + 1])
+
+    def test_freed_pages_return(self):
+        sequence = self.engine.sequence()
+        sequence.reserve(PAGE)
+        del sequence
+        self.assertEqual(self.engine.cache_stats["free_pages"], 12)
+        stale = self.engine.sequence()
+        stale.free()
+        with self.assertRaises(ValueError):
+            self.plan.fill([stale], [1])
+
+    def test_errors_name_expected_and_got(self):
+        sequence = self.engine.sequence()
+        self.plan.fill([sequence], [2])
+        rows = floats([0] * 2 * HIDDEN)
+        with self.assertRaisesRegex(ValueError, r"hidden: expected shape \[2, 8\], got \[3\]"):
+            self.plan.run(floats([0] * 3), rows)
+        with self.assertRaisesRegex(ValueError, "output: expected dtype f32, got i32"):
+            self.plan.run(rows, array.array("i", [0] * 2 * HIDDEN))
+        with self.assertRaisesRegex(ValueError, "output: expected a writable array"):
+            self.plan.run(rows, memoryview(floats(rows)).toreadonly())
+        with self.assertRaisesRegex(ValueError, "hidden: expected an array .*, got list"):
+            self.plan.run([0] * 2 * HIDDEN, rows)
+        with self.assertRaisesRegex(ValueError, "output: give one"):
+            self.plan.run(rows)
+        with self.assertRaisesRegex(ValueError, "query_lens: expected 1 lengths, got 2"):
+            self.plan.fill([sequence], [1, 1])
+        with self.assertRaisesRegex(ValueError, "unknown option 'pages'"):
+            mlac.Engine(self.package, self.device, pages=3)
+        with self.assertRaisesRegex(ValueError, r"expected shape \[8\], got \[3\]"):
+            self.engine.bind({"w": floats([0] * 3)})
+        with self.assertRaisesRegex(mlac.NotFound, "unknown function 'rest'"):
+            self.plan.fill([sequence], [1], function="rest")
+
+    def test_extra_outputs_by_name(self):
+        sequence = self.engine.sequence()
+        self.plan.fill([sequence], [PAGE])
+        self.plan.fill([sequence], [1], function="chunked")
+        with self.assertRaisesRegex(ValueError, "no input or output 'hidden'"):
+            self.plan.run(floats([0] * HIDDEN), floats([0] * HIDDEN),
+                          lse=floats([0] * 4))
+
+    def test_bad_packages(self):
+        with open(PACKAGE, "rb") as file:
+            data = file.read()
+        with self.assertRaisesRegex(mlac.Corrupt, "truncated"):
+            mlac.Package(data[:-1])
+        with self.assertRaises(mlac.NotFound):
+            mlac.Package("/nonexistent.mlac")
+        self.assertEqual(mlac.Package(data).info, self.package.info)
+
+    def test_no_gpu(self):
+        try:
+            mlac.Device("cuda")
+        except mlac.NoDevice as error:
+            self.assertIn("CUDA", str(error))
+
+    def test_closed_objects_are_refused(self):
+        self.plan.close()
+        self.plan.close()
+        with self.assertRaisesRegex(ValueError, "plan is null"):
+            self.plan.dim("num_tokens")
+        self.plan = self.engine.plan()
+        self.engine.close()
+        with self.assertRaisesRegex(ValueError, "engine has been destroyed"):
+            self.plan.dim("num_tokens")
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_numpy(self):
+        sequence = self.engine.sequence()
+        self.plan.fill([sequence], [3])
+        hidden = numpy.ones((3, HIDDEN), numpy.float32)
+        output = self.plan.run(hidden)
+        self.assertEqual(output.shape, (3, HIDDEN))
+        numpy.testing.assert_array_equal(output[2], 2 * numpy.array(WEIGHT) + 3)
+        hidden.flags.writeable = False
+        self.plan.run(hidden, output)
+        with self.assertRaisesRegex(ValueError, "output: expected a writable"):
+            self.plan.run(output, hidden)
+        with self.assertRaisesRegex(ValueError, "contiguous"):
+            self.plan.run(numpy.ones((3, 2 * HIDDEN), numpy.float32)[:, ::2])
+        with self.assertRaisesRegex(ValueError, "hidden: expected dtype f32, got f16"):
+            self.plan.run(hidden.astype(numpy.float16), output)
+        with self.assertRaisesRegex(ValueError, "hidden: unsupported dtype"):
+            self.plan.run(hidden.astype(numpy.float64), output)
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_bf16_weights_are_widened(self):
+        bits = (numpy.array(WEIGHT).view(numpy.uint32) >> 16).astype(numpy.uint16)
+        self.engine.bind({"w": bits})
+        self.engine.prepare()
+        output = self.run_step(self.engine.sequence(), [0.0] * HIDDEN)
+        self.assertEqual(output, [2 * w for w in WEIGHT])
+
+    @unittest.skipUnless(torch, "torch is not installed")
+    def test_torch(self):
+        sequence = self.engine.sequence()
+        self.plan.fill([sequence], [2])
+        output = self.plan.run(torch.ones(2, HIDDEN))
+        self.assertEqual(output[1].tolist(), [2 * w + 2 for w in WEIGHT])
+        self.engine.bind({"w": torch.tensor(WEIGHT.tolist(), dtype=torch.bfloat16)})
+
+
+if __name__ == "__main__":
+    unittest.main()
