@@ -41,11 +41,13 @@ public:
   void runOnOperation() override {
     KernelTable kernels(getOperation());
     const TileShapes &shapes = TileShapes::get(target);
-    for (auto func : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      if (failed(StepLowering(func, kernels, shapes).run()))
+    // The functions go last, so that no kernel takes the name of a plan.
+    auto steps = llvm::to_vector(getOperation().getOps<func::FuncOp>());
+    for (func::FuncOp step : steps)
+      if (failed(StepLowering(step, kernels, shapes).run()))
         return signalPassFailure();
-      func.erase();
-    }
+    for (func::FuncOp step : steps)
+      step.erase();
   }
 };
 

@@ -1,0 +1,76 @@
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
+
+// A07. One program: a tile of queries of one head of one request. 20 heads of
+// 24 + 8 (queries, keys) and 40 (values): nothing is a multiple of a tile.
+
+// CHECK-LABEL: tile.plan @causal
+// CHECK: %[[QSL:.*]] = tile.buffer metadata "query_start_loc"
+// CHECK: %[[B:.*]] = tile.dim "num_requests"
+// CHECK: %[[MAXQ:.*]] = tile.dim "max_query_len"
+// GPU: %[[TILES:.*]] = arith.ceildivsi %[[MAXQ]], %c64
+// CPU: %[[TILES:.*]] = arith.ceildivsi %[[MAXQ]], %c16
+// CHECK: tile.launch @expanded_attention_causal grid(%[[TILES]], %c20{{.*}}, %[[B]]) args(%[[QSL]], %[[QSL]],
+func.func @causal(%q: tensor<?x20x24xbf16> {mla.input = "q"}, %q_pe: tensor<?x20x8xbf16> {mla.input = "q_pe"},
+                  %k: tensor<?x20x24xbf16> {mla.input = "k"}, %k_pe: tensor<?x8xbf16> {mla.input = "k_pe"},
+                  %v: tensor<?x20x40xbf16> {mla.input = "v"}, %batch: !mla.batch)
+    -> (tensor<?x20x40xbf16> {mla.output = "output"}) {
+  %o = mla.expanded_attention query(%q, %q_pe : tensor<?x20x24xbf16>, tensor<?x20x8xbf16>)
+      keys(%k, %k_pe : tensor<?x20x24xbf16>, tensor<?x8xbf16>) values(%v : tensor<?x20x40xbf16>)
+      over %batch : <query_len = ?> scale 0.25 -> tensor<?x20x40xbf16>
+  return %o : tensor<?x20x40xbf16>
+}
+
+// A chunk of context, without rope; f32 partial and a head-major LSE.
+// CHECK-LABEL: tile.plan @chunk
+// CHECK: tile.buffer metadata "chunk_cu_seq_lens"
+// CHECK: tile.launch @expanded_attention_chunk
+func.func @chunk(%q: tensor<?x20x24xf32> {mla.input = "q"}, %batch: !mla.batch,
+                 %k: tensor<?x20x24xf32> {mla.input = "k"}, %v: tensor<?x20x40xf32> {mla.input = "v"})
+    -> (tensor<?x20x40xf32> {mla.output = "output"},
+        tensor<20x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>> {mla.output = "lse"}) {
+  %chunk = arith.constant 1 : index
+  %o, %lse = mla.expanded_attention query(%q : tensor<?x20x24xf32>) keys(%k : tensor<?x20x24xf32>)
+      values(%v : tensor<?x20x40xf32>) over %batch : <query_len = ?> chunk %chunk
+      scale 0.25 -> tensor<?x20x40xf32>, tensor<20x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+  return %o, %lse : tensor<?x20x40xf32>, tensor<20x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+}
+
+// CHECK-LABEL: tile.kernel @expanded_attention_causal(
+// A head's queries and keys are views with the row stride of all heads; the rope
+// key is shared by the heads.
+// CHECK: %[[HAS_ROWS:.*]] = arith.cmpi slt
+// CHECK: scf.if %[[HAS_ROWS]]
+// CHECK-DAG: sizes: [%{{.*}}, 24], strides: [480, 1]
+// CHECK-DAG: sizes: [%{{.*}}, 8], strides: [160, 1]
+// CHECK-DAG: sizes: [%{{.*}}, 40], strides: [800, 1]
+// CHECK-DAG: sizes: [%{{.*}}, 8], strides: [8, 1]
+// The loop stops at the last row's diagonal.
+// CHECK: %[[LIMIT:.*]] = arith.minsi
+// CHECK: scf.for %{{.*}} = %c0{{.*}} to %[[LIMIT]] step %c64
+// Two products, no concatenation.
+// CHECK: %[[NOPE:.*]] = tile.dot %{{.*}}, %{{.*}}, %{{.*}} transpose_rhs : tensor<{{64|16}}x32xbf16>, tensor<64x32xbf16>
+// CHECK: tile.dot %{{.*}}, %{{.*}}, %[[NOPE]] transpose_rhs : tensor<{{64|16}}x16xbf16>, tensor<64x16xbf16>
+// CHECK: arith.cmpi slt
+// CHECK: arith.cmpi sle
+// CHECK: %[[SEEN:.*]] = arith.andi
+// scale · log2(e)
+// CHECK: dense<0.360673755>
+// CHECK: arith.select %[[SEEN]]
+// CHECK: tile.reduce max
+// CHECK: %[[P:.*]] = math.exp2 %{{.*}} : tensor<{{64|16}}x64xf32>
+// The sum takes the unrounded numerators, the product the rounded ones.
+// CHECK: tile.reduce sum %[[P]]
+// CHECK: arith.truncf %[[P]]
+// CHECK: tile.dot {{.*}} : tensor<{{64|16}}x64xbf16>, tensor<64x48xbf16>
+// CHECK: scf.yield
+// CHECK: arith.divf
+// CHECK: tile.store
+
+// CHECK-LABEL: tile.kernel @expanded_attention_chunk(
+// CHECK: scf.for
+// CHECK-NOT: arith.andi
+// CHECK: scf.yield
+// CHECK: math.log2
+// CHECK: dense<0.693147182>
+// CHECK: tile.store %{{.*}} : tensor<{{64|16}}xf32>, memref<?xf32, strided<[1], offset: ?>>

@@ -1,0 +1,65 @@
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
+
+// A22. The latent projection writes one raw buffer; the norm reads its first L
+// columns; the tail is a view of the others (stride 48) for whoever reads it.
+
+// CHECK-LABEL: tile.plan @latent
+// CHECK: %[[LATENT:.*]] = tile.workspace
+// CHECK: %[[RAW:.*]] = tile.workspace
+// CHECK: tile.launch @linear_48x64_{{.*}} args(%{{.*}}, %{{.*}}, %[[RAW]], %{{.*}})
+// CHECK: tile.launch @rms_norm_32 {{.*}} args(%[[RAW]], %{{.*}}, %[[LATENT]], %{{.*}})
+// CHECK-NOT: tile.workspace
+// CHECK: tile.launch @append {{.*}} %[[LATENT]], %[[RAW]])
+func.func @latent(%x: tensor<?x64xbf16> {mla.input = "hidden"},
+                  %w: tensor<48x64xbf16> {mla.weight = "w"},
+                  %gamma: tensor<32xbf16> {mla.weight = "gamma"}, %batch: !mla.batch,
+                  %cache: !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16,
+                                     element = bf16, rope_order = half>)
+    -> !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16,
+                  element = bf16, rope_order = half> {
+  %latent, %tail = mla.latent_project %x, %w, %gamma eps 1.0e-6 {multiplier = 2.0 : f64}
+      : tensor<?x64xbf16>, tensor<48x64xbf16>, tensor<32xbf16> -> tensor<?x32xbf16>, tensor<?x16xbf16>
+  %new = mla.append %latent, %tail into %cache, %batch
+      : tensor<?x32xbf16>, tensor<?x16xbf16>
+      into <page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16, element = bf16, rope_order = half>, <query_len = ?>
+  return %new : !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16,
+                           element = bf16, rope_order = half>
+}
+
+// CHECK-LABEL: tile.plan @norm
+// CHECK: tile.launch @[[WIDE:rms_norm_1536]]
+func.func @norm(%x: tensor<?x1536xbf16> {mla.input = "hidden"},
+                %gamma: tensor<1536xbf16> {mla.weight = "gamma"})
+    -> (tensor<?x1536xbf16> {mla.output = "output"}) {
+  %y = mla.rms_norm %x, %gamma eps 1.0e-6 : tensor<?x1536xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
+  return %y : tensor<?x1536xbf16>
+}
+
+// CHECK-LABEL: tile.kernel @rms_norm_32(
+// CHECK: %[[X:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%[[ROWS:.*]], 32], strides: [48, 1]
+// CHECK: %[[G:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%[[ROWS]], 32], strides: [0, 1]
+// CHECK: %[[XT:.*]] = tile.load %[[X]]
+// CHECK: %[[WIDE_X:.*]] = arith.extf %[[XT]]
+// CHECK: %[[SQUARES:.*]] = arith.mulf %[[WIDE_X]], %[[WIDE_X]]
+// CHECK: tile.reduce sum %[[SQUARES]]
+// CHECK: dense<3.125000e-02>
+// CHECK: %[[R:.*]] = math.rsqrt
+// CHECK: dense<2.000000e+00>
+// CHECK: %[[SCALE:.*]] = arith.mulf %[[R]]
+// CHECK: %[[B:.*]] = tile.broadcast %[[SCALE]]
+// CHECK: %[[NORMED:.*]] = arith.mulf %{{.*}}, %[[B]]
+// CHECK: tile.load %[[G]]
+// CHECK: %[[Y:.*]] = arith.mulf %[[NORMED]]
+// CHECK: arith.truncf %[[Y]]
+
+// The tail: 16 columns from column 32 of rows of 48.
+// CHECK-LABEL: tile.kernel @append(
+// CHECK: memref.reinterpret_cast %{{.*}} to offset: [32], sizes: [%{{.*}}, 16], strides: [48, 1]
+
+// Rows wider than a tile: two loops over blocks of columns.
+// CHECK: tile.kernel @[[WIDE]](
+// GPU: scf.for %{{.*}} = %c0 to %c1536 step %c64 iter_args(%{{.*}}) -> (tensor<64xf32>)
+// CPU: scf.for %{{.*}} = %c0 to %c1536 step %c512 iter_args(%{{.*}}) -> (tensor<1xf32>)
+// CHECK: math.rsqrt
+// CHECK: scf.for
