@@ -18,8 +18,7 @@
 // CHECK-NOT: tile.workspace
 // CHECK: tile.launch @fill_empty_lse {{.*}} args(%[[OUT_LSE]], %{{.*}})
 // CHECK-NOT: tile.launch
-// CHECK: scf.for %{{.*}} = %c0{{.*}} to %{{.*}} step %c1{{.*}} {
-// CHECK-NEXT: {{.*}}
+// CHECK: scf.for %{{.*}} = %c0{{.*}} to %{{.*}} step %c1
 // CHECK: tile.launch @merge {{.*}} args(%[[T]], %[[OUT]], %[[OUT_LSE]], %[[X]], %[[X_LSE]], %[[OUT]], %[[OUT_LSE]])
 // CHECK-NOT: tile.launch
 // CHECK: tile.return
