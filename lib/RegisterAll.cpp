@@ -15,6 +15,7 @@
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Target/Cpu/CompileKernels.h"
+#include "mla/Pipelines/Pipelines.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 #include "mla/Import/Passes.h"
 
@@ -52,4 +53,5 @@ void mlac::registerAllPasses() {
   mlac::registerConvertTileToCpu();
   mlac::registerCpuPipeline();
   mlac::registerConvertMlaToTile();
+  mlac::registerPipelines();
 }

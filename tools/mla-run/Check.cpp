@@ -104,18 +104,18 @@ static std::vector<Finding> runChecks(const Session &session, const Arguments &a
 }
 
 static void printTable(const std::vector<Finding> &findings, const Tolerance &tolerance) {
-  std::printf("  %-52s %6s %10s %10s %10s %10s\n", "step", "rows", "relative", "cosdiff", "WMAPE",
+  std::printf("  %-64s %6s %10s %10s %10s %10s\n", "step", "rows", "relative", "cosdiff", "WMAPE",
               "worst row");
   for (const Finding &finding : findings) {
     const ErrorMeasure &errors = finding.errors;
-    std::printf("  %-52s %6zu %10.2e %10.2e %10.2e %10.2e  %s", finding.what.c_str(),
+    std::printf("  %-64s %6zu %10.2e %10.2e %10.2e %10.2e  %s", finding.what.c_str(),
                 errors.rows(), errors.relative(), errors.cosineDifference(), errors.wmape(),
                 errors.worstRow(), tolerance.accepts(errors) ? "ok" : "FAIL");
     if (!errors.isFinite())
       std::printf(" (%zu rows with NaN or inf)", errors.countNonFiniteRows());
     std::printf("\n");
   }
-  std::printf("  %-52s %6s %10.2e %10.2e %10.2e %10.2e\n", "allowed", "", tolerance.relative,
+  std::printf("  %-64s %6s %10.2e %10.2e %10.2e %10.2e\n", "allowed", "", tolerance.relative,
               tolerance.cosineDifference, tolerance.wmape, tolerance.worstRow);
 }
 

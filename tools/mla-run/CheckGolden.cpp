@@ -39,6 +39,13 @@ struct Scenario {
   std::vector<Request> requests;
   const char *function = nullptr; // null: the runtime chooses
 };
+
+/// How an engine is set up for every scenario.
+struct Variant {
+  std::string name;
+  bool hasSmallChunks;
+  int64_t processors;
+};
 } // namespace
 
 static Golden readGolden(const Session &session, const Safetensors &file,
@@ -127,18 +134,15 @@ static std::vector<Scenario> makeScenarios(const Golden &golden, int64_t page) {
 // Running
 //===----------------------------------------------------------------------===//
 
-static EngineSizes getSizes(const Golden &golden, const std::vector<Scenario> &scenarios,
-                            int64_t page) {
+static EngineSizes getSizes(const Golden &golden, const Scenario &scenario, int64_t page) {
   EngineSizes sizes;
   sizes.sequenceTokens = golden.tokens;
-  for (const Scenario &scenario : scenarios) {
-    sizes.requests = std::max<int64_t>(sizes.requests, scenario.requests.size());
-    for (size_t step = 0; step < scenario.requests[0].pieces.size(); ++step) {
-      int64_t tokens = 0;
-      for (const Request &request : scenario.requests)
-        tokens += request.pieces[step];
-      sizes.tokens = std::max(sizes.tokens, tokens);
-    }
+  sizes.requests = scenario.requests.size();
+  for (size_t step = 0; step < scenario.requests[0].pieces.size(); ++step) {
+    int64_t tokens = 0;
+    for (const Request &request : scenario.requests)
+      tokens += request.pieces[step];
+    sizes.tokens = std::max(sizes.tokens, tokens);
   }
   // Three pages more than needed: they stay poisoned.
   sizes.pages = sizes.requests * ((golden.tokens + page - 1) / page) + 3;
@@ -156,11 +160,18 @@ static void compareStep(const Golden &golden, const Scenario &scenario, size_t s
   }
 }
 
-static ErrorMeasure runScenario(const Session &session, mla_engine *engine, mla_plan *plan,
+static ErrorMeasure runScenario(const Session &session, const std::string &path,
+                                const ModuleNames &names, const EngineSizes &sizes,
                                 const Golden &golden, const Scenario &scenario) {
-  Sequences sequences(engine, scenario.requests.size());
-  check(mla_cache_poison(engine, 0), "poisoning the cache");
-  check(mla_engine_poison_workspace(engine), "poisoning the workspace");
+  Engine engine = makeEngine(session, sizes);
+  check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(), 0),
+        "binding weights");
+  check(mla_engine_prepare(engine.get(), 0), "preparing the layer");
+  Plan plan;
+  check(mla_plan_create(engine.get(), plan.out()), "making a plan");
+  Sequences sequences(engine.get(), scenario.requests.size());
+  check(mla_cache_poison(engine.get(), 0), "poisoning the cache");
+  check(mla_engine_poison_workspace(engine.get()), "poisoning the workspace");
   std::vector<int64_t> done(scenario.requests.size(), 0);
   ErrorMeasure errors;
   for (size_t step = 0; step < scenario.requests[0].pieces.size(); ++step) {
@@ -173,8 +184,8 @@ static ErrorMeasure runScenario(const Session &session, mla_engine *engine, mla_
       const float *first = golden.input(request.source, done[r]);
       hidden.insert(hidden.end(), first, first + request.pieces[step] * golden.width);
     }
-    planStep(plan, batch, scenario.function);
-    std::vector<float> output = runStep(session, plan, hidden);
+    planStep(plan.get(), batch, scenario.function);
+    std::vector<float> output = runStep(session, plan.get(), hidden);
     compareStep(golden, scenario, step, done, output, errors);
     for (size_t r = 0; r < done.size(); ++r)
       done[r] += scenario.requests[r].pieces[step];
@@ -189,37 +200,23 @@ std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::s
   std::vector<Scenario> scenarios = options.prefillLens.empty()
                                         ? makeScenarios(golden, session.pageSize)
                                         : makeUserScenario(golden, options.prefillLens);
-  EngineSizes sizes = getSizes(golden, scenarios, session.pageSize);
-
-  // The least workspace makes most chunks, many processors make most splits.
-  struct Variant {
-    std::string name;
-    int64_t workspaceTokens, processors;
-  };
   constexpr int64_t kManyProcessors = 132; // an H200's
-  std::vector<Variant> variants = {
-      {"", options.chunkTokens, options.processors.value_or(1)},
-      {"; small chunks, many splits",
-       options.chunkTokens ? options.chunkTokens : sizes.requests * session.pageSize,
-       options.processors.value_or(kManyProcessors)}};
+  std::vector<Variant> variants = {{"", false, 1}, {" (small chunks, splits)", true, kManyProcessors}};
   if (options.chunkTokens && options.processors)
     variants.pop_back();
-
   std::vector<Finding> findings;
-  for (const Variant &variant : variants) {
-    sizes.workspaceTokens = variant.workspaceTokens;
-    sizes.processors = variant.processors;
-    Engine engine = makeEngine(session, sizes);
-    check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(), 0),
-          "binding weights");
-    check(mla_engine_prepare(engine.get(), 0), "preparing the layer");
-    Plan plan;
-    check(mla_plan_create(engine.get(), plan.out()), "making a plan");
+  for (const Variant &variant : variants)
     for (const Scenario &scenario : scenarios) {
       showProgress(scenario.name + variant.name);
+      EngineSizes sizes = getSizes(golden, scenario, session.pageSize);
+      // The least workspace makes most chunks, many processors make most splits.
+      sizes.workspaceTokens =
+          variant.hasSmallChunks ? sizes.requests * session.pageSize : 0;
+      if (options.chunkTokens)
+        sizes.workspaceTokens = options.chunkTokens;
+      sizes.processors = options.processors.value_or(variant.processors);
       findings.push_back({scenario.name + variant.name,
-                          runScenario(session, engine.get(), plan.get(), golden, scenario)});
+                          runScenario(session, path, names, sizes, golden, scenario)});
     }
-  }
   return findings;
 }

@@ -1,0 +1,114 @@
+//===- Compile.h - from a model to a package ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What mla-compile does, as functions: load an input, lower it for each target,
+// compile the kernels, and put the package together. Nothing here prints except
+// diagnostics; a caller follows with StageTimer.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_PIPELINES_COMPILE_H
+#define MLA_PIPELINES_COMPILE_H
+
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+#include "mla/Import/ImportConfig.h"
+#include "mla/Package/ModelDescription.h"
+#include "mla/Target/Nvptx/Assembler.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mlac {
+
+/// Times stages and reports each as it begins.
+class StageTimer {
+public:
+  struct Stage {
+    std::string name;
+    double seconds;
+  };
+  explicit StageTimer(std::function<void(const std::string &)> onBegin = {})
+      : onBegin(std::move(onBegin)) {}
+
+  /// Ends the running stage and begins another.
+  void begin(const std::string &name);
+  void end();
+  const std::vector<Stage> &stages() const { return finished; }
+
+private:
+  std::function<void(const std::string &)> onBegin;
+  std::vector<Stage> finished;
+  std::string running;
+  std::chrono::steady_clock::time_point started;
+};
+
+struct CompileOptions {
+  /// "cpu" and "sm_90a", in the package's order.
+  std::vector<std::string> targets = {"cpu"};
+  int64_t tensorParallel = 1;
+  ImportOptions import;
+  bool latentNormEpsFromConfig = false;
+  /// Step functions to keep; empty: all.
+  std::vector<std::string> functions;
+  mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
+  int64_t numSplits = 0; ///< 0: from the batch and the machine
+  bool costReport = false;
+  std::string cpu = "x86-64-v3"; ///< or "x86-64-v4", "native"
+  AssemblerOptions assembler;
+  bool allowSpills = false;
+  bool allowWgmmaMessages = false;
+};
+
+/// Everything of `options` that shapes a package, as a command line.
+std::string describeOptions(const CompileOptions &options);
+
+/// Name and version of this compiler, as packages record it.
+std::string getCompilerVersion();
+
+/// A module of phase 1 of the `mla` dialect and where it came from.
+struct LoadedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::optional<ModelConfig> config; ///< nothing for a .mlir file
+  ModelOrigin origin;
+};
+
+/// Loads a config.json, a .safetensors file whose header metadata has `config`,
+/// or a .mlir file. Errors go to the context's diagnostics.
+mlir::FailureOr<LoadedModel> loadModel(mlir::MLIRContext &context, const std::string &path,
+                                       const CompileOptions &options);
+
+/// The levels on the way down, each from a copy of the one before.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+lowerMla(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+lowerToTile(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToSm90(mlir::ModuleOp tileModule);
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToNvvm(mlir::ModuleOp sm90Module);
+/// The llvm dialect for the CPU of `options`.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToCpu(mlir::ModuleOp tileModule,
+                                                              const CompileOptions &options);
+
+/// Kernels and functions of one target.
+mlir::FailureOr<std::unique_ptr<package::TargetT>>
+compileTarget(mlir::ModuleOp tileModule, const std::string &target, const CompileOptions &options,
+              StageTimer &timer);
+
+/// All targets, packed.
+mlir::FailureOr<std::vector<uint8_t>> compilePackage(const LoadedModel &model,
+                                                     const CompileOptions &options,
+                                                     StageTimer &timer);
+
+} // namespace mlac
+
+#endif // MLA_PIPELINES_COMPILE_H

@@ -1,0 +1,72 @@
+//===- Pipelines.h - the order of passes between levels ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The only place that orders passes. mla-opt runs the same pipelines by name:
+//
+//   mla-lower-to-tile{target=cpu|sm90 form=… absorb=… num-splits=… report}
+//       mla (phase 1) -> tile.plan and tile.kernel
+//   tile-to-sm90      tile.kernel -> sm90.kernel, fences and shared memory placed
+//   sm90-to-nvvm      sm90.kernel -> llvm.func with nvvm operations
+//   tile-to-cpu-llvm{lanes=8|16}  (mla/Target/Cpu) tile.kernel -> llvm.func
+//
+// tile.plan operations do not survive the conversions below tile: whoever needs
+// them takes them from the module before (lib/Pipelines/Compile.cpp).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_PIPELINES_PIPELINES_H
+#define MLA_PIPELINES_PIPELINES_H
+
+#include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlac {
+
+struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
+  Option<TileTarget> target{
+      *this, "target", llvm::cl::desc("machine whose tile shapes are used"),
+      llvm::cl::init(TileTarget::Cpu),
+      llvm::cl::values(clEnumValN(TileTarget::Cpu, "cpu", "any CPU"),
+                       clEnumValN(TileTarget::Sm90, "sm90", "NVIDIA Hopper"))};
+  Option<mlir::mla::Form> form{
+      *this, "form", llvm::cl::desc("form of attentions that leave it open"),
+      llvm::cl::init(mlir::mla::Form::Auto),
+      llvm::cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, else at run time"),
+                       clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+                       clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))};
+  Option<mlir::mla::AbsorbMode> absorb{
+      *this, "absorb", llvm::cl::desc("where absorbed head projections go"),
+      llvm::cl::init(mlir::mla::AbsorbMode::Online),
+      llvm::cl::values(
+          clEnumValN(mlir::mla::AbsorbMode::Online, "online", "per-head products in the step"),
+          clEnumValN(mlir::mla::AbsorbMode::Offline, "offline", "folded on both sides"),
+          clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
+          clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
+          clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time"))};
+  Option<int64_t> numSplits{*this, "num-splits",
+                            llvm::cl::desc("KV splits; 0: from the batch and the machine"),
+                            llvm::cl::init(0)};
+  Option<bool> report{*this, "report", llvm::cl::desc("print the cost of every form"),
+                      llvm::cl::init(false)};
+};
+
+/// Decides and decomposes: the part of mla-lower-to-tile that stays in `mla`.
+void buildMlaPipeline(mlir::OpPassManager &passes, const LowerToTileOptions &options);
+void buildLowerToTilePipeline(mlir::OpPassManager &passes, const LowerToTileOptions &options);
+void buildTileToSm90Pipeline(mlir::OpPassManager &passes);
+void buildSm90ToNvvmPipeline(mlir::OpPassManager &passes);
+
+/// Registers the pipelines by name.
+void registerPipelines();
+
+} // namespace mlac
+
+#endif // MLA_PIPELINES_PIPELINES_H

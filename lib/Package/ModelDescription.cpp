@@ -1,0 +1,176 @@
+//===- ModelDescription.cpp - what a package says of its model ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Package/ModelDescription.h"
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Import/ImportConfig.h"
+#include "mla/Package/PlanSerializer.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace mlac;
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// Adds a tensor, or checks that the one of that name is the same.
+static LogicalResult addTensor(Operation *op, std::vector<std::unique_ptr<package::TensorT>> &list,
+                               StringRef name, Type element, ArrayRef<int64_t> shape) {
+  std::optional<package::DataType> dtype = getPackageDataType(element);
+  if (!dtype)
+    return op->emitError("tensor '") << name << "' has an element type that packages do not know: "
+                                     << element;
+  for (const std::unique_ptr<package::TensorT> &tensor : list) {
+    if (tensor->name != name)
+      continue;
+    if (tensor->dtype == *dtype && ArrayRef<int64_t>(tensor->shape) == shape)
+      return success();
+    return op->emitError("tensor '") << name << "' has two different shapes or element types";
+  }
+  auto tensor = std::make_unique<package::TensorT>();
+  tensor->name = name.str();
+  tensor->dtype = *dtype;
+  tensor->shape = shape.vec();
+  list.push_back(std::move(tensor));
+  return success();
+}
+
+static LogicalResult addWeights(func::FuncOp function, package::PackageT &package) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, "mla.weight");
+    if (!name)
+      continue;
+    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
+    if (!type || !type.hasStaticShape())
+      return function.emitOpError("weight '") << name.getValue() << "' has no static shape";
+    if (failed(addTensor(function, package.weights, name, type.getElementType(), type.getShape())))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult mlac::addDerivedTensors(ModuleOp tileModule, package::PackageT &package) {
+  WalkResult walk = tileModule.walk([&](tile::BufferOp op) {
+    if (op.getKind() != tile::BufferKind::Derived)
+      return WalkResult::advance();
+    if (!op.getShape()) {
+      op.emitOpError("derived tensor '") << op.getName() << "' has no shape";
+      return WalkResult::interrupt();
+    }
+    Type element = cast<MemRefType>(op.getResult().getType()).getElementType();
+    return WalkResult(addTensor(op, package.derived, op.getName(), element, *op.getShape()));
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Model
+//===----------------------------------------------------------------------===//
+
+static int64_t getDim(Value value, unsigned dim) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(dim);
+}
+
+/// Width of the function's hidden states, or 0.
+static int64_t getHiddenSize(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, "mla.input");
+    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
+    if (name && name.getValue() == "hidden" && type && type.getRank() == 2)
+      return type.getDimSize(1);
+  }
+  return 0;
+}
+
+static std::unique_ptr<package::CacheLayoutT> describeCache(mla::CacheType type) {
+  auto cache = std::make_unique<package::CacheLayoutT>();
+  cache->layout = type.getLayoutName().str();
+  cache->dtype = *getPackageDataType(type.getElement());
+  cache->page_size = type.getPageSize();
+  cache->kv_lora_rank = type.getKvLoraRank();
+  cache->qk_rope_head_dim = type.getQkRopeHeadDim();
+  cache->rope_order = stringifyRopeOrder(type.getRopeOrder()).str();
+  cache->row_bytes = type.getRowWidth() * getDataTypeBytes(cache->dtype);
+  return cache;
+}
+
+static std::unique_ptr<package::RopeSpecT> describeRope(mla::RopeAttr attr, int64_t positions) {
+  auto rope = std::make_unique<package::RopeSpecT>();
+  rope->length = positions;
+  rope->multiplier = 1.0f;
+  if (!attr)
+    return rope;
+  RopeTable table = computeRopeTable(attr);
+  rope->inv_freq = table.inverseFrequencies;
+  rope->inv_freq_long = table.longInverseFrequencies;
+  rope->short_length = table.shortLength;
+  rope->multiplier = table.multiplier;
+  rope->length = table.length;
+  return rope;
+}
+
+static std::unique_ptr<package::ModelT> describeLayer(mla::AttentionOp attention,
+                                                      const package::PackageT &package,
+                                                      const ModelOrigin &origin) {
+  auto model = std::make_unique<package::ModelT>();
+  model->model_type = origin.modelType;
+  model->hidden_size = getHiddenSize(attention->getParentOfType<func::FuncOp>());
+  model->num_heads = getDim(attention.getQNope(), 1);
+  model->tensor_parallel = origin.tensorParallel;
+  for (const std::unique_ptr<package::TensorT> &tensor : package.weights)
+    if (tensor->name == "q_a_proj.weight")
+      model->q_lora_rank = tensor->shape[0];
+  model->kv_lora_rank = getDim(attention.getLatent(), 1);
+  model->qk_nope_head_dim = getDim(attention.getQNope(), 2);
+  model->qk_rope_head_dim = attention.getQPe() ? getDim(attention.getQPe(), 2) : 0;
+  model->v_head_dim = getDim(attention.getWUv(), 1);
+  model->softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
+  model->activation_dtype = *getPackageDataType(
+      cast<RankedTensorType>(attention.getLatent().getType()).getElementType());
+  model->config_json = origin.configText;
+  return model;
+}
+
+LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &origin,
+                                  package::PackageT &package) {
+  mla::AttentionOp attention;
+  mla::RopeAttr rope;
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    if (failed(addWeights(function, package)))
+      return failure();
+    function.walk([&](mla::AttentionOp op) { attention = attention ? attention : op; });
+    function.walk([&](mla::RopeTableOp op) { rope = rope ? rope : op.getRope(); });
+  }
+  if (!attention)
+    return module.emitError("expected a function with an mla.attention, found none: a package "
+                            "describes its model by it");
+  if (getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
+    return attention.emitError("expected its function to have an argument [tokens, hidden] marked "
+                               "mla.input = \"hidden\"");
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    WalkResult walk = function.walk([&](mla::AttentionOp op) {
+      if (op.getCache().getType() == attention.getCache().getType())
+        return WalkResult::advance();
+      op.emitOpError("expected one cache type in a package, got ")
+          << op.getCache().getType() << " after " << attention.getCache().getType();
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      return failure();
+  }
+  package.model = describeLayer(attention, package, origin);
+  package.cache = describeCache(cast<mla::CacheType>(attention.getCache().getType()));
+  package.rope = describeRope(rope, origin.positions);
+  return success();
+}

@@ -1,0 +1,342 @@
+//===- Compile.cpp - from a model to a package ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Pipelines/Compile.h"
+
+#include "mla/Analysis/FormCost.h"
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Import/PackageModel.h"
+#include "mla/Package/PackageFile.h"
+#include "mla/Package/PlanSerializer.h"
+#include "mla/Pipelines/Pipelines.h"
+#include "mla/Target/Cpu/CompileKernels.h"
+#include "mla/Target/Nvptx/CompileKernels.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
+
+using namespace mlir;
+using namespace mlac;
+
+/// Attributes that convert-sm90-to-nvvm leaves on a kernel.
+static constexpr StringRef kThreadsAttr = "mlac.threads", kSharedBytesAttr = "mlac.shared_bytes";
+
+//===----------------------------------------------------------------------===//
+// Stages and options
+//===----------------------------------------------------------------------===//
+
+void StageTimer::begin(const std::string &name) {
+  end();
+  running = name;
+  started = std::chrono::steady_clock::now();
+  if (onBegin)
+    onBegin(name);
+}
+
+void StageTimer::end() {
+  if (running.empty())
+    return;
+  std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+  finished.push_back({running, elapsed.count()});
+  running.clear();
+}
+
+static StringRef stringifyActivation(ActivationType type) {
+  switch (type) {
+  case ActivationType::BF16:
+    return "bf16";
+  case ActivationType::F16:
+    return "f16";
+  case ActivationType::F32:
+    return "f32";
+  }
+  llvm_unreachable("unknown activation type");
+}
+
+static StringRef stringifyAbsorb(mla::AbsorbMode mode) {
+  switch (mode) {
+  case mla::AbsorbMode::Online:
+    return "online";
+  case mla::AbsorbMode::Offline:
+    return "offline";
+  case mla::AbsorbMode::HalfQuery:
+    return "half-query";
+  case mla::AbsorbMode::HalfOutput:
+    return "half-output";
+  case mla::AbsorbMode::Auto:
+    return "auto";
+  }
+  llvm_unreachable("unknown absorb mode");
+}
+
+std::string mlac::describeOptions(const CompileOptions &options) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "--target=" << llvm::join(options.targets, ",") << " --tp=" << options.tensorParallel
+         << " --dtype=" << stringifyActivation(options.import.activationType)
+         << " --page-size=" << options.import.pageSize
+         << " --form=" << stringifyForm(options.import.form)
+         << " --absorb=" << stringifyAbsorb(options.absorb);
+  if (!options.functions.empty())
+    stream << " --functions=" << llvm::join(options.functions, ",");
+  if (options.numSplits != 0)
+    stream << " --num-splits=" << options.numSplits;
+  if (options.latentNormEpsFromConfig)
+    stream << " --norm-eps-from-config";
+  if (llvm::is_contained(options.targets, "cpu"))
+    stream << " --cpu=" << options.cpu;
+  if (llvm::is_contained(options.targets, sm90::kChip))
+    stream << " --assembler=" << stringifyAssemblerKind(options.assembler.kind);
+  return text;
+}
+
+std::string mlac::getCompilerVersion() {
+  return "mlac " MLAC_VERSION " (LLVM " LLVM_VERSION_STRING ")";
+}
+
+//===----------------------------------------------------------------------===//
+// Levels
+//===----------------------------------------------------------------------===//
+
+/// Runs a pipeline on a copy of `module`.
+static FailureOr<OwningOpRef<ModuleOp>>
+runOnCopy(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PassManager passes(module.getContext(), ModuleOp::getOperationName());
+  build(passes);
+  if (failed(passes.run(*copy)))
+    return failure();
+  return copy;
+}
+
+/// The same without the plans, which the conversions below tile do not keep.
+static FailureOr<OwningOpRef<ModuleOp>>
+runOnKernels(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  for (tile::PlanOp plan : llvm::make_early_inc_range(copy->getOps<tile::PlanOp>()))
+    plan.erase();
+  return runOnCopy(*copy, build);
+}
+
+/// The rates of the machine that decisions by cost are made for.
+static mla::TargetAttr getCostTarget(MLIRContext *context, StringRef target,
+                                     ActivationType activation) {
+  TargetDescription rates =
+      *findTargetDescription(target == sm90::kChip ? StringRef("h200") : target);
+  bool isF32 = activation == ActivationType::F32;
+  return mla::TargetAttr::get(context, rates.name, rates.numSms,
+                              mla::Real(isF32 ? rates.f32Tflops : rates.matmulTflops),
+                              mla::Real(rates.readGbps), mla::Real(rates.launchMicroseconds));
+}
+
+static void setOptions(LowerToTileOptions &lowering, const std::string &target,
+                       const CompileOptions &options) {
+  lowering.target = target == sm90::kChip ? TileTarget::Sm90 : TileTarget::Cpu;
+  lowering.form = options.import.form;
+  lowering.absorb = options.absorb;
+  lowering.numSplits = options.numSplits;
+  lowering.report = options.costReport;
+}
+
+static FailureOr<OwningOpRef<ModuleOp>>
+lowerWith(ModuleOp module, const std::string &target, const CompileOptions &options,
+          void (*build)(OpPassManager &, const LowerToTileOptions &)) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (!copy->getOperation()->hasAttr("mla.target"))
+    copy->getOperation()->setAttr(
+        "mla.target", getCostTarget(module.getContext(), target, options.import.activationType));
+  LowerToTileOptions lowering;
+  setOptions(lowering, target, options);
+  return runOnCopy(*copy, [&](OpPassManager &passes) { build(passes, lowering); });
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::lowerMla(ModuleOp module, const std::string &target,
+                                                const CompileOptions &options) {
+  return lowerWith(module, target, options, buildMlaPipeline);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToTile(ModuleOp module, const std::string &target,
+                                                   const CompileOptions &options) {
+  return lowerWith(module, target, options, buildLowerToTilePipeline);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToSm90(ModuleOp tileModule) {
+  return runOnKernels(tileModule, buildTileToSm90Pipeline);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToNvvm(ModuleOp sm90Module) {
+  return runOnCopy(sm90Module, buildSm90ToNvvmPipeline);
+}
+
+/// The processor of `options`, or an error at `module`.
+static FailureOr<CpuMachine> getMachine(ModuleOp module, const CompileOptions &options) {
+  std::string error;
+  FailureOr<CpuMachine> machine = resolveCpu(options.cpu, error);
+  if (failed(machine))
+    return module.emitError("--cpu: ") << error;
+  return machine;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToCpu(ModuleOp tileModule,
+                                                  const CompileOptions &options) {
+  FailureOr<CpuMachine> machine = getMachine(tileModule, options);
+  if (failed(machine))
+    return failure();
+  return runOnKernels(tileModule, [&](OpPassManager &passes) {
+    addTileToLlvmPasses(passes, machine->lanes);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// An integer attribute that a lowering left on a kernel's function.
+static FailureOr<int64_t> getLaunchAttr(ModuleOp module, StringRef kernel, StringRef name) {
+  Operation *function = module.lookupSymbol(kernel);
+  auto value = function ? function->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
+  if (!value)
+    return module.emitError("kernel '") << kernel << "' has no attribute '" << name << "'";
+  return value.getInt();
+}
+
+static LogicalResult addCudaKernel(ModuleOp nvvm, const CompiledKernel &compiled,
+                                   package::TargetT &target) {
+  FailureOr<int64_t> threads = getLaunchAttr(nvvm, compiled.name, kThreadsAttr);
+  FailureOr<int64_t> sharedBytes = getLaunchAttr(nvvm, compiled.name, kSharedBytesAttr);
+  if (failed(threads) || failed(sharedBytes))
+    return failure();
+  auto code = std::make_unique<package::CodeObjectT>();
+  code->name = compiled.name;
+  code->bytes.assign(compiled.cubin.begin(), compiled.cubin.end());
+  if (compiled.cubin.empty()) {
+    // Stopped at PTX: the driver assembles text that ends in a zero.
+    code->bytes.assign(compiled.ptx.begin(), compiled.ptx.end());
+    code->bytes.push_back(0);
+  }
+  auto kernel = std::make_unique<package::KernelT>();
+  kernel->name = kernel->symbol = compiled.name;
+  kernel->code = target.code.size();
+  kernel->threads = *threads;
+  kernel->shared_bytes = *sharedBytes;
+  kernel->registers = compiled.report.registers;
+  target.code.push_back(std::move(code));
+  target.kernels.push_back(std::move(kernel));
+  return success();
+}
+
+static LogicalResult compileForCuda(ModuleOp tileModule, const CompileOptions &options,
+                                    StageTimer &timer, package::TargetT &target) {
+  target.kind = package::TargetKind::Cuda;
+  timer.begin(target.arch + ": schedule kernels");
+  FailureOr<OwningOpRef<ModuleOp>> sm90 = lowerToSm90(tileModule);
+  if (failed(sm90))
+    return failure();
+  timer.begin(target.arch + ": lower to nvvm");
+  FailureOr<OwningOpRef<ModuleOp>> nvvm = lowerToNvvm(**sm90);
+  if (failed(nvvm))
+    return failure();
+  timer.begin(target.arch + ": compile and assemble");
+  NvptxOptions nvptx;
+  nvptx.stage = options.assembler.kind == AssemblerKind::None ? NvptxStage::Ptx : NvptxStage::Cubin;
+  nvptx.assembler = options.assembler;
+  nvptx.allowSpills = options.allowSpills;
+  nvptx.allowWgmmaMessages = options.allowWgmmaMessages;
+  FailureOr<CompiledKernels> compiled = compileKernels(**nvvm, nvptx);
+  if (failed(compiled))
+    return failure();
+  target.assembler = compiled->assembler;
+  for (const CompiledKernel &kernel : compiled->kernels)
+    if (failed(addCudaKernel(**nvvm, kernel, target)))
+      return failure();
+  return success();
+}
+
+static LogicalResult compileForCpu(ModuleOp tileModule, const CompileOptions &options,
+                                   StageTimer &timer, package::TargetT &target) {
+  target.kind = package::TargetKind::Cpu;
+  timer.begin("cpu: lower to llvm");
+  FailureOr<CpuMachine> machine = getMachine(tileModule, options);
+  FailureOr<OwningOpRef<ModuleOp>> llvmModule = lowerToCpu(tileModule, options);
+  if (failed(machine) || failed(llvmModule))
+    return failure();
+  timer.begin("cpu: compile and link");
+  FailureOr<CpuImage> image = compileCpuKernels(**llvmModule, *machine);
+  if (failed(image))
+    return failure();
+  target.arch = image->arch;
+  target.features = image->features;
+  target.assembler = image->assembler;
+  target.code.push_back(std::make_unique<package::CodeObjectT>());
+  target.code.back()->name = "image";
+  target.code.back()->bytes.assign(image->bytes.begin(), image->bytes.end());
+  for (const CpuKernelInfo &info : image->kernels) {
+    auto kernel = std::make_unique<package::KernelT>();
+    kernel->name = kernel->symbol = info.name;
+    kernel->threads = 1;
+    kernel->scratch_bytes = info.scratchBytes;
+    target.kernels.push_back(std::move(kernel));
+  }
+  return success();
+}
+
+FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileModule,
+                                                                 const std::string &name,
+                                                                 const CompileOptions &options,
+                                                                 StageTimer &timer) {
+  auto target = std::make_unique<package::TargetT>();
+  target->arch = name;
+  LogicalResult compiled = name == sm90::kChip
+                               ? compileForCuda(tileModule, options, timer, *target)
+                               : compileForCpu(tileModule, options, timer, *target);
+  if (failed(compiled))
+    return failure();
+  timer.begin(name + ": serialise plans");
+  KernelIndex kernels;
+  for (auto [index, kernel] : llvm::enumerate(target->kernels))
+    kernels[kernel->name] = index;
+  for (tile::PlanOp plan : tileModule.getOps<tile::PlanOp>()) {
+    FailureOr<std::unique_ptr<package::FunctionT>> function = serializePlan(plan, kernels);
+    if (failed(function))
+      return failure();
+    target->functions.push_back(std::move(*function));
+  }
+  return target;
+}
+
+FailureOr<std::vector<uint8_t>> mlac::compilePackage(const LoadedModel &model,
+                                                     const CompileOptions &options,
+                                                     StageTimer &timer) {
+  ModuleOp module = *model.module;
+  package::PackageT package;
+  package.schema_version = kPackageSchemaVersion;
+  package.compiler = getCompilerVersion();
+  package.options = describeOptions(options);
+  if (model.config)
+    describeModel(*model.config, options.import, model.origin.configText, package);
+  else if (failed(describeModelFromIr(module, model.origin, package)))
+    return failure();
+  for (const std::string &name : options.targets) {
+    timer.begin(name + ": lower to tile");
+    FailureOr<OwningOpRef<ModuleOp>> tileModule = lowerToTile(module, name, options);
+    if (failed(tileModule) || failed(addDerivedTensors(**tileModule, package)))
+      return failure();
+    FailureOr<std::unique_ptr<package::TargetT>> target =
+        compileTarget(**tileModule, name, options, timer);
+    if (failed(target))
+      return failure();
+    package.targets.push_back(std::move(*target));
+  }
+  timer.begin("pack");
+  llvm::Expected<std::vector<uint8_t>> bytes = packPackage(package);
+  timer.end();
+  if (!bytes)
+    return module.emitError(llvm::toString(bytes.takeError()));
+  return std::move(*bytes);
+}

@@ -1,0 +1,71 @@
+//===- Pipelines.cpp - the order of passes between levels ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Pipelines/Pipelines.h"
+
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+#include "mla/Dialect/Sm90/Transforms/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlac;
+
+void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &options) {
+  mla::MlaChooseFormOptions chooseForm;
+  chooseForm.form = options.form;
+  chooseForm.report = options.report;
+  passes.addPass(mla::createMlaChooseForm(chooseForm));
+
+  mla::MlaAbsorbWeightsOptions absorbWeights;
+  absorbWeights.mode = options.absorb;
+  passes.addPass(mla::createMlaAbsorbWeights(absorbWeights));
+  passes.addPass(mla::createMlaHoistPrepare());
+  passes.addPass(mla::createMlaChunkContext());
+
+  mla::MlaSplitKvOptions splitKv;
+  splitKv.numSplits = options.numSplits;
+  passes.addPass(mla::createMlaSplitKv(splitKv));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {
+  buildMlaPipeline(passes, options);
+  ConvertMlaToTileOptions convert;
+  convert.target = options.target;
+  passes.addPass(createConvertMlaToTile(convert));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {
+  passes.addPass(createConvertTileToSm90());
+  OpPassManager &kernels = passes.nest<sm90::KernelOp>();
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+  kernels.addPass(sm90::createSm90InsertProxyFences());
+  kernels.addPass(sm90::createSm90AllocateSharedMemory());
+}
+
+void mlac::buildSm90ToNvvmPipeline(OpPassManager &passes) {
+  passes.addPass(createConvertSm90ToNvvm());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void mlac::registerPipelines() {
+  PassPipelineRegistration<LowerToTileOptions>(
+      "mla-lower-to-tile", "from mla (phase 1) to tile kernels and plans",
+      buildLowerToTilePipeline);
+  PassPipelineRegistration<>("tile-to-sm90", "from tile kernels to scheduled sm90 kernels",
+                             buildTileToSm90Pipeline);
+  PassPipelineRegistration<>("sm90-to-nvvm", "from sm90 kernels to the llvm and nvvm dialects",
+                             buildSm90ToNvvmPipeline);
+}

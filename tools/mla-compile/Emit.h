@@ -1,0 +1,31 @@
+//===- Emit.h - what mla-compile writes short of a package ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_COMPILE_EMIT_H
+#define MLA_COMPILE_EMIT_H
+
+#include "mla/Pipelines/Compile.h"
+
+#include <optional>
+#include <string>
+
+namespace mlac {
+
+enum class EmitLevel { Mla, Tile, Sm90, Nvvm, Llvm, Ptx, Cubin, Package };
+
+std::optional<EmitLevel> parseEmitLevel(llvm::StringRef name);
+
+/// Writes one level (not Package) for every target that has it, in the order of
+/// the targets: texts to the file `output` (standard output if empty), cubins
+/// into the folder `output`. False: `error` says why, and nothing was written.
+bool emitLevel(EmitLevel level, const LoadedModel &model, const CompileOptions &options,
+               StageTimer &timer, const std::string &output, std::string &error);
+
+} // namespace mlac
+
+#endif // MLA_COMPILE_EMIT_H

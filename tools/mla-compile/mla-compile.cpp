@@ -1,0 +1,292 @@
+//===- mla-compile.cpp - compiles a model's attention into a package ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Emit.h"
+
+#include "mla/Package/PackageFile.h"
+#include "mla/Pipelines/Compile.h"
+#include "mla/RegisterAll.h"
+#include "mla/Target/Cpu/CompileKernels.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlac;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+static cl::OptionCategory category("mla-compile options");
+
+static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category),
+                                  cl::desc("<config.json | layer.safetensors | module.mlir>"));
+static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
+                                   cl::desc("Where to write (default: the input's name with .mlac; "
+                                            "standard output for texts)"));
+static cl::opt<std::string> targets("target", cl::init("cpu"), cl::value_desc("list"),
+                                    cl::cat(category),
+                                    cl::desc("Machines, comma-separated: cpu, sm_90a (default cpu)"));
+static cl::opt<std::string> emit("emit", cl::init("package"), cl::value_desc("level"),
+                                 cl::cat(category),
+                                 cl::desc("Stop at mla, tile, sm90, nvvm, llvm, ptx, cubin or "
+                                          "package (default)"));
+static cl::opt<int64_t> tensorParallel("tp", cl::init(1), cl::value_desc("ranks"),
+                                       cl::cat(category),
+                                       cl::desc("Ranks that share the heads (default 1)"));
+static cl::opt<ActivationType> dtype(
+    "dtype", cl::init(ActivationType::BF16), cl::cat(category),
+    cl::desc("Activations, weights and cache (default bf16):"),
+    cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
+               clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
+static cl::opt<int64_t> pageSize("page-size", cl::init(64), cl::value_desc("tokens"),
+                                 cl::cat(category), cl::desc("Tokens of a cache page (default 64)"));
+static cl::opt<mlir::mla::Form> form(
+    "form", cl::init(mlir::mla::Form::Auto), cl::cat(category),
+    cl::desc("Form of the attention (default auto):"),
+    cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
+               clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+               clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
+static cl::opt<mlir::mla::AbsorbMode> absorb(
+    "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(category),
+    cl::desc("Where W_UK and W_UV go in the absorbed form (default online):"),
+    cl::values(clEnumValN(mlir::mla::AbsorbMode::Online, "online", "products in the step"),
+               clEnumValN(mlir::mla::AbsorbMode::Offline, "offline", "folded ahead on both sides"),
+               clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
+               clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
+               clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
+static cl::opt<std::string> functions("functions", cl::value_desc("list"), cl::cat(category),
+                                      cl::desc("Steps to compile, of prefill,decode (default all)"));
+static cl::opt<int64_t> numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
+                                  cl::desc("Splits of the KV range; 0: from the batch and the machine"));
+static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
+                                cl::cat(category),
+                                cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
+static cl::opt<AssemblerKind> assembler(
+    "assembler", cl::init(AssemblerKind::Auto), cl::cat(category),
+    cl::desc("Who makes cubins of PTX (default auto):"),
+    cl::values(clEnumValN(AssemblerKind::Auto, "auto", "the first that is found"),
+               clEnumValN(AssemblerKind::Ptxas, "ptxas", "the toolkit's program"),
+               clEnumValN(AssemblerKind::NvPtxCompiler, "nvptxcompiler", "its library"),
+               clEnumValN(AssemblerKind::NvJitLink, "nvjitlink", "the linking library"),
+               clEnumValN(AssemblerKind::None, "none", "nobody: the package holds PTX")));
+static cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
+                                  cl::desc("The ptxas to run (default: search)"));
+static cl::opt<bool> allowSpills("allow-spills", cl::cat(category),
+                                 cl::desc("Accept kernels that spill registers"));
+static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(category),
+                                        cl::desc("Accept the assembler's C75xx messages"));
+static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(category),
+                                       cl::desc("rms_norm_eps for the latent norms too (default "
+                                                "1e-6, as transformers does)"));
+static cl::opt<bool> costReport("cost-report", cl::cat(category),
+                                cl::desc("Print FLOPs, bytes and predicted time of every form"));
+static cl::opt<bool> timing("timing", cl::cat(category), cl::desc("Print the time of every stage"));
+static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("No progress lines"));
+
+static const char kOverview[] =
+    "mla-compile: compiles Multi-head Latent Attention into a package of kernels and launch plans\n"
+    "\n"
+    "  The input is a model's config.json, a .safetensors file that carries one in its metadata,\n"
+    "  or a module in the mla dialect. mla-run looks into packages, checks and measures them.\n";
+
+static cl::extrahelp examples(R"(
+Examples:
+  mla-compile config.json --target=cpu,sm_90a --tp=8 -o model.mlac
+      prefill and decode of one of 8 ranks, for this CPU's family and for Hopper
+  mla-compile config.json --cost-report --emit=mla
+      what each form costs, and the IR with the decisions
+  mla-compile config.json --target=sm_90a --functions=decode --emit=ptx
+      stop on the way: mla, tile, sm90, nvvm, llvm, ptx
+  mla-compile config.json --target=sm_90a --emit=cubin -o kernels/
+      one file per kernel
+  mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
+)");
+
+//===----------------------------------------------------------------------===//
+// Progress
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What was asked for besides CompileOptions. Linking the CPU image runs lld in
+/// this process, which resets all command-line options: they are read once,
+/// before anything else.
+struct Invocation {
+  std::string input, output;
+  EmitLevel level;
+  bool wantsTiming;
+  CompileOptions options;
+};
+} // namespace
+
+static bool isQuiet = false;
+
+/// One line that changes on a terminal, plain lines elsewhere.
+static void showStage(const std::string &name) {
+  if (isQuiet)
+    return;
+  if (llvm::sys::Process::StandardErrIsDisplayed())
+    llvm::errs() << "\r\033[K" << name;
+  else
+    llvm::errs() << "mla-compile: " << name << "\n";
+}
+
+static void endProgress() {
+  if (!isQuiet && llvm::sys::Process::StandardErrIsDisplayed())
+    llvm::errs() << "\r\033[K";
+}
+
+static void printTiming(const StageTimer &timer) {
+  double total = 0;
+  for (const StageTimer::Stage &stage : timer.stages()) {
+    llvm::errs() << llvm::format("  %8.3f s  ", stage.seconds) << stage.name << "\n";
+    total += stage.seconds;
+  }
+  llvm::errs() << llvm::format("  %8.3f s  total\n", total);
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+static bool fail(const llvm::Twine &message) {
+  endProgress();
+  llvm::WithColor::error(llvm::errs(), "mla-compile") << message << "\n";
+  return false;
+}
+
+static std::vector<std::string> splitList(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> items;
+  text.split(items, ',', -1, /*KeepEmpty=*/false);
+  return {items.begin(), items.end()};
+}
+
+static bool readTargets(CompileOptions &options) {
+  options.targets = splitList(targets);
+  if (options.targets.empty())
+    return fail("--target: expected at least one of cpu, sm_90a");
+  for (const std::string &target : options.targets) {
+    if (target != "cpu" && target != "sm_90a")
+      return fail("--target: expected cpu or sm_90a, got '" + target + "'");
+    if (llvm::count(options.targets, target) > 1)
+      return fail("--target: '" + target + "' is named twice");
+    if (target == "sm_90a" && dtype == ActivationType::F32)
+      return fail("--dtype=f32 is for the CPU only; sm_90a needs bf16");
+  }
+  std::string error;
+  if (llvm::is_contained(options.targets, "cpu") && mlir::failed(resolveCpu(cpu, error)))
+    return fail("--cpu: " + error);
+  return true;
+}
+
+static bool readOptions(CompileOptions &options) {
+  if (!readTargets(options))
+    return false;
+  if (tensorParallel < 1)
+    return fail("--tp: expected at least 1 rank, got " + llvm::Twine(tensorParallel));
+  if (pageSize < 1)
+    return fail("--page-size: expected at least 1 token, got " + llvm::Twine(pageSize));
+  if (numSplits < 0)
+    return fail("--num-splits: expected at least 0, got " + llvm::Twine(numSplits));
+  options.tensorParallel = tensorParallel;
+  options.import = {dtype, pageSize, form};
+  options.latentNormEpsFromConfig = normEpsFromConfig;
+  options.functions = splitList(functions);
+  options.absorb = absorb;
+  options.numSplits = numSplits;
+  options.costReport = costReport;
+  options.cpu = cpu;
+  options.assembler.kind = assembler;
+  options.assembler.ptxasPath = ptxas;
+  options.allowSpills = allowSpills;
+  options.allowWgmmaMessages = allowWgmmaMessages;
+  return true;
+}
+
+/// The input's name with the extension of packages.
+static std::string getDefaultOutput(llvm::StringRef stem) {
+  for (llvm::StringRef suffix : {".json", ".safetensors", ".mlir"})
+    if (stem.consume_back(suffix))
+      break;
+  return (stem + ".mlac").str();
+}
+
+static bool readInvocation(Invocation &invocation) {
+  isQuiet = quiet;
+  std::optional<EmitLevel> level = parseEmitLevel(emit);
+  if (!level)
+    return fail("--emit: expected mla, tile, sm90, nvvm, llvm, ptx, cubin or package, got '" +
+                emit + "'");
+  invocation.input = input;
+  invocation.output = output;
+  if (level == EmitLevel::Package && output.empty())
+    invocation.output = getDefaultOutput(invocation.input);
+  invocation.level = *level;
+  invocation.wantsTiming = timing;
+  return readOptions(invocation.options);
+}
+
+static bool writePackage(const LoadedModel &model, const Invocation &invocation,
+                         StageTimer &timer) {
+  mlir::FailureOr<std::vector<uint8_t>> bytes =
+      compilePackage(model, invocation.options, timer);
+  if (mlir::failed(bytes))
+    return fail("no package was written");
+  if (llvm::Error error = writeFileAtomically(invocation.output, *bytes))
+    return fail(llvm::toString(std::move(error)));
+  endProgress();
+  if (!isQuiet)
+    llvm::errs() << invocation.output << llvm::format(": %.2f MB\n", bytes->size() / 1e6);
+  return true;
+}
+
+static bool writeLevel(const LoadedModel &model, const Invocation &invocation, StageTimer &timer) {
+  std::string error;
+  bool done = emitLevel(invocation.level, model, invocation.options, timer, invocation.output, error);
+  timer.end();
+  endProgress();
+  return done || fail(error);
+}
+
+static bool run() {
+  Invocation invocation;
+  if (!readInvocation(invocation))
+    return false;
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context, llvm::errs());
+  StageTimer timer(showStage);
+
+  timer.begin("load " + invocation.input);
+  mlir::FailureOr<LoadedModel> model = loadModel(context, invocation.input, invocation.options);
+  if (mlir::failed(model))
+    return fail("cannot compile '" + invocation.input + "'");
+  bool done = invocation.level == EmitLevel::Package ? writePackage(*model, invocation, timer)
+                                                     : writeLevel(*model, invocation, timer);
+  if (done && invocation.wantsTiming)
+    printTiming(timer);
+  return done;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
+  cl::ParseCommandLineOptions(argc, argv, kOverview);
+  return run() ? EXIT_SUCCESS : EXIT_FAILURE;
+}
