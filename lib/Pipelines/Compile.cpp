@@ -174,6 +174,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToNvvm(ModuleOp sm90Module) {
   return runOnCopy(sm90Module, buildSm90ToNvvmPipeline);
 }
 
+FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToNvptx(ModuleOp nvvmModule) {
+  return runOnCopy(nvvmModule, buildNvvmToLlvmPipeline);
+}
+
 /// The processor of `options`, or an error at `module`.
 static FailureOr<CpuMachine> getMachine(ModuleOp module, const CompileOptions &options) {
   std::string error;
@@ -240,7 +244,7 @@ static LogicalResult compileForCuda(ModuleOp tileModule, const CompileOptions &o
     return failure();
   timer.begin(target.arch + ": lower to nvvm");
   FailureOr<OwningOpRef<ModuleOp>> nvvm = lowerToNvvm(**sm90);
-  if (failed(nvvm))
+  if (failed(nvvm) || failed(nvvm = lowerToNvptx(**nvvm)))
     return failure();
   timer.begin(target.arch + ": compile and assemble");
   NvptxOptions nvptx;

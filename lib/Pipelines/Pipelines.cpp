@@ -11,6 +11,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -60,6 +61,10 @@ void mlac::buildSm90ToNvvmPipeline(OpPassManager &passes) {
   passes.addPass(createCSEPass());
 }
 
+void mlac::buildNvvmToLlvmPipeline(OpPassManager &passes) {
+  passes.nest<LLVM::LLVMFuncOp>().addPass(createConvertNvvmKernelToLlvm());
+}
+
 void mlac::registerPipelines() {
   PassPipelineRegistration<LowerToTileOptions>(
       "mla-lower-to-tile", "from mla (phase 1) to tile kernels and plans",
@@ -68,4 +73,6 @@ void mlac::registerPipelines() {
                              buildTileToSm90Pipeline);
   PassPipelineRegistration<>("sm90-to-nvvm", "from sm90 kernels to the llvm and nvvm dialects",
                              buildSm90ToNvvmPipeline);
+  PassPipelineRegistration<>("nvvm-to-llvm", "what remains of scf, arith and PTX text in kernels",
+                             buildNvvmToLlvmPipeline);
 }

@@ -66,7 +66,10 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerToLevel(EmitLevel level, ModuleOp m
   lowered = lowerToSm90(**lowered);
   if (failed(lowered) || level == EmitLevel::Sm90)
     return lowered;
-  return lowerToNvvm(**lowered);
+  lowered = lowerToNvvm(**lowered);
+  if (failed(lowered) || level == EmitLevel::Nvvm)
+    return lowered;
+  return lowerToNvptx(**lowered);
 }
 
 static FailureOr<CompiledKernels> compileCuda(EmitLevel level, ModuleOp nvvm,

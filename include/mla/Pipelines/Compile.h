@@ -95,6 +95,8 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToTile(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToSm90(mlir::ModuleOp tileModule);
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToNvvm(mlir::ModuleOp sm90Module);
+/// The llvm dialect for NVPTX.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToNvptx(mlir::ModuleOp nvvmModule);
 /// The llvm dialect for the CPU of `options`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToCpu(mlir::ModuleOp tileModule,
                                                               const CompileOptions &options);

@@ -11,7 +11,8 @@
 //   mla-lower-to-tile{target=cpu|sm90 form=… absorb=… num-splits=… report}
 //       mla (phase 1) -> tile.plan and tile.kernel
 //   tile-to-sm90      tile.kernel -> sm90.kernel, fences and shared memory placed
-//   sm90-to-nvvm      sm90.kernel -> llvm.func with nvvm operations
+//   sm90-to-nvvm      sm90.kernel -> llvm.func with nvvm, scf and arith operations
+//   nvvm-to-llvm      -> llvm and those nvvm operations that are intrinsics
 //   tile-to-cpu-llvm{lanes=8|16}  (mla/Target/Cpu) tile.kernel -> llvm.func
 //
 // tile.plan operations do not survive the conversions below tile: whoever needs
@@ -63,6 +64,8 @@ void buildMlaPipeline(mlir::OpPassManager &passes, const LowerToTileOptions &opt
 void buildLowerToTilePipeline(mlir::OpPassManager &passes, const LowerToTileOptions &options);
 void buildTileToSm90Pipeline(mlir::OpPassManager &passes);
 void buildSm90ToNvvmPipeline(mlir::OpPassManager &passes);
+/// To what compileKernels (mla/Target/Nvptx) takes, kernel by kernel in parallel.
+void buildNvvmToLlvmPipeline(mlir::OpPassManager &passes);
 
 /// Registers the pipelines by name.
 void registerPipelines();
