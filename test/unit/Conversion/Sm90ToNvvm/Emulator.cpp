@@ -17,7 +17,7 @@
 #include <cmath>
 
 using namespace mlir;
-using namespace mlac::test;
+using namespace mlac::emulator;
 
 /// Size of the module's zeros.
 static constexpr size_t kZeroBytes = 4096;
@@ -83,10 +83,10 @@ Emulator::Emulator(LLVM::LLVMFuncOp function) : function(function) {
 }
 
 Emulator::Parts &Emulator::parts(Value value) {
-  auto [entry, inserted] = values.try_emplace(value);
-  if (inserted)
-    entry->second.assign(countParts(value.getType()), Lanes(threads));
-  return entry->second;
+  std::unique_ptr<Parts> &entry = values[value];
+  if (!entry)
+    entry = std::make_unique<Parts>(countParts(value.getType()), Lanes(threads));
+  return *entry;
 }
 
 void Emulator::copy(Value from, Value to, const Mask &mask) {

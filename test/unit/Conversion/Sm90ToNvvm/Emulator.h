@@ -35,10 +35,11 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-namespace mlac::test {
+namespace mlac::emulator {
 
 /// A kernel argument: a buffer, an integer or a float.
 struct Argument {
@@ -91,12 +92,13 @@ private:
   std::array<int64_t, 3> position;
   std::vector<char> shared, zeros;
   std::map<uint64_t, size_t> buffers;
-  llvm::DenseMap<mlir::Value, Parts> values;
+  // Behind pointers: references to values stay good while others are added.
+  llvm::DenseMap<mlir::Value, std::unique_ptr<Parts>> values;
   // For each thread the groups of copies, the last one still open.
   std::vector<std::vector<std::vector<PendingCopy>>> copies;
   std::string error;
 };
 
-} // namespace mlac::test
+} // namespace mlac::emulator
 
 #endif // MLA_TEST_UNIT_CONVERSION_SM90TONVVM_EMULATOR_H

@@ -33,8 +33,8 @@
 #include <cmath>
 
 using namespace mlac;
-using mlac::test::Argument;
-using mlac::test::Emulator;
+using mlac::emulator::Argument;
+using mlac::emulator::Emulator;
 
 namespace {
 
