@@ -129,10 +129,9 @@ AbsorbedKernel::Work AbsorbedKernel::loadWork(KernelBuilder &b, ValueRange args)
   return work;
 }
 
-/// Per row, the number of keys it sees.
+/// Per row, the number of keys it sees. Steps with one query per request take
+/// the general form too, so that they share the kernel with the others.
 Value AbsorbedKernel::rowLimits(KernelBuilder &b, const Work &work) {
-  if (hasOneQuery)
-    return b.splat(b.toI32(work.seqLen), tileRows);
   Value row = arith::AddIOp::create(b, b.iota(0, tileRows),
                                     b.splat(b.toI32(work.row), tileRows));
   Value query = arith::DivSIOp::create(b, row, b.constantI32(tileRows, heads));
