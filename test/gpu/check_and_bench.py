@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks and times the GPU back end; prints one table.
+
+Two commands, so that packages can be built on a machine without a GPU:
+
+    check_and_bench.py build DIR [--build-dir build]   # needs mla-compile
+    check_and_bench.py run DIR [--out FILE.json]        # needs a GPU, only DIR
+
+`run` compares every golden layer (both forms, online and folded weights, four
+page sizes; prefill whole, chunked and ragged, decode token by token, over a
+cache whose unused rows are NaN) and DeepSeek-V3 at its real dimensions with
+float64, then times V3 steps next to the machine's measured ceilings.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+GOLDEN = ("deepseek_v3_tiny", "deepseek_v3", "deepseek_v2_lite", "minicpm3")
+PAGES = (1, 16, 64, 128)
+# Form and absorption of every page size; the half modes once per model.
+MODES = (("expanded", "online"), ("absorbed", "online"), ("absorbed", "offline"))
+HALF_MODES = (("absorbed", "half-query"), ("absorbed", "half-output"))
+# (heads' tensor-parallel degree, batch, context, new tokens) of the timed steps.
+TIMED = ((1, 1, 4096, 1), (1, 16, 4096, 1), (1, 64, 4096, 1), (1, 128, 4096, 1),
+         (8, 1, 4096, 1), (8, 64, 4096, 1), (1, 1, 0, 2048), (1, 1, 0, 8192),
+         (1, 1, 16384, 2048))
+CHECKED = (["--context=1,63,64,65,4096"], ["--batch=64", "--context=4096", "--query-len=1"],
+           ["--context=0,63,64,65", "--query-len=130"])
+STEP_LIMIT_S = 150
+
+
+def golden_packages():
+    for model in GOLDEN:
+        modes = [(page, mode) for page in PAGES for mode in MODES]
+        modes += [(64, mode) for mode in HALF_MODES]
+        for page, (form, absorb) in modes:
+            yield f"{model}-p{page}-{form}-{absorb}", model, page, form, absorb
+
+
+def build(directory, build_dir):
+    directory.mkdir(parents=True, exist_ok=True)
+    compiler = build_dir / "bin/mla-compile"
+    shutil.copy(build_dir / "bin/mla-run", directory / "mla-run")
+    jobs = []
+    for name, model, page, form, absorb in golden_packages():
+        source = ROOT / f"test/data/golden/{model}_attention.safetensors"
+        shutil.copy(source, directory / source.name)
+        jobs.append((name, [source, f"--page-size={page}", f"--form={form}", f"--absorb={absorb}"]))
+    for tp in (1, 8):
+        jobs.append((f"v3-tp{tp}", [ROOT / "test/data/configs/deepseek_v3.json", f"--tp={tp}"]))
+    for index, (name, options) in enumerate(jobs):
+        print(f"[{index + 1}/{len(jobs)}] {name}", flush=True)
+        subprocess.run([compiler, *options, "--target=sm_90a", "--quiet", "-o",
+                        directory / f"{name}.mlac"], check=True)
+
+
+def call(directory, *words):
+    """JSON of one mla-run call, or its error."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run([directory / "mla-run", *words, "--device=cuda", "--json"],
+                              capture_output=True, text=True, timeout=STEP_LIMIT_S, cwd=directory)
+        result = json.loads(done.stdout) if done.stdout.strip() else {"error": done.stderr.strip()}
+    except subprocess.TimeoutExpired:
+        result = {"error": f"no answer within {STEP_LIMIT_S} s"}
+    result["words"], result["seconds"] = list(map(str, words)), time.monotonic() - begin
+    return result
+
+
+def report_check(name, result):
+    if "error" in result:
+        print(f"{name:48} ERROR {result['error'][:300]}", flush=True)
+        return False
+    worst = max(result["steps"], key=lambda step: step["wmape"] if step["wmape"] is not None
+                else float("inf"))
+    number = lambda key: float("nan") if worst[key] is None else worst[key]
+    print(f"{name:48} {len(result['steps']):3} steps {sum(s['rows'] for s in result['steps']):6} rows"
+          f"  cosdiff {number('cosine_difference'):9.2e}  WMAPE {number('wmape'):9.2e}"
+          f"  {'ok' if result['passed'] else 'FAIL: ' + worst['what']}", flush=True)
+    return result["passed"]
+
+
+def report_bench(name, result):
+    if "error" in result:
+        print(f"{name:48} ERROR {result['error'][:300]}", flush=True)
+        return
+    seconds = result["median_us"] * 1e-6
+    gbps, tflops = result["bytes"] / seconds / 1e9, result["flops"] / seconds / 1e12
+    text = f"{name:48} {result['median_us']:10.1f} us {gbps:8.0f} GB/s {tflops:7.1f} TFLOP/s"
+    for rate, key in ((gbps * 1e9, "read_ceiling_bytes_per_s"),
+                      (tflops * 1e12, "matrix_ceiling_flops_per_s")):
+        if result.get(key):
+            text += f"  {100 * rate / result[key]:5.1f} %"
+    print(text, flush=True)
+    for launch in result.get("profile", []):
+        print(f"    {launch['microseconds']:9.1f} us  {launch['label'][:36]:36} {launch['kernel']}",
+              flush=True)
+
+
+def run(directory, out, only):
+    results, passed = [], True
+    wanted = lambda name: not only or any(word in name for word in only)
+    print("== golden layers: float64 outputs of real modules")
+    for name, model, *_ in golden_packages():
+        if wanted(name):
+            result = call(directory, "check", f"{name}.mlac",
+                          f"--weights={model}_attention.safetensors")
+            passed &= report_check(name, result)
+            results.append(result)
+    print("== DeepSeek-V3, real dimensions, random weights, sampled rows against float64")
+    for options in CHECKED:
+        name = "v3-tp1 " + " ".join(options)
+        if wanted(name):
+            result = call(directory, "check", "v3-tp1.mlac", "--random", "--samples=2", *options)
+            passed &= report_check(name, result)
+            results.append(result)
+    print("== DeepSeek-V3 layer steps: time, bytes and FLOPs of the step over it, % of the ceilings")
+    for tp, batch, context, new in TIMED:
+        name = f"v3-tp{tp} batch {batch} context {context} new {new}"
+        if wanted(name) or "bench" in only:
+            result = call(directory, "bench", f"v3-tp{tp}.mlac", f"--batch={batch}",
+                          f"--context={context}", f"--query-len={new}", "--profile")
+            report_bench(name, result)
+            results.append(result)
+    if out:
+        out.write_text(json.dumps(results, indent=1))
+    print("PASS: every check is within the allowed errors" if passed else "FAIL: see above")
+    return 0 if passed else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("build", "run"))
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--out", type=pathlib.Path, help="raw results as JSON")
+    parser.add_argument("--only", nargs="*", default=[], help="substrings of names to run")
+    options = parser.parse_args()
+    if options.command == "build":
+        build(options.directory, options.build_dir)
+        return 0
+    return run(options.directory.resolve(), options.out, options.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
