@@ -161,7 +161,7 @@ class RuntimeTest(unittest.TestCase):
     @unittest.skipUnless(numpy, "NumPy is not installed")
     def test_numpy(self):
         sequence = self.engine.sequence()
-        self.plan.fill([sequence], [3])
+        self.plan.fill([sequence], [3], function="prefill")
         hidden = numpy.ones((3, HIDDEN), numpy.float32)
         output = self.plan.run(hidden)
         self.assertEqual(output.shape, (3, HIDDEN))
@@ -188,7 +188,7 @@ class RuntimeTest(unittest.TestCase):
     @unittest.skipUnless(torch, "torch is not installed")
     def test_torch(self):
         sequence = self.engine.sequence()
-        self.plan.fill([sequence], [2])
+        self.plan.fill([sequence], [2], function="prefill")
         output = self.plan.run(torch.ones(2, HIDDEN))
         self.assertEqual(output[1].tolist(), [2 * w + 2 for w in WEIGHT])
         self.engine.bind({"w": torch.tensor(WEIGHT.tolist(), dtype=torch.bfloat16)})

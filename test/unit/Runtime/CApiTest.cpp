@@ -31,22 +31,16 @@ TEST(CApi, NullHandlesAndPointersAreRefused) {
   mla_device *device;
   mla_engine *engine;
   mla_plan *plan;
-  expectStatus(mla_package_open(nullptr, &package), MLA_INVALID_ARGUMENT,
-               "path is null");
-  expectStatus(mla_package_open("/x", nullptr), MLA_INVALID_ARGUMENT,
+  expectStatus(mla_package_open(nullptr, &package), MLA_INVALID_ARGUMENT, "path is null");
+  expectStatus(mla_package_open("/x", nullptr), MLA_INVALID_ARGUMENT, "package is null");
+  expectStatus(mla_package_open_bytes(nullptr, 3, &package), MLA_INVALID_ARGUMENT, "data is null");
+  expectStatus(mla_package_info(nullptr, &json), MLA_INVALID_ARGUMENT, "package is null");
+  expectStatus(mla_device_open(nullptr, 0, &device), MLA_INVALID_ARGUMENT, "name is null");
+  expectStatus(mla_engine_create(nullptr, nullptr, nullptr, &engine), MLA_INVALID_ARGUMENT,
                "package is null");
-  expectStatus(mla_package_open_bytes(nullptr, 3, &package),
-               MLA_INVALID_ARGUMENT, "data is null");
-  expectStatus(mla_package_info(nullptr, &json), MLA_INVALID_ARGUMENT,
-               "package is null");
-  expectStatus(mla_device_open(nullptr, 0, &device), MLA_INVALID_ARGUMENT,
-               "name is null");
-  expectStatus(mla_engine_create(nullptr, nullptr, nullptr, &engine),
-               MLA_INVALID_ARGUMENT, "package is null");
-  expectStatus(mla_plan_create(nullptr, &plan), MLA_INVALID_ARGUMENT,
-               "engine is null");
-  expectStatus(mla_step_plan(nullptr, nullptr, nullptr, nullptr),
-               MLA_INVALID_ARGUMENT, "plan is null");
+  expectStatus(mla_plan_create(nullptr, &plan), MLA_INVALID_ARGUMENT, "engine is null");
+  expectStatus(mla_step_plan(nullptr, nullptr, nullptr, nullptr), MLA_INVALID_ARGUMENT,
+               "plan is null");
   EXPECT_EQ(mla_device_is_cuda(nullptr), -1);
   mla_engine_options_init(nullptr);
 }
@@ -57,14 +51,12 @@ TEST(CApi, StaleAndForeignHandlesAreRefused) {
   ASSERT_OK(mla_device_open("cpu", 1, &device));
   EXPECT_EQ(mla_device_is_cuda(device), 0);
   auto *foreign = reinterpret_cast<mla_package *>(device);
-  expectStatus(mla_package_close(foreign), MLA_INVALID_ARGUMENT,
-               "the handle is no package");
+  expectStatus(mla_package_close(foreign), MLA_INVALID_ARGUMENT, "the handle is no package");
   int local;
-  expectStatus(mla_device_info(reinterpret_cast<mla_device *>(&local), &json),
-               MLA_INVALID_ARGUMENT, "the handle is no device");
+  expectStatus(mla_device_info(reinterpret_cast<mla_device *>(&local), &json), MLA_INVALID_ARGUMENT,
+               "the handle is no device");
   ASSERT_OK(mla_device_close(device));
-  expectStatus(mla_device_close(device), MLA_INVALID_ARGUMENT,
-               "the device has been closed");
+  expectStatus(mla_device_close(device), MLA_INVALID_ARGUMENT, "the device has been closed");
   mla_device *second;
   ASSERT_OK(mla_device_open("cpu", 1, &second));
   EXPECT_NE(second, device);
@@ -77,10 +69,8 @@ TEST(CApi, BadDeviceNamesAreRefused) {
   for (const char *name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda1"})
     expectStatus(mla_device_open(name, 0, &device), MLA_INVALID_ARGUMENT,
                  "expected cpu, cuda or cuda:N");
-  expectStatus(mla_device_open("cpu", -1, &device), MLA_INVALID_ARGUMENT,
-               "threads = -1");
-  expectStatus(mla_device_open("cuda", 2, &device), MLA_INVALID_ARGUMENT,
-               "threads = 2");
+  expectStatus(mla_device_open("cpu", -1, &device), MLA_INVALID_ARGUMENT, "threads = -1");
+  expectStatus(mla_device_open("cuda", 2, &device), MLA_INVALID_ARGUMENT, "threads = 2");
 }
 
 TEST(CApi, NoGpuIsNoDevice) {
@@ -88,13 +78,11 @@ TEST(CApi, NoGpuIsNoDevice) {
   mla_status status = mla_device_open("cuda", 0, &device);
   if (status == MLA_OK) {
     mla_device_close(device);
-    expectStatus(mla_device_open("cuda:999", 0, &device), MLA_NO_DEVICE,
-                 "CUDA device 999 of");
+    expectStatus(mla_device_open("cuda:999", 0, &device), MLA_NO_DEVICE, "CUDA device 999 of");
     GTEST_SKIP() << "this machine has a GPU";
   }
   EXPECT_EQ(status, MLA_NO_DEVICE);
-  EXPECT_NE(std::string(mla_last_error()).find("CUDA"), std::string::npos)
-      << mla_last_error();
+  EXPECT_NE(std::string(mla_last_error()).find("CUDA"), std::string::npos) << mla_last_error();
 }
 
 TEST(CApi, DeviceMemoryCopies) {
@@ -112,8 +100,7 @@ TEST(CApi, DeviceMemoryCopies) {
   EXPECT_EQ(back, 0);
   EXPECT_EQ(mla_device_upload(device, data, nullptr, 4), MLA_INVALID_ARGUMENT);
   EXPECT_EQ(mla_device_malloc(device, 0, &data), MLA_INVALID_ARGUMENT);
-  EXPECT_EQ(mla_device_malloc(device, size_t(1) << 62, &data),
-            MLA_OUT_OF_MEMORY);
+  EXPECT_EQ(mla_device_malloc(device, size_t(1) << 62, &data), MLA_OUT_OF_MEMORY);
   ASSERT_OK(mla_device_free(device, data));
   ASSERT_OK(mla_device_close(device));
 }
@@ -142,20 +129,18 @@ TEST_F(EngineTest, ObjectsKeepTheirParentsAlive) {
   alignas(16) float hidden[kHidden] = {}, output[kHidden];
   ASSERT_OK(mla_step_run(plan, 0, hidden, output, nullptr));
   ASSERT_OK(mla_engine_destroy(engine));
-  expectStatus(mla_step_run(plan, 0, hidden, output, nullptr),
-               MLA_INVALID_ARGUMENT, "the plan's engine has been destroyed");
+  expectStatus(mla_step_run(plan, 0, hidden, output, nullptr), MLA_INVALID_ARGUMENT,
+               "the plan's engine has been destroyed");
   ASSERT_OK(mla_plan_destroy(plan));
   plan = nullptr;
 }
 
 TEST_F(EngineTest, OptionsNameValueAndLimit) {
-  auto refuse = [&](int64_t mla_engine_options::*option, int64_t value,
-                    const char *text) {
+  auto refuse = [&](int64_t mla_engine_options::*option, int64_t value, const char *text) {
     mla_engine_options options = defaultOptions();
     options.*option = value;
     mla_engine *other;
-    expectStatus(mla_engine_create(package, device, &options, &other),
-                 MLA_INVALID_ARGUMENT, text);
+    expectStatus(mla_engine_create(package, device, &options, &other), MLA_INVALID_ARGUMENT, text);
   };
   using O = mla_engine_options;
   refuse(&O::max_seq_len, 65, "max_seq_len = 65, expected 1 to 64");
@@ -168,23 +153,21 @@ TEST_F(EngineTest, OptionsNameValueAndLimit) {
   mla_engine_options options = defaultOptions();
   options.struct_bytes = 4;
   mla_engine *other;
-  expectStatus(mla_engine_create(package, device, &options, &other),
-               MLA_INVALID_ARGUMENT, "options.struct_bytes = 4");
+  expectStatus(mla_engine_create(package, device, &options, &other), MLA_INVALID_ARGUMENT,
+               "options.struct_bytes = 4");
 }
 
 TEST_F(EngineTest, UnboundWeightsAreWrongState) {
   mla_engine *other;
   ASSERT_OK(mla_engine_create(package, device, nullptr, &other));
-  expectStatus(mla_engine_prepare(other, 0), MLA_WRONG_STATE,
-               "weights are not bound: w");
+  expectStatus(mla_engine_prepare(other, 0), MLA_WRONG_STATE, "weights are not bound: w");
   ASSERT_OK(mla_engine_destroy(other));
 }
 
 TEST_F(EngineTest, InfoIsJson) {
   const char *json;
   ASSERT_OK(mla_engine_info(engine, &json));
-  EXPECT_NE(std::string(json).find("\"num_pages\":12"), std::string::npos)
-      << json;
+  EXPECT_NE(std::string(json).find("\"num_pages\":12"), std::string::npos) << json;
   ASSERT_OK(mla_package_info(package, &json));
   EXPECT_NE(std::string(json).find("\"hidden_size\":8"), std::string::npos);
   ASSERT_OK(mla_device_info(device, &json));
@@ -195,8 +178,7 @@ TEST_F(EngineTest, SequencePages) {
   mla_sequence sequence = newSequence();
   ASSERT_OK(planStep({sequence}, {kPage + 1}));
   int64_t count = 0;
-  EXPECT_EQ(mla_sequence_pages(engine, sequence, nullptr, 0, &count),
-            MLA_INVALID_ARGUMENT);
+  EXPECT_EQ(mla_sequence_pages(engine, sequence, nullptr, 0, &count), MLA_INVALID_ARGUMENT);
   EXPECT_EQ(count, 2);
   int32_t pages[2];
   ASSERT_OK(mla_sequence_pages(engine, sequence, pages, 2, &count));
@@ -211,8 +193,7 @@ static mla_status createChanged(void (*change)(fb::TargetT &)) {
   mla_package *package;
   mla_device *device;
   mla_engine *engine;
-  EXPECT_EQ(mla_package_open_bytes(bytes.data(), bytes.size(), &package),
-            MLA_OK);
+  EXPECT_EQ(mla_package_open_bytes(bytes.data(), bytes.size(), &package), MLA_OK);
   EXPECT_EQ(mla_device_open("cpu", 1, &device), MLA_OK);
   mla_status status = mla_engine_create(package, device, nullptr, &engine);
   std::string message = mla_last_error();
@@ -227,28 +208,22 @@ TEST(Targets, OtherArchitectureIsUnsupported) {
                  target.arch = "sm_90a";
                }),
                MLA_UNSUPPORTED, "package is for another architecture");
-  EXPECT_NE(std::string(mla_last_error()).find("sm_90a: not for the CPU"),
-            std::string::npos)
+  EXPECT_NE(std::string(mla_last_error()).find("sm_90a: not for the CPU"), std::string::npos)
       << mla_last_error();
-  expectStatus(createChanged([](fb::TargetT &target) {
-                 target.features = "+sse2,-avx,+antigravity";
-               }),
-               MLA_UNSUPPORTED, "this processor lacks antigravity");
+  expectStatus(
+      createChanged([](fb::TargetT &target) { target.features = "+sse2,-avx,+antigravity"; }),
+      MLA_UNSUPPORTED, "this processor lacks antigravity");
 }
 
 TEST(Targets, DamagedCodeIsCorrupt) {
-  expectStatus(createChanged([](fb::TargetT &target) {
-                 target.code[0]->bytes.resize(32);
-               }),
+  expectStatus(createChanged([](fb::TargetT &target) { target.code[0]->bytes.resize(32); }),
                MLA_CORRUPT, "is no ELF image");
   expectStatus(createChanged([](fb::TargetT &target) {
                  auto &bytes = target.code[0]->bytes;
                  bytes.resize(bytes.size() / 2);
                }),
                MLA_CORRUPT, "truncated");
-  expectStatus(createChanged([](fb::TargetT &target) {
-                 target.kernels[0]->symbol = "missing";
-               }),
+  expectStatus(createChanged([](fb::TargetT &target) { target.kernels[0]->symbol = "missing"; }),
                MLA_CORRUPT, "lacks symbol 'missing'");
   expectStatus(createChanged([](fb::TargetT &target) {
                  target.code[0]->bytes[18] = 190; // e_machine

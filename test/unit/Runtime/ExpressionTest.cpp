@@ -16,12 +16,10 @@ using fb::ExprOp;
 
 namespace {
 /// Evaluates the last of `nodes`.
-std::optional<int64_t> evaluate(const std::vector<fb::ExprNode> &nodes,
-                                DimValues dims = {},
+std::optional<int64_t> evaluate(const std::vector<fb::ExprNode> &nodes, DimValues dims = {},
                                 std::vector<int64_t> loops = {}) {
   ExpressionTable table;
-  Status status =
-      ExpressionTable::make(nodes, {Dim::NumTokens, Dim::NumSms}, table);
+  Status status = ExpressionTable::make(nodes, {Dim::NumTokens, Dim::NumSms}, table);
   EXPECT_TRUE(status.isOk()) << status.message();
   Evaluator values;
   values.bind(table);
@@ -33,9 +31,7 @@ std::optional<int64_t> evaluate(const std::vector<fb::ExprNode> &nodes,
 }
 
 std::optional<int64_t> fold(ExprOp op, int64_t a, int64_t b) {
-  return evaluate({{ExprOp::Const, 0, 0, 0, a},
-                   {ExprOp::Const, 0, 0, 0, b},
-                   {op, 0, 1, 0, 0}});
+  return evaluate({{ExprOp::Const, 0, 0, 0, a}, {ExprOp::Const, 0, 0, 0, b}, {op, 0, 1, 0, 0}});
 }
 } // namespace
 
@@ -79,9 +75,8 @@ TEST(Expression, SelectIgnoresTheOtherSide) {
 TEST(Expression, ReadsDimsAndLoopVariables) {
   DimValues dims{};
   at(dims, Dim::NumSms) = 132;
-  std::vector<fb::ExprNode> nodes = {{ExprOp::Dim, 0, 0, 0, 1},
-                                     {ExprOp::LoopVar, 0, 0, 0, 1},
-                                     {ExprOp::Sub, 0, 1, 0, 0}};
+  std::vector<fb::ExprNode> nodes = {
+      {ExprOp::Dim, 0, 0, 0, 1}, {ExprOp::LoopVar, 0, 0, 0, 1}, {ExprOp::Sub, 0, 1, 0, 0}};
   EXPECT_EQ(evaluate(nodes, dims, {5, 2}), 130);
 }
 
@@ -90,8 +85,7 @@ TEST(Expression, BadTablesAreRefused) {
     ExpressionTable table;
     Status status = ExpressionTable::make(std::vector{node}, {}, table);
     EXPECT_EQ(status.code(), MLA_CORRUPT);
-    EXPECT_NE(status.message().find(text), std::string::npos)
-        << status.message();
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
   };
   refuse({static_cast<ExprOp>(77), 0, 0, 0, 0}, "unknown operator 77");
   refuse({ExprOp::Add, 0, 0, 0, 0}, "does not come before it");

@@ -31,8 +31,7 @@ static Status openChanged(const std::function<void(fb::PackageT &)> &change) {
   return open(pack(package));
 }
 
-static void refuse(const char *text,
-                   const std::function<void(fb::PackageT &)> &change,
+static void refuse(const char *text, const std::function<void(fb::PackageT &)> &change,
                    mla_status code = MLA_CORRUPT) {
   Status status = openChanged(change);
   EXPECT_EQ(status.code(), code) << text << ": " << status.message();
@@ -80,8 +79,7 @@ TEST(Package, DamageBehindAValidChecksumNeverCrashes) {
       continue;
     ++opened;
     EXPECT_FALSE(result->infoJson().empty());
-    for (const runtime::FunctionInfo &function :
-         result->targets()[0].functions) {
+    for (const runtime::FunctionInfo &function : result->targets()[0].functions) {
       runtime::DimValues dims;
       dims.fill(3);
       runtime::LaunchList list;
@@ -93,20 +91,16 @@ TEST(Package, DamageBehindAValidChecksumNeverCrashes) {
 }
 
 TEST(Package, OtherFilesAreNotPackages) {
-  EXPECT_NE(open(std::string(100, 'x')).message().find("not an mlac package"),
-            std::string::npos);
+  EXPECT_NE(open(std::string(100, 'x')).message().find("not an mlac package"), std::string::npos);
 }
 
 TEST(Package, MissingFileIsNotFound) {
   std::shared_ptr<Package> package;
-  EXPECT_EQ(Package::openFile("/nonexistent.mlac", package).code(),
-            MLA_NOT_FOUND);
+  EXPECT_EQ(Package::openFile("/nonexistent.mlac", package).code(), MLA_NOT_FOUND);
 }
 
 TEST(Package, OtherSchemaVersionIsUnsupported) {
-  refuse(
-      "schema version 2", [](auto &p) { p.schema_version = 2; },
-      MLA_UNSUPPORTED);
+  refuse("schema version 2", [](auto &p) { p.schema_version = 2; }, MLA_UNSUPPORTED);
 }
 
 TEST(Package, InconsistentModelsAreRefused) {
@@ -116,13 +110,11 @@ TEST(Package, InconsistentModelsAreRefused) {
   refuse("row_bytes is 31", [](auto &p) { p.cache->row_bytes = 31; });
   refuse("page_size is 0", [](auto &p) { p.cache->page_size = 0; });
   refuse("inv_freq has 1 values", [](auto &p) { p.rope->inv_freq.pop_back(); });
-  refuse("inv_freq[0] is not finite",
-         [](auto &p) { p.rope->inv_freq[0] = INFINITY; });
+  refuse("inv_freq[0] is not finite", [](auto &p) { p.rope->inv_freq[0] = INFINITY; });
   refuse("length is 0", [](auto &p) { p.rope->length = 0; });
   refuse("extent is -1", [](auto &p) { p.weights[0]->shape[0] = -1; });
-  refuse("'w' is listed twice", [](auto &p) {
-    p.weights.push_back(std::make_unique<fb::TensorT>(*p.weights[0]));
-  });
+  refuse("'w' is listed twice",
+         [](auto &p) { p.weights.push_back(std::make_unique<fb::TensorT>(*p.weights[0])); });
   refuse("package has no target", [](auto &p) { p.targets.clear(); });
 }
 
@@ -130,8 +122,7 @@ TEST(Package, BadIndicesAreRefused) {
   auto inPrefill = [](const std::function<void(fb::FunctionT &)> &change) {
     return [change](fb::PackageT &p) { change(*p.targets[0]->functions[1]); };
   };
-  refuse("code object 9 of 1",
-         [](auto &p) { p.targets[0]->kernels[0]->code = 9; });
+  refuse("code object 9 of 1", [](auto &p) { p.targets[0]->kernels[0]->code = 9; });
   refuse("scratch_bytes is 8388608",
          [](auto &p) { p.targets[0]->kernels[0]->scratch_bytes = 8 << 20; });
   refuse("function 'prefill': step 0: launches kernel 9 of 4",
@@ -144,12 +135,10 @@ TEST(Package, BadIndicesAreRefused) {
          }));
   refuse("expected 3 grid expressions, got 2",
          inPrefill([](auto &f) { f.steps[0]->launch->grid.pop_back(); }));
-  refuse("workspace_bytes is expression 999",
-         inPrefill([](auto &f) { f.workspace_bytes = 999; }));
+  refuse("workspace_bytes is expression 999", inPrefill([](auto &f) { f.workspace_bytes = 999; }));
   refuse("expected one of launch, loop and branch, got 0",
          inPrefill([](auto &f) { f.steps[0]->launch.reset(); }));
-  refuse("names unknown metadata",
-         inPrefill([](auto &f) { f.buffers[2]->name = "slots"; }));
+  refuse("names unknown metadata", inPrefill([](auto &f) { f.buffers[2]->name = "slots"; }));
   refuse("has type i32, expected i64",
          inPrefill([](auto &f) { f.buffers[2]->dtype = fb::DataType::I32; }));
   refuse("uses a loop variable outside its loop",
@@ -161,8 +150,7 @@ TEST(Package, BadIndicesAreRefused) {
 TEST(Package, UnknownRunTimeSizeIsUnsupported) {
   refuse(
       "run-time size 'num_moons'",
-      [](auto &p) { p.targets[0]->functions[1]->dims[0] = "num_moons"; },
-      MLA_UNSUPPORTED);
+      [](auto &p) { p.targets[0]->functions[1]->dims[0] = "num_moons"; }, MLA_UNSUPPORTED);
 }
 
 TEST(Package, DeepNestingIsRefused) {

@@ -83,11 +83,9 @@ TEST(KVCache, StaleAndForeignIdsAreRefused) {
   ASSERT_TRUE(cache.create(id).isOk());
   ASSERT_TRUE(other.create(foreign).isOk());
   ASSERT_TRUE(cache.free(id).isOk());
-  EXPECT_NE(cache.find(id, sequence).message().find("has been freed"),
-            std::string::npos);
+  EXPECT_NE(cache.find(id, sequence).message().find("has been freed"), std::string::npos);
   EXPECT_FALSE(cache.free(id).isOk());
-  EXPECT_NE(cache.find(foreign, sequence).message().find("not of this engine"),
-            std::string::npos);
+  EXPECT_NE(cache.find(foreign, sequence).message().find("not of this engine"), std::string::npos);
   EXPECT_FALSE(cache.find(0, sequence).isOk());
   ASSERT_TRUE(cache.create(reused).isOk());
   EXPECT_NE(reused, id);

@@ -16,8 +16,7 @@ using namespace mlac;
 using namespace mlac::test;
 
 namespace {
-std::vector<float> rows(const fb::RopeSpecT &spec, int64_t maxSeqLen,
-                        int64_t first, int64_t last) {
+std::vector<float> rows(const fb::RopeSpecT &spec, int64_t maxSeqLen, int64_t first, int64_t last) {
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fb::CreateRopeSpec(builder, &spec));
   auto *rope = flatbuffers::GetRoot<fb::RopeSpec>(builder.GetBufferPointer());

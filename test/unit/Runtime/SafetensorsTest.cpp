@@ -23,17 +23,15 @@ static Status open(const std::string &bytes) {
   return reader.open(file.path());
 }
 
-static void refuse(const std::string &bytes, const char *text,
-                   mla_status code = MLA_CORRUPT) {
+static void refuse(const std::string &bytes, const char *text, mla_status code = MLA_CORRUPT) {
   Status status = open(bytes);
   EXPECT_EQ(status.code(), code) << status.message();
   EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
 }
 
-static const std::string kTwo =
-    R"({"__metadata__":{"a":"b"},)"
-    R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-    R"("y":{"dtype":"BF16","shape":[2,1],"data_offsets":[8,12]}})";
+static const std::string kTwo = R"({"__metadata__":{"a":"b"},)"
+                                R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                                R"("y":{"dtype":"BF16","shape":[2,1],"data_offsets":[8,12]}})";
 
 TEST(Safetensors, ReadsEntries) {
   TemporaryFile file(safetensors(kTwo, std::string(12, 'd')));
@@ -61,34 +59,25 @@ TEST(Safetensors, BadHeadersAreRefused) {
   };
   refuse(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,9])"),
          "outside the file's 8 data bytes");
-  refuse(entry(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
-         "outside the file's");
-  refuse(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
-         "F32 [3] takes 12");
-  refuse(entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"),
-         "shape holds -2");
+  refuse(entry(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), "outside the file's");
+  refuse(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"), "F32 [3] takes 12");
+  refuse(entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), "shape holds -2");
   refuse(entry(R"("dtype":"F32","shape":[4611686018427387904,4],)"
                R"("data_offsets":[0,8])"),
          "overflows");
-  refuse(entry(R"("dtype":"F31","shape":[2],"data_offsets":[0,8])"),
-         "unknown dtype 'F31'", MLA_UNSUPPORTED);
-  refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"),
-         "tensors end at data byte 4");
-  refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"),
-         "a gap at data byte 4");
+  refuse(entry(R"("dtype":"F31","shape":[2],"data_offsets":[0,8])"), "unknown dtype 'F31'",
+         MLA_UNSUPPORTED);
+  refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"), "tensors end at data byte 4");
+  refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "a gap at data byte 4");
 }
 
 TEST(Safetensors, OverlapsAndRepetitionsAreRefused) {
   const char *kEntry = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   std::string data(8, 'd');
-  refuse(
-      safetensors(std::string(R"({"x":)") + kEntry + R"(,"y":)" + kEntry + "}",
-                  data),
-      "tensors overlap at data byte 0");
-  refuse(
-      safetensors(std::string(R"({"x":)") + kEntry + R"(,"x":)" + kEntry + "}",
-                  data),
-      "'x' is listed twice");
+  refuse(safetensors(std::string(R"({"x":)") + kEntry + R"(,"y":)" + kEntry + "}", data),
+         "tensors overlap at data byte 0");
+  refuse(safetensors(std::string(R"({"x":)") + kEntry + R"(,"x":)" + kEntry + "}", data),
+         "'x' is listed twice");
 }
 
 TEST(Safetensors, MissingFileIsNotFound) {
@@ -113,10 +102,7 @@ protected:
 } // namespace
 
 TEST_F(BindTest, WidensBf16) {
-  EXPECT_EQ(
-      bind(R"({"layer.w":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}})",
-           16),
-      MLA_OK)
+  EXPECT_EQ(bind(R"({"layer.w":{"dtype":"BF16","shape":[8],"data_offsets":[0,16]}})", 16), MLA_OK)
       << mla_last_error();
   // Bound again, so prepare must run again.
   mla_sequence sequence = newSequence();
@@ -127,54 +113,42 @@ TEST_F(BindTest, WidensBf16) {
 }
 
 TEST_F(BindTest, MissingTensorIsNotFound) {
-  expectStatus(
-      bind(R"({"w":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})", 32),
-      MLA_NOT_FOUND, "lacks tensor 'layer.w'");
+  expectStatus(bind(R"({"w":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})", 32),
+               MLA_NOT_FOUND, "lacks tensor 'layer.w'");
 }
 
 TEST_F(BindTest, ExtraTensorsNeedTheFlag) {
-  const char *kHeader =
-      R"({"layer.w":{"dtype":"F32","shape":[8],"data_offsets":[0,32]},)"
-      R"("layer.v":{"dtype":"F32","shape":[1],"data_offsets":[32,36]},)"
-      R"("other":{"dtype":"F32","shape":[1],"data_offsets":[36,40]}})";
+  const char *kHeader = R"({"layer.w":{"dtype":"F32","shape":[8],"data_offsets":[0,32]},)"
+                        R"("layer.v":{"dtype":"F32","shape":[1],"data_offsets":[32,36]},)"
+                        R"("other":{"dtype":"F32","shape":[1],"data_offsets":[36,40]}})";
   expectStatus(bind(kHeader, 40), MLA_INVALID_ARGUMENT, "'layer.v'");
   EXPECT_EQ(bind(kHeader, 40, MLA_ALLOW_EXTRA_TENSORS), MLA_OK);
   expectStatus(bind(kHeader, 40, 8), MLA_INVALID_ARGUMENT, "unknown flags 8");
 }
 
 TEST_F(BindTest, WrongShapeAndTypeNameBoth) {
-  expectStatus(
-      bind(R"({"layer.w":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}})",
-           32),
-      MLA_INVALID_ARGUMENT, "expected shape [8], got [4, 2]");
-  expectStatus(
-      bind(R"({"layer.w":{"dtype":"F64","shape":[8],"data_offsets":[0,64]}})",
-           64),
-      MLA_INVALID_ARGUMENT, "expected dtype f32, got F64");
+  expectStatus(bind(R"({"layer.w":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}})", 32),
+               MLA_INVALID_ARGUMENT, "expected shape [8], got [4, 2]");
+  expectStatus(bind(R"({"layer.w":{"dtype":"F64","shape":[8],"data_offsets":[0,64]}})", 64),
+               MLA_INVALID_ARGUMENT, "expected dtype f32, got F64");
 }
 
 TEST_F(BindTest, FromMemoryNamesExpectedAndGot) {
   std::vector<float> data(16);
   int64_t shape[] = {8}, wrong[] = {9};
-  expectStatus(
-      mla_engine_bind_weight(engine, 0, "v", MLA_F32, shape, 1, data.data()),
-      MLA_NOT_FOUND, "unknown weight 'v', the package has: w");
-  expectStatus(
-      mla_engine_bind_weight(engine, 0, "w", MLA_F32, wrong, 1, data.data()),
-      MLA_INVALID_ARGUMENT, "expected shape [8], got [9]");
-  expectStatus(
-      mla_engine_bind_weight(engine, 0, "w", MLA_I32, shape, 1, data.data()),
-      MLA_INVALID_ARGUMENT, "expected dtype f32, got i32");
-  expectStatus(
-      mla_engine_bind_weight(engine, 0, "w", MLA_F32, shape, 1,
-                             reinterpret_cast<char *>(data.data()) + 2),
-      MLA_INVALID_ARGUMENT, "not aligned to its element size 4");
-  expectStatus(
-      mla_engine_bind_weight(engine, 0, "w", MLA_F32, shape, 1, nullptr),
-      MLA_INVALID_ARGUMENT, "data is null");
-  expectStatus(
-      mla_engine_bind_weight(engine, 1, "w", MLA_F32, shape, 1, data.data()),
-      MLA_INVALID_ARGUMENT, "layer 1, expected 0 to 0");
+  expectStatus(mla_engine_bind_weight(engine, 0, "v", MLA_F32, shape, 1, data.data()),
+               MLA_NOT_FOUND, "unknown weight 'v', the package has: w");
+  expectStatus(mla_engine_bind_weight(engine, 0, "w", MLA_F32, wrong, 1, data.data()),
+               MLA_INVALID_ARGUMENT, "expected shape [8], got [9]");
+  expectStatus(mla_engine_bind_weight(engine, 0, "w", MLA_I32, shape, 1, data.data()),
+               MLA_INVALID_ARGUMENT, "expected dtype f32, got i32");
+  expectStatus(mla_engine_bind_weight(engine, 0, "w", MLA_F32, shape, 1,
+                                      reinterpret_cast<char *>(data.data()) + 2),
+               MLA_INVALID_ARGUMENT, "not aligned to its element size 4");
+  expectStatus(mla_engine_bind_weight(engine, 0, "w", MLA_F32, shape, 1, nullptr),
+               MLA_INVALID_ARGUMENT, "data is null");
+  expectStatus(mla_engine_bind_weight(engine, 1, "w", MLA_F32, shape, 1, data.data()),
+               MLA_INVALID_ARGUMENT, "layer 1, expected 0 to 0");
 }
 
 TEST(BindShards, CutsTheRanksShare) {
@@ -194,9 +168,8 @@ TEST(BindShards, CutsTheRanksShare) {
   std::vector<float> values(16);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i);
-  TemporaryFile file(
-      safetensors(R"({"w":{"dtype":"F32","shape":[16],"data_offsets":[0,64]}})",
-                  std::string(reinterpret_cast<char *>(values.data()), 64)));
+  TemporaryFile file(safetensors(R"({"w":{"dtype":"F32","shape":[16],"data_offsets":[0,64]}})",
+                                 std::string(reinterpret_cast<char *>(values.data()), 64)));
   ASSERT_OK(mla_engine_bind_safetensors(engine, 0, file.path(), nullptr, 0));
   ASSERT_OK(mla_engine_prepare(engine, 0));
   mla_plan *plan;

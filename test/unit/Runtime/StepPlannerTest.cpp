@@ -57,8 +57,7 @@ TEST(Chunks, A29_TotalsStayBelowTheWorkspace) {
 
 TEST(Chunks, NoContextHasNoChunks) {
   ChunkSchedule schedule;
-  ASSERT_TRUE(
-      scheduleChunks(std::vector<int32_t>{0, 0}, 4096, 64, schedule).isOk());
+  ASSERT_TRUE(scheduleChunks(std::vector<int32_t>{0, 0}, 4096, 64, schedule).isOk());
   EXPECT_EQ(schedule.numChunks, 0);
   EXPECT_EQ(schedule.chunkTokens, 0);
   EXPECT_EQ(schedule.capacity, 4096);
@@ -91,10 +90,8 @@ protected:
     sequence->length = length;
     return id;
   }
-  Status measure(const std::vector<mla_sequence> &ids,
-                 const std::vector<int32_t> &lens) {
-    mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()),
-                       ids.data(), lens.data()};
+  Status measure(const std::vector<mla_sequence> &ids, const std::vector<int32_t> &lens) {
+    mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data()};
     return planner.measure(cache, batch);
   }
   template <typename T> std::vector<T> array(Metadata which) {
@@ -121,16 +118,12 @@ TEST_F(StepPlannerTest, A39_MetadataOfARaggedBatch) {
   ASSERT_TRUE(planner.hasPages(cache));
   fill();
   const int32_t x = kUnusedPage;
-  EXPECT_EQ(array<int32_t>(Metadata::QueryStartLoc),
-            (std::vector<int32_t>{0, 1, 3, 9, 9}));
-  EXPECT_EQ(array<int32_t>(Metadata::SeqLens),
-            (std::vector<int32_t>{5, 5, 6, 5}));
-  EXPECT_EQ(array<int32_t>(Metadata::ContextLens),
-            (std::vector<int32_t>{4, 3, 0, 5}));
+  EXPECT_EQ(array<int32_t>(Metadata::QueryStartLoc), (std::vector<int32_t>{0, 1, 3, 9, 9}));
+  EXPECT_EQ(array<int32_t>(Metadata::SeqLens), (std::vector<int32_t>{5, 5, 6, 5}));
+  EXPECT_EQ(array<int32_t>(Metadata::ContextLens), (std::vector<int32_t>{4, 3, 0, 5}));
   EXPECT_EQ(array<int32_t>(Metadata::BlockTable),
             (std::vector<int32_t>{0, 4, x, 1, 5, x, 6, 7, x, 2, 3, x}));
-  EXPECT_EQ(array<int64_t>(Metadata::Positions),
-            (std::vector<int64_t>{4, 3, 4, 0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(array<int64_t>(Metadata::Positions), (std::vector<int64_t>{4, 3, 4, 0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(array<int64_t>(Metadata::SlotMapping),
             (std::vector<int64_t>{16, 7, 20, 24, 25, 26, 27, 28, 29}));
   const DimValues &dims = planner.dims();
@@ -152,8 +145,7 @@ TEST_F(StepPlannerTest, ReservedPagesStayHidden) {
   ASSERT_TRUE(cache.reserve(*sequence, 32).isOk());
   ASSERT_TRUE(measure({a}, {1}).isOk());
   fill();
-  EXPECT_EQ(array<int32_t>(Metadata::BlockTable),
-            (std::vector<int32_t>{0, kUnusedPage}));
+  EXPECT_EQ(array<int32_t>(Metadata::BlockTable), (std::vector<int32_t>{0, kUnusedPage}));
 }
 
 TEST_F(StepPlannerTest, RollbackRestoresTheCache) {
@@ -173,12 +165,11 @@ TEST_F(StepPlannerTest, RollbackRestoresTheCache) {
 
 TEST_F(StepPlannerTest, BadBatchesAreRefused) {
   mla_sequence a = create(4), b = create(31), c = create(0), d = create(0);
-  auto refuse = [&](const std::vector<mla_sequence> &ids,
-                    const std::vector<int32_t> &lens, const char *text) {
+  auto refuse = [&](const std::vector<mla_sequence> &ids, const std::vector<int32_t> &lens,
+                    const char *text) {
     Status status = measure(ids, lens);
     EXPECT_EQ(status.code(), MLA_INVALID_ARGUMENT);
-    EXPECT_NE(status.message().find(text), std::string::npos)
-        << status.message();
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
   };
   refuse({}, {}, "batch of 0 requests");
   refuse({a, a}, {1, 1}, "request 1: sequence");

@@ -50,9 +50,8 @@ protected:
   }
 
   /// Plans and runs a step with fresh rows; compares with the histories.
-  void step(const std::vector<mla_sequence> &sequences,
-            const std::vector<int32_t> &lens, std::vector<History *> histories,
-            const char *function = nullptr) {
+  void step(const std::vector<mla_sequence> &sequences, const std::vector<int32_t> &lens,
+            std::vector<History *> histories, const char *function = nullptr) {
     ASSERT_OK(planStep(sequences, lens, function));
     ASSERT_OK(mla_cache_poison(engine, 0));
     ASSERT_OK(mla_engine_poison_workspace(engine));
@@ -66,8 +65,7 @@ protected:
     ASSERT_OK(mla_step_run(plan, 0, hidden.data(), output.data(), nullptr));
     for (size_t i = 0; i < output.size(); ++i)
       for (int64_t j = 0; j < kHidden; ++j)
-        EXPECT_EQ(output[i].values[j], expected[i].values[j])
-            << "token " << i << " column " << j;
+        EXPECT_EQ(output[i].values[j], expected[i].values[j]) << "token " << i << " column " << j;
   }
 
   int counter = 0;
@@ -89,8 +87,7 @@ TEST_F(StepTest, PrefillThenDecodeOverPages) {
 }
 
 TEST_F(StepTest, RaggedBatchWithEmptyRequests) {
-  std::vector<mla_sequence> ids = {newSequence(), newSequence(), newSequence(),
-                                   newSequence()};
+  std::vector<mla_sequence> ids = {newSequence(), newSequence(), newSequence(), newSequence()};
   History a, b, c, d;
   step(ids, {3, 0, kPage, 1}, {&a, &b, &c, &d});
   step(ids, {2, 0, 0, 5}, {&a, &b, &c, &d});
@@ -135,8 +132,8 @@ TEST_F(StepTest, PoisonFillsWhatHoldsNoToken) {
   EXPECT_EQ(read.values[0], 0.0f);
   ASSERT_OK(mla_cache_read(engine, 0, 1, 1, &read));
   EXPECT_TRUE(std::isnan(read.values[0]));
-  expectStatus(mla_cache_read(engine, 0, 12 * kPage, 1, &read),
-               MLA_INVALID_ARGUMENT, "the pool has 48");
+  expectStatus(mla_cache_read(engine, 0, 12 * kPage, 1, &read), MLA_INVALID_ARGUMENT,
+               "the pool has 48");
 }
 
 TEST_F(StepTest, TruncateAllowsPlanningAgain) {
@@ -169,12 +166,9 @@ TEST_F(StepTest, RefusedStepsChangeNothing) {
   mla_sequence a = newSequence(), stale = newSequence();
   ASSERT_OK(mla_sequence_free(engine, stale));
   ASSERT_OK(planStep({a}, {3}));
-  expectStatus(planStep({a, stale}, {1, 1}), MLA_INVALID_ARGUMENT,
-               "request 1: sequence");
-  expectStatus(planStep({a, 0}, {1, 1}), MLA_INVALID_ARGUMENT,
-               "not of this engine");
-  expectStatus(planStep({a}, {2}, "decode"), MLA_INVALID_ARGUMENT,
-               "at most 1 tokens, got 2");
+  expectStatus(planStep({a, stale}, {1, 1}), MLA_INVALID_ARGUMENT, "request 1: sequence");
+  expectStatus(planStep({a, 0}, {1, 1}), MLA_INVALID_ARGUMENT, "not of this engine");
+  expectStatus(planStep({a}, {2}, "decode"), MLA_INVALID_ARGUMENT, "at most 1 tokens, got 2");
   expectStatus(planStep({a}, {1}, "rest"), MLA_NOT_FOUND,
                "the package has: prefill, decode, chunked");
   expectStatus(planStep({a}, {1}, "prepare"), MLA_NOT_FOUND, "prepare");
@@ -213,8 +207,8 @@ TEST_F(StepTest, ChunkLoopSeesEveryChunk) {
   ASSERT_OK(mla_plan_dim(plan, "chunk_capacity", &capacity));
   EXPECT_EQ(capacity, kPage);
   binding.bytes = sizeof(float);
-  expectStatus(mla_step_run_bound(plan, 0, &binding, 1, nullptr),
-               MLA_INVALID_ARGUMENT, "'lse' has 4 bytes, the step needs 8");
+  expectStatus(mla_step_run_bound(plan, 0, &binding, 1, nullptr), MLA_INVALID_ARGUMENT,
+               "'lse' has 4 bytes, the step needs 8");
 }
 
 TEST_F(StepTest, BadPointersAreRefused) {
@@ -222,31 +216,28 @@ TEST_F(StepTest, BadPointersAreRefused) {
   ASSERT_OK(planStep({sequence}, {2}, "prefill"));
   Row rows[4] = {};
   auto *bytes = reinterpret_cast<char *>(rows);
-  expectStatus(mla_step_run(plan, 0, nullptr, rows, nullptr),
-               MLA_INVALID_ARGUMENT, "'hidden' is null");
-  expectStatus(mla_step_run(plan, 0, rows, nullptr, nullptr),
-               MLA_INVALID_ARGUMENT, "'output' is null");
-  expectStatus(mla_step_run(plan, 0, bytes + 4, rows + 3, nullptr),
-               MLA_INVALID_ARGUMENT, "not aligned to 16 bytes");
-  expectStatus(mla_step_run(plan, 0, rows, rows + 1, nullptr),
-               MLA_INVALID_ARGUMENT, "overlaps 'hidden'");
+  expectStatus(mla_step_run(plan, 0, nullptr, rows, nullptr), MLA_INVALID_ARGUMENT,
+               "'hidden' is null");
+  expectStatus(mla_step_run(plan, 0, rows, nullptr, nullptr), MLA_INVALID_ARGUMENT,
+               "'output' is null");
+  expectStatus(mla_step_run(plan, 0, bytes + 4, rows + 3, nullptr), MLA_INVALID_ARGUMENT,
+               "not aligned to 16 bytes");
+  expectStatus(mla_step_run(plan, 0, rows, rows + 1, nullptr), MLA_INVALID_ARGUMENT,
+               "overlaps 'hidden'");
   auto *stream = reinterpret_cast<mla_stream *>(&rows);
-  expectStatus(mla_step_run(plan, 0, rows, rows + 2, stream),
-               MLA_INVALID_ARGUMENT, "stream must be null");
-  expectStatus(mla_step_run(plan, 7, rows, rows + 2, nullptr),
-               MLA_INVALID_ARGUMENT, "layer 7");
-  mla_binding bindings[] = {{"hidden", rows, sizeof(Row) * 2},
-                            {"cache", rows + 2, sizeof(Row)}};
-  expectStatus(mla_step_run_bound(plan, 0, bindings, 2, nullptr),
-               MLA_INVALID_ARGUMENT, "no input or output 'cache'");
-  expectStatus(mla_step_run_bound(plan, 0, bindings, 1, nullptr),
-               MLA_INVALID_ARGUMENT, "'output' is not bound");
+  expectStatus(mla_step_run(plan, 0, rows, rows + 2, stream), MLA_INVALID_ARGUMENT,
+               "stream must be null");
+  expectStatus(mla_step_run(plan, 7, rows, rows + 2, nullptr), MLA_INVALID_ARGUMENT, "layer 7");
+  mla_binding bindings[] = {{"hidden", rows, sizeof(Row) * 2}, {"cache", rows + 2, sizeof(Row)}};
+  expectStatus(mla_step_run_bound(plan, 0, bindings, 2, nullptr), MLA_INVALID_ARGUMENT,
+               "no input or output 'cache'");
+  expectStatus(mla_step_run_bound(plan, 0, bindings, 1, nullptr), MLA_INVALID_ARGUMENT,
+               "'output' is not bound");
 }
 
 TEST_F(StepTest, UnfilledPlanIsWrongState) {
   Row row{}, out;
-  expectStatus(mla_step_run(plan, 0, &row, &out, nullptr), MLA_WRONG_STATE,
-               "has not been filled");
+  expectStatus(mla_step_run(plan, 0, &row, &out, nullptr), MLA_WRONG_STATE, "has not been filled");
   int64_t value;
   EXPECT_EQ(mla_plan_dim(plan, "num_tokens", &value), MLA_WRONG_STATE);
 }
@@ -264,8 +255,7 @@ TEST_F(StepTest, UndefinedPlanExpressionIsRefused) {
   fb::PackageT description = makePackage();
   fb::FunctionT &prefill = *description.targets[0]->functions[1];
   Exprs exprs(prefill);
-  prefill.steps[0]->launch->grid[1] =
-      exprs.add(fb::ExprOp::Div, 1, exprs.constant(0));
+  prefill.steps[0]->launch->grid[1] = exprs.add(fb::ExprOp::Div, 1, exprs.constant(0));
   std::string bytes = pack(description);
   mla_package *broken;
   mla_engine *other;
@@ -277,8 +267,8 @@ TEST_F(StepTest, UndefinedPlanExpressionIsRefused) {
   ASSERT_OK(mla_sequence_create(other, &sequence));
   int32_t queryLen = 2;
   mla_batch batch = {sizeof batch, 1, &sequence, &queryLen};
-  expectStatus(mla_step_plan(otherPlan, &batch, "prefill", nullptr),
-               MLA_CORRUPT, "function 'prefill': expression");
+  expectStatus(mla_step_plan(otherPlan, &batch, "prefill", nullptr), MLA_CORRUPT,
+               "function 'prefill': expression");
   int64_t tokens = -1;
   ASSERT_OK(mla_sequence_length(other, sequence, &tokens));
   EXPECT_EQ(tokens, 0);
@@ -298,8 +288,7 @@ TEST_F(StepTest, LoadAndPlanTakeMilliseconds) {
   start(defaultOptions());
   mla_sequence sequence = newSequence();
   ASSERT_OK(planStep({sequence}, {1}));
-  double ms =
-      std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   std::cout << "load, bind and plan: " << ms << " ms\n";
   RecordProperty("milliseconds", std::to_string(ms));
   EXPECT_LT(ms, kLimitMs);

@@ -56,8 +56,7 @@ void test_attend(const uint64_t *args, int64_t token, int64_t y, int64_t z) {
   while (starts[request + 1] <= token)
     ++request;
   const int32_t *blocks = (const int32_t *)args[1] + request * (int64_t)args[8];
-  int64_t visible =
-      ((const int32_t *)args[3])[request] + token - starts[request] + 1;
+  int64_t visible = ((const int32_t *)args[3])[request] + token - starts[request] + 1;
   for (int64_t s = 0; s < visible; ++s) {
     const float *row = cache + blocks[s / kPage] * stride + s % kPage * kWidth;
     for (int i = 0; i < kWidth; ++i)

@@ -59,9 +59,8 @@ fb::PackageT test::makeEmptyPackage() {
   return package;
 }
 
-static uint32_t addBuffer(fb::FunctionT &function, fb::BufferKind kind,
-                          const char *name, fb::DataType dtype,
-                          uint32_t elements = 0) {
+static uint32_t addBuffer(fb::FunctionT &function, fb::BufferKind kind, const char *name,
+                          fb::DataType dtype, uint32_t elements = 0) {
   auto buffer = std::make_unique<fb::BufferT>();
   buffer->name = name;
   buffer->kind = kind;
@@ -71,20 +70,12 @@ static uint32_t addBuffer(fb::FunctionT &function, fb::BufferKind kind,
   return static_cast<uint32_t>(function.buffers.size() - 1);
 }
 
-static fb::Arg pointer(uint32_t buffer) {
-  return fb::Arg(fb::ArgKind::Buffer, buffer, 0, 0);
-}
-static fb::Arg index(uint32_t expr) {
-  return fb::Arg(fb::ArgKind::Index, 0, expr, 0);
-}
-static fb::Arg number(float value) {
-  return fb::Arg(fb::ArgKind::F32, 0, 0, value);
-}
+static fb::Arg pointer(uint32_t buffer) { return fb::Arg(fb::ArgKind::Buffer, buffer, 0, 0); }
+static fb::Arg index(uint32_t expr) { return fb::Arg(fb::ArgKind::Index, 0, expr, 0); }
+static fb::Arg number(float value) { return fb::Arg(fb::ArgKind::F32, 0, 0, value); }
 
-static std::unique_ptr<fb::StepT> makeLaunch(uint32_t kernel,
-                                             std::vector<uint32_t> grid,
-                                             std::vector<fb::Arg> args,
-                                             const char *label) {
+static std::unique_ptr<fb::StepT> makeLaunch(uint32_t kernel, std::vector<uint32_t> grid,
+                                             std::vector<fb::Arg> args, const char *label) {
   auto step = std::make_unique<fb::StepT>();
   step->launch = std::make_unique<fb::LaunchT>();
   step->launch->kernel = kernel;
@@ -102,18 +93,14 @@ static std::unique_ptr<fb::FunctionT> makePrepare() {
   function->name = "prepare";
   Exprs exprs(*function);
   uint32_t one = exprs.constant(1), width = exprs.constant(kHidden);
-  uint32_t w = addBuffer(*function, fb::BufferKind::Weight, "w",
-                         fb::DataType::F32, width);
-  uint32_t twice = addBuffer(*function, fb::BufferKind::Derived, "twice",
-                             fb::DataType::F32, width);
+  uint32_t w = addBuffer(*function, fb::BufferKind::Weight, "w", fb::DataType::F32, width);
+  uint32_t twice = addBuffer(*function, fb::BufferKind::Derived, "twice", fb::DataType::F32, width);
   function->steps.push_back(makeLaunch(
-      kScale, {one, one, one},
-      {pointer(w), pointer(twice), index(width), number(2.0f)}, "scale"));
+      kScale, {one, one, one}, {pointer(w), pointer(twice), index(width), number(2.0f)}, "scale"));
   return function;
 }
 
-static std::unique_ptr<fb::FunctionT> makeStep(const char *name,
-                                               uint32_t maxQueryLen) {
+static std::unique_ptr<fb::FunctionT> makeStep(const char *name, uint32_t maxQueryLen) {
   auto function = std::make_unique<fb::FunctionT>();
   function->name = name;
   function->max_query_len = maxQueryLen;
@@ -126,10 +113,9 @@ static std::unique_ptr<fb::FunctionT> makeStep(const char *name,
   uint32_t elements = exprs.add(fb::ExprOp::Mul, tokens, width);
   uint32_t bytes = exprs.add(fb::ExprOp::Mul, elements, exprs.constant(4));
   uint32_t unit = exprs.constant(256);
-  function->workspace_bytes = exprs.add(
-      fb::ExprOp::Mul, exprs.add(fb::ExprOp::CeilDiv, bytes, unit), unit);
-  auto add = [&](fb::BufferKind kind, const char *buffer, fb::DataType dtype,
-                 uint32_t count = 0) {
+  function->workspace_bytes =
+      exprs.add(fb::ExprOp::Mul, exprs.add(fb::ExprOp::CeilDiv, bytes, unit), unit);
+  auto add = [&](fb::BufferKind kind, const char *buffer, fb::DataType dtype, uint32_t count = 0) {
     return pointer(addBuffer(*function, kind, buffer, dtype, count));
   };
   using Kind = fb::BufferKind;
@@ -143,14 +129,12 @@ static std::unique_ptr<fb::FunctionT> makeStep(const char *name,
   fb::Arg contexts = add(Kind::Metadata, "context_lens", Type::I32);
   fb::Arg blocks = add(Kind::Metadata, "block_table", Type::I32);
   fb::Arg twice = add(Kind::Derived, "twice", Type::F32);
-  function->steps.push_back(
-      makeLaunch(kAppend, {tokens, one, one},
-                 {hidden, cache, slots, scratch, index(stride)}, "append"));
-  function->steps.push_back(
-      makeLaunch(kAttend, {tokens, one, one},
-                 {cache, blocks, starts, contexts, twice, scratch, output,
-                  index(requests), index(columns), index(stride)},
-                 "attend"));
+  function->steps.push_back(makeLaunch(kAppend, {tokens, one, one},
+                                       {hidden, cache, slots, scratch, index(stride)}, "append"));
+  function->steps.push_back(makeLaunch(kAttend, {tokens, one, one},
+                                       {cache, blocks, starts, contexts, twice, scratch, output,
+                                        index(requests), index(columns), index(stride)},
+                                       "attend"));
   return function;
 }
 
@@ -162,16 +146,15 @@ static std::unique_ptr<fb::FunctionT> makeChunked() {
   uint32_t requests = exprs.dim("num_requests");
   uint32_t chunks = exprs.dim("num_chunks");
   uint32_t chunk = exprs.loop(0);
-  uint32_t table = addBuffer(*function, fb::BufferKind::Metadata,
-                             "chunk_cu_seq_lens", fb::DataType::I32);
-  uint32_t lse = addBuffer(*function, fb::BufferKind::Output, "lse",
-                           fb::DataType::F32, chunks);
+  uint32_t table =
+      addBuffer(*function, fb::BufferKind::Metadata, "chunk_cu_seq_lens", fb::DataType::I32);
+  uint32_t lse = addBuffer(*function, fb::BufferKind::Output, "lse", fb::DataType::F32, chunks);
   auto loop = std::make_unique<fb::StepT>();
   loop->loop = std::make_unique<fb::LoopT>();
   loop->loop->count = chunks;
-  loop->loop->body.push_back(makeLaunch(
-      kChunk, {one, one, one},
-      {pointer(table), pointer(lse), index(requests), index(chunk)}, "chunk"));
+  loop->loop->body.push_back(
+      makeLaunch(kChunk, {one, one, one},
+                 {pointer(table), pointer(lse), index(requests), index(chunk)}, "chunk"));
   function->steps.push_back(std::move(loop));
   // As a decode function of queries that no other test uses, it is chosen only
   // by name.
@@ -179,13 +162,15 @@ static std::unique_ptr<fb::FunctionT> makeChunked() {
   return function;
 }
 
-fb::PackageT test::makePackage() {
+/// `kernels`: path of the code object.
+static fb::PackageT makePackageFor(fb::TargetKind kind, const char *arch, uint32_t threads,
+                                   const char *kernels) {
   fb::PackageT package = makeEmptyPackage();
   auto target = std::make_unique<fb::TargetT>();
-  target->kind = fb::TargetKind::Cpu;
-  target->arch = "x86-64";
+  target->kind = kind;
+  target->arch = arch;
   target->assembler = "clang";
-  std::string code = readFile(MLAC_TEST_KERNELS);
+  std::string code = readFile(kernels);
   target->code.push_back(std::make_unique<fb::CodeObjectT>());
   target->code.back()->name = "kernels";
   target->code.back()->bytes.assign(code.begin(), code.end());
@@ -193,7 +178,7 @@ fb::PackageT test::makePackage() {
     target->kernels.push_back(std::make_unique<fb::KernelT>());
     target->kernels.back()->name = name;
     target->kernels.back()->symbol = std::string("test_") + name;
-    target->kernels.back()->threads = 1;
+    target->kernels.back()->threads = threads;
   }
   target->functions.push_back(makePrepare());
   target->functions.push_back(makeStep("prefill", 0));
@@ -203,11 +188,20 @@ fb::PackageT test::makePackage() {
   return package;
 }
 
+fb::PackageT test::makePackage() {
+  return makePackageFor(fb::TargetKind::Cpu, "x86-64", 1, MLAC_TEST_KERNELS);
+}
+
+#ifdef MLAC_TEST_CUBIN
+fb::PackageT test::makeCudaPackage() {
+  return makePackageFor(fb::TargetKind::Cuda, "sm_90", kHidden, MLAC_TEST_CUBIN);
+}
+#endif
+
 std::string test::pack(const fb::PackageT &package) {
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPackageBuffer(builder, fb::CreatePackage(builder, &package));
-  std::string bytes(reinterpret_cast<const char *>(builder.GetBufferPointer()),
-                    builder.GetSize());
+  std::string bytes(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   fb::appendTrailer(bytes);
   return bytes;
 }
@@ -226,15 +220,13 @@ TemporaryFile::TemporaryFile(const std::string &bytes) {
   path_ = ::testing::TempDir() + "mlac-runtime-XXXXXX";
   int file = mkstemp(path_.data());
   EXPECT_GE(file, 0);
-  EXPECT_EQ(write(file, bytes.data(), bytes.size()),
-            static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(write(file, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   close(file);
 }
 
 TemporaryFile::~TemporaryFile() { unlink(path_.c_str()); }
 
-std::string test::safetensors(const std::string &header,
-                              const std::string &data) {
+std::string test::safetensors(const std::string &header, const std::string &data) {
   uint64_t length = header.size();
   std::string file(reinterpret_cast<const char *>(&length), sizeof length);
   return file + header + data;
@@ -261,8 +253,7 @@ void EngineTest::start(const mla_engine_options &options) {
   std::vector<float> weight = {1, 2, 3, 4, 5, 6, 7, 8};
   int64_t shape[] = {kHidden};
   for (int64_t layer = 0; layer < options.num_layers; ++layer) {
-    ASSERT_OK(mla_engine_bind_weight(engine, layer, "w", MLA_F32, shape, 1,
-                                     weight.data()));
+    ASSERT_OK(mla_engine_bind_weight(engine, layer, "w", MLA_F32, shape, 1, weight.data()));
     ASSERT_OK(mla_engine_prepare(engine, layer));
   }
   ASSERT_OK(mla_plan_create(engine, &plan));
@@ -288,10 +279,9 @@ mla_sequence EngineTest::newSequence() {
 }
 
 mla_status EngineTest::planStep(const std::vector<mla_sequence> &sequences,
-                                const std::vector<int32_t> &queryLens,
-                                const char *function) {
-  mla_batch batch = {sizeof batch, static_cast<int64_t>(sequences.size()),
-                     sequences.data(), queryLens.data()};
+                                const std::vector<int32_t> &queryLens, const char *function) {
+  mla_batch batch = {sizeof batch, static_cast<int64_t>(sequences.size()), sequences.data(),
+                     queryLens.data()};
   return mla_step_plan(plan, &batch, function, nullptr);
 }
 

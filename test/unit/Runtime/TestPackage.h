@@ -42,22 +42,16 @@ public:
     if (function.exprs.empty())
       constant(0);
   }
-  uint32_t add(fb::ExprOp op, uint32_t a, uint32_t b, uint32_t c = 0,
-               int64_t value = 0) {
+  uint32_t add(fb::ExprOp op, uint32_t a, uint32_t b, uint32_t c = 0, int64_t value = 0) {
     function.exprs.emplace_back(op, a, b, c, value);
     return static_cast<uint32_t>(function.exprs.size() - 1);
   }
-  uint32_t constant(int64_t value) {
-    return add(fb::ExprOp::Const, 0, 0, 0, value);
-  }
+  uint32_t constant(int64_t value) { return add(fb::ExprOp::Const, 0, 0, 0, value); }
   uint32_t dim(const char *name) {
     function.dims.push_back(name);
-    return add(fb::ExprOp::Dim, 0, 0, 0,
-               static_cast<int64_t>(function.dims.size()) - 1);
+    return add(fb::ExprOp::Dim, 0, 0, 0, static_cast<int64_t>(function.dims.size()) - 1);
   }
-  uint32_t loop(int64_t depth) {
-    return add(fb::ExprOp::LoopVar, 0, 0, 0, depth);
-  }
+  uint32_t loop(int64_t depth) { return add(fb::ExprOp::LoopVar, 0, 0, 0, depth); }
 
 private:
   fb::FunctionT &function;
@@ -72,6 +66,11 @@ fb::PackageT makeEmptyPackage();
 ///            output[t, j] = twice[j] + sum of visible cache rows [j]
 ///   chunked  lse[i] = chunk_cu_seq_lens[i, last] for each chunk i, by a loop
 fb::PackageT makePackage();
+
+#ifdef MLAC_TEST_CUBIN
+/// The same with an sm_90 target only.
+fb::PackageT makeCudaPackage();
+#endif
 
 /// The finished file.
 std::string pack(const fb::PackageT &package);
@@ -93,19 +92,17 @@ private:
 /// A safetensors file from a JSON header and data.
 std::string safetensors(const std::string &header, const std::string &data);
 
-inline void expectStatus(mla_status status, mla_status expected,
-                         const char *text) {
-  EXPECT_EQ(status, expected)
-      << mla_status_name(status) << ": " << mla_last_error();
+inline void expectStatus(mla_status status, mla_status expected, const char *text) {
+  EXPECT_EQ(status, expected) << mla_status_name(status) << ": " << mla_last_error();
   EXPECT_NE(std::string(mla_last_error()).find(text), std::string::npos)
       << "message: " << mla_last_error();
 }
 
 /// Asserts success, showing the message.
-#define ASSERT_OK(call)                                                        \
-  do {                                                                         \
-    mla_status status_ = (call);                                               \
-    ASSERT_EQ(status_, MLA_OK) << mla_last_error();                            \
+#define ASSERT_OK(call)                                                                            \
+  do {                                                                                             \
+    mla_status status_ = (call);                                                                   \
+    ASSERT_EQ(status_, MLA_OK) << mla_last_error();                                                \
   } while (false)
 
 /// A package and an engine on the CPU, prepared, with a plan.
@@ -121,8 +118,7 @@ protected:
   mla_sequence newSequence();
   /// Plans one step; the batch is sequences with their query lengths.
   mla_status planStep(const std::vector<mla_sequence> &sequences,
-                      const std::vector<int32_t> &queryLens,
-                      const char *function = nullptr);
+                      const std::vector<int32_t> &queryLens, const char *function = nullptr);
   int64_t freePages();
   int64_t length(mla_sequence sequence);
 
