@@ -4,9 +4,9 @@
 """The Python package over the runtime, on the unit tests' package.
 
 Runs under pytest or `python -m unittest`. NumPy and torch are tried where they are
-installed; everything else uses array.array. MLAC_TEST_PACKAGE names the package
-that mlac-make-test-package wrote (see TestPackage.h): output[t] = 2 * w + the sum
-of the hidden rows so far.
+installed; everything else uses array.array. MLAC_TEST_PACKAGE and
+MLAC_TEST_CUDA_PACKAGE name packages that mlac-make-test-package wrote (see
+TestPackage.h): output[t] = 2 * w + the sum of the hidden rows so far.
 """
 
 import array
@@ -25,6 +25,7 @@ except ImportError:
     torch = None
 
 PACKAGE = os.environ.get("MLAC_TEST_PACKAGE")
+CUDA_PACKAGE = os.environ.get("MLAC_TEST_CUDA_PACKAGE", "")
 HIDDEN = 8
 PAGE = 4
 WEIGHT = array.array("f", range(1, HIDDEN + 1))
@@ -192,6 +193,25 @@ class RuntimeTest(unittest.TestCase):
         output = self.plan.run(torch.ones(2, HIDDEN))
         self.assertEqual(output[1].tolist(), [2 * w + 2 for w in WEIGHT])
         self.engine.bind({"w": torch.tensor(WEIGHT.tolist(), dtype=torch.bfloat16)})
+
+
+@unittest.skipUnless(torch and torch.cuda.is_available(), "no torch with CUDA")
+@unittest.skipUnless(os.path.exists(CUDA_PACKAGE), "MLAC_TEST_CUDA_PACKAGE is not there")
+class TorchCudaTest(unittest.TestCase):
+    def test_tensors_and_streams(self):
+        package = mlac.Package(CUDA_PACKAGE)
+        engine = mlac.Engine(package, mlac.Device("cuda"), num_pages=12)
+        engine.bind({"w": WEIGHT})
+        engine.prepare()
+        plan, sequence, stream = engine.plan(), engine.sequence(), torch.cuda.Stream()
+        hidden = torch.ones(PAGE + 1, HIDDEN, device="cuda")
+        torch.cuda.synchronize()
+        plan.fill([sequence], [PAGE + 1], stream=stream)
+        output = plan.run(hidden, stream=stream)
+        stream.synchronize()
+        self.assertEqual(output[-1].tolist(), [2 * w + PAGE + 1 for w in WEIGHT])
+        with self.assertRaisesRegex(ValueError, "hidden: expected CUDA memory, got host"):
+            plan.run(hidden.cpu(), output)
 
 
 if __name__ == "__main__":

@@ -144,7 +144,10 @@ TEST_F(CudaStepTest, C15_CapturedRunReplays) {
   constexpr int kRelaxed = 2; // CU_STREAM_CAPTURE_MODE_RELAXED
   uploadOnes(3);
   ASSERT_OK(planStep(3, "prefill"));
-  void *graph = nullptr, *executable = nullptr;
+  void *graph = nullptr, *executable = nullptr, *context = nullptr;
+  // The runtime leaves the caller's context as it was: none in this test.
+  ASSERT_EQ(driver("cuDevicePrimaryCtxRetain", &context, 0), 0);
+  ASSERT_EQ(driver("cuCtxPushCurrent_v2", context), 0);
   ASSERT_EQ(driver("cuStreamBeginCapture_v2", stream, kRelaxed), 0);
   ASSERT_OK(mla_step_run(plan, 0, hidden, output, stream));
   ASSERT_EQ(driver("cuStreamEndCapture", stream, &graph), 0);
@@ -156,6 +159,8 @@ TEST_F(CudaStepTest, C15_CapturedRunReplays) {
   expectOutput(0, 3);
   EXPECT_EQ(driver("cuGraphExecDestroy", executable), 0);
   EXPECT_EQ(driver("cuGraphDestroy", graph), 0);
+  EXPECT_EQ(driver("cuCtxPopCurrent_v2", &context), 0);
+  EXPECT_EQ(driver("cuDevicePrimaryCtxRelease_v2", 0), 0);
 }
 
 TEST_F(CudaStepTest, LoopsProfilesAndEvents) {
