@@ -16,12 +16,13 @@
 
 #include "Lowering.h"
 
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
-#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/IR/Threading.h"
 
 #include <limits>
 
@@ -213,11 +214,14 @@ public:
     SmallVector<sm90::KernelOp> kernels(getOperation().getOps<sm90::KernelOp>());
     if (!kernels.empty())
       declareMemory(getOperation());
-    for (sm90::KernelOp op : kernels) {
-      auto [function, kernel] = outlineKernel(op);
-      if (failed(convertBody(function, kernel)))
-        return signalPassFailure();
-    }
+    // Functions are made one after the other, in a list of the module; what
+    // happens inside them is independent.
+    SmallVector<std::pair<LLVM::LLVMFuncOp, Kernel>> functions =
+        llvm::map_to_vector(kernels, outlineKernel);
+    if (failed(failableParallelForEach(&getContext(), functions, [](auto &entry) {
+          return convertBody(entry.first, entry.second);
+        })))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -86,7 +86,7 @@ static llvm::Error makeMissingError(llvm::StringRef what, llvm::ArrayRef<std::st
   for (const std::string &place : tried)
     text += "\n  " + place;
   text += "\ninstall a CUDA toolkit, or run scripts/get-assembler.sh, or name one by "
-          "--ptxas-path, or stop at PTX with --assembler=none";
+          "--ptxas, or stop at PTX with --assembler=none";
   return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
 }
 

@@ -142,7 +142,7 @@ detail::createPtxas(const AssemblerOptions &options, std::vector<std::string> &t
   if (!options.ptxasPath.empty()) {
     std::string version = readVersion(options.ptxasPath);
     if (version.empty())
-      return makeError("--ptxas-path names '" + options.ptxasPath +
+      return makeError("--ptxas names '" + options.ptxasPath +
                        "', which does not run or is not ptxas");
     return std::make_unique<PtxasAssembler>(options.ptxasPath, version);
   }

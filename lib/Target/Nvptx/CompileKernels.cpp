@@ -18,6 +18,7 @@
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -81,6 +82,17 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(const NvptxOptio
   return std::unique_ptr<llvm::TargetMachine>(
       target->createTargetMachine(triple, options.chip, options.features, llvm::TargetOptions(),
                                   llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// Marks inline assembly as convergent, which MLIR's op cannot say: wgmma and its
+/// waits are executed by whole warps, so LLVM must not copy them into the two
+/// sides of a divergent branch.
+static void markAssemblyConvergent(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction))
+        if (call->isInlineAsm())
+          call->setConvergent();
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -161,6 +173,7 @@ static LogicalResult compileKernel(ModuleOp module, CompiledKernel &kernel,
     return emitError(module.getLoc()) << "this build of LLVM has no NVPTX target: " << error;
   llvmModule->setTargetTriple(machine->getTargetTriple());
   llvmModule->setDataLayout(machine->createDataLayout());
+  markAssemblyConvergent(*llvmModule);
   optimize(*llvmModule, *machine);
   llvm::raw_string_ostream(kernel.llvmIr) << *llvmModule;
   if (options.stage == NvptxStage::LlvmIr)
