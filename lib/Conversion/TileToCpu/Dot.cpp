@@ -41,6 +41,7 @@ private:
     int64_t rows, columns;       // accumulators
   };
   void chooseBlocks();
+  TileRef widenedLhs();
   void forEachBlock(llvm::function_ref<void(const Block &)> body);
   void forEachRowBlock(Value firstColumn, int64_t columns,
                        llvm::function_ref<void(const Block &)> body);
@@ -180,6 +181,77 @@ void DotLowering::lowerLanesAlongN(const Block &block) {
 // rhs [N, K]
 //===----------------------------------------------------------------------===//
 
+/// Lanes of a 128-bit part of a register, inside which shuffles are cheapest.
+static constexpr int64_t kPartLanes = 4;
+
+static Value shuffle(Emitter &e, Value a, Value b, ArrayRef<int64_t> lanes) {
+  return vector::ShuffleOp::create(e, e.loc, a, b, lanes);
+}
+
+static Value addShuffled(Emitter &e, Value a, Value b, ArrayRef<int64_t> first,
+                         ArrayRef<int64_t> second) {
+  return arith::AddFOp::create(e, e.loc, shuffle(e, a, b, first), shuffle(e, a, b, second));
+}
+
+/// Halves two vectors inside their parts and puts the results side by side. With
+/// `width` 1, then 2, in each part: (a0 a1 a2 a3), (b0 b1 b2 b3)
+///   width 1:  (a0+a2  b0+b2  a1+a3  b1+b3)      width 2:  (a0+a2  a1+a3  b0+b2  b1+b3)
+static Value joinInParts(Emitter &e, Value a, Value b, int64_t width) {
+  int64_t lanes = cast<VectorType>(a.getType()).getDimSize(0);
+  SmallVector<int64_t> low, high;
+  for (int64_t part = 0; part < lanes; part += kPartLanes)
+    for (int64_t i = 0; i < kPartLanes; ++i) {
+      int64_t source = i / width % 2 * lanes;
+      int64_t lane = width == 1 ? i / 2 : i % width;
+      low.push_back(source + part + lane);
+      high.push_back(source + part + lane + kPartLanes / 2);
+    }
+  return addShuffled(e, a, b, low, high);
+}
+
+/// Adds the odd parts of `a` and `b` to the even ones; `b` may be absent, then
+/// the result is half as long.
+static Value joinParts(Emitter &e, Value a, Value b) {
+  int64_t lanes = cast<VectorType>(a.getType()).getDimSize(0);
+  SmallVector<int64_t> even, odd;
+  for (int64_t part = 0; part < lanes * (b ? 2 : 1); part += 2 * kPartLanes)
+    for (int64_t i = 0; i < kPartLanes; ++i) {
+      even.push_back(part + i);
+      odd.push_back(part + kPartLanes + i);
+    }
+  return addShuffled(e, a, b ? b : a, even, odd);
+}
+
+/// The sums of the lanes of each of `vectors` (at most `lanes` of them), in
+/// order, at the head of one vector. Joining them two by two shares every shuffle
+/// and addition: 15 joins for 16 vectors, where 16 single sums take 64 steps.
+static Value sumLanes(Emitter &e, ArrayRef<Value> vectors) {
+  SmallVector<Value> sums(vectors);
+  while (!llvm::isPowerOf2_64(sums.size()))
+    sums.push_back(sums.back()); // not used by anyone
+  if (sums.size() == 1) {
+    Value total = vector::ReductionOp::create(e, e.loc, vector::CombiningKind::ADD, sums[0],
+                                              arith::FastMathFlags::reassoc);
+    return vector::BroadcastOp::create(e, e.loc, VectorType::get({1}, e.getF32Type()), total);
+  }
+  auto joinPairs = [&](llvm::function_ref<Value(Value, Value)> join) {
+    for (size_t i = 0; i < sums.size() / 2; ++i)
+      sums[i] = join(sums[2 * i], sums[2 * i + 1]);
+    sums.truncate(sums.size() / 2);
+  };
+  bool isPair = sums.size() == 2;
+  joinPairs([&](Value a, Value b) { return joinInParts(e, a, b, 1); });
+  if (!isPair)
+    joinPairs([&](Value a, Value b) { return joinInParts(e, a, b, 2); });
+  while (sums.size() > 1)
+    joinPairs([&](Value a, Value b) { return joinParts(e, a, b); });
+  int64_t wanted = std::max<int64_t>(kPartLanes, llvm::PowerOf2Ceil(vectors.size()));
+  Value result = sums[0];
+  while (cast<VectorType>(result.getType()).getDimSize(0) > wanted)
+    result = joinParts(e, result, nullptr);
+  return isPair ? addShuffled(e, result, result, {0, 1}, {2, 3}) : result;
+}
+
 SmallVector<Value> DotLowering::multiplyAlongK(const Block &block, ArrayRef<Value> lhsRows,
                                                ArrayRef<Value> rhsRows, Value k, int64_t count,
                                                ValueRange sums) {
@@ -216,21 +288,35 @@ void DotLowering::lowerLanesAlongK(const Block &block) {
   if (whole < lhsShape.columns)
     sums = multiplyAlongK(block, lhsRows, rhsRows, e.i64(whole), lhsShape.columns - whole, sums);
 
-  for (int64_t m = 0; m < block.rows; ++m)
-    for (int64_t n = 0; n < block.columns; ++n) {
-      Value total = vector::ReductionOp::create(e, e.loc, vector::CombiningKind::ADD,
-                                                sums[m * block.columns + n],
-                                                arith::FastMathFlags::reassoc);
-      Value pointer = resultPointer(row(block, m), column(block, n));
-      if (!startsAtZero)
-        total = arith::AddFOp::create(e, e.loc, total, e.loadScalar(e.getF32Type(), pointer));
-      e.storeScalar(total, pointer);
+  Value totals = sumLanes(e, sums);
+  for (int64_t m = 0; m < block.rows; ++m) {
+    Value total = vector::ExtractStridedSliceOp::create(
+        e, e.loc, totals, {m * block.columns}, {block.columns}, {1});
+    Value pointer = resultPointer(row(block, m), block.firstColumn);
+    if (!startsAtZero) {
+      Value before = e.loadChunk(e.getF32Type(), block.columns, pointer);
+      total = arith::AddFOp::create(e, e.loc, total, before);
     }
+    e.storeChunk(total, pointer);
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // Operation
 //===----------------------------------------------------------------------===//
+
+/// lhs in f32. Rows that are far apart in memory share few sets of the first-level
+/// cache, so f32 rows are copied too, unless there is one or they are scratch.
+TileRef DotLowering::widenedLhs() {
+  auto stored = kernel.memory.find(op.getLhs());
+  if (stored != kernel.memory.end() && lhsShape.element.isF32() &&
+      (lhsShape.rows == 1 || stored->second.isPadded))
+    return stored->second;
+  auto type = cast<RankedTensorType>(op.getLhs().getType()).clone(e.getF32Type());
+  TileRef ref = kernel.allocateTile(type);
+  kernel.storeWidened(op.getLhs(), ref);
+  return ref;
+}
 
 void DotLowering::lower() {
   chooseBlocks();
@@ -239,13 +325,7 @@ void DotLowering::lower() {
   if (!startsAtZero && !kernel.isSameMemory(op.getAcc(), result))
     kernel.store(op.getAcc(), result);
 
-  auto stored = kernel.memory.find(op.getLhs());
-  if (stored != kernel.memory.end() && lhsShape.element.isF32()) {
-    lhs = stored->second;
-  } else {
-    lhs = kernel.allocateTile(cast<RankedTensorType>(op.getLhs().getType()).clone(e.getF32Type()));
-    kernel.storeWidened(op.getLhs(), lhs);
-  }
+  lhs = widenedLhs();
   rhs = kernel.memoryOf(op.getRhs());
   forEachBlock([&](const Block &block) {
     if (op.getTransposeRhs())

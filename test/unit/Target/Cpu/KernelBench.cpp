@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
   for (GemmTile tile : {GemmTile{1, 16, 512}, {1, 32, 1024}, {1, 64, 512}})
     benchGemv(cpu, tile);
   for (bool transposed : {true, false})
-    for (GemmTile tile : {GemmTile{16, 64, 256}, {8, 64, 512}, {64, 64, 256}}) {
+    for (GemmTile tile : {GemmTile{16, 64, 256}, {16, 64, 512}, {8, 64, 512}, {64, 64, 256}}) {
       benchGemm<float>(cpu, "f32", tile, transposed);
       benchGemm<Bf16>(cpu, "bf16", tile, transposed);
     }
