@@ -151,12 +151,12 @@ SmallVector<Value> DotLowering::multiplyAlongN(const Block &block, Value k, Valu
   }
   SmallVector<Value> next;
   for (int64_t m = 0; m < block.rows; ++m) {
-    Value at = e.advance(kernel.rowPointer(lhs, row(block, m)),
-                         e.mul(k, elementBytes(e.getF32Type())));
+    Value at =
+        e.advance(kernel.rowPointer(lhs, row(block, m)), e.mul(k, elementBytes(e.getF32Type())));
     Value factor = kernel.splat(e.loadScalar(e.getF32Type(), at));
     for (int64_t n = 0; n < block.columns; ++n)
-      next.push_back(vector::FMAOp::create(e, e.loc, factor, columns[n],
-                                           sums[m * block.columns + n]));
+      next.push_back(
+          vector::FMAOp::create(e, e.loc, factor, columns[n], sums[m * block.columns + n]));
   }
   return next;
 }
@@ -266,8 +266,8 @@ SmallVector<Value> DotLowering::multiplyAlongK(const Block &block, ArrayRef<Valu
   for (int64_t m = 0; m < block.rows; ++m) {
     Value factor = load(e.getF32Type(), lhsRows[m]);
     for (int64_t n = 0; n < block.columns; ++n)
-      next.push_back(vector::FMAOp::create(e, e.loc, factor, columns[n],
-                                           sums[m * block.columns + n]));
+      next.push_back(
+          vector::FMAOp::create(e, e.loc, factor, columns[n], sums[m * block.columns + n]));
   }
   return next;
 }
@@ -290,8 +290,8 @@ void DotLowering::lowerLanesAlongK(const Block &block) {
 
   Value totals = sumLanes(e, sums);
   for (int64_t m = 0; m < block.rows; ++m) {
-    Value total = vector::ExtractStridedSliceOp::create(
-        e, e.loc, totals, {m * block.columns}, {block.columns}, {1});
+    Value total = vector::ExtractStridedSliceOp::create(e, e.loc, totals, {m * block.columns},
+                                                        {block.columns}, {1});
     Value pointer = resultPointer(row(block, m), block.firstColumn);
     if (!startsAtZero) {
       Value before = e.loadChunk(e.getF32Type(), block.columns, pointer);
@@ -306,11 +306,11 @@ void DotLowering::lowerLanesAlongK(const Block &block) {
 //===----------------------------------------------------------------------===//
 
 /// lhs in f32. Rows that are far apart in memory share few sets of the first-level
-/// cache, so f32 rows are copied too, unless there is one or they are scratch.
+/// cache, so f32 rows that are read in vectors are copied too.
 TileRef DotLowering::widenedLhs() {
   auto stored = kernel.memory.find(op.getLhs());
   if (stored != kernel.memory.end() && lhsShape.element.isF32() &&
-      (lhsShape.rows == 1 || stored->second.isPadded))
+      (!op.getTransposeRhs() || lhsShape.rows == 1 || stored->second.isPadded))
     return stored->second;
   auto type = cast<RankedTensorType>(op.getLhs().getType()).clone(e.getF32Type());
   TileRef ref = kernel.allocateTile(type);

@@ -80,7 +80,8 @@ Value KernelLowering::evaluate(Value tile, const Chunk &chunk, ValueCache &cache
 Value KernelLowering::evaluateStored(Value tile, const Chunk &chunk) {
   TileShape shape(tile.getType());
   const TileRef &ref = memory.find(tile)->second;
-  Value pointer = e.advance(rowPointer(ref, chunk.row), e.mul(chunk.column, shape.bytesPerElement()));
+  Value pointer =
+      e.advance(rowPointer(ref, chunk.row), e.mul(chunk.column, shape.bytesPerElement()));
   if (chunk.count == lanes || ref.isPadded)
     return e.loadChunk(shape.element, lanes, pointer);
   return e.loadChunkHead(shape.element, lanes, chunk.count, pointer);
@@ -118,7 +119,8 @@ Value KernelLowering::evaluateGenerator(Operation *op, const Chunk &chunk) {
 static Value guardDivisor(Emitter &e, Value divisor, Value mask) {
   auto type = cast<VectorType>(divisor.getType());
   Value one = arith::ConstantOp::create(
-      e, e.loc, DenseElementsAttr::get(type, Attribute(e.getIntegerAttr(type.getElementType(), 1))));
+      e, e.loc,
+      DenseElementsAttr::get(type, Attribute(e.getIntegerAttr(type.getElementType(), 1))));
   return e.select(mask, divisor, one);
 }
 
@@ -209,8 +211,7 @@ Value KernelLowering::combine(tile::ReduceKind kind, Value a, Value b) {
 }
 
 Value KernelLowering::reduceIdentity(tile::ReduceKind kind, Type type) {
-  float identity =
-      kind == tile::ReduceKind::Sum ? -0.0f : -std::numeric_limits<float>::infinity();
+  float identity = kind == tile::ReduceKind::Sum ? -0.0f : -std::numeric_limits<float>::infinity();
   auto vector = cast<VectorType>(type);
   return arith::ConstantOp::create(e, e.loc, DenseElementsAttr::get(vector, identity));
 }

@@ -100,8 +100,8 @@ static Type memoryType(Type element) {
 }
 
 Value Emitter::loadScalar(Type element, Value pointer) {
-  Value value = LLVM::LoadOp::create(*this, loc, memoryType(element), pointer,
-                                     elementBytes(element));
+  Value value =
+      LLVM::LoadOp::create(*this, loc, memoryType(element), pointer, elementBytes(element));
   return element.isInteger(1) ? Value(arith::TruncIOp::create(*this, loc, element, value)) : value;
 }
 

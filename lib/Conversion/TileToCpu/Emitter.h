@@ -37,8 +37,7 @@ inline constexpr int64_t kRowPadding = 16;
 
 class Emitter : public mlir::OpBuilder {
 public:
-  Emitter(mlir::Block *block, mlir::Location loc)
-      : OpBuilder(block, block->end()), loc(loc) {}
+  Emitter(mlir::Block *block, mlir::Location loc) : OpBuilder(block, block->end()), loc(loc) {}
 
   mlir::Location loc;
 
@@ -73,8 +72,8 @@ public:
   void loop(int64_t count, int64_t step, LoopBody body);
   void loop(mlir::Value count, LoopBody body);
   /// The same with values carried from one iteration to the next.
-  using CarryBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value,
-                                                                      mlir::ValueRange)>;
+  using CarryBody =
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
   llvm::SmallVector<mlir::Value> carryLoop(int64_t count, int64_t step, mlir::ValueRange init,
                                            CarryBody body);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> then);

@@ -24,9 +24,7 @@ TileShape::TileShape(Type type) {
   element = tensor.getElementType();
 }
 
-int64_t TileShape::pitch() const {
-  return llvm::alignTo(columns, kRowPadding) * bytesPerElement();
-}
+int64_t TileShape::pitch() const { return llvm::alignTo(columns, kRowPadding) * bytesPerElement(); }
 
 /// `kernel` ABI: (args, pid0, pid1, pid2).
 static constexpr unsigned kArgsParameter = 0, kFirstProgramId = 1;
@@ -59,7 +57,8 @@ void KernelLowering::createFunction() {
                                           {e.pointerType(), i64, i64, i64});
   e.setInsertionPoint(kernel);
   // The kernel owns its name until it is erased.
-  function = LLVM::LLVMFuncOp::create(e, kernel.getLoc(), (kernel.getSymName() + "__cpu").str(), type);
+  function =
+      LLVM::LLVMFuncOp::create(e, kernel.getLoc(), (kernel.getSymName() + "__cpu").str(), type);
   Block *entry = function.addEntryBlock(e);
   // Scratch is allocated in the entry block; the program starts after it.
   scratchBlock = entry;
@@ -188,10 +187,10 @@ LogicalResult KernelLowering::lowerOp(Operation *op) {
         return success();
       })
       .Default([&](Operation *other) {
-        bool hasTiles = llvm::any_of(other->getResults(), isTile) ||
-                        llvm::any_of(other->getOperands(), isTile);
+        bool hasTiles =
+            llvm::any_of(other->getResults(), isTile) || llvm::any_of(other->getOperands(), isTile);
         return hasTiles || isa<tile::TileDialect>(other->getDialect()) ? lowerTileOp(other)
-                                                                        : lowerScalarOp(other);
+                                                                       : lowerScalarOp(other);
       });
 }
 
@@ -261,8 +260,8 @@ void KernelLowering::lowerSlice(Operation *op) {
 TileRef KernelLowering::carriedMemory(scf::ForOp op, unsigned index) {
   Value init = op.getInitArgs()[index], result = op.getResult(index);
   auto it = memory.find(init);
-  bool isLastUse = it != memory.end() && it->second.isOwned && init.hasOneUse() &&
-                   !chosen.count(result);
+  bool isLastUse =
+      it != memory.end() && it->second.isOwned && init.hasOneUse() && !chosen.count(result);
   TileRef ref = isLastUse ? it->second : destination(result);
   if (!isSameMemory(init, ref))
     store(init, ref);

@@ -38,20 +38,20 @@ struct TileShape {
 
 /// Where the rows of a stored tile are. Elements of a row are contiguous.
 struct TileRef {
-  mlir::Value pointer;       // the first row, or a table of row pointers
-  mlir::Value rowBytes;      // i64, from one row to the next; null for a table
-  int64_t columnBytes = 0;   // added to every row (tensor.extract_slice)
-  int64_t firstRow = 0;      // likewise
-  bool isPadded = false;     // rows may be read and written up to kRowPadding
-  bool isOwned = false;      // scratch of the value itself, not shared, not global
+  mlir::Value pointer;     // the first row, or a table of row pointers
+  mlir::Value rowBytes;    // i64, from one row to the next; null for a table
+  int64_t columnBytes = 0; // added to every row (tensor.extract_slice)
+  int64_t firstRow = 0;    // likewise
+  bool isPadded = false;   // rows may be read and written up to kRowPadding
+  bool isOwned = false;    // scratch of the value itself, not shared, not global
 
   bool isTable() const { return !rowBytes; }
 };
 
 /// A strided view of a kernel argument. Sizes and strides are i64 values.
 struct View {
-  mlir::Value base;          // pointer to the argument's first element
-  mlir::Value offset;        // elements
+  mlir::Value base;   // pointer to the argument's first element
+  mlir::Value offset; // elements
   llvm::SmallVector<mlir::Value, 3> sizes, strides;
   mlir::Type element;
 };
@@ -74,8 +74,7 @@ private:
   mlir::LogicalResult lowerView(mlir::memref::ReinterpretCastOp op);
   mlir::LogicalResult lowerFor(mlir::scf::ForOp op);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
-  mlir::LogicalResult lowerIfRegion(mlir::scf::IfOp op, mlir::Region &region,
-                                    mlir::Region &target);
+  mlir::LogicalResult lowerIfRegion(mlir::scf::IfOp op, mlir::Region &region, mlir::Region &target);
   /// What ends an iteration of a loop or a branch.
   struct Yield {
     llvm::SmallVector<mlir::Value> scalars, tiles;
@@ -160,10 +159,10 @@ private:
   Emitter e;
   mlir::Block *scratchBlock = nullptr; // holds the allocas, ends in a branch
   int64_t scratchBytes = 0;
-  mlir::IRMapping map;                            // scalars
-  llvm::DenseMap<mlir::Value, View> views;        // memrefs
-  llvm::DenseMap<mlir::Value, TileRef> memory;    // stored tiles
-  llvm::DenseMap<mlir::Value, TileRef> chosen;    // where to compute a tile to come
+  mlir::IRMapping map;                         // scalars
+  llvm::DenseMap<mlir::Value, View> views;     // memrefs
+  llvm::DenseMap<mlir::Value, TileRef> memory; // stored tiles
+  llvm::DenseMap<mlir::Value, TileRef> chosen; // where to compute a tile to come
   mlir::arith::ConstantOp zeroRowBytes;
   mlir::Value zeroRowPointer;
 };

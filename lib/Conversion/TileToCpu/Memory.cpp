@@ -121,8 +121,8 @@ void KernelLowering::drainRow(const View &view, const TileShape &shape, Value fr
 namespace {
 /// Where a dense tile lies in its view.
 struct DenseTile {
-  Value pointer;              // its first element in memory
-  Value rowBytes;             // between rows in memory
+  Value pointer;               // its first element in memory
+  Value rowBytes;              // between rows in memory
   Value rowsLeft, columnsLeft; // from its first element to the view's end
 };
 } // namespace
@@ -179,8 +179,7 @@ void KernelLowering::lowerLoad(tile::LoadOp op) {
   memory[op.getResult()] = ref;
 }
 
-void KernelLowering::gatherRows(Operation *op, const View &view, Value column,
-                                RowSourceFn source) {
+void KernelLowering::gatherRows(Operation *op, const View &view, Value column, RowSourceFn source) {
   Value result = op->getResult(0);
   TileShape shape(result.getType());
   Value columnsLeft = e.sub(view.sizes.back(), column);

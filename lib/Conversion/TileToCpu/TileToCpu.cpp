@@ -40,9 +40,12 @@ static LogicalResult checkTileType(Operation *op, Type type) {
 }
 
 static LogicalResult checkOperation(Operation *op) {
-  for (Type type : op->getResultTypes())
+  for (Type type : op->getResultTypes()) {
     if (failed(checkTileType(op, type)))
       return failure();
+    if (isa<MemRefType>(type) && !isa<memref::ReinterpretCastOp, memref::CastOp>(op))
+      return op->emitOpError("expected views to be made by memref.reinterpret_cast");
+  }
   auto constant = dyn_cast<arith::ConstantOp>(op);
   if (constant && isTile(constant) && !isa<SplatElementsAttr>(constant.getValue()))
     return op->emitOpError("expected a tile constant of equal elements");

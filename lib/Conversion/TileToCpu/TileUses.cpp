@@ -109,9 +109,10 @@ static bool isStore(Operation *op) {
 }
 
 static bool containsStore(Operation *op) {
-  return op->walk([](Operation *inner) {
-               return isStore(inner) ? WalkResult::interrupt() : WalkResult::advance();
-             })
+  return op
+      ->walk([](Operation *inner) {
+        return isStore(inner) ? WalkResult::interrupt() : WalkResult::advance();
+      })
       .wasInterrupted();
 }
 

@@ -55,7 +55,7 @@ private:
   struct Use {
     mlir::Operation *user;
     mlir::OpOperand *operand; // the one of `user` through which the value is read
-    bool sameElement; // reads of element (i, j) happen when (i, j) is computed
+    bool sameElement;         // reads of element (i, j) happen when (i, j) is computed
   };
   void decide(mlir::Value value);
   bool isCheapAtUses(mlir::Value value, int64_t cost) const;

@@ -149,10 +149,10 @@ struct LogParts {
 
 static LogParts splitLog(Lanes &v, Value x) {
   constexpr double kSmallestNormal = 0x1p-126, kRaise = 0x1p23;
-  Value raised = v.choose(arith::CmpFPredicate::OLT, x, v.f(kSmallestNormal),
-                          v.mul(x, v.f(kRaise)), x);
-  Value correction = v.choose(arith::CmpFPredicate::OLT, x, v.f(kSmallestNormal), v.f(kMantissaBits),
-                              v.f(0.0));
+  Value raised =
+      v.choose(arith::CmpFPredicate::OLT, x, v.f(kSmallestNormal), v.mul(x, v.f(kRaise)), x);
+  Value correction =
+      v.choose(arith::CmpFPredicate::OLT, x, v.f(kSmallestNormal), v.f(kMantissaBits), v.f(0.0));
   // Subtracting the bits of sqrt(1/2) puts the mantissa's cut there.
   Value cut = v.asInt(v.f(0.70710678118654752440));
   Value shifted = v.subi(v.asInt(raised), cut);

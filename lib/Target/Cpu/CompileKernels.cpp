@@ -62,9 +62,8 @@ static void initializeTarget() {
 //===----------------------------------------------------------------------===//
 
 static std::string featureString(const CpuMachine &machine) {
-  return llvm::join(llvm::map_range(machine.features,
-                                    [](const std::string &name) { return "+" + name; }),
-                    ",");
+  return llvm::join(
+      llvm::map_range(machine.features, [](const std::string &name) { return "+" + name; }), ",");
 }
 
 static std::unique_ptr<llvm::TargetMachine> createTargetMachine(const CpuMachine &machine,
@@ -150,8 +149,8 @@ FailureOr<std::string> mlac::emitCpuLlvmIr(ModuleOp module, const CpuMachine &ma
   return text;
 }
 
-static LogicalResult generate(ModuleOp module, Compilation &compilation,
-                              llvm::CodeGenFileType type, SmallVectorImpl<char> &code) {
+static LogicalResult generate(ModuleOp module, Compilation &compilation, llvm::CodeGenFileType type,
+                              SmallVectorImpl<char> &code) {
   llvm::raw_svector_ostream stream(code);
   llvm::legacy::PassManager passes;
   if (compilation.target->addPassesToEmitFile(passes, stream, nullptr, type))

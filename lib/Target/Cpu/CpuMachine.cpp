@@ -24,8 +24,8 @@ static CpuMachine level3() { return {kLevel3.str(), kLevel3.str(), {}, kLanes3};
 static CpuMachine level4() { return {kLevel4.str(), kLevel4.str(), {}, kLanes4}; }
 
 /// What the levels add (x86-64 psABI, section "Low Level System Information").
-static constexpr llvm::StringLiteral kLevel3Features[] = {"avx2", "bmi2", "f16c", "fma", "lzcnt",
-                                                          "movbe"};
+static constexpr llvm::StringLiteral kLevel3Features[] = {"avx2", "bmi2",  "f16c",
+                                                          "fma",  "lzcnt", "movbe"};
 static constexpr llvm::StringLiteral kLevel4Features[] = {"avx512bw", "avx512cd", "avx512dq",
                                                           "avx512f", "avx512vl"};
 
@@ -34,7 +34,8 @@ static mlir::FailureOr<CpuMachine> resolveNative(std::string &error) {
   auto supports = [&](llvm::StringRef feature) { return host.lookup(feature); };
   if (const auto *missing = llvm::find_if_not(kLevel3Features, supports);
       missing != std::end(kLevel3Features)) {
-    error = (llvm::Twine("expected a processor with ") + kLevel3 + ", this one lacks " + *missing).str();
+    error = (llvm::Twine("expected a processor with ") + kLevel3 + ", this one lacks " + *missing)
+                .str();
     return mlir::failure();
   }
   bool isLevel4 = llvm::all_of(kLevel4Features, supports);
@@ -63,7 +64,8 @@ mlir::FailureOr<CpuMachine> mlac::resolveCpu(llvm::StringRef name, std::string &
     return level4();
   if (name == "native")
     return resolveNative(error);
-  error = (llvm::Twine("unknown CPU '") + name + "', expected one of: " + kLevel3 + ", " + kLevel4 + ", native")
+  error = (llvm::Twine("unknown CPU '") + name + "', expected one of: " + kLevel3 + ", " + kLevel4 +
+           ", native")
               .str();
   return mlir::failure();
 }

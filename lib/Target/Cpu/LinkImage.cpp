@@ -40,7 +40,7 @@ static bool runLinker(llvm::ArrayRef<std::string> objects, const std::string &im
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   std::vector<const char *> arguments = {
-      "ld.lld", "-shared", "--build-id=none",   "--strip-all", "-soname", "mlac-kernels.so",
+      "ld.lld", "-shared", "--build-id=none",  "--strip-all", "-soname", "mlac-kernels.so",
       "-z",     "now",     "--hash-style=gnu", "--threads=1", "-o",      image.c_str()};
   for (const std::string &object : objects)
     arguments.push_back(object.c_str());

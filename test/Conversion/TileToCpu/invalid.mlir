@@ -32,3 +32,17 @@ tile.kernel @dynamic_tile(%n: index) {
   %t = tensor.empty(%n) : tensor<?x16xf32>
   tile.return
 }
+
+// -----
+
+tile.kernel @view_of_a_branch(%x: memref<?xf32>, %y: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %first = arith.cmpi eq, %n, %c0 : index
+  // expected-error @+1 {{expected views to be made by memref.reinterpret_cast}}
+  %v = scf.if %first -> (memref<?xf32>) {
+    scf.yield %x : memref<?xf32>
+  } else {
+    scf.yield %y : memref<?xf32>
+  }
+  tile.return
+}

@@ -36,7 +36,7 @@ tile.kernel @scale(%x: memref<?xf32>, %y: memref<?xf32>, %rows: index, %s: f32) 
 // CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{[^ ]*}} {
 // CHECK: vector.fma
 // CHECK-NOT: "llvm.intr.memcpy"
-// CHECK: vector.reduction <add>
+// CHECK: vector.extract_strided_slice
 tile.kernel @accumulate(%a: memref<?xbf16>, %b: memref<?xbf16>, %c: memref<?xf32>, %k: index) {
   %c0 = arith.constant 0 : index
   %c32 = arith.constant 32 : index

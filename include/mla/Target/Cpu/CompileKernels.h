@@ -68,10 +68,10 @@ struct CpuKernelInfo {
 };
 
 struct CpuImage {
-  std::vector<char> bytes;           // ELF shared object
-  std::string arch;                  // CpuMachine::arch
-  std::string features;              // comma-separated, everything `arch` implies and more
-  std::string assembler;             // what made the code, with its version
+  std::vector<char> bytes;            // ELF shared object
+  std::string arch;                   // CpuMachine::arch
+  std::string features;               // comma-separated, everything `arch` implies and more
+  std::string assembler;              // what made the code, with its version
   std::vector<CpuKernelInfo> kernels; // in the module's order
 };
 
@@ -89,7 +89,8 @@ mlir::FailureOr<std::string> emitCpuAssembly(mlir::ModuleOp module, const CpuMac
 
 namespace detail {
 /// Links objects into a shared object with lld. False: `error` says why.
-bool linkCpuImage(llvm::ArrayRef<llvm::SmallVector<char>> objects, std::vector<char> &image, std::string &error);
+bool linkCpuImage(llvm::ArrayRef<llvm::SmallVector<char>> objects, std::vector<char> &image,
+                  std::string &error);
 } // namespace detail
 
 } // namespace mlac

@@ -27,8 +27,7 @@ constexpr int64_t kRank = 512, kWidth = 576;
 
 class Attention : public testing::TestWithParam<std::string> {};
 
-template <typename T>
-struct Decode {
+template <typename T> struct Decode {
   static constexpr int64_t kPage = 16, kPages = 40, kBlocks = 12;
   static constexpr float kScale = 0.1147213867929261f; // with YaRN, DeepSeek-V3's
 
@@ -86,7 +85,8 @@ struct Decode {
     }
     const float *row = &output[(b * heads + h) * kRank];
     for (int64_t d = 0; d < kRank; ++d)
-      ASSERT_NEAR(row[d], expected[d], tolerance * largest) << "length " << lens[b] << ", head " << h;
+      ASSERT_NEAR(row[d], expected[d], tolerance * largest)
+          << "length " << lens[b] << ", head " << h;
     if (lens[b] == 0)
       ASSERT_EQ(lse[b * heads + h], -kInfinity);
     else
@@ -213,6 +213,5 @@ TEST_P(Attention, A32_MergeEdgeCases) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpus, Attention, testing::ValuesIn(runnableCpus()), [](const auto &info) {
-  return info.param.substr(info.param.size() - 2);
-});
+INSTANTIATE_TEST_SUITE_P(Cpus, Attention, testing::ValuesIn(runnableCpus()),
+                         [](const auto &info) { return info.param.substr(info.param.size() - 2); });

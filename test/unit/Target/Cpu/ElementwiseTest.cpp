@@ -66,7 +66,8 @@ void checkUnary(const Unary &unary, const std::string &cpu) {
     else if (std::isinf(expected) || expected == 0)
       ASSERT_EQ(y[i], expected) << unary.name << " of " << x[i];
     else // the bound of VectorMath.h, and one subnormal
-      ASSERT_NEAR(y[i], expected, 4e-7 * std::abs(expected) + 1.5e-45) << unary.name << " of " << x[i];
+      ASSERT_NEAR(y[i], expected, 4e-7 * std::abs(expected) + 1.5e-45)
+          << unary.name << " of " << x[i];
   }
 }
 
@@ -124,7 +125,8 @@ tile.kernel @rms_norm(%x: memref<?x$T>, %g: memref<?x$T>, %y: memref<?x$T>, %row
 )";
 
 template <typename T>
-static void checkRmsNorm(const std::string &cpu, int64_t width, int64_t tileWidth, double tolerance) {
+static void checkRmsNorm(const std::string &cpu, int64_t width, int64_t tileWidth,
+                         double tolerance) {
   bool isF32 = sizeof(T) == 4;
   auto convert = [&](const std::string &name, const std::string &to, const std::string &from) {
     // f32 needs no conversion: add -0, which changes nothing.
@@ -135,8 +137,9 @@ static void checkRmsNorm(const std::string &cpu, int64_t width, int64_t tileWidt
     return "%" + to + " = arith." + name + " %" + from + " : tensor<$Mx$WIDTHx" +
            (widens ? "bf16> to tensor<$Mx$WIDTHxf32>\n  " : "f32> to tensor<$Mx$WIDTHxbf16>\n  ");
   };
-  std::string text = substitute(kRmsNorm, {{"WIDEN", convert("extf", "aw", "a") + convert("extf", "gw", "gt")},
-                                           {"NARROW", convert("truncf", "o", "out")}});
+  std::string text =
+      substitute(kRmsNorm, {{"WIDEN", convert("extf", "aw", "a") + convert("extf", "gw", "gt")},
+                            {"NARROW", convert("truncf", "o", "out")}});
   char inverse[32];
   snprintf(inverse, sizeof(inverse), "%.9e", 1.0 / width);
   text = substitute(text, {{"T", isF32 ? "f32" : "bf16"},

@@ -26,7 +26,8 @@ tile.kernel @exp(%x: memref<?xf32>) {
 
 TEST(CpuImage, IsDeterministic) {
   std::string text = substitute(kExp, {{"M", "2"}});
-  auto first = KernelImage::compile(text, "x86-64-v3"), second = KernelImage::compile(text, "x86-64-v3");
+  auto first = KernelImage::compile(text, "x86-64-v3"),
+       second = KernelImage::compile(text, "x86-64-v3");
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->image().bytes, second->image().bytes);
   EXPECT_EQ(first->image().arch, "x86-64-v3");

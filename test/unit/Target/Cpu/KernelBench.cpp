@@ -77,9 +77,8 @@ static void benchGemm(const std::string &cpu, const char *type, GemmTile tile, b
   auto image = compileTimed("gemm", gemmText(type, tile, transposed), cpu);
   auto a = randomVector<T>(kM * kK, 1), b = randomVector<T>(kN * kK, 2);
   std::vector<float> c(kM * kN);
-  double seconds = timeOf([&] {
-    image->launch("gemm", {a, b, c, kM, kN, kK}, {kM / tile.m, kN / tile.n});
-  });
+  double seconds =
+      timeOf([&] { image->launch("gemm", {a, b, c, kM, kN, kK}, {kM / tile.m, kN / tile.n}); });
   std::printf("  256x512x512 %s %s tile %ldx%ldx%ld: %.3f ms, %.1f GFLOP/s\n", type,
               transposed ? "[N,K]" : "[K,N]", tile.m, tile.n, tile.k, seconds * 1e3,
               2.0 * kM * kN * kK / seconds * 1e-9);
@@ -129,7 +128,8 @@ static void benchDecode(const std::string &cpu, const char *type, int64_t heads)
   std::vector<float> output(heads * 512), expected(heads * 512), lse(heads), scores(kLength);
   float scale = 0.1f;
   double seconds = timeOf([&] {
-    image->launch("decode", {query, pool, table, lens, output, lse, kPages, kPages, scale * 1.44269504f}, {});
+    image->launch("decode",
+                  {query, pool, table, lens, output, lse, kPages, kPages, scale * 1.44269504f}, {});
   });
   double byHand = timeOf([&] {
     decodeByHand(query.data(), pool.data(), table.data(), kLength, heads, scale, expected.data(),
@@ -139,8 +139,10 @@ static void benchDecode(const std::string &cpu, const char *type, int64_t heads)
   for (size_t i = 0; i < output.size(); ++i)
     worst = std::max(worst, double(std::abs(output[i] - expected[i])));
   double flops = 2.0 * heads * kLength * (kWidth + 512);
-  std::printf("  %ld heads, kv 4096, %s: %.3f ms (%.1f GFLOP/s), by hand %.3f ms: %.2f of it; differ by %.1e\n",
-              heads, type, seconds * 1e3, flops / seconds * 1e-9, byHand * 1e3, seconds / byHand, worst);
+  std::printf("  %ld heads, kv 4096, %s: %.3f ms (%.1f GFLOP/s), by hand %.3f ms: %.2f of it; "
+              "differ by %.1e\n",
+              heads, type, seconds * 1e3, flops / seconds * 1e-9, byHand * 1e3, seconds / byHand,
+              worst);
 }
 
 int main(int argc, char **argv) {

@@ -62,8 +62,7 @@ static mlir::FailureOr<CpuImage> compileText(mlir::MLIRContext &context, const s
   return compileCpuKernels(*module, machine);
 }
 
-std::unique_ptr<KernelImage> KernelImage::compile(const std::string &text,
-                                                  const std::string &cpu) {
+std::unique_ptr<KernelImage> KernelImage::compile(const std::string &text, const std::string &cpu) {
   std::string error;
   mlir::FailureOr<CpuMachine> machine = resolveCpu(cpu, error);
   if (failed(machine)) {
@@ -83,7 +82,8 @@ std::unique_ptr<KernelImage> KernelImage::compile(const std::string &text,
   int file = result->file = memfd_create("mlac-test", 0);
   const std::vector<char> &bytes = result->compiled.bytes;
   if (write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()))
-    result->handle = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    result->handle =
+        dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!result->handle) {
     ADD_FAILURE() << dlerror();
     return nullptr;

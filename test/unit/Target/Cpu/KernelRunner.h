@@ -36,8 +36,7 @@ struct Bf16 {
 };
 
 /// Uniform numbers in [-1, 1), rounded to T.
-template <typename T>
-std::vector<T> randomVector(size_t count, unsigned seed) {
+template <typename T> std::vector<T> randomVector(size_t count, unsigned seed) {
   std::mt19937 engine(seed);
   std::uniform_real_distribution<float> distribution(-1.0f, 1.0f);
   std::vector<T> values(count);

@@ -138,9 +138,9 @@ tile.kernel @decode(%query: memref<?x$T>, %pool: memref<?x$T>, %table: memref<?x
 )";
 
 inline std::string decodeText(const std::string &type, int64_t heads) {
-  std::string narrow = type == "f32"
-                           ? "%one = arith.constant dense<1.0> : !s\n    %pt = arith.mulf %p, %one : !s"
-                           : "%pt = arith.truncf %p : !s to tensor<$Hx64x$T>";
+  std::string narrow =
+      type == "f32" ? "%one = arith.constant dense<1.0> : !s\n    %pt = arith.mulf %p, %one : !s"
+                    : "%pt = arith.truncf %p : !s to tensor<$Hx64x$T>";
   return substitute(substitute(kDecode, {{"NARROW", narrow}}),
                     {{"T", type}, {"H", std::to_string(heads)}});
 }

@@ -31,15 +31,16 @@ void checkGemm(KernelImage &image, const GemmTile &tile, const Problem &p, bool 
     for (int64_t j = 0; j < p.n; ++j) {
       double expected = 0, size = 0;
       for (int64_t l = 0; l < p.k; ++l) {
-        double product = double(a[i * p.k + l]) *
-                         double(transposed ? b[j * p.k + l] : b[l * p.n + j]);
+        double product =
+            double(a[i * p.k + l]) * double(transposed ? b[j * p.k + l] : b[l * p.n + j]);
         expected += product;
         size += std::abs(product);
       }
       // Rounding of f32 sums: far below one unit per addition.
       ASSERT_NEAR(c[i * p.n + j], expected, 1e-6 * size + 1e-30)
-          << "tile " << tile.m << "x" << tile.n << "x" << tile.k << (transposed ? " transposed, " : ", ") << sizeof(T)
-          << " bytes, problem " << p.m << "x" << p.n << "x" << p.k << " at " << i << ", " << j;
+          << "tile " << tile.m << "x" << tile.n << "x" << tile.k
+          << (transposed ? " transposed, " : ", ") << sizeof(T) << " bytes, problem " << p.m << "x"
+          << p.n << "x" << p.k << " at " << i << ", " << j;
     }
   for (size_t i = p.m * p.n; i < c.size(); ++i)
     ASSERT_TRUE(std::isnan(c[i])) << "written past the end";
@@ -64,6 +65,5 @@ TEST_P(Matrix, GemmIsRightForRaggedSizes) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpus, Matrix, testing::ValuesIn(runnableCpus()), [](const auto &info) {
-  return info.param.substr(info.param.size() - 2);
-});
+INSTANTIATE_TEST_SUITE_P(Cpus, Matrix, testing::ValuesIn(runnableCpus()),
+                         [](const auto &info) { return info.param.substr(info.param.size() - 2); });

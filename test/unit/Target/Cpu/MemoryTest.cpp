@@ -137,9 +137,9 @@ TEST_P(Memory, A24_PagedLoadIgnoresWhatIsUnused) {
   constexpr int64_t kPages = 60, kColumns = 40, kPadding = 8;
   for (int64_t page : {1, 16, 64}) {
     int64_t stride = page * kColumns + kPadding;
-    auto image = KernelImage::compile(
-        substitute(kLoadPaged, {{"PAGE", std::to_string(page)}, {"STRIDE", std::to_string(stride)}}),
-        GetParam());
+    auto image = KernelImage::compile(substitute(kLoadPaged, {{"PAGE", std::to_string(page)},
+                                                              {"STRIDE", std::to_string(stride)}}),
+                                      GetParam());
     ASSERT_TRUE(image);
     for (int64_t limit : {0, 1, 15, 16, 17, 45}) {
       std::vector<Bf16> pool(kPages * stride, Bf16(kNan)), y(48 * 48, Bf16(kNan));
@@ -226,6 +226,27 @@ tile.kernel @swap(%x: memref<?xf32>) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpus, Memory, testing::ValuesIn(runnableCpus()), [](const auto &info) {
-  return info.param.substr(info.param.size() - 2);
-});
+/// Row vectors with a stride, as the LSE of one head has: [tokens, heads].
+TEST_P(Memory, VectorsMayBeStrided) {
+  const char *text = R"(
+tile.kernel @negate(%x: memref<?xf32>, %n: index) {
+  %c4 = arith.constant 4 : index
+  %p = tile.program_id 0
+  %first = arith.muli %p, %c4 : index
+  %v = memref.reinterpret_cast %x to offset: [1], sizes: [%n], strides: [3] : memref<?xf32> to memref<?xf32, strided<[3], offset: 1>>
+  %a = tile.load %v[%first] : memref<?xf32, strided<[3], offset: 1>> -> tensor<4xf32>
+  %b = arith.negf %a : tensor<4xf32>
+  tile.store %b, %v[%first] : tensor<4xf32>, memref<?xf32, strided<[3], offset: 1>>
+  tile.return
+}
+)";
+  auto image = KernelImage::compile(text, GetParam());
+  ASSERT_TRUE(image);
+  auto x = randomVector<float>(30, 16), before = x;
+  image->launch("negate", {x, 6}, {2});
+  for (int i = 0; i < 30; ++i)
+    EXPECT_EQ(x[i], i % 3 == 1 && i / 3 < 6 ? -before[i] : before[i]) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, Memory, testing::ValuesIn(runnableCpus()),
+                         [](const auto &info) { return info.param.substr(info.param.size() - 2); });
