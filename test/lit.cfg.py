@@ -15,6 +15,6 @@ config.substitutions.append(("%data", config.mlac_data))
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.mlac_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["mla-opt", "mla-compile", "mla-run", "FileCheck", "not", "count", "mlir-translate"],
+    ["mla-opt", "mla-compile", "mla-run", "mla-lsp-server", "FileCheck", "not", "count", "mlir-translate"],
     [config.mlac_tools_dir, config.llvm_tools_dir],
 )

@@ -152,8 +152,8 @@ ExprId ExpressionTable::intern(ExprOp op, ExprId a, ExprId b, ExprId c, int64_t 
   auto [entry, isNew] = known.try_emplace(Key{op, a, b, c, value}, table.size());
   if (isNew) {
     bool isLeaf = op == ExprOp::Const || op == ExprOp::Dim || op == ExprOp::LoopVar;
-    bool isDependent = isLeaf ? op == ExprOp::LoopVar
-                              : loopDependent[a] || loopDependent[b] || loopDependent[c];
+    bool isDependent =
+        isLeaf ? op == ExprOp::LoopVar : loopDependent[a] || loopDependent[b] || loopDependent[c];
     table.emplace_back(op, a, b, c, value);
     loopDependent.push_back(isDependent);
   }

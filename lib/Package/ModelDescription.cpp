@@ -29,8 +29,8 @@ static LogicalResult addTensor(Operation *op, std::vector<std::unique_ptr<packag
                                StringRef name, Type element, ArrayRef<int64_t> shape) {
   std::optional<package::DataType> dtype = getPackageDataType(element);
   if (!dtype)
-    return op->emitError("tensor '") << name << "' has an element type that packages do not know: "
-                                     << element;
+    return op->emitError("tensor '")
+           << name << "' has an element type that packages do not know: " << element;
   for (const std::unique_ptr<package::TensorT> &tensor : list) {
     if (tensor->name != name)
       continue;
@@ -136,14 +136,14 @@ static std::unique_ptr<package::ModelT> describeLayer(mla::AttentionOp attention
   model->qk_rope_head_dim = attention.getQPe() ? getDim(attention.getQPe(), 2) : 0;
   model->v_head_dim = getDim(attention.getWUv(), 1);
   model->softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
-  model->activation_dtype = *getPackageDataType(
-      cast<RankedTensorType>(attention.getLatent().getType()).getElementType());
+  model->activation_dtype =
+      *getPackageDataType(cast<RankedTensorType>(attention.getLatent().getType()).getElementType());
   model->config_json = origin.configText;
   return model;
 }
 
 LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &origin,
-                                  package::PackageT &package) {
+                                        package::PackageT &package) {
   mla::AttentionOp attention;
   mla::RopeAttr rope;
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {

@@ -19,8 +19,7 @@ using namespace mlac;
 /// Start of the FlatBuffer builder's buffer; it doubles when full.
 static constexpr size_t kInitialBytes = 1 << 20;
 
-template <typename... Parts>
-static llvm::Error makeError(const Parts &...parts) {
+template <typename... Parts> static llvm::Error makeError(const Parts &...parts) {
   std::string message;
   llvm::raw_string_ostream stream(message);
   (stream << ... << parts);
@@ -39,8 +38,7 @@ static llvm::Error checkIndex(llvm::StringRef where, llvm::StringRef what, size_
 }
 
 static llvm::Error checkLaunch(llvm::StringRef where, const package::LaunchT &launch,
-                               const package::FunctionT &function,
-                               const package::TargetT &target) {
+                               const package::FunctionT &function, const package::TargetT &target) {
   if (llvm::Error error = checkIndex(where, "kernel", launch.kernel, target.kernels.size()))
     return error;
   for (uint32_t size : launch.grid)
@@ -110,9 +108,8 @@ llvm::Expected<std::vector<uint8_t>> mlac::packPackage(const package::PackageT &
 }
 
 llvm::Error mlac::writeFileAtomically(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes) {
-  llvm::Expected<llvm::sys::fs::TempFile> file =
-      llvm::sys::fs::TempFile::create(path + ".%%%%%%%%.tmp", llvm::sys::fs::all_read |
-                                                                  llvm::sys::fs::owner_write);
+  llvm::Expected<llvm::sys::fs::TempFile> file = llvm::sys::fs::TempFile::create(
+      path + ".%%%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
   if (!file)
     return makeError("cannot write '", path, "': ", llvm::toString(file.takeError()));
   llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);

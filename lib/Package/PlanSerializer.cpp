@@ -303,8 +303,7 @@ FailureOr<uint32_t> PlanSerializer::addWorkspace(tile::WorkspaceOp op) {
   if (table.dependsOnLoop(*elements))
     return op.emitOpError("expected a size that is the same in every iteration of the loop");
   Type element = cast<MemRefType>(op.getResult().getType()).getElementType();
-  FailureOr<uint32_t> index =
-      addBuffer(op, package::BufferKind::Workspace, "", element, *elements);
+  FailureOr<uint32_t> index = addBuffer(op, package::BufferKind::Workspace, "", element, *elements);
   if (failed(index))
     return failure();
   int64_t elementBytes = getDataTypeBytes(function->buffers[*index]->dtype);
@@ -340,11 +339,10 @@ FailureOr<ExprId> PlanSerializer::getExpression(Value value) {
   if (auto known = expressions.find(value); known != expressions.end())
     return known->second;
   Operation *op = value.getDefiningOp();
-  FailureOr<ExprId> result =
-      llvm::TypeSwitch<Operation *, FailureOr<ExprId>>(op)
-          .Case([&](tile::DimOp op) { return table.dim(op.getName()); })
-          .Case([&](arith::ConstantOp op) { return convertConstant(op); })
-          .Default([&](Operation *op) { return convertArith(op); });
+  FailureOr<ExprId> result = llvm::TypeSwitch<Operation *, FailureOr<ExprId>>(op)
+                                 .Case([&](tile::DimOp op) { return table.dim(op.getName()); })
+                                 .Case([&](arith::ConstantOp op) { return convertConstant(op); })
+                                 .Default([&](Operation *op) { return convertArith(op); });
   if (succeeded(result))
     expressions[value] = *result;
   return result;
@@ -415,8 +413,7 @@ static std::optional<ExprOp> getBinary(Operation *op) {
 FailureOr<ExprId> PlanSerializer::convertArith(Operation *op) {
   if (std::optional<ExprOp> kind = getBinary(op))
     return binary(op, *kind);
-  if (isa<arith::IndexCastOp, arith::ExtUIOp>(op) &&
-      !op->getResult(0).getType().isInteger(1))
+  if (isa<arith::IndexCastOp, arith::ExtUIOp>(op) && !op->getResult(0).getType().isInteger(1))
     return getExpression(op->getOperand(0));
   if (auto select = dyn_cast<arith::SelectOp>(op)) {
     FailureOr<ExprId> condition = getExpression(select.getCondition());

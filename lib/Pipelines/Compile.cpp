@@ -105,8 +105,8 @@ std::string mlac::getCompilerVersion() {
 //===----------------------------------------------------------------------===//
 
 /// Runs a pipeline on a copy of `module`.
-static FailureOr<OwningOpRef<ModuleOp>>
-runOnCopy(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
+static FailureOr<OwningOpRef<ModuleOp>> runOnCopy(ModuleOp module,
+                                                  llvm::function_ref<void(OpPassManager &)> build) {
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager passes(module.getContext(), ModuleOp::getOperationName());
   build(passes);
@@ -192,9 +192,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToCpu(ModuleOp tileModule,
   FailureOr<CpuMachine> machine = getMachine(tileModule, options);
   if (failed(machine))
     return failure();
-  return runOnKernels(tileModule, [&](OpPassManager &passes) {
-    addTileToLlvmPasses(passes, machine->lanes);
-  });
+  return runOnKernels(tileModule,
+                      [&](OpPassManager &passes) { addTileToLlvmPasses(passes, machine->lanes); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -296,9 +295,8 @@ FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileMo
                                                                  StageTimer &timer) {
   auto target = std::make_unique<package::TargetT>();
   target->arch = name;
-  LogicalResult compiled = name == sm90::kChip
-                               ? compileForCuda(tileModule, options, timer, *target)
-                               : compileForCpu(tileModule, options, timer, *target);
+  LogicalResult compiled = name == sm90::kChip ? compileForCuda(tileModule, options, timer, *target)
+                                               : compileForCpu(tileModule, options, timer, *target);
   if (failed(compiled))
     return failure();
   timer.begin(name + ": serialise plans");
@@ -314,9 +312,8 @@ FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileMo
   return target;
 }
 
-FailureOr<std::vector<uint8_t>> mlac::compilePackage(const LoadedModel &model,
-                                                     const CompileOptions &options,
-                                                     StageTimer &timer) {
+FailureOr<std::vector<uint8_t>>
+mlac::compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer) {
   ModuleOp module = *model.module;
   package::PackageT package;
   package.schema_version = kPackageSchemaVersion;

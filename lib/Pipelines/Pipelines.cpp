@@ -66,9 +66,9 @@ void mlac::buildNvvmToLlvmPipeline(OpPassManager &passes) {
 }
 
 void mlac::registerPipelines() {
-  PassPipelineRegistration<LowerToTileOptions>(
-      "mla-lower-to-tile", "from mla (phase 1) to tile kernels and plans",
-      buildLowerToTilePipeline);
+  PassPipelineRegistration<LowerToTileOptions>("mla-lower-to-tile",
+                                               "from mla (phase 1) to tile kernels and plans",
+                                               buildLowerToTilePipeline);
   PassPipelineRegistration<>("tile-to-sm90", "from tile kernels to scheduled sm90 kernels",
                              buildTileToSm90Pipeline);
   PassPipelineRegistration<>("sm90-to-nvvm", "from sm90 kernels to the llvm and nvvm dialects",

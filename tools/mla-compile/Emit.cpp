@@ -85,8 +85,8 @@ static FailureOr<CompiledKernels> compileCuda(EmitLevel level, ModuleOp nvvm,
 }
 
 /// LLVM IR or PTX of one target.
-static FailureOr<std::string> makeText(EmitLevel level, ModuleOp module,
-                                       const std::string &target, const CompileOptions &options) {
+static FailureOr<std::string> makeText(EmitLevel level, ModuleOp module, const std::string &target,
+                                       const CompileOptions &options) {
   FailureOr<OwningOpRef<ModuleOp>> lowered = lowerToLevel(level, module, target, options);
   if (failed(lowered))
     return mlir::failure();
@@ -144,9 +144,9 @@ static bool emitCubins(const LoadedModel &model, const CompileOptions &options, 
   timer.begin("sm_90a: compile and assemble");
   FailureOr<OwningOpRef<ModuleOp>> nvvm =
       lowerToLevel(EmitLevel::Cubin, *model.module, "sm_90a", options);
-  FailureOr<CompiledKernels> compiled =
-      failed(nvvm) ? FailureOr<CompiledKernels>(mlir::failure())
-                   : compileCuda(EmitLevel::Cubin, **nvvm, options);
+  FailureOr<CompiledKernels> compiled = failed(nvvm)
+                                            ? FailureOr<CompiledKernels>(mlir::failure())
+                                            : compileCuda(EmitLevel::Cubin, **nvvm, options);
   if (failed(compiled)) {
     error = "no cubin was written";
     return false;

@@ -37,9 +37,9 @@ static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category
 static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
                                             "standard output for texts)"));
-static cl::opt<std::string> targets("target", cl::init("cpu"), cl::value_desc("list"),
-                                    cl::cat(category),
-                                    cl::desc("Machines, comma-separated: cpu, sm_90a (default cpu)"));
+static cl::opt<std::string>
+    targets("target", cl::init("cpu"), cl::value_desc("list"), cl::cat(category),
+            cl::desc("Machines, comma-separated: cpu, sm_90a (default cpu)"));
 static cl::opt<std::string> emit("emit", cl::init("package"), cl::value_desc("level"),
                                  cl::cat(category),
                                  cl::desc("Stop at mla, tile, sm90, nvvm, llvm, ptx, cubin or "
@@ -47,19 +47,20 @@ static cl::opt<std::string> emit("emit", cl::init("package"), cl::value_desc("le
 static cl::opt<int64_t> tensorParallel("tp", cl::init(1), cl::value_desc("ranks"),
                                        cl::cat(category),
                                        cl::desc("Ranks that share the heads (default 1)"));
-static cl::opt<ActivationType> dtype(
-    "dtype", cl::init(ActivationType::BF16), cl::cat(category),
-    cl::desc("Activations, weights and cache (default bf16):"),
-    cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
-               clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
+static cl::opt<ActivationType>
+    dtype("dtype", cl::init(ActivationType::BF16), cl::cat(category),
+          cl::desc("Activations, weights and cache (default bf16):"),
+          cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
+                     clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
 static cl::opt<int64_t> pageSize("page-size", cl::init(64), cl::value_desc("tokens"),
-                                 cl::cat(category), cl::desc("Tokens of a cache page (default 64)"));
-static cl::opt<mlir::mla::Form> form(
-    "form", cl::init(mlir::mla::Form::Auto), cl::cat(category),
-    cl::desc("Form of the attention (default auto):"),
-    cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
-               clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
-               clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
+                                 cl::cat(category),
+                                 cl::desc("Tokens of a cache page (default 64)"));
+static cl::opt<mlir::mla::Form>
+    form("form", cl::init(mlir::mla::Form::Auto), cl::cat(category),
+         cl::desc("Form of the attention (default auto):"),
+         cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
+                    clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+                    clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
 static cl::opt<mlir::mla::AbsorbMode> absorb(
     "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(category),
     cl::desc("Where W_UK and W_UV go in the absorbed form (default online):"),
@@ -68,21 +69,23 @@ static cl::opt<mlir::mla::AbsorbMode> absorb(
                clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
                clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
                clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
-static cl::opt<std::string> functions("functions", cl::value_desc("list"), cl::cat(category),
-                                      cl::desc("Steps to compile, of prefill,decode (default all)"));
-static cl::opt<int64_t> numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
-                                  cl::desc("Splits of the KV range; 0: from the batch and the machine"));
+static cl::opt<std::string>
+    functions("functions", cl::value_desc("list"), cl::cat(category),
+              cl::desc("Steps to compile, of prefill,decode (default all)"));
+static cl::opt<int64_t>
+    numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
+              cl::desc("Splits of the KV range; 0: from the batch and the machine"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
                                 cl::cat(category),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
-static cl::opt<AssemblerKind> assembler(
-    "assembler", cl::init(AssemblerKind::Auto), cl::cat(category),
-    cl::desc("Who makes cubins of PTX (default auto):"),
-    cl::values(clEnumValN(AssemblerKind::Auto, "auto", "the first that is found"),
-               clEnumValN(AssemblerKind::Ptxas, "ptxas", "the toolkit's program"),
-               clEnumValN(AssemblerKind::NvPtxCompiler, "nvptxcompiler", "its library"),
-               clEnumValN(AssemblerKind::NvJitLink, "nvjitlink", "the linking library"),
-               clEnumValN(AssemblerKind::None, "none", "nobody: the package holds PTX")));
+static cl::opt<AssemblerKind>
+    assembler("assembler", cl::init(AssemblerKind::Auto), cl::cat(category),
+              cl::desc("Who makes cubins of PTX (default auto):"),
+              cl::values(clEnumValN(AssemblerKind::Auto, "auto", "the first that is found"),
+                         clEnumValN(AssemblerKind::Ptxas, "ptxas", "the toolkit's program"),
+                         clEnumValN(AssemblerKind::NvPtxCompiler, "nvptxcompiler", "its library"),
+                         clEnumValN(AssemblerKind::NvJitLink, "nvjitlink", "the linking library"),
+                         clEnumValN(AssemblerKind::None, "none", "nobody: the package holds PTX")));
 static cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
                                   cl::desc("The ptxas to run (default: search)"));
 static cl::opt<bool> allowSpills("allow-spills", cl::cat(category),
@@ -241,8 +244,7 @@ static bool readInvocation(Invocation &invocation) {
 
 static bool writePackage(const LoadedModel &model, const Invocation &invocation,
                          StageTimer &timer) {
-  mlir::FailureOr<std::vector<uint8_t>> bytes =
-      compilePackage(model, invocation.options, timer);
+  mlir::FailureOr<std::vector<uint8_t>> bytes = compilePackage(model, invocation.options, timer);
   if (mlir::failed(bytes))
     return fail("no package was written");
   if (llvm::Error error = writeFileAtomically(invocation.output, *bytes))
@@ -255,7 +257,8 @@ static bool writePackage(const LoadedModel &model, const Invocation &invocation,
 
 static bool writeLevel(const LoadedModel &model, const Invocation &invocation, StageTimer &timer) {
   std::string error;
-  bool done = emitLevel(invocation.level, model, invocation.options, timer, invocation.output, error);
+  bool done =
+      emitLevel(invocation.level, model, invocation.options, timer, invocation.output, error);
   timer.end();
   endProgress();
   return done || fail(error);

@@ -14,5 +14,5 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlac::registerAllDialects(registry);
-  return mlir::asMainReturnCode(mlir::MlirLspServerMain(argc, argv, registry));
+  return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

@@ -72,8 +72,8 @@ int64_t Arguments::getInteger(const std::string &name, int64_t otherwise, int64_
   return has(name) ? parseInteger(name, values.at(name), least) : otherwise;
 }
 
-std::vector<int64_t> Arguments::getIntegers(const std::string &name,
-                                            std::vector<int64_t> otherwise, int64_t least) const {
+std::vector<int64_t> Arguments::getIntegers(const std::string &name, std::vector<int64_t> otherwise,
+                                            int64_t least) const {
   if (!has(name))
     return otherwise;
   std::vector<int64_t> list;

@@ -58,13 +58,12 @@ static StepWork countWork(const Session &session, const BenchOptions &options) {
   double pairs = options.batch * (options.query * static_cast<double>(options.context) +
                                   options.query * (options.query + 1) / 2.0);
   double width = heads * (nope + rope);
-  double queryFlops = queryRank > 0 ? tokens * (hidden * queryRank + queryRank * width)
-                                    : tokens * hidden * width;
+  double queryFlops =
+      queryRank > 0 ? tokens * (hidden * queryRank + queryRank * width) : tokens * hidden * width;
   double projections =
       queryFlops + tokens * hidden * (latent + rope) + tokens * heads * value * hidden;
   double expanded = keys * latent * heads * (nope + value) + heads * (nope + rope + value) * pairs;
-  double absorbed =
-      tokens * heads * latent * (nope + value) + heads * (2 * latent + rope) * pairs;
+  double absorbed = tokens * heads * latent * (nope + value) + heads * (2 * latent + rope) * pairs;
 
   double elementBytes = session.activation == MLA_F32 ? 4 : 2, weightElements = 0;
   for (const json &tensor : session.info.at("weights")) {
@@ -162,8 +161,8 @@ static Ceilings measureCeilings(const Session &session, const std::string &devic
     ceilings = measureCpuCeilings(session.deviceInfo.at("num_sms"));
   } else {
     size_t colon = device.find(':');
-    ceilings = measureCudaCeilings(
-        colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1));
+    ceilings =
+        measureCudaCeilings(colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1));
   }
   showProgress("");
   return ceilings;
@@ -217,18 +216,27 @@ static void printBenchJson(const Session &session, const BenchOptions &options,
 
 int mlac::run::runBench(const std::vector<std::string> &words) {
   Arguments arguments(words,
-                      {{"device", true}, {"threads", true}, {"batch", true}, {"context", true},
-                       {"query-len", true}, {"iters", true}, {"seed", true}, {"profile", false},
-                       {"no-ceilings", false}, {"json", false}},
+                      {{"device", true},
+                       {"threads", true},
+                       {"batch", true},
+                       {"context", true},
+                       {"query-len", true},
+                       {"iters", true},
+                       {"seed", true},
+                       {"profile", false},
+                       {"no-ceilings", false},
+                       {"json", false}},
                       1);
-  BenchOptions options{arguments.getInteger("batch", 1, 1),     arguments.getInteger("context", 1024, 0),
-                       arguments.getInteger("query-len", 1, 1), arguments.getInteger("iters", 20, 1),
+  BenchOptions options{arguments.getInteger("batch", 1, 1),
+                       arguments.getInteger("context", 1024, 0),
+                       arguments.getInteger("query-len", 1, 1),
+                       arguments.getInteger("iters", 20, 1),
                        static_cast<uint64_t>(arguments.getInteger("seed", 1, 0)),
-                       arguments.has("profile"),                !arguments.has("no-ceilings")};
+                       arguments.has("profile"),
+                       !arguments.has("no-ceilings")};
   std::string device = arguments.get("device", "cpu");
   Session session(arguments.positional(0), device, arguments.getInteger("threads", 0, 0));
-  Ceilings ceilings =
-      options.wantsCeilings ? measureCeilings(session, device) : Ceilings{};
+  Ceilings ceilings = options.wantsCeilings ? measureCeilings(session, device) : Ceilings{};
   Measured measured = measure(session, options);
   StepWork work = countWork(session, options);
   if (arguments.has("json")) {

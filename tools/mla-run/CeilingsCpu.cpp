@@ -89,8 +89,8 @@ static double measureProduct(int64_t threads, std::string &notes) {
   int64_t lanes = hasAvx512 ? 16 : (hasAvx2 ? 8 : 4);
   notes = "f32 FMA product with vectors of " + std::to_string(lanes);
   std::vector<float> a(kRows * kDepth, 1e-6f), b(kDepth * 2 * lanes, 1e-6f), sums(threads);
-  double seconds = bestSeconds(
-      threads, [&](int64_t thread) { sums[thread] = multiply(a.data(), b.data()); });
+  double seconds =
+      bestSeconds(threads, [&](int64_t thread) { sums[thread] = multiply(a.data(), b.data()); });
   return 2.0 * kRows * 2 * lanes * kDepth * kRepeats * threads / seconds;
 }
 

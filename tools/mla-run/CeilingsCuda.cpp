@@ -137,11 +137,11 @@ static double measureProduct(const Driver &driver, const Library &cublas) {
     throw std::runtime_error("cublasCreate failed with " + std::to_string(status));
   float one = 1, zero = 0;
   double seconds = driver.bestSeconds([&] {
-    int status = cublas.call(
-        "cublasGemmEx", handle, kTransposed, kPlain, kSize, kSize, kSize,
-        static_cast<const void *>(&one), reinterpret_cast<const void *>(a), kBf16, kSize,
-        reinterpret_cast<const void *>(b), kBf16, kSize, static_cast<const void *>(&zero),
-        reinterpret_cast<void *>(c), kBf16, kSize, kF32, kDefaultAlgorithm);
+    int status = cublas.call("cublasGemmEx", handle, kTransposed, kPlain, kSize, kSize, kSize,
+                             static_cast<const void *>(&one), reinterpret_cast<const void *>(a),
+                             kBf16, kSize, reinterpret_cast<const void *>(b), kBf16, kSize,
+                             static_cast<const void *>(&zero), reinterpret_cast<void *>(c), kBf16,
+                             kSize, kF32, kDefaultAlgorithm);
     if (status)
       throw std::runtime_error("cublasGemmEx failed with " + std::to_string(status));
   });

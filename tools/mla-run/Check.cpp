@@ -28,7 +28,8 @@ static std::vector<std::string> listModules(const Safetensors &file) {
   static const std::string suffix = "kv_b_proj.weight";
   std::vector<std::string> modules;
   for (const auto &[name, tensor] : file.tensors())
-    if (name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
+    if (name.size() > suffix.size() &&
+        name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
       modules.push_back(name.substr(0, name.size() - suffix.size()));
   return modules;
 }
@@ -43,10 +44,11 @@ ModuleNames mlac::run::findModule(const Safetensors &file, const std::string &mo
       matches.push_back(prefix);
   }
   if (matches.size() != 1)
-    throw std::runtime_error("--module: expected one attention module" +
-                             (module.empty() ? "" : " named '" + module + "'") + ", found " +
-                             std::to_string(matches.size()) + "; prefixes of kv_b_proj.weight here:" +
-                             (list.empty() ? " none" : list));
+    throw std::runtime_error(
+        "--module: expected one attention module" +
+        (module.empty() ? "" : " named '" + module + "'") + ", found " +
+        std::to_string(matches.size()) +
+        "; prefixes of kv_b_proj.weight here:" + (list.empty() ? " none" : list));
   static const std::string golden = "/weights/";
   const std::string &prefix = matches[0];
   ModuleNames names{prefix, "", ""};
@@ -108,9 +110,9 @@ static void printTable(const std::vector<Finding> &findings, const Tolerance &to
               "worst row");
   for (const Finding &finding : findings) {
     const ErrorMeasure &errors = finding.errors;
-    std::printf("  %-64s %6zu %10.2e %10.2e %10.2e %10.2e  %s", finding.what.c_str(),
-                errors.rows(), errors.relative(), errors.cosineDifference(), errors.wmape(),
-                errors.worstRow(), tolerance.accepts(errors) ? "ok" : "FAIL");
+    std::printf("  %-64s %6zu %10.2e %10.2e %10.2e %10.2e  %s", finding.what.c_str(), errors.rows(),
+                errors.relative(), errors.cosineDifference(), errors.wmape(), errors.worstRow(),
+                tolerance.accepts(errors) ? "ok" : "FAIL");
     if (!errors.isFinite())
       std::printf(" (%zu rows with NaN or inf)", errors.countNonFiniteRows());
     std::printf("\n");
@@ -136,10 +138,20 @@ static void printJson(const Session &session, const std::vector<Finding> &findin
 
 int mlac::run::runCheck(const std::vector<std::string> &words) {
   Arguments arguments(words,
-                      {{"weights", true}, {"random", false}, {"module", true}, {"device", true},
-                       {"threads", true}, {"chunk-tokens", true}, {"num-sms", true},
-                       {"prefill-lens", true}, {"batch", true}, {"context", true},
-                       {"query-len", true}, {"samples", true}, {"seed", true}, {"json", false}},
+                      {{"weights", true},
+                       {"random", false},
+                       {"module", true},
+                       {"device", true},
+                       {"threads", true},
+                       {"chunk-tokens", true},
+                       {"num-sms", true},
+                       {"prefill-lens", true},
+                       {"batch", true},
+                       {"context", true},
+                       {"query-len", true},
+                       {"samples", true},
+                       {"seed", true},
+                       {"json", false}},
                       1);
   Session session(arguments.positional(0), arguments.get("device", "cpu"),
                   arguments.getInteger("threads", 0, 0));
@@ -149,9 +161,10 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
   showProgress("");
 
   Tolerance tolerance = getTolerance(session.activation);
-  bool passed = !findings.empty() && std::all_of(findings.begin(), findings.end(), [&](const Finding &finding) {
-    return tolerance.accepts(finding.errors);
-  });
+  bool passed = !findings.empty() &&
+                std::all_of(findings.begin(), findings.end(), [&](const Finding &finding) {
+                  return tolerance.accepts(finding.errors);
+                });
   if (arguments.has("json")) {
     printJson(session, findings, tolerance, passed);
   } else {

@@ -36,12 +36,12 @@ struct Finding {
 };
 
 struct CheckOptions {
-  int64_t chunkTokens = 0;             // W; 0: default and minimum
-  std::optional<int64_t> processors;   // for plans; none: 1 and 132
-  std::vector<int64_t> prefillLens;    // empty: the built-in partitions
-  int64_t batch = 0;                   // 0: one request per context
-  std::vector<int64_t> contexts;       // reference
-  std::optional<int64_t> queryLen;     // reference; none: 1 and 5
+  int64_t chunkTokens = 0;           // W; 0: default and minimum
+  std::optional<int64_t> processors; // for plans; none: 1 and 132
+  std::vector<int64_t> prefillLens;  // empty: the built-in partitions
+  int64_t batch = 0;                 // 0: one request per context
+  std::vector<int64_t> contexts;     // reference
+  std::optional<int64_t> queryLen;   // reference; none: 1 and 5
   int64_t samples = 4;
   uint64_t seed = 1;
 };

@@ -97,8 +97,8 @@ static Scenario makeChunks(const Golden &golden, int64_t page) {
   int64_t second = std::min<int64_t>(1, golden.tokens - first);
   int64_t third = (golden.tokens - first - second) / 2;
   int64_t rest = golden.tokens - first - second - third;
-  return {"prefill in 4 steps over cached context",
-          cutAlike(golden, {first, second, third, rest}), "prefill"};
+  return {"prefill in 4 steps over cached context", cutAlike(golden, {first, second, third, rest}),
+          "prefill"};
 }
 
 static Scenario makeRagged(const Golden &golden, int64_t page) {
@@ -201,7 +201,8 @@ std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::s
                                         ? makeScenarios(golden, session.pageSize)
                                         : makeUserScenario(golden, options.prefillLens);
   constexpr int64_t kManyProcessors = 132; // an H200's
-  std::vector<Variant> variants = {{"", false, 1}, {" (small chunks, splits)", true, kManyProcessors}};
+  std::vector<Variant> variants = {{"", false, 1},
+                                   {" (small chunks, splits)", true, kManyProcessors}};
   if (options.chunkTokens && options.processors)
     variants.pop_back();
   std::vector<Finding> findings;
@@ -210,8 +211,7 @@ std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::s
       showProgress(scenario.name + variant.name);
       EngineSizes sizes = getSizes(golden, scenario, session.pageSize);
       // The least workspace makes most chunks, many processors make most splits.
-      sizes.workspaceTokens =
-          variant.hasSmallChunks ? sizes.requests * session.pageSize : 0;
+      sizes.workspaceTokens = variant.hasSmallChunks ? sizes.requests * session.pageSize : 0;
       if (options.chunkTokens)
         sizes.workspaceTokens = options.chunkTokens;
       sizes.processors = options.processors.value_or(variant.processors);

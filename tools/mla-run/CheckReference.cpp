@@ -129,9 +129,8 @@ static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_
   for (const Sample &sample : chooseSamples(requests, options.samples)) {
     showProgress("reference of request " + std::to_string(sample.request));
     int64_t offset = firstRow[sample.request] * session.hidden;
-    compareSample(session, reference, requests[sample.request], sample,
-                  contextSeed(sample.request), hidden.data() + offset, output.data() + offset,
-                  errors);
+    compareSample(session, reference, requests[sample.request], sample, contextSeed(sample.request),
+                  hidden.data() + offset, output.data() + offset, errors);
   }
   return errors;
 }
@@ -174,9 +173,9 @@ std::vector<Finding> mlac::run::checkReference(const Session &session, const Wei
   std::vector<Finding> findings;
   for (int64_t query : queries) {
     std::vector<Request> requests = makeRequests(options, query);
-    findings.push_back({describe(requests, options),
-                        runRequests(session, engine.get(), plan.get(), reference, requests,
-                                    sizes.tokens, options)});
+    findings.push_back(
+        {describe(requests, options), runRequests(session, engine.get(), plan.get(), reference,
+                                                  requests, sizes.tokens, options)});
   }
   return findings;
 }

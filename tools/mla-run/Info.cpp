@@ -28,8 +28,8 @@ static void printTarget(const json &target) {
   std::printf(", %.1f KB of code by %s\n", target.at("code_bytes").get<double>() / 1000,
               text(target.at("assembler")).c_str());
   bool isCpu = target.at("kind") == "cpu";
-  std::printf("  %-44s %7s %9s %9s\n", "kernel", isCpu ? "" : "threads",
-              isCpu ? "" : "shared B", isCpu ? "scratch B" : "registers");
+  std::printf("  %-44s %7s %9s %9s\n", "kernel", isCpu ? "" : "threads", isCpu ? "" : "shared B",
+              isCpu ? "scratch B" : "registers");
   for (const json &kernel : target.at("kernels"))
     std::printf("  %-44s %7s %9s %9s\n", text(kernel.at("name")).c_str(),
                 isCpu ? "" : text(kernel.at("threads")).c_str(),

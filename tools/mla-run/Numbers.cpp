@@ -59,7 +59,8 @@ std::vector<float> mlac::run::decode(const std::vector<uint8_t> &bytes, mla_dtyp
 }
 
 void mlac::run::parallelFor(size_t count, const std::function<void(size_t, size_t)> &body) {
-  size_t workers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, std::max<size_t>(count, 1));
+  size_t workers =
+      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, std::max<size_t>(count, 1));
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers; ++i)
     threads.emplace_back(body, count * i / workers, count * (i + 1) / workers);

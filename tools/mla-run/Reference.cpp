@@ -59,8 +59,8 @@ static void readYarn(LayerSpec &spec, const json &fields, double theta) {
   double factor = fields.at("factor");
   double allDim = temperature(factor, fields.value("mscale_all_dim", 0.0));
   spec.inverseFrequencies = yarnFrequencies(fields, theta, spec.rope);
-  spec.ropeMultiplier = fields.value("attn_factor", 1.0) *
-                        temperature(factor, fields.value("mscale", 1.0)) / allDim;
+  spec.ropeMultiplier =
+      fields.value("attn_factor", 1.0) * temperature(factor, fields.value("mscale", 1.0)) / allDim;
   if (fields.contains("attention_factor") && fields["attention_factor"].is_number())
     spec.ropeMultiplier = fields["attention_factor"];
   spec.softmaxScale *= allDim * allDim;
@@ -76,8 +76,7 @@ static void readLongRope(LayerSpec &spec, const json &fields, const json &config
     spec.inverseFrequencies.push_back(
         1.0f / (static_cast<float>(factors.at(i)) * wavelength(theta, i, spec.rope)));
   double stretch = longest / trained;
-  spec.ropeMultiplier =
-      stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(trained)) : 1.0;
+  spec.ropeMultiplier = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(trained)) : 1.0;
 }
 
 static void readRope(LayerSpec &spec, const json &config, int64_t longestSequence) {
@@ -111,8 +110,8 @@ LayerSpec mlac::run::readLayerSpec(const json &config, int64_t heads, int64_t lo
   spec.latentRank = config.at("kv_lora_rank");
   spec.nope = config.at("qk_nope_head_dim");
   spec.rope = config.at("qk_rope_head_dim");
-  spec.value = config.value("v_head_dim",
-                            spec.hidden / config.at("num_attention_heads").get<int64_t>());
+  spec.value =
+      config.value("v_head_dim", spec.hidden / config.at("num_attention_heads").get<int64_t>());
   spec.softmaxScale = 1 / std::sqrt(static_cast<double>(spec.nope + spec.rope));
   readRope(spec, config, longestSequence);
   if (config.at("model_type") == "longcat_flash") {
@@ -216,8 +215,7 @@ std::vector<double> Reference::cachedRows(const float *hidden, int64_t tokens,
   for (int64_t token = 0; token < tokens; ++token) {
     std::vector<double> row = project(weights.at("kv_a_proj_with_mqa.weight"),
                                       hidden + token * spec.hidden, spec.hidden, spec.rowWidth());
-    normalise(row.data(), weights.at("kv_a_layernorm.weight"), spec.epsilon,
-              spec.latentMultiplier);
+    normalise(row.data(), weights.at("kv_a_layernorm.weight"), spec.epsilon, spec.latentMultiplier);
     rotate(row.data() + spec.latentRank, first + token);
     rows.insert(rows.end(), row.begin(), row.end());
   }
@@ -259,8 +257,8 @@ void Reference::attendHead(int64_t head, const std::vector<std::vector<double>> 
   int64_t width = spec.rowWidth(), visible = 0;
   for (int64_t position : positions)
     visible = std::max(visible, position + 1);
-  const float *up = weights.at("kv_b_proj.weight").data() +
-                    head * (spec.nope + spec.value) * spec.latentRank;
+  const float *up =
+      weights.at("kv_b_proj.weight").data() + head * (spec.nope + spec.value) * spec.latentRank;
   std::vector<double> keys(visible * spec.nope), values(visible * spec.value);
   for (int64_t row = 0; row < visible; ++row) {
     const double *latent = rows.data() + row * width;
@@ -303,8 +301,8 @@ std::vector<double> Reference::attend(const std::vector<const float *> &hidden,
   });
   std::vector<double> output;
   for (size_t q = 0; q < hidden.size(); ++q) {
-    std::vector<double> row = project(weights.at("o_proj.weight"), attended.data() + q * width,
-                                      width, spec.hidden);
+    std::vector<double> row =
+        project(weights.at("o_proj.weight"), attended.data() + q * width, width, spec.hidden);
     output.insert(output.end(), row.begin(), row.end());
   }
   return output;

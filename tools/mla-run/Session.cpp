@@ -112,8 +112,7 @@ std::vector<float> mlac::run::runStep(const Session &session, mla_plan *plan,
   Buffer outputBuffer(session.device.get(), output.size());
   hiddenBuffer.upload(input.data());
   outputBuffer.upload(output.data());
-  check(mla_step_run(plan, 0, hiddenBuffer.data(), outputBuffer.data(), nullptr),
-        "running a step");
+  check(mla_step_run(plan, 0, hiddenBuffer.data(), outputBuffer.data(), nullptr), "running a step");
   outputBuffer.download(output.data());
   return decode(output, session.activation);
 }

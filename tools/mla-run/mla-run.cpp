@@ -15,7 +15,8 @@
 
 using namespace mlac::run;
 
-static const char kHelp[] = R"(mla-run: look into packages of mla-compile, check them, and measure them
+static const char kHelp[] =
+    R"(mla-run: look into packages of mla-compile, check them, and measure them
 
   mla-run info PACKAGE [--json]
       What the package holds: model, cache layout, weights, kernels, functions.

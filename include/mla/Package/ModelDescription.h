@@ -39,7 +39,7 @@ struct ModelOrigin {
 /// dialect: step functions with one `mla.attention` each, that agree on
 /// everything described here.
 mlir::LogicalResult describeModelFromIr(mlir::ModuleOp module, const ModelOrigin &origin,
-                                  package::PackageT &package);
+                                        package::PackageT &package);
 
 /// Adds the derived tensors of a module's plans that `package` does not list.
 mlir::LogicalResult addDerivedTensors(mlir::ModuleOp tileModule, package::PackageT &package);

@@ -102,14 +102,14 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToCpu(mlir::ModuleOp til
                                                               const CompileOptions &options);
 
 /// Kernels and functions of one target.
-mlir::FailureOr<std::unique_ptr<package::TargetT>>
-compileTarget(mlir::ModuleOp tileModule, const std::string &target, const CompileOptions &options,
-              StageTimer &timer);
+mlir::FailureOr<std::unique_ptr<package::TargetT>> compileTarget(mlir::ModuleOp tileModule,
+                                                                 const std::string &target,
+                                                                 const CompileOptions &options,
+                                                                 StageTimer &timer);
 
 /// All targets, packed.
-mlir::FailureOr<std::vector<uint8_t>> compilePackage(const LoadedModel &model,
-                                                     const CompileOptions &options,
-                                                     StageTimer &timer);
+mlir::FailureOr<std::vector<uint8_t>>
+compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer);
 
 } // namespace mlac
 

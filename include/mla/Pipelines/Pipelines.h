@@ -40,9 +40,10 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
   Option<mlir::mla::Form> form{
       *this, "form", llvm::cl::desc("form of attentions that leave it open"),
       llvm::cl::init(mlir::mla::Form::Auto),
-      llvm::cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, else at run time"),
-                       clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
-                       clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))};
+      llvm::cl::values(
+          clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, else at run time"),
+          clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+          clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))};
   Option<mlir::mla::AbsorbMode> absorb{
       *this, "absorb", llvm::cl::desc("where absorbed head projections go"),
       llvm::cl::init(mlir::mla::AbsorbMode::Online),

@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reference.h"
 #include "Check.h"
 #include "Numbers.h"
-#include "Reference.h"
 #include "Safetensors.h"
 
 #include "gtest/gtest.h"
@@ -24,8 +24,7 @@ namespace {
 struct Layer {
   explicit Layer(const std::string &name)
       : file(std::string(MLAC_GOLDEN) + "/" + name + "_attention.safetensors"),
-        names(findModule(file, "")),
-        config(nlohmann::json::parse(file.metadata().at("config"))) {
+        names(findModule(file, "")), config(nlohmann::json::parse(file.metadata().at("config"))) {
     for (const auto &[tensor, unused] : file.tensors())
       if (tensor.rfind(names.weights, 0) == 0)
         weights[tensor.substr(names.weights.size())] = file.read(tensor);

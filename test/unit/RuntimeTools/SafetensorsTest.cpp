@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Check.h"
 #include "Safetensors.h"
+#include "Check.h"
 
 #include "gtest/gtest.h"
 #include <cstring>
