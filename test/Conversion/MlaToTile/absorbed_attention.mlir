@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A08, A09. Rows are (query, head) pairs of a request; the latent's tile is key
+// A02. Rows are (query, head) pairs of a request; the latent's tile is key
 // and value. Latent 40 wide, rope 8 wide: two loads of a page, each padded with
 // zeros.
 
@@ -23,7 +23,7 @@ func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40
   return %o : tensor<?x40x40xbf16>
 }
 
-// Splits: partials in workspaces, f32, then one merge into the output. A30.
+// Splits: partials in workspaces, f32, then one merge into the output.
 // CHECK-LABEL: tile.plan @split {
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
 // CHECK: %[[SPLITS:.*]] = tile.dim "num_sms"

@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s
 
-// A03, A06. Latent 40 and rope 8 wide: padded tiles never touch the neighbour's
+// A21, A30. Latent 40 and rope 8 wide: padded tiles never touch the neighbour's
 // columns, because each part has its own view of the pool.
 
 !cache = !mla.cache<page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8,

@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A07. One program: a tile of queries of one head of one request. 20 heads of
+// A01, A43. One program: a tile of queries of one head of one request. 20 heads of
 // 24 + 8 (queries, keys) and 40 (values): nothing is a multiple of a tile.
 
 // CHECK-LABEL: tile.plan @causal

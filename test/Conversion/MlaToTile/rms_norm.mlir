@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A22. The latent projection writes one raw buffer; the norm reads its first L
+// A21. The latent projection writes one raw buffer; the norm reads its first L
 // columns; the tail is a view of the others (stride 48) for whoever reads it.
 
 // CHECK-LABEL: tile.plan @latent

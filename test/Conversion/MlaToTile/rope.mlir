@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A19, A20. Pairs are two strided views: stride 2 for interleaved, R/2 apart for half.
+// A18. Pairs are two strided views: stride 2 for interleaved, R/2 apart for half.
 
 
 // CHECK-LABEL: tile.plan @tokens

@@ -1,0 +1,290 @@
+//===- AttentionTest.cpp - both forms over ragged batches ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attention against double sums written from mla.md sections 5, 6 and 8, with
+// NaN in every row that may not be read and absurd entries at the block table's
+// tails (section 14). f32, so that tolerances are tight.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+using namespace mlac::test;
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kScale = 0.3;
+constexpr double kTolerance = 1e-5;
+constexpr int32_t kGarbagePage = 2147480000;
+
+struct Reference {
+  std::vector<double> output;
+  double lse;
+};
+
+/// Softmax over `keys` keys; `score(s)` unscaled, `value(s, i)` of `width`.
+Reference attend(int64_t keys, int64_t width, const std::function<double(int64_t)> &score,
+                 const std::function<double(int64_t, int64_t)> &value) {
+  Reference result{std::vector<double>(width, 0), -kInf};
+  double maximum = -kInf, sum = 0;
+  for (int64_t s = 0; s < keys; ++s)
+    maximum = std::max(maximum, kScale * score(s));
+  for (int64_t s = 0; s < keys; ++s) {
+    double weight = std::exp(kScale * score(s) - maximum);
+    sum += weight;
+    for (int64_t i = 0; i < width; ++i)
+      result.output[i] += weight * value(s, i);
+  }
+  for (double &element : result.output)
+    element = keys > 0 ? element / sum : 0;
+  result.lse = keys > 0 ? maximum + std::log(sum) : -kInf;
+  return result;
+}
+
+void expectRow(const float *output, float lse, const Reference &expected, const char *what,
+               int64_t token, int64_t head) {
+  for (size_t i = 0; i < expected.output.size(); ++i)
+    ASSERT_NEAR(output[i], expected.output[i], kTolerance)
+        << what << ", token " << token << ", head " << head << ", column " << i;
+  if (expected.lse == -kInf)
+    ASSERT_EQ(lse, -kInf) << what << ", token " << token << ", head " << head;
+  else
+    ASSERT_NEAR(lse, expected.lse, kTolerance) << what << ", token " << token;
+}
+
+std::vector<int32_t> prefixSums(const std::vector<int64_t> &lengths) {
+  std::vector<int32_t> sums = {0};
+  for (int64_t length : lengths)
+    sums.push_back(sums.back() + length);
+  return sums;
+}
+
+//===----------------------------------------------------------------------===//
+// Absorbed
+//===----------------------------------------------------------------------===//
+
+constexpr int64_t kHeads = 3, kLatent = 20, kRope = 6, kRow = kLatent + kRope, kPage = 16,
+                  kPageStride = 432; // 416 elements of rows, then padding
+
+/// A batch over a pool in which each request has its own pages.
+struct PagedBatch {
+  std::vector<int64_t> queryLens, seqLens;
+  int64_t maxBlocks = 1, pages = 0;
+  std::vector<int32_t> queryStarts, seqLens32, blockTable;
+  std::vector<float> pool, latentQuery, ropeQuery;
+
+  PagedBatch(std::vector<int64_t> queries, std::vector<int64_t> sequences)
+      : queryLens(std::move(queries)), seqLens(std::move(sequences)),
+        queryStarts(prefixSums(queryLens)), seqLens32(seqLens.begin(), seqLens.end()) {
+    for (int64_t length : seqLens) {
+      maxBlocks = std::max(maxBlocks, (length + kPage - 1) / kPage + 1);
+      pages += (length + kPage - 1) / kPage;
+    }
+    pool.assign(pages * kPageStride, kNan);
+    blockTable.assign(maxBlocks * seqLens.size(), kGarbagePage);
+    latentQuery = randomVector<float>(tokens() * kHeads * kLatent, 1);
+    ropeQuery = randomVector<float>(tokens() * kHeads * kRope, 2);
+    fillPool();
+  }
+  int64_t tokens() const { return queryStarts.back(); }
+  float *row(size_t request, int64_t token) {
+    int64_t page = blockTable[request * maxBlocks + token / kPage];
+    return &pool[page * kPageStride + token % kPage * kRow];
+  }
+
+private:
+  void fillPool() {
+    auto values = randomVector<float>(pool.size(), 3);
+    size_t used = 0;
+    int32_t next = pages; // backwards, so that no page is where it seems
+    for (size_t r = 0; r < seqLens.size(); ++r)
+      for (int64_t token = 0; token < seqLens[r]; ++token) {
+        if (token % kPage == 0)
+          blockTable[r * maxBlocks + token / kPage] = --next;
+        for (int64_t i = 0; i < kRow; ++i)
+          row(r, token)[i] = values[used++];
+      }
+  }
+};
+
+std::string absorbedModule(const std::string &queryLen, bool isSplit) {
+  return substitute(R"(
+!q = tensor<?x3x20xf32>
+!lse = tensor<?x3xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!so = tensor<?x?x3x20xf32>
+!slse = tensor<?x?x3xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!cache = !mla.cache<page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>
+func.func @step(%q: !q {mla.input = "q"}, %q_pe: tensor<?x3x6xf32> {mla.input = "q_pe"},
+                %batch: !mla.batch<query_len = $len>, %cache: !cache)
+    -> (!q {mla.output = "output"}, !lse {mla.output = "lse"}) {
+  $operations
+  return %o, %lse : !q, !lse
+}
+)",
+                    {{"len", queryLen}, {"operations", isSplit ? R"(
+  %n = mla.batch_dim %batch "num_sms" : <query_len = $len>
+  %p, %pl = mla.absorbed_attention query(%q, %q_pe : !q, tensor<?x3x6xf32>) over %cache, %batch
+      : <page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>, <query_len = $len>
+      splits %n scale 0.3 -> !so, !slse
+  %o, %lse = mla.merge_splits %p, %pl : !so, !slse -> !q, !lse
+)"
+                                                         : R"(
+  %o, %lse = mla.absorbed_attention query(%q, %q_pe : !q, tensor<?x3x6xf32>) over %cache, %batch
+      : <page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>, <query_len = $len>
+      scale 0.3 -> !q, !lse
+)"}});
+}
+
+void checkAbsorbed(Steps &steps, PagedBatch batch, int64_t splits) {
+  int64_t rows = batch.tokens() * kHeads;
+  std::vector<float> output(rows * kLatent, kNan), lse(rows, kNan);
+  int64_t maxQuery = *std::max_element(batch.queryLens.begin(), batch.queryLens.end());
+  steps.run("step",
+            {{"num_tokens", batch.tokens()}, {"num_requests", batch.queryLens.size()},
+             {"max_query_len", maxQuery}, {"num_pages", batch.pages}, {"num_sms", splits},
+             {"page_stride", kPageStride}, {"max_blocks_per_request", batch.maxBlocks}},
+            {{"q", batch.latentQuery}, {"q_pe", batch.ropeQuery}, {"cache", batch.pool},
+             {"block_table", batch.blockTable}, {"query_start_loc", batch.queryStarts},
+             {"seq_lens", batch.seqLens32}, {"output", output}, {"lse", lse}});
+  for (size_t r = 0; r < batch.queryLens.size(); ++r)
+    for (int64_t j = 0; j < batch.queryLens[r]; ++j)
+      for (int64_t head = 0; head < kHeads; ++head) {
+        int64_t token = batch.queryStarts[r] + j, row = token * kHeads + head;
+        const float *q = &batch.latentQuery[row * kLatent], *qPe = &batch.ropeQuery[row * kRope];
+        int64_t keys = std::max<int64_t>(batch.seqLens[r] - (batch.queryLens[r] - 1 - j), 0);
+        Reference expected = attend(
+            keys, kLatent,
+            [&](int64_t s) {
+              double score = 0;
+              for (int64_t i = 0; i < kRow; ++i)
+                score += double(i < kLatent ? q[i] : qPe[i - kLatent]) * batch.row(r, s)[i];
+              return score;
+            },
+            [&](int64_t s, int64_t i) { return batch.row(r, s)[i]; });
+        ASSERT_NO_FATAL_FAILURE(
+            expectRow(&output[row * kLatent], lse[row], expected, "absorbed", token, head));
+      }
+}
+
+TEST(Absorbed, A02_DecodeAtPageAndBlockBoundaries) {
+  auto steps = Steps::compile(absorbedModule("1", false));
+  ASSERT_TRUE(steps);
+  checkAbsorbed(*steps, PagedBatch({1, 1, 1, 1, 1, 1, 1}, {1, 15, 16, 17, 63, 64, 200}), 1);
+  checkAbsorbed(*steps, PagedBatch({1, 1}, {0, 65}), 1); // a padding request
+}
+
+TEST(Absorbed, SplitsOfEveryCount) {
+  auto steps = Steps::compile(absorbedModule("1", true));
+  ASSERT_TRUE(steps);
+  for (int64_t splits : {1, 2, 3, 7}) // more splits than blocks of keys, too
+    checkAbsorbed(*steps, PagedBatch({1, 1, 1, 1}, {1, 64, 129, 300}), splits);
+}
+
+TEST(Absorbed, SeveralQueriesSeeDifferentKeys) {
+  for (bool isSplit : {false, true}) {
+    auto steps = Steps::compile(absorbedModule("?", isSplit));
+    ASSERT_TRUE(steps);
+    // The first row of request 1 sees no key at all (mla.md section 10).
+    checkAbsorbed(*steps, PagedBatch({2, 4, 0, 70}, {66, 2, 5, 100}), 2);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Expanded
+//===----------------------------------------------------------------------===//
+
+constexpr int64_t kNope = 10, kValue = 7;
+
+std::string expandedModule(bool hasChunk, bool hasRope) {
+  return substitute(R"(
+!q = tensor<?x3x10xf32>
+!r = tensor<?x3x6xf32>
+!o = tensor<?x3x7xf32>
+!lse = tensor<$shapexf32, #mla.lse<base = e, layout = $layout, empty = neg_inf>>
+func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q {mla.input = "k"},
+                %k_pe: tensor<?x6xf32> {mla.input = "k_pe"}, %v: !o {mla.input = "v"}, %batch: !mla.batch)
+    -> (!o {mla.output = "output"}, !lse {mla.output = "lse"}) {
+  %chunk = arith.constant 1 : index
+  %o, %lse = mla.expanded_attention query(%q$qrope) keys(%k$krope)
+      values(%v : !o) over %batch : <query_len = ?> $chunk scale 0.3 -> !o, !lse
+  return %o, %lse : !o, !lse
+}
+)",
+                    {{"chunk", hasChunk ? "chunk %chunk" : ""},
+                     {"krope", hasRope ? ", %k_pe : !q, tensor<?x6xf32>" : " : !q"},
+                     {"layout", hasChunk ? "head_major" : "token_major"},
+                     {"qrope", hasRope ? ", %q_pe : !q, !r" : " : !q"},
+                     {"shape", hasChunk ? "3x?" : "?x3"}});
+}
+
+/// Keys are the new tokens (causal), or rows `keyLens` of chunk 1.
+void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int64_t> *chunkLens,
+                   bool hasRope) {
+  auto steps = Steps::compile(expandedModule(chunkLens, hasRope));
+  ASSERT_TRUE(steps);
+  const std::vector<int64_t> &keyLens = chunkLens ? *chunkLens : queryLens;
+  int64_t requests = queryLens.size();
+  auto queryStarts = prefixSums(queryLens), keyStarts = prefixSums(keyLens);
+  std::vector<int32_t> chunkStarts(requests + 1, 0); // chunk 0 is empty
+  chunkStarts.insert(chunkStarts.end(), keyStarts.begin(), keyStarts.end());
+  int64_t tokens = queryStarts.back(), keys = keyStarts.back();
+  auto q = randomVector<float>(tokens * kHeads * kNope, 1),
+       qPe = randomVector<float>(tokens * kHeads * kRope, 2),
+       k = randomVector<float>(keys * kHeads * kNope, 3),
+       kPe = randomVector<float>(keys * kRope, 4), v = randomVector<float>(keys * kHeads * kValue, 5);
+  for (auto *buffer : {&k, &kPe, &v}) // rows behind the last are not specified
+    buffer->resize(buffer->size() + 64 * kHeads * kNope, kNan);
+  std::vector<float> output(tokens * kHeads * kValue, kNan), lse(tokens * kHeads, kNan);
+  steps->run("step",
+             {{"num_tokens", tokens}, {"num_requests", requests},
+              {"max_query_len", *std::max_element(queryLens.begin(), queryLens.end())}},
+             {{"q", q}, {"q_pe", qPe}, {"k", k}, {"k_pe", kPe}, {"v", v},
+              {"query_start_loc", queryStarts}, {"chunk_cu_seq_lens", chunkStarts},
+              {"output", output}, {"lse", lse}});
+  for (int64_t r = 0; r < requests; ++r)
+    for (int64_t j = 0; j < queryLens[r]; ++j)
+      for (int64_t head = 0; head < kHeads; ++head) {
+        int64_t token = queryStarts[r] + j, row = token * kHeads + head;
+        auto keyRow = [&](int64_t s) { return keyStarts[r] + s; };
+        Reference expected = attend(
+            chunkLens ? keyLens[r] : j + 1, kValue,
+            [&](int64_t s) {
+              double score = 0;
+              for (int64_t i = 0; i < kNope; ++i)
+                score += double(q[row * kNope + i]) * k[(keyRow(s) * kHeads + head) * kNope + i];
+              for (int64_t i = 0; hasRope && i < kRope; ++i)
+                score += double(qPe[row * kRope + i]) * kPe[keyRow(s) * kRope + i];
+              return score;
+            },
+            [&](int64_t s, int64_t i) { return v[(keyRow(s) * kHeads + head) * kValue + i]; });
+        float gotLse = chunkLens ? lse[head * tokens + token] : lse[row];
+        ASSERT_NO_FATAL_FAILURE(
+            expectRow(&output[row * kValue], gotLse, expected, "expanded", token, head));
+      }
+}
+
+TEST(Expanded, A01_A43_CausalRaggedBatch) {
+  checkExpanded({1, 0, 63, 64, 65, 16, 17}, nullptr, true);
+}
+TEST(Expanded, WithoutRope) { checkExpanded({5, 20}, nullptr, false); }
+TEST(Expanded, A25_ChunkOfContextIsUnmasked) {
+  // Requests 0 and 3 have nothing in the chunk: output 0, LSE -inf.
+  std::vector<int64_t> chunkLens = {0, 1, 64, 0, 130};
+  checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true);
+}
+
+} // namespace

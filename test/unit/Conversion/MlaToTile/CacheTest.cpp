@@ -1,0 +1,127 @@
+//===- CacheTest.cpp - append and gather ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A pool of 6 pages of 4 rows, 5 latent and 2 rope columns, pages 32 elements
+// apart (28 used): widths that no tile has.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace mlac::test;
+
+namespace {
+
+constexpr int64_t kPages = 6, kPageSize = 4, kLatent = 5, kRope = 2, kRow = kLatent + kRope,
+                  kPageStride = 32;
+constexpr float kUntouched = -1;
+constexpr int32_t kGarbagePage = 2147480000;
+
+const std::string kModule = R"(
+!cache = !mla.cache<page_size = 4, kv_lora_rank = 5, qk_rope_head_dim = 2, element = f32, rope_order = half>
+func.func @append(%latent: tensor<?x5xf32> {mla.input = "latent"}, %k_pe: tensor<?x2xf32> {mla.input = "k_pe"},
+                  %batch: !mla.batch, %cache: !cache) -> !cache {
+  %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x5xf32>, tensor<?x2xf32>
+      into <page_size = 4, kv_lora_rank = 5, qk_rope_head_dim = 2, element = f32, rope_order = half>, <query_len = ?>
+  return %new : !cache
+}
+func.func @gather(%batch: !mla.batch, %cache: !cache)
+    -> (tensor<?x5xf32> {mla.output = "latent"}, tensor<?x2xf32> {mla.output = "k_pe"}) {
+  %chunk = arith.constant 1 : index
+  %latent, %k_pe = mla.gather %cache, %batch chunk %chunk
+      : <page_size = 4, kv_lora_rank = 5, qk_rope_head_dim = 2, element = f32, rope_order = half>, <query_len = ?>
+      -> tensor<?x5xf32>, tensor<?x2xf32>
+  return %latent, %k_pe : tensor<?x5xf32>, tensor<?x2xf32>
+}
+)";
+
+size_t poolIndex(int64_t slot, int64_t column) {
+  return slot / kPageSize * kPageStride + slot % kPageSize * kRow + column;
+}
+
+TEST(Append, A21_SkipsNegativeSlotsAndTouchesNothingElse) {
+  auto steps = Steps::compile(kModule);
+  ASSERT_TRUE(steps);
+  std::vector<int64_t> slots = {9, -1, 23, 0, -7};
+  std::vector<float> pool(kPages * kPageStride, kUntouched), latent, kPe;
+  for (int token = 0; token < 5; ++token) {
+    for (int column = 0; column < kLatent; ++column)
+      latent.push_back(100 * token + column);
+    for (int column = 0; column < kRope; ++column)
+      kPe.push_back(100 * token + 50 + column);
+  }
+  steps->run("append", {{"num_tokens", 5}, {"num_pages", kPages}, {"page_stride", kPageStride}},
+             {{"latent", latent}, {"k_pe", kPe}, {"cache", pool}, {"slot_mapping", slots}});
+  std::vector<float> expected(pool.size(), kUntouched);
+  for (int token : {0, 2, 3})
+    for (int column = 0; column < kRow; ++column)
+      expected[poolIndex(slots[token], column)] =
+          100 * token + (column < kLatent ? column : 50 + column - kLatent);
+  EXPECT_EQ(pool, expected);
+}
+
+TEST(Append, A22_EmptyCache) {
+  auto steps = Steps::compile(kModule);
+  ASSERT_TRUE(steps);
+  std::vector<int64_t> slots = {0, 3};
+  std::vector<float> pool(kPageStride, kUntouched), latent(10, 1), kPe(4, 1);
+  steps->run("append", {{"num_tokens", 2}, {"num_pages", 0}, {"page_stride", kPageStride}},
+             {{"latent", latent}, {"k_pe", kPe}, {"cache", pool}, {"slot_mapping", slots}});
+  EXPECT_EQ(pool, std::vector<float>(kPageStride, kUntouched));
+}
+
+/// Chunk 1 of 3 requests; `capacity` tokens per chunk, page aligned or not.
+void checkGather(int64_t capacity, const std::vector<int32_t> &contextLens) {
+  auto steps = Steps::compile(kModule);
+  ASSERT_TRUE(steps);
+  std::vector<int32_t> blockTable = {4, 2, kGarbagePage, kGarbagePage, kGarbagePage, kGarbagePage,
+                                     5, 0, 3, kGarbagePage};
+  constexpr int64_t maxBlocks = 4, requests = 3, chunk = 1;
+  blockTable.resize(maxBlocks * requests, kGarbagePage);
+  std::vector<std::vector<int32_t>> pages = {{4, 2}, {}, {5, 0, 3}};
+  for (int64_t r = 0; r < requests; ++r)
+    for (int64_t i = 0; i < maxBlocks; ++i)
+      blockTable[r * maxBlocks + i] = i < int64_t(pages[r].size()) ? pages[r][i] : kGarbagePage;
+  std::vector<int32_t> starts(2 * (requests + 1), 0);
+  for (int64_t r = 0; r < requests; ++r) {
+    int64_t length = std::clamp<int64_t>(contextLens[r] - chunk * capacity, 0, capacity);
+    starts[requests + 1 + r + 1] = starts[requests + 1 + r] + length;
+  }
+  std::vector<float> pool(kPages * kPageStride);
+  for (size_t i = 0; i < pool.size(); ++i)
+    pool[i] = i;
+  int64_t total = starts.back();
+  std::vector<float> latent((total + 2) * kLatent, kUntouched), kPe((total + 2) * kRope, kUntouched);
+  steps->run("gather",
+             {{"num_requests", requests}, {"num_pages", kPages}, {"page_stride", kPageStride},
+              {"max_blocks_per_request", maxBlocks}, {"chunk_capacity", capacity},
+              {"chunk_tokens", total}, {"num_tokens", 1}},
+             {{"cache", pool}, {"block_table", blockTable}, {"chunk_cu_seq_lens", starts},
+              {"latent", latent}, {"k_pe", kPe}});
+  for (int64_t r = 0; r < requests; ++r)
+    for (int64_t row = starts[requests + 1 + r]; row < starts[requests + 2 + r]; ++row) {
+      int64_t token = chunk * capacity + row - starts[requests + 1 + r];
+      int64_t slot = pages[r][token / kPageSize] * kPageSize + token % kPageSize;
+      for (int64_t column = 0; column < kRow; ++column) {
+        float got = column < kLatent ? latent[row * kLatent + column]
+                                     : kPe[row * kRope + column - kLatent];
+        EXPECT_EQ(got, pool[poolIndex(slot, column)]) << "request " << r << ", row " << row;
+      }
+    }
+  EXPECT_EQ(latent[total * kLatent], kUntouched); // rows behind the last are not written
+}
+
+TEST(Gather, A30_PageAlignedChunks) { checkGather(4, {7, 0, 12}); }
+TEST(Gather, A30_UnalignedChunks) { checkGather(3, {5, 0, 11}); }
+TEST(Gather, NothingInTheChunk) { checkGather(8, {7, 0, 8}); }
+
+} // namespace
