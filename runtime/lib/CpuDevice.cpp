@@ -26,6 +26,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace mlac::runtime;
 
@@ -37,21 +38,32 @@ using Kernel = void (*)(const uint64_t *, int64_t, int64_t, int64_t);
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct Library {
-  void *handle = nullptr;
-  Library() = default;
-  Library(Library &&other) noexcept : handle(other.handle) { other.handle = nullptr; }
-  ~Library() {
-    if (handle)
-      dlclose(handle);
-  }
-};
-
 struct Descriptor {
   int value = -1;
+  Descriptor() = default;
+  explicit Descriptor(int value) : value(value) {}
+  Descriptor(Descriptor &&other) noexcept : value(std::exchange(other.value, -1)) {}
+  Descriptor &operator=(Descriptor &&other) noexcept {
+    std::swap(value, other.value);
+    return *this;
+  }
   ~Descriptor() {
     if (value >= 0)
       close(value);
+  }
+};
+
+/// A loaded code object. Its file stays open: dlopen knows libraries by their
+/// path, and the next code object must not get this one's.
+struct Library {
+  Descriptor file;
+  void *handle = nullptr;
+  Library() = default;
+  Library(Library &&other) noexcept
+      : file(std::move(other.file)), handle(std::exchange(other.handle, nullptr)) {}
+  ~Library() {
+    if (handle)
+      dlclose(handle);
   }
 };
 
@@ -89,11 +101,11 @@ static Status writeAll(int file, std::span<const uint8_t> bytes) {
 
 static Status loadLibrary(std::span<const uint8_t> bytes, Library &library) {
   MLAC_RETURN_IF_ERROR(checkHostImage(bytes));
-  Descriptor file{memfd_create("mlac-kernels", MFD_CLOEXEC)};
-  if (file.value < 0)
+  library.file = Descriptor(memfd_create("mlac-kernels", MFD_CLOEXEC));
+  if (library.file.value < 0)
     return error(MLA_OUT_OF_MEMORY, "memfd_create: ", std::strerror(errno));
-  MLAC_RETURN_IF_ERROR(writeAll(file.value, bytes));
-  std::string path = concat("/proc/self/fd/", file.value);
+  MLAC_RETURN_IF_ERROR(writeAll(library.file.value, bytes));
+  std::string path = concat("/proc/self/fd/", library.file.value);
   library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library.handle)
     return error(MLA_CORRUPT, "cannot load code object: ", dlerror());

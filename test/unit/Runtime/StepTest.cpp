@@ -86,6 +86,26 @@ TEST_F(StepTest, PrefillThenDecodeOverPages) {
   EXPECT_EQ(length(sequence), 3 * kPage + 1);
 }
 
+/// The second code object is loaded while the first is.
+TEST_F(StepTest, CodeObjectsAreKeptApart) {
+  fb::PackageT two = makePackage();
+  fb::TargetT &target = *two.targets[0];
+  std::string code = readFile(MLAC_TEST_KERNELS_2);
+  target.code.push_back(std::make_unique<fb::CodeObjectT>());
+  target.code.back()->name = "kernels-2";
+  target.code.back()->bytes.assign(code.begin(), code.end());
+  target.kernels[0]->code = 1;
+  target.kernels[0]->symbol = "test_scale_2";
+  std::string bytes = pack(two);
+  mla_package *other = nullptr;
+  mla_engine *otherEngine = nullptr;
+  mla_engine_options options = defaultOptions();
+  ASSERT_OK(mla_package_open_bytes(bytes.data(), bytes.size(), &other));
+  ASSERT_OK(mla_engine_create(other, device, &options, &otherEngine));
+  ASSERT_OK(mla_engine_destroy(otherEngine));
+  ASSERT_OK(mla_package_close(other));
+}
+
 TEST_F(StepTest, RaggedBatchWithEmptyRequests) {
   std::vector<mla_sequence> ids = {newSequence(), newSequence(), newSequence(), newSequence()};
   History a, b, c, d;
