@@ -27,11 +27,22 @@ static std::string normalise(std::string_view name) {
 
 /// Features that LLVM and Linux name differently: {LLVM, Linux}.
 static constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
-    {"lzcnt", "abm"},  {"sahf", "lahflm"},      {"cmov", "cmov"},
-    {"mmx", "mmx"},    {"sse3", "pni"},         {"prfchw", "3dnowprefetch"},
-    {"sha", "shani"},  {"pclmul", "pclmulqdq"}, {"rdrnd", "rdrand"},
-    {"x87", "fpu"},    {"64bit", "lm"},         {"crc32", "sse42"},
-    {"neon", "asimd"}, {"fxsr", "fxsr"},        {"cx8", "cx8"}};
+    {"lzcnt", "abm"},
+    {"bmi", "bmi1"},
+    {"sahf", "lahflm"},
+    {"cmov", "cmov"},
+    {"mmx", "mmx"},
+    {"sse3", "pni"},
+    {"prfchw", "3dnowprefetch"},
+    {"sha", "shani"},
+    {"pclmul", "pclmulqdq"},
+    {"rdrnd", "rdrand"},
+    {"x87", "fpu"},
+    {"64bit", "lm"},
+    {"crc32", "sse42"},
+    {"neon", "asimd"},
+    {"fxsr", "fxsr"},
+    {"cx8", "cx8"}};
 
 static std::string linuxName(std::string_view feature) {
   std::string name = normalise(feature);

@@ -28,8 +28,7 @@ int archLevel(std::string_view arch);
 /// Whether code for `arch` and `features` runs here; otherwise the first thing
 /// missing goes to `missing`. A processor name ("znver5") by itself requires
 /// nothing: its features are listed.
-bool hostSupports(std::string_view arch, std::string_view features,
-                  std::string &missing);
+bool hostSupports(std::string_view arch, std::string_view features, std::string &missing);
 
 } // namespace mlac::runtime
 

@@ -54,50 +54,45 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
 
 /// X(member, symbol, arguments): every function returns a Result.
-#define MLAC_CUDA_FUNCTIONS(X)                                                 \
-  X(init, "cuInit", (unsigned))                                                \
-  X(driverGetVersion, "cuDriverGetVersion", (int *))                           \
-  X(deviceGetCount, "cuDeviceGetCount", (int *))                               \
-  X(deviceGet, "cuDeviceGet", (DeviceId *, int))                               \
-  X(deviceGetName, "cuDeviceGetName", (char *, int, DeviceId))                 \
-  X(deviceGetAttribute, "cuDeviceGetAttribute", (int *, int, DeviceId))        \
-  X(deviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, DeviceId))               \
-  X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context *, DeviceId))       \
-  X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (DeviceId))             \
-  X(ctxPushCurrent, "cuCtxPushCurrent_v2", (Context))                          \
-  X(ctxPopCurrent, "cuCtxPopCurrent_v2", (Context *))                          \
-  X(ctxSynchronize, "cuCtxSynchronize", ())                                    \
-  X(memAlloc, "cuMemAlloc_v2", (DevicePtr *, size_t))                          \
-  X(memFree, "cuMemFree_v2", (DevicePtr))                                      \
-  X(memHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))               \
-  X(memFreeHost, "cuMemFreeHost", (void *))                                    \
-  X(memcpyHtoD, "cuMemcpyHtoD_v2", (DevicePtr, const void *, size_t))          \
-  X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *, DevicePtr, size_t))                \
-  X(memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                   \
-    (DevicePtr, const void *, size_t, Stream))                                 \
-  X(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                   \
-    (DevicePtr, DevicePtr, size_t, Stream))                                    \
-  X(memsetD8Async, "cuMemsetD8Async",                                          \
-    (DevicePtr, unsigned char, size_t, Stream))                                \
-  X(moduleLoadData, "cuModuleLoadData", (Module *, const void *))              \
-  X(moduleUnload, "cuModuleUnload", (Module))                                  \
-  X(moduleGetFunction, "cuModuleGetFunction",                                  \
-    (Function *, Module, const char *))                                        \
-  X(funcSetAttribute, "cuFuncSetAttribute", (Function, int, int))              \
-  X(funcGetAttribute, "cuFuncGetAttribute", (int *, int, Function))            \
-  X(launchKernel, "cuLaunchKernel",                                            \
-    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
-     unsigned, Stream, void **, void **))                                      \
-  X(streamCreate, "cuStreamCreate", (Stream *, unsigned))                      \
-  X(streamDestroy, "cuStreamDestroy_v2", (Stream))                             \
-  X(streamSynchronize, "cuStreamSynchronize", (Stream))                        \
-  X(eventCreate, "cuEventCreate", (EventHandle *, unsigned))                   \
-  X(eventDestroy, "cuEventDestroy_v2", (EventHandle))                          \
-  X(eventRecord, "cuEventRecord", (EventHandle, Stream))                       \
-  X(eventSynchronize, "cuEventSynchronize", (EventHandle))                     \
-  X(eventElapsedTime, "cuEventElapsedTime",                                    \
-    (float *, EventHandle, EventHandle))                                       \
-  X(getErrorName, "cuGetErrorName", (Result, const char **))                   \
+#define MLAC_CUDA_FUNCTIONS(X)                                                                     \
+  X(init, "cuInit", (unsigned))                                                                    \
+  X(driverGetVersion, "cuDriverGetVersion", (int *))                                               \
+  X(deviceGetCount, "cuDeviceGetCount", (int *))                                                   \
+  X(deviceGet, "cuDeviceGet", (DeviceId *, int))                                                   \
+  X(deviceGetName, "cuDeviceGetName", (char *, int, DeviceId))                                     \
+  X(deviceGetAttribute, "cuDeviceGetAttribute", (int *, int, DeviceId))                            \
+  X(deviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, DeviceId))                                   \
+  X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context *, DeviceId))                           \
+  X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (DeviceId))                                 \
+  X(ctxPushCurrent, "cuCtxPushCurrent_v2", (Context))                                              \
+  X(ctxPopCurrent, "cuCtxPopCurrent_v2", (Context *))                                              \
+  X(ctxSynchronize, "cuCtxSynchronize", ())                                                        \
+  X(memAlloc, "cuMemAlloc_v2", (DevicePtr *, size_t))                                              \
+  X(memFree, "cuMemFree_v2", (DevicePtr))                                                          \
+  X(memHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned))                                   \
+  X(memFreeHost, "cuMemFreeHost", (void *))                                                        \
+  X(memcpyHtoD, "cuMemcpyHtoD_v2", (DevicePtr, const void *, size_t))                              \
+  X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *, DevicePtr, size_t))                                    \
+  X(memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (DevicePtr, const void *, size_t, Stream))            \
+  X(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (DevicePtr, DevicePtr, size_t, Stream))               \
+  X(memsetD8Async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))                  \
+  X(moduleLoadData, "cuModuleLoadData", (Module *, const void *))                                  \
+  X(moduleUnload, "cuModuleUnload", (Module))                                                      \
+  X(moduleGetFunction, "cuModuleGetFunction", (Function *, Module, const char *))                  \
+  X(funcSetAttribute, "cuFuncSetAttribute", (Function, int, int))                                  \
+  X(funcGetAttribute, "cuFuncGetAttribute", (int *, int, Function))                                \
+  X(launchKernel, "cuLaunchKernel",                                                                \
+    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,       \
+     void **, void **))                                                                            \
+  X(streamCreate, "cuStreamCreate", (Stream *, unsigned))                                          \
+  X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                                 \
+  X(streamSynchronize, "cuStreamSynchronize", (Stream))                                            \
+  X(eventCreate, "cuEventCreate", (EventHandle *, unsigned))                                       \
+  X(eventDestroy, "cuEventDestroy_v2", (EventHandle))                                              \
+  X(eventRecord, "cuEventRecord", (EventHandle, Stream))                                           \
+  X(eventSynchronize, "cuEventSynchronize", (EventHandle))                                         \
+  X(eventElapsedTime, "cuEventElapsedTime", (float *, EventHandle, EventHandle))                   \
+  X(getErrorName, "cuGetErrorName", (Result, const char **))                                       \
   X(getErrorString, "cuGetErrorString", (Result, const char **))
 
 struct Driver {

@@ -37,8 +37,8 @@ bool isExactWidening(mla_dtype from, mla_dtype to);
 
 /// Converts `count` elements; `from` need not be aligned. Needs
 /// isExactWidening(fromType, toType).
-void convertElements(mla_dtype fromType, const void *from, mla_dtype toType,
-                     void *to, int64_t count);
+void convertElements(mla_dtype fromType, const void *from, mla_dtype toType, void *to,
+                     int64_t count);
 
 /// "[128, 512]".
 std::string shapeText(const std::vector<int64_t> &shape);

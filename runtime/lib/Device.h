@@ -25,8 +25,7 @@ public:
   virtual ~Program() = default;
   /// Runs one kernel; `args` are 64-bit slots in parameter order. Neither
   /// allocates nor waits on a CUDA device.
-  virtual Status launch(const Launch &launch, const uint64_t *args,
-                        mla_stream *stream) = 0;
+  virtual Status launch(const Launch &launch, const uint64_t *args, mla_stream *stream) = 0;
 };
 
 /// A point in a stream's work.
@@ -48,12 +47,10 @@ public:
   virtual const std::string &infoJson() const = 0;
 
   /// Whether `target` runs here; otherwise `reason` says what is missing.
-  virtual bool supports(const fb::Target &target,
-                        std::string &reason) const = 0;
+  virtual bool supports(const fb::Target &target, std::string &reason) const = 0;
   /// Higher is the better choice among supported targets.
   virtual int64_t preference(const fb::Target &target) const = 0;
-  virtual Status load(const fb::Target &target,
-                      std::unique_ptr<Program> &program) = 0;
+  virtual Status load(const fb::Target &target, std::unique_ptr<Program> &program) = 0;
 
   /// `bytes` > 0. Device memory, and host memory that async uploads start from.
   virtual Status allocate(size_t bytes, void **data) = 0;
@@ -63,12 +60,9 @@ public:
 
   virtual Status upload(void *to, const void *from, size_t bytes) = 0;
   virtual Status download(void *to, const void *from, size_t bytes) = 0;
-  virtual Status uploadAsync(void *to, const void *staging, size_t bytes,
-                             mla_stream *stream) = 0;
-  virtual Status copyAsync(void *to, const void *from, size_t bytes,
-                           mla_stream *stream) = 0;
-  virtual Status fillAsync(void *to, uint8_t value, size_t bytes,
-                           mla_stream *stream) = 0;
+  virtual Status uploadAsync(void *to, const void *staging, size_t bytes, mla_stream *stream) = 0;
+  virtual Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *stream) = 0;
+  virtual Status fillAsync(void *to, uint8_t value, size_t bytes, mla_stream *stream) = 0;
 
   virtual Status synchronize() = 0;
   /// Refuses streams that this device cannot have.
@@ -80,8 +74,7 @@ public:
 };
 
 /// Opens "cpu", "cuda" or "cuda:N".
-Status openDevice(std::string_view name, int32_t threads,
-                  std::shared_ptr<Device> &device);
+Status openDevice(std::string_view name, int32_t threads, std::shared_ptr<Device> &device);
 Status openCpuDevice(int32_t threads, std::shared_ptr<Device> &device);
 Status openCudaDevice(int32_t ordinal, std::shared_ptr<Device> &device);
 
@@ -90,8 +83,7 @@ class DeviceBuffer {
 public:
   DeviceBuffer() = default;
   DeviceBuffer(DeviceBuffer &&other) noexcept
-      : device(std::move(other.device)), data_(other.data_),
-        bytes_(other.bytes_) {
+      : device(std::move(other.device)), data_(other.data_), bytes_(other.bytes_) {
     other.data_ = nullptr;
     other.bytes_ = 0;
   }
@@ -107,8 +99,8 @@ public:
   }
 
   /// `what` names the buffer in the error. Zero bytes: stays null.
-  static Status make(std::shared_ptr<Device> device, int64_t bytes,
-                     std::string_view what, DeviceBuffer &buffer);
+  static Status make(std::shared_ptr<Device> device, int64_t bytes, std::string_view what,
+                     DeviceBuffer &buffer);
 
   char *data() const { return static_cast<char *>(data_); }
   int64_t bytes() const { return bytes_; }

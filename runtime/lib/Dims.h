@@ -48,12 +48,8 @@ using DimValues = std::array<int64_t, kNumDims>;
 std::optional<Dim> findDim(std::string_view name);
 const char *dimName(Dim dim);
 
-inline int64_t &at(DimValues &values, Dim dim) {
-  return values[static_cast<size_t>(dim)];
-}
-inline int64_t at(const DimValues &values, Dim dim) {
-  return values[static_cast<size_t>(dim)];
-}
+inline int64_t &at(DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
+inline int64_t at(const DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
 
 enum class Metadata : uint8_t {
   QueryStartLoc,

@@ -91,39 +91,36 @@ Status Engine::allocateLayer(Layer &layer) {
 /// Workspace sizes need not grow with the batch (fewer requests may get more
 /// splits), so sample batch sizes; a step that needs more grows it when
 /// planned.
-Status Engine::largestWorkspace(int64_t &bytes) const {
+int64_t Engine::largestWorkspace() const {
   StepPlanner planner(limits_);
-  bytes = 0;
+  int64_t bytes = 0;
+  // An expression may be undefined for sizes that no real step has together.
   auto sample = [&](const FunctionInfo &function, const DimValues &dims) {
     int64_t need;
-    MLAC_RETURN_IF_ERROR(resolveWorkspace(function, dims, need));
-    bytes = std::max(bytes, need);
-    return Status();
+    if (resolveWorkspace(function, dims, need).isOk())
+      bytes = std::max(bytes, need);
   };
   for (const FunctionInfo &function : target_->functions) {
     if (function.name == kPrepareFunction) {
-      MLAC_RETURN_IF_ERROR(sample(function, planner.staticDims()));
+      sample(function, planner.staticDims());
       continue;
     }
     for (int64_t requests = 1;; requests *= 2) {
       requests = std::min(requests, limits_.maxRequests);
       for (bool hasContext : {false, true})
-        MLAC_RETURN_IF_ERROR(
-            sample(function, planner.largestDims(requests, function.maxQueryLen, hasContext)));
+        sample(function, planner.largestDims(requests, function.maxQueryLen, hasContext));
       if (requests == limits_.maxRequests)
         break;
     }
   }
-  return Status();
+  return bytes;
 }
 
 Status Engine::allocate() {
   layers.resize(static_cast<size_t>(options_.num_layers));
   for (size_t i = 0; i < layers.size(); ++i)
     MLAC_RETURN_IF_ERROR(allocateLayer(layers[i]).in(concat("layer ", i)));
-  int64_t workspaceBytes;
-  MLAC_RETURN_IF_ERROR(largestWorkspace(workspaceBytes));
-  MLAC_RETURN_IF_ERROR(ensureWorkspace(workspaceBytes));
+  MLAC_RETURN_IF_ERROR(ensureWorkspace(largestWorkspace()));
   int64_t ropeBytes =
       limits_.ropeLength * package_->cache().qk_rope_head_dim() * int64_t(sizeof(float));
   MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, ropeBytes, "rotary table", rope_));

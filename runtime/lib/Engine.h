@@ -42,10 +42,8 @@ struct HostTensor {
 
 class Engine {
 public:
-  static Status create(std::shared_ptr<Package> package,
-                       std::shared_ptr<Device> device,
-                       const mla_engine_options *given,
-                       std::shared_ptr<Engine> &engine);
+  static Status create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
+                       const mla_engine_options *given, std::shared_ptr<Engine> &engine);
 
   /// Releases device memory; later calls on plans find isClosed.
   Status close();
@@ -64,10 +62,9 @@ public:
   Status getLayer(int64_t index, Layer *&layer);
 
   // Weights.cpp
-  Status bindWeight(Layer &layer, std::string_view name,
-                    const HostTensor &tensor);
-  Status bindSafetensors(Layer &layer, const std::string &path,
-                         std::string_view prefix, bool allowsExtra);
+  Status bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor);
+  Status bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
+                         bool allowsExtra);
   Status prepare(Layer &layer);
 
   // What plans need.
@@ -94,7 +91,7 @@ private:
   Status chooseTarget();
   Status allocate();
   Status allocateLayer(Layer &layer);
-  Status largestWorkspace(int64_t &bytes) const;
+  int64_t largestWorkspace() const;
   Status checkSlots(int64_t slot, int64_t count) const;
   char *rowAddress(Layer &layer, int64_t slot) const;
   Status upload(Layer &layer, size_t index, const HostTensor &tensor);

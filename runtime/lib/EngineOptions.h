@@ -24,15 +24,12 @@ Status resolveOptions(const Package &package, const mla_engine_options *given,
                       mla_engine_options &options);
 
 /// The workspace rule of mla.md section 9.
-int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests,
-                               int64_t pageSize);
+int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests, int64_t pageSize);
 
 /// Bytes between pages of the pool.
-int64_t pageStrideBytes(const Package &package,
-                        const mla_engine_options &options);
+int64_t pageStrideBytes(const Package &package, const mla_engine_options &options);
 
-StepLimits stepLimits(const Package &package,
-                      const mla_engine_options &options);
+StepLimits stepLimits(const Package &package, const mla_engine_options &options);
 
 } // namespace mlac::runtime
 

@@ -46,8 +46,8 @@ public:
       freeSlots.pop_back();
     }
     slots[index].object = std::move(object);
-    uint64_t id = uint64_t(kTag) << kTagShift |
-                  uint64_t(slots[index].generation) << kGenerationShift | index;
+    uint64_t id =
+        uint64_t(kTag) << kTagShift | uint64_t(slots[index].generation) << kGenerationShift | index;
     return reinterpret_cast<Opaque *>(id);
   }
 

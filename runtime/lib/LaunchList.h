@@ -51,12 +51,10 @@ struct LaunchList {
 
 /// Fills `list`. Errors: an expression is undefined or out of range, a grid is
 /// negative, or the plan comes to an absurd number of launches.
-Status resolveLaunches(const FunctionInfo &function, const DimValues &dims,
-                       LaunchList &list);
+Status resolveLaunches(const FunctionInfo &function, const DimValues &dims, LaunchList &list);
 
 /// Only the size of the workspace, for allocating it.
-Status resolveWorkspace(const FunctionInfo &function, const DimValues &dims,
-                        int64_t &bytes);
+Status resolveWorkspace(const FunctionInfo &function, const DimValues &dims, int64_t &bytes);
 
 } // namespace mlac::runtime
 

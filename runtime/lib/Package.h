@@ -69,10 +69,8 @@ inline constexpr std::string_view kPrepareFunction = "prepare";
 class Package {
 public:
   /// `bytes` is copied.
-  static Status open(const void *data, size_t bytes,
-                     std::shared_ptr<Package> &package);
-  static Status openFile(const std::string &path,
-                         std::shared_ptr<Package> &package);
+  static Status open(const void *data, size_t bytes, std::shared_ptr<Package> &package);
+  static Status openFile(const std::string &path, std::shared_ptr<Package> &package);
 
   const fb::Package &root() const { return *root_; }
   const fb::Model &model() const { return *root_->model(); }
@@ -94,8 +92,7 @@ private:
   using Bytes = std::unique_ptr<uint8_t, FreeBytes>;
 
   static Bytes allocate(size_t bytes);
-  static Status adopt(Bytes bytes, size_t size,
-                      std::shared_ptr<Package> &package);
+  static Status adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &package);
 
   Bytes bytes_;
   size_t fileBytes_ = 0;
@@ -106,12 +103,10 @@ private:
 };
 
 /// Finds a tensor by name; -1 where there is none.
-int64_t findTensor(const std::vector<TensorInfo> &tensors,
-                   std::string_view name);
+int64_t findTensor(const std::vector<TensorInfo> &tensors, std::string_view name);
 
 inline std::string_view text(const flatbuffers::String *string) {
-  return string ? std::string_view(string->c_str(), string->size())
-                : std::string_view();
+  return string ? std::string_view(string->c_str(), string->size()) : std::string_view();
 }
 
 } // namespace mlac::runtime

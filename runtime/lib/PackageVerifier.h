@@ -22,8 +22,7 @@ namespace mlac::runtime {
 class PackageVerifier {
 public:
   /// Fills the package's resolved tables from its root.
-  explicit PackageVerifier(Package &package)
-      : package(package), root(*package.root_) {}
+  explicit PackageVerifier(Package &package) : package(package), root(*package.root_) {}
 
   Status run();
 
@@ -32,14 +31,11 @@ private:
   Status checkCache();
   Status checkRope();
   using TensorTable = flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>>;
-  Status readTensors(const TensorTable *table, const char *what,
-                     std::vector<TensorInfo> &tensors);
+  Status readTensors(const TensorTable *table, const char *what, std::vector<TensorInfo> &tensors);
   Status readTarget(const fb::Target *raw, TargetInfo &target);
   Status checkKernels(const fb::Target &target);
-  Status readFunction(const fb::Target &target, const fb::Function *raw,
-                      FunctionInfo &function);
-  Status readBuffer(const fb::Buffer *raw, const FunctionInfo &function,
-                    BufferInfo &buffer);
+  Status readFunction(const fb::Target &target, const fb::Function *raw, FunctionInfo &function);
+  Status readBuffer(const fb::Buffer *raw, const FunctionInfo &function, BufferInfo &buffer);
   Status resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer);
 
   Package &package;

@@ -20,19 +20,17 @@ namespace mlac::runtime {
 
 class Plan {
 public:
-  static Status create(std::shared_ptr<Engine> engine,
-                       std::shared_ptr<Plan> &plan);
+  static Status create(std::shared_ptr<Engine> engine, std::shared_ptr<Plan> &plan);
   ~Plan();
 
   Engine &engine() { return *engine_; }
 
   Status fill(const mla_batch &batch, const char *function, mla_stream *stream);
-  Status run(int64_t layer, const void *hidden, void *output,
-             mla_stream *stream, std::vector<LaunchTime> *times = nullptr);
-  Status runBound(int64_t layer, std::span<const mla_binding> bindings,
-                  mla_stream *stream);
-  Status profile(int64_t layer, const void *hidden, void *output,
-                 mla_stream *stream, const char **json);
+  Status run(int64_t layer, const void *hidden, void *output, mla_stream *stream,
+             std::vector<LaunchTime> *times = nullptr);
+  Status runBound(int64_t layer, std::span<const mla_binding> bindings, mla_stream *stream);
+  Status profile(int64_t layer, const void *hidden, void *output, mla_stream *stream,
+                 const char **json);
 
   Status functionName(const char *&name) const;
   Status dim(std::string_view name, int64_t &value) const;
@@ -41,8 +39,7 @@ public:
 
 private:
   explicit Plan(std::shared_ptr<Engine> engine);
-  Status chooseFunction(const char *name, int64_t maxQueryLen,
-                        const FunctionInfo *&function) const;
+  Status chooseFunction(const char *name, int64_t maxQueryLen, const FunctionInfo *&function) const;
   Status resolve(const mla_batch &batch, const char *function);
   Status uploadMetadata(mla_stream *stream);
   Status requireFilled() const;

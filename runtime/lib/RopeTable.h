@@ -22,8 +22,8 @@ namespace mlac::runtime {
 
 /// Writes rows [first, last) to `rows` [(last - first), R]. `maxSeqLen` chooses
 /// between the short and the long frequencies.
-void fillRopeRows(const fb::RopeSpec &rope, int64_t maxSeqLen, int64_t first,
-                  int64_t last, float *rows);
+void fillRopeRows(const fb::RopeSpec &rope, int64_t maxSeqLen, int64_t first, int64_t last,
+                  float *rows);
 
 } // namespace mlac::runtime
 

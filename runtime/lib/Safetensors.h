@@ -43,13 +43,9 @@ public:
 
   Status open(const std::string &path);
 
-  const std::map<std::string, SafetensorsEntry, std::less<>> &entries() const {
-    return entries_;
-  }
+  const std::map<std::string, SafetensorsEntry, std::less<>> &entries() const { return entries_; }
   /// The bytes of a tensor, not necessarily aligned.
-  const uint8_t *bytes(const SafetensorsEntry &entry) const {
-    return data.data() + entry.begin;
-  }
+  const uint8_t *bytes(const SafetensorsEntry &entry) const { return data.data() + entry.begin; }
 
 private:
   Status map(const std::string &path);

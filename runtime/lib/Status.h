@@ -25,8 +25,7 @@ namespace mlac::runtime {
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  Status(mla_status code, std::string message)
-      : code_(code), message_(std::move(message)) {}
+  Status(mla_status code, std::string message) : code_(code), message_(std::move(message)) {}
 
   bool isOk() const { return code_ == MLA_OK; }
   mla_status code() const { return code_; }
@@ -34,8 +33,7 @@ public:
 
   /// The same code with "context: " before the message.
   Status in(std::string_view context) const {
-    return isOk() ? Status()
-                  : Status(code_, std::string(context) + ": " + message_);
+    return isOk() ? Status() : Status(code_, std::string(context) + ": " + message_);
   }
 
 private:
@@ -62,17 +60,16 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
 }
 
 /// error(MLA_CORRUPT, "expected ", 3, " grid expressions, got ", n)
-template <typename... Parts>
-Status error(mla_status code, const Parts &...parts) {
+template <typename... Parts> Status error(mla_status code, const Parts &...parts) {
   return Status(code, concat(parts...));
 }
 
 } // namespace mlac::runtime
 
-#define MLAC_RETURN_IF_ERROR(expression)                                       \
-  do {                                                                         \
-    if (::mlac::runtime::Status status_ = (expression); !status_.isOk())       \
-      return status_;                                                          \
+#define MLAC_RETURN_IF_ERROR(expression)                                                           \
+  do {                                                                                             \
+    if (::mlac::runtime::Status status_ = (expression); !status_.isOk())                           \
+      return status_;                                                                              \
   } while (false)
 
 #endif // MLAC_RUNTIME_STATUS_H

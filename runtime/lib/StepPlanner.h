@@ -51,13 +51,12 @@ struct ChunkSchedule {
 };
 
 /// Error: the workspace holds less than a page per request with context.
-Status scheduleChunks(std::span<const int32_t> contextLens,
-                      int64_t workspaceTokens, int64_t pageSize,
-                      ChunkSchedule &schedule);
+Status scheduleChunks(std::span<const int32_t> contextLens, int64_t workspaceTokens,
+                      int64_t pageSize, ChunkSchedule &schedule);
 
 /// Writes chunk_cu_seq_lens [numChunks, requests + 1].
-void fillChunkTable(std::span<const int32_t> contextLens,
-                    const ChunkSchedule &schedule, int32_t *table);
+void fillChunkTable(std::span<const int32_t> contextLens, const ChunkSchedule &schedule,
+                    int32_t *table);
 
 /// Where one metadata array lies in the step's bytes.
 struct MetadataArray {
@@ -96,8 +95,7 @@ public:
 
   /// Sizes as large as a step with `numRequests` requests may have: what
   /// workspaces are allocated for.
-  DimValues largestDims(int64_t numRequests, int64_t maxQueryLen,
-                        bool hasContext) const;
+  DimValues largestDims(int64_t numRequests, int64_t maxQueryLen, bool hasContext) const;
   /// Sizes that hold before any step (for "prepare").
   DimValues staticDims() const;
 

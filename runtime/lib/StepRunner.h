@@ -34,8 +34,8 @@ class StepRunner {
 public:
   /// Evaluates `function` for `dims` and checks that every buffer lies inside
   /// what the engine will bind to it.
-  Status resolve(const Engine &engine, const FunctionInfo &function,
-                 const DimValues &dims, const StepLayout &layout);
+  Status resolve(const Engine &engine, const FunctionInfo &function, const DimValues &dims,
+                 const StepLayout &layout);
   /// Of the function resolved last.
   int64_t workspaceBytes() const { return spare.workspaceBytes; }
   void commit();
@@ -45,9 +45,8 @@ public:
   /// Launches everything for one layer. `metadata`: device address of the
   /// step's metadata. `bindings`: inputs and outputs. With `times`, waits after
   /// every launch and records it.
-  Status run(Engine &engine, Layer &layer, char *metadata,
-             std::span<const mla_binding> bindings, mla_stream *stream,
-             std::vector<LaunchTime> *times);
+  Status run(Engine &engine, Layer &layer, char *metadata, std::span<const mla_binding> bindings,
+             mla_stream *stream, std::vector<LaunchTime> *times);
 
 private:
   struct Resolved : LaunchList {
@@ -56,15 +55,13 @@ private:
   };
 
   static Status checkExtent(const Engine &engine, const BufferInfo &buffer,
-                            const BufferExtent &extent,
-                            const StepLayout &layout);
+                            const BufferExtent &extent, const StepLayout &layout);
   Status bindBuffers(Engine &engine, Layer &layer, char *metadata,
                      std::span<const mla_binding> bindings);
   Status bindCaller(const BufferInfo &buffer, const BufferExtent &extent,
                     std::span<const mla_binding> bindings, void *&address);
   Status checkBindings(std::span<const mla_binding> bindings) const;
-  Status launchTimed(Engine &engine, mla_stream *stream,
-                     std::vector<LaunchTime> &times);
+  Status launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times);
 
   Resolved current, spare;
   std::vector<void *> addresses; // of the current function's buffers
