@@ -124,16 +124,31 @@ CudaProgram::~CudaProgram() {
     driver.moduleUnload(module);
 }
 
+/// The compiler may stop at PTX; the driver then assembles it, which takes a while.
+static bool isPtx(std::string_view code) {
+  constexpr size_t kHeaderBytes = 4096; // comments come before the version
+  return code.substr(0, kHeaderBytes).find(".version") != std::string_view::npos &&
+         code.find('\0') == std::string_view::npos;
+}
+
+/// A cubin, or PTX text (which the driver wants to end in a zero byte).
+static Status loadModule(const Driver &driver, std::span<const uint8_t> bytes, Module &module) {
+  std::string_view code(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (isPtx(code))
+    return driver.check(driver.moduleLoadData(&module, std::string(code).c_str()),
+                        "cuModuleLoadData (PTX)");
+  MLAC_RETURN_IF_ERROR(checkCubin(bytes));
+  return driver.check(driver.moduleLoadData(&module, bytes.data()), "cuModuleLoadData");
+}
+
 Status CudaProgram::load(const fb::Target &target, int64_t sharedLimit) {
   Current current(driver, context);
   MLAC_RETURN_IF_ERROR(current.status());
   for (uint32_t i = 0; target.code() && i < target.code()->size(); ++i) {
     const auto &bytes = *target.code()->Get(i)->bytes();
-    MLAC_RETURN_IF_ERROR(checkCubin({bytes.data(), bytes.size()}));
     Module module;
     MLAC_RETURN_IF_ERROR(
-        driver.check(driver.moduleLoadData(&module, bytes.data()), "cuModuleLoadData")
-            .in(concat("code object ", i)));
+        loadModule(driver, {bytes.data(), bytes.size()}, module).in(concat("code object ", i)));
     modules.push_back(module);
   }
   for (uint32_t i = 0; target.kernels() && i < target.kernels()->size(); ++i) {

@@ -231,4 +231,17 @@ TEST_F(CudaStepTest, DamagedCubinIsRefused) {
   mla_package_close(other);
 }
 
+TEST_F(CudaStepTest, PtxIsAssembledByTheDriver) {
+  fb::PackageT description = makeCudaPackage();
+  std::string ptx = readFile(MLAC_TEST_CUBIN ".ptx");
+  description.targets[0]->code[0]->bytes.assign(ptx.begin(), ptx.end());
+  std::string bytes = pack(description);
+  mla_package *other;
+  mla_engine *loaded;
+  ASSERT_OK(mla_package_open_bytes(bytes.data(), bytes.size(), &other));
+  ASSERT_OK(mla_engine_create(other, device, nullptr, &loaded));
+  ASSERT_OK(mla_engine_destroy(loaded));
+  mla_package_close(other);
+}
+
 #endif // MLAC_TEST_CUBIN
