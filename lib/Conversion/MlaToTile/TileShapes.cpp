@@ -34,8 +34,8 @@ static constexpr TileShapes kCpu = {
 // are one 128-byte swizzle panel. 512 accumulator columns are two warpgroups of
 // 256 f32 columns, 128 registers of each thread (PTX ISA, wgmma.mma_async).
 static constexpr TileShapes kSm90 = {
-    .few = {.rows = 64, .columns = 32, .depth = 64},
-    .many = {.rows = 64, .columns = 128, .depth = 64},
+    .few = {.rows = 64, .columns = 32, .depth = 256},
+    .many = {.rows = 64, .columns = 128, .depth = 128},
     .fewRowsLimit = 64,
     .rows = 64,
     .columns = 64,
