@@ -143,14 +143,17 @@ template <typename T> static double dot(const T *a, const float *b, int64_t coun
   return total;
 }
 
-/// y = W x with W [out, in].
+/// y = W x + b with W [out, in] and the bias, if the model has one.
 template <typename T>
-static std::vector<double> project(const std::vector<float> &weight, const T *x, int64_t in,
-                                   int64_t out) {
+static std::vector<double> project(const WeightMap &weights, const std::string &name, const T *x,
+                                   int64_t in, int64_t out) {
+  const std::vector<float> &weight = weights.at(name + ".weight");
+  auto bias = weights.find(name + ".bias");
   std::vector<double> y(out);
   parallelFor(out, [&](size_t begin, size_t end) {
     for (size_t row = begin; row < end; ++row)
-      y[row] = dot(x, weight.data() + row * in, in);
+      y[row] = dot(x, weight.data() + row * in, in) +
+               (bias == weights.end() ? 0.0 : static_cast<double>(bias->second.at(row)));
   });
   return y;
 }
@@ -213,8 +216,8 @@ std::vector<double> Reference::cachedRows(const float *hidden, int64_t tokens,
                                           int64_t first) const {
   std::vector<double> rows;
   for (int64_t token = 0; token < tokens; ++token) {
-    std::vector<double> row = project(weights.at("kv_a_proj_with_mqa.weight"),
-                                      hidden + token * spec.hidden, spec.hidden, spec.rowWidth());
+    std::vector<double> row = project(weights, "kv_a_proj_with_mqa", hidden + token * spec.hidden,
+                                      spec.hidden, spec.rowWidth());
     normalise(row.data(), weights.at("kv_a_layernorm.weight"), spec.epsilon, spec.latentMultiplier);
     rotate(row.data() + spec.latentRank, first + token);
     rows.insert(rows.end(), row.begin(), row.end());
@@ -227,13 +230,12 @@ std::vector<double> Reference::query(const float *hidden, int64_t position) cons
   int64_t width = spec.nope + spec.rope, count = spec.heads * width;
   std::vector<double> result;
   if (spec.queryRank > 0) {
-    std::vector<double> latent =
-        project(weights.at("q_a_proj.weight"), hidden, spec.hidden, spec.queryRank);
+    std::vector<double> latent = project(weights, "q_a_proj", hidden, spec.hidden, spec.queryRank);
     normalise(latent.data(), weights.at("q_a_layernorm.weight"), spec.epsilon,
               spec.queryMultiplier);
-    result = project(weights.at("q_b_proj.weight"), latent.data(), spec.queryRank, count);
+    result = project(weights, "q_b_proj", latent.data(), spec.queryRank, count);
   } else {
-    result = project(weights.at("q_proj.weight"), hidden, spec.hidden, count);
+    result = project(weights, "q_proj", hidden, spec.hidden, count);
   }
   for (int64_t head = 0; head < spec.heads; ++head)
     rotate(result.data() + head * width + spec.nope, position);
@@ -302,7 +304,7 @@ std::vector<double> Reference::attend(const std::vector<const float *> &hidden,
   std::vector<double> output;
   for (size_t q = 0; q < hidden.size(); ++q) {
     std::vector<double> row =
-        project(weights.at("o_proj.weight"), attended.data() + q * width, width, spec.hidden);
+        project(weights, "o_proj", attended.data() + q * width, width, spec.hidden);
     output.insert(output.end(), row.begin(), row.end());
   }
   return output;

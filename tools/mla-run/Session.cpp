@@ -65,15 +65,18 @@ WeightMap mlac::run::makeRandomWeights(const Session &session, uint64_t seed) {
   WeightMap weights;
   for (const json &tensor : session.info.at("weights")) {
     auto shape = tensor.at("shape").get<std::vector<int64_t>>();
-    bool isNorm = shape.size() == 1;
+    auto name = tensor.at("name").get<std::string>();
+    bool isBias = name.size() > 5 && name.compare(name.size() - 5, 5, ".bias") == 0;
+    bool isNorm = shape.size() == 1 && !isBias;
     int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-    constexpr double kNormSpread = 0.1; // gamma lies around 1 in trained models
-    double deviation = isNorm ? kNormSpread : 1 / std::sqrt(static_cast<double>(shape.back()));
+    constexpr double kNormSpread = 0.1; // gamma lies around 1, a bias around 0
+    double deviation =
+        shape.size() == 1 ? kNormSpread : 1 / std::sqrt(static_cast<double>(shape.back()));
     std::vector<float> values = randomBf16(++seed, count, deviation);
     if (isNorm)
       for (float &value : values)
         value = widenBf16(roundToBf16(1 + value));
-    weights[tensor.at("name")] = std::move(values);
+    weights[name] = std::move(values);
   }
   return weights;
 }
