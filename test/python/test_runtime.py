@@ -20,6 +20,10 @@ try:
 except ImportError:
     numpy = None
 try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
     import torch
 except ImportError:
     torch = None
@@ -185,6 +189,12 @@ class RuntimeTest(unittest.TestCase):
         self.engine.prepare()
         output = self.run_step(self.engine.sequence(), [0.0] * HIDDEN)
         self.assertEqual(output, [2 * w for w in WEIGHT])
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_ml_dtypes_bfloat16(self):
+        self.engine.bind({"w": numpy.array(WEIGHT).astype(ml_dtypes.bfloat16)})
+        with self.assertRaisesRegex(ValueError, "expected dtype f32, got e4m3|unsupported"):
+            self.engine.bind({"w": numpy.zeros(8, ml_dtypes.float8_e4m3fn)})
 
     @unittest.skipUnless(torch, "torch is not installed")
     def test_torch(self):
