@@ -7,7 +7,7 @@ from lit.llvm import llvm_config
 config.name = "mlac"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "data", "unit", "python", "gpu", "CMakeLists.txt"]
+config.excludes = ["Inputs", "data", "unit", "python", "golden", "gpu", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.mlac_test_root
 config.substitutions.append(("%data", config.mlac_data))
