@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Emulator.h"
+#include "../../Emulator/Emulator.h"
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"

@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../../Target/Cpu/KernelRunner.h"
-#include "Emulator.h"
+#include "../../Emulator/Emulator.h"
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"

@@ -24,8 +24,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_TEST_UNIT_CONVERSION_SM90TONVVM_EMULATOR_H
-#define MLA_TEST_UNIT_CONVERSION_SM90TONVVM_EMULATOR_H
+#ifndef MLA_TEST_UNIT_EMULATOR_EMULATOR_H
+#define MLA_TEST_UNIT_EMULATOR_EMULATOR_H
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -56,6 +56,8 @@ struct Argument {
 class Emulator {
 public:
   explicit Emulator(mlir::LLVM::LLVMFuncOp function);
+  /// Lets kernels access memory beyond the buffers among their arguments.
+  void setMemory(const std::map<uint64_t, size_t> &memory) { this->memory = memory; }
   /// Runs the CTA at `position` of the grid. Returns what went wrong, or "".
   std::string run(llvm::ArrayRef<Argument> arguments, std::array<int64_t, 3> position = {0, 0, 0});
 
@@ -91,7 +93,7 @@ private:
   size_t threads;
   std::array<int64_t, 3> position;
   std::vector<char> shared, zeros;
-  std::map<uint64_t, size_t> buffers;
+  std::map<uint64_t, size_t> memory, buffers; // address to size
   // Behind pointers: references to values stay good while others are added.
   llvm::DenseMap<mlir::Value, std::unique_ptr<Parts>> values;
   // For each thread the groups of copies, the last one still open.
@@ -101,4 +103,4 @@ private:
 
 } // namespace mlac::emulator
 
-#endif // MLA_TEST_UNIT_CONVERSION_SM90TONVVM_EMULATOR_H
+#endif // MLA_TEST_UNIT_EMULATOR_EMULATOR_H

@@ -34,6 +34,8 @@ static const llvm::fltSemantics &getSemantics(Type type) {
 }
 
 static float toFloat(uint64_t bits, Type type) {
+  if (type.isF32() || type.isBF16()) // the high half of an f32 is a bf16
+    return llvm::bit_cast<float>(static_cast<uint32_t>(type.isF32() ? bits : bits << 16));
   llvm::APFloat value(getSemantics(type), llvm::APInt(type.getIntOrFloatBitWidth(), bits, false,
                                                       /*implicitTrunc=*/true));
   bool exact;
@@ -42,6 +44,8 @@ static float toFloat(uint64_t bits, Type type) {
 }
 
 static uint64_t fromFloat(float number, Type type) {
+  if (type.isF32())
+    return llvm::bit_cast<uint32_t>(number);
   llvm::APFloat value(number);
   bool exact;
   value.convert(getSemantics(type), llvm::APFloat::rmNearestTiesToEven, &exact);
@@ -90,7 +94,7 @@ Emulator::Parts &Emulator::parts(Value value) {
 }
 
 void Emulator::copy(Value from, Value to, const Mask &mask) {
-  Parts source = parts(from);
+  const Parts &source = parts(from);
   Parts &target = parts(to);
   for (size_t part = 0; part < target.size(); ++part)
     for (size_t t = 0; t < threads; ++t)
@@ -99,14 +103,12 @@ void Emulator::copy(Value from, Value to, const Mask &mask) {
 }
 
 void Emulator::map(Operation *op, const Mask &mask, function_ref<uint64_t(size_t)> compute) {
-  Lanes result(threads);
-  for (size_t t = 0; t < threads; ++t)
-    if (mask[t])
-      result[t] = truncate(compute(t), op->getResult(0).getType());
+  // In SSA form no operand is the result, so that it may be written directly.
   Lanes &target = lanes(op->getResult(0));
+  uint64_t bits = llvm::maskTrailingOnes<uint64_t>(getWidth(op->getResult(0).getType()));
   for (size_t t = 0; t < threads; ++t)
     if (mask[t])
-      target[t] = result[t];
+      target[t] = compute(t) & bits;
 }
 
 void Emulator::fail(Operation *op, const Twine &why) {
@@ -135,8 +137,7 @@ char *Emulator::access(uint64_t address, size_t bytes, bool isShared) {
 std::string Emulator::run(ArrayRef<Argument> arguments, std::array<int64_t, 3> position) {
   this->position = position;
   error.clear();
-  values.clear();
-  buffers.clear();
+  buffers = memory;
   std::fill(shared.begin(), shared.end(), char(0xFF)); // NaN in every float type
   copies.assign(threads, {{}});
   buffers[reinterpret_cast<uint64_t>(zeros.data())] = zeros.size();
@@ -254,9 +255,9 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
       !isa<arith::ArithDialect>(op->getDialect()))
     return false;
   Type type = op->getOperand(0).getType();
-  auto get = [&](size_t index, size_t t) { return lanes(op->getOperand(index))[t]; };
-  auto apply = [&](function_ref<uint64_t(uint64_t, uint64_t)> compute) {
-    map(op, mask, [&](size_t t) { return compute(get(0, t), get(op->getNumOperands() - 1, t)); });
+  const Lanes &first = lanes(op->getOperand(0)), &last = lanes(op->getOperands().back());
+  auto apply = [&](auto compute) {
+    map(op, mask, [&](size_t t) { return uint64_t(compute(first[t], last[t])); });
     return true;
   };
   auto ext = [&](uint64_t bits) { return extend(bits, type); };
@@ -287,7 +288,8 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
       .Case<arith::ExtUIOp, arith::TruncIOp, arith::IndexCastUIOp>(
           [&](auto) { return apply([](auto a, auto) { return a; }); })
       .Case<arith::SelectOp>([&](auto) {
-        map(op, mask, [&](size_t t) { return get(0, t) ? get(1, t) : get(2, t); });
+        const Lanes &second = lanes(op->getOperand(1));
+        map(op, mask, [&](size_t t) { return first[t] ? second[t] : last[t]; });
         return true;
       })
       .Default([](Operation *) { return false; });
@@ -311,15 +313,14 @@ static bool compareFloats(arith::CmpFPredicate predicate, float a, float b) {
 static float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
 bool Emulator::runFloat(Operation *op, const Mask &mask) {
-  if (op->getNumOperands() == 0 || op->getNumResults() != 1)
+  if (op->getNumOperands() == 0 || op->getNumResults() != 1 ||
+      !isa<arith::ArithDialect, LLVM::LLVMDialect>(op->getDialect()))
     return false;
   Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
-  auto get = [&](size_t index, size_t t) {
-    return toFloat(lanes(op->getOperand(index))[t], from);
-  };
-  auto apply = [&](function_ref<float(float, float)> compute) {
+  const Lanes &first = lanes(op->getOperand(0)), &last = lanes(op->getOperands().back());
+  auto apply = [&](auto compute) {
     map(op, mask, [&](size_t t) {
-      return fromFloat(compute(get(0, t), get(op->getNumOperands() - 1, t)), to);
+      return fromFloat(compute(toFloat(first[t], from), toFloat(last[t], from)), to);
     });
     return true;
   };
@@ -337,13 +338,14 @@ bool Emulator::runFloat(Operation *op, const Mask &mask) {
       .Case<LLVM::FAbsOp>([&](auto) { return apply([](float a, float) { return std::fabs(a); }); })
       .Case<arith::SIToFPOp>([&](auto) {
         map(op, mask, [&](size_t t) {
-          return fromFloat(extend(lanes(op->getOperand(0))[t], from), to);
+          return fromFloat(extend(first[t], from), to);
         });
         return true;
       })
       .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
-        map(op, mask,
-            [&](size_t t) { return compareFloats(cmp.getPredicate(), get(0, t), get(1, t)); });
+        map(op, mask, [&](size_t t) {
+          return compareFloats(cmp.getPredicate(), toFloat(first[t], from), toFloat(last[t], from));
+        });
         return true;
       })
       .Default([](Operation *) { return false; });
@@ -366,8 +368,9 @@ static Type getElement(Type type) {
 void Emulator::runIntrinsic(LLVM::CallIntrinsicOp op, const Mask &mask) {
   StringRef name = op.getIntrin();
   Type type = op->getResult(0).getType();
+  const Lanes &first = lanes(op.getArgs()[0]);
   map(op, mask, [&](size_t t) {
-    float x = toFloat(lanes(op.getArgs()[0])[t], type);
+    float x = toFloat(first[t], type);
     if (name.contains("ex2"))
       return fromFloat(std::exp2(x), type);
     if (name.contains("lg2"))
@@ -394,24 +397,34 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         return true;
       })
       .Case<LLVM::PtrToIntOp>([&](auto) {
-        map(op, mask, [&](size_t t) { return lanes(op->getOperand(0))[t]; });
+        const Lanes &source = lanes(op->getOperand(0));
+        map(op, mask, [&](size_t t) { return source[t]; });
         return true;
       })
       .Case<LLVM::GEPOp>([&](LLVM::GEPOp gep) {
         int64_t bytes = getWidth(gep.getElemType()) / 8;
-        Value index = dyn_cast<Value>(gep.getIndices()[0]);
-        map(op, mask, [&](size_t t) {
-          return lanes(gep.getBase())[t] + bytes * extend(lanes(index)[t], index.getType());
-        });
+        const Lanes &base = lanes(gep.getBase());
+        auto index = gep.getIndices()[0];
+        if (auto constant = dyn_cast<IntegerAttr>(index)) {
+          map(op, mask, [&](size_t t) { return base[t] + bytes * constant.getInt(); });
+        } else {
+          const Lanes &elements = lanes(cast<Value>(index));
+          Type type = cast<Value>(index).getType();
+          map(op, mask, [&](size_t t) { return base[t] + bytes * extend(elements[t], type); });
+        }
         return true;
       })
       .Case<LLVM::InsertValueOp>([&](LLVM::InsertValueOp insert) {
-        copy(insert.getContainer(), insert.getRes(), mask);
+        // A chain of insertions would copy the struct each time: take it over.
+        if (insert.getContainer().hasOneUse())
+          std::swap(parts(insert.getRes()), parts(insert.getContainer()));
+        else
+          copy(insert.getContainer(), insert.getRes(), mask);
         parts(insert.getRes())[insert.getPosition()[0]] = lanes(insert.getValue());
         return true;
       })
       .Case<LLVM::ExtractValueOp>([&](LLVM::ExtractValueOp extract) {
-        const Lanes source = parts(extract.getContainer())[extract.getPosition()[0]];
+        const Lanes &source = parts(extract.getContainer())[extract.getPosition()[0]];
         map(op, mask, [&](size_t t) { return source[t]; });
         return true;
       })
@@ -421,7 +434,7 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         return true;
       })
       .Case<LLVM::ExtractElementOp>([&](LLVM::ExtractElementOp extract) {
-        const Lanes source = parts(extract.getVector())[lanes(extract.getPosition())[0]];
+        const Lanes &source = parts(extract.getVector())[lanes(extract.getPosition())[0]];
         map(op, mask, [&](size_t t) { return source[t]; });
         return true;
       })
@@ -444,11 +457,12 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
       .Case<LLVM::LoadOp>([&](LLVM::LoadOp load) {
         size_t bytes = getWidth(getElement(load.getType())) / 8;
         Parts &result = parts(load.getRes());
+        const Lanes &addresses = lanes(load.getAddr());
         for (size_t t = 0; t < threads; ++t) {
           if (!mask[t])
             continue;
           const char *source =
-              access(lanes(load.getAddr())[t], bytes * result.size(), isShared(load.getAddr()));
+              access(addresses[t], bytes * result.size(), isShared(load.getAddr()));
           if (!source)
             return fail(op, "thread " + Twine(t) + " loads outside"), true;
           for (auto [index, part] : llvm::enumerate(result))
@@ -459,11 +473,12 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
       .Case<LLVM::StoreOp>([&](LLVM::StoreOp store) {
         size_t bytes = getWidth(getElement(store.getValue().getType())) / 8;
         Parts &value = parts(store.getValue());
+        const Lanes &addresses = lanes(store.getAddr());
         for (size_t t = 0; t < threads; ++t) {
           if (!mask[t])
             continue;
           char *target =
-              access(lanes(store.getAddr())[t], bytes * value.size(), isShared(store.getAddr()));
+              access(addresses[t], bytes * value.size(), isShared(store.getAddr()));
           if (!target)
             return fail(op, "thread " + Twine(t) + " stores outside"), true;
           for (auto [index, part] : llvm::enumerate(value))
@@ -505,7 +520,7 @@ void Emulator::runWgmma(Operation *op) {
   Type f32 = Float32Type::get(op->getContext());
   bool isKMajor = mma.getLayoutB() == NVVM::MMALayout::col;
   bool overwrite = mma.getScaleD() == NVVM::WGMMAScaleOut::zero;
-  Parts source = parts(mma.getInouts());
+  const Parts &source = parts(mma.getInouts());
   Parts &result = parts(mma.getResults());
   auto read = [&](uint64_t address) {
     const char *bytes = access(address, 2, /*isShared=*/true);
@@ -559,11 +574,11 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
         return true;
       })
       .Case<NVVM::ShflOp>([&](NVVM::ShflOp shuffle) {
-        const Lanes source = lanes(shuffle.getVal());
+        const Lanes &source = lanes(shuffle.getVal()), &offset = lanes(shuffle.getOffset());
         if (llvm::is_contained(mask, 0))
           return fail(op, "shuffle in divergent code"), true;
         map(op, mask, [&](size_t t) {
-          size_t lane = t % kWarpThreads, other = lanes(shuffle.getOffset())[t];
+          size_t lane = t % kWarpThreads, other = offset[t];
           lane = shuffle.getKind() == NVVM::ShflKind::bfly ? lane ^ other : other;
           return source[t / kWarpThreads * kWarpThreads + lane];
         });
@@ -582,11 +597,12 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
       })
       .Case<NVVM::CpAsyncOp>([&](NVVM::CpAsyncOp copy) {
         size_t bytes = copy.getSize();
+        const Lanes &sources = lanes(copy.getSrc()), &targets = lanes(copy.getDst());
         for (size_t t = 0; t < threads; ++t) {
           if (!mask[t])
             continue;
           size_t existing = copy.getCpSize() ? lanes(copy.getCpSize())[t] : bytes;
-          uint64_t source = lanes(copy.getSrc())[t], target = lanes(copy.getDst())[t];
+          uint64_t source = sources[t], target = targets[t];
           // Only the existing bytes are read; the whole address must be aligned.
           if (existing && (source % bytes || !access(source + existing - 1, 1, false) ||
                            !access(source, 1, false)))

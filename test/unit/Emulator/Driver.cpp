@@ -1,0 +1,193 @@
+//===- Driver.cpp - a CUDA driver without a GPU ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The part of libcuda.so.1 that the runtime uses, over the emulator: device
+// memory is host memory, streams are immediate, and a launch interprets the
+// kernel's nvvm form. Cubins are not looked into: MLAC_EMULATED_MODULE names a
+// file made by `mla-compile --emit=nvvm` with the options of the package, and
+// functions are found there by name. So the whole way of a step (package, plan,
+// arguments, kernels) is tested where there is no GPU:
+//
+//   mla-compile layer.safetensors --target=sm_90a -o layer.mlac
+//   mla-compile layer.safetensors --target=sm_90a --emit=nvvm -o layer.mlir
+//   LD_LIBRARY_PATH=build/emulator MLAC_EMULATED_MODULE=layer.mlir \
+//     mla-run check layer.mlac --device=cuda ...
+//
+//===----------------------------------------------------------------------===//
+
+#include "Emulator.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace mlir;
+using namespace mlac::emulator;
+
+namespace {
+using Result = int;
+enum : Result { kSuccess = 0, kInvalidValue = 1, kNotFound = 500, kIllegalAddress = 700 };
+// Attributes of an H200 that the runtime asks for (cuda.h, CUdevice_attribute).
+enum : int { kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedOptin = 97 };
+
+struct Function {
+  LLVM::LLVMFuncOp op;
+  Emulator emulator;
+};
+
+/// What the process has of the device.
+struct Device {
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  OwningOpRef<ModuleOp> module;
+  std::map<uint64_t, size_t> memory;
+
+  Device() {
+    context.loadDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
+                        NVVM::NVVMDialect, scf::SCFDialect>();
+    context.allowUnregisteredDialects(); // attributes of levels above
+    if (const char *path = std::getenv("MLAC_EMULATED_MODULE"))
+      module = parseSourceFile<ModuleOp>(path, &context);
+  }
+  static Device &get() {
+    static Device *device = new Device(); // outlives every user
+    return *device;
+  }
+};
+
+Result launch(Function &function, std::array<int64_t, 3> grid, int64_t threads,
+              int64_t sharedBytes, void **parameters) {
+  auto getSize = [&](StringRef name) {
+    return cast<IntegerAttr>(function.op->getAttr(name)).getInt();
+  };
+  if (threads != getSize("mlac.threads") || sharedBytes != getSize("mlac.shared_bytes"))
+    return kInvalidValue;
+  std::vector<Argument> arguments;
+  for (auto [type, parameter] : llvm::zip(function.op.getArgumentTypes(), ArrayRef(
+           parameters, function.op.getNumArguments()))) {
+    Argument argument{0, 0};
+    memcpy(&argument.bits, parameter, type.isF32() ? 4 : 8);
+    arguments.push_back(argument);
+  }
+  function.emulator.setMemory(Device::get().memory);
+  for (int64_t z = 0; z < grid[2]; ++z)
+    for (int64_t y = 0; y < grid[1]; ++y)
+      for (int64_t x = 0; x < grid[0]; ++x) {
+        std::string error = function.emulator.run(arguments, {x, y, z});
+        if (error.empty())
+          continue;
+        llvm::errs() << "emulated kernel '" << function.op.getName() << "', CTA " << x << ", " << y
+                     << ", " << z << ": " << error << "\n";
+        return kIllegalAddress;
+      }
+  return kSuccess;
+}
+} // namespace
+
+#define MLAC_DRIVER extern "C" __attribute__((visibility("default"))) Result
+
+MLAC_DRIVER cuInit(unsigned) { return Device::get().module ? kSuccess : kNotFound; }
+MLAC_DRIVER cuDriverGetVersion(int *version) { return *version = 13000, kSuccess; }
+MLAC_DRIVER cuDeviceGetCount(int *count) { return *count = 1, kSuccess; }
+MLAC_DRIVER cuDeviceGet(int *device, int) { return *device = 0, kSuccess; }
+MLAC_DRIVER cuDeviceGetName(char *name, int size, int) {
+  snprintf(name, size, "mlac emulator of sm_90a");
+  return kSuccess;
+}
+MLAC_DRIVER cuDeviceGetAttribute(int *value, int which, int) {
+  *value = which == kMultiprocessors ? 4 // few: splits are chosen for them
+           : which == kMajor         ? 9
+           : which == kMinor         ? 0
+           : which == kSharedOptin   ? 232448
+                                     : 1;
+  return kSuccess;
+}
+MLAC_DRIVER cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = size_t(1) << 33, kSuccess; }
+MLAC_DRIVER cuDevicePrimaryCtxRetain(void **context, int) {
+  return *context = &Device::get(), kSuccess;
+}
+MLAC_DRIVER cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
+MLAC_DRIVER cuCtxPushCurrent_v2(void *) { return kSuccess; }
+MLAC_DRIVER cuCtxPopCurrent_v2(void **) { return kSuccess; }
+MLAC_DRIVER cuCtxSynchronize() { return kSuccess; }
+
+MLAC_DRIVER cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+  void *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  memset(data, 0xFF, bytes); // NaN
+  *pointer = reinterpret_cast<uint64_t>(data);
+  Device::get().memory[*pointer] = bytes;
+  return kSuccess;
+}
+MLAC_DRIVER cuMemFree_v2(uint64_t pointer) {
+  Device::get().memory.erase(pointer);
+  return std::free(reinterpret_cast<void *>(pointer)), kSuccess;
+}
+MLAC_DRIVER cuMemHostAlloc(void **data, size_t bytes, unsigned) {
+  return *data = std::malloc(bytes), kSuccess;
+}
+MLAC_DRIVER cuMemFreeHost(void *data) { return std::free(data), kSuccess; }
+MLAC_DRIVER cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+  return memcpy(reinterpret_cast<void *>(to), from, bytes), kSuccess;
+}
+MLAC_DRIVER cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+  return memcpy(to, reinterpret_cast<void *>(from), bytes), kSuccess;
+}
+MLAC_DRIVER cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
+  return memcpy(reinterpret_cast<void *>(to), from, bytes), kSuccess;
+}
+MLAC_DRIVER cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *) {
+  return memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes), kSuccess;
+}
+MLAC_DRIVER cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) {
+  return memset(reinterpret_cast<void *>(to), value, bytes), kSuccess;
+}
+
+MLAC_DRIVER cuModuleLoadData(void **module, const void *) {
+  return *module = &Device::get(), kSuccess;
+}
+MLAC_DRIVER cuModuleUnload(void *) { return kSuccess; }
+MLAC_DRIVER cuModuleGetFunction(Function **function, void *, const char *name) {
+  auto op = Device::get().module->lookupSymbol<LLVM::LLVMFuncOp>(name);
+  if (!op)
+    return kNotFound;
+  *function = new Function{op, Emulator(op)}; // lives as long as the process
+  return kSuccess;
+}
+MLAC_DRIVER cuFuncSetAttribute(Function *, int, int) { return kSuccess; }
+MLAC_DRIVER cuFuncGetAttribute(int *value, int which, Function *) {
+  return *value = which == 0 ? 1024 : 0, kSuccess; // threads; static shared bytes
+}
+MLAC_DRIVER cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsigned gridZ,
+                           unsigned threads, unsigned, unsigned, unsigned sharedBytes, void *,
+                           void **parameters, void **) {
+  return launch(*function, {gridX, gridY, gridZ}, threads, sharedBytes, parameters);
+}
+
+MLAC_DRIVER cuStreamCreate(void **stream, unsigned) { return *stream = nullptr, kSuccess; }
+MLAC_DRIVER cuStreamDestroy_v2(void *) { return kSuccess; }
+MLAC_DRIVER cuStreamSynchronize(void *) { return kSuccess; }
+MLAC_DRIVER cuEventCreate(void **event, unsigned) { return *event = nullptr, kSuccess; }
+MLAC_DRIVER cuEventDestroy_v2(void *) { return kSuccess; }
+MLAC_DRIVER cuEventRecord(void *, void *) { return kSuccess; }
+MLAC_DRIVER cuEventSynchronize(void *) { return kSuccess; }
+MLAC_DRIVER cuEventElapsedTime(float *milliseconds, void *, void *) {
+  return *milliseconds = 1, kSuccess;
+}
+MLAC_DRIVER cuGetErrorName(Result result, const char **name) {
+  *name = result == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : result == kInvalidValue ? "CUDA_ERROR_INVALID_VALUE"
+                                    : "CUDA_ERROR_NOT_FOUND";
+  return kSuccess;
+}
+MLAC_DRIVER cuGetErrorString(Result, const char **text) {
+  return *text = "reported by the emulator", kSuccess;
+}
