@@ -2,28 +2,57 @@
 # Installs NVIDIA's PTX assembler from the Python package index, for machines
 # without a CUDA toolkit. The compiler looks for it in <build>/assembler.
 #
-#   scripts/get-assembler.sh [--all] [--force] [DIR]     (DIR: build/assembler)
+#   scripts/get-assembler.sh [--all] [--if-missing] [--force] [DIR]
 #
-# Default: the `ptxas` program (37 MB to download). --all adds both libraries,
-# nvPTXCompiler (linked here from its static archive) and nvJitLink.
-# Without --force nothing happens if DIR already has what is asked for.
+# Default: the `ptxas` program (37 MB to download) into DIR (build/assembler).
+# --all adds both libraries, nvPTXCompiler (linked here from its static archive)
+# and nvJitLink. --if-missing: only if no toolkit's ptxas (12.9 or later) is where
+# mla-compile looks. Without --force nothing happens if DIR already has what is asked for.
 # Versions and sizes are pinned: the assembler shapes the machine code, and the
 # same compiler must make the same package everywhere.
 set -euo pipefail
 
 version=13.0.88
-all=0 force=0 dir=
+all=0 force=0 if_missing=0 dir=
 for argument in "$@"; do
   case "$argument" in
     --all) all=1 ;;
     --force) force=1 ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --if-missing) if_missing=1 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "get-assembler: unknown option '$argument'" >&2; exit 2 ;;
     *) dir=$argument ;;
   esac
 done
 dir=${dir:-$(cd "$(dirname "$0")/.." && pwd)/build/assembler}
 root=$dir/nvidia/cu13
+
+# PTX 8.8, which the compiler writes, needs the ptxas of CUDA 12.9 or later.
+is_new_enough() {
+  local release
+  release=$("$1" --version 2> /dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+  [[ -n $release && $(printf '%s\n' 12.9 "$release" | sort -V | head -n 1) == 12.9 ]]
+}
+
+# The places of lib/Target/Nvptx/Assembler.cpp, in its order; like there, the
+# first that runs is taken.
+find_toolkit_ptxas() {
+  local path
+  for path in "${CUDA_HOME:-}/bin/ptxas" "${CUDA_PATH:-}/bin/ptxas" \
+    "$(command -v ptxas || true)" /usr/local/cuda/bin/ptxas; do
+    if [[ -x $path ]] && "$path" --version > /dev/null 2>&1; then
+      echo "$path"
+      is_new_enough "$path"
+      return
+    fi
+  done
+  return 1
+}
+
+if [[ $if_missing == 1 && ! -x $root/bin/ptxas ]] && installed=$(find_toolkit_ptxas); then
+  echo "get-assembler: $installed is there; nothing to install"
+  exit 0
+fi
 
 # Hash of each wheel, by machine, as the index publishes it.
 case "$(uname -m)" in

@@ -42,11 +42,11 @@ static std::optional<OpenedLibrary> findLibrary(const AssemblerOptions &options,
                                                 llvm::ArrayRef<llvm::StringRef> names,
                                                 std::vector<std::string> &tried) {
   for (const std::string &root : detail::getToolkitRoots(options)) {
+    tried.push_back(root + "/{lib64,lib}/{" + llvm::join(names, ",") + "}");
     for (llvm::StringRef folder : {"lib64", "lib"}) {
       for (llvm::StringRef name : names) {
         llvm::SmallString<256> path(root);
         llvm::sys::path::append(path, folder, name);
-        tried.push_back(std::string(path));
         if (!llvm::sys::fs::exists(path))
           continue;
         std::string message;

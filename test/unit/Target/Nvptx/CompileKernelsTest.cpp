@@ -180,7 +180,7 @@ TEST_F(CompileKernelsTest, MissingAssemblerNamesPlacesAndRemedies) {
   EXPECT_TRUE(mlir::failed(compile(kTwoKernels, options)));
   for (const char *part :
        {"/nonexistent/packages/nvidia/cu13/bin/ptxas", "/nonexistent/cuda/bin/ptxas",
-        "/nonexistent/cuda/lib64/libnvJitLink.so.13", "scripts/get-assembler.sh", "--ptxas",
+        "/nonexistent/cuda/{lib64,lib}/{libnvJitLink.so.13", "scripts/get-assembler.sh", "--ptxas",
         "--assembler=none"})
     EXPECT_NE(messages.find(part), std::string::npos) << part << "\n" << messages;
 }
