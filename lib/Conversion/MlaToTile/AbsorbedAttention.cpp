@@ -76,7 +76,7 @@ enum Arg : unsigned {
 AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
     : step(step), op(op), pool(Pool::ofPlan(step, op.getCache())),
       qLat(step.lookup(op.getQLat())), output(step.allocate(op.getOutput())),
-      heads(qLat.size(1)), latentWidth(paddedWidth(pool.type.getKvLoraRank())),
+      heads(qLat.size(1)), latentWidth(step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
       ropeWidth(paddedWidth(pool.type.getQkRopeHeadDim())), tileKeys(step.shapes.keys),
       hasOneQuery(op.getBatch().getType().getQueryLen() == 1) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);

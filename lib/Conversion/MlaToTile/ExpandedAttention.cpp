@@ -37,7 +37,7 @@ private:
     TensorRef ref;
     unsigned arg;
     int64_t width() const { return ref.size(ref.rank() - 1); }
-    int64_t tileWidth() const { return paddedWidth(width()); }
+    int64_t tileWidth = 0;
   };
   Operand addOperand(Value tensor, bool isResult = false);
 
@@ -71,6 +71,7 @@ ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
   qNope = addOperand(op.getQNope());
   kNope = addOperand(op.getKNope());
   value = addOperand(op.getV());
+  value.tileWidth = step.shapes.accumulatorWidth(value.width());
   output = addOperand(op.getOutput(), /*isResult=*/true);
   if (op.getQPe()) {
     qPe = addOperand(op.getQPe());
@@ -84,6 +85,7 @@ ExpandedKernel::Operand ExpandedKernel::addOperand(Value tensor, bool isResult) 
   Operand operand{isResult ? step.allocate(tensor) : step.lookup(tensor),
                   static_cast<unsigned>(planArgs.size())};
   planArgs.push_back(operand.ref.buffer);
+  operand.tileWidth = paddedWidth(operand.width());
   return operand;
 }
 
@@ -138,16 +140,16 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
                                RowRange keys, Value row) {
   Value zero = b.index(0);
   auto loadQuery = [&](const Operand &operand) {
-    return b.load(view(b, args, operand, queries), {row, zero}, {tileRows, operand.tileWidth()});
+    return b.load(view(b, args, operand, queries), {row, zero}, {tileRows, operand.tileWidth});
   };
   Value queryNope = loadQuery(qNope), queryPe = qPe ? loadQuery(*qPe) : Value();
   Value keyNopeView = view(b, args, kNope, keys), valueView = view(b, args, value, keys);
   Value keyPeView = kPe ? view(b, args, *kPe, keys) : Value();
   Value limit = op.isCausal() ? b.minimum(keys.count, b.add(row, tileRows)) : keys.count;
   auto loadKeys = [&](const Operand &operand, Value from, Value key) {
-    return b.load(from, {key, zero}, {tileKeys, operand.tileWidth()});
+    return b.load(from, {key, zero}, {tileKeys, operand.tileWidth});
   };
-  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth(),
+  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth,
                         op.getScale().convertToDouble());
   SmallVector<Value> state = b.loop(
       zero, limit, b.index(tileKeys), softmax.start(), [&](Value key, ValueRange carried) {

@@ -155,7 +155,7 @@ void MergeKernel::mergeOutputs(KernelBuilder &b, ValueRange args, const RowSpace
                   inner.outputView(b, args[3], other, zero)};
   Value to = inner.outputView(b, args[5], output, zero);
   int64_t width = output.size(output.rank() - 1);
-  int64_t block = blockWidth(width, step.shapes.columns);
+  int64_t block = blockWidth(width, step.shapes.joinedColumns);
   b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
     auto part = [&](unsigned i) {
       Value tile = b.loadWide(from[i], {row, column}, {tileRows, block});
@@ -216,7 +216,7 @@ public:
       lse = step.allocate(op.getLse());
     tileRows = step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows;
     width = output.size(output.rank() - 1);
-    block = blockWidth(width, step.shapes.columns);
+    block = blockWidth(width, step.shapes.joinedColumns);
   }
   void launch();
 

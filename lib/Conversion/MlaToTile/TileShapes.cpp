@@ -23,26 +23,35 @@ static constexpr TileShapes kCpu = {
     .fewRowsLimit = 4,
     .rows = 1,
     .columns = 512,
+    .joinedColumns = 512,
     .queryRows = 16,
     .isRowCountFixed = false,
     .keys = 64,
     .maxAccumulatorColumns = 4096,
+    .narrowColumns = 4096,
+    .wideMultiple = kWidthMultiple,
     .vectorRows = 64,
 };
 
-// sm_90: every tile has the 64 rows of one wgmma. 64 columns of 16-bit elements
-// are one 128-byte swizzle panel. 512 accumulator columns are two warpgroups of
-// 256 f32 columns, 128 registers of each thread (PTX ISA, wgmma.mma_async).
+// sm_90: every tile has the 64 rows of one wgmma (PTX ISA, wgmma.mma_async). 512
+// accumulator columns are two warpgroups of 256 f32 columns, 128 registers of
+// each thread. Joining tiles of 128 columns takes 150 registers, of
+// 64 columns 96, which hides more latency. A step of the simple schedule does not
+// overlap its loads with its products, so steps load as much as lets several CTAs
+// share the 227 KiB of an SM: 48 KiB.
 static constexpr TileShapes kSm90 = {
     .few = {.rows = 64, .columns = 32, .depth = 256},
     .many = {.rows = 64, .columns = 128, .depth = 128},
     .fewRowsLimit = 64,
     .rows = 64,
-    .columns = 64,
+    .columns = 128,
+    .joinedColumns = 64,
     .queryRows = 64,
     .isRowCountFixed = true,
     .keys = 64,
     .maxAccumulatorColumns = 512,
+    .narrowColumns = 256,
+    .wideMultiple = 128,
     .vectorRows = 64,
 };
 
@@ -55,6 +64,11 @@ int64_t TileShapes::rowsFor(int64_t available) const {
     return queryRows;
   // The CPU's register blocks have 1, 4, 8 or 16 rows.
   return available <= 1 ? 1 : std::max<int64_t>(4, llvm::PowerOf2Ceil(available));
+}
+
+int64_t TileShapes::accumulatorWidth(int64_t width) const {
+  int64_t padded = paddedWidth(width);
+  return padded <= narrowColumns ? padded : llvm::alignTo(padded, wideMultiple);
 }
 
 int64_t mlac::mla_to_tile::blockWidth(int64_t width, int64_t limit) {

@@ -32,21 +32,27 @@ struct TileShapes {
   /// Products with at most `fewRowsLimit` rows use `few`, others `many`.
   MatmulTile few, many;
   int64_t fewRowsLimit;
-  /// Rows of element-wise kernels, and columns they hold at a time.
-  int64_t rows, columns;
+  /// Rows of element-wise kernels, and columns they hold at a time: of one tile,
+  /// and where two tiles are joined.
+  int64_t rows, columns, joinedColumns;
   /// Rows of one query tile at most; `isRowCountFixed` says that fewer are not
   /// possible (wgmma has 64 rows).
   int64_t queryRows;
   bool isRowCountFixed;
   /// Keys of one step of an attention loop.
   int64_t keys;
-  /// Largest width of an attention accumulator.
-  int64_t maxAccumulatorColumns;
+  /// Largest width of an attention accumulator. Above `narrowColumns` it is a
+  /// multiple of `wideMultiple`, so that warpgroups can share it evenly.
+  int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;
   /// Elements of the kernels that work on row vectors only.
   int64_t vectorRows;
 
   /// Rows of a tile for `available` rows, which may be fewer than `queryRows`.
   int64_t rowsFor(int64_t available) const;
+
+  /// The width of an accumulator, and of the tile of values it is formed from,
+  /// for `width` columns.
+  int64_t accumulatorWidth(int64_t width) const;
 
   static const TileShapes &get(TileTarget target);
 };

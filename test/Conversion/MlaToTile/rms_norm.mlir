@@ -59,7 +59,7 @@ func.func @norm(%x: tensor<?x1536xbf16> {mla.input = "hidden"},
 
 // Rows wider than a tile: two loops over blocks of columns.
 // CHECK: tile.kernel @[[WIDE]](
-// GPU: scf.for %{{.*}} = %c0 to %c1536 step %c64 iter_args(%{{.*}}) -> (tensor<64xf32>)
+// GPU: scf.for %{{.*}} = %c0 to %c1536 step %c128 iter_args(%{{.*}}) -> (tensor<64xf32>)
 // CPU: scf.for %{{.*}} = %c0 to %c1536 step %c512 iter_args(%{{.*}}) -> (tensor<1xf32>)
 // CHECK: math.rsqrt
 // CHECK: scf.for
