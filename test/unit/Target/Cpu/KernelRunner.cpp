@@ -32,6 +32,18 @@ Bf16::Bf16(double value) {
   bits = value != value ? 0x7fc0 : (raw + 0x7fff + ((raw >> 16) & 1)) >> 16;
 }
 
+GuardedMemory::GuardedMemory(const void *data, size_t bytes) {
+  size_t page = sysconf(_SC_PAGESIZE);
+  size_t usable = (bytes + page - 1) / page * page;
+  mappedBytes = usable + page;
+  mapping = mmap(nullptr, mappedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(static_cast<char *>(mapping) + usable, page, PROT_NONE);
+  start = static_cast<char *>(mapping) + usable - bytes;
+  std::memcpy(start, data, bytes);
+}
+
+GuardedMemory::~GuardedMemory() { munmap(mapping, mappedBytes); }
+
 std::string mlac::test::substitute(std::string text, const Replacements &replacements) {
   for (auto it = replacements.rbegin(); it != replacements.rend(); ++it) {
     std::string key = "$" + it->first;

@@ -49,11 +49,33 @@ using Replacements = std::map<std::string, std::string>;
 /// Replaces every `$KEY`; longer keys first.
 std::string substitute(std::string text, const Replacements &replacements);
 
+/// A copy of bytes that ends where an inaccessible page begins: reading or
+/// writing past the end stops the test.
+class GuardedMemory {
+public:
+  GuardedMemory(const void *data, size_t bytes);
+  ~GuardedMemory();
+  GuardedMemory(const GuardedMemory &) = delete;
+  GuardedMemory &operator=(const GuardedMemory &) = delete;
+  void *data() const { return start; }
+
+private:
+  void *mapping = nullptr, *start = nullptr;
+  size_t mappedBytes = 0;
+};
+
+template <typename T> class Guarded : public GuardedMemory {
+public:
+  explicit Guarded(const std::vector<T> &values)
+      : GuardedMemory(values.data(), values.size() * sizeof(T)) {}
+};
+
 /// One argument of a kernel in the CPU ABI.
 struct Argument {
   uint64_t bits;
   template <typename T>
   Argument(std::vector<T> &buffer) : bits(reinterpret_cast<uint64_t>(buffer.data())) {}
+  Argument(const GuardedMemory &memory) : bits(reinterpret_cast<uint64_t>(memory.data())) {}
   Argument(int64_t value) : bits(value) {}
   Argument(int value) : bits(static_cast<int64_t>(value)) {}
   Argument(float value) : bits(std::bit_cast<uint32_t>(value)) {}

@@ -25,7 +25,8 @@ template <typename T>
 void checkGemm(KernelImage &image, const GemmTile &tile, const Problem &p, bool transposed) {
   auto a = randomVector<T>(p.m * p.k, 1), b = randomVector<T>(p.n * p.k, 2);
   std::vector<float> c(p.m * p.n + 16, std::numeric_limits<float>::quiet_NaN());
-  image.launch("gemm", {a, b, c, p.m, p.n, p.k},
+  Guarded<T> guardedA(a), guardedB(b);
+  image.launch("gemm", {guardedA, guardedB, c, p.m, p.n, p.k},
                {(p.m + tile.m - 1) / tile.m, (p.n + tile.n - 1) / tile.n});
   for (int64_t i = 0; i < p.m; ++i)
     for (int64_t j = 0; j < p.n; ++j) {

@@ -107,7 +107,8 @@ TEST_P(Memory, LoadRowsZeroFills) {
   std::vector<int32_t> list = {9, -1, 0, 10, 3, kGarbagePage, 5};
   for (int64_t column : {0, 3, 4, 5, 19, 20, 30}) {
     std::vector<float> y(8 * 16, kNan);
-    image->launch("gather", {x, list, y, kRows, int64_t(6), column}, {2});
+    Guarded<float> guardedX(x);
+    image->launch("gather", {guardedX, list, y, kRows, int64_t(6), column}, {2});
     for (int64_t i = 0; i < 8; ++i)
       for (int64_t j = 0; j < 16; ++j) {
         bool exists = i < 6 && list[i] >= 0 && list[i] < kRows && column + j < kColumns;
@@ -143,15 +144,17 @@ TEST_P(Memory, A24_PagedLoadIgnoresWhatIsUnused) {
     ASSERT_TRUE(image);
     for (int64_t limit : {0, 1, 15, 16, 17, 45}) {
       std::vector<Bf16> pool(kPages * stride, Bf16(kNan)), y(48 * 48, Bf16(kNan));
-      // The table ends where the limit does: reading on is an error of its own.
-      std::vector<int32_t> table(48, kGarbagePage);
+      // The table ends where the limit does: reading on ends the test.
+      std::vector<int32_t> table((limit + page - 1) / page, kGarbagePage);
       auto values = randomVector<Bf16>(limit * kColumns, 8);
       for (int64_t t = 0; t < limit; ++t) {
         table[t / page] = (t / page * 7 + 3) % kPages;
         for (int64_t j = 0; j < kColumns; ++j)
           pool[table[t / page] * stride + t % page * kColumns + j] = values[t * kColumns + j];
       }
-      image->launch("paged", {pool, table, y, kPages, limit, 0}, {3});
+      Guarded<Bf16> guardedPool(pool);
+      Guarded<int32_t> guardedTable(table);
+      image->launch("paged", {guardedPool, guardedTable, y, kPages, limit, 0}, {3});
       for (int64_t t = 0; t < 48; ++t)
         for (int64_t j = 0; j < 48; ++j) {
           bool exists = t < limit && j < kColumns;
