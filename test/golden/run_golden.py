@@ -45,6 +45,8 @@ MODES = {
     ("auto", "online"): "A03 C09: prefill expanded, decode absorbed",
 }
 PAGES = (1, 16, 64, 128)  # C01
+# A36 A44 A45: mla-run's batch with decodes in front of prefills, whose context
+# must reach the right requests.
 DTYPES = ("f32", "bf16")
 # Third setting beside mla-run's own two (default and least chunks, 1 and 132
 # processors): chunk tokens as pages of each of the at most 7 requests of a check

@@ -122,10 +122,23 @@ static Scenario makeRaggedDecode(const Golden &golden, int64_t page) {
   return scenario;
 }
 
+/// One step with decodes in front of prefills, all over different contexts.
+static Scenario makeMixed(const Golden &golden) {
+  int64_t tokens = golden.tokens;
+  Scenario scenario{"decodes and prefills in one step", {}, "prefill"};
+  for (int64_t context : {tokens - 1, tokens / 2, int64_t{0}, tokens / 3, int64_t{1}}) {
+    bool isDecode = scenario.requests.size() < 2;
+    scenario.requests.push_back({static_cast<int64_t>(scenario.requests.size()) % golden.sequences,
+                                 {context, isDecode ? 1 : tokens - context}});
+  }
+  return scenario;
+}
+
 static std::vector<Scenario> makeScenarios(const Golden &golden, int64_t page) {
   return {{"prefill in one step", cutAlike(golden, {golden.tokens}), "prefill"},
           makeChunks(golden, page),
           makeRagged(golden, page),
+          makeMixed(golden),
           {"decode token by token", cutAlike(golden, std::vector<int64_t>(golden.tokens, 1))},
           makeRaggedDecode(golden, page)};
 }
@@ -149,20 +162,22 @@ static EngineSizes getSizes(const Golden &golden, const Scenario &scenario, int6
   return sizes;
 }
 
-static void compareStep(const Golden &golden, const Scenario &scenario, size_t step,
-                        const std::vector<int64_t> &done, const std::vector<float> &output,
-                        ErrorMeasure &errors) {
-  const float *row = output.data();
+/// The inputs of a step's new tokens; `done[r]` tokens came before.
+static std::vector<float> gatherInputs(const Golden &golden, const Scenario &scenario, size_t step,
+                                       const std::vector<int64_t> &done) {
+  std::vector<float> hidden;
   for (size_t r = 0; r < scenario.requests.size(); ++r) {
     const Request &request = scenario.requests[r];
-    for (int64_t i = 0; i < request.pieces[step]; ++i, row += golden.width)
-      errors.addRow(row, golden.output(request.source, done[r] + i), golden.width);
+    const float *first = golden.input(request.source, done[r]);
+    hidden.insert(hidden.end(), first, first + request.pieces[step] * golden.width);
   }
+  return hidden;
 }
 
-static ErrorMeasure runScenario(const Session &session, const std::string &path,
-                                const ModuleNames &names, const EngineSizes &sizes,
-                                const Golden &golden, const Scenario &scenario) {
+/// Outputs of every step on one rank.
+static std::vector<std::vector<float>> runOnRank(const Session &session, const std::string &path,
+                                                 const ModuleNames &names, const EngineSizes &sizes,
+                                                 const Golden &golden, const Scenario &scenario) {
   Engine engine = makeEngine(session, sizes);
   check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(), 0),
         "binding weights");
@@ -172,25 +187,57 @@ static ErrorMeasure runScenario(const Session &session, const std::string &path,
   Sequences sequences(engine.get(), scenario.requests.size());
   check(mla_cache_poison(engine.get(), 0), "poisoning the cache");
   check(mla_engine_poison_workspace(engine.get()), "poisoning the workspace");
+
   std::vector<int64_t> done(scenario.requests.size(), 0);
-  ErrorMeasure errors;
+  std::vector<std::vector<float>> outputs;
   for (size_t step = 0; step < scenario.requests[0].pieces.size(); ++step) {
     Batch batch;
-    std::vector<float> hidden;
     for (size_t r = 0; r < scenario.requests.size(); ++r) {
-      const Request &request = scenario.requests[r];
       batch.sequences.push_back(sequences[r]);
-      batch.queryLens.push_back(request.pieces[step]);
-      const float *first = golden.input(request.source, done[r]);
-      hidden.insert(hidden.end(), first, first + request.pieces[step] * golden.width);
+      batch.queryLens.push_back(scenario.requests[r].pieces[step]);
     }
     planStep(plan.get(), batch, scenario.function);
-    std::vector<float> output = runStep(session, plan.get(), hidden);
-    compareStep(golden, scenario, step, done, output, errors);
+    outputs.push_back(runStep(session, plan.get(), gatherInputs(golden, scenario, step, done)));
     for (size_t r = 0; r < done.size(); ++r)
       done[r] += scenario.requests[r].pieces[step];
   }
+  return outputs;
+}
+
+static ErrorMeasure compareSteps(const Golden &golden, const Scenario &scenario,
+                                 const std::vector<std::vector<float>> &outputs) {
+  ErrorMeasure errors;
+  std::vector<int64_t> done(scenario.requests.size(), 0);
+  for (size_t step = 0; step < outputs.size(); ++step) {
+    const float *row = outputs[step].data();
+    for (size_t r = 0; r < scenario.requests.size(); ++r) {
+      const Request &request = scenario.requests[r];
+      for (int64_t i = 0; i < request.pieces[step]; ++i, row += golden.width)
+        errors.addRow(row, golden.output(request.source, done[r] + i), golden.width);
+      done[r] += request.pieces[step];
+    }
+  }
   return errors;
+}
+
+/// The ranks of a tensor-parallel package run one after the other here; their
+/// outputs are added, as the caller's all-reduce would.
+static ErrorMeasure runScenario(const Session &session, const std::string &path,
+                                const ModuleNames &names, EngineSizes sizes, const Golden &golden,
+                                const Scenario &scenario) {
+  std::vector<std::vector<float>> total;
+  for (sizes.rank = 0; sizes.rank < session.ranks; ++sizes.rank) {
+    std::vector<std::vector<float>> outputs =
+        runOnRank(session, path, names, sizes, golden, scenario);
+    if (total.empty()) {
+      total = std::move(outputs);
+      continue;
+    }
+    for (size_t step = 0; step < total.size(); ++step)
+      for (size_t i = 0; i < total[step].size(); ++i)
+        total[step][i] += outputs[step][i];
+  }
+  return compareSteps(golden, scenario, total);
 }
 
 std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::string &path,

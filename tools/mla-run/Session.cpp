@@ -28,14 +28,16 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
   activation = model.at("activation_dtype") == "f32" ? MLA_F32 : MLA_BF16;
   hidden = model.at("hidden_size");
   heads = model.at("num_heads");
+  ranks = model.at("tensor_parallel");
   pageSize = cache.at("page_size");
   rowWidth = cache.at("kv_lora_rank").get<int64_t>() + cache.at("qk_rope_head_dim").get<int64_t>();
 }
 
 std::string Session::describe() const {
   return info.at("model").at("model_type").get<std::string>() + ", " + std::to_string(heads) +
-         " heads, " + (activation == MLA_F32 ? "f32" : "bf16") + ", page size " +
-         std::to_string(pageSize) + ", on " + deviceInfo.at("kind").get<std::string>() + " (" +
+         " heads" + (ranks > 1 ? " on each of " + std::to_string(ranks) + " ranks" : "") + ", " +
+         (activation == MLA_F32 ? "f32" : "bf16") + ", page size " + std::to_string(pageSize) +
+         ", on " + deviceInfo.at("kind").get<std::string>() + " (" +
          deviceInfo.at("name").get<std::string>() + ", " +
          std::to_string(deviceInfo.at("num_sms").get<int64_t>()) +
          (deviceInfo.at("kind") == "cpu" ? " threads)" : " multiprocessors)");
@@ -55,6 +57,7 @@ Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
   options.num_pages = sizes.pages;
   options.workspace_tokens = sizes.workspaceTokens;
   options.num_sms = sizes.processors;
+  options.tensor_parallel_rank = sizes.rank;
   Engine engine;
   check(mla_engine_create(session.package.get(), session.device.get(), &options, engine.out()),
         "making the engine");

@@ -35,13 +35,14 @@ struct Session {
   Device device;
   nlohmann::json info, deviceInfo;
   mla_dtype activation = MLA_BF16;
-  int64_t hidden = 0, heads = 0, pageSize = 0, rowWidth = 0;
+  int64_t hidden = 0, heads = 0, ranks = 1, pageSize = 0, rowWidth = 0;
 };
 
 /// What an engine is made for; 0 keeps the runtime's default.
 struct EngineSizes {
   int64_t requests = 1, tokens = 1, sequenceTokens = 1, pages = 0;
   int64_t workspaceTokens = 0, processors = 0;
+  int64_t rank = 0; // of a tensor-parallel package
 };
 
 Engine makeEngine(const Session &session, const EngineSizes &sizes);
