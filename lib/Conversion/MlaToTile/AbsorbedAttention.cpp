@@ -67,16 +67,23 @@ private:
 
 // Positions of the kernel's arguments behind the three of the pool.
 enum Arg : unsigned {
-  kBlockTable = 3, kMaxBlocks, kQueryStarts, kSeqLens, kTokens, kSplits, kQLat, kOutput,
+  kBlockTable = 3,
+  kMaxBlocks,
+  kQueryStarts,
+  kSeqLens,
+  kTokens,
+  kSplits,
+  kQLat,
+  kOutput,
   kOptional // q_pe, then lse, where they exist
 };
 
 } // namespace
 
 AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
-    : step(step), op(op), pool(Pool::ofPlan(step, op.getCache())),
-      qLat(step.lookup(op.getQLat())), output(step.allocate(op.getOutput())),
-      heads(qLat.size(1)), latentWidth(step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
+    : step(step), op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
+      output(step.allocate(op.getOutput())), heads(qLat.size(1)),
+      latentWidth(step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
       ropeWidth(paddedWidth(pool.type.getQkRopeHeadDim())), tileKeys(step.shapes.keys),
       hasOneQuery(op.getBatch().getType().getQueryLen() == 1) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);
@@ -132,16 +139,15 @@ AbsorbedKernel::Work AbsorbedKernel::loadWork(KernelBuilder &b, ValueRange args)
 /// Per row, the number of keys it sees. Steps with one query per request take
 /// the general form too, so that they share the kernel with the others.
 Value AbsorbedKernel::rowLimits(KernelBuilder &b, const Work &work) {
-  Value row = arith::AddIOp::create(b, b.iota(0, tileRows),
-                                    b.splat(b.toI32(work.row), tileRows));
+  Value row = arith::AddIOp::create(b, b.iota(0, tileRows), b.splat(b.toI32(work.row), tileRows));
   Value query = arith::DivSIOp::create(b, row, b.constantI32(tileRows, heads));
   Value ofFirst = b.add(b.sub(work.seqLen, work.tokens.count), 1);
   return arith::AddIOp::create(b, query, b.splat(b.toI32(ofFirst), tileRows));
 }
 
 Value AbsorbedKernel::isSeen(KernelBuilder &b, Value limits, Value key) {
-  Value position = arith::AddIOp::create(
-      b, b.iota(1, {tileRows, tileKeys}), b.splat(b.toI32(key), {tileRows, tileKeys}));
+  Value position = arith::AddIOp::create(b, b.iota(1, {tileRows, tileKeys}),
+                                         b.splat(b.toI32(key), {tileRows, tileKeys}));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
                                b.broadcast(limits, tileKeys));
 }
@@ -171,25 +177,25 @@ void AbsorbedKernel::storeResults(KernelBuilder &b, ValueRange args, const Work 
 void AbsorbedKernel::write(KernelBuilder &b, ValueRange args, const Work &work) {
   Pool inner = pool.inKernel(args);
   Value zero = b.index(0);
-  Value latentQuery = b.load(rowsView(b, args[kQLat], qLat, work, zero), {work.row, zero},
-                             {tileRows, latentWidth});
-  Value ropeQuery = qPe ? b.load(rowsView(b, args[kOptional], *qPe, work, zero),
-                                 {work.row, zero}, {tileRows, ropeWidth})
+  Value latentQuery =
+      b.load(rowsView(b, args[kQLat], qLat, work, zero), {work.row, zero}, {tileRows, latentWidth});
+  Value ropeQuery = qPe ? b.load(rowsView(b, args[kOptional], *qPe, work, zero), {work.row, zero},
+                                 {tileRows, ropeWidth})
                         : Value();
   Value latentPool = inner.latentView(b), ropePool = qPe ? inner.ropeView(b) : Value();
   Value limits = rowLimits(b, work);
   OnlineSoftmax softmax(b, tileRows, tileKeys, latentWidth, op.getScale().convertToDouble());
-  SmallVector<Value> state = b.loop(
-      work.firstKey, work.lastKey, b.index(tileKeys), softmax.start(),
-      [&](Value key, ValueRange carried) {
-        Value latent = loadKeys(b, latentPool, work, key, latentWidth);
-        Value scores = b.constant({tileRows, tileKeys}, 0);
-        scores = b.dot(latentQuery, latent, scores, /*transposeRhs=*/true);
-        if (qPe)
-          scores = b.dot(ropeQuery, loadKeys(b, ropePool, work, key, ropeWidth), scores,
-                         /*transposeRhs=*/true);
-        return softmax.advance(carried, scores, isSeen(b, limits, key), latent);
-      });
+  SmallVector<Value> state =
+      b.loop(work.firstKey, work.lastKey, b.index(tileKeys), softmax.start(),
+             [&](Value key, ValueRange carried) {
+               Value latent = loadKeys(b, latentPool, work, key, latentWidth);
+               Value scores = b.constant({tileRows, tileKeys}, 0);
+               scores = b.dot(latentQuery, latent, scores, /*transposeRhs=*/true);
+               if (qPe)
+                 scores = b.dot(ropeQuery, loadKeys(b, ropePool, work, key, ropeWidth), scores,
+                                /*transposeRhs=*/true);
+               return softmax.advance(carried, scores, isSeen(b, limits, key), latent);
+             });
   storeResults(b, args, work, softmax.output(state), lse ? softmax.lse(state) : Value());
 }
 

@@ -37,8 +37,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   for (const TensorRef &part : parts)
     args.push_back(part.buffer);
   int64_t tileRows = step.shapes.rows;
-  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1),
-                               step.constant(1)};
+  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
   step.launch("append", grid, args, [&](KernelBuilder &b, ValueRange args) {
     Pool inner = pool.inKernel(args);
     Value row = b.mul(b.programId(0), tileRows);
@@ -69,8 +68,8 @@ namespace {
 class GatherKernel {
 public:
   GatherKernel(StepLowering &step, mla::GatherOp op)
-      : step(step), pool(Pool::ofPlan(step, op.getCache())),
-        chunk(step.scalar(op.getChunk())), parts{step.allocate(op.getLatent())},
+      : step(step), pool(Pool::ofPlan(step, op.getCache())), chunk(step.scalar(op.getChunk())),
+        parts{step.allocate(op.getLatent())},
         tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
     if (op.getKPe())
       parts.push_back(step.allocate(op.getKPe()));
@@ -93,8 +92,8 @@ private:
 } // namespace
 
 /// Rows of this program: tokens from `start` + its tile of the request.
-void GatherKernel::copyPart(KernelBuilder &b, Value from, Value table, Value start,
-                            RowRange rows, const TensorRef &part, Value to) {
+void GatherKernel::copyPart(KernelBuilder &b, Value from, Value table, Value start, RowRange rows,
+                            const TensorRef &part, Value to) {
   int64_t width = part.size(1), block = blockWidth(width, step.shapes.columns);
   Value first = b.mul(b.programId(0), tileRows);
   Value target = b.view(to, b.extent(b.mul(rows.begin, width), part.offset),
@@ -133,8 +132,7 @@ void GatherKernel::launch() {
   for (const TensorRef &part : parts)
     args.push_back(part.buffer);
   std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests, step.constant(1)};
-  step.launch("gather", grid, args,
-              [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
+  step.launch("gather", grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GatherOp op) {

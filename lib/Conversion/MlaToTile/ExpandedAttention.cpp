@@ -64,8 +64,7 @@ enum Arg : unsigned { kQueryStarts, kKeyStarts, kRequests, kTokens, kChunk, kFir
 ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
   Value queryStarts = step.metadata("query_start_loc", 32);
-  planArgs = {queryStarts,
-              op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
+  planArgs = {queryStarts, op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
               step.dim("num_requests"), step.dim("num_tokens"),
               op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
   qNope = addOperand(op.getQNope());
@@ -125,8 +124,7 @@ Value ExpandedKernel::isSeen(KernelBuilder &b, Value row, Value key, Value keyCo
 
 void ExpandedKernel::storeLse(KernelBuilder &b, ValueRange args, RowRange queries, Value row,
                               Value tile) {
-  auto encoding = cast<mla::LseAttr>(
-      cast<RankedTensorType>(op.getLse().getType()).getEncoding());
+  auto encoding = cast<mla::LseAttr>(cast<RankedTensorType>(op.getLse().getType()).getEncoding());
   bool isTokenMajor = encoding.getLayout() == mla::LseLayout::TokenMajor;
   Value tokenStride = b.index(isTokenMajor ? lse->ref.size(1) : 1);
   Value headStride = isTokenMajor ? b.index(1) : args[kTokens];
@@ -136,8 +134,8 @@ void ExpandedKernel::storeLse(KernelBuilder &b, ValueRange args, RowRange querie
   b.store(tile, target, row);
 }
 
-void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries,
-                               RowRange keys, Value row) {
+void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys,
+                               Value row) {
   Value zero = b.index(0);
   auto loadQuery = [&](const Operand &operand) {
     return b.load(view(b, args, operand, queries), {row, zero}, {tileRows, operand.tileWidth});
@@ -149,10 +147,9 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
   auto loadKeys = [&](const Operand &operand, Value from, Value key) {
     return b.load(from, {key, zero}, {tileKeys, operand.tileWidth});
   };
-  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth,
-                        op.getScale().convertToDouble());
-  SmallVector<Value> state = b.loop(
-      zero, limit, b.index(tileKeys), softmax.start(), [&](Value key, ValueRange carried) {
+  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth, op.getScale().convertToDouble());
+  SmallVector<Value> state =
+      b.loop(zero, limit, b.index(tileKeys), softmax.start(), [&](Value key, ValueRange carried) {
         Value scores = b.constant({tileRows, tileKeys}, 0);
         scores = b.dot(queryNope, loadKeys(kNope, keyNopeView, key), scores, true);
         if (qPe)
@@ -168,9 +165,8 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
 void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
   RowRange queries = loadRange(b, args[kQueryStarts], b.programId(2));
   Value row = b.mul(b.programId(0), tileRows);
-  b.ifThen(b.isBelow(row, queries.count), [&] {
-    writeTile(b, args, queries, keyRange(b, args, queries), row);
-  });
+  b.ifThen(b.isBelow(row, queries.count),
+           [&] { writeTile(b, args, queries, keyRange(b, args, queries), row); });
 }
 
 void ExpandedKernel::launch() {

@@ -8,8 +8,8 @@
 
 #include "KernelBuilder.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -20,8 +20,7 @@ using namespace mlac::mla_to_tile;
 static RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 KernelBuilder::KernelBuilder(tile::KernelOp kernel)
-    : ImplicitLocOpBuilder(kernel.getLoc(), kernel.getContext()),
-      entry(&kernel.getBody().front()) {
+    : ImplicitLocOpBuilder(kernel.getLoc(), kernel.getContext()), entry(&kernel.getBody().front()) {
   setInsertionPointToStart(entry);
 }
 
@@ -108,8 +107,7 @@ Value KernelBuilder::narrow(Value tile, Type element) {
 
 Value KernelBuilder::constant(ArrayRef<int64_t> shape, double value) {
   auto type = RankedTensorType::get(shape, getF32Type());
-  return arith::ConstantOp::create(
-      *this, DenseElementsAttr::get(type, static_cast<float>(value)));
+  return arith::ConstantOp::create(*this, DenseElementsAttr::get(type, static_cast<float>(value)));
 }
 
 Value KernelBuilder::constantI32(ArrayRef<int64_t> shape, int32_t value) {
@@ -175,12 +173,11 @@ Value KernelBuilder::equals(Value tile, double value) {
 
 SmallVector<Value> KernelBuilder::loop(Value from, Value to, Value step, ValueRange inits,
                                        LoopBody body) {
-  auto op = scf::ForOp::create(
-      *this, from, to, step, inits,
-      [&](OpBuilder &, Location, Value position, ValueRange carried) {
-        SmallVector<Value> next = body(position, carried);
-        scf::YieldOp::create(*this, next);
-      });
+  auto op = scf::ForOp::create(*this, from, to, step, inits,
+                               [&](OpBuilder &, Location, Value position, ValueRange carried) {
+                                 SmallVector<Value> next = body(position, carried);
+                                 scf::YieldOp::create(*this, next);
+                               });
   return llvm::to_vector<6>(ValueRange(op.getResults()));
 }
 

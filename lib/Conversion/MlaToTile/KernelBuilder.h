@@ -59,11 +59,11 @@ public:
   void storeNarrow(Value tile, Value view, mlir::ValueRange offsets);
 
   // Tiles.
-  Value widen(Value tile);                       // to f32
-  Value narrow(Value tile, mlir::Type element);  // from f32
-  Value constant(llvm::ArrayRef<int64_t> shape, double value);      // f32
+  Value widen(Value tile);                                     // to f32
+  Value narrow(Value tile, mlir::Type element);                // from f32
+  Value constant(llvm::ArrayRef<int64_t> shape, double value); // f32
   Value constantI32(llvm::ArrayRef<int64_t> shape, int32_t value);
-  Value like(Value tile, double value);          // constant of the tile's shape
+  Value like(Value tile, double value); // constant of the tile's shape
   Value splat(Value scalar, llvm::ArrayRef<int64_t> shape);
   Value iota(int32_t dim, llvm::ArrayRef<int64_t> shape);
   Value broadcast(Value vector, int64_t columns);
@@ -87,8 +87,7 @@ public:
 
   // Control flow. Bodies get the induction variable and the carried values and
   // return the next ones.
-  using LoopBody =
-      llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)>;
+  using LoopBody = llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)>;
   llvm::SmallVector<Value> loop(Value from, Value to, Value step, mlir::ValueRange inits,
                                 LoopBody body);
   /// Columns [0, width) in blocks; a single block makes no loop.

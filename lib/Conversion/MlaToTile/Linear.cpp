@@ -52,9 +52,8 @@ struct Product {
 class ProductKernel {
 public:
   ProductKernel(const Product &product, MatmulTile limits)
-      : p(product),
-        tile{limits.rows, blockWidth(p.columns, limits.columns), blockWidth(p.depth, limits.depth)} {
-  }
+      : p(product), tile{limits.rows, blockWidth(p.columns, limits.columns),
+                         blockWidth(p.depth, limits.depth)} {}
 
   bool hasSameTile(const ProductKernel &other) const { return tile == other.tile; }
   void launch(StepLowering &step);
@@ -79,8 +78,7 @@ Value ProductKernel::view(KernelBuilder &b, Value buffer, const Matrices &m, OpF
   return b.view(buffer, offset, {rows, columns}, {b.fixed(m.rowStride), b.fixed(m.columnStride)});
 }
 
-Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row,
-                                Value column) {
+Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column) {
   Value zero = b.constant({tile.rows, tile.columns}, 0);
   return b.forBlocks(p.depth, tile.depth, zero, [&](Value k, ValueRange acc) {
     Value a = b.load(lhs, {row, k}, {tile.rows, tile.depth});
@@ -94,8 +92,8 @@ void ProductKernel::write(KernelBuilder &b, ValueRange args) {
   OpFoldResult rows = args[3], columns = b.fixed(p.columns), depth = b.fixed(p.depth);
   Value row = b.mul(b.programId(0), tile.rows), column = b.mul(b.programId(1), tile.columns);
   Value lhs = view(b, args[0], p.lhs, rows, depth);
-  Value rhs = view(b, args[1], p.rhs, p.transposeRhs ? columns : depth,
-                   p.transposeRhs ? depth : columns);
+  Value rhs =
+      view(b, args[1], p.rhs, p.transposeRhs ? columns : depth, p.transposeRhs ? depth : columns);
   Value acc = accumulate(b, lhs, rhs, row, column);
   if (p.bias) {
     Value bias = b.view(args[4], b.fixed(p.bias->offset), {rows, columns},
@@ -110,9 +108,8 @@ void ProductKernel::launch(StepLowering &step) {
   if (p.bias)
     args.push_back(p.bias->buffer);
   std::string name =
-      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, tile.rows,
-                                   tile.columns)
-                         .str();
+      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, tile.rows, tile.columns)
+          .str();
   std::array<Value, 3> grid = {step.ceilDiv(p.rows, tile.rows),
                                step.constant(llvm::divideCeil(p.columns, tile.columns)),
                                step.constant(p.batch)};

@@ -41,9 +41,7 @@ struct RowSpace {
   Value tokens; // in the plan; in a kernel, see `inKernel`
 
   static RowSpace of(StepLowering &step, Value lse);
-  RowSpace inKernel(Value tokensArgument) const {
-    return {isTokenMajor, heads, tokensArgument};
-  }
+  RowSpace inKernel(Value tokensArgument) const { return {isTokenMajor, heads, tokensArgument}; }
 
   // In the plan.
   Value rows(StepLowering &step) const {
@@ -77,8 +75,7 @@ Value RowSpace::lseView(KernelBuilder &b, Value buffer, int64_t offset, Value ba
   return b.view(buffer, b.extent(base, offset), {OpFoldResult(rows(b))}, {b.fixed(1)});
 }
 
-Value RowSpace::outputView(KernelBuilder &b, Value buffer, const TensorRef &ref,
-                           Value base) const {
+Value RowSpace::outputView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base) const {
   int64_t rank = ref.rank(), width = ref.size(rank - 1);
   if (!isTokenMajor)
     base = b.add(base, b.mul(b.programId(1), ref.strides[rank - 2]));
@@ -148,11 +145,10 @@ private:
 
 } // namespace
 
-void MergeKernel::mergeOutputs(KernelBuilder &b, ValueRange args, const RowSpace &inner,
-                               Value row, ArrayRef<Value> weights, ArrayRef<Value> factors) {
+void MergeKernel::mergeOutputs(KernelBuilder &b, ValueRange args, const RowSpace &inner, Value row,
+                               ArrayRef<Value> weights, ArrayRef<Value> factors) {
   Value zero = b.index(0);
-  Value from[] = {inner.outputView(b, args[1], a, zero),
-                  inner.outputView(b, args[3], other, zero)};
+  Value from[] = {inner.outputView(b, args[1], a, zero), inner.outputView(b, args[3], other, zero)};
   Value to = inner.outputView(b, args[5], output, zero);
   int64_t width = output.size(output.rank() - 1);
   int64_t block = blockWidth(width, step.shapes.joinedColumns);
@@ -169,9 +165,8 @@ void MergeKernel::mergeOutputs(KernelBuilder &b, ValueRange args, const RowSpace
 void MergeKernel::write(KernelBuilder &b, ValueRange args) {
   RowSpace inner = space.inKernel(args[0]);
   Value zero = b.index(0), row = b.mul(b.programId(0), tileRows);
-  Value lses[] = {
-      readLse(b, inner.lseView(b, args[2], aLse.offset, zero), row, tileRows),
-      readLse(b, inner.lseView(b, args[4], otherLse.offset, zero), row, tileRows)};
+  Value lses[] = {readLse(b, inner.lseView(b, args[2], aLse.offset, zero), row, tileRows),
+                  readLse(b, inner.lseView(b, args[4], otherLse.offset, zero), row, tileRows)};
   Value reference = referenceOf(b, b.maxf(lses[0], lses[1]));
   SmallVector<Value, 2> weights, factors;
   for (Value partial : lses)
@@ -210,8 +205,8 @@ class MergeSplitsKernel {
 public:
   MergeSplitsKernel(StepLowering &step, mla::MergeSplitsOp op)
       : step(step), space(RowSpace::of(step, op.getPartialLse())),
-        partial(step.lookup(op.getPartialOutput())),
-        partialLse(step.lookup(op.getPartialLse())), output(step.allocate(op.getOutput())) {
+        partial(step.lookup(op.getPartialOutput())), partialLse(step.lookup(op.getPartialLse())),
+        output(step.allocate(op.getOutput())) {
     if (op.getLse())
       lse = step.allocate(op.getLse());
     tileRows = step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows;
@@ -264,8 +259,7 @@ void MergeSplitsKernel::write(KernelBuilder &b, ValueRange args) {
   if (!lse)
     return;
   b.ifThen(b.isBelow(b.programId(1), one), [&] {
-    b.store(joinedLse(b, reference, total[0]), inner.lseView(b, args[5], lse->offset, zero),
-            row);
+    b.store(joinedLse(b, reference, total[0]), inner.lseView(b, args[5], lse->offset, zero), row);
   });
 }
 
@@ -317,8 +311,7 @@ static Value convert(KernelBuilder &b, Value lse, mla::LseAttr from, mla::LseAtt
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ConvertLseOp op) {
   TensorRef from = step.lookup(op.getInput()), to = step.allocate(op.getResult());
   RowSpace space = RowSpace::of(step, op.getInput());
-  bool isTargetTokenMajor =
-      lseEncoding(op.getResult()).getLayout() == mla::LseLayout::TokenMajor;
+  bool isTargetTokenMajor = lseEncoding(op.getResult()).getLayout() == mla::LseLayout::TokenMajor;
   int64_t tile = step.shapes.vectorRows;
   std::array<Value, 3> grid = {step.ceilDiv(space.tokens, tile), step.constant(space.heads),
                                step.constant(1)};

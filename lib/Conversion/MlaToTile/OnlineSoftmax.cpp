@@ -21,8 +21,7 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 static constexpr double kStartMaximum = -1e30;
 
 SmallVector<Value> OnlineSoftmax::start() {
-  return {b.constant({rows}, kStartMaximum), b.constant({rows}, 0),
-          b.constant({rows, columns}, 0)};
+  return {b.constant({rows}, kStartMaximum), b.constant({rows}, 0), b.constant({rows, columns}, 0)};
 }
 
 SmallVector<Value> OnlineSoftmax::advance(ValueRange state, Value scores, Value isSeen,

@@ -17,7 +17,8 @@ RowRange mlac::mla_to_tile::loadRange(KernelBuilder &b, Value starts, Value posi
   return {begin, b.sub(end, begin)};
 }
 
-Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value request, Value maxBlocks) {
+Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value request,
+                                       Value maxBlocks) {
   return b.view(table, b.mul(request, maxBlocks), {OpFoldResult(maxBlocks)}, {b.fixed(1)});
 }
 
@@ -37,7 +38,6 @@ Pool Pool::inKernel(ValueRange args) const {
 }
 
 Value Pool::view(KernelBuilder &b, int64_t column, int64_t width) const {
-  return b.view(buffer, b.fixed(column),
-                {pages, b.fixed(type.getPageSize()), b.fixed(width)},
+  return b.view(buffer, b.fixed(column), {pages, b.fixed(type.getPageSize()), b.fixed(width)},
                 {pageStride, b.fixed(type.getRowWidth()), b.fixed(1)});
 }

@@ -19,47 +19,48 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input, const TensorRef &gamma,
-                              const TensorRef &output, double eps, double multiplier) {
+void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
+                                    const TensorRef &gamma, const TensorRef &output, double eps,
+                                    double multiplier) {
   int64_t width = input.size(1), tileRows = step.shapes.rows;
   int64_t block = blockWidth(width, step.shapes.columns);
   Value rows = step.value(input.sizes[0]);
   std::array<Value, 3> grid = {step.ceilDiv(rows, tileRows), step.constant(1), step.constant(1)};
-  step.launch(
-      llvm::formatv("rms_norm_{0}", width).str(), grid,
-      {input.buffer, gamma.buffer, output.buffer, rows}, [&](KernelBuilder &b, ValueRange args) {
-        Value row = b.mul(b.programId(0), tileRows);
-        OpFoldResult rowCount = args[3], columns = b.fixed(width);
-        auto viewOf = [&](Value buffer, const TensorRef &ref, int64_t rowStride) {
-          return b.view(buffer, b.fixed(ref.offset), {rowCount, columns},
-                        {b.fixed(rowStride), b.fixed(ref.strides.back())});
-        };
-        Value x = viewOf(args[0], input, input.strides[0]);
-        Value weight = viewOf(args[1], gamma, 0);
-        Value y = viewOf(args[2], output, output.strides[0]);
-        auto loadBlock = [&](Value view, Value column) {
-          return b.loadWide(view, {row, column}, {tileRows, block});
-        };
-        Value zero = b.constant({tileRows}, 0);
-        Value squares = b.forBlocks(width, block, zero, [&](Value column, ValueRange sum) {
-          Value tile = loadBlock(x, column);
-          return SmallVector<Value>{b.addf(sum[0], b.reduceSum(b.mulf(tile, tile)))};
-        })[0];
-        Value mean = b.mulf(squares, b.like(squares, 1.0 / static_cast<double>(width)));
-        Value scale = b.rsqrt(b.addf(mean, b.like(mean, eps)));
-        if (multiplier != 1)
-          scale = b.mulf(scale, b.like(scale, multiplier));
-        b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
-          Value scaled = b.mulf(loadBlock(x, column), b.broadcast(scale, block));
-          b.storeNarrow(b.mulf(scaled, loadBlock(weight, column)), y, {row, column});
-          return SmallVector<Value>();
-        });
-      });
+  step.launch(llvm::formatv("rms_norm_{0}", width).str(), grid,
+              {input.buffer, gamma.buffer, output.buffer, rows},
+              [&](KernelBuilder &b, ValueRange args) {
+                Value row = b.mul(b.programId(0), tileRows);
+                OpFoldResult rowCount = args[3], columns = b.fixed(width);
+                auto viewOf = [&](Value buffer, const TensorRef &ref, int64_t rowStride) {
+                  return b.view(buffer, b.fixed(ref.offset), {rowCount, columns},
+                                {b.fixed(rowStride), b.fixed(ref.strides.back())});
+                };
+                Value x = viewOf(args[0], input, input.strides[0]);
+                Value weight = viewOf(args[1], gamma, 0);
+                Value y = viewOf(args[2], output, output.strides[0]);
+                auto loadBlock = [&](Value view, Value column) {
+                  return b.loadWide(view, {row, column}, {tileRows, block});
+                };
+                Value zero = b.constant({tileRows}, 0);
+                Value squares = b.forBlocks(width, block, zero, [&](Value column, ValueRange sum) {
+                  Value tile = loadBlock(x, column);
+                  return SmallVector<Value>{b.addf(sum[0], b.reduceSum(b.mulf(tile, tile)))};
+                })[0];
+                Value mean = b.mulf(squares, b.like(squares, 1.0 / static_cast<double>(width)));
+                Value scale = b.rsqrt(b.addf(mean, b.like(mean, eps)));
+                if (multiplier != 1)
+                  scale = b.mulf(scale, b.like(scale, multiplier));
+                b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
+                  Value scaled = b.mulf(loadBlock(x, column), b.broadcast(scale, block));
+                  b.storeNarrow(b.mulf(scaled, loadBlock(weight, column)), y, {row, column});
+                  return SmallVector<Value>();
+                });
+              });
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RmsNormOp op) {
   TensorRef input = step.lookup(op.getInput()), gamma = step.lookup(op.getGamma());
-  emitRmsNorm(step, input, gamma, step.allocate(op.getResult()),
-              op.getEps().convertToDouble(), op.getMultiplier().convertToDouble());
+  emitRmsNorm(step, input, gamma, step.allocate(op.getResult()), op.getEps().convertToDouble(),
+              op.getMultiplier().convertToDouble());
   return success();
 }

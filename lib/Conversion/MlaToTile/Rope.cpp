@@ -60,8 +60,8 @@ private:
 
 } // namespace
 
-RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorRef &ref,
-                                   Value base, OpFoldResult rows) {
+RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
+                                   OpFoldResult rows) {
   int64_t rowStride = ref.strides[ref.rank() - 2], stride = ref.strides.back();
   auto viewAt = [&](int64_t offset) {
     return b.view(buffer, b.extent(base, ref.offset + offset * stride), {rows, b.fixed(half)},
@@ -119,13 +119,12 @@ void RopeKernel::launch() {
   bool hasHeads = input.rank() == 3;
   Value tokens = step.value(input.sizes[0]);
   int64_t heads = hasHeads ? input.size(1) : 1;
-  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1),
-                               step.constant(1)};
+  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
   if (hasHeads)
     grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)), step.constant(1)};
-  SmallVector<Value> args = {input.buffer,  output.buffer,
-                             table.buffer,  step.metadata("positions", 64),
-                             tokens,        step.value(table.sizes[0])};
+  SmallVector<Value> args = {input.buffer, output.buffer,
+                             table.buffer, step.metadata("positions", 64),
+                             tokens,       step.value(table.sizes[0])};
   std::string name = llvm::formatv("rope_{0}{1}", 2 * half, hasHeads ? "_heads" : "").str();
   step.launch(name, grid, args, [&](KernelBuilder &b, ValueRange args) {
     OpFoldResult rows = hasHeads ? b.fixed(heads) : OpFoldResult(args[4]);

@@ -23,8 +23,8 @@ using namespace mlir;
 using namespace mlac::mla_to_tile;
 
 StepLowering::StepLowering(func::FuncOp func, KernelTable &kernels, const TileShapes &shapes)
-    : shapes(shapes), func(func), kernels(kernels), builder(func.getContext()),
-      loc(func.getLoc()) {}
+    : shapes(shapes), func(func), kernels(kernels), builder(func.getContext()), loc(func.getLoc()) {
+}
 
 /// The longest query that the step accepts: its static length, or 0 for any.
 static int64_t maxQueryLen(func::FuncOp func) {
@@ -82,8 +82,8 @@ void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<v
     *known <= limit ? few() : many();
     return;
   }
-  Value isFew = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, rows,
-                                      constant(limit));
+  Value isFew =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, rows, constant(limit));
   auto op = scf::IfOp::create(builder, loc, isFew, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(op.thenBlock());
@@ -130,26 +130,24 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
       })
       .Case<mla::RopeTableOp>([&](auto table) {
         auto type = cast<RankedTensorType>(table.getResult().getType());
-        setView(table.getResult(), {.buffer = ropeTable(),
-                                    .sizes = {dim("rope_length"),
-                                              builder.getIndexAttr(type.getDimSize(1))},
-                                    .strides = {type.getDimSize(1), 1}});
+        setView(table.getResult(),
+                {.buffer = ropeTable(),
+                 .sizes = {dim("rope_length"), builder.getIndexAttr(type.getDimSize(1))},
+                 .strides = {type.getDimSize(1), 1}});
         return success();
       })
       .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::HeadProjectOp,
             mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp, mla::AppendOp, mla::GatherOp,
-            mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::EmptyPartialOp,
-            mla::MergeOp, mla::MergeSplitsOp, mla::ConvertLseOp>(
-          [&](auto typed) { return lower(*this, typed); })
+            mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::EmptyPartialOp, mla::MergeOp,
+            mla::MergeSplitsOp, mla::ConvertLseOp>([&](auto typed) { return lower(*this, typed); })
       .Case<mla::AttentionOp>([](auto attention) -> LogicalResult {
         auto diag = attention.emitOpError("expected a form to have been chosen and expanded");
         diag.attachNote() << "run mla-choose-form, mla-chunk-context, mla-absorb-weights and "
                              "mla-split-kv before this pass";
         return diag;
       })
-      .Default([](Operation *other) {
-        return other->emitOpError("has no kernels yet on any target");
-      });
+      .Default(
+          [](Operation *other) { return other->emitOpError("has no kernels yet on any target"); });
 }
 
 LogicalResult StepLowering::lowerScalar(Operation *op) {
@@ -209,9 +207,8 @@ LogicalResult StepLowering::lowerIf(scf::IfOp op) {
 LogicalResult StepLowering::lowerFor(scf::ForOp op) {
   if (getConstantIntValue(op.getLowerBound()) != 0 || getConstantIntValue(op.getStep()) != 1)
     return op.emitOpError("expected a loop from 0 with step 1 in a step function");
-  for (auto [init, carried, result, yielded] :
-       llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults(),
-                 op.getYieldedValues())) {
+  for (auto [init, carried, result, yielded] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(),
+                                                         op.getResults(), op.getYieldedValues())) {
     if (isa<mla::CacheType>(init.getType())) {
       caches[carried] = caches[result] = cache(init);
       continue;
@@ -246,8 +243,7 @@ LogicalResult StepLowering::lowerReturn(func::ReturnOp op) {
         returnDestination(returned.get(), returned.getOperandNumber());
     if (!target)
       return op.emitOpError("expected result ")
-             << returned.getOperandNumber()
-             << " to be a cache or marked mla.output or mla.derived";
+             << returned.getOperandNumber() << " to be a cache or marked mla.output or mla.derived";
     TensorRef source = lookup(returned.get());
     if (!source.isSameMemory(*target))
       copy(source, *target);

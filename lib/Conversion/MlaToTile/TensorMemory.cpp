@@ -52,8 +52,7 @@ Value StepLowering::dim(StringRef name) {
   Value &value = dims[name];
   if (!value)
     value = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
-      return tile::DimOp::create(builder, loc, builder.getIndexType(),
-                                 builder.getStringAttr(name));
+      return tile::DimOp::create(builder, loc, builder.getIndexType(), builder.getStringAttr(name));
     });
   return value;
 }
@@ -73,8 +72,7 @@ Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type elemen
   if (!value)
     value = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
       auto shapeAttr = shape.empty() ? nullptr : builder.getDenseI64ArrayAttr(shape);
-      return tile::BufferOp::create(builder, loc,
-                                    MemRefType::get({ShapedType::kDynamic}, element),
+      return tile::BufferOp::create(builder, loc, MemRefType::get({ShapedType::kDynamic}, element),
                                     tile::BufferKindAttr::get(builder.getContext(), kind),
                                     builder.getStringAttr(name), shapeAttr);
     });
@@ -108,8 +106,8 @@ TensorRef StepLowering::workspace(ArrayRef<OpFoldResult> sizes, Type element) {
     if (std::optional<int64_t> known = getConstantIntValue(size))
       fixed *= *known;
     else
-      elements = elements ? builder.createOrFold<arith::MulIOp>(loc, elements, value(size))
-                          : value(size);
+      elements =
+          elements ? builder.createOrFold<arith::MulIOp>(loc, elements, value(size)) : value(size);
   }
   elements = elements ? multiply(elements, fixed) : constant(fixed);
   Value buffer = tile::WorkspaceOp::create(
@@ -141,8 +139,7 @@ LogicalResult StepLowering::bindTensor(BlockArgument argument) {
   if (!type.hasStaticShape())
     return func.emitOpError("expected argument ")
            << index << " to have a static shape, got " << type;
-  return weight ? bind(tile::BufferKind::Weight, weight)
-                : bind(tile::BufferKind::Derived, derived);
+  return weight ? bind(tile::BufferKind::Weight, weight) : bind(tile::BufferKind::Derived, derived);
 }
 
 LogicalResult StepLowering::bindArguments() {
@@ -177,8 +174,8 @@ Value StepLowering::dynamicRows(Value tensor) {
   unsigned index = result.getResultNumber();
   return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
       .Case<mla::GatherOp>([&](auto) { return dim("chunk_tokens"); })
-      .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp,
-            mla::RopeOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+      .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
+            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
@@ -250,8 +247,7 @@ TensorRef StepLowering::allocate(Value tensor) {
     return known->second;
   std::optional<TensorRef> ref = destination(tensor);
   if (!ref)
-    ref = workspace(sizesOf(tensor),
-                    cast<RankedTensorType>(tensor.getType()).getElementType());
+    ref = workspace(sizesOf(tensor), cast<RankedTensorType>(tensor.getType()).getElementType());
   tensors[tensor] = *ref;
   return *ref;
 }

@@ -135,14 +135,15 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: tensor<?x3x6xf32> {mla.input = 
   return %o, %lse : !q, !lse
 }
 )",
-                    {{"len", queryLen}, {"operations", isSplit ? R"(
+                    {{"len", queryLen},
+                     {"operations", isSplit ? R"(
   %n = mla.batch_dim %batch "num_sms" : <query_len = $len>
   %p, %pl = mla.absorbed_attention query(%q, %q_pe : !q, tensor<?x3x6xf32>) over %cache, %batch
       : <page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>, <query_len = $len>
       splits %n scale 0.3 -> !so, !slse
   %o, %lse = mla.merge_splits %p, %pl : !so, !slse -> !q, !lse
 )"
-                                                         : R"(
+                                            : R"(
   %o, %lse = mla.absorbed_attention query(%q, %q_pe : !q, tensor<?x3x6xf32>) over %cache, %batch
       : <page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>, <query_len = $len>
       scale 0.3 -> !q, !lse
@@ -154,12 +155,21 @@ void checkAbsorbed(Steps &steps, PagedBatch batch, int64_t splits) {
   std::vector<float> output(rows * kLatent, kNan), lse(rows, kNan);
   int64_t maxQuery = *std::max_element(batch.queryLens.begin(), batch.queryLens.end());
   steps.run("step",
-            {{"num_tokens", batch.tokens()}, {"num_requests", batch.queryLens.size()},
-             {"max_query_len", maxQuery}, {"num_pages", batch.pages}, {"num_sms", splits},
-             {"page_stride", kPageStride}, {"max_blocks_per_request", batch.maxBlocks}},
-            {{"q", batch.latentQuery}, {"q_pe", batch.ropeQuery}, {"cache", batch.pool},
-             {"block_table", batch.blockTable}, {"query_start_loc", batch.queryStarts},
-             {"seq_lens", batch.seqLens32}, {"output", output}, {"lse", lse}});
+            {{"num_tokens", batch.tokens()},
+             {"num_requests", batch.queryLens.size()},
+             {"max_query_len", maxQuery},
+             {"num_pages", batch.pages},
+             {"num_sms", splits},
+             {"page_stride", kPageStride},
+             {"max_blocks_per_request", batch.maxBlocks}},
+            {{"q", batch.latentQuery},
+             {"q_pe", batch.ropeQuery},
+             {"cache", batch.pool},
+             {"block_table", batch.blockTable},
+             {"query_start_loc", batch.queryStarts},
+             {"seq_lens", batch.seqLens32},
+             {"output", output},
+             {"lse", lse}});
   for (size_t r = 0; r < batch.queryLens.size(); ++r)
     for (int64_t j = 0; j < batch.queryLens[r]; ++j)
       for (int64_t head = 0; head < kHeads; ++head) {
@@ -245,16 +255,24 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
   auto q = randomVector<float>(tokens * kHeads * kNope, 1),
        qPe = randomVector<float>(tokens * kHeads * kRope, 2),
        k = randomVector<float>(keys * kHeads * kNope, 3),
-       kPe = randomVector<float>(keys * kRope, 4), v = randomVector<float>(keys * kHeads * kValue, 5);
+       kPe = randomVector<float>(keys * kRope, 4),
+       v = randomVector<float>(keys * kHeads * kValue, 5);
   for (auto *buffer : {&k, &kPe, &v}) // rows behind the last are not specified
     buffer->resize(buffer->size() + 64 * kHeads * kNope, kNan);
   std::vector<float> output(tokens * kHeads * kValue, kNan), lse(tokens * kHeads, kNan);
   steps->run("step",
-             {{"num_tokens", tokens}, {"num_requests", requests},
+             {{"num_tokens", tokens},
+              {"num_requests", requests},
               {"max_query_len", *std::max_element(queryLens.begin(), queryLens.end())}},
-             {{"q", q}, {"q_pe", qPe}, {"k", k}, {"k_pe", kPe}, {"v", v},
-              {"query_start_loc", queryStarts}, {"chunk_cu_seq_lens", chunkStarts},
-              {"output", output}, {"lse", lse}});
+             {{"q", q},
+              {"q_pe", qPe},
+              {"k", k},
+              {"k_pe", kPe},
+              {"v", v},
+              {"query_start_loc", queryStarts},
+              {"chunk_cu_seq_lens", chunkStarts},
+              {"output", output},
+              {"lse", lse}});
   for (int64_t r = 0; r < requests; ++r)
     for (int64_t j = 0; j < queryLens[r]; ++j)
       for (int64_t head = 0; head < kHeads; ++head) {

@@ -83,8 +83,8 @@ TEST(Append, A22_EmptyCache) {
 void checkGather(int64_t capacity, const std::vector<int32_t> &contextLens) {
   auto steps = Steps::compile(kModule);
   ASSERT_TRUE(steps);
-  std::vector<int32_t> blockTable = {4, 2, kGarbagePage, kGarbagePage, kGarbagePage, kGarbagePage,
-                                     5, 0, 3, kGarbagePage};
+  std::vector<int32_t> blockTable = {
+      4, 2, kGarbagePage, kGarbagePage, kGarbagePage, kGarbagePage, 5, 0, 3, kGarbagePage};
   constexpr int64_t maxBlocks = 4, requests = 3, chunk = 1;
   blockTable.resize(maxBlocks * requests, kGarbagePage);
   std::vector<std::vector<int32_t>> pages = {{4, 2}, {}, {5, 0, 3}};
@@ -100,20 +100,28 @@ void checkGather(int64_t capacity, const std::vector<int32_t> &contextLens) {
   for (size_t i = 0; i < pool.size(); ++i)
     pool[i] = i;
   int64_t total = starts.back();
-  std::vector<float> latent((total + 2) * kLatent, kUntouched), kPe((total + 2) * kRope, kUntouched);
+  std::vector<float> latent((total + 2) * kLatent, kUntouched),
+      kPe((total + 2) * kRope, kUntouched);
   steps->run("gather",
-             {{"num_requests", requests}, {"num_pages", kPages}, {"page_stride", kPageStride},
-              {"max_blocks_per_request", maxBlocks}, {"chunk_capacity", capacity},
-              {"chunk_tokens", total}, {"num_tokens", 1}},
-             {{"cache", pool}, {"block_table", blockTable}, {"chunk_cu_seq_lens", starts},
-              {"latent", latent}, {"k_pe", kPe}});
+             {{"num_requests", requests},
+              {"num_pages", kPages},
+              {"page_stride", kPageStride},
+              {"max_blocks_per_request", maxBlocks},
+              {"chunk_capacity", capacity},
+              {"chunk_tokens", total},
+              {"num_tokens", 1}},
+             {{"cache", pool},
+              {"block_table", blockTable},
+              {"chunk_cu_seq_lens", starts},
+              {"latent", latent},
+              {"k_pe", kPe}});
   for (int64_t r = 0; r < requests; ++r)
     for (int64_t row = starts[requests + 1 + r]; row < starts[requests + 2 + r]; ++row) {
       int64_t token = chunk * capacity + row - starts[requests + 1 + r];
       int64_t slot = pages[r][token / kPageSize] * kPageSize + token % kPageSize;
       for (int64_t column = 0; column < kRow; ++column) {
-        float got = column < kLatent ? latent[row * kLatent + column]
-                                     : kPe[row * kRope + column - kLatent];
+        float got =
+            column < kLatent ? latent[row * kLatent + column] : kPe[row * kRope + column - kLatent];
         EXPECT_EQ(got, pool[poolIndex(slot, column)]) << "request " << r << ", row " << row;
       }
     }

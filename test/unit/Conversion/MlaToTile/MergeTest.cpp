@@ -57,8 +57,12 @@ func.func @merge(%a: !o {mla.input = "a"}, %la: !lse {mla.input = "la"},
   Partial result{std::vector<float>(a.output.size(), 7), std::vector<float>(a.lse.size(), 7)};
   if (steps)
     steps->run("merge", {{"num_tokens", a.lse.size()}},
-               {{"a", a.output}, {"la", a.lse}, {"b", b.output}, {"lb", b.lse},
-                {"output", result.output}, {"lse", result.lse}});
+               {{"a", a.output},
+                {"la", a.lse},
+                {"b", b.output},
+                {"lb", b.lse},
+                {"output", result.output},
+                {"lse", result.lse}});
   return result;
 }
 
@@ -74,9 +78,22 @@ void expectRow(const Partial &result, size_t row, float output, float lse) {
 }
 
 TEST(Merge, A32_MergeEdgeCases) {
-  Partial result = mergePartials(
-      partial({{1, 0}, {kNan, -kInf}, {5, kInf}, {1, kNan}, {3, 2}, {kNan, kInf}, {2, 1e4f}, {4, -200}}),
-      partial({{3, std::log(3.0f)}, {3, 2}, {6, -kInf}, {2, 0}, {kNan, -kInf}, {1, -3}, {8, -1e4f}, {2, -200}}));
+  Partial result = mergePartials(partial({{1, 0},
+                                          {kNan, -kInf},
+                                          {5, kInf},
+                                          {1, kNan},
+                                          {3, 2},
+                                          {kNan, kInf},
+                                          {2, 1e4f},
+                                          {4, -200}}),
+                                 partial({{3, std::log(3.0f)},
+                                          {3, 2},
+                                          {6, -kInf},
+                                          {2, 0},
+                                          {kNan, -kInf},
+                                          {1, -3},
+                                          {8, -1e4f},
+                                          {2, -200}}));
   expectRow(result, 0, 2.5f, std::log(4.0f)); // the golden cases
   expectRow(result, 1, 3, 2);                 // an empty partial's output may be NaN
   expectRow(result, 2, 0, -kInf);             // both empty, +inf counts as empty
@@ -145,12 +162,19 @@ func.func @merge_splits(%p: !so {mla.input = "p"}, %pl: !slse {mla.input = "pl"}
   // The number of splits is that of the operand, an input here: every dynamic
   // dimension of an input is num_tokens, so 3 splits of 3 tokens.
   ASSERT_TRUE(steps);
-  Partial splits = partial({{1, 0}, {kNan, -kInf}, {2, 1},                //
-                            {3, std::log(3.0f)}, {kNan, kInf}, {2, 1},    //
-                            {kNan, -kInf}, {kNan, -kInf}, {2, kNan}});
+  Partial splits = partial({{1, 0},
+                            {kNan, -kInf},
+                            {2, 1}, //
+                            {3, std::log(3.0f)},
+                            {kNan, kInf},
+                            {2, 1}, //
+                            {kNan, -kInf},
+                            {kNan, -kInf},
+                            {2, kNan}});
   Partial result = partial({{7, 7}, {7, 7}, {7, 7}});
-  steps->run("merge_splits", {{"num_tokens", 3}},
-             {{"p", splits.output}, {"pl", splits.lse}, {"output", result.output}, {"lse", result.lse}});
+  steps->run(
+      "merge_splits", {{"num_tokens", 3}},
+      {{"p", splits.output}, {"pl", splits.lse}, {"output", result.output}, {"lse", result.lse}});
   expectRow(result, 0, 2.5f, std::log(4.0f));
   expectRow(result, 1, 0, -kInf);
   expectRow(result, 2, kNan, kNan);

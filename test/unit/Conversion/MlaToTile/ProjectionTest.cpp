@@ -121,7 +121,8 @@ func.func @rope(%x: !x {mla.input = "x"}, %batch: !mla.batch)
   %z = mla.rope %y, %table, %batch with <order = $order, dim = 6, theta = 1.0e4, length = 16> inverse : !x, tensor<?x6xf32>, <query_len = ?>
   return %y, %z : !x, !x
 }
-)", {{"headsx", hasHeads ? "5x" : ""}, {"order", order}}));
+)",
+                                         {{"headsx", hasHeads ? "5x" : ""}, {"order", order}}));
   ASSERT_TRUE(steps);
   int64_t tokens = 3, heads = hasHeads ? 5 : 1, rows = tokens * heads;
   std::vector<int64_t> positions = {15, 0, 7};
