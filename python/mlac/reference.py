@@ -72,20 +72,20 @@ def rope_and_scale(hf):
     kind = fields.get("rope_type", fields.get("type", "default"))
     interleaved = hf.get("rope_interleave", hf["model_type"] != "minicpm3")
     multiplier = 1.0
-    if r == 0:
-        return None, scale
-    inv_freq = theta ** (-np.arange(0, r, 2, dtype=np.float64) / r)
+    inv_freq = theta ** (-np.arange(0, r, 2, dtype=np.float64) / max(r, 1))
     if kind == "yarn":
         factor, original = float(fields["factor"]), fields["original_max_position_embeddings"]
-        inv_freq = yarn_inv_freq(r, theta, factor, original, fields.get("beta_fast", 32),
-                                 fields.get("beta_slow", 1))
+        if r:
+            inv_freq = yarn_inv_freq(r, theta, factor, original, fields.get("beta_fast", 32),
+                                     fields.get("beta_slow", 1))
         all_dim = yarn_gain(factor, fields.get("mscale_all_dim", 0))
         multiplier = fields.get("attention_factor",
                                 yarn_gain(factor, fields.get("mscale", 1)) / all_dim)
         scale *= all_dim ** 2
     elif kind not in ("default", None):
         raise ValueError(f"rope type: expected default or yarn, got {kind!r}")
-    return Rope(inv_freq.astype(np.float32), multiplier, bool(interleaved)), scale
+    rope = Rope(inv_freq.astype(np.float32), multiplier, bool(interleaved)) if r else None
+    return rope, scale
 
 
 def config_from_hf(hf):

@@ -74,6 +74,11 @@ def layers(rng, count):
             "max_position_embeddings": 4096,
             "rms_norm_eps": 1e-6,
         }
+        if index % 4 == 1:
+            # The softmax scale has YaRN's gain also where nothing is rotated (R = 0).
+            config["rope_scaling"] = {"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1,
+                                      "mscale": 1.0, "mscale_all_dim": 1.0,
+                                      "original_max_position_embeddings": 4096}
         form = FORMS[(index + index // len(FORMS)) % len(FORMS)]
         # Nothing is absorbed where only the expanded form exists.
         absorb = "online" if form == "expanded" else ABSORPTIONS[(index // 3) % len(ABSORPTIONS)]
