@@ -17,9 +17,12 @@
 #include "mla/Target/Cpu/CompileKernels.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
+
+#include <utility>
 
 using namespace mlir;
 using namespace mlac;
@@ -141,7 +144,21 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.form = options.import.form;
   lowering.absorb = options.absorb;
   lowering.numSplits = options.numSplits;
-  lowering.report = options.costReport;
+}
+
+/// All steps have the same layer, so one of them tells what its forms cost.
+static LogicalResult reportCost(ModuleOp module, mla::Form form) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  bool isFirst = true;
+  for (func::FuncOp function : llvm::make_early_inc_range(copy->getOps<func::FuncOp>()))
+    if (!std::exchange(isFirst, false))
+      function.erase();
+  PassManager passes(module.getContext(), ModuleOp::getOperationName());
+  mla::MlaChooseFormOptions chooseForm;
+  chooseForm.form = form;
+  chooseForm.report = true;
+  passes.addPass(mla::createMlaChooseForm(chooseForm));
+  return passes.run(*copy);
 }
 
 static FailureOr<OwningOpRef<ModuleOp>>
@@ -151,6 +168,8 @@ lowerWith(ModuleOp module, const std::string &target, const CompileOptions &opti
   if (!copy->getOperation()->hasAttr("mla.target"))
     copy->getOperation()->setAttr(
         "mla.target", getCostTarget(module.getContext(), target, options.import.activationType));
+  if (options.costReport && failed(reportCost(*copy, options.import.form)))
+    return failure();
   LowerToTileOptions lowering;
   setOptions(lowering, target, options);
   return runOnCopy(*copy, [&](OpPassManager &passes) { build(passes, lowering); });
