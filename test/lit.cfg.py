@@ -1,5 +1,6 @@
 # Configuration of the lit tests: mla-opt and the other tools, FileCheck and not.
 import os
+import sys
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -11,6 +12,7 @@ config.excludes = ["Inputs", "data", "unit", "python", "golden", "gpu", "CMakeLi
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.mlac_test_root
 config.substitutions.append(("%data", config.mlac_data))
+config.substitutions.append(("%python", sys.executable))
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.mlac_tools_dir, append_path=True)

@@ -107,7 +107,30 @@ llvm::Expected<std::vector<uint8_t>> mlac::packPackage(const package::PackageT &
   return bytes;
 }
 
+/// Writes to what is no ordinary file and must not be replaced by one, such as
+/// /dev/stdout or a named pipe.
+static llvm::Error writeToDevice(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes) {
+  std::error_code code;
+  llvm::raw_fd_ostream stream(path, code, llvm::sys::fs::CD_OpenExisting);
+  if (!code) {
+    stream.write(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    stream.flush();
+    code = stream.error();
+    stream.clear_error();
+  }
+  if (code)
+    return makeError("cannot write ", bytes.size(), " bytes to '", path, "': ", code.message());
+  return llvm::Error::success();
+}
+
 llvm::Error mlac::writeFileAtomically(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes) {
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status)) {
+    if (llvm::sys::fs::is_directory(status))
+      return makeError("cannot write '", path, "': it is a folder");
+    if (!llvm::sys::fs::is_regular_file(status))
+      return writeToDevice(path, bytes);
+  }
   llvm::Expected<llvm::sys::fs::TempFile> file = llvm::sys::fs::TempFile::create(
       path + ".%%%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
   if (!file)

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/stat.h>
 
 using namespace mlac::runtime;
 
@@ -36,10 +37,13 @@ static Status checkTrailer(const uint8_t *bytes, size_t &size) {
   constexpr size_t kSmallest = 8;
   if (size < kSmallest + kTrailerBytes)
     return error(MLA_CORRUPT, "package is truncated: ", size, " bytes");
-  if (!PackageBufferHasIdentifier(bytes))
-    return error(MLA_CORRUPT, "not an mlac package: file identifier '",
-                 std::string(reinterpret_cast<const char *>(bytes) + 4, 4), "', expected '",
+  if (!PackageBufferHasIdentifier(bytes)) {
+    std::string identifier(reinterpret_cast<const char *>(bytes) + 4, 4);
+    for (char &c : identifier)
+      c = c >= ' ' && c <= '~' ? c : '?';
+    return error(MLA_CORRUPT, "not an mlac package: file identifier '", identifier, "', expected '",
                  PackageIdentifier(), "'");
+  }
   size_t body = size - kTrailerBytes;
   if (std::memcmp(bytes + body, kTrailerMagic, kTrailerMagicBytes) != 0)
     return error(MLA_CORRUPT,
@@ -82,10 +86,11 @@ Status Package::openFile(const std::string &path, std::shared_ptr<Package> &pack
                                                         std::fclose);
   if (!file)
     return error(MLA_NOT_FOUND, "cannot open package '", path, "': ", std::strerror(errno));
-  std::fseek(file.get(), 0, SEEK_END);
-  long size = std::ftell(file.get());
-  std::rewind(file.get());
-  if (size < 0 || static_cast<size_t>(size) >= FLATBUFFERS_MAX_BUFFER_SIZE)
+  struct stat properties {};
+  if (fstat(fileno(file.get()), &properties) != 0 || !S_ISREG(properties.st_mode))
+    return error(MLA_NOT_FOUND, "cannot open package '", path, "': no ordinary file");
+  int64_t size = properties.st_size;
+  if (static_cast<size_t>(size) >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return error(MLA_CORRUPT, "package '", path, "' has ", size, " bytes, limit ",
                  FLATBUFFERS_MAX_BUFFER_SIZE);
   Bytes bytes = allocate(static_cast<size_t>(size));

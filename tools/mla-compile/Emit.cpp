@@ -174,7 +174,7 @@ bool mlac::emitLevel(EmitLevel level, const LoadedModel &model, const CompileOpt
     text += *part;
   }
   timer.end();
-  if (output.empty()) {
+  if (output.empty() || output == "-") {
     llvm::outs() << text;
     return true;
   }

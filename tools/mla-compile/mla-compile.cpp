@@ -36,7 +36,7 @@ static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category
                                   cl::desc("<config.json | layer.safetensors | module.mlir>"));
 static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
-                                            "standard output for texts)"));
+                                            "standard output for texts, also by -)"));
 static cl::opt<std::string>
     targets("target", cl::init("cpu"), cl::value_desc("list"), cl::cat(category),
             cl::desc("Machines, comma-separated: cpu, sm_90a (default cpu)"));
@@ -117,6 +117,10 @@ Examples:
   mla-compile config.json --target=sm_90a --emit=cubin -o kernels/
       one file per kernel
   mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
+      a layer with its configuration, weights and outputs: compile and check
+
+Exit code: 0 written, 1 error. A file appears under its name when it is complete.
+Without a CUDA toolkit, scripts/get-assembler.sh installs the assembler that sm_90a needs.
 )");
 
 //===----------------------------------------------------------------------===//
@@ -195,6 +199,9 @@ static bool readTargets(CompileOptions &options) {
   return true;
 }
 
+/// More than any machine has processors; the runtime's limit for num_sms, too.
+static constexpr int64_t kMostSplits = 65536;
+
 static bool readOptions(CompileOptions &options) {
   if (!readTargets(options))
     return false;
@@ -202,8 +209,9 @@ static bool readOptions(CompileOptions &options) {
     return fail("--tp: expected at least 1 rank, got " + llvm::Twine(tensorParallel));
   if (pageSize < 1)
     return fail("--page-size: expected at least 1 token, got " + llvm::Twine(pageSize));
-  if (numSplits < 0)
-    return fail("--num-splits: expected at least 0, got " + llvm::Twine(numSplits));
+  if (numSplits < 0 || numSplits > kMostSplits)
+    return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
+                llvm::Twine(numSplits));
   options.tensorParallel = tensorParallel;
   options.import = {dtype, pageSize, form};
   options.latentNormEpsFromConfig = normEpsFromConfig;

@@ -10,10 +10,41 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 
 using namespace mlac::run;
+
+/// Levenshtein distance: insertions, deletions and replacements.
+static size_t countEdits(const std::string &from, const std::string &to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < to.size(); ++j) {
+      size_t replaced = diagonal + (from[i] != to[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string mlac::run::findNearest(const std::string &word, const std::vector<std::string> &names) {
+  // More wrong letters than right ones are no misspelling.
+  size_t fewest = std::max<size_t>(word.size() / 2, 1) + 1;
+  std::string nearest;
+  for (const std::string &name : names) {
+    size_t edits = countEdits(word, name);
+    if (edits < fewest) {
+      fewest = edits;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
 
 static const OptionSpec &findOption(const std::vector<OptionSpec> &options,
                                     const std::string &name) {
@@ -22,15 +53,23 @@ static const OptionSpec &findOption(const std::vector<OptionSpec> &options,
   if (found != options.end())
     return *found;
   std::string known;
-  for (const OptionSpec &option : options)
+  std::vector<std::string> names;
+  for (const OptionSpec &option : options) {
     known += " --" + option.name;
-  throw std::runtime_error("unknown option '--" + name + "'; known here:" + known);
+    names.push_back(option.name);
+  }
+  std::string nearest = findNearest(name, names);
+  throw std::runtime_error("unknown option '--" + name + "'; " +
+                           (nearest.empty() ? "" : "did you mean '--" + nearest + "'? ") +
+                           "known here:" + known);
 }
 
 Arguments::Arguments(const std::vector<std::string> &words, const std::vector<OptionSpec> &options,
-                     size_t expected) {
+                     const std::vector<std::string> &positionalNames) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string &word = words[i];
+    if (word.size() > 1 && word[0] == '-' && word[1] != '-')
+      throw std::runtime_error("unknown option '" + word + "'; options begin with two dashes");
     if (word.rfind("--", 0) != 0) {
       positionals.push_back(word);
       continue;
@@ -47,10 +86,15 @@ Arguments::Arguments(const std::vector<std::string> &words, const std::vector<Op
     else
       values[name] = equals != std::string::npos ? word.substr(equals + 1) : words[++i];
   }
-  if (positionals.size() != expected)
-    throw std::runtime_error("expected " + std::to_string(expected) +
-                             " argument(s) besides options, got " +
-                             std::to_string(positionals.size()));
+  if (positionals.size() != positionalNames.size()) {
+    std::string expected, got;
+    for (const std::string &name : positionalNames)
+      expected += " " + name;
+    for (const std::string &word : positionals)
+      got += " '" + word + "'";
+    throw std::runtime_error("expected" + expected + " besides options, got" +
+                             (got.empty() ? " nothing" : got));
+  }
 }
 
 std::string Arguments::get(const std::string &name, const std::string &otherwise) const {
@@ -58,28 +102,31 @@ std::string Arguments::get(const std::string &name, const std::string &otherwise
   return found == values.end() ? otherwise : found->second;
 }
 
-static int64_t parseInteger(const std::string &name, const std::string &text, int64_t least) {
+static int64_t parseInteger(const std::string &name, const std::string &text, int64_t least,
+                            int64_t most) {
   int64_t value = 0;
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < least)
-    throw std::runtime_error("option '--" + name + "' expects integers of at least " +
-                             std::to_string(least) + ", got '" + text + "'");
+  if (error != std::errc() || stop != end || value < least || value > most)
+    throw std::runtime_error("option '--" + name + "' expects integers from " +
+                             std::to_string(least) + " to " + std::to_string(most) + ", got '" +
+                             text + "'");
   return value;
 }
 
-int64_t Arguments::getInteger(const std::string &name, int64_t otherwise, int64_t least) const {
-  return has(name) ? parseInteger(name, values.at(name), least) : otherwise;
+int64_t Arguments::getInteger(const std::string &name, int64_t otherwise, int64_t least,
+                              int64_t most) const {
+  return has(name) ? parseInteger(name, values.at(name), least, most) : otherwise;
 }
 
 std::vector<int64_t> Arguments::getIntegers(const std::string &name, std::vector<int64_t> otherwise,
-                                            int64_t least) const {
+                                            int64_t least, int64_t most) const {
   if (!has(name))
     return otherwise;
   std::vector<int64_t> list;
   std::stringstream stream(values.at(name));
   for (std::string item; std::getline(stream, item, ',');)
-    list.push_back(parseInteger(name, item, least));
+    list.push_back(parseInteger(name, item, least, most));
   if (list.empty())
     throw std::runtime_error("option '--" + name + "' expects a list of integers, got ''");
   return list;

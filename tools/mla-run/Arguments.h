@@ -30,23 +30,30 @@ struct OptionSpec {
 
 class Arguments {
 public:
-  /// Throws std::runtime_error on an unknown option, a missing value, or
-  /// `positionals` that are not as many as expected.
+  /// Throws std::runtime_error on an unknown option (with the most similar known
+  /// one), a missing value, or when there is not one positional per name.
   Arguments(const std::vector<std::string> &words, const std::vector<OptionSpec> &options,
-            size_t positionals);
+            const std::vector<std::string> &positionalNames);
 
   const std::string &positional(size_t index) const { return positionals[index]; }
   bool has(const std::string &name) const { return values.count(name) != 0; }
   std::string get(const std::string &name, const std::string &otherwise) const;
-  /// Throw when the value is no integer or below `least`.
-  int64_t getInteger(const std::string &name, int64_t otherwise, int64_t least) const;
+  /// Throw when the value is no integer from `least` to `most`.
+  int64_t getInteger(const std::string &name, int64_t otherwise, int64_t least,
+                     int64_t most = kMost) const;
   std::vector<int64_t> getIntegers(const std::string &name, std::vector<int64_t> otherwise,
-                                   int64_t least) const;
+                                   int64_t least, int64_t most = kMost) const;
+
+  /// Lengths and sizes of the runtime fit into 32 bits.
+  static constexpr int64_t kMost = INT32_MAX;
 
 private:
   std::vector<std::string> positionals;
   std::map<std::string, std::string> values;
 };
+
+/// The name with the fewest edits from `word`; "" if all are far from it.
+std::string findNearest(const std::string &word, const std::vector<std::string> &names);
 
 } // namespace mlac::run
 

@@ -70,6 +70,11 @@ static WeightMap readWeights(const Session &session, const Safetensors &file,
   WeightMap weights;
   for (const json &tensor : session.info.at("weights")) {
     auto name = tensor.at("name").get<std::string>();
+    const StoredTensor *stored = file.find(prefix + name);
+    auto shape = tensor.at("shape").get<std::vector<int64_t>>();
+    if (stored && stored->shape != shape)
+      throw std::runtime_error("tensor '" + prefix + name + "': expected shape " +
+                               json(shape).dump() + ", got " + json(stored->shape).dump());
     weights[name] = file.read(prefix + name);
   }
   return weights;
@@ -81,7 +86,7 @@ static CheckOptions readOptions(const Arguments &arguments) {
   if (arguments.has("num-sms"))
     options.processors = arguments.getInteger("num-sms", 1, 1);
   options.prefillLens = arguments.getIntegers("prefill-lens", {}, 0);
-  options.batch = arguments.getInteger("batch", 0, 1);
+  options.batch = arguments.getInteger("batch", 0, 1, kMostRequests);
   // One token, page boundaries and their neighbours for the usual page sizes.
   options.contexts = arguments.getIntegers("context", {0, 1, 15, 16, 63, 64, 65, 300}, 0);
   if (arguments.has("query-len"))
@@ -152,7 +157,7 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
                        {"samples", true},
                        {"seed", true},
                        {"json", false}},
-                      1);
+                      {"PACKAGE"});
   Session session(arguments.positional(0), arguments.get("device", "cpu"),
                   arguments.getInteger("threads", 0, 0));
   if (!arguments.has("json"))

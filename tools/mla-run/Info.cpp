@@ -53,7 +53,7 @@ static void printTensors(const char *title, const json &tensors) {
 }
 
 int mlac::run::runInfo(const std::vector<std::string> &words) {
-  Arguments arguments(words, {{"json", false}}, 1);
+  Arguments arguments(words, {{"json", false}}, {"PACKAGE"});
   Package package;
   check(mla_package_open(arguments.positional(0).c_str(), package.out()), "opening the package");
   const char *content = nullptr;

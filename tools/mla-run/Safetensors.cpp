@@ -10,6 +10,7 @@
 
 #include "Numbers.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -20,7 +21,8 @@ using namespace mlac::run;
 int64_t StoredTensor::elements() const {
   int64_t count = 1;
   for (int64_t size : shape)
-    count *= size;
+    if (size < 0 || __builtin_mul_overflow(count, size, &count))
+      return -1;
   return count;
 }
 
@@ -45,18 +47,27 @@ Safetensors::Safetensors(const std::string &path) : path(path) {
   if (!header.is_object())
     throw std::runtime_error("'" + path + "' is damaged: its header is no JSON object");
   for (auto &[name, value] : header.items()) {
-    if (name == "__metadata__")
+    if (name != "__metadata__")
+      addTensor(name, value);
+    else if (value.is_object() && std::all_of(value.begin(), value.end(),
+                                              [](auto &entry) { return entry.is_string(); }))
       strings = value.get<std::map<std::string, std::string>>();
     else
-      addTensor(name, value);
+      throw std::runtime_error("'" + path + "' is damaged: its __metadata__ holds not only strings");
   }
 }
 
 void Safetensors::addTensor(const std::string &name, const nlohmann::json &value) {
   StoredTensor tensor;
-  tensor.dtype = value.at("dtype").get<std::string>();
-  tensor.shape = value.at("shape").get<std::vector<int64_t>>();
-  auto offsets = value.at("data_offsets").get<std::vector<uint64_t>>();
+  std::vector<uint64_t> offsets;
+  try {
+    tensor.dtype = value.at("dtype").get<std::string>();
+    tensor.shape = value.at("shape").get<std::vector<int64_t>>();
+    offsets = value.at("data_offsets").get<std::vector<uint64_t>>();
+  } catch (const nlohmann::json::exception &) {
+    throw std::runtime_error("'" + path + "' is damaged: tensor '" + name +
+                             "' lacks a dtype, a shape or data_offsets of the right kind");
+  }
   uint64_t limit = content.size() - dataStart;
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > limit)
     throw std::runtime_error("'" + path + "' is damaged: tensor '" + name +
@@ -78,11 +89,13 @@ std::vector<float> Safetensors::read(const std::string &name) const {
   bool isBf16 = tensor->dtype == "BF16";
   if (!isBf16 && tensor->dtype != "F32")
     throw std::runtime_error("tensor '" + name + "': expected BF16 or F32, got " + tensor->dtype);
-  size_t expected = tensor->elements() * (isBf16 ? 2 : 4);
-  if (tensor->end - tensor->begin != expected)
-    throw std::runtime_error("tensor '" + name + "': expected " + std::to_string(expected) +
-                             " bytes for its shape, got " +
-                             std::to_string(tensor->end - tensor->begin));
+  // Count, not bytes: a count from the file may be too large to be multiplied.
+  size_t elementBytes = isBf16 ? 2 : 4, bytes = tensor->end - tensor->begin;
+  if (bytes % elementBytes != 0 ||
+      static_cast<int64_t>(bytes / elementBytes) != tensor->elements())
+    throw std::runtime_error("tensor '" + name + "': its shape " +
+                             nlohmann::json(tensor->shape).dump() + " of " + tensor->dtype +
+                             " does not take the " + std::to_string(bytes) + " bytes stored");
   const char *data = content.data() + dataStart;
   return decode({data + tensor->begin, data + tensor->end}, isBf16 ? MLA_BF16 : MLA_F32);
 }

@@ -28,6 +28,7 @@ struct StoredTensor {
   std::string dtype;
   std::vector<int64_t> shape;
   size_t begin, end; // bytes in the data section
+  /// -1 where the shape makes no sense.
   int64_t elements() const;
 };
 

@@ -33,7 +33,8 @@ constexpr uint32_t kPackageSchemaVersion = 1;
 llvm::Expected<std::vector<uint8_t>> packPackage(const package::PackageT &package);
 
 /// Writes all of `bytes` or leaves nothing: a temporary file beside `path` is
-/// renamed when it is complete.
+/// renamed when it is complete. What exists and is no ordinary file (/dev/stdout,
+/// a named pipe) is written to directly.
 llvm::Error writeFileAtomically(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes);
 
 } // namespace mlac

@@ -85,10 +85,23 @@ TEST(PackageFile, WritesAllOrNothing) {
   std::string message = llvm::toString(writeFileAtomically(missing, bytes));
   EXPECT_NE(message.find("cannot write '" + missing.str().str() + "'"), std::string::npos);
 
+  message = llvm::toString(writeFileAtomically(folder, bytes));
+  EXPECT_EQ(message, "cannot write '" + folder.str().str() + "': it is a folder");
+
   std::error_code code;
   int files = 0; // only the complete one
   for (llvm::sys::fs::directory_iterator it(folder, code), end; it != end; it.increment(code))
     ++files;
   EXPECT_EQ(files, 1);
   llvm::sys::fs::remove_directories(folder);
+}
+
+TEST(PackageFile, DevicesAreWrittenToAndNotReplaced) {
+  std::vector<uint8_t> bytes(100000, 'a');
+  std::string message = llvm::toString(writeFileAtomically("/dev/full", bytes));
+  EXPECT_EQ(message, "cannot write 100000 bytes to '/dev/full': No space left on device");
+  ASSERT_FALSE(static_cast<bool>(writeFileAtomically("/dev/null", bytes)));
+  llvm::sys::fs::file_status status;
+  ASSERT_FALSE(llvm::sys::fs::status("/dev/null", status));
+  EXPECT_EQ(status.type(), llvm::sys::fs::file_type::character_file);
 }

@@ -57,10 +57,25 @@ TEST(Safetensors, DamageIsNamed) {
                 .find("tensor 'x' lies outside the data of 2 bytes"),
             std::string::npos);
   EXPECT_NE(getError(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "abcd")
-                .find("expected 8 bytes for its shape, got 4"),
+                .find("its shape [2] of F32 does not take the 4 bytes stored"),
             std::string::npos);
   EXPECT_NE(getError(R"({"x":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})", "abcd")
                 .find("expected BF16 or F32, got I8"),
+            std::string::npos);
+  for (const char *shape : {"[-1,-1]", "[1099511627776,1099511627776]"})
+    EXPECT_NE(getError(R"({"x":{"dtype":"F32","shape":)" + std::string(shape) +
+                           R"(,"data_offsets":[0,4]}})",
+                       "abcd")
+                  .find("does not take the 4 bytes stored"),
+              std::string::npos);
+  for (const char *tensor : {"3", "[]", R"({"dtype":"F32","shape":[1]})",
+                             R"({"dtype":7,"shape":[1],"data_offsets":[0,4]})",
+                             R"({"dtype":"F32","shape":[1],"data_offsets":"all"})"})
+    EXPECT_NE(getError(R"({"x":)" + std::string(tensor) + "}", "abcd")
+                  .find("tensor 'x' lacks a dtype, a shape or data_offsets of the right kind"),
+              std::string::npos)
+        << tensor;
+  EXPECT_NE(getError(R"({"__metadata__":{"a":1}})", "").find("__metadata__ holds not only strings"),
             std::string::npos);
   EXPECT_THROW(Safetensors("/nonexistent/file"), std::runtime_error);
 }

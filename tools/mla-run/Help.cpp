@@ -1,0 +1,126 @@
+//===- Help.cpp - what mla-run says about itself ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+
+using namespace mlac::run;
+
+static const char kOverview[] =
+    R"(mla-run: look into packages of mla-compile, check them, and measure them
+
+  mla-run info PACKAGE [--json]
+      What the package holds: model, cache layout, weights, kernels, functions.
+  mla-run check PACKAGE --weights=LAYER.safetensors [options]
+  mla-run check PACKAGE --random [options]
+      Runs one layer over a paged cache and compares every output with stored
+      outputs or with a float64 reference.
+  mla-run bench PACKAGE [options]
+      Median time of a step, beside the machine's memory and matrix ceilings.
+
+  mla-run COMMAND --help     options and examples of a command
+  mla-run --version          version of the runtime
+
+Examples:
+  mla-compile config.json --target=cpu,sm_90a -o model.mlac
+  mla-run info model.mlac
+  mla-run check model.mlac --weights=layer.safetensors
+  mla-run check model.mlac --device=cuda --random --batch=64 --context=4096
+  mla-run bench model.mlac --device=cuda --batch=64 --context=4096
+
+Exit code: 0 passed, 1 numbers out of tolerance, 2 error.
+)";
+
+static const char kInfo[] =
+    R"(mla-run info PACKAGE [--json]
+
+  Prints what a package holds: the options it was compiled with, model, cache
+  layout, weights to bind, and for each target its kernels (threads, shared
+  memory, registers) and functions. Runs nothing and needs no device.
+
+    --json                     everything, as JSON
+
+Examples:
+  mla-run info model.mlac
+  mla-run info model.mlac --json | python3 -m json.tool
+
+Exit code: 0 the package is sound, 2 error.
+)";
+
+static const char kCheck[] =
+    R"(mla-run check PACKAGE --weights=LAYER.safetensors [options]
+mla-run check PACKAGE --random [options]
+
+  Runs one layer over a paged cache whose unused rows hold NaN: prefill in one
+  step, in chunks with cached context, ragged batches, and decode token by token.
+  Every output row is compared with the outputs stored in the file. With --random,
+  with --batch, or where the file stores no outputs, steps over a cache of random
+  rows are compared with a float64 reference instead.
+
+    --weights=FILE             safetensors file of a layer
+    --random                   random weights of the package's shapes
+    --module=NAME              module of the file (its only attention module)
+    --device=cpu|cuda|cuda:N   where to run (cpu)
+    --threads=N                CPU worker threads (0: all processors)
+    --chunk-tokens=W           context tokens gathered at a time (default and minimum)
+    --num-sms=N                processors that plans split work for (1 and 132)
+    --prefill-lens=A,B,...     only one prefill, in steps of these lengths, then decode
+    --batch=B                  requests, for the reference (one per context)
+    --context=C,...            their cached tokens, for the reference
+                               (0,1,15,16,63,64,65,300)
+    --query-len=Q              new tokens of each request, for the reference (1 and 5)
+    --samples=N                requests compared per step, for the reference (4)
+    --seed=N                   of weights and inputs (1)
+    --json                     results as JSON
+
+Examples:
+  mla-run check model.mlac --weights=layer.safetensors
+  mla-run check model.mlac --weights=model-00001.safetensors --module=model.layers.0.self_attn
+  mla-run check model.mlac --random --context=0,1,63,64,65
+  mla-run check model.mlac --random --device=cuda --batch=64 --context=4096
+
+Exit code: 0 within the tolerances of docs/spec/mla.md section 14, 1 outside of them,
+2 error.
+)";
+
+static const char kBench[] =
+    R"(mla-run bench PACKAGE [options]
+
+  Median time of one step with random weights, cache and inputs; its least memory
+  traffic and FLOPs; and what fraction of the machine's read bandwidth and matrix
+  throughput, measured in the same run, these amount to.
+
+    --device=cpu|cuda|cuda:N   where to run (cpu)
+    --threads=N                CPU worker threads (0: all processors)
+    --batch=B                  requests (1)
+    --context=C                cached tokens of each (1024)
+    --query-len=Q              new tokens of each (1)
+    --iters=N                  timed steps (20)
+    --profile                  time of every launch as well
+    --no-ceilings              do not measure the machine
+    --seed=N                   of weights, cache and inputs (1)
+    --json                     results as JSON
+
+Examples:
+  mla-run bench model.mlac --context=4096                        # decode, batch 1
+  mla-run bench model.mlac --device=cuda --batch=64 --context=4096 --profile
+  mla-run bench model.mlac --device=cuda --context=0 --query-len=2048    # prefill
+
+Exit code: 0 measured, 2 error.
+)";
+
+const char *mlac::run::getHelp(const std::string &command) {
+  if (command.empty())
+    return kOverview;
+  if (command == "info")
+    return kInfo;
+  if (command == "check")
+    return kCheck;
+  if (command == "bench")
+    return kBench;
+  return nullptr;
+}
