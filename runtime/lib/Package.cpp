@@ -86,7 +86,7 @@ Status Package::openFile(const std::string &path, std::shared_ptr<Package> &pack
                                                         std::fclose);
   if (!file)
     return error(MLA_NOT_FOUND, "cannot open package '", path, "': ", std::strerror(errno));
-  struct stat properties {};
+  struct stat properties{};
   if (fstat(fileno(file.get()), &properties) != 0 || !S_ISREG(properties.st_mode))
     return error(MLA_NOT_FOUND, "cannot open package '", path, "': no ordinary file");
   int64_t size = properties.st_size;

@@ -49,11 +49,12 @@ Safetensors::Safetensors(const std::string &path) : path(path) {
   for (auto &[name, value] : header.items()) {
     if (name != "__metadata__")
       addTensor(name, value);
-    else if (value.is_object() && std::all_of(value.begin(), value.end(),
-                                              [](auto &entry) { return entry.is_string(); }))
+    else if (value.is_object() &&
+             std::all_of(value.begin(), value.end(), [](auto &entry) { return entry.is_string(); }))
       strings = value.get<std::map<std::string, std::string>>();
     else
-      throw std::runtime_error("'" + path + "' is damaged: its __metadata__ holds not only strings");
+      throw std::runtime_error("'" + path +
+                               "' is damaged: its __metadata__ holds not only strings");
   }
 }
 
@@ -91,8 +92,7 @@ std::vector<float> Safetensors::read(const std::string &name) const {
     throw std::runtime_error("tensor '" + name + "': expected BF16 or F32, got " + tensor->dtype);
   // Count, not bytes: a count from the file may be too large to be multiplied.
   size_t elementBytes = isBf16 ? 2 : 4, bytes = tensor->end - tensor->begin;
-  if (bytes % elementBytes != 0 ||
-      static_cast<int64_t>(bytes / elementBytes) != tensor->elements())
+  if (bytes % elementBytes != 0 || static_cast<int64_t>(bytes / elementBytes) != tensor->elements())
     throw std::runtime_error("tensor '" + name + "': its shape " +
                              nlohmann::json(tensor->shape).dump() + " of " + tensor->dtype +
                              " does not take the " + std::to_string(bytes) + " bytes stored");

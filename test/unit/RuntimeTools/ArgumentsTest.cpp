@@ -23,7 +23,8 @@ static std::string getError(const std::vector<std::string> &words) {
 }
 
 TEST(Arguments, BothWaysOfGivingAValue) {
-  Arguments arguments({"--batch=3,4", "file", "--json"}, {{"batch", true}, {"json", false}}, {"PACKAGE"});
+  Arguments arguments({"--batch=3,4", "file", "--json"}, {{"batch", true}, {"json", false}},
+                      {"PACKAGE"});
   EXPECT_EQ(arguments.positional(0), "file");
   EXPECT_EQ(arguments.getIntegers("batch", {}, 1), (std::vector<int64_t>{3, 4}));
   EXPECT_TRUE(arguments.has("json"));
@@ -34,7 +35,8 @@ TEST(Arguments, BothWaysOfGivingAValue) {
 
 TEST(Arguments, ErrorsNameOptionAndValue) {
   EXPECT_EQ(getError({"f"}), "");
-  EXPECT_EQ(getError({"f", "--batsch=1"}), "unknown option '--batsch'; did you mean '--batch'? known here: --batch --json");
+  EXPECT_EQ(getError({"f", "--batsch=1"}),
+            "unknown option '--batsch'; did you mean '--batch'? known here: --batch --json");
   EXPECT_EQ(getError({"f", "--frobnicate"}),
             "unknown option '--frobnicate'; known here: --batch --json");
   EXPECT_EQ(getError({"f", "-j"}), "unknown option '-j'; options begin with two dashes");
