@@ -83,6 +83,6 @@ struct ProgramId : public OpConversionPattern<sm90::ProgramIdOp> {
 
 void mlac::sm90nvvm::populateBarrierPatterns(const TypeConverter &converter,
                                              RewritePatternSet &patterns) {
-  patterns.add<Barrier, ProxyFence, CopyCommit, CopyWait, Return, ProgramId>(
-      converter, patterns.getContext());
+  patterns.add<Barrier, ProxyFence, CopyCommit, CopyWait, Return, ProgramId>(converter,
+                                                                             patterns.getContext());
 }

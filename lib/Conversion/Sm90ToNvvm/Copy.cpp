@@ -60,7 +60,8 @@ static void emitLoop(ImplicitLocOpBuilder &b, int64_t count, function_ref<void(I
 static void emitVectorCopy(ImplicitLocOpBuilder &b, Value target, Value source, int64_t vectorBytes,
                            Value bytes) {
   // Only 16-byte copies may bypass L1.
-  auto cache = vectorBytes == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA;
+  auto cache =
+      vectorBytes == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA;
   NVVM::CpAsyncOp::create(b, target, source, vectorBytes, cache, bytes);
 }
 
@@ -91,8 +92,8 @@ static void emitPiece(ImplicitLocOpBuilder &b, const CopyPlan &plan, const TileA
     return emitVectorCopy(b, target, source, plan.vectorBytes,
                           getExistingBytes(b, plan, access, row, column, known));
   Value inside = andOf(b, row.inside, access.isColumnInside(b, column, known));
-  Value value = LLVM::LoadOp::create(b, access.elementType,
-                                     access.getLoadAddress(b, source, inside));
+  Value value =
+      LLVM::LoadOp::create(b, access.elementType, access.getLoadAddress(b, source, inside));
   LLVM::StoreOp::create(b, value, target);
 }
 
@@ -111,21 +112,19 @@ static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
                        : compare(b, arith::CmpIPredicate::ult, row, constant32(b, rows));
     emitIf(b, exists, [&] {
       Row found = access.getRow(b, row);
-      Value rowTarget = getSharedAddress(
-          b, plan.target,
-          sm90::getSwizzledChunkByte(row, byte / sm90::kChunkBytes, rows) +
-              byte % sm90::kChunkBytes);
+      Value rowTarget =
+          getSharedAddress(b, plan.target,
+                           sm90::getSwizzledChunkByte(row, byte / sm90::kChunkBytes, rows) +
+                               byte % sm90::kChunkBytes);
       for (int64_t start = 0; start < columns; start += sm90::kPanelColumns) {
         // The last panel may be narrower than its rows.
         int64_t width = std::min(columns - start, sm90::kPanelColumns);
-        Value inTile = width == sm90::kPanelColumns
-                           ? Value()
-                           : compare(b, arith::CmpIPredicate::ult, firstColumn,
-                                     constant32(b, width));
+        Value inTile = width == sm90::kPanelColumns ? Value()
+                                                    : compare(b, arith::CmpIPredicate::ult,
+                                                              firstColumn, constant32(b, width));
         emitIf(b, inTile, [&] {
           Value target = getSharedAddress(
-              b, rowTarget,
-              constant32(b, start / sm90::kPanelColumns * plan.type.getPanelBytes()));
+              b, rowTarget, constant32(b, start / sm90::kPanelColumns * plan.type.getPanelBytes()));
           emitPiece(b, plan, access, found, firstColumn + start, target, known);
         });
       }
@@ -198,9 +197,9 @@ struct CopyPaged : public KernelPattern<sm90::CopyPagedOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
-    TileAccess access = getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
-                                       toI64(b, adaptor.getColumn()[0]),
-                                       toI64(b, adaptor.getLimit()[0]));
+    TileAccess access =
+        getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
+                       toI64(b, adaptor.getColumn()[0]), toI64(b, adaptor.getLimit()[0]));
     emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
              op.getVectorBytes());
     rewriter.eraseOp(op);

@@ -107,9 +107,8 @@ public:
     ImplicitLocOpBuilder b(op->getLoc(), rewriter);
     // A scalar among tiles (the condition of a select) serves every element.
     auto getOperands = [&](size_t index) {
-      return llvm::map_to_vector(operands, [&](ValueRange parts) {
-        return parts.size() == 1 ? parts[0] : parts[index];
-      });
+      return llvm::map_to_vector(
+          operands, [&](ValueRange parts) { return parts.size() == 1 ? parts[0] : parts[index]; });
     };
     SmallVector<Value> results;
     bool pairs = isa<arith::TruncFOp>(op) && types.size() % 4 == 0 &&

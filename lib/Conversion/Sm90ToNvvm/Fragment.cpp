@@ -36,8 +36,8 @@ struct Constant : public OpConversionPattern<arith::ConstantOp> {
     auto splat = dyn_cast<SplatElementsAttr>(op.getValue());
     if (!type || !splat)
       return rewriter.notifyMatchFailure(op, "expected a tile with one value in every element");
-    Value element = arith::ConstantOp::create(rewriter, op.getLoc(),
-                                              splat.getSplatValue<TypedAttr>());
+    Value element =
+        arith::ConstantOp::create(rewriter, op.getLoc(), splat.getSplatValue<TypedAttr>());
     rewriter.replaceOpWithMultiple(op, {SmallVector<Value>(getRegisterCount(type), element)});
     return success();
   }
@@ -132,9 +132,9 @@ private:
     auto getAddress = [&](Int part, int64_t h) {
       return getSharedAddress(b, scratch, part * partBytes + kernel.getRow(b, h) * bytes);
     };
-    Value isFirstLane = compare(b, arith::CmpIPredicate::eq,
-                                sm90::getFragmentColumn(Int(b, kernel.groupThread)),
-                                constant32(b, 0));
+    Value isFirstLane =
+        compare(b, arith::CmpIPredicate::eq, sm90::getFragmentColumn(Int(b, kernel.groupThread)),
+                constant32(b, 0));
     emitIf(b, andOf(b, isFirstLane, kernel.isWriter(b, split)), [&] {
       for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
         LLVM::StoreOp::create(b, rows[h], getAddress(kernel.getPart(b, split), h));
@@ -143,8 +143,7 @@ private:
     for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
       Value value;
       for (int64_t part = 0; part < split; ++part) {
-        Value next =
-            LLVM::LoadOp::create(b, b.getF32Type(), getAddress(constant32(b, part), h));
+        Value next = LLVM::LoadOp::create(b, b.getF32Type(), getAddress(constant32(b, part), h));
         value = value ? combine(b, kind, value, next) : next;
       }
       rows[h] = value;

@@ -32,8 +32,8 @@ static SmallVector<Access> getAccesses(RankedTensorType type, int64_t h, bool pa
   SmallVector<Access> accesses;
   for (int64_t j = 0; j < getPartColumns(type) / sm90::kColumnGroup; ++j)
     for (int64_t i = 0; i < 2; i += paired ? 2 : 1)
-      accesses.push_back({sm90::getFragmentRegister(j, h, i), sm90::kColumnGroup * j + i,
-                          paired ? 2 : 1});
+      accesses.push_back(
+          {sm90::getFragmentRegister(j, h, i), sm90::kColumnGroup * j + i, paired ? 2 : 1});
   return accesses;
 }
 
@@ -66,8 +66,7 @@ static void loadAccess(ImplicitLocOpBuilder &b, Type elementType, Value address,
 /// Whether a row of `columns` columns, laid out like the tile's, fits the zeros.
 static bool fitsZeros(const TileAccess &tile, int64_t columns) {
   std::optional<int64_t> stride = getConstant(tile.columnStride);
-  return stride && *stride >= 0 &&
-         columns * *stride * getByteWidth(tile.elementType) <= kZeroBytes;
+  return stride && *stride >= 0 && columns * *stride * getByteWidth(tile.elementType) <= kZeroBytes;
 }
 
 static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
@@ -103,8 +102,8 @@ static SmallVector<Value> emitRowsLoad(ImplicitLocOpBuilder &b, const Kernel &ke
     Value inside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
     Value address = getElementAddress(b, view.base, view.elementType,
                                       Int(b, view.offset) + index * Int(b, view.strides[0]));
-    registers.push_back(LLVM::LoadOp::create(b, view.elementType,
-                                             selectOf(b, inside, address, kernel.zeros)));
+    registers.push_back(
+        LLVM::LoadOp::create(b, view.elementType, selectOf(b, inside, address, kernel.zeros)));
   }
   return registers;
 }
@@ -145,9 +144,9 @@ static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileA
 /// One lane of each quad of the first warpgroup stores a row vector.
 static void emitRowsStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &view,
                           Value offset, ValueRange registers) {
-  Value isFirstLane = compare(b, arith::CmpIPredicate::eq,
-                              sm90::getFragmentColumn(Int(b, kernel.groupThread)),
-                              constant32(b, 0));
+  Value isFirstLane =
+      compare(b, arith::CmpIPredicate::eq, sm90::getFragmentColumn(Int(b, kernel.groupThread)),
+              constant32(b, 0));
   emitIf(b, andOf(b, isFirstLane, kernel.isWriter(b, 1)), [&] {
     for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
       Int index = Int(b, offset) + toI64(b, kernel.getRow(b, h));
@@ -178,8 +177,8 @@ struct Load : public KernelPattern<sm90::LoadOp> {
       registers = emitRowsLoad(b, kernel, view, first);
     else
       registers = emitLoad(
-          b, kernel, getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
-          op.getPaired());
+          b, kernel, getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])),
+          type, op.getPaired());
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();
   }
@@ -208,9 +207,9 @@ struct LoadPaged : public KernelPattern<sm90::LoadPagedOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
-    TileAccess access = getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
-                                       toI64(b, adaptor.getColumn()[0]),
-                                       toI64(b, adaptor.getLimit()[0]));
+    TileAccess access =
+        getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
+                       toI64(b, adaptor.getColumn()[0]), toI64(b, adaptor.getLimit()[0]));
     SmallVector<Value> registers =
         emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
     rewriter.replaceOpWithMultiple(op, {registers});

@@ -31,9 +31,8 @@ SmallVector<Value> mlac::sm90nvvm::emitTiedWgmmaWait(ImplicitLocOpBuilder &b, in
   if (count > 0)
     result = count == 1 ? types[0] : LLVM::LLVMStructType::getLiteral(b.getContext(), types);
   auto op = LLVM::InlineAsmOp::create(
-      b, result ? TypeRange(result) : TypeRange(), registers, text,
-      llvm::join(constraints, ","), /*has_side_effects=*/true, /*is_align_stack=*/false,
-      LLVM::tailcallkind::TailCallKind::None,
+      b, result ? TypeRange(result) : TypeRange(), registers, text, llvm::join(constraints, ","),
+      /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
       LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
   if (count <= 1)
     return SmallVector<Value>(op->getResults());

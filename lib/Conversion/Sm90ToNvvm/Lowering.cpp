@@ -27,8 +27,7 @@ Int mlac::sm90nvvm::toI64(ImplicitLocOpBuilder &b, Value value) {
   return Int(b, b.createOrFold<arith::ExtSIOp>(i64, value));
 }
 
-Value mlac::sm90nvvm::selectOf(ImplicitLocOpBuilder &b, Value condition, Value value,
-                               Value other) {
+Value mlac::sm90nvvm::selectOf(ImplicitLocOpBuilder &b, Value condition, Value value, Value other) {
   return condition ? b.createOrFold<arith::SelectOp>(condition, value, other) : value;
 }
 

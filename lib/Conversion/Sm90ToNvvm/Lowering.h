@@ -62,8 +62,7 @@ public:
   friend Int operator^(Int a, int64_t b) { return a ^ a.like(b); }
 
 private:
-  template <typename Op>
-  Int emit(Int b) {
+  template <typename Op> Int emit(Int b) {
     return Int(*builder, builder->createOrFold<Op>(value, b.value));
   }
   Int like(int64_t constant) const {
@@ -104,11 +103,11 @@ inline constexpr int64_t kZeroBytes = 4096;
 /// of type i32 where not said otherwise.
 struct Kernel {
   int64_t warpgroups = 1;
-  Value thread;        // within the CTA
-  Value groupThread;   // within the warpgroup
-  Value warpgroup;     // equal in a warp, known to be so by the assembler
-  Value shared;        // !llvm.ptr<3>: the dynamic shared memory
-  Value zeros;         // !llvm.ptr<1>: kZeroBytes bytes of zeros
+  Value thread;      // within the CTA
+  Value groupThread; // within the warpgroup
+  Value warpgroup;   // equal in a warp, known to be so by the assembler
+  Value shared;      // !llvm.ptr<3>: the dynamic shared memory
+  Value zeros;       // !llvm.ptr<1>: kZeroBytes bytes of zeros
   int64_t getThreads() const { return warpgroups * mlir::sm90::kWarpgroupThreads; }
 
   /// Row of half `h`, and first column, of this thread in a fragment; `split`
@@ -132,7 +131,7 @@ int64_t getRegisterCount(RankedTensorType tile);
 struct View {
   Value base;
   Type elementType;
-  Value offset;                          // elements, i64
+  Value offset;                            // elements, i64
   llvm::SmallVector<Value> sizes, strides; // i64
 };
 View getView(ImplicitLocOpBuilder &b, MemRefType type, ValueRange parts);
@@ -186,8 +185,7 @@ llvm::SmallVector<Value> emitTiedWgmmaWait(ImplicitLocOpBuilder &b, int64_t pend
                                            ValueRange registers);
 
 /// A pattern that knows the kernel.
-template <typename SourceOp>
-struct KernelPattern : public mlir::OpConversionPattern<SourceOp> {
+template <typename SourceOp> struct KernelPattern : public mlir::OpConversionPattern<SourceOp> {
   KernelPattern(const mlir::TypeConverter &converter, mlir::MLIRContext *context,
                 const Kernel &kernel)
       : mlir::OpConversionPattern<SourceOp>(converter, context), kernel(kernel) {}

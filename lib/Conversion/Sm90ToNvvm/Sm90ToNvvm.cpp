@@ -47,20 +47,19 @@ static LLVM::LLVMPointerType getPointerType(MLIRContext *context, unsigned space
 
 static void addConversions(TypeConverter &converter) {
   converter.addConversion([](Type type) { return type; });
-  converter.addConversion([](sm90::SmemType type) -> Type {
-    return getPointerType(type.getContext(), kSharedSpace);
-  });
+  converter.addConversion(
+      [](sm90::SmemType type) -> Type { return getPointerType(type.getContext(), kSharedSpace); });
   converter.addConversion([](MemRefType type, SmallVectorImpl<Type> &results) {
     llvm::append_range(results, getViewTypes(type));
     return success();
   });
-  converter.addConversion([](RankedTensorType type,
-                             SmallVectorImpl<Type> &results) -> std::optional<LogicalResult> {
-    if (!sm90::isFragment(type) && !sm90::isRows(type))
-      return failure();
-    results.append(getRegisterCount(type), type.getElementType());
-    return success();
-  });
+  converter.addConversion(
+      [](RankedTensorType type, SmallVectorImpl<Type> &results) -> std::optional<LogicalResult> {
+        if (!sm90::isFragment(type) && !sm90::isRows(type))
+          return failure();
+        results.append(getRegisterCount(type), type.getElementType());
+        return success();
+      });
   auto materialize = [](OpBuilder &builder, Type type, ValueRange inputs, Location loc) -> Value {
     return UnrealizedConversionCastOp::create(builder, loc, type, inputs).getResult(0);
   };
@@ -89,8 +88,8 @@ static void declareMemory(ModuleOp module) {
   // Visible from outside, so that LLVM does not evaluate loads of it: that would
   // bring back the branches which it is there to save.
   LLVM::GlobalOp::create(builder, module.getLoc(), getBytes(kZeroBytes), /*isConstant=*/false,
-                         LLVM::Linkage::External, kZerosSymbol, LLVM::ZeroAttr::get(module.getContext()),
-                         kZeroAlignment, kGlobalSpace);
+                         LLVM::Linkage::External, kZerosSymbol,
+                         LLVM::ZeroAttr::get(module.getContext()), kZeroAlignment, kGlobalSpace);
 }
 
 static Type getParameterType(Type type) {
@@ -119,13 +118,13 @@ static Kernel emitPrologue(ImplicitLocOpBuilder &b, int64_t warpgroups) {
   kernel.groupThread = warpgroups == 1 ? thread : thread % sm90::kWarpgroupThreads;
   kernel.warpgroup = constant32(b, 0);
   if (warpgroups > 1) // lane 0's value, so that the assembler sees a uniform one
-    kernel.warpgroup = NVVM::ShflOp::create(
-        b, i32, constant32(b, -1), thread / sm90::kWarpgroupThreads, constant32(b, 0),
-        constant32(b, 31), NVVM::ShflKind::idx, UnitAttr());
-  kernel.shared = LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kSharedSpace),
-                                            kSharedSymbol);
-  kernel.zeros = LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kGlobalSpace),
-                                           kZerosSymbol);
+    kernel.warpgroup =
+        NVVM::ShflOp::create(b, i32, constant32(b, -1), thread / sm90::kWarpgroupThreads,
+                             constant32(b, 0), constant32(b, 31), NVVM::ShflKind::idx, UnitAttr());
+  kernel.shared =
+      LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kSharedSpace), kSharedSymbol);
+  kernel.zeros =
+      LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kGlobalSpace), kZerosSymbol);
   return kernel;
 }
 

@@ -16,11 +16,9 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
-
 using namespace mlir;
 using namespace mlac::sm90nvvm;
 using arith::CmpIPredicate;
-
 
 /// Offset and strides of the type, ShapedType::kDynamic where unknown.
 static std::pair<int64_t, SmallVector<int64_t>> getLayout(MemRefType type) {
@@ -84,18 +82,19 @@ static Int loadEntry(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &
                      Value position, Value inside) {
   Int element = Int(b, list.offset) + Int(b, position) * Int(b, list.strides[0]);
   Value address = getElementAddress(b, list.base, list.elementType, element);
-  return toI64(b, LLVM::LoadOp::create(b, list.elementType,
-                                       selectOf(b, inside, address, kernel.zeros)));
+  return toI64(
+      b, LLVM::LoadOp::create(b, list.elementType, selectOf(b, inside, address, kernel.zeros)));
 }
 
-TileAccess mlac::sm90nvvm::getDenseAccess(const Kernel &kernel, const View &view,
-                                          Value rowOffset, Value columnOffset) {
+TileAccess mlac::sm90nvvm::getDenseAccess(const Kernel &kernel, const View &view, Value rowOffset,
+                                          Value columnOffset) {
   auto getRow = [view, rowOffset](ImplicitLocOpBuilder &b, Value row) {
     Int index = Int(b, rowOffset) + toI64(b, row);
     return Row{compare(b, CmpIPredicate::slt, index, view.sizes[0]),
                Int(b, view.offset) + index * Int(b, view.strides[0])};
   };
-  return {view.base, kernel.zeros, view.elementType, getRow, columnOffset, view.sizes[1], view.strides[1]};
+  return {view.base,    kernel.zeros,  view.elementType, getRow,
+          columnOffset, view.sizes[1], view.strides[1]};
 }
 
 TileAccess mlac::sm90nvvm::getListAccess(const Kernel &kernel, const View &view,
@@ -108,12 +107,12 @@ TileAccess mlac::sm90nvvm::getListAccess(const Kernel &kernel, const View &view,
     Value inside = compare(b, CmpIPredicate::ult, index, view.sizes[0]);
     return Row{andOf(b, listed, inside), Int(b, view.offset) + index * Int(b, view.strides[0])};
   };
-  return {view.base, kernel.zeros, view.elementType, getRow, column, view.sizes[1], view.strides[1]};
+  return {view.base, kernel.zeros,  view.elementType, getRow,
+          column,    view.sizes[1], view.strides[1]};
 }
 
-TileAccess mlac::sm90nvvm::getPagedAccess(const Kernel &kernel, const View &pool,
-                                          const View &table, Value token, Value column,
-                                          Value limit) {
+TileAccess mlac::sm90nvvm::getPagedAccess(const Kernel &kernel, const View &pool, const View &table,
+                                          Value token, Value column, Value limit) {
   auto getRow = [&kernel, pool, table, token, limit](ImplicitLocOpBuilder &b, Value row) {
     Int position = Int(b, token) + toI64(b, row);
     Int pageSize(b, pool.sizes[1]);
@@ -122,11 +121,12 @@ TileAccess mlac::sm90nvvm::getPagedAccess(const Kernel &kernel, const View &pool
     return Row{inside, Int(b, pool.offset) + page * Int(b, pool.strides[0]) +
                            position % pageSize * Int(b, pool.strides[1])};
   };
-  return {pool.base, kernel.zeros, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
+  return {pool.base, kernel.zeros,  pool.elementType, getRow,
+          column,    pool.sizes[2], pool.strides[2]};
 }
 
-TileAccess mlac::sm90nvvm::getSlotAccess(const Kernel &kernel, const View &pool,
-                                         const View &slots, Value first, Value column) {
+TileAccess mlac::sm90nvvm::getSlotAccess(const Kernel &kernel, const View &pool, const View &slots,
+                                         Value first, Value column) {
   auto getRow = [&kernel, pool, slots, first](ImplicitLocOpBuilder &b, Value row) {
     Int position = Int(b, first) + toI64(b, row);
     Value listed = compare(b, CmpIPredicate::slt, position, slots.sizes[0]);
@@ -138,7 +138,8 @@ TileAccess mlac::sm90nvvm::getSlotAccess(const Kernel &kernel, const View &pool,
                                              slot / pageSize * Int(b, pool.strides[0]) +
                                              slot % pageSize * Int(b, pool.strides[1])};
   };
-  return {pool.base, kernel.zeros, pool.elementType, getRow, column, pool.sizes[2], pool.strides[2]};
+  return {pool.base, kernel.zeros,  pool.elementType, getRow,
+          column,    pool.sizes[2], pool.strides[2]};
 }
 
 //===----------------------------------------------------------------------===//

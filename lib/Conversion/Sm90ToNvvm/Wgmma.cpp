@@ -23,8 +23,7 @@ using namespace mlac::sm90nvvm;
 /// The 64-bit descriptor of the tile at `address` moved by `bytes` (i32).
 static Int getDescriptor(ImplicitLocOpBuilder &b, Value address, Value bytes, uint64_t constants) {
   Int start = Int(b, LLVM::PtrToIntOp::create(b, b.getI32Type(), address)) + Int(b, bytes);
-  Value masked =
-      arith::AndIOp::create(b, start, constant32(b, sm90::kDescriptorAddressMask));
+  Value masked = arith::AndIOp::create(b, start, constant32(b, sm90::kDescriptorAddressMask));
   Value wide = arith::ExtUIOp::create(b, b.getI64Type(), Int(b, masked) / sm90::kDescriptorUnit);
   return Int(b, arith::OrIOp::create(b, wide, constant64(b, constants)));
 }
@@ -35,9 +34,7 @@ static Value advance(Int descriptor, int64_t bytes) {
   return descriptor + bytes / sm90::kDescriptorUnit;
 }
 
-static bool isZero(Value value) {
-  return matchPattern(value, m_AnyZeroFloat());
-}
+static bool isZero(Value value) { return matchPattern(value, m_AnyZeroFloat()); }
 
 namespace {
 struct Wgmma : public KernelPattern<sm90::WgmmaOp> {

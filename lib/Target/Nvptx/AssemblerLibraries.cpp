@@ -241,8 +241,8 @@ private:
 
 llvm::Expected<std::unique_ptr<Assembler>>
 detail::createNvJitLink(const AssemblerOptions &options, std::vector<std::string> &tried) {
-  std::optional<OpenedLibrary> opened = findLibrary(
-      options, {"libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so"}, tried);
+  std::optional<OpenedLibrary> opened =
+      findLibrary(options, {"libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so"}, tried);
   auto assembler = std::make_unique<NvJitLink>();
   if (!opened || !assembler->open(*opened))
     return nullptr;

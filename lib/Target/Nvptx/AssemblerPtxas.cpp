@@ -99,8 +99,7 @@ public:
       if (error || file.has_error())
         return makeError("cannot write " + input);
     }
-    CommandResult result =
-        runCommand(path, {"-arch", chip, "-O3", "-v", input, "-o", output}, dir);
+    CommandResult result = runCommand(path, {"-arch", chip, "-O3", "-v", input, "-o", output}, dir);
     std::string log = dropDir(result.output, dir);
     if (result.status != 0)
       return makeError(path + " failed with status " + llvm::Twine(result.status) + ":\n" + log);
@@ -137,8 +136,8 @@ static std::string readVersion(llvm::StringRef path) {
   return "";
 }
 
-llvm::Expected<std::unique_ptr<Assembler>>
-detail::createPtxas(const AssemblerOptions &options, std::vector<std::string> &tried) {
+llvm::Expected<std::unique_ptr<Assembler>> detail::createPtxas(const AssemblerOptions &options,
+                                                               std::vector<std::string> &tried) {
   if (!options.ptxasPath.empty()) {
     std::string version = readVersion(options.ptxasPath);
     if (version.empty())

@@ -79,9 +79,9 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(const NvptxOptio
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
-  return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, options.chip, options.features, llvm::TargetOptions(),
-                                  llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, options.chip, options.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// Marks inline assembly as convergent, which MLIR's op cannot say: wgmma and its
@@ -127,10 +127,9 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
   for (const std::string &warning : report.warnings)
     emitWarning(at->getLoc()) << "kernel '" << kernel.name << "': " << warning;
   if (!options.allowWgmmaMessages && !report.wgmmaMessages.empty()) {
-    InFlightDiagnostic error = emitError(at->getLoc())
-                               << "kernel '" << kernel.name
-                               << "': the assembler weakened the code: "
-                               << report.wgmmaMessages.front();
+    InFlightDiagnostic error = emitError(at->getLoc()) << "kernel '" << kernel.name
+                                                       << "': the assembler weakened the code: "
+                                                       << report.wgmmaMessages.front();
     error.attachNote() << "--allow-wgmma-messages accepts this";
     return error;
   }
@@ -138,8 +137,8 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
     InFlightDiagnostic error = emitError(at->getLoc())
                                << "kernel '" << kernel.name << "': expected no spills, got "
                                << report.spillStoreBytes << " bytes of stores and "
-                               << report.spillLoadBytes << " bytes of loads at "
-                               << report.registers << " registers";
+                               << report.spillLoadBytes << " bytes of loads at " << report.registers
+                               << " registers";
     error.attachNote() << "--allow-spills accepts this";
     return error;
   }
@@ -151,8 +150,8 @@ static LogicalResult assembleKernel(Operation *at, CompiledKernel &kernel,
                                     const NvptxOptions &options, const Assembler &assembler) {
   llvm::Expected<AssemblerResult> result = assembler.assemble(kernel.ptx, options.chip);
   if (!result)
-    return emitError(at->getLoc()) << "kernel '" << kernel.name
-                                   << "': " << llvm::toString(result.takeError());
+    return emitError(at->getLoc())
+           << "kernel '" << kernel.name << "': " << llvm::toString(result.takeError());
   kernel.cubin = std::move(result->cubin);
   kernel.log = std::move(result->log);
   kernel.report = parseAssemblerLog(kernel.log);
@@ -165,8 +164,8 @@ static LogicalResult compileKernel(ModuleOp module, CompiledKernel &kernel,
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context, kernel.name);
   if (!llvmModule)
-    return emitError(module.getLoc()) << "kernel '" << kernel.name
-                                      << "': cannot be translated to LLVM IR";
+    return emitError(module.getLoc())
+           << "kernel '" << kernel.name << "': cannot be translated to LLVM IR";
   std::string error;
   std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(options, error);
   if (!machine)
@@ -218,7 +217,8 @@ FailureOr<CompiledKernels> mlac::compileKernels(ModuleOp module, const NvptxOpti
   std::vector<char> hasFailed(isolated.size(), false);
   parallelFor(context, 0, isolated.size(), [&](size_t i) {
     diagnostics.setOrderIDForThread(i);
-    hasFailed[i] = mlir::failed(compileKernel(*isolated[i], result.kernels[i], options, assembler.get()));
+    hasFailed[i] =
+        mlir::failed(compileKernel(*isolated[i], result.kernels[i], options, assembler.get()));
     diagnostics.eraseOrderIDForThread();
   });
   if (llvm::is_contained(hasFailed, true))

@@ -64,16 +64,16 @@ struct Device {
   }
 };
 
-Result launch(Function &function, std::array<int64_t, 3> grid, int64_t threads,
-              int64_t sharedBytes, void **parameters) {
+Result launch(Function &function, std::array<int64_t, 3> grid, int64_t threads, int64_t sharedBytes,
+              void **parameters) {
   auto getSize = [&](StringRef name) {
     return cast<IntegerAttr>(function.op->getAttr(name)).getInt();
   };
   if (threads != getSize("mlac.threads") || sharedBytes != getSize("mlac.shared_bytes"))
     return kInvalidValue;
   std::vector<Argument> arguments;
-  for (auto [type, parameter] : llvm::zip(function.op.getArgumentTypes(), ArrayRef(
-           parameters, function.op.getNumArguments()))) {
+  for (auto [type, parameter] : llvm::zip(function.op.getArgumentTypes(),
+                                          ArrayRef(parameters, function.op.getNumArguments()))) {
     Argument argument{0, 0};
     memcpy(&argument.bits, parameter, type.isF32() ? 4 : 8);
     arguments.push_back(argument);

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Emulator.h"
+#include "Numbers.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/ADT/bit.h"
@@ -23,48 +23,6 @@ using namespace mlac::emulator;
 static constexpr size_t kZeroBytes = 4096;
 /// Where the dynamic shared memory of an sm_90 kernel starts.
 static constexpr uint64_t kSharedBase = 1024;
-static constexpr size_t kWarpThreads = 32, kGroupThreads = 128;
-
-//===----------------------------------------------------------------------===//
-// Numbers
-//===----------------------------------------------------------------------===//
-
-static const llvm::fltSemantics &getSemantics(Type type) {
-  return cast<FloatType>(type).getFloatSemantics();
-}
-
-static float toFloat(uint64_t bits, Type type) {
-  if (type.isF32() || type.isBF16()) // the high half of an f32 is a bf16
-    return llvm::bit_cast<float>(static_cast<uint32_t>(type.isF32() ? bits : bits << 16));
-  llvm::APFloat value(getSemantics(type), llvm::APInt(type.getIntOrFloatBitWidth(), bits, false,
-                                                      /*implicitTrunc=*/true));
-  bool exact;
-  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &exact);
-  return value.convertToFloat();
-}
-
-static uint64_t fromFloat(float number, Type type) {
-  if (type.isF32())
-    return llvm::bit_cast<uint32_t>(number);
-  llvm::APFloat value(number);
-  bool exact;
-  value.convert(getSemantics(type), llvm::APFloat::rmNearestTiesToEven, &exact);
-  return value.bitcastToAPInt().getZExtValue();
-}
-
-static unsigned getWidth(Type type) {
-  if (isa<LLVM::LLVMPointerType>(type) || type.isIndex())
-    return 64;
-  return type.getIntOrFloatBitWidth();
-}
-
-static uint64_t truncate(uint64_t bits, Type type) {
-  return bits & llvm::maskTrailingOnes<uint64_t>(getWidth(type));
-}
-
-static int64_t extend(uint64_t bits, Type type) {
-  return llvm::SignExtend64(bits, getWidth(type));
-}
 
 Argument Argument::f32(float value) { return {llvm::bit_cast<uint32_t>(value), 0}; }
 
@@ -180,8 +138,8 @@ void Emulator::runIf(scf::IfOp op, const Mask &mask) {
     taken[t] = mask[t] && condition[t];
     other[t] = mask[t] && !condition[t];
   }
-  for (auto [region, active] : {std::pair(&op.getThenRegion(), &taken),
-                                std::pair(&op.getElseRegion(), &other)}) {
+  for (auto [region, active] :
+       {std::pair(&op.getThenRegion(), &taken), std::pair(&op.getElseRegion(), &other)}) {
     if (region->empty() || !llvm::is_contained(*active, 1))
       continue;
     runBlock(region->front(), *active);
@@ -227,16 +185,26 @@ void Emulator::runFor(scf::ForOp op, const Mask &mask) {
 static bool compareIntegers(arith::CmpIPredicate predicate, uint64_t a, uint64_t b, Type type) {
   int64_t x = extend(a, type), y = extend(b, type);
   switch (predicate) {
-  case arith::CmpIPredicate::eq: return a == b;
-  case arith::CmpIPredicate::ne: return a != b;
-  case arith::CmpIPredicate::slt: return x < y;
-  case arith::CmpIPredicate::sle: return x <= y;
-  case arith::CmpIPredicate::sgt: return x > y;
-  case arith::CmpIPredicate::sge: return x >= y;
-  case arith::CmpIPredicate::ult: return a < b;
-  case arith::CmpIPredicate::ule: return a <= b;
-  case arith::CmpIPredicate::ugt: return a > b;
-  case arith::CmpIPredicate::uge: return a >= b;
+  case arith::CmpIPredicate::eq:
+    return a == b;
+  case arith::CmpIPredicate::ne:
+    return a != b;
+  case arith::CmpIPredicate::slt:
+    return x < y;
+  case arith::CmpIPredicate::sle:
+    return x <= y;
+  case arith::CmpIPredicate::sgt:
+    return x > y;
+  case arith::CmpIPredicate::sge:
+    return x >= y;
+  case arith::CmpIPredicate::ult:
+    return a < b;
+  case arith::CmpIPredicate::ule:
+    return a <= b;
+  case arith::CmpIPredicate::ugt:
+    return a > b;
+  case arith::CmpIPredicate::uge:
+    return a >= b;
   }
   return false;
 }
@@ -279,9 +247,8 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
       .Case<arith::MaxSIOp>(
           [&](auto) { return apply([&](auto a, auto b) { return std::max(ext(a), ext(b)); }); })
       .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) {
-        return apply([&](auto a, auto b) {
-          return compareIntegers(cmp.getPredicate(), a, b, type);
-        });
+        return apply(
+            [&](auto a, auto b) { return compareIntegers(cmp.getPredicate(), a, b, type); });
       })
       .Case<arith::ExtSIOp, arith::IndexCastOp>(
           [&](auto) { return apply([&](auto a, auto) { return uint64_t(ext(a)); }); })
@@ -297,15 +264,24 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
 
 static bool compareFloats(arith::CmpFPredicate predicate, float a, float b) {
   switch (predicate) {
-  case arith::CmpFPredicate::OEQ: return a == b;
-  case arith::CmpFPredicate::OGT: return a > b;
-  case arith::CmpFPredicate::OGE: return a >= b;
-  case arith::CmpFPredicate::OLT: return a < b;
-  case arith::CmpFPredicate::OLE: return a <= b;
-  case arith::CmpFPredicate::ONE: return a < b || a > b;
-  case arith::CmpFPredicate::UNE: return a != b;
-  case arith::CmpFPredicate::UNO: return std::isnan(a) || std::isnan(b);
-  default: return false;
+  case arith::CmpFPredicate::OEQ:
+    return a == b;
+  case arith::CmpFPredicate::OGT:
+    return a > b;
+  case arith::CmpFPredicate::OGE:
+    return a >= b;
+  case arith::CmpFPredicate::OLT:
+    return a < b;
+  case arith::CmpFPredicate::OLE:
+    return a <= b;
+  case arith::CmpFPredicate::ONE:
+    return a < b || a > b;
+  case arith::CmpFPredicate::UNE:
+    return a != b;
+  case arith::CmpFPredicate::UNO:
+    return std::isnan(a) || std::isnan(b);
+  default:
+    return false;
   }
 }
 
@@ -337,9 +313,7 @@ bool Emulator::runFloat(Operation *op, const Mask &mask) {
       .Case<LLVM::SqrtOp>([&](auto) { return apply([](float a, float) { return std::sqrt(a); }); })
       .Case<LLVM::FAbsOp>([&](auto) { return apply([](float a, float) { return std::fabs(a); }); })
       .Case<arith::SIToFPOp>([&](auto) {
-        map(op, mask, [&](size_t t) {
-          return fromFloat(extend(first[t], from), to);
-        });
+        map(op, mask, [&](size_t t) { return fromFloat(extend(first[t], from), to); });
         return true;
       })
       .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
@@ -477,157 +451,12 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         for (size_t t = 0; t < threads; ++t) {
           if (!mask[t])
             continue;
-          char *target =
-              access(addresses[t], bytes * value.size(), isShared(store.getAddr()));
+          char *target = access(addresses[t], bytes * value.size(), isShared(store.getAddr()));
           if (!target)
             return fail(op, "thread " + Twine(t) + " stores outside"), true;
           for (auto [index, part] : llvm::enumerate(value))
             memcpy(target + index * bytes, &part[t], bytes);
         }
-        return true;
-      })
-      .Default([](Operation *) { return false; });
-}
-
-//===----------------------------------------------------------------------===//
-// nvvm
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// PTX ISA, "Matrix Descriptor Format" of wgmma.
-struct Descriptor {
-  uint64_t start, leading, stride, baseOffset, mode;
-  explicit Descriptor(uint64_t bits)
-      : start((bits & 0x3FFF) << 4), leading((bits >> 16 & 0x3FFF) << 4),
-        stride((bits >> 32 & 0x3FFF) << 4), baseOffset(bits >> 49 & 7), mode(bits >> 62) {}
-  /// Address of 16-bit element (mn, k): 8 rows of 128 bytes form an atom. The
-  /// swizzle exchanges bits 4-6 of the address by bits 7-9.
-  uint64_t getKMajor(uint64_t mn, uint64_t k) const {
-    return swizzle(start + mn / 8 * stride + mn % 8 * 128 + k * 2);
-  }
-  uint64_t getMNMajor(uint64_t mn, uint64_t k) const {
-    return swizzle(start + mn / 64 * leading + k / 8 * stride + k % 8 * 128 + mn % 64 * 2);
-  }
-  static uint64_t swizzle(uint64_t address) { return address ^ (address >> 7 & 7) << 4; }
-};
-} // namespace
-
-void Emulator::runWgmma(Operation *op) {
-  auto mma = cast<NVVM::WgmmaMmaAsyncOp>(op);
-  size_t columns = mma.getShape().getN(), depth = mma.getShape().getK();
-  Type type = mma.getTypeA() == NVVM::WGMMATypes::bf16 ? Type(BFloat16Type::get(op->getContext()))
-                                                       : Type(Float16Type::get(op->getContext()));
-  Type f32 = Float32Type::get(op->getContext());
-  bool isKMajor = mma.getLayoutB() == NVVM::MMALayout::col;
-  bool overwrite = mma.getScaleD() == NVVM::WGMMAScaleOut::zero;
-  const Parts &source = parts(mma.getInouts());
-  Parts &result = parts(mma.getResults());
-  auto read = [&](uint64_t address) {
-    const char *bytes = access(address, 2, /*isShared=*/true);
-    uint16_t bits = 0;
-    if (!bytes)
-      fail(op, "descriptor points outside");
-    else
-      memcpy(&bits, bytes, 2);
-    return toFloat(bits, type);
-  };
-  for (size_t group = 0; group < threads; group += kGroupThreads) {
-    Descriptor a(lanes(mma.getDescriptorA())[group]), b(lanes(mma.getDescriptorB())[group]);
-    for (const Descriptor &descriptor : {a, b})
-      if (descriptor.mode != 1 || descriptor.baseOffset != 0)
-        return fail(op, "expected 128-byte swizzle and base offset 0");
-    std::vector<float> left(64 * depth), right(columns * depth);
-    for (size_t k = 0; k < depth; ++k) {
-      for (size_t m = 0; m < 64; ++m)
-        left[m * depth + k] = read(a.getKMajor(m, k));
-      for (size_t n = 0; n < columns; ++n)
-        right[n * depth + k] = read(isKMajor ? b.getKMajor(n, k) : b.getMNMajor(n, k));
-    }
-    for (size_t t = 0; t < kGroupThreads; ++t)
-      for (size_t reg = 0; reg < columns / 2; ++reg) {
-        size_t row = t / 32 * 16 + t % 32 / 4 + (reg % 4) / 2 * 8;
-        size_t column = reg / 4 * 8 + t % 4 * 2 + reg % 2;
-        float sum = overwrite ? 0.0f : toFloat(source[reg][group + t], f32);
-        for (size_t k = 0; k < depth; ++k)
-          sum += left[row * depth + k] * right[column * depth + k];
-        result[reg][group + t] = fromFloat(sum, f32);
-      }
-  }
-}
-
-bool Emulator::runNvvm(Operation *op, const Mask &mask) {
-  return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<NVVM::ThreadIdXOp>([&](auto) {
-        map(op, mask, [](size_t t) { return t; });
-        return true;
-      })
-      .Case<NVVM::BlockIdXOp>([&](auto) {
-        map(op, mask, [&](size_t) { return position[0]; });
-        return true;
-      })
-      .Case<NVVM::BlockIdYOp>([&](auto) {
-        map(op, mask, [&](size_t) { return position[1]; });
-        return true;
-      })
-      .Case<NVVM::BlockIdZOp>([&](auto) {
-        map(op, mask, [&](size_t) { return position[2]; });
-        return true;
-      })
-      .Case<NVVM::ShflOp>([&](NVVM::ShflOp shuffle) {
-        const Lanes &source = lanes(shuffle.getVal()), &offset = lanes(shuffle.getOffset());
-        if (llvm::is_contained(mask, 0))
-          return fail(op, "shuffle in divergent code"), true;
-        map(op, mask, [&](size_t t) {
-          size_t lane = t % kWarpThreads, other = offset[t];
-          lane = shuffle.getKind() == NVVM::ShflKind::bfly ? lane ^ other : other;
-          return source[t / kWarpThreads * kWarpThreads + lane];
-        });
-        return true;
-      })
-      .Case<NVVM::Barrier0Op, NVVM::FenceProxyOp, NVVM::WgmmaFenceAlignedOp,
-            NVVM::WgmmaGroupSyncAlignedOp>([&](auto) {
-        if (llvm::is_contained(mask, 0))
-          fail(op, "not all threads arrive");
-        return true;
-      })
-      .Case<NVVM::WgmmaMmaAsyncOp>([&](auto) {
-        if (llvm::is_contained(mask, 0))
-          fail(op, "not all threads arrive");
-        return runWgmma(op), true;
-      })
-      .Case<NVVM::CpAsyncOp>([&](NVVM::CpAsyncOp copy) {
-        size_t bytes = copy.getSize();
-        const Lanes &sources = lanes(copy.getSrc()), &targets = lanes(copy.getDst());
-        for (size_t t = 0; t < threads; ++t) {
-          if (!mask[t])
-            continue;
-          size_t existing = copy.getCpSize() ? lanes(copy.getCpSize())[t] : bytes;
-          uint64_t source = sources[t], target = targets[t];
-          // Only the existing bytes are read; the whole address must be aligned.
-          if (existing && (source % bytes || !access(source + existing - 1, 1, false) ||
-                           !access(source, 1, false)))
-            return fail(op, "thread " + Twine(t) + " copies from outside"), true;
-          if (existing > bytes || !access(target, bytes, true))
-            return fail(op, "thread " + Twine(t) + " copies to outside"), true;
-          PendingCopy pending{target, std::vector<char>(bytes, 0)};
-          memcpy(pending.bytes.data(), reinterpret_cast<const char *>(source), existing);
-          copies[t].back().push_back(std::move(pending));
-        }
-        return true;
-      })
-      .Case<NVVM::CpAsyncCommitGroupOp>([&](auto) {
-        for (auto &groups : copies)
-          groups.emplace_back();
-        return true;
-      })
-      .Case<NVVM::CpAsyncWaitGroupOp>([&](NVVM::CpAsyncWaitGroupOp wait) {
-        for (auto &groups : copies)
-          while (groups.size() > wait.getN() + 1) {
-            for (const PendingCopy &pending : groups.front())
-              memcpy(access(pending.target, pending.bytes.size(), true), pending.bytes.data(),
-                     pending.bytes.size());
-            groups.erase(groups.begin());
-          }
         return true;
       })
       .Default([](Operation *) { return false; });

@@ -45,8 +45,7 @@ namespace mlac::emulator {
 struct Argument {
   uint64_t bits;
   size_t bytes; // of a buffer, 0 for scalars
-  template <typename T>
-  static Argument buffer(std::vector<T> &data) {
+  template <typename T> static Argument buffer(std::vector<T> &data) {
     return {reinterpret_cast<uint64_t>(data.data()), data.size() * sizeof(T)};
   }
   static Argument index(int64_t value) { return {static_cast<uint64_t>(value), 0}; }
@@ -62,9 +61,9 @@ public:
   std::string run(llvm::ArrayRef<Argument> arguments, std::array<int64_t, 3> position = {0, 0, 0});
 
 private:
-  using Lanes = std::vector<uint64_t>;      // one value for each thread
-  using Parts = std::vector<Lanes>;         // elements of a struct or vector
-  using Mask = std::vector<char>;           // which threads are active
+  using Lanes = std::vector<uint64_t>; // one value for each thread
+  using Parts = std::vector<Lanes>;    // elements of a struct or vector
+  using Mask = std::vector<char>;      // which threads are active
   struct PendingCopy {
     uint64_t target;
     std::vector<char> bytes;

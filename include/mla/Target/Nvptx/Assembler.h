@@ -15,7 +15,10 @@
 //   nvptxcompiler  the same as a library. NVIDIA ships it as a static archive
 //                  only; scripts/get-assembler.sh --all links it into a shared
 //                  object, which is opened at run time
-//   nvjitlink      the linking library that serving systems have installed
+//   nvjitlink      the linking library that serving systems have installed. It
+//                  assembles relocatable code, in which a 64-bit division by a
+//                  run-time value is an external call; tensor code next to one
+//                  is serialised (C7509), so that such kernels are refused
 //   none           stop at PTX
 //
 // Places are searched in a fixed order (see `findPtxas`, `findLibrary`). The

@@ -70,8 +70,7 @@ void registerNvptxTranslations(mlir::DialectRegistry &registry);
 
 /// Compiles every kernel of `module`. Errors are reported at the kernels'
 /// locations and name the kernel; all kernels are tried before it fails.
-mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module,
-                                                const NvptxOptions &options);
+mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const NvptxOptions &options);
 
 } // namespace mlac
 

@@ -86,9 +86,9 @@ TEST(Layout, FragmentCoversTheTileOnce) {
     for (int64_t j = 0; j < 3; ++j)
       for (int64_t h : {0, 1})
         for (int64_t i : {0, 1})
-          EXPECT_TRUE(seen.insert({getFragmentRow(thread, h),
-                                   getFragmentColumn(thread) + 8 * j + i})
-                          .second);
+          EXPECT_TRUE(
+              seen.insert({getFragmentRow(thread, h), getFragmentColumn(thread) + 8 * j + i})
+                  .second);
   EXPECT_EQ(seen.size(), 64u * 24);
   EXPECT_EQ(seen.rbegin()->first, 63);
   // Named in the PTX manual's figure: thread 5 starts at row 1, column 2.

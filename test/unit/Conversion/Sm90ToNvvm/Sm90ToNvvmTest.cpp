@@ -80,9 +80,8 @@ protected:
   Sm90ToNvvmTest() {
     mlir::DialectRegistry registry;
     registry.insert<mlir::sm90::Sm90Dialect, mlir::arith::ArithDialect,
-                    mlir::cf::ControlFlowDialect, mlir::LLVM::LLVMDialect,
-                    mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::NVVM::NVVMDialect,
-                    mlir::scf::SCFDialect>();
+                    mlir::cf::ControlFlowDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
+                    mlir::memref::MemRefDialect, mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect>();
     registerNvptxTranslations(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
@@ -182,9 +181,17 @@ TEST_P(Gemm, EqualsTheProduct) {
   text = replace(text, "BSIZES", p.transpose ? "[%n, $K$]" : "[$K$, %n]");
   text = replace(text, "BTYPE", p.transpose ? "?x$K$" : "$K$x?");
   text = replace(text, "TRANSPOSE", p.transpose ? "transpose_rhs" : "");
-  lower(fill(text, {{"W", p.warpgroups}, {"S", p.split}, {"N", p.n}, {"K", p.k},
-                    {"V", p.vectorBytes}, {"LDA", lda}, {"LDB", ldb}, {"OFFB", pad},
-                    {"OFFSET", 64 * 128 * panels}, {"BYTES", bytes}, {"BR", bRows},
+  lower(fill(text, {{"W", p.warpgroups},
+                    {"S", p.split},
+                    {"N", p.n},
+                    {"K", p.k},
+                    {"V", p.vectorBytes},
+                    {"LDA", lda},
+                    {"LDB", ldb},
+                    {"OFFB", pad},
+                    {"OFFSET", 64 * 128 * panels},
+                    {"BYTES", bytes},
+                    {"BR", bRows},
                     {"BC", bColumns}}));
   if (HasFatalFailure())
     return;
@@ -196,8 +203,8 @@ TEST_P(Gemm, EqualsTheProduct) {
     for (int64_t j = 0; j < p.columns; ++j) {
       float sum = 0;
       for (int64_t k = 0; k < p.k; ++k)
-        sum += toFloat(a[i * lda + k]) *
-               toFloat(b[pad + (p.transpose ? j * ldb + k : k * ldb + j)]);
+        sum +=
+            toFloat(a[i * lda + k]) * toFloat(b[pad + (p.transpose ? j * ldb + k : k * ldb + j)]);
       ASSERT_EQ(c[i * p.columns + j], sum) << i << ", " << j;
     }
   assemble();
@@ -303,10 +310,11 @@ TEST_P(Attention, EqualsTheFormula) {
   int64_t pageStride = c.pageSize * width + 16;
   std::string text = kAttention;
   for (const char *which : {"1", "2"})
-    text = replace(text, std::string("SCRATCH") + which,
-                   c.warpgroups == 1 ? ""
-                                     : std::string("scratch %scratch") + (*which == '1' ? "" : "2") +
-                                           " : !sm90.smem<2x64xf32, linear>");
+    text =
+        replace(text, std::string("SCRATCH") + which,
+                c.warpgroups == 1 ? ""
+                                  : std::string("scratch %scratch") + (*which == '1' ? "" : "2") +
+                                        " : !sm90.smem<2x64xf32, linear>");
   lower(fill(text, {{"W", c.warpgroups}, {"P", c.pageSize}, {"PS", pageStride}}));
   if (HasFatalFailure())
     return;
@@ -395,7 +403,8 @@ sm90.kernel @loop(%x: memref<?xbf16>, %gamma: memref<?xbf16>, %y: memref<?xf32>,
   }
   sm90.store %t, %yv[%c0, %c0] : tensor<64x24xf32, #f1>, memref<?x20xf32, strided<[20, 1]>>
   sm90.return
-})", {}));
+})",
+             {}));
   constexpr int64_t rows = 37;
   std::vector<Bf16> x = makeData(rows * 40, 5), gamma = makeData(20, 6);
   for (int64_t steps : {0, 3}) {
@@ -438,7 +447,8 @@ sm90.kernel @gather(%x: memref<?xbf16>, %ids: memref<?xi64>, %slots: memref<?xi6
       memref<?xi32> -> tensor<64x24xbf16, #f1>
   sm90.store %b, %gv[%c0, %c0] : tensor<64x24xbf16, #f1>, memref<?x24xbf16, strided<[24, 1]>>
   sm90.return
-})", {}));
+})",
+             {}));
   constexpr int64_t xRows = 30, count = 40, pages = 5, limit = 23;
   std::vector<Bf16> x = makeData(xRows * 24, 7), pool(pages * 128, kNaN), paged(count * 24, kNaN);
   std::vector<int64_t> ids(count + 1), slots(count);
@@ -447,10 +457,9 @@ sm90.kernel @gather(%x: memref<?xbf16>, %ids: memref<?xi64>, %slots: memref<?xi6
     slots[i] = i % 11 == 3 ? -1 : i;
   }
   std::vector<int32_t> table{3, 1, 4, 0, 99999};
-  run({Argument::buffer(x), Argument::buffer(ids), Argument::buffer(slots),
-       Argument::buffer(table), Argument::buffer(pool), Argument::buffer(paged),
-       Argument::index(xRows), Argument::index(count), Argument::index(pages),
-       Argument::index(limit)});
+  run({Argument::buffer(x), Argument::buffer(ids), Argument::buffer(slots), Argument::buffer(table),
+       Argument::buffer(pool), Argument::buffer(paged), Argument::index(xRows),
+       Argument::index(count), Argument::index(pages), Argument::index(limit)});
   // What gather position i holds, by the ops' descriptions.
   auto gathered = [&](int64_t i, int64_t j) -> float {
     if (2 + i >= count)
@@ -506,7 +515,8 @@ sm90.kernel @rows(%x: memref<?xbf16>, %ids: memref<?xi32>, %eye: memref<?xbf16>,
   %r = sm90.wgmma_wait 0, %p : tensor<64x32xf32, #f1>
   sm90.store %r, %yv[%c0, %c0] paired : tensor<64x32xf32, #f1>, memref<64x32xf32, strided<[32, 1]>>
   sm90.return
-})", {}));
+})",
+             {}));
   constexpr int64_t xRows = 20, count = 50;
   std::vector<Bf16> x = makeData(xRows * 64, 8), eye(32 * 32, 0);
   for (int64_t i = 0; i < 32; ++i)
@@ -548,7 +558,8 @@ sm90.kernel @functions(%x: memref<?xf32>, %y: memref<?xf32>)
   %j = arith.addf %i, %h : tensor<64xf32, #sm90.rows>
   sm90.store %j, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
   sm90.return
-})", {}));
+})",
+             {}));
   std::vector<float> x(64), y(64, -1);
   for (int64_t i = 0; i < 64; ++i)
     x[i] = i < 32 ? -0.25f * (i + 1) : 0.25f * (i - 31);
@@ -571,7 +582,8 @@ sm90.kernel @scalars(%lens: memref<?xi32>, %y: memref<?xf32>)
   %one = arith.constant dense<1.0> : tensor<64xf32, #sm90.rows>
   sm90.store %one, %yv[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32, strided<[1], offset: ?>>
   sm90.return
-})", {}));
+})",
+             {}));
   std::vector<int32_t> lens{60, 5, 60};
   std::vector<float> y(64, 0), expected(64, 0);
   auto functions = module->getOps<mlir::LLVM::LLVMFuncOp>();

@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../../Target/Cpu/KernelRunner.h"
 #include "../../Emulator/Emulator.h"
+#include "../../Target/Cpu/KernelRunner.h"
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
@@ -87,8 +87,8 @@ Case makeLinear() {
 
 Case makeRmsNorm() {
   return {"rms_norm",
-          {randomVector<Bf16>(67 * 320, 3), randomVector<Bf16>(320, 4),
-           std::vector<Bf16>(67 * 320), int64_t(67), 1e-6f},
+          {randomVector<Bf16>(67 * 320, 3), randomVector<Bf16>(320, 4), std::vector<Bf16>(67 * 320),
+           int64_t(67), 1e-6f},
           {2, 1, 1},
           kOneRounding};
 }
@@ -178,8 +178,7 @@ void runOnCpu(const Case &test, const std::string &text, std::vector<Data> &data
   image->launch(test.name, arguments, {test.grid[0], test.grid[1], test.grid[2]});
 }
 
-template <typename T>
-emulator::Argument toArgument(std::vector<T> &value) {
+template <typename T> emulator::Argument toArgument(std::vector<T> &value) {
   return emulator::Argument::buffer(value);
 }
 emulator::Argument toArgument(int64_t value) { return emulator::Argument::index(value); }
@@ -262,9 +261,9 @@ TEST_P(TileTargets, GiveTheSameResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, TileTargets,
-                         ::testing::Values(makeLinear, makeRmsNorm, makeRope,
-                                           makeAbsorbedAttention, makeExpandedAttention, makeMerge,
-                                           makeAppend, makeGather),
+                         ::testing::Values(makeLinear, makeRmsNorm, makeRope, makeAbsorbedAttention,
+                                           makeExpandedAttention, makeMerge, makeAppend,
+                                           makeGather),
                          [](const auto &info) { return info.param().name; });
 
 } // namespace

@@ -155,8 +155,7 @@ TEST_F(CompileKernelsTest, WgmmaFamilyMessagesAreRefusedUnlessAllowed) {
     options.assembler.kind = kind;
     messages.clear();
     EXPECT_TRUE(mlir::failed(compile(kIgnoredSetMaxRegister, options)));
-    EXPECT_NE(messages.find("kernel 'role': the assembler weakened the code"),
-              std::string::npos)
+    EXPECT_NE(messages.find("kernel 'role': the assembler weakened the code"), std::string::npos)
         << stringifyAssemblerKind(kind).str() << messages;
     EXPECT_NE(messages.find("'setmaxnreg' ignored"), std::string::npos) << messages;
     options.allowWgmmaMessages = true;

@@ -45,20 +45,14 @@ namespace mlir::sm90 {
 /// Rows of a fragment that one thread holds.
 inline constexpr int64_t kFragmentRows = 2;
 /// Row of half `h` of thread `thread` (0 to 127 within its warpgroup).
-template <class Int>
-Int getFragmentRow(Int thread, int64_t h) {
+template <class Int> Int getFragmentRow(Int thread, int64_t h) {
   return thread / 32 * 16 + thread % 32 / 4 + h * 8;
 }
 /// First column of thread `thread` within its warpgroup's part; its register
 /// 4j + 2h + i holds column 8j + i to the right of it.
-template <class Int>
-Int getFragmentColumn(Int thread) {
-  return thread % 4 * 2;
-}
+template <class Int> Int getFragmentColumn(Int thread) { return thread % 4 * 2; }
 /// Register of column group `j`, half `h`, element `i`.
-constexpr int64_t getFragmentRegister(int64_t j, int64_t h, int64_t i) {
-  return 4 * j + 2 * h + i;
-}
+constexpr int64_t getFragmentRegister(int64_t j, int64_t h, int64_t i) { return 4 * j + 2 * h + i; }
 
 //===----------------------------------------------------------------------===//
 // Shared memory
@@ -74,8 +68,7 @@ inline constexpr int64_t kPanelChunks = kPanelRowBytes / kChunkBytes;
 /// it the chunk's position is exchanged by the row. Tiles start at multiples of
 /// 1024 bytes, so row % 8 equals address bits 7 to 9, which is what the hardware
 /// applies to bits 4 to 6 (PTX ISA, "128-Byte swizzle").
-template <class Int>
-Int getSwizzledChunkByte(Int row, Int chunk, int64_t rows) {
+template <class Int> Int getSwizzledChunkByte(Int row, Int chunk, int64_t rows) {
   return chunk / kPanelChunks * (rows * kPanelRowBytes) + row * kPanelRowBytes +
          (chunk % kPanelChunks ^ row % kSwizzleRows) * kChunkBytes;
 }
@@ -105,13 +98,13 @@ Int getSwizzledChunkByte(Int row, Int chunk, int64_t rows) {
 // panel's size in MN-major form. Measured right on an H200 by the prototypes.
 
 /// The constant bits of the descriptor of a K-major operand.
-constexpr uint64_t kKMajorDescriptor = uint64_t(1) << 62 |
-                                       uint64_t(kSwizzleAtomBytes >> 4) << 32 | uint64_t(1) << 16;
+constexpr uint64_t kKMajorDescriptor =
+    uint64_t(1) << 62 | uint64_t(kSwizzleAtomBytes >> 4) << 32 | uint64_t(1) << 16;
 /// The constant bits of the descriptor of an MN-major operand whose panels have
 /// `panelBytes` bytes.
 constexpr uint64_t getMNMajorDescriptor(int64_t panelBytes) {
-  return uint64_t(1) << 62 | uint64_t(kSwizzleAtomBytes >> 4) << 32 | uint64_t(panelBytes >> 4)
-                                                                          << 16;
+  return uint64_t(1) << 62 | uint64_t(kSwizzleAtomBytes >> 4) << 32 |
+         uint64_t(panelBytes >> 4) << 16;
 }
 /// Bits of a shared-memory address that a descriptor can express.
 inline constexpr int64_t kDescriptorAddressMask = 0x3FFFF;
