@@ -2,7 +2,7 @@
 // RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v3.json tp=8" | mla-opt --verify-roundtrip
 
 // The whole layer of one of 8 ranks: 16 heads, the latents replicated. Covers
-// A02 (one KV head: the cache has no head dimension), A05 and A18.
+// A02 (one KV head: the cache has no head dimension), A05, A18 and B37 (the scale).
 
 // CHECK: module @deepseek_v3
 

@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A02. Rows are (query, head) pairs of a request; the latent's tile is key
+// A02, C11. Rows are (query, head) pairs of a request; the latent's tile is key
 // and value. Latent 40 wide, rope 8 wide: two loads of a page, each padded with
 // zeros.
 

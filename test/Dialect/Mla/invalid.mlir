@@ -1,6 +1,7 @@
 // RUN: mla-opt %s --split-input-file --verify-diagnostics
 
 // One case per constraint; the function is named after the op and the constraint.
+// A15: the weights of a product share their element type (fold_query, fold_output).
 
 // expected-error @+1 {{expected page_size and kv_lora_rank above 0, got 0 and 512}}
 func.func private @cache_v1(!mla.cache<page_size = 0, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half>)
@@ -212,6 +213,14 @@ func.func @fold_output_c1(%a: tensor<16x128x512xbf16>, %b: tensor<7168x1024xbf16
 func.func @fold_output_c2(%a: tensor<16x128x512xbf16>, %b: tensor<7168x2048xbf16>) {
   // expected-error @+1 {{expected result to have w_uv's element type 'bf16', got 'f32'}}
   %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x2048xbf16> -> tensor<7168x8192xf32>
+  return
+}
+
+// -----
+
+func.func @fold_output_c2_w_o(%a: tensor<16x128x512xbf16>, %b: tensor<7168x2048xf32>) {
+  // expected-error @+1 {{expected w_o to have w_uv's element type 'bf16', got 'f32'}}
+  %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x2048xf32> -> tensor<7168x8192xbf16>
   return
 }
 

@@ -454,7 +454,7 @@ TEST(ModelConfigError, IndexerFields) {
             "expected a positive integer");
 }
 
-TEST(ModelConfigError, UnsupportedAttention) {
+TEST(ModelConfigError, A42_UnsupportedAttention) {
   EXPECT_EQ(errorWith({{"sliding_window", 4096}}),
             "sliding_window = 4096: sliding-window attention is not supported, "
             "expected null");

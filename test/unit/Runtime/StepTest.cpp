@@ -297,7 +297,7 @@ TEST_F(StepTest, UndefinedPlanExpressionIsRefused) {
   mla_package_close(broken);
 }
 
-/// Loading is part of a server's start and of every tool's run: the issue asks
+/// C14. Loading is part of a server's start and of every tool's run: the issue asks
 /// for 10 ms without weights. The limit here is loose, since test machines
 /// share their cores.
 TEST_F(StepTest, LoadAndPlanTakeMilliseconds) {

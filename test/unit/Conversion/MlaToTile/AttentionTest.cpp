@@ -78,7 +78,22 @@ std::vector<int32_t> prefixSums(const std::vector<int64_t> &lengths) {
 //===----------------------------------------------------------------------===//
 
 constexpr int64_t kHeads = 3, kLatent = 20, kRope = 6, kRow = kLatent + kRope, kPage = 16,
-                  kPageStride = 432; // 416 elements of rows, then padding
+                  kPageStride = 432, // 416 elements of rows, then padding
+    kRopeLength = 512;
+
+double angle(int64_t position, int64_t pair) {
+  return position * std::pow(1e4, -2.0 * pair / kRope);
+}
+
+std::vector<float> makeRopeTable() {
+  std::vector<float> table(kRopeLength * kRope);
+  for (int64_t position = 0; position < kRopeLength; ++position)
+    for (int64_t pair = 0; pair < kRope / 2; ++pair) {
+      table[position * kRope + pair] = std::cos(angle(position, pair));
+      table[position * kRope + kRope / 2 + pair] = std::sin(angle(position, pair));
+    }
+  return table;
+}
 
 /// A batch over a pool in which each request has its own pages.
 struct PagedBatch {
@@ -101,6 +116,13 @@ struct PagedBatch {
     fillPool();
   }
   int64_t tokens() const { return queryStarts.back(); }
+  std::vector<int64_t> positions() const {
+    std::vector<int64_t> result;
+    for (size_t r = 0; r < seqLens.size(); ++r)
+      for (int64_t j = 0; j < queryLens[r]; ++j)
+        result.push_back(std::max<int64_t>(seqLens[r] - queryLens[r] + j, 0));
+    return result;
+  }
   float *row(size_t request, int64_t token) {
     int64_t page = blockTable[request * maxBlocks + token / kPage];
     return &pool[page * kPageStride + token % kPage * kRow];
@@ -150,9 +172,17 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: tensor<?x3x6xf32> {mla.input = 
 )"}});
 }
 
-void checkAbsorbed(Steps &steps, PagedBatch batch, int64_t splits) {
+/// Rows of a caller's buffers behind the batch's tokens, as graph capture pads them.
+constexpr int64_t kPaddingRows = 5;
+constexpr float kUntouched = -77;
+
+/// `unrotated`: what the step gets in place of the batch's rotated rope queries.
+void checkAbsorbed(Steps &steps, PagedBatch batch, int64_t splits,
+                   std::vector<float> *unrotated = nullptr) {
   int64_t rows = batch.tokens() * kHeads;
-  std::vector<float> output(rows * kLatent, kNan), lse(rows, kNan);
+  std::vector<float> output((rows + kPaddingRows) * kLatent, kUntouched),
+      lse(rows + kPaddingRows, kUntouched), table = makeRopeTable();
+  std::vector<int64_t> positions = batch.positions();
   int64_t maxQuery = *std::max_element(batch.queryLens.begin(), batch.queryLens.end());
   steps.run("step",
             {{"num_tokens", batch.tokens()},
@@ -161,15 +191,22 @@ void checkAbsorbed(Steps &steps, PagedBatch batch, int64_t splits) {
              {"num_pages", batch.pages},
              {"num_sms", splits},
              {"page_stride", kPageStride},
-             {"max_blocks_per_request", batch.maxBlocks}},
+             {"max_blocks_per_request", batch.maxBlocks},
+             {"rope_length", kRopeLength}},
             {{"q", batch.latentQuery},
-             {"q_pe", batch.ropeQuery},
+             {"q_pe", unrotated ? *unrotated : batch.ropeQuery},
              {"cache", batch.pool},
              {"block_table", batch.blockTable},
              {"query_start_loc", batch.queryStarts},
              {"seq_lens", batch.seqLens32},
+             {"rope_table", table},
+             {"positions", positions},
              {"output", output},
              {"lse", lse}});
+  for (int64_t i = 0; i < kPaddingRows * kLatent; ++i)
+    ASSERT_EQ(output[rows * kLatent + i], kUntouched) << "element " << i << " behind the tokens";
+  for (int64_t i = 0; i < kPaddingRows; ++i)
+    ASSERT_EQ(lse[rows + i], kUntouched) << "LSE " << i << " behind the tokens";
   for (size_t r = 0; r < batch.queryLens.size(); ++r)
     for (int64_t j = 0; j < batch.queryLens[r]; ++j)
       for (int64_t head = 0; head < kHeads; ++head) {
@@ -190,21 +227,21 @@ void checkAbsorbed(Steps &steps, PagedBatch batch, int64_t splits) {
       }
 }
 
-TEST(Absorbed, A02_DecodeAtPageAndBlockBoundaries) {
+TEST(Absorbed, A02_A37_DecodeAtPageAndBlockBoundaries) {
   auto steps = Steps::compile(absorbedModule("1", false));
   ASSERT_TRUE(steps);
   checkAbsorbed(*steps, PagedBatch({1, 1, 1, 1, 1, 1, 1}, {1, 15, 16, 17, 63, 64, 200}), 1);
   checkAbsorbed(*steps, PagedBatch({1, 1}, {0, 65}), 1); // a padding request
 }
 
-TEST(Absorbed, SplitsOfEveryCount) {
+TEST(Absorbed, C10_SplitsOfEveryCount) {
   auto steps = Steps::compile(absorbedModule("1", true));
   ASSERT_TRUE(steps);
   for (int64_t splits : {1, 2, 3, 7}) // more splits than blocks of keys, too
     checkAbsorbed(*steps, PagedBatch({1, 1, 1, 1}, {1, 64, 129, 300}), splits);
 }
 
-TEST(Absorbed, SeveralQueriesSeeDifferentKeys) {
+TEST(Absorbed, C05_SeveralQueriesSeeDifferentKeys) {
   for (bool isSplit : {false, true}) {
     auto steps = Steps::compile(absorbedModule("?", isSplit));
     ASSERT_TRUE(steps);
@@ -213,17 +250,45 @@ TEST(Absorbed, SeveralQueriesSeeDifferentKeys) {
   }
 }
 
+/// The queries' rope part rotated by the step, or by its caller.
+TEST(Absorbed, C17_RotationInTheStepOrOutside) {
+  std::string text = absorbedModule("1", false);
+  std::string attention = "%o, %lse = mla.absorbed_attention query(%q, %q_pe";
+  size_t at = text.find(attention);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, attention.size(), R"(
+  %table = mla.rope_table <order = half, dim = 6, theta = 1.0e4, length = 512> : tensor<?x6xf32>
+  %rotated = mla.rope %q_pe, %table, %batch with <order = half, dim = 6, theta = 1.0e4, length = 512>
+      : tensor<?x3x6xf32>, tensor<?x6xf32>, <query_len = 1>
+  %o, %lse = mla.absorbed_attention query(%q, %rotated)");
+  auto inside = Steps::compile(text), outside = Steps::compile(absorbedModule("1", false));
+  ASSERT_TRUE(inside && outside);
+  PagedBatch batch({1, 1, 1}, {1, 64, 200});
+  std::vector<float> unrotated = batch.ropeQuery;
+  std::vector<int64_t> positions = batch.positions();
+  for (int64_t row = 0; row < batch.tokens() * kHeads; ++row)
+    for (int64_t pair = 0; pair < kRope / 2; ++pair) {
+      double phi = angle(positions[row / kHeads], pair);
+      float *a = &batch.ropeQuery[row * kRope + pair], *b = a + kRope / 2;
+      double x = *a, y = *b;
+      *a = x * std::cos(phi) - y * std::sin(phi);
+      *b = x * std::sin(phi) + y * std::cos(phi);
+    }
+  checkAbsorbed(*inside, batch, 1, &unrotated);
+  checkAbsorbed(*outside, batch, 1);
+}
+
 //===----------------------------------------------------------------------===//
 // Expanded
 //===----------------------------------------------------------------------===//
 
 constexpr int64_t kNope = 10, kValue = 7;
 
-std::string expandedModule(bool hasChunk, bool hasRope) {
+std::string expandedModule(bool hasChunk, bool hasRope, int64_t valueWidth = kValue) {
   return substitute(R"(
 !q = tensor<?x3x10xf32>
 !r = tensor<?x3x6xf32>
-!o = tensor<?x3x7xf32>
+!o = tensor<?x3x$valuexf32>
 !lse = tensor<$shapexf32, #mla.lse<base = e, layout = $layout, empty = neg_inf>>
 func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q {mla.input = "k"},
                 %k_pe: tensor<?x6xf32> {mla.input = "k_pe"}, %v: !o {mla.input = "v"}, %batch: !mla.batch)
@@ -238,7 +303,8 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q
                      {"krope", hasRope ? ", %k_pe : !q, tensor<?x6xf32>" : " : !q"},
                      {"layout", hasChunk ? "head_major" : "token_major"},
                      {"qrope", hasRope ? ", %q_pe : !q, !r" : " : !q"},
-                     {"shape", hasChunk ? "3x?" : "?x3"}});
+                     {"shape", hasChunk ? "3x?" : "?x3"},
+                     {"value", std::to_string(valueWidth)}});
 }
 
 /// Keys are the new tokens (causal), or rows `keyLens` of chunk 1.
@@ -303,6 +369,42 @@ TEST(Expanded, A25_ChunkOfContextIsUnmasked) {
   // Requests 0 and 3 have nothing in the chunk: output 0, LSE -inf.
   std::vector<int64_t> chunkLens = {0, 1, 64, 0, 130};
   checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true);
+}
+
+/// Output and LSE of one causal request whose values are padded with zeros to `width`.
+std::pair<std::vector<float>, std::vector<float>> runWithValuesOfWidth(int64_t width) {
+  constexpr int64_t tokens = 21, rows = tokens * kHeads;
+  auto q = randomVector<float>(rows * kNope, 1), qPe = randomVector<float>(rows * kRope, 2),
+       k = randomVector<float>(rows * kNope, 3), kPe = randomVector<float>(tokens * kRope, 4),
+       narrow = randomVector<float>(rows * kValue, 5);
+  std::vector<float> v(rows * width, 0), output(rows * width, kNan), lse(rows, kNan);
+  for (int64_t row = 0; row < rows; ++row)
+    std::copy_n(&narrow[row * kValue], kValue, &v[row * width]);
+  std::vector<int32_t> starts = {0, tokens};
+  auto steps = Steps::compile(expandedModule(false, true, width));
+  if (steps)
+    steps->run("step", {{"num_tokens", tokens}, {"num_requests", 1}, {"max_query_len", tokens}},
+               {{"q", q},
+                {"q_pe", qPe},
+                {"k", k},
+                {"k_pe", kPe},
+                {"v", v},
+                {"query_start_loc", starts},
+                {"output", output},
+                {"lse", lse}});
+  return {output, lse};
+}
+
+TEST(Expanded, A31_ValuesPaddedToTheQueryWidthGiveTheSame) {
+  constexpr int64_t wide = kNope + kRope; // A01_A43 checks the native width
+  auto [native, lse] = runWithValuesOfWidth(kValue);
+  auto [padded, paddedLse] = runWithValuesOfWidth(wide);
+  for (size_t row = 0; row < lse.size(); ++row) {
+    EXPECT_EQ(lse[row], paddedLse[row]);
+    for (int64_t i = 0; i < wide; ++i)
+      EXPECT_NEAR(padded[row * wide + i], i < kValue ? native[row * kValue + i] : 0, 1e-6)
+          << "row " << row << ", column " << i;
+  }
 }
 
 } // namespace

@@ -17,6 +17,8 @@
 
 #include <algorithm>
 
+#include <sys/mman.h>
+
 using namespace mlac::test;
 
 namespace {
@@ -77,6 +79,47 @@ TEST(Append, A22_EmptyCache) {
   steps->run("append", {{"num_tokens", 2}, {"num_pages", 0}, {"page_stride", kPageStride}},
              {{"latent", latent}, {"k_pe", kPe}, {"cache", pool}, {"slot_mapping", slots}});
   EXPECT_EQ(pool, std::vector<float>(kPageStride, kUntouched));
+}
+
+/// Pages so far apart that offsets in elements need more than 32 bits (mla.md
+/// section 11). Only the touched parts of the address range become memory.
+TEST(Append, C21_PageOffsetsNeed64Bits) {
+  auto steps = Steps::compile(kModule);
+  ASSERT_TRUE(steps);
+  constexpr int64_t stride = (int64_t(1) << 32) + 64, pages = 3;
+  constexpr size_t bytes = pages * stride * sizeof(float);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    GTEST_SKIP() << "no address range of " << bytes << " bytes";
+  auto *pool = static_cast<float *>(memory);
+  std::vector<int64_t> slots = {2 * kPageSize + 1, kPageSize};
+  auto latent = randomVector<float>(2 * kLatent, 1), kPe = randomVector<float>(2 * kRope, 2);
+  Argument cache(reinterpret_cast<int64_t>(pool));
+  steps->run("append", {{"num_tokens", 2}, {"num_pages", pages}, {"page_stride", stride}},
+             {{"latent", latent}, {"k_pe", kPe}, {"cache", cache}, {"slot_mapping", slots}});
+  EXPECT_EQ(pool[2 * stride + kRow], latent[0]);
+  EXPECT_EQ(pool[stride + kLatent + 1], kPe[kRope + 1]);
+
+  // Context of 5 tokens on pages 1 and 2; chunk 1 holds the last one.
+  std::vector<int32_t> blockTable = {1, 2}, starts = {0, kPageSize, 0, 1};
+  pool[2 * stride + 3] = 7;
+  std::vector<float> latentOut(kLatent), kPeOut(kRope);
+  steps->run("gather",
+             {{"num_requests", 1},
+              {"num_pages", pages},
+              {"page_stride", stride},
+              {"max_blocks_per_request", 2},
+              {"chunk_capacity", kPageSize},
+              {"chunk_tokens", 1},
+              {"num_tokens", 1}},
+             {{"cache", cache},
+              {"block_table", blockTable},
+              {"chunk_cu_seq_lens", starts},
+              {"latent", latentOut},
+              {"k_pe", kPeOut}});
+  EXPECT_EQ(latentOut[3], 7);
+  munmap(memory, bytes);
 }
 
 /// Chunk 1 of 3 requests; `capacity` tokens per chunk, page aligned or not.

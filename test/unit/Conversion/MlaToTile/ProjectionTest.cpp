@@ -55,7 +55,7 @@ func.func @step(%x: tensor<?x7xf32> {mla.input = "x"}, %w: tensor<12x7xf32> {mla
   }
 }
 
-TEST(FoldedWeights, A06_A07_EqualTheProducts) {
+TEST(FoldedWeights, A06_A07_C06_EqualTheProducts) {
   auto steps = Steps::compile(R"(
 func.func @prepare(%uq: tensor<2x3x6xf32> {mla.weight = "uq"}, %uk: tensor<2x3x5xf32> {mla.weight = "uk"},
                    %uv: tensor<2x4x5xf32> {mla.weight = "uv"}, %o: tensor<7x8xf32> {mla.weight = "o"})

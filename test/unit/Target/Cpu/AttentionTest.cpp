@@ -96,7 +96,7 @@ template <typename T> struct Decode {
 
 } // namespace
 
-TEST_P(Attention, A24_AbsorbedDecodeOverPagesF32) {
+TEST_P(Attention, A02_AbsorbedDecodeOverPagesF32) {
   for (int64_t heads : {1, 3, 8, 16}) {
     auto image = KernelImage::compile(decodeText("f32", heads), GetParam());
     ASSERT_TRUE(image);
@@ -106,7 +106,7 @@ TEST_P(Attention, A24_AbsorbedDecodeOverPagesF32) {
   }
 }
 
-TEST_P(Attention, A24_AbsorbedDecodeOverPagesBf16) {
+TEST_P(Attention, A02_AbsorbedDecodeOverPagesBf16) {
   auto image = KernelImage::compile(decodeText("bf16", 8), GetParam());
   ASSERT_TRUE(image);
   Decode<Bf16> decode(8);

@@ -134,7 +134,7 @@ tile.kernel @paged(%pool: memref<?xbf16>, %table: memref<?xi32>, %y: memref<?xbf
 }
 )";
 
-TEST_P(Memory, A24_PagedLoadIgnoresWhatIsUnused) {
+TEST_P(Memory, C01_PagedLoadIgnoresWhatIsUnused) {
   constexpr int64_t kPages = 60, kColumns = 40, kPadding = 8;
   for (int64_t page : {1, 16, 64}) {
     int64_t stride = page * kColumns + kPadding;
