@@ -8,6 +8,8 @@
 
 #include "mla/Pipelines/Compile.h"
 
+#include "mla/Import/CheckpointTensors.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -17,6 +19,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace mlac;
 
@@ -24,9 +28,18 @@ static InFlightDiagnostic emitFileError(MLIRContext &context, StringRef path) {
   return emitError(FileLineColLoc::get(&context, path, 1, 1));
 }
 
-/// The configuration in a safetensors header's metadata.
-static FailureOr<std::string> readEmbeddedConfig(MLIRContext &context, StringRef path,
-                                                 StringRef content) {
+/// Emits every line of `problems` as an error of its own.
+static LogicalResult emitLines(MLIRContext &context, StringRef path, StringRef problems) {
+  SmallVector<StringRef> lines;
+  problems.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (StringRef line : lines)
+    emitFileError(context, path) << line;
+  return failure();
+}
+
+/// The header of a safetensors file.
+static FailureOr<llvm::json::Object> readHeader(MLIRContext &context, StringRef path,
+                                                StringRef content) {
   constexpr size_t kLengthBytes = sizeof(uint64_t);
   if (content.size() < kLengthBytes)
     return emitFileError(context, path)
@@ -40,13 +53,53 @@ static FailureOr<std::string> readEmbeddedConfig(MLIRContext &context, StringRef
   if (!header)
     return emitFileError(context, path)
            << "is damaged: its header is no JSON (" << llvm::toString(header.takeError()) << ")";
-  const llvm::json::Object *root = header->getAsObject();
-  const llvm::json::Object *metadata = root ? root->getObject("__metadata__") : nullptr;
+  llvm::json::Object *root = header->getAsObject();
+  if (!root)
+    return emitFileError(context, path) << "is damaged: its header is no JSON object";
+  return std::move(*root);
+}
+
+/// The configuration in a safetensors header's metadata.
+static FailureOr<std::string> readEmbeddedConfig(MLIRContext &context, StringRef path,
+                                                 const llvm::json::Object &header) {
+  const llvm::json::Object *metadata = header.getObject("__metadata__");
   std::optional<StringRef> config = metadata ? metadata->getString("config") : std::nullopt;
   if (!config)
     return emitFileError(context, path)
            << "has no 'config' in its header metadata; give the model's config.json instead";
   return config->str();
+}
+
+/// Empty where the header gives no list of integers.
+static TensorShape readShape(const llvm::json::Value &tensor) {
+  TensorShape shape;
+  const llvm::json::Object *fields = tensor.getAsObject();
+  if (const llvm::json::Array *sizes = fields ? fields->getArray("shape") : nullptr)
+    for (const llvm::json::Value &size : *sizes)
+      shape.push_back(size.getAsInteger().value_or(0));
+  return shape;
+}
+
+/// Compares the attention modules in a file with the configuration beside them:
+/// what cannot be bound later is refused now. A module is what shares a prefix
+/// with a kv_b_proj.weight.
+static LogicalResult checkTensors(MLIRContext &context, StringRef path,
+                                  const llvm::json::Object &header, const ModelConfig &config) {
+  for (const auto &[key, unused] : header) {
+    StringRef prefix = key;
+    if (!prefix.consume_back("kv_b_proj.weight"))
+      continue;
+    std::map<std::string, TensorShape> shapes; // sorted: errors come in one order
+    for (const auto &[other, tensor] : header)
+      if (StringRef name = other; name.consume_front(prefix) && name != "__metadata__")
+        shapes[name.str()] = readShape(tensor);
+    SmallVector<NamedShape> tensors;
+    for (const auto &[name, shape] : shapes)
+      tensors.push_back({name, shape});
+    if (llvm::Error error = checkCheckpointShapes(config, tensors))
+      return emitLines(context, path, llvm::toString(std::move(error)));
+  }
+  return success();
 }
 
 static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string &path,
@@ -55,14 +108,8 @@ static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string
   parsing.tensorParallel = options.tensorParallel;
   parsing.latentNormEpsFromConfig = options.latentNormEpsFromConfig;
   llvm::Expected<ModelConfig> config = parseModelConfig(text, parsing);
-  if (!config) {
-    std::string problems = llvm::toString(config.takeError());
-    SmallVector<StringRef> lines;
-    StringRef(problems).split(lines, '\n', -1, /*KeepEmpty=*/false);
-    for (StringRef line : lines)
-      emitFileError(context, path) << line;
-    return failure();
-  }
+  if (!config)
+    return emitLines(context, path, llvm::toString(config.takeError()));
   LoadedModel model;
   model.module = importConfig(context, *config, options.import);
   if (!model.module)
@@ -100,6 +147,21 @@ static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::strin
   return success();
 }
 
+/// A layer's file: its configuration, and tensors that must agree with it.
+static FailureOr<LoadedModel> loadLayer(MLIRContext &context, const std::string &path,
+                                        StringRef content, const CompileOptions &options) {
+  FailureOr<llvm::json::Object> header = readHeader(context, path, content);
+  if (failed(header))
+    return failure();
+  FailureOr<std::string> text = readEmbeddedConfig(context, path, *header);
+  if (failed(text))
+    return failure();
+  FailureOr<LoadedModel> model = loadConfig(context, path, *text, options);
+  if (failed(model) || failed(checkTensors(context, path, *header, *model->config)))
+    return failure();
+  return model;
+}
+
 FailureOr<LoadedModel> mlac::loadModel(MLIRContext &context, const std::string &path,
                                        const CompileOptions &options) {
   FailureOr<LoadedModel> model = failure();
@@ -109,14 +171,10 @@ FailureOr<LoadedModel> mlac::loadModel(MLIRContext &context, const std::string &
     auto file = llvm::MemoryBuffer::getFile(path);
     if (!file)
       return emitFileError(context, path) << "cannot be read: " << file.getError().message();
-    std::string text = (*file)->getBuffer().str();
-    if (StringRef(path).ends_with(".safetensors")) {
-      FailureOr<std::string> config = readEmbeddedConfig(context, path, text);
-      if (failed(config))
-        return failure();
-      text = *config;
-    }
-    model = loadConfig(context, path, text, options);
+    StringRef content = (*file)->getBuffer();
+    model = StringRef(path).ends_with(".safetensors")
+                ? loadLayer(context, path, content, options)
+                : loadConfig(context, path, content.str(), options);
   }
   if (failed(model) || failed(keepFunctions(*model->module, options.functions)))
     return failure();
