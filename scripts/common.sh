@@ -51,7 +51,7 @@ find_assembler() {
   scripts/get-assembler.sh --if-missing "$build/assembler" || fail "no CUDA assembler"
 }
 
-configure_and_build() { # extra targets
+configure_and_build() { # targets; none: everything
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
   if [ ! -f "$build/build.ninja" ]; then
     cmake --preset release -B "$build" >"$build.configure.log" 2>&1 || {
@@ -60,5 +60,5 @@ configure_and_build() { # extra targets
     }
     rm -f "$build.configure.log"
   fi
-  cmake --build "$build" || fail "cmake --build $build"
+  cmake --build "$build" ${1:+--target "$@"} || fail "cmake --build $build"
 }
