@@ -220,7 +220,8 @@ MLA_API mla_status mla_stream_synchronize(mla_device *device,
                                           mla_stream *stream);
 
 /* Events measure time on a stream (wall-clock time on the CPU).
-   elapsed: milliseconds between two recorded events; waits for both. */
+   elapsed: milliseconds between two recorded events; waits for both.
+   MLA_WRONG_STATE: an event has not been recorded. */
 MLA_API mla_status mla_event_create(mla_device *device, mla_event **event);
 MLA_API mla_status mla_event_destroy(mla_event *event);
 MLA_API mla_status mla_event_record(mla_event *event, mla_stream *stream);

@@ -215,7 +215,9 @@ mla_status mla_event_record(mla_event *event, mla_stream *stream) {
     std::shared_ptr<EventObject> object;
     MLAC_RETURN_IF_ERROR(events().find(event, object));
     MLAC_RETURN_IF_ERROR(object->device->checkStream(stream));
-    return object->event->record(stream);
+    MLAC_RETURN_IF_ERROR(object->event->record(stream));
+    object->isRecorded = true;
+    return Status();
   });
 }
 
@@ -227,6 +229,9 @@ mla_status mla_event_elapsed(mla_event *begin, mla_event *end, double *milliseco
     MLAC_RETURN_IF_ERROR(requirePointer(milliseconds, "milliseconds"));
     if (first->device != last->device)
       return error(MLA_INVALID_ARGUMENT, "the events are of two devices");
+    if (!first->isRecorded || !last->isRecorded)
+      return error(MLA_WRONG_STATE, "the ", first->isRecorded ? "end" : "begin",
+                   " event has not been recorded");
     return first->event->elapsed(*last->event, *milliseconds);
   });
 }

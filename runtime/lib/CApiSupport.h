@@ -18,6 +18,8 @@
 #include "Handles.h"
 #include "Plan.h"
 
+#include <atomic>
+
 namespace mlac::runtime {
 
 /// A package and the lock of its lazily made description.
@@ -30,6 +32,7 @@ struct PackageObject {
 struct EventObject {
   std::shared_ptr<Device> device;
   std::unique_ptr<Event> event;
+  std::atomic<bool> isRecorded = false;
 };
 
 using PackageTable = HandleTable<mla_package, PackageObject, 0x51>;
