@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
+// Which keys make up each part of a configuration, and what they must agree on.
 // Every check collects its error and goes on, so that one run reports them all.
-// The text is untrusted: nothing below trusts a type or a range before a check.
 //
 //===----------------------------------------------------------------------===//
 
 #include "mla/Import/ModelConfig.h"
+
+#include "ConfigReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,7 +38,6 @@ constexpr int64_t kMaxPositions = std::numeric_limits<int32_t>::max();
 constexpr double kDefaultNormEps = 1e-6;
 /// transformers' default where a config names no theta.
 constexpr double kDefaultTheta = 1e4;
-constexpr double kMaxDouble = std::numeric_limits<double>::max();
 
 /// What a model type implies beyond its keys.
 struct ModelType {
@@ -56,149 +57,13 @@ constexpr ModelType kModelTypes[] = {
     // DeepSeek's correction of 2025-11-17: the indexer's rope is half-split.
     {.name = "deepseek_v32", .hasIndexer = true},
     {"glm4_moe_lite"},
-    {.name = "glm_moe_dsa",
-     .hasIndexer = true,
-     .indexerPairing = RopePairing::Interleaved},
+    {.name = "glm_moe_dsa", .hasIndexer = true, .indexerPairing = RopePairing::Interleaved},
     {"kimi_k2"},
     {.name = "longcat_flash",
      .attentionsPerLayer = 2,
      .scalesLatents = true,
      .layersKey = "num_layers"},
     {.name = "minicpm3", .pairing = RopePairing::Half},
-};
-
-/// A JSON object with typed access; `path` names it in errors.
-class Reader {
-public:
-  Reader(const json &object, std::string path, std::vector<std::string> &errors)
-      : object(object), path(std::move(path)), errors(errors) {}
-
-  /// The value of `key`; null where it is absent or JSON's null.
-  const json *find(llvm::StringRef key) const {
-    auto it = object.find(key.str());
-    return it == object.end() || it->is_null() ? nullptr : &*it;
-  }
-
-  std::string name(llvm::StringRef key) const { return path + key.str(); }
-
-  void error(llvm::StringRef key, llvm::StringRef text) const {
-    const json *value = find(key);
-    errors.push_back(llvm::formatv("{0} {1}: {2}", name(key),
-                                   value ? "= " + print(*value) : "is missing",
-                                   text));
-  }
-
-  std::optional<int64_t> integer(llvm::StringRef key, int64_t least,
-                                 int64_t most) const {
-    const json *value = find(key);
-    if (!value)
-      return std::nullopt;
-    bool fits = value->is_number_unsigned()
-                    ? value->get<uint64_t>() <= static_cast<uint64_t>(most)
-                    : value->is_number_integer();
-    if (fits) {
-      int64_t number = value->get<int64_t>();
-      if (number >= least && number <= most)
-        return number;
-    }
-    error(key, llvm::formatv("expected an integer from {0} to {1}", least, most)
-                   .str());
-    return std::nullopt;
-  }
-
-  /// An integer that must be there; 0 (with an error) otherwise.
-  int64_t requireInteger(llvm::StringRef key, int64_t least,
-                         int64_t most) const {
-    if (!find(key))
-      error(key,
-            llvm::formatv("expected an integer from {0} to {1}", least, most)
-                .str());
-    return integer(key, least, most).value_or(0);
-  }
-
-  /// A number in [least, most], or above `least` where `open`.
-  std::optional<double> number(llvm::StringRef key, int64_t least,
-                               bool open = false) const {
-    const json *value = find(key);
-    if (!value)
-      return std::nullopt;
-    if (value->is_number()) {
-      double number = value->get<double>();
-      if (number <= kMaxDouble && (open ? number > least : number >= least))
-        return number;
-    }
-    error(key,
-          llvm::formatv("expected a number {0} {1}", open ? ">" : ">=", least)
-              .str());
-    return std::nullopt;
-  }
-
-  std::optional<bool> boolean(llvm::StringRef key) const {
-    const json *value = find(key);
-    if (!value)
-      return std::nullopt;
-    if (value->is_boolean())
-      return value->get<bool>();
-    error(key, "expected true or false");
-    return std::nullopt;
-  }
-
-  std::optional<std::string> string(llvm::StringRef key) const {
-    const json *value = find(key);
-    if (!value)
-      return std::nullopt;
-    if (value->is_string())
-      return value->get<std::string>();
-    error(key, "expected a string");
-    return std::nullopt;
-  }
-
-  /// `count` positive numbers.
-  std::vector<double> positiveNumbers(llvm::StringRef key,
-                                      int64_t count) const {
-    const json *value = find(key);
-    std::vector<double> result;
-    if (value && value->is_array())
-      for (const json &element : *value)
-        if (element.is_number() && element.get<double>() > 0.0 &&
-            element.get<double>() <= kMaxDouble)
-          result.push_back(element.get<double>());
-    if (value && value->is_array() && value->size() == result.size() &&
-        result.size() == static_cast<size_t>(count))
-      return result;
-    error(key,
-          llvm::formatv(
-              "expected a list of {0} positive numbers (qk_rope_head_dim / 2)",
-              count)
-              .str());
-    return {};
-  }
-
-  /// The object under `key`.
-  std::optional<Reader> child(llvm::StringRef key) const {
-    const json *value = find(key);
-    if (!value)
-      return std::nullopt;
-    if (value->is_object())
-      return Reader(*value, name(key) + ".", errors);
-    error(key, "expected an object");
-    return std::nullopt;
-  }
-
-  /// A value as it stands in the file, shortened.
-  static std::string print(const json &value) {
-    constexpr size_t kLongest = 60;
-    std::string text =
-        value.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (text.size() > kLongest)
-      text = text.substr(0, kLongest) + "...";
-    return text;
-  }
-
-private:
-  const json &object;
-  std::string path;
-  std::vector<std::string> &errors;
 };
 
 } // namespace
@@ -210,9 +75,8 @@ std::vector<llvm::StringRef> mlac::getKnownModelTypes() {
   return names;
 }
 
-static const ModelType *findModelType(const Reader &root) {
-  std::string known =
-      "known model types are " + llvm::join(getKnownModelTypes(), ", ");
+static const ModelType *findModelType(const ConfigReader &root) {
+  std::string known = "known model types are " + llvm::join(getKnownModelTypes(), ", ");
   if (!root.find("model_type")) {
     root.error("model_type", known);
     return nullptr;
@@ -220,8 +84,8 @@ static const ModelType *findModelType(const Reader &root) {
   std::optional<std::string> name = root.string("model_type");
   if (!name)
     return nullptr;
-  const ModelType *type = llvm::find_if(
-      kModelTypes, [&](const ModelType &type) { return type.name == *name; });
+  const ModelType *type =
+      llvm::find_if(kModelTypes, [&](const ModelType &type) { return type.name == *name; });
   if (type != std::end(kModelTypes))
     return type;
   root.error("model_type", known);
@@ -230,13 +94,10 @@ static const ModelType *findModelType(const Reader &root) {
 
 /// Attention variants that no listed model has; computing plain attention
 /// instead would be silently wrong.
-static void rejectUnsupported(const Reader &root) {
-  if (root.find("sliding_window") &&
-      root.boolean("use_sliding_window").value_or(true))
-    root.error("sliding_window",
-               "sliding-window attention is not supported, expected null");
-  for (llvm::StringRef key :
-       {"attn_logit_softcapping", "attn_logit_soft_cap", "logit_soft_cap"})
+static void rejectUnsupported(const ConfigReader &root) {
+  if (root.find("sliding_window") && root.boolean("use_sliding_window").value_or(true))
+    root.error("sliding_window", "sliding-window attention is not supported, expected null");
+  for (llvm::StringRef key : {"attn_logit_softcapping", "attn_logit_soft_cap", "logit_soft_cap"})
     if (root.find(key))
       root.error(key, "logit soft-capping is not supported, expected null");
   for (llvm::StringRef key : {"alibi", "use_alibi"})
@@ -244,12 +105,10 @@ static void rejectUnsupported(const Reader &root) {
       root.error(key, "ALiBi is not supported, expected false");
 }
 
-static void readDims(const Reader &root, const ModelType &type,
-                     ModelConfig &config) {
+static void readDims(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
   // LongCat counts layers in `num_layers`; transformers writes either key.
-  llvm::StringRef layersKey = root.find(type.layersKey)
-                                  ? llvm::StringRef(type.layersKey)
-                                  : "num_hidden_layers";
+  llvm::StringRef layersKey =
+      root.find(type.layersKey) ? llvm::StringRef(type.layersKey) : "num_hidden_layers";
   config.numLayers = root.requireInteger(layersKey, 1, kMaxDim);
   config.attentionsPerLayer = type.attentionsPerLayer;
   config.hiddenSize = root.requireInteger("hidden_size", 1, kMaxDim);
@@ -259,10 +118,8 @@ static void readDims(const Reader &root, const ModelType &type,
   config.qkNopeHeadDim = root.requireInteger("qk_nope_head_dim", 1, kMaxDim);
   config.qkRopeHeadDim = root.requireInteger("qk_rope_head_dim", 0, kMaxDim);
   if (config.qkRopeHeadDim % 2 != 0)
-    root.error("qk_rope_head_dim",
-               "expected an even number, pairs are rotated");
-  config.maxPositionEmbeddings =
-      root.requireInteger("max_position_embeddings", 1, kMaxPositions);
+    root.error("qk_rope_head_dim", "expected an even number, pairs are rotated");
+  config.maxPositionEmbeddings = root.requireInteger("max_position_embeddings", 1, kMaxPositions);
 
   if (root.find("v_head_dim")) {
     config.vHeadDim = root.requireInteger("v_head_dim", 1, kMaxDim);
@@ -270,52 +127,48 @@ static void readDims(const Reader &root, const ModelType &type,
     // Old MiniCPM3 configurations lack the key.
     config.vHeadDim = config.hiddenSize / config.numHeadsTotal;
     if (config.hiddenSize % config.numHeadsTotal != 0)
-      root.error("v_head_dim",
-                 llvm::formatv("hidden_size {0} is no multiple of "
-                               "num_attention_heads {1} to derive it",
-                               config.hiddenSize, config.numHeadsTotal)
-                     .str());
+      root.error("v_head_dim", llvm::formatv("hidden_size {0} is no multiple of "
+                                             "num_attention_heads {1} to derive it",
+                                             config.hiddenSize, config.numHeadsTotal)
+                                   .str());
   }
 }
 
-static void readTensorParallel(const Reader &root, const ConfigOptions &options,
+static void readTensorParallel(const ConfigReader &root, const ConfigOptions &options,
                                ModelConfig &config) {
   config.tensorParallel = options.tensorParallel;
   if (options.tensorParallel < 1)
-    root.error("num_attention_heads",
-               llvm::formatv("tensor-parallel degree {0}, expected at least 1",
-                             options.tensorParallel)
-                   .str());
-  else if (config.numHeadsTotal % options.tensorParallel != 0)
     root.error(
         "num_attention_heads",
-        llvm::formatv("expected a multiple of the tensor-parallel degree {0}",
-                      options.tensorParallel)
+        llvm::formatv("tensor-parallel degree {0}, expected at least 1", options.tensorParallel)
             .str());
+  else if (config.numHeadsTotal % options.tensorParallel != 0)
+    root.error("num_attention_heads",
+               llvm::formatv("expected a multiple of the tensor-parallel degree {0}",
+                             options.tensorParallel)
+                   .str());
 }
 
 /// The value of `get` in the new place, checked against the old one.
 template <typename T>
-static std::optional<T> readEither(
-    const Reader &first, llvm::StringRef firstKey, const Reader &second,
-    llvm::StringRef secondKey,
-    llvm::function_ref<std::optional<T>(const Reader &, llvm::StringRef)> get) {
+static std::optional<T>
+readEither(const ConfigReader &first, llvm::StringRef firstKey, const ConfigReader &second,
+           llvm::StringRef secondKey,
+           llvm::function_ref<std::optional<T>(const ConfigReader &, llvm::StringRef)> get) {
   std::optional<T> a = get(first, firstKey), b = get(second, secondKey);
   if (a && b && *a != *b)
     first.error(firstKey, "contradicts " + second.name(secondKey) + " = " +
-                              Reader::print(*second.find(secondKey)));
+                              ConfigReader::print(*second.find(secondKey)));
   return a ? a : b;
 }
 
-static std::optional<RopeKind> readRopeKind(const Reader &rope,
-                                            bool typeRequired) {
-  auto getString = [](const Reader &reader, llvm::StringRef key) {
+static std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired) {
+  auto getString = [](const ConfigReader &reader, llvm::StringRef key) {
     return reader.string(key);
   };
   std::optional<std::string> type =
       readEither<std::string>(rope, "rope_type", rope, "type", getString);
-  constexpr llvm::StringLiteral kKnown =
-      "known rope types are default, yarn, longrope";
+  constexpr llvm::StringLiteral kKnown = "known rope types are default, yarn, longrope";
   if (!type) {
     if (typeRequired && !rope.find("rope_type") && !rope.find("type"))
       rope.error("rope_type", kKnown);
@@ -331,34 +184,28 @@ static std::optional<RopeKind> readRopeKind(const Reader &rope,
   return std::nullopt;
 }
 
-static void readYarn(const Reader &rope, RopeParams &params) {
+static void readYarn(const ConfigReader &rope, RopeParams &params) {
   if (!rope.find("factor"))
     rope.error("factor", "yarn needs it, expected a number >= 1");
   params.factor = rope.number("factor", 1).value_or(1.0);
   params.originalMaxPositions =
       rope.requireInteger("original_max_position_embeddings", 1, kMaxPositions);
-  params.betaFast =
-      rope.number("beta_fast", 0, /*open=*/true).value_or(params.betaFast);
-  params.betaSlow =
-      rope.number("beta_slow", 0, /*open=*/true).value_or(params.betaSlow);
+  params.betaFast = rope.number("beta_fast", 0, /*open=*/true).value_or(params.betaFast);
+  params.betaSlow = rope.number("beta_slow", 0, /*open=*/true).value_or(params.betaSlow);
   params.mscale = rope.number("mscale", 0).value_or(params.mscale);
-  params.mscaleAllDim =
-      rope.number("mscale_all_dim", 0).value_or(params.mscaleAllDim);
-  params.attentionMultiplier = rope.number("attn_factor", 0, /*open=*/true)
-                                   .value_or(params.attentionMultiplier);
+  params.mscaleAllDim = rope.number("mscale_all_dim", 0).value_or(params.mscaleAllDim);
+  params.attentionMultiplier =
+      rope.number("attn_factor", 0, /*open=*/true).value_or(params.attentionMultiplier);
   if (!rope.boolean("truncate").value_or(true))
     rope.error("truncate", "only a rounded correction range is supported, "
                            "expected true");
-  if (params.originalMaxPositions * params.factor >
-      static_cast<double>(kMaxPositions))
-    rope.error("factor",
-               llvm::formatv(
-                   "expected factor * original_max_position_embeddings <= {0}",
-                   kMaxPositions)
-                   .str());
+  if (params.originalMaxPositions * params.factor > static_cast<double>(kMaxPositions))
+    rope.error("factor", llvm::formatv("expected factor * original_max_position_embeddings <= {0}",
+                                       kMaxPositions)
+                             .str());
 }
 
-static void readLongRope(const Reader &root, const Reader &rope,
+static void readLongRope(const ConfigReader &root, const ConfigReader &rope,
                          const ModelConfig &config, RopeParams &params) {
   int64_t pairs = config.qkRopeHeadDim / 2;
   params.shortFactor = rope.positiveNumbers("short_factor", pairs);
@@ -371,42 +218,37 @@ static void readLongRope(const Reader &root, const Reader &rope,
   params.originalMaxPositions = length.value_or(config.maxPositionEmbeddings);
 }
 
-static void readRope(const Reader &root, const ModelType &type,
-                     ModelConfig &config) {
+static void readRope(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
   RopeParams &params = config.rope;
   params.pairing = type.pairing;
   if (std::optional<bool> interleave = root.boolean("rope_interleave"))
     params.pairing = *interleave ? RopePairing::Interleaved : RopePairing::Half;
 
-  auto getTheta = [](const Reader &reader, llvm::StringRef key) {
+  auto getTheta = [](const ConfigReader &reader, llvm::StringRef key) {
     return reader.number(key, 1, /*open=*/true);
   };
-  std::optional<Reader> newFields = root.child("rope_parameters");
-  std::optional<Reader> fields =
-      newFields ? newFields : root.child("rope_scaling");
-  params.theta = (newFields ? readEither<double>(*newFields, "rope_theta", root,
-                                                 "rope_theta", getTheta)
-                            : getTheta(root, "rope_theta"))
-                     .value_or(kDefaultTheta);
+  std::optional<ConfigReader> newFields = root.child("rope_parameters");
+  std::optional<ConfigReader> fields = newFields ? newFields : root.child("rope_scaling");
+  params.theta =
+      (newFields ? readEither<double>(*newFields, "rope_theta", root, "rope_theta", getTheta)
+                 : getTheta(root, "rope_theta"))
+          .value_or(kDefaultTheta);
   // Without rotary dims, scaling still sets the softmax scale under YaRN.
   if (!fields)
     return;
-  std::optional<RopeKind> kind =
-      readRopeKind(*fields, /*typeRequired=*/!newFields);
+  std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/!newFields);
   if (!kind)
     return;
   params.kind = *kind;
   if (params.kind != RopeKind::Plain)
-    params.cosSinMultiplier =
-        fields->number("attention_factor", 0.0, /*open=*/true);
+    params.cosSinMultiplier = fields->number("attention_factor", 0.0, /*open=*/true);
   if (params.kind == RopeKind::Yarn)
     readYarn(*fields, params);
   else if (params.kind == RopeKind::LongRope)
     readLongRope(root, *fields, config, params);
 }
 
-static void readIndexer(const Reader &root, const ModelType &type,
-                        ModelConfig &config) {
+static void readIndexer(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
   if (!type.hasIndexer)
     return;
   IndexerParams indexer;
@@ -415,32 +257,23 @@ static void readIndexer(const Reader &root, const ModelType &type,
   indexer.topk = root.requireInteger("index_topk", 1, kMaxPositions);
   indexer.pairing = type.indexerPairing;
   if (std::optional<bool> interleave = root.boolean("indexer_rope_interleave"))
-    indexer.pairing =
-        *interleave ? RopePairing::Interleaved : RopePairing::Half;
+    indexer.pairing = *interleave ? RopePairing::Interleaved : RopePairing::Half;
   if (indexer.headDim && indexer.headDim < config.qkRopeHeadDim)
     root.error("index_head_dim",
-               llvm::formatv("expected at least qk_rope_head_dim {0}",
-                             config.qkRopeHeadDim)
-                   .str());
+               llvm::formatv("expected at least qk_rope_head_dim {0}", config.qkRopeHeadDim).str());
   if (!root.find("q_lora_rank"))
-    root.error(
-        "q_lora_rank",
-        "the indexer reads the query latent, expected a positive integer");
+    root.error("q_lora_rank", "the indexer reads the query latent, expected a positive integer");
   config.indexer = indexer;
 }
 
-static void readNorms(const Reader &root, const ConfigOptions &options,
-                      ModelConfig &config) {
-  config.rmsNormEps =
-      root.number("rms_norm_eps", 0, /*open=*/true).value_or(kDefaultNormEps);
-  config.latentNormEps =
-      options.latentNormEpsFromConfig ? config.rmsNormEps : kDefaultNormEps;
+static void readNorms(const ConfigReader &root, const ConfigOptions &options, ModelConfig &config) {
+  config.rmsNormEps = root.number("rms_norm_eps", 0, /*open=*/true).value_or(kDefaultNormEps);
+  config.latentNormEps = options.latentNormEpsFromConfig ? config.rmsNormEps : kDefaultNormEps;
   config.attentionBias = root.boolean("attention_bias").value_or(false);
 }
 
 /// LongCat's sqrt(H / rank) factors; both can be switched off by their keys.
-static void readMultipliers(const Reader &root, const ModelType &type,
-                            ModelConfig &config) {
+static void readMultipliers(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
   if (!type.scalesLatents)
     return;
   double hidden = config.hiddenSize;
@@ -450,21 +283,18 @@ static void readMultipliers(const Reader &root, const ModelType &type,
     config.latentMultiplier = std::sqrt(hidden / config.kvLoraRank);
 }
 
-llvm::Expected<ModelConfig>
-mlac::parseModelConfig(llvm::StringRef text, const ConfigOptions &options) {
+llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
+                                                   const ConfigOptions &options) {
   json document = json::parse(text.begin(), text.end(), nullptr,
                               /*allow_exceptions=*/false);
   if (document.is_discarded())
-    return llvm::createStringError(
-        llvm::formatv("not valid JSON ({0} bytes)", text.size()).str());
+    return llvm::createStringError(llvm::formatv("not valid JSON ({0} bytes)", text.size()).str());
   if (!document.is_object())
     return llvm::createStringError(
-        llvm::formatv("expected a JSON object at top level, got {0}",
-                      document.type_name())
-            .str());
+        llvm::formatv("expected a JSON object at top level, got {0}", document.type_name()).str());
 
   std::vector<std::string> errors;
-  Reader root(document, "", errors);
+  ConfigReader root(document, "", errors);
   ModelConfig config;
   if (const ModelType *type = findModelType(root)) {
     config.modelType = type->name.str();
@@ -475,7 +305,7 @@ mlac::parseModelConfig(llvm::StringRef text, const ConfigOptions &options) {
     readIndexer(root, *type, config);
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
-    if (std::optional<Reader> quantisation = root.child("quantization_config"))
+    if (std::optional<ConfigReader> quantisation = root.child("quantization_config"))
       config.quantMethod = quantisation->string("quant_method").value_or("");
   }
   if (!errors.empty())
