@@ -14,6 +14,8 @@
 
 #include "mla/Analysis/FormCost.h"
 
+#include "mla/Dialect/Sm90/IR/Limits.h"
+
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -30,13 +32,13 @@ using namespace mlac;
 //   limit), read-only stream 4642 GB/s, device copy 4258 GB/s (read + write),
 //   a second dependent kernel inside a CUDA graph 1.9 us. Derived: f32 outside the
 //   tensor cores 132 SMs · 128 lanes · 2 FLOP · 1.98 GHz = 66.9. Data sheet: L2
-//   50 MB; 227 KiB of shared memory per CTA (CUDA C++ Programming Guide).
+//   50 MB.
 // cpu: two threads of a server core with AVX-512. Measured 2026-11: f32 matmul
 //   1024^3 through MLIR's vector dialect 363 GFLOP/s, with bf16 inputs widened
 //   446; sum over a 512 MB array 64 GB/s, memcpy 48 GB/s (read + write), thread
 //   fork and join 18 us. L2: 2 MiB per core.
 static constexpr TargetDescription kTargets[] = {
-    {"h200", 132, 800, 66.9, 4642, 4258, 50 << 20, 232448, 1.9},
+    {"h200", 132, 800, 66.9, 4642, 4258, 50 << 20, mlir::sm90::kMaxSharedBytes, 1.9},
     {"cpu", 2, 0.446, 0.363, 64, 48, 2 << 20, 0, 18},
 };
 

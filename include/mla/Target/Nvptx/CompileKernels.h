@@ -19,7 +19,6 @@
 #define MLA_TARGET_NVPTX_COMPILEKERNELS_H
 
 #include "mla/Target/Nvptx/Assembler.h"
-#include "mla/Target/Nvptx/Limits.h"
 
 #include "mlir/Support/LLVM.h"
 
@@ -32,6 +31,16 @@ class ModuleOp;
 } // namespace mlir
 
 namespace mlac {
+
+namespace sm90 {
+/// Architecture name with the `a` suffix that wgmma and setmaxnreg need (PTX ISA
+/// 9.0, "wgmma.mma_async": requires sm_90a).
+inline constexpr const char *kChip = "sm_90a";
+/// PTX ISA version 8.8: the newest that the CUDA 12.9 assemblers read too, and
+/// new enough for copies to `.shared::cta` (8.6).
+inline constexpr const char *kPtxFeatures = "+ptx88";
+inline constexpr const char *kPtxVersion = "8.8";
+} // namespace sm90
 
 /// How far to go. Each stage includes those before it.
 enum class NvptxStage { LlvmIr, Ptx, Cubin };

@@ -1,0 +1,53 @@
+//===- Limits.h - what an sm_90a multiprocessor offers ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The only home of the hardware's numbers that layouts, budgets and verifiers
+// are made of, each with its source; it needs no MLIR. [CUDA] is the CUDA C++
+// Programming Guide 13.0, appendix "Compute Capabilities", table "Technical
+// Specifications per Compute Capability", column 9.0. [PTX] is the PTX ISA 9.0
+// manual.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_SM90_IR_LIMITS_H
+#define MLA_DIALECT_SM90_IR_LIMITS_H
+
+#include <cstdint>
+
+namespace mlir::sm90 {
+
+/// Four warps of 32 threads with consecutive, 4-aligned ranks form a warpgroup
+/// ([PTX] "wgmma").
+inline constexpr int64_t kWarpgroupThreads = 128;
+/// Threads of one CTA [CUDA], and so its warpgroups.
+inline constexpr int64_t kMaxThreads = 1024;
+inline constexpr int64_t kMaxWarpgroups = kMaxThreads / kWarpgroupThreads;
+/// 227 KiB: the shared memory one CTA may use [CUDA].
+inline constexpr int64_t kMaxSharedBytes = 232448;
+
+/// Rows of every wgmma accumulator, the granule and the bound of its column
+/// count ([PTX] "wgmma.mma_async", shapes .m64nNk16 with N a multiple of 8 in
+/// [8, 256]).
+inline constexpr int64_t kTileRows = 64;
+inline constexpr int64_t kColumnGroup = 8;
+inline constexpr int64_t kMaxWgmmaColumns = 256;
+/// Contraction width of one 16-bit wgmma: 32 bytes of each row ([PTX] same).
+inline constexpr int64_t kWgmmaDepth = 16;
+
+/// The 128-byte swizzle: bytes of a panel's row, rows of its atom, and the atom's
+/// size, which is also the alignment of a tile ([PTX] "Shared memory matrix
+/// layout").
+inline constexpr int64_t kPanelRowBytes = 128;
+inline constexpr int64_t kSwizzleRows = 8;
+inline constexpr int64_t kSwizzleAtomBytes = kPanelRowBytes * kSwizzleRows;
+/// Columns of a panel of 16-bit elements.
+inline constexpr int64_t kPanelColumns = kPanelRowBytes / 2;
+
+} // namespace mlir::sm90
+
+#endif // MLA_DIALECT_SM90_IR_LIMITS_H
