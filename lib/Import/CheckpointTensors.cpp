@@ -29,42 +29,29 @@ TensorShape CheckpointTensor::shapeOnRank(int64_t ranks) const {
   return result;
 }
 
-std::vector<CheckpointTensor>
-mlac::getCheckpointTensors(const ModelConfig &config) {
-  int64_t hidden = config.hiddenSize, latent = config.kvLoraRank,
-          heads = config.numHeadsTotal;
+std::vector<CheckpointTensor> mlac::getCheckpointTensors(const ModelConfig &config) {
+  int64_t hidden = config.hiddenSize, latent = config.kvLoraRank, heads = config.numHeadsTotal;
   int64_t queryRows = heads * config.qkHeadDim();
   std::vector<CheckpointTensor> result;
   if (std::optional<int64_t> rank = config.qLoraRank) {
-    result.push_back(
-        {"q_a_proj.weight", {*rank, hidden}, std::nullopt, "[Lq, H]"});
+    result.push_back({"q_a_proj.weight", {*rank, hidden}, std::nullopt, "[Lq, H]"});
     if (config.attentionBias)
       result.push_back({"q_a_proj.bias", {*rank}, std::nullopt, "[Lq]"});
     result.push_back({"q_a_layernorm.weight", {*rank}, std::nullopt, "[Lq]"});
-    result.push_back(
-        {"q_b_proj.weight", {queryRows, *rank}, kRows, "[N(P+R), Lq]"});
+    result.push_back({"q_b_proj.weight", {queryRows, *rank}, kRows, "[N(P+R), Lq]"});
   } else {
-    result.push_back(
-        {"q_proj.weight", {queryRows, hidden}, kRows, "[N(P+R), H]"});
+    result.push_back({"q_proj.weight", {queryRows, hidden}, kRows, "[N(P+R), H]"});
   }
-  result.push_back({"kv_a_proj_with_mqa.weight",
-                    {config.latentDim(), hidden},
-                    std::nullopt,
-                    "[Lkv+R, H]"});
+  result.push_back(
+      {"kv_a_proj_with_mqa.weight", {config.latentDim(), hidden}, std::nullopt, "[Lkv+R, H]"});
   if (config.attentionBias)
-    result.push_back({"kv_a_proj_with_mqa.bias",
-                      {config.latentDim()},
-                      std::nullopt,
-                      "[Lkv+R]"});
+    result.push_back({"kv_a_proj_with_mqa.bias", {config.latentDim()}, std::nullopt, "[Lkv+R]"});
   result.push_back({"kv_a_layernorm.weight", {latent}, std::nullopt, "[Lkv]"});
   result.push_back({"kv_b_proj.weight",
                     {heads * (config.qkNopeHeadDim + config.vHeadDim), latent},
                     kRows,
                     "[N(P+V), Lkv]"});
-  result.push_back({"o_proj.weight",
-                    {hidden, heads * config.vHeadDim},
-                    kColumns,
-                    "[H, NV]"});
+  result.push_back({"o_proj.weight", {hidden, heads * config.vHeadDim}, kColumns, "[H, NV]"});
   // One bias for the sum over ranks: whoever reduces adds it once.
   if (config.attentionBias)
     result.push_back({"o_proj.bias", {hidden}, std::nullopt, "[H]"});
@@ -74,14 +61,12 @@ mlac::getCheckpointTensors(const ModelConfig &config) {
 std::vector<CheckpointTensor> mlac::getStepTensors(const ModelConfig &config) {
   std::vector<CheckpointTensor> tensors = getCheckpointTensors(config);
   if (config.tensorParallel > 1)
-    llvm::erase_if(tensors, [](const CheckpointTensor &tensor) {
-      return tensor.name == "o_proj.bias";
-    });
+    llvm::erase_if(tensors,
+                   [](const CheckpointTensor &tensor) { return tensor.name == "o_proj.bias"; });
   return tensors;
 }
 
-std::vector<CheckpointTensor>
-mlac::getIndexerTensors(const ModelConfig &config) {
+std::vector<CheckpointTensor> mlac::getIndexerTensors(const ModelConfig &config) {
   if (!config.indexer)
     return {};
   const IndexerParams &indexer = *config.indexer;
@@ -90,10 +75,7 @@ mlac::getIndexerTensors(const ModelConfig &config) {
        {indexer.numHeads * indexer.headDim, config.queryInputDim()},
        std::nullopt,
        "[Hi*Di, Lq]"},
-      {"indexer.wk.weight",
-       {indexer.headDim, config.hiddenSize},
-       std::nullopt,
-       "[Di, H]"},
+      {"indexer.wk.weight", {indexer.headDim, config.hiddenSize}, std::nullopt, "[Di, H]"},
       {"indexer.k_norm.weight", {indexer.headDim}, std::nullopt, "[Di]"},
       {"indexer.k_norm.bias", {indexer.headDim}, std::nullopt, "[Di]"},
       {"indexer.weights_proj.weight",
@@ -113,12 +95,10 @@ static std::string formatShape(llvm::ArrayRef<int64_t> shape) {
 }
 
 static std::string formatDims(const ModelConfig &config) {
-  std::string rank =
-      config.qLoraRank ? std::to_string(*config.qLoraRank) : "none";
-  return llvm::formatv(
-      "H = {0}, N = {1}, Lq = {2}, Lkv = {3}, P = {4}, R = {5}, V = {6}",
-      config.hiddenSize, config.numHeadsTotal, rank, config.kvLoraRank,
-      config.qkNopeHeadDim, config.qkRopeHeadDim, config.vHeadDim);
+  std::string rank = config.qLoraRank ? std::to_string(*config.qLoraRank) : "none";
+  return llvm::formatv("H = {0}, N = {1}, Lq = {2}, Lkv = {3}, P = {4}, R = {5}, V = {6}",
+                       config.hiddenSize, config.numHeadsTotal, rank, config.kvLoraRank,
+                       config.qkNopeHeadDim, config.qkRopeHeadDim, config.vHeadDim);
 }
 
 llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
@@ -132,15 +112,13 @@ llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
   auto check = [&](const CheckpointTensor &expected, bool required) {
     known.insert(expected.name);
     auto it = found.find(expected.name);
-    std::string limit = llvm::formatv("expected {0} = {1}", expected.formula,
-                                      formatShape(expected.shape));
+    std::string limit =
+        llvm::formatv("expected {0} = {1}", expected.formula, formatShape(expected.shape));
     if (it == found.end() && required)
-      problems.push_back(
-          llvm::formatv("tensor {0} is missing, {1}", expected.name, limit));
+      problems.push_back(llvm::formatv("tensor {0} is missing, {1}", expected.name, limit));
     else if (it != found.end() && it->second != llvm::ArrayRef(expected.shape))
-      problems.push_back(llvm::formatv("tensor {0} has shape {1}, {2}",
-                                       expected.name, formatShape(it->second),
-                                       limit));
+      problems.push_back(llvm::formatv("tensor {0} has shape {1}, {2}", expected.name,
+                                       formatShape(it->second), limit));
   };
   for (const CheckpointTensor &expected : getCheckpointTensors(config))
     check(expected, /*required=*/true);
@@ -148,10 +126,10 @@ llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
     check(expected, /*required=*/false);
   for (const NamedShape &tensor : tensors)
     if (!known.contains(tensor.name) && tensor.name != kStoredFrequencies)
-      problems.push_back(llvm::formatv(
-          "tensor {0} of shape {1} does not belong to the attention of model "
-          "type {2}",
-          tensor.name, formatShape(tensor.shape), config.modelType));
+      problems.push_back(
+          llvm::formatv("tensor {0} of shape {1} does not belong to the attention of model "
+                        "type {2}",
+                        tensor.name, formatShape(tensor.shape), config.modelType));
 
   if (problems.empty())
     return llvm::Error::success();

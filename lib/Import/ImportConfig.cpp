@@ -34,31 +34,24 @@ static Type getElementType(MLIRContext &context, ActivationType type) {
 }
 
 static mla::RopeOrder getRopeOrder(const ModelConfig &config) {
-  return config.rope.pairing == RopePairing::Interleaved
-             ? mla::RopeOrder::Interleaved
-             : mla::RopeOrder::Half;
+  return config.rope.pairing == RopePairing::Interleaved ? mla::RopeOrder::Interleaved
+                                                         : mla::RopeOrder::Half;
 }
 
-mla::RopeAttr mlac::getRopeAttr(MLIRContext &context,
-                                const ModelConfig &config) {
+mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config) {
   if (config.qkRopeHeadDim == 0)
     return {};
   const RopeParams &rope = config.rope;
   RopeTable table = computeRopeTable(config);
-  mla::RopeScaling scaling =
-      rope.kind == RopeKind::Yarn       ? mla::RopeScaling::Yarn
-      : rope.kind == RopeKind::LongRope ? mla::RopeScaling::LongRope
-                                        : mla::RopeScaling::None;
-  SmallVector<mla::Real> shortFactors(rope.shortFactor.begin(),
-                                      rope.shortFactor.end());
-  SmallVector<mla::Real> longFactors(rope.longFactor.begin(),
-                                     rope.longFactor.end());
-  return mla::RopeAttr::get(&context, getRopeOrder(config),
-                            config.qkRopeHeadDim, rope.theta,
-                            getSupportedLength(config), scaling,
-                            static_cast<double>(table.multiplier), rope.factor,
-                            rope.originalMaxPositions, rope.betaFast,
-                            rope.betaSlow, shortFactors, longFactors);
+  mla::RopeScaling scaling = rope.kind == RopeKind::Yarn       ? mla::RopeScaling::Yarn
+                             : rope.kind == RopeKind::LongRope ? mla::RopeScaling::LongRope
+                                                               : mla::RopeScaling::None;
+  SmallVector<mla::Real> shortFactors(rope.shortFactor.begin(), rope.shortFactor.end());
+  SmallVector<mla::Real> longFactors(rope.longFactor.begin(), rope.longFactor.end());
+  return mla::RopeAttr::get(
+      &context, getRopeOrder(config), config.qkRopeHeadDim, rope.theta, getSupportedLength(config),
+      scaling, static_cast<double>(table.multiplier), rope.factor, rope.originalMaxPositions,
+      rope.betaFast, rope.betaSlow, shortFactors, longFactors);
 }
 
 RopeTable mlac::computeRopeTable(mla::RopeAttr rope) {
@@ -66,20 +59,17 @@ RopeTable mlac::computeRopeTable(mla::RopeAttr rope) {
   config.qkRopeHeadDim = rope.getDim();
   config.maxPositionEmbeddings = rope.getLength();
   RopeParams &params = config.rope;
-  params.kind = rope.getScaling() == mla::RopeScaling::Yarn ? RopeKind::Yarn
-                : rope.getScaling() == mla::RopeScaling::LongRope
-                    ? RopeKind::LongRope
-                    : RopeKind::Plain;
+  params.kind = rope.getScaling() == mla::RopeScaling::Yarn       ? RopeKind::Yarn
+                : rope.getScaling() == mla::RopeScaling::LongRope ? RopeKind::LongRope
+                                                                  : RopeKind::Plain;
   params.theta = rope.getTheta();
   params.originalMaxPositions = rope.getOriginalMaxPosition();
   params.factor = rope.getFactor();
   params.betaFast = rope.getBetaFast();
   params.betaSlow = rope.getBetaSlow();
   params.cosSinMultiplier = rope.getMultiplier();
-  params.shortFactor.assign(rope.getShortFactors().begin(),
-                            rope.getShortFactors().end());
-  params.longFactor.assign(rope.getLongFactors().begin(),
-                           rope.getLongFactors().end());
+  params.shortFactor.assign(rope.getShortFactors().begin(), rope.getShortFactors().end());
+  params.longFactor.assign(rope.getLongFactors().begin(), rope.getLongFactors().end());
   RopeTable table = computeRopeTable(config);
   table.length = rope.getLength();
   return table;
@@ -90,15 +80,12 @@ namespace {
 /// Emits the step functions of one layer.
 class LayerBuilder {
 public:
-  LayerBuilder(ModuleOp module, const ModelConfig &config,
-               const ImportOptions &options)
-      : builder(module.getBodyRegion()), loc(module.getLoc()), config(config),
-        options(options),
+  LayerBuilder(ModuleOp module, const ModelConfig &config, const ImportOptions &options)
+      : builder(module.getBodyRegion()), loc(module.getLoc()), config(config), options(options),
         element(getElementType(*module.getContext(), options.activationType)),
         rope(getRopeAttr(*module.getContext(), config)),
-        cacheType(mla::CacheType::get(module.getContext(), options.pageSize,
-                                      config.kvLoraRank, config.qkRopeHeadDim,
-                                      element, getRopeOrder(config))),
+        cacheType(mla::CacheType::get(module.getContext(), options.pageSize, config.kvLoraRank,
+                                      config.qkRopeHeadDim, element, getRopeOrder(config))),
         tensors(getStepTensors(config)) {}
 
   /// Adds function `name` for requests of `queryLen` new tokens.
@@ -124,9 +111,8 @@ private:
   Value sliceRows(Value heads, int64_t first, int64_t count);
   Value rotate(Value rows);
   /// A latent and, where `tailDim` > 0, the raw tail behind it.
-  mla::LatentProjectOp projectLatent(StringRef projection, StringRef norm,
-                                     int64_t rank, int64_t tailDim,
-                                     double multiplier);
+  mla::LatentProjectOp projectLatent(StringRef projection, StringRef norm, int64_t rank,
+                                     int64_t tailDim, double multiplier);
   /// q_nope and (R > 0) rotated q_pe.
   std::pair<Value, Value> buildQuery();
   Value buildOutput(Value heads);
@@ -149,8 +135,7 @@ private:
 
 } // namespace
 
-func::FuncOp LayerBuilder::createFunction(StringRef name,
-                                          mla::BatchType batchType) {
+func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchType) {
   RankedTensorType hiddenType = tokenType(config.hiddenSize);
   SmallVector<Type> inputs{hiddenType, batchType, cacheType};
   for (const CheckpointTensor &tensor : tensors)
@@ -166,8 +151,7 @@ func::FuncOp LayerBuilder::createFunction(StringRef name,
   values.clear();
   for (auto [index, tensor] : llvm::enumerate(tensors)) {
     unsigned argument = index + 3;
-    function.setArgAttr(argument, "mla.weight",
-                        builder.getStringAttr(tensor.name));
+    function.setArgAttr(argument, "mla.weight", builder.getStringAttr(tensor.name));
     values[tensor.name] = body->getArgument(argument);
   }
   return function;
@@ -175,9 +159,9 @@ func::FuncOp LayerBuilder::createFunction(StringRef name,
 
 Value LayerBuilder::splitHeads(Value weight, int64_t rows) {
   int64_t inputDim = cast<RankedTensorType>(weight.getType()).getDimSize(1);
-  return tensor::ExpandShapeOp::create(
-      builder, loc, tensorType({config.numHeads(), rows, inputDim}), weight,
-      ArrayRef<ReassociationIndices>{{0, 1}, {2}});
+  return tensor::ExpandShapeOp::create(builder, loc,
+                                       tensorType({config.numHeads(), rows, inputDim}), weight,
+                                       ArrayRef<ReassociationIndices>{{0, 1}, {2}});
 }
 
 Value LayerBuilder::sliceRows(Value heads, int64_t first, int64_t count) {
@@ -189,26 +173,21 @@ Value LayerBuilder::sliceRows(Value heads, int64_t first, int64_t count) {
     offsets.push_back(builder.getIndexAttr(offset));
   for (int64_t size : {type.getDimSize(0), count, type.getDimSize(2)})
     sizes.push_back(builder.getIndexAttr(size));
-  return tensor::ExtractSliceOp::create(builder, loc, heads, offsets, sizes,
-                                        strides);
+  return tensor::ExtractSliceOp::create(builder, loc, heads, offsets, sizes, strides);
 }
 
 Value LayerBuilder::rotate(Value rows) {
-  return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch,
-                             rope, /*inverse=*/false);
+  return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, rope,
+                             /*inverse=*/false);
 }
 
-mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection,
-                                                 StringRef norm, int64_t rank,
-                                                 int64_t tailDim,
-                                                 double multiplier) {
+mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection, StringRef norm, int64_t rank,
+                                                 int64_t tailDim, double multiplier) {
   Type tail = tailDim > 0 ? tokenType(tailDim) : Type();
   return mla::LatentProjectOp::create(
-      builder, loc, tokenType(rank), tail, hidden,
-      weight((projection + ".weight").str()), weight((norm + ".weight").str()),
-      weight((projection + ".bias").str()),
-      builder.getF64FloatAttr(config.latentNormEps),
-      builder.getF64FloatAttr(multiplier));
+      builder, loc, tokenType(rank), tail, hidden, weight((projection + ".weight").str()),
+      weight((norm + ".weight").str()), weight((projection + ".bias").str()),
+      builder.getF64FloatAttr(config.latentNormEps), builder.getF64FloatAttr(multiplier));
 }
 
 std::pair<Value, Value> LayerBuilder::buildQuery() {
@@ -224,71 +203,62 @@ std::pair<Value, Value> LayerBuilder::buildQuery() {
   int64_t nope = config.qkNopeHeadDim, ropeDim = config.qkRopeHeadDim;
   Value heads = splitHeads(up, nope + ropeDim);
   auto project = [&](int64_t first, int64_t rows) -> Value {
-    return mla::ProjectOp::create(
-        builder, loc, tokenType({config.numHeads(), rows}), input,
-        sliceRows(heads, first, rows), /*bias=*/Value());
+    return mla::ProjectOp::create(builder, loc, tokenType({config.numHeads(), rows}), input,
+                                  sliceRows(heads, first, rows), /*bias=*/Value());
   };
   Value queryNope = project(0, nope);
   return {queryNope, rope ? rotate(project(nope, ropeDim)) : Value()};
 }
 
 Value LayerBuilder::buildOutput(Value heads) {
-  return mla::ProjectOp::create(builder, loc, tokenType(config.hiddenSize),
-                                heads, weight("o_proj.weight"),
-                                weight("o_proj.bias"));
+  return mla::ProjectOp::create(builder, loc, tokenType(config.hiddenSize), heads,
+                                weight("o_proj.weight"), weight("o_proj.bias"));
 }
 
 void LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
   OpBuilder::InsertionGuard guard(builder);
-  auto batchType =
-      mla::BatchType::get(builder.getContext(), queryLen, ShapedType::kDynamic);
+  auto batchType = mla::BatchType::get(builder.getContext(), queryLen, ShapedType::kDynamic);
   func::FuncOp function = createFunction(name, batchType);
   builder.setInsertionPointToStart(&function.getBody().front());
   if (rope)
     table = mla::RopeTableOp::create(
         builder, loc,
-        RankedTensorType::get({ShapedType::kDynamic, rope.getDim()},
-                              builder.getF32Type()),
-        rope);
+        RankedTensorType::get({ShapedType::kDynamic, rope.getDim()}, builder.getF32Type()), rope);
 
   auto [queryNope, queryRope] = buildQuery();
-  mla::LatentProjectOp kv =
-      projectLatent("kv_a_proj_with_mqa", "kv_a_layernorm", config.kvLoraRank,
-                    config.qkRopeHeadDim, config.latentMultiplier);
+  mla::LatentProjectOp kv = projectLatent("kv_a_proj_with_mqa", "kv_a_layernorm", config.kvLoraRank,
+                                          config.qkRopeHeadDim, config.latentMultiplier);
   Value keyRope = rope ? rotate(kv.getTail()) : Value();
-  Value appended = mla::AppendOp::create(builder, loc, cacheType,
-                                         kv.getLatent(), keyRope, cache, batch);
+  Value appended =
+      mla::AppendOp::create(builder, loc, cacheType, kv.getLatent(), keyRope, cache, batch);
 
-  Value up = splitHeads(weight("kv_b_proj.weight"),
-                        config.qkNopeHeadDim + config.vHeadDim);
+  Value up = splitHeads(weight("kv_b_proj.weight"), config.qkNopeHeadDim + config.vHeadDim);
   Value keyUp = sliceRows(up, 0, config.qkNopeHeadDim);
   Value valueUp = sliceRows(up, config.qkNopeHeadDim, config.vHeadDim);
   auto attention = mla::AttentionOp::create(
       builder, loc, tokenType({config.numHeads(), config.vHeadDim}),
-      /*lse=*/Type(), queryNope, queryRope, kv.getLatent(), keyRope, keyUp,
-      valueUp, appended, batch, builder.getF64FloatAttr(config.softmaxScale()),
+      /*lse=*/Type(), queryNope, queryRope, kv.getLatent(), keyRope, keyUp, valueUp, appended,
+      batch, builder.getF64FloatAttr(config.softmaxScale()),
       mla::FormAttr::get(builder.getContext(), options.form));
-  func::ReturnOp::create(
-      builder, loc, ValueRange{buildOutput(attention.getOutput()), appended});
+  func::ReturnOp::create(builder, loc, ValueRange{buildOutput(attention.getOutput()), appended});
 }
 
-OwningOpRef<ModuleOp> mlac::importConfig(MLIRContext &context,
-                                         const ModelConfig &config,
+Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
+  return FileLineColLoc::get(&context, path, /*line=*/1, /*column=*/1);
+}
+
+OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,
                                          const ImportOptions &options) {
-  context
-      .loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
-  Location loc = UnknownLoc::get(&context);
+  loc.getContext()->loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
   if (options.pageSize < 1 || options.pageSize > kMaxPageSize) {
-    emitError(loc) << "page size " << options.pageSize << ", expected 1 to "
-                   << kMaxPageSize;
+    emitError(loc) << "page size " << options.pageSize << ", expected 1 to " << kMaxPageSize;
     return {};
   }
   if (config.indexer && computeRopeTable(config).length > config.indexer->topk)
-    emitWarning(loc)
-        << config.modelType
-        << ": sparse attention is imported as dense, which is equal up to "
-        << "index_topk = " << config.indexer->topk
-        << " tokens; longer sequences will be refused";
+    emitWarning(loc) << config.modelType
+                     << ": sparse attention is imported as dense, which is equal up to "
+                     << "index_topk = " << config.indexer->topk
+                     << " tokens; longer sequences will be refused";
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);

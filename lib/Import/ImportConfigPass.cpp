@@ -1,5 +1,4 @@
-//===- ImportConfigPass.cpp - config.json to mla module as a pass ---*- C++
-//-*-===//
+//===- ImportConfigPass.cpp - the import as a pass ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -36,8 +35,7 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
     }
     ConfigOptions parsing{.tensorParallel = tensorParallel,
                           .latentNormEpsFromConfig = latentNormEpsFromConfig};
-    llvm::Expected<ModelConfig> model =
-        parseModelConfig((*buffer)->getBuffer(), parsing);
+    llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
       SmallVector<StringRef> lines;
       std::string text = llvm::toString(model.takeError());
@@ -46,10 +44,9 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
         module.emitError() << config << ": " << line;
       return signalPassFailure();
     }
-    ImportOptions options{
-        .activationType = activationType, .pageSize = pageSize, .form = form};
+    ImportOptions options{.activationType = activationType, .pageSize = pageSize, .form = form};
     OwningOpRef<ModuleOp> imported =
-        importConfig(getContext(), *model, options);
+        importConfig(getFileLoc(getContext(), config), *model, options);
     if (!imported)
       return signalPassFailure();
     module.getBodyRegion().takeBody(imported->getBodyRegion());

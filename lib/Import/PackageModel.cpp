@@ -24,9 +24,8 @@ static package::DataType getDataType(ActivationType type) {
   llvm_unreachable("unknown activation type");
 }
 
-static std::unique_ptr<package::ModelT> makeModel(const ModelConfig &config,
-                                                  const ImportOptions &options,
-                                                  llvm::StringRef configText) {
+static std::unique_ptr<package::ModelT>
+makeModel(const ModelConfig &config, const ImportOptions &options, llvm::StringRef configText) {
   auto model = std::make_unique<package::ModelT>();
   model->model_type = config.modelType;
   model->hidden_size = config.hiddenSize;
@@ -43,8 +42,8 @@ static std::unique_ptr<package::ModelT> makeModel(const ModelConfig &config,
   return model;
 }
 
-static std::unique_ptr<package::CacheLayoutT>
-makeCacheLayout(const ModelConfig &config, const ImportOptions &options) {
+static std::unique_ptr<package::CacheLayoutT> makeCacheLayout(const ModelConfig &config,
+                                                              const ImportOptions &options) {
   bool isF32 = options.activationType == ActivationType::F32;
   auto cache = std::make_unique<package::CacheLayoutT>();
   cache->layout = isF32 ? "mla_f32" : "mla_16";
@@ -52,10 +51,8 @@ makeCacheLayout(const ModelConfig &config, const ImportOptions &options) {
   cache->page_size = options.pageSize;
   cache->kv_lora_rank = config.kvLoraRank;
   cache->qk_rope_head_dim = config.qkRopeHeadDim;
-  cache->rope_order =
-      config.rope.pairing == RopePairing::Interleaved ? "interleaved" : "half";
-  cache->row_bytes =
-      config.latentDim() * (isF32 ? sizeof(float) : sizeof(uint16_t));
+  cache->rope_order = config.rope.pairing == RopePairing::Interleaved ? "interleaved" : "half";
+  cache->row_bytes = config.latentDim() * (isF32 ? sizeof(float) : sizeof(uint16_t));
   return cache;
 }
 
@@ -70,10 +67,8 @@ static std::unique_ptr<package::RopeSpecT> makeRope(const ModelConfig &config) {
   return rope;
 }
 
-void mlac::describeModel(const ModelConfig &config,
-                         const ImportOptions &options,
-                         llvm::StringRef configText,
-                         package::PackageT &package) {
+void mlac::describeModel(const ModelConfig &config, const ImportOptions &options,
+                         llvm::StringRef configText, package::PackageT &package) {
   package.model = makeModel(config, options, configText);
   package.cache = makeCacheLayout(config, options);
   package.rope = makeRope(config);

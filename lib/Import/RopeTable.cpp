@@ -20,13 +20,10 @@ double mlac::yarnTemperature(double scale, double mscale) {
   return scale <= 1.0 ? 1.0 : 0.1 * mscale * std::log(scale) + 1.0;
 }
 
-std::pair<double, double> mlac::yarnCorrectionRange(const RopeParams &rope,
-                                                    int64_t ropeDim) {
+std::pair<double, double> mlac::yarnCorrectionRange(const RopeParams &rope, int64_t ropeDim) {
   // The (real-valued) dim whose wave turns `rotations` times over Lo positions.
   auto correctionDim = [&](double rotations) {
-    return ropeDim *
-           std::log(rope.originalMaxPositions /
-                    (rotations * 2.0 * std::numbers::pi)) /
+    return ropeDim * std::log(rope.originalMaxPositions / (rotations * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(rope.theta));
   };
   return {correctionDim(rope.betaFast), correctionDim(rope.betaSlow)};
@@ -36,13 +33,11 @@ std::pair<double, double> mlac::yarnCorrectionRange(const RopeParams &rope,
 static std::vector<float> computeWavelengths(double theta, int64_t ropeDim) {
   std::vector<float> result;
   for (int64_t i = 0; i < ropeDim; i += 2)
-    result.push_back(
-        std::pow(static_cast<float>(theta), static_cast<float>(i) / ropeDim));
+    result.push_back(std::pow(static_cast<float>(theta), static_cast<float>(i) / ropeDim));
   return result;
 }
 
-static std::vector<float> computePlain(const RopeParams &rope,
-                                       int64_t ropeDim) {
+static std::vector<float> computePlain(const RopeParams &rope, int64_t ropeDim) {
   std::vector<float> result = computeWavelengths(rope.theta, ropeDim);
   for (float &value : result)
     value = 1.0f / value;
@@ -58,8 +53,7 @@ static std::vector<float> computeYarn(const RopeParams &rope, int64_t ropeDim) {
   float rampStart = low, rampWidth = high - low, factor = rope.factor;
   std::vector<float> result = computeWavelengths(rope.theta, ropeDim);
   for (auto [index, value] : llvm::enumerate(result)) {
-    float ramp = std::clamp((static_cast<float>(index) - rampStart) / rampWidth,
-                            0.0f, 1.0f);
+    float ramp = std::clamp((static_cast<float>(index) - rampStart) / rampWidth, 0.0f, 1.0f);
     // The order of f32 operations is transformers': 1 - (1 - ramp), not ramp.
     float keep = 1.0f - ramp;
     float extrapolated = 1.0f / value, interpolated = 1.0f / (factor * value);
@@ -68,9 +62,8 @@ static std::vector<float> computeYarn(const RopeParams &rope, int64_t ropeDim) {
   return result;
 }
 
-static std::vector<float>
-computeLongRope(const RopeParams &rope, int64_t ropeDim,
-                const std::vector<double> &extension) {
+static std::vector<float> computeLongRope(const RopeParams &rope, int64_t ropeDim,
+                                          const std::vector<double> &extension) {
   std::vector<float> result = computeWavelengths(rope.theta, ropeDim);
   for (auto [value, factor] : llvm::zip_equal(result, extension))
     value = 1.0f / (static_cast<float>(factor) * value);
@@ -82,16 +75,14 @@ static double computeMultiplier(const ModelConfig &config) {
   if (rope.cosSinMultiplier)
     return *rope.cosSinMultiplier;
   if (rope.kind == RopeKind::Yarn)
-    return rope.attentionMultiplier *
-           yarnTemperature(rope.factor, rope.mscale) /
+    return rope.attentionMultiplier * yarnTemperature(rope.factor, rope.mscale) /
            yarnTemperature(rope.factor, rope.mscaleAllDim);
   if (rope.kind == RopeKind::LongRope) {
-    double extension = static_cast<double>(config.maxPositionEmbeddings) /
-                       rope.originalMaxPositions;
+    double extension =
+        static_cast<double>(config.maxPositionEmbeddings) / rope.originalMaxPositions;
     if (extension > 1.0)
-      return std::sqrt(
-          1.0 + std::log(extension) /
-                    std::log(static_cast<double>(rope.originalMaxPositions)));
+      return std::sqrt(1.0 + std::log(extension) /
+                                 std::log(static_cast<double>(rope.originalMaxPositions)));
   }
   return 1.0;
 }
@@ -108,13 +99,11 @@ RopeTable mlac::computeRopeTable(const ModelConfig &config) {
     break;
   case RopeKind::Yarn:
     table.inverseFrequencies = computeYarn(rope, ropeDim);
-    table.length =
-        static_cast<int64_t>(rope.originalMaxPositions * rope.factor);
+    table.length = static_cast<int64_t>(rope.originalMaxPositions * rope.factor);
     break;
   case RopeKind::LongRope:
     table.inverseFrequencies = computeLongRope(rope, ropeDim, rope.shortFactor);
-    table.longInverseFrequencies =
-        computeLongRope(rope, ropeDim, rope.longFactor);
+    table.longInverseFrequencies = computeLongRope(rope, ropeDim, rope.longFactor);
     table.shortLength = rope.originalMaxPositions;
     break;
   }

@@ -25,7 +25,7 @@ using namespace mlir;
 using namespace mlac;
 
 static InFlightDiagnostic emitFileError(MLIRContext &context, StringRef path) {
-  return emitError(FileLineColLoc::get(&context, path, 1, 1));
+  return emitError(getFileLoc(context, path));
 }
 
 /// Emits every line of `problems` as an error of its own.
@@ -111,7 +111,7 @@ static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string
   if (!config)
     return emitLines(context, path, llvm::toString(config.takeError()));
   LoadedModel model;
-  model.module = importConfig(context, *config, options.import);
+  model.module = importConfig(getFileLoc(context, path), *config, options.import);
   if (!model.module)
     return failure();
   model.origin = {config->modelType, text, config->tensorParallel, getSupportedLength(*config)};

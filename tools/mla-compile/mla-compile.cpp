@@ -19,6 +19,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
@@ -280,6 +281,10 @@ static bool run() {
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   llvm::SourceMgr sources;
+  // An empty text in the place of a binary file: diagnostics quote its first line.
+  if (llvm::StringRef(invocation.input).ends_with(".safetensors"))
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer("", invocation.input),
+                               llvm::SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context, llvm::errs());
   StageTimer timer(showStage);
 

@@ -52,8 +52,7 @@ struct NamedShape {
 /// The error lists every missing, unexpected or misshapen tensor, with all
 /// dims. Stored rotary frequencies (`rotary_emb.inv_freq`) and the indexer's
 /// tensors, where the model has one, may be present or absent.
-llvm::Error checkCheckpointShapes(const ModelConfig &config,
-                                  llvm::ArrayRef<NamedShape> tensors);
+llvm::Error checkCheckpointShapes(const ModelConfig &config, llvm::ArrayRef<NamedShape> tensors);
 
 } // namespace mlac
 

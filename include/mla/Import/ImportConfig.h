@@ -40,16 +40,18 @@ struct ImportOptions {
 };
 
 /// The rotary embedding of a configuration; null when R = 0.
-mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context,
-                                const ModelConfig &config);
+mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context, const ModelConfig &config);
 
 /// The frequencies of a rotary embedding given in IR.
 RopeTable computeRopeTable(mlir::mla::RopeAttr rope);
 
-/// The mla module of `config`. Fails with a diagnostic for options out of
-/// range.
-mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::MLIRContext &context,
-                                               const ModelConfig &config,
+/// The start of the file `path`, which all that comes from it is attributed to:
+/// JSON is read without keeping positions.
+mlir::Location getFileLoc(mlir::MLIRContext &context, llvm::StringRef path);
+
+/// The mla module of `config`, whose operations are at `loc`. Fails with a
+/// diagnostic for options out of range.
+mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::Location loc, const ModelConfig &config,
                                                const ImportOptions &options);
 
 } // namespace mlac

@@ -40,8 +40,7 @@ double yarnTemperature(double scale, double mscale);
 
 /// YaRN's correction range: the (real-valued) dims that turn `beta_fast` and
 /// `beta_slow` times over the trained length.
-std::pair<double, double> yarnCorrectionRange(const RopeParams &rope,
-                                              int64_t ropeDim);
+std::pair<double, double> yarnCorrectionRange(const RopeParams &rope, int64_t ropeDim);
 
 RopeTable computeRopeTable(const ModelConfig &config);
 
