@@ -12,9 +12,10 @@
 
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 
+#include "mla/Dialect/KernelOp.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
-#include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
 using namespace mlir::sm90;
@@ -95,31 +96,14 @@ void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
 }
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  auto buildFuncType = [](Builder &builder, ArrayRef<Type> args, ArrayRef<Type> results,
-                          function_interface_impl::VariadicFlag,
-                          std::string &) { return builder.getFunctionType(args, results); };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildFuncType,
-      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+  return mlac::parseKernel<KernelOp>(parser, result);
 }
 
-void KernelOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
-                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
-                                           getResAttrsAttrName());
-}
+void KernelOp::print(OpAsmPrinter &printer) { mlac::printKernel(*this, printer); }
 
 LogicalResult KernelOp::verify() {
-  if (!getResultTypes().empty()) // (C1)
-    return emitOpError("expected no results, got ") << getResultTypes().size();
-  for (auto [index, type] : llvm::enumerate(getArgumentTypes())) { // (C1)
-    auto buffer = dyn_cast<MemRefType>(type);
-    bool isBuffer = buffer && buffer.getRank() == 1 && buffer.isDynamicDim(0) &&
-                    buffer.getLayout().isIdentity();
-    if (!isBuffer && !type.isIndex() && !type.isF32())
-      return emitOpError("expected argument ")
-             << index << " to be memref<?xT>, index or f32, got " << type;
-  }
+  if (failed(mlac::verifyKernelSignature(*this))) // (C1)
+    return failure();
   int64_t warpgroups = static_cast<int32_t>(getWarpgroups());
   if (warpgroups < 1 || warpgroups > kMaxWarpgroups) // (C3)
     return emitOpError("expected 1 to ") << kMaxWarpgroups << " warpgroups, got " << warpgroups;

@@ -12,13 +12,14 @@
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
+#include "mla/Dialect/KernelOp.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
-#include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -79,32 +80,14 @@ void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
 }
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  auto buildFuncType = [](Builder &builder, ArrayRef<Type> args, ArrayRef<Type> results,
-                          function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(args, results);
-  };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name),
-      buildFuncType, getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+  return mlac::parseKernel<KernelOp>(parser, result);
 }
 
-void KernelOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
-                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
-                                           getResAttrsAttrName());
-}
+void KernelOp::print(OpAsmPrinter &printer) { mlac::printKernel(*this, printer); }
 
 LogicalResult KernelOp::verify() {
-  if (!getResultTypes().empty())
-    return emitOpError("expected no results, got ") << getResultTypes().size();
-  for (auto [index, type] : llvm::enumerate(getArgumentTypes())) { // (C1)
-    auto buffer = dyn_cast<MemRefType>(type);
-    bool isBuffer = buffer && buffer.getRank() == 1 && buffer.isDynamicDim(0) &&
-                    buffer.getLayout().isIdentity();
-    if (!isBuffer && !type.isIndex() && !type.isF32())
-      return emitOpError("expected argument ")
-             << index << " to be memref<?xT>, index or f32, got " << type;
-  }
+  if (failed(mlac::verifyKernelSignature(*this))) // (C1)
+    return failure();
   if (getBody().empty() || !isa<ReturnOp>(getBody().front().getTerminator())) // (C2)
     return emitOpError("expected a body that ends in tile.return");
   return success();
