@@ -33,7 +33,9 @@ HALF_MODES = (("absorbed", "half-query"), ("absorbed", "half-output"))
 TIMED = ((1, 1, 4096, 1), (1, 16, 4096, 1), (1, 64, 4096, 1), (1, 128, 4096, 1),
          (8, 1, 4096, 1), (8, 64, 4096, 1), (1, 1, 0, 2048), (1, 1, 0, 8192),
          (1, 1, 16384, 2048))
-CHECKED = (["--context=1,63,64,65,4096"], ["--batch=64", "--context=4096", "--query-len=1"],
+CHECKED = (*(["--batch=1", f"--context={context}"] for context in (1, 63, 64, 65, 4096)),
+           ["--batch=64", "--context=1,63,64,65,4096"],
+           ["--batch=64", "--context=4096", "--query-len=1"],
            ["--context=0,63,64,65", "--query-len=130"])
 STEP_LIMIT_S = 150
 
@@ -120,7 +122,7 @@ def run(directory, out, only):
     for options in CHECKED:
         name = "v3-tp1 " + " ".join(options)
         if wanted(name):
-            result = call(directory, "check", "v3-tp1.mlac", "--random", "--samples=2", *options)
+            result = call(directory, "check", "v3-tp1.mlac", "--random", "--samples=8", *options)
             passed &= report_check(name, result)
             results.append(result)
     print("== DeepSeek-V3 layer steps: time, bytes and FLOPs of the step over it, % of the ceilings")
