@@ -43,6 +43,7 @@ struct Measured {
   std::string function;
   double medianSeconds, leastSeconds;
   json profile;
+  double engineSeconds = 0, planSeconds = 0; // without weights
 };
 } // namespace
 
@@ -128,7 +129,7 @@ static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOpt
 
   const char *name = nullptr, *text = nullptr;
   check(mla_plan_function(plan, &name), "asking for the function");
-  Measured measured{name, seconds[seconds.size() / 2], seconds[0], json::array()};
+  Measured measured{name, seconds[seconds.size() / 2], seconds[0], json::array(), 0, 0};
   if (options.wantsProfile) {
     check(mla_step_profile(plan, 0, hidden.data(), output.data(), nullptr, &text), "profiling");
     measured.profile = json::parse(text);
@@ -144,7 +145,8 @@ static Measured measure(const Session &session, const BenchOptions &options) {
   sizes.tokens = options.batch * options.query;
   sizes.pages = options.batch * ((tokens + session.pageSize - 1) / session.pageSize);
   showProgress("binding weights");
-  Engine engine = makeEngine(session, sizes);
+  Engine engine;
+  double engineSeconds = timeWork([&] { engine = makeEngine(session, sizes); });
   bindWeights(session, engine.get(), makeRandomWeights(session, options.seed));
   showProgress("filling the cache");
   fillCache(session, engine.get(), options.seed + 1000);
@@ -160,9 +162,11 @@ static Measured measure(const Session &session, const BenchOptions &options) {
     batch.sequences.push_back(sequences[r]);
     batch.queryLens.push_back(options.query);
   }
-  planStep(plan.get(), batch, nullptr);
+  double planSeconds = timeWork([&] { planStep(plan.get(), batch, nullptr); });
   showProgress("measuring");
   Measured measured = timeSteps(session, plan.get(), options);
+  measured.engineSeconds = engineSeconds;
+  measured.planSeconds = planSeconds;
   showProgress("");
   return measured;
 }
@@ -181,9 +185,11 @@ static Ceilings measureCeilings(const Session &session, const std::string &devic
   return ceilings;
 }
 
-static void printBench(const BenchOptions &options, const StepWork &work, const Measured &measured,
-                       const Ceilings &ceilings) {
+static void printBench(const Session &session, const BenchOptions &options, const StepWork &work,
+                       const Measured &measured, const Ceilings &ceilings) {
   double seconds = measured.medianSeconds;
+  std::printf("  loading: package %.2f ms, engine %.2f ms, plan %.3f ms (no weights)\n",
+              session.openSeconds * 1e3, measured.engineSeconds * 1e3, measured.planSeconds * 1e3);
   std::printf("  %s, batch %ld, context %ld, %ld new: median %.1f us, least %.1f us\n",
               measured.function.c_str(), static_cast<long>(options.batch),
               static_cast<long>(options.context), static_cast<long>(options.query), seconds * 1e6,
@@ -218,6 +224,9 @@ static void printBenchJson(const Session &session, const BenchOptions &options,
                  {"query_len", options.query},
                  {"median_us", measured.medianSeconds * 1e6},
                  {"least_us", measured.leastSeconds * 1e6},
+                 {"package_ms", session.openSeconds * 1e3},
+                 {"engine_ms", measured.engineSeconds * 1e3},
+                 {"plan_ms", measured.planSeconds * 1e3},
                  {"bytes", work.bytes},
                  {"flops", work.flops},
                  {"read_ceiling_bytes_per_s", orNull(ceilings.readBytesPerSecond)},
@@ -257,6 +266,6 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
     return kPassed;
   }
   std::printf("%s: %s\n", arguments.positional(0).c_str(), session.describe().c_str());
-  printBench(options, work, measured, ceilings);
+  printBench(session, options, work, measured, ceilings);
   return kPassed;
 }

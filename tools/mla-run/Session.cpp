@@ -16,7 +16,9 @@ using namespace mlac::run;
 using nlohmann::json;
 
 Session::Session(const std::string &packagePath, const std::string &deviceName, int32_t threads) {
-  check(mla_package_open(packagePath.c_str(), package.out()), "opening the package");
+  openSeconds = timeWork([&] {
+    check(mla_package_open(packagePath.c_str(), package.out()), "opening the package");
+  });
   check(mla_device_open(deviceName.c_str(), threads, device.out()), "opening the device");
   const char *text = nullptr;
   check(mla_package_info(package.get(), &text), "reading the package");

@@ -17,10 +17,19 @@
 
 #include <map>
 #include <memory>
+#include <chrono>
 #include <string>
 #include <vector>
 
 namespace mlac::run {
+
+/// Seconds of `work` by the wall clock.
+template <typename Work>
+double timeWork(Work &&work) {
+  auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 /// An opened package and device, with the facts of the package that the
 /// commands need.
@@ -34,6 +43,7 @@ struct Session {
   Package package;
   Device device;
   nlohmann::json info, deviceInfo;
+  double openSeconds = 0; // opening and verifying the package
   mla_dtype activation = MLA_BF16;
   int64_t hidden = 0, heads = 0, ranks = 1, pageSize = 0, rowWidth = 0;
 };
