@@ -119,7 +119,7 @@ void AbsorbedKernel::splitKeys(KernelBuilder &b, ValueRange args, Work &work) {
   if (!op.getNumSplits())
     return;
   Value blocks = b.ceilDiv(work.seqLen, b.index(tileKeys));
-  Value keysPerSplit = b.mul(b.ceilDiv(blocks, args[kSplits]), tileKeys);
+  Value keysPerSplit = b.mul(b.ceilDivNarrow(blocks, args[kSplits]), tileKeys);
   work.firstKey = b.mul(b.programId(2), keysPerSplit);
   work.lastKey = b.minimum(work.seqLen, b.add(work.firstKey, keysPerSplit));
 }

@@ -33,6 +33,16 @@ Value KernelBuilder::add(Value a, Value b) { return createOrFold<arith::AddIOp>(
 Value KernelBuilder::sub(Value a, Value b) { return createOrFold<arith::SubIOp>(a, b); }
 Value KernelBuilder::mul(Value a, Value b) { return createOrFold<arith::MulIOp>(a, b); }
 Value KernelBuilder::ceilDiv(Value a, Value b) { return createOrFold<arith::CeilDivSIOp>(a, b); }
+
+Value KernelBuilder::ceilDivNarrow(Value a, Value b) {
+  Type i32 = getI32Type();
+  auto narrow = [&](Value v) { return createOrFold<arith::IndexCastOp>(i32, v); };
+  Value one = createOrFold<arith::ConstantOp>(getI32IntegerAttr(1));
+  Value divisor = narrow(b);
+  Value sum = createOrFold<arith::AddIOp>(narrow(a), createOrFold<arith::SubIOp>(divisor, one));
+  return createOrFold<arith::IndexCastOp>(getIndexType(),
+                                          createOrFold<arith::DivUIOp>(sum, divisor));
+}
 Value KernelBuilder::minimum(Value a, Value b) { return createOrFold<arith::MinSIOp>(a, b); }
 
 Value KernelBuilder::isBelow(Value a, Value b) {

@@ -39,6 +39,10 @@ public:
   Value mul(Value a, Value b);
   Value mul(Value a, int64_t b) { return b == 1 ? a : mul(a, index(b)); }
   Value ceilDiv(Value a, Value b);
+  /// ceil(a / b) in 32 bits, for a run-time b > 0 and a + b below 2^31. A 64-bit
+  /// division by a run-time value is a call on GPUs, and nvJitLink serialises
+  /// the wgmma of a kernel that calls.
+  Value ceilDivNarrow(Value a, Value b);
   Value minimum(Value a, Value b);
   Value isBelow(Value a, Value b);
   Value toI32(Value value);

@@ -16,9 +16,9 @@
 //                  only; scripts/get-assembler.sh --all links it into a shared
 //                  object, which is opened at run time
 //   nvjitlink      the linking library that serving systems have installed. It
-//                  assembles relocatable code, in which a 64-bit division by a
-//                  run-time value is an external call; tensor code next to one
-//                  is serialised (C7509), so that such kernels are refused
+//                  assembles relocatable code, which has fewer registers: the
+//                  unsplit absorbed attention of 512 columns spills 568 bytes
+//                  (ptxas: none), so that it needs --allow-spills
 //   none           stop at PTX
 //
 // Places are searched in a fixed order (see `findPtxas`, `findLibrary`). The
