@@ -63,7 +63,7 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // the one before. A split's range is a multiple of 64 keys.
 // CHECK-LABEL: tile.kernel @absorbed_attention_split(
 // CHECK: arith.ceildivsi %{{.*}}, %c64
-// CHECK: arith.ceildivsi
+// CHECK: arith.divui %{{.*}}, %{{.*}} : i32
 // CHECK: arith.muli %{{.*}}, %c64
 // CHECK: arith.minsi
 // CHECK: %[[ROW:.*]] = arith.addi %{{.*}} : tensor<{{64|16}}xi32>
