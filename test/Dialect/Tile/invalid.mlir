@@ -1,0 +1,163 @@
+// RUN: mla-opt %s --split-input-file --verify-diagnostics
+
+// One case per constraint of TileOps.td.
+
+// expected-error@+1 {{expected argument 0 to be memref<?xT>, index or f32, got 'i32'}}
+tile.kernel @kernel_argument(%n: i32) {
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_offsets(%a: memref<?xbf16>) {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{expected 1 offsets, got 2}}
+  %t = tile.load %a[%c0, %c0] : memref<?xbf16> -> tensor<64xbf16>
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_rank(%a: memref<?xbf16>) {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{expected a view of rank 2, got rank 1}}
+  %t = tile.load %a[%c0, %c0] : memref<?xbf16> -> tensor<64x64xbf16>
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_element(%a: memref<?xbf16>) {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{expected the tile's element type to be the view's, 'bf16', got 'f32'}}
+  %t = tile.load %a[%c0] : memref<?xbf16> -> tensor<64xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_rows_rank(%a: memref<?xf32>, %i: memref<?xi64>) {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{expected a view of rank 2, got rank 1}}
+  %t = tile.load_rows %a[%i at %c0, %c0] : memref<?xf32>, memref<?xi64> -> tensor<64x32xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_paged_page_size(%a: memref<?xbf16>, %table: memref<?xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %pool = memref.reinterpret_cast %a to offset: [0], sizes: [%n, %n, 576], strides: [36864, 576, 1]
+      : memref<?xbf16> to memref<?x?x576xbf16, strided<[36864, 576, 1]>>
+  // expected-error@+1 {{expected a static page size (pool dimension 1)}}
+  %t = tile.load_paged %pool[%table at %c0, %c0] limit %n
+      : memref<?x?x576xbf16, strided<[36864, 576, 1]>>, memref<?xi32> -> tensor<64x576xbf16>
+  tile.return
+}
+
+// -----
+
+tile.kernel @store_element(%a: memref<?xbf16>, %t: f32) {
+  %c0 = arith.constant 0 : index
+  %tile = tile.splat %t : f32 -> tensor<64xf32>
+  // expected-error@+1 {{expected the tile's element type to be the view's, 'bf16', got 'f32'}}
+  tile.store %tile, %a[%c0] : tensor<64xf32>, memref<?xbf16>
+  tile.return
+}
+
+// -----
+
+tile.kernel @store_slots_rank(%a: memref<?xf32>, %slots: memref<?xi64>, %x: f32) {
+  %c0 = arith.constant 0 : index
+  %tile = tile.splat %x : f32 -> tensor<64x16xf32>
+  // expected-error@+1 {{expected a pool of rank 3, got rank 1}}
+  tile.store_slots %tile, %a[%slots at %c0, %c0]
+      : tensor<64x16xf32>, memref<?xf32>, memref<?xi64>
+  tile.return
+}
+
+// -----
+
+func.func @dot_elements(%a: tensor<64x16xbf16>, %b: tensor<16x8xf32>, %c: tensor<64x8xf32>) {
+  // expected-error@+1 {{expected lhs and rhs of one element type out of bf16, f16, f32, got 'bf16' and 'f32'}}
+  %d = tile.dot %a, %b, %c : tensor<64x16xbf16>, tensor<16x8xf32> -> tensor<64x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_contraction(%a: tensor<64x16xbf16>, %b: tensor<16x8xbf16>, %c: tensor<64x16xf32>) {
+  // expected-error@+1 {{expected equal contraction widths, got lhs 16 and rhs 8}}
+  %d = tile.dot %a, %b, %c transpose_rhs
+      : tensor<64x16xbf16>, tensor<16x8xbf16> -> tensor<64x16xf32>
+  return
+}
+
+// -----
+
+func.func @dot_accumulator(%a: tensor<64x16xbf16>, %b: tensor<16x8xbf16>, %c: tensor<64x16xf32>) {
+  // expected-error@+1 {{expected acc tensor<64x8xf32>, got 'tensor<64x16xf32>'}}
+  %d = tile.dot %a, %b, %c : tensor<64x16xbf16>, tensor<16x8xbf16> -> tensor<64x16xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_result(%a: tensor<64x16xf32>) {
+  // expected-error@+1 {{expected an f32 source and a result of type 'tensor<64xf32>'}}
+  %d = tile.reduce max %a : tensor<64x16xf32> -> tensor<16xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_rows(%a: tensor<16xf32>) {
+  // expected-error@+1 {{expected a source [M] and a result [M, N] of one element type}}
+  %d = tile.broadcast %a : tensor<16xf32> -> tensor<64x16xf32>
+  return
+}
+
+// -----
+
+func.func @iota_dimension() {
+  // expected-error@+1 {{expected an i32 tile with a dimension 1, got 'tensor<64xi32>'}}
+  %d = tile.iota 1 : tensor<64xi32>
+  return
+}
+
+// -----
+
+func.func @splat_type(%x: f32) {
+  // expected-error@+1 {{expected a scalar of type 'bf16', got 'f32'}}
+  %d = tile.splat %x : f32 -> tensor<64xbf16>
+  return
+}
+
+// -----
+
+tile.plan @unknown_dim {
+  // expected-error@+1 {{unknown dim 'tokens', expected one of: num_tokens}}
+  %t = tile.dim "tokens"
+  tile.return
+}
+
+// -----
+
+tile.plan @launch_unknown {
+  %c1 = arith.constant 1 : index
+  // expected-error@+1 {{expected a tile.kernel named @nowhere}}
+  tile.launch @nowhere grid(%c1, %c1, %c1) args()
+  tile.return
+}
+
+// -----
+
+tile.kernel @takes_index(%n: index) {
+  tile.return
+}
+tile.plan @launch_arguments {
+  %c1 = arith.constant 1 : index
+  // expected-error@+1 {{expected arguments ('index'), got ()}}
+  tile.launch @takes_index grid(%c1, %c1, %c1) args()
+  tile.return
+}
