@@ -78,8 +78,10 @@ Value KernelLowering::evaluate(Value tile, const Chunk &chunk, ValueCache &cache
 }
 
 Value KernelLowering::evaluateStored(Value tile, const Chunk &chunk) {
-  TileShape shape(tile.getType());
-  const TileRef &ref = memory.find(tile)->second;
+  return loadChunk(memory.find(tile)->second, TileShape(tile.getType()), chunk);
+}
+
+Value KernelLowering::loadChunk(const TileRef &ref, const TileShape &shape, const Chunk &chunk) {
   Value pointer =
       e.advance(rowPointer(ref, chunk.row), e.mul(chunk.column, shape.bytesPerElement()));
   if (chunk.count == lanes || ref.isPadded)
@@ -105,6 +107,8 @@ Value KernelLowering::evaluateGenerator(Operation *op, const Chunk &chunk) {
   if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) {
     TileShape shape(op->getResult(0).getType());
     TileRef ref = memoryOf(broadcast.getSource());
+    if (broadcast.getDim() == 0)
+      return loadChunk(ref, shape, {e.i64(0), chunk.column, chunk.count});
     Value bytes = e.mul(chunk.row, shape.bytesPerElement());
     return splat(e.loadScalar(shape.element, e.advance(rowPointer(ref, 0), bytes)));
   }
@@ -167,17 +171,18 @@ static void storeHead(Emitter &e, Value chunk, int64_t count, Value pointer) {
   }
 }
 
+void KernelLowering::storeChunk(Value value, const TileRef &target, const Chunk &chunk) {
+  int64_t bytes = elementBytes(cast<VectorType>(value.getType()).getElementType());
+  Value pointer = e.advance(rowPointer(target, chunk.row), e.mul(chunk.column, bytes));
+  if (chunk.count == lanes || target.isPadded)
+    e.storeChunk(value, pointer);
+  else
+    storeHead(e, value, chunk.count, pointer);
+}
+
 void KernelLowering::store(Value value, const TileRef &target) {
-  TileShape shape(value.getType());
-  forEachChunk(shape, [&](const Chunk &chunk) {
-    Value result = evaluate(value, chunk);
-    Value pointer =
-        e.advance(rowPointer(target, chunk.row), e.mul(chunk.column, shape.bytesPerElement()));
-    if (chunk.count == lanes || target.isPadded)
-      e.storeChunk(result, pointer);
-    else
-      storeHead(e, result, chunk.count, pointer);
-  });
+  forEachChunk(TileShape(value.getType()),
+               [&](const Chunk &chunk) { storeChunk(evaluate(value, chunk), target, chunk); });
 }
 
 void KernelLowering::storeWidened(Value value, const TileRef &target) {
@@ -250,13 +255,30 @@ Value KernelLowering::reduceRow(tile::ReduceOp op, Value row) {
       isSum ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none);
 }
 
+/// Lanes are columns, so that rows combine without shuffles.
+void KernelLowering::reduceColumns(tile::ReduceOp op, const TileRef &target) {
+  TileShape source(op.getSource().getType());
+  auto type = VectorType::get({lanes}, e.getF32Type());
+  forEachChunkOfRow(source, e.i64(0), [&](const Chunk &chunk) {
+    SmallVector<Value> start = {reduceIdentity(op.getKind(), type)};
+    Value result = e.carryLoop(
+        source.rows, 1, start, [&](Value row, ValueRange carried) -> SmallVector<Value> {
+          Value value = evaluate(op.getSource(), {row, chunk.column, chunk.count});
+          return {combine(op.getKind(), carried[0], value)};
+        })[0];
+    storeChunk(result, target, chunk);
+  });
+}
+
 void KernelLowering::lowerReduce(tile::ReduceOp op) {
   TileShape source(op.getSource().getType());
   TileRef target = destination(op.getResult());
+  memory[op.getResult()] = target;
+  if (op.getDim() == 0)
+    return reduceColumns(op, target);
   e.loop(source.rows, 1, [&](Value row) {
     Value result = reduceRow(op, row);
     Value bytes = e.mul(row, elementBytes(e.getF32Type()));
     e.storeScalar(result, e.advance(rowPointer(target, 0), bytes));
   });
-  memory[op.getResult()] = target;
 }

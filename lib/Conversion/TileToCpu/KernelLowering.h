@@ -134,6 +134,8 @@ private:
   mlir::Value evaluate(mlir::Value tile, const Chunk &chunk, ValueCache &cache);
   mlir::Value evaluate(mlir::Value tile, const Chunk &chunk);
   mlir::Value evaluateStored(mlir::Value tile, const Chunk &chunk);
+  mlir::Value loadChunk(const TileRef &ref, const TileShape &shape, const Chunk &chunk);
+  void storeChunk(mlir::Value value, const TileRef &target, const Chunk &chunk);
   mlir::Value evaluateGenerator(mlir::Operation *op, const Chunk &chunk);
   mlir::Value evaluateArithmetic(mlir::Operation *op, const Chunk &chunk, ValueCache &cache);
   /// Computes every element of `value` into `target`.
@@ -143,6 +145,7 @@ private:
   void copyTile(mlir::Type type, const TileRef &from, const TileRef &to);
   void lowerReduce(mlir::tile::ReduceOp op);
   mlir::Value reduceRow(mlir::tile::ReduceOp op, mlir::Value row);
+  void reduceColumns(mlir::tile::ReduceOp op, const TileRef &target);
   mlir::Value combine(mlir::tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value reduceIdentity(mlir::tile::ReduceKind kind, mlir::Type type);
   mlir::Value headMask(int64_t count);

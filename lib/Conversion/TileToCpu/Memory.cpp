@@ -264,6 +264,10 @@ void KernelLowering::lowerStore(tile::StoreOp op) {
   TileShape shape(op.getValue().getType());
   SmallVector<Value> offsets =
       llvm::map_to_vector(op.getOffsets(), [&](Value offset) { return scalar(offset); });
+  if (op.getTransposed())
+    for (SmallVectorImpl<Value> *pair :
+         std::initializer_list<SmallVectorImpl<Value> *>{&offsets, &view.sizes, &view.strides})
+      std::swap(pair->front(), pair->back());
   DenseTile tile = locate(e, view, offsets, elementAddress(view, offsets));
   auto it = memory.find(op.getValue());
   bool isDirect = hasUnitColumns(view) && it == memory.end();

@@ -49,6 +49,8 @@ static LogicalResult checkOperation(Operation *op) {
   auto constant = dyn_cast<arith::ConstantOp>(op);
   if (constant && isTile(constant) && !isa<SplatElementsAttr>(constant.getValue()))
     return op->emitOpError("expected a tile constant of equal elements");
+  if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
+    return op->emitOpError("expected lhs [M, K] on the CPU target, got transpose_lhs");
   auto slice = dyn_cast<tensor::ExtractSliceOp>(op);
   if (slice && (slice.getType().getRank() != slice.getSourceType().getRank() ||
                 llvm::any_of(slice.getStaticOffsets(), ShapedType::isDynamic) ||

@@ -25,7 +25,7 @@ bool mlac::tile_to_cpu::isElementwise(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
 }
 
-/// Values that are computed from nothing stored but a row's scalar.
+/// Values that are computed from nothing stored but a vector.
 static bool isGenerator(Operation *op) {
   return isa_and_nonnull<arith::ConstantOp, tile::SplatOp, tile::IotaOp, tile::BroadcastOp>(op);
 }

@@ -67,6 +67,16 @@ tile.kernel @store_element(%a: memref<?xbf16>, %t: f32) {
 
 // -----
 
+tile.kernel @store_transposed_vector(%a: memref<?xf32>, %t: f32) {
+  %c0 = arith.constant 0 : index
+  %tile = tile.splat %t : f32 -> tensor<64xf32>
+  // expected-error@+1 {{expected a transposed tile of rank 2, got 'tensor<64xf32>'}}
+  tile.store %tile, %a[%c0] transposed : tensor<64xf32>, memref<?xf32>
+  tile.return
+}
+
+// -----
+
 tile.kernel @store_slots_rank(%a: memref<?xf32>, %slots: memref<?xi64>, %x: f32) {
   %c0 = arith.constant 0 : index
   %tile = tile.splat %x : f32 -> tensor<64x16xf32>
@@ -95,6 +105,24 @@ func.func @dot_contraction(%a: tensor<64x16xbf16>, %b: tensor<16x8xbf16>, %c: te
 
 // -----
 
+func.func @dot_contraction_of_columns(%a: tensor<16x64xbf16>, %b: tensor<64x8xbf16>, %c: tensor<16x8xf32>) {
+  // expected-error@+1 {{expected equal contraction widths, got lhs 16 and rhs 64}}
+  %d = tile.dot %a, %b, %c transpose_lhs
+      : tensor<16x64xbf16>, tensor<64x8xbf16> -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_accumulator_of_columns(%a: tensor<64x32xbf16>, %b: tensor<64x8xbf16>, %c: tensor<64x8xf32>) {
+  // expected-error@+1 {{expected acc tensor<32x8xf32>, got 'tensor<64x8xf32>'}}
+  %d = tile.dot %a, %b, %c transpose_lhs
+      : tensor<64x32xbf16>, tensor<64x8xbf16> -> tensor<64x8xf32>
+  return
+}
+
+// -----
+
 func.func @dot_accumulator(%a: tensor<64x16xbf16>, %b: tensor<16x8xbf16>, %c: tensor<64x16xf32>) {
   // expected-error@+1 {{expected acc tensor<64x8xf32>, got 'tensor<64x16xf32>'}}
   %d = tile.dot %a, %b, %c : tensor<64x16xbf16>, tensor<16x8xbf16> -> tensor<64x16xf32>
@@ -106,6 +134,38 @@ func.func @dot_accumulator(%a: tensor<64x16xbf16>, %b: tensor<16x8xbf16>, %c: te
 func.func @reduce_result(%a: tensor<64x16xf32>) {
   // expected-error@+1 {{expected an f32 source and a result of type 'tensor<64xf32>'}}
   %d = tile.reduce max %a : tensor<64x16xf32> -> tensor<16xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_columns(%a: tensor<64x16xf32>) {
+  // expected-error@+1 {{expected an f32 source and a result of type 'tensor<16xf32>'}}
+  %d = tile.reduce max %a dim 0 : tensor<64x16xf32> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_dim(%a: tensor<64x16xf32>) {
+  // expected-error@+1 {{attribute 'dim' failed to satisfy constraint}}
+  %d = tile.reduce max %a dim 2 : tensor<64x16xf32> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_columns(%a: tensor<64xf32>) {
+  // expected-error@+1 {{expected a source [N] and a result [M, N] of one element type}}
+  %d = tile.broadcast %a dim 0 : tensor<64xf32> -> tensor<64x16xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_dim(%a: tensor<64xf32>) {
+  // expected-error@+1 {{attribute 'dim' failed to satisfy constraint}}
+  %d = tile.broadcast %a dim 2 : tensor<64xf32> -> tensor<64x16xf32>
   return
 }
 

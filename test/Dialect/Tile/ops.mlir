@@ -31,3 +31,39 @@ tile.plan @decode max_query_len 1 {
       : memref<?xbf16>, memref<?xbf16>, index
   tile.return
 }
+
+// Rows are the default; the other direction is spelled out.
+// CHECK-LABEL: func.func @directions
+// CHECK: tile.reduce max %{{.*}} : tensor<64x16xf32> -> tensor<64xf32>
+// CHECK: tile.reduce max %{{.*}} dim 0 : tensor<64x16xf32> -> tensor<16xf32>
+// CHECK: tile.broadcast %{{.*}} : tensor<64xf32> -> tensor<64x16xf32>
+// CHECK: tile.broadcast %{{.*}} dim 0 : tensor<16xf32> -> tensor<64x16xf32>
+func.func @directions(%s: tensor<64x16xf32>) -> (tensor<64x16xf32>, tensor<64x16xf32>) {
+  %m = tile.reduce max %s dim 1 : tensor<64x16xf32> -> tensor<64xf32>
+  %n = tile.reduce max %s dim 0 : tensor<64x16xf32> -> tensor<16xf32>
+  %a = tile.broadcast %m dim 1 : tensor<64xf32> -> tensor<64x16xf32>
+  %b = tile.broadcast %n dim 0 : tensor<16xf32> -> tensor<64x16xf32>
+  return %a, %b : tensor<64x16xf32>, tensor<64x16xf32>
+}
+
+// CHECK-LABEL: tile.kernel @transposed
+// CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs :
+// CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs transpose_rhs :
+// CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] transposed :
+tile.kernel @transposed(%src: memref<?xbf16>, %dst: memref<?xf32>, %rows: index) {
+  %c0 = arith.constant 0 : index
+  %in = memref.reinterpret_cast %src to offset: [0], sizes: [%rows, 32], strides: [32, 1]
+      : memref<?xbf16> to memref<?x32xbf16, strided<[32, 1]>>
+  %out = memref.reinterpret_cast %dst to offset: [0], sizes: [%rows, 32], strides: [32, 1]
+      : memref<?xf32> to memref<?x32xf32, strided<[32, 1]>>
+  %kv = tile.load %in[%c0, %c0] : memref<?x32xbf16, strided<[32, 1]>> -> tensor<64x32xbf16>
+  %p = tile.load %in[%c0, %c0] : memref<?x32xbf16, strided<[32, 1]>> -> tensor<64x16xbf16>
+  %t = tile.load %in[%c0, %c0] : memref<?x32xbf16, strided<[32, 1]>> -> tensor<16x64xbf16>
+  %zero = arith.constant dense<0.0> : tensor<32x16xf32>
+  %a = tile.dot %kv, %p, %zero transpose_lhs
+      : tensor<64x32xbf16>, tensor<64x16xbf16> -> tensor<32x16xf32>
+  %b = tile.dot %kv, %t, %a transpose_lhs transpose_rhs
+      : tensor<64x32xbf16>, tensor<16x64xbf16> -> tensor<32x16xf32>
+  tile.store %b, %out[%c0, %c0] transposed : tensor<32x16xf32>, memref<?x32xf32, strided<[32, 1]>>
+  tile.return
+}

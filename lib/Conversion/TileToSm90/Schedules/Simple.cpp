@@ -235,7 +235,26 @@ LogicalResult SimpleSchedule::emitIf(scf::IfOp branch) {
   return shareResults(branch, branch.getResults());
 }
 
+/// The forms of ops that work on columns: only schedules that put few rows on the
+/// N side of wgmma have them.
+static LogicalResult verifyDirection(Operation *op) {
+  auto refuse = [&](StringRef what) {
+    return op->emitOpError("expected ") << what << " in the simple schedule for sm_90a";
+  };
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && reduce.getDim() == 0)
+    return refuse("dim 1, got dim 0,");
+  if (auto broadcast = dyn_cast<tile::BroadcastOp>(op); broadcast && broadcast.getDim() == 0)
+    return refuse("dim 1, got dim 0,");
+  if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
+    return refuse("lhs [M, K], got transpose_lhs,");
+  if (auto store = dyn_cast<tile::StoreOp>(op); store && store.getTransposed())
+    return refuse("rows stored as rows, got transposed,");
+  return success();
+}
+
 LogicalResult SimpleSchedule::emit(Operation *op) {
+  if (failed(verifyDirection(op)))
+    return failure();
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](scf::ForOp op) { return emitFor(op); })
       .Case([&](scf::IfOp op) { return emitIf(op); })

@@ -113,6 +113,8 @@ LogicalResult LoadPagedOp::verify() {
 }
 
 LogicalResult StoreOp::verify() {
+  if (getTransposed() && cast<ShapedType>(getValue().getType()).getRank() != 2) // (C3)
+    return emitOpError("expected a transposed tile of rank 2, got ") << getValue().getType();
   return verifyDense(*this, getView().getType(), getValue().getType(), getOffsets().size());
 }
 
@@ -135,15 +137,16 @@ LogicalResult DotOp::verify() {
   if (rhs.getElementType() != element || !(element.isBF16() || element.isF16() || element.isF32()))
     return emitOpError("expected lhs and rhs of one element type out of bf16, f16, f32, got ")
            << element << " and " << rhs.getElementType(); // (C1)
+  int64_t lhsK = lhs.getDimSize(getTransposeLhs() ? 0 : 1);
+  int64_t lhsM = lhs.getDimSize(getTransposeLhs() ? 1 : 0);
   int64_t rhsK = rhs.getDimSize(getTransposeRhs() ? 1 : 0);
   int64_t rhsN = rhs.getDimSize(getTransposeRhs() ? 0 : 1);
-  if (lhs.getDimSize(1) != rhsK)
+  if (lhsK != rhsK) // (C2)
     return emitOpError("expected equal contraction widths, got lhs ")
-           << lhs.getDimSize(1) << " and rhs " << rhsK; // (C2)
-  if (!acc.getElementType().isF32() || acc.getDimSize(0) != lhs.getDimSize(0) ||
-      acc.getDimSize(1) != rhsN)
-    return emitOpError("expected acc tensor<") << lhs.getDimSize(0) << "x" << rhsN
-                                               << "xf32>, got " << acc; // (C2)
+           << lhsK << " and rhs " << rhsK;
+  if (!acc.getElementType().isF32() || acc.getDimSize(0) != lhsM || acc.getDimSize(1) != rhsN)
+    return emitOpError("expected acc tensor<")
+           << lhsM << "x" << rhsN << "xf32>, got " << acc; // (C2)
   return success();
 }
 
@@ -152,7 +155,8 @@ LogicalResult ReduceOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   if (failed(verifyRank(*this, "source", source, 2)))
     return failure();
-  auto expected = RankedTensorType::get({source.getDimSize(0)}, Float32Type::get(getContext()));
+  auto expected =
+      RankedTensorType::get({source.getDimSize(1 - getDim())}, Float32Type::get(getContext()));
   if (!source.getElementType().isF32() || result != expected) // (C1)
     return emitOpError("expected an f32 source and a result of type ")
            << expected << ", got " << source << " and " << result;
@@ -163,9 +167,10 @@ LogicalResult BroadcastOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
   if (source.getRank() != 1 || result.getRank() != 2 ||
-      source.getDimSize(0) != result.getDimSize(0) ||
+      source.getDimSize(0) != result.getDimSize(1 - getDim()) ||
       source.getElementType() != result.getElementType()) // (C1)
-    return emitOpError("expected a source [M] and a result [M, N] of one element type, got ")
+    return emitOpError("expected a source [")
+           << (getDim() == 0 ? "N" : "M") << "] and a result [M, N] of one element type, got "
            << source << " and " << result;
   return success();
 }
@@ -180,7 +185,8 @@ LogicalResult IotaOp::verify() {
 LogicalResult SplatOp::verify() {
   Type element = cast<RankedTensorType>(getResult().getType()).getElementType();
   if (getSource().getType() != element) // (C1)
-    return emitOpError("expected a scalar of type ") << element << ", got " << getSource().getType();
+    return emitOpError("expected a scalar of type ")
+           << element << ", got " << getSource().getType();
   return success();
 }
 
@@ -188,8 +194,7 @@ LogicalResult SplatOp::verify() {
 // Plans
 //===----------------------------------------------------------------------===//
 
-void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name,
-                   int64_t maxQueryLen) {
+void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, int64_t maxQueryLen) {
   state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
   state.addAttribute(getMaxQueryLenAttrName(state.name), builder.getI64IntegerAttr(maxQueryLen));
   state.addRegion()->emplaceBlock();
@@ -197,7 +202,8 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name,
 
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
-  if (isa<DimOp, BufferOp, WorkspaceOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op))
+  if (isa<DimOp, BufferOp, WorkspaceOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
+          op))
     return true;
   return isa<arith::ArithDialect>(op->getDialect());
 }
@@ -221,10 +227,12 @@ LogicalResult PlanOp::verify() {
 
 ArrayRef<StringRef> DimOp::getKnownNames() {
   static const StringRef names[] = {
-      "num_tokens",        "num_requests",   "max_query_len",  "max_seq_len",
-      "max_context_len",   "total_context_len", "attended_pairs", "num_context_requests",
-      "max_blocks_per_request", "num_pages", "page_stride",    "num_chunks",
-      "chunk_capacity",    "chunk_tokens",   "rope_length",    "num_sms"};
+      "num_tokens",     "num_requests",         "max_query_len",
+      "max_seq_len",    "max_context_len",      "total_context_len",
+      "attended_pairs", "num_context_requests", "max_blocks_per_request",
+      "num_pages",      "page_stride",          "num_chunks",
+      "chunk_capacity", "chunk_tokens",         "rope_length",
+      "num_sms"};
   return names;
 }
 

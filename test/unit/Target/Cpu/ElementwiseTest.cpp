@@ -205,5 +205,44 @@ tile.kernel @reduce(%x: memref<?xf32>, %y: memref<?xf32>, %z: memref<?xf32>) {
   EXPECT_EQ(maxima[2], -1.0f);
 }
 
+/// Over columns, spread over rows again, and stored as columns.
+TEST_P(Elementwise, ColumnsReduceBroadcastAndTranspose) {
+  const char *text = R"(
+tile.kernel @columns(%x: memref<?xf32>, %y: memref<?xf32>, %z: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [5, 37], strides: [37, 1] : memref<?xf32> to memref<5x37xf32, strided<[37, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [37, 7], strides: [7, 1] : memref<?xf32> to memref<37x7xf32, strided<[7, 1]>>
+  %zv = memref.reinterpret_cast %z to offset: [0], sizes: [37], strides: [1] : memref<?xf32> to memref<37xf32, strided<[1]>>
+  %a = tile.load %xv[%c0, %c0] : memref<5x37xf32, strided<[37, 1]>> -> tensor<8x37xf32>
+  %s = tile.reduce sum %a dim 0 : tensor<8x37xf32> -> tensor<37xf32>
+  %m = tile.reduce max %a dim 0 : tensor<8x37xf32> -> tensor<37xf32>
+  %b = tile.broadcast %m dim 0 : tensor<37xf32> -> tensor<8x37xf32>
+  %d = arith.subf %a, %b : tensor<8x37xf32>
+  tile.store %s, %zv[%c0] : tensor<37xf32>, memref<37xf32, strided<[1]>>
+  tile.store %d, %yv[%c0, %c1] transposed : tensor<8x37xf32>, memref<37x7xf32, strided<[7, 1]>>
+  tile.return
+}
+)";
+  auto image = KernelImage::compile(text, GetParam());
+  ASSERT_TRUE(image);
+  std::vector<float> x(5 * 37), y(37 * 7, 99.0f), z(37);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(i * 7 % 31);
+  image->launch("columns", {x, y, z}, {});
+  for (int column = 0; column < 37; ++column) {
+    float sum = 0, maximum = 0; // of the rows outside the view
+    for (int row = 0; row < 5; ++row) {
+      sum += x[row * 37 + column];
+      maximum = std::max(maximum, x[row * 37 + column]);
+    }
+    EXPECT_EQ(z[column], sum) << column;
+    EXPECT_EQ(y[column * 7], 99.0f); // before the offset
+    for (int row = 0; row < 6; ++row)
+      EXPECT_EQ(y[column * 7 + 1 + row], (row < 5 ? x[row * 37 + column] : 0.0f) - maximum)
+          << column << ", " << row;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpus, Elementwise, testing::ValuesIn(runnableCpus()),
                          [](const auto &info) { return info.param.substr(info.param.size() - 2); });

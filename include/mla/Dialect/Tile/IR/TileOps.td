@@ -162,12 +162,26 @@ def Tile_LoadPagedOp : Tile_Op<"load_paged"> {
 def Tile_StoreOp : Tile_Op<"store"> {
   let summary = "stores a dense tile, dropping what is outside the view";
   let description = [{
+    `view[offsets[0] + i, offsets[1] + j] = value[i, j]`. With `transposed`, rows
+    of the tile are columns of the view:
+    `view[offsets[0] + j, offsets[1] + i] = value[i, j]`.
+
+    Example:
+    ```mlir
+    tile.store %t, %v[%row, %c0] transposed
+        : tensor<64x16xf32>, memref<?x512xf32, strided<[512, 1]>>
+    ```
+
     (C1) view rank = number of offsets = tile rank, 1 or 2.
     (C2) view and tile have the same element type.
+    (C3) with `transposed` the tile has rank 2.
   }];
   let arguments = (ins Tile_Tile:$value, Arg<Tile_View, "", [MemWrite]>:$view,
-                       Variadic<Index>:$offsets);
-  let assemblyFormat = "$value `,` $view `[` $offsets `]` attr-dict `:` type($value) `,` type($view)";
+                       Variadic<Index>:$offsets, UnitAttr:$transposed);
+  let assemblyFormat = [{
+    $value `,` $view `[` $offsets `]` (`transposed` $transposed^)? attr-dict
+    `:` type($value) `,` type($view)
+  }];
   let hasVerifier = 1;
 }
 
@@ -200,56 +214,84 @@ def Tile_StoreSlotsOp : Tile_Op<"store_slots"> {
 def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let summary = "matrix product with f32 accumulation";
   let description = [{
-    `result = acc + lhs · rhs` with lhs [M, K], acc [M, N] f32, and rhs
-    [K, N], or [N, K] when `transpose_rhs` is set (rows of keys or of a
-    weight stored [out, in]). Products are exact in f32 for 16-bit inputs;
+    `result = acc + lhs · rhs` with lhs [M, K], or [K, M] when `transpose_lhs`
+    is set (rows of values), acc [M, N] f32, and rhs [K, N], or [N, K] when
+    `transpose_rhs` is set (rows of keys or of a weight stored [out, in]). Products are exact in f32 for 16-bit inputs;
     the order of summation over K is unspecified.
 
     (C1) lhs and rhs have the same element type: bf16, f16 or f32.
     (C2) acc is f32 with shape [M, N]; the contraction widths agree.
   }];
   let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs, Tile_Tile:$acc,
-                       UnitAttr:$transpose_rhs);
+                       UnitAttr:$transpose_rhs, UnitAttr:$transpose_lhs);
   let results = (outs Tile_Tile:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs `,` $acc (`transpose_rhs` $transpose_rhs^)? attr-dict
+    $lhs `,` $rhs `,` $acc (`transpose_lhs` $transpose_lhs^)?
+    (`transpose_rhs` $transpose_rhs^)? attr-dict
     `:` type($lhs) `,` type($rhs) `->` type($result)
   }];
   let hasVerifier = 1;
 }
 
-def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "row reduction", [
+def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction computes", [
     I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
   let cppNamespace = "::mlir::tile";
   let genSpecializedAttr = 0;
 }
 def Tile_ReduceKindAttr : EnumAttr<Tile_Dialect, Tile_ReduceKind, "reduce_kind">;
 
+/// A dimension of a matrix.
+def Tile_MatrixDim : ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<1>]>;
+
 def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
-  let summary = "reduces each row of a tile";
+  let summary = "reduces each row or each column of a tile";
   let description = [{
-    `result[i] = max_j source[i, j]` or `sum_j source[i, j]`. A NaN element
+    `dim` is what disappears. 1, the default, reduces rows:
+    `result[i] = max_j source[i, j]` or `sum_j source[i, j]`; 0 reduces columns:
+    `result[j] = max_i source[i, j]` or `sum_i source[i, j]`. A NaN element
     makes the result NaN in both kinds (`arith.maximumf` semantics).
     The order of summation is unspecified but fixed for one compiled kernel.
 
-    (C1) source is [M, N] f32, result is [M] f32.
+    Example:
+    ```mlir
+    %m = tile.reduce max %s : tensor<64x16xf32> -> tensor<64xf32>
+    %n = tile.reduce max %s dim 0 : tensor<64x16xf32> -> tensor<16xf32>
+    ```
+
+    (C1) source is [M, N] f32, result is [M] f32, or [N] f32 with `dim` 0.
+    (C2) `dim` is 0 or 1.
   }];
-  let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_Tile:$source);
+  let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_Tile:$source,
+                       DefaultValuedAttr<Tile_MatrixDim, "1">:$dim);
   let results = (outs Tile_Tile:$result);
-  let assemblyFormat = "$kind $source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $kind $source (`dim` $dim^)? attr-dict `:` type($source) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
-  let summary = "repeats a column vector over the columns of a tile";
+  let summary = "repeats a vector over a tile";
   let description = [{
-    `result[i, j] = source[i]`. (Row vectors are loaded with row stride 0.)
+    `dim` is what appears, as in `tile.reduce`. 1, the default, repeats a column
+    vector over the columns: `result[i, j] = source[i]`; 0 repeats a row vector
+    over the rows: `result[i, j] = source[j]`. (Row vectors from memory can be
+    loaded with row stride 0.)
 
-    (C1) source is [M], result is [M, N], same element type.
+    Example:
+    ```mlir
+    %a = tile.broadcast %m : tensor<64xf32> -> tensor<64x16xf32>
+    %b = tile.broadcast %n dim 0 : tensor<16xf32> -> tensor<64x16xf32>
+    ```
+
+    (C1) source is [M], or [N] with `dim` 0, result is [M, N], same element type.
+    (C2) `dim` is 0 or 1.
   }];
-  let arguments = (ins Tile_Tile:$source);
+  let arguments = (ins Tile_Tile:$source, DefaultValuedAttr<Tile_MatrixDim, "1">:$dim);
   let results = (outs Tile_Tile:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source (`dim` $dim^)? attr-dict `:` type($source) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 
