@@ -105,12 +105,16 @@ static std::unique_ptr<package::CacheLayoutT> describeCache(mla::CacheType type)
   return cache;
 }
 
-static std::unique_ptr<package::RopeSpecT> describeRope(mla::RopeAttr attr, int64_t positions) {
+/// Without a table in the module nothing is rotated: frequencies of zero.
+static std::unique_ptr<package::RopeSpecT> describeRope(mla::RopeAttr attr, int64_t positions,
+                                                        int64_t dim) {
   auto rope = std::make_unique<package::RopeSpecT>();
   rope->length = positions;
   rope->multiplier = 1.0f;
-  if (!attr)
+  if (!attr) {
+    rope->inv_freq.assign(dim / 2, 0.0f);
     return rope;
+  }
   RopeTable table = computeRopeTable(attr);
   rope->inv_freq = table.inverseFrequencies;
   rope->inv_freq_long = table.longInverseFrequencies;
@@ -120,57 +124,87 @@ static std::unique_ptr<package::RopeSpecT> describeRope(mla::RopeAttr attr, int6
   return rope;
 }
 
-static std::unique_ptr<package::ModelT> describeLayer(mla::AttentionOp attention,
-                                                      const package::PackageT &package,
-                                                      const ModelOrigin &origin) {
+/// What attends in a module: a layer's attention, or attention alone over latents.
+static bool isAttention(Operation *op) {
+  return isa<mla::AttentionOp, mla::AbsorbedAttentionOp>(op);
+}
+
+static mla::CacheType getCacheType(Operation *attention) {
+  if (auto layer = dyn_cast<mla::AttentionOp>(attention))
+    return layer.getCache().getType();
+  return cast<mla::AbsorbedAttentionOp>(attention).getCache().getType();
+}
+
+static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {
+  model.hidden_size = getHiddenSize(attention->getParentOfType<func::FuncOp>());
+  model.num_heads = getDim(attention.getQNope(), 1);
+  model.qk_nope_head_dim = getDim(attention.getQNope(), 2);
+  model.v_head_dim = getDim(attention.getWUv(), 1);
+  model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
+}
+
+/// Attention alone: queries and outputs are latents of every head.
+static void describeLatentAttention(mla::AbsorbedAttentionOp attention, package::ModelT &model) {
+  model.num_heads = getDim(attention.getQLat(), 1);
+  model.qk_nope_head_dim = model.v_head_dim = getDim(attention.getQLat(), 2);
+  model.hidden_size = model.num_heads * model.v_head_dim;
+  model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
+}
+
+static std::unique_ptr<package::ModelT> describeAttention(Operation *attention,
+                                                          const package::PackageT &package,
+                                                          const ModelOrigin &origin) {
   auto model = std::make_unique<package::ModelT>();
+  if (auto layer = dyn_cast<mla::AttentionOp>(attention))
+    describeLayer(layer, *model);
+  else
+    describeLatentAttention(cast<mla::AbsorbedAttentionOp>(attention), *model);
   model->model_type = origin.modelType;
-  model->hidden_size = getHiddenSize(attention->getParentOfType<func::FuncOp>());
-  model->num_heads = getDim(attention.getQNope(), 1);
   model->tensor_parallel = origin.tensorParallel;
   for (const std::unique_ptr<package::TensorT> &tensor : package.weights)
     if (tensor->name == "q_a_proj.weight")
       model->q_lora_rank = tensor->shape[0];
-  model->kv_lora_rank = getDim(attention.getLatent(), 1);
-  model->qk_nope_head_dim = getDim(attention.getQNope(), 2);
-  model->qk_rope_head_dim = attention.getQPe() ? getDim(attention.getQPe(), 2) : 0;
-  model->v_head_dim = getDim(attention.getWUv(), 1);
-  model->softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
-  model->activation_dtype =
-      *getPackageDataType(cast<RankedTensorType>(attention.getLatent().getType()).getElementType());
+  mla::CacheType cache = getCacheType(attention);
+  model->kv_lora_rank = cache.getKvLoraRank();
+  model->qk_rope_head_dim = cache.getQkRopeHeadDim();
+  model->activation_dtype = *getPackageDataType(cache.getElement());
   model->config_json = origin.configText;
   return model;
 }
 
 LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &origin,
                                         package::PackageT &package) {
-  mla::AttentionOp attention;
+  Operation *attention = nullptr;
   mla::RopeAttr rope;
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
     if (failed(addWeights(function, package)))
       return failure();
-    function.walk([&](mla::AttentionOp op) { attention = attention ? attention : op; });
+    function.walk([&](Operation *op) {
+      if (!attention && isAttention(op))
+        attention = op;
+    });
     function.walk([&](mla::RopeTableOp op) { rope = rope ? rope : op.getRope(); });
   }
   if (!attention)
-    return module.emitError("expected a function with an mla.attention, found none: a package "
-                            "describes its model by it");
-  if (getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
-    return attention.emitError("expected its function to have an argument [tokens, hidden] marked "
-                               "mla.input = \"hidden\"");
-  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-    WalkResult walk = function.walk([&](mla::AttentionOp op) {
-      if (op.getCache().getType() == attention.getCache().getType())
-        return WalkResult::advance();
-      op.emitOpError("expected one cache type in a package, got ")
-          << op.getCache().getType() << " after " << attention.getCache().getType();
-      return WalkResult::interrupt();
-    });
-    if (walk.wasInterrupted())
-      return failure();
-  }
-  package.model = describeLayer(attention, package, origin);
-  package.cache = describeCache(cast<mla::CacheType>(attention.getCache().getType()));
-  package.rope = describeRope(rope, origin.positions);
+    return module.emitError("expected a function with an mla.attention or an "
+                            "mla.absorbed_attention, found none: a package describes its model "
+                            "by it");
+  if (isa<mla::AttentionOp>(attention) &&
+      getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
+    return attention->emitError("expected its function to have an argument [tokens, hidden] marked "
+                                "mla.input = \"hidden\"");
+  mla::CacheType cache = getCacheType(attention);
+  WalkResult walk = module.walk([&](Operation *op) {
+    if (!isAttention(op) || getCacheType(op) == cache)
+      return WalkResult::advance();
+    op->emitOpError("expected one cache type in a package, got ")
+        << getCacheType(op) << " after " << cache;
+    return WalkResult::interrupt();
+  });
+  if (walk.wasInterrupted())
+    return failure();
+  package.model = describeAttention(attention, package, origin);
+  package.cache = describeCache(cache);
+  package.rope = describeRope(rope, origin.positions, cache.getQkRopeHeadDim());
   return success();
 }

@@ -99,6 +99,7 @@ _SIGNATURES = {
     "mla_sequence_length": [c_void_p, c_uint64, _OUT_INT],
     "mla_sequence_pages": [c_void_p, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
     "mla_cache_get_stats": [c_void_p, POINTER(CacheStats)],
+    "mla_cache_data": [c_void_p, c_int64, _OUT_HANDLE],
     "mla_cache_poison": [c_void_p, c_int64],
     "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
     "mla_engine_poison_workspace": [c_void_p],

@@ -193,6 +193,11 @@ class Engine(_Handle):
         result["dtype"] = _arrays.DTYPES[stats.dtype]
         return result
 
+    def cache_data(self, layer=0):
+        """Device address of a layer's pool; page p, offset o is at
+        p * page_stride_bytes + o * row_bytes (see cache_stats)."""
+        return call_out("mla_cache_data", c_void_p, self._value, layer)
+
     def poison_cache(self, layer=0):
         """Writes NaN wherever the layer's pool holds no token (tests)."""
         call("mla_cache_poison", self._value, layer)
@@ -291,12 +296,25 @@ class Plan(_Handle):
                  "output": self._check("output", output, shape, is_written=True)}
         for name, array in outputs.items():
             views[name] = self._check(name, array, None, is_written=True)
+        self._run_views(views, layer, stream)
+        return output
+
+    def run_bound(self, layer=0, stream=None, **buffers):
+        """Runs the filled plan for one layer on named buffers: every input and output
+        of its function (package.info lists them), on the engine's device.
+
+        On CUDA the work is asynchronous on `stream` and may be captured in a graph:
+        the graph then repeats this step on these buffers.
+        """
+        self._run_views({name: self._check(name, array, None)
+                         for name, array in buffers.items()}, layer, stream)
+
+    def _run_views(self, views, layer, stream):
         bindings = (Binding * len(views))(*[
             Binding(name.encode(), view.address, view.nbytes)
             for name, view in views.items()])
         call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
              _stream(stream))
-        return output
 
     def _check(self, name, array, shape, is_written=False):
         view = _arrays.view(name, array)
@@ -335,9 +353,14 @@ class Plan(_Handle):
 
     def metadata(self, name):
         """A metadata array of the filled plan as a flat list; see METADATA."""
+        return list(self.metadata_view(name))
+
+    def metadata_view(self, name):
+        """The same without a copy: a ctypes array, valid until the plan is filled
+        again."""
         dtype, elements, data = ctypes.c_int(), c_int64(), c_void_p()
         call("mla_plan_metadata", self._value, name.encode(), byref(dtype),
              byref(elements), byref(data))
         is_wide = _arrays.DTYPES[dtype.value] == "i64"
         kind = (c_int64 if is_wide else c_int32) * elements.value
-        return list(kind.from_address(data.value))
+        return kind.from_address(data.value) if data.value else kind()

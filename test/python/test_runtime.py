@@ -10,6 +10,7 @@ TestPackage.h): output[t] = 2 * w + the sum of the hidden rows so far.
 """
 
 import array
+import ctypes
 import os
 import unittest
 
@@ -137,6 +138,22 @@ class RuntimeTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no input or output 'hidden'"):
             self.plan.run(floats([0] * HIDDEN), floats([0] * HIDDEN),
                           lse=floats([0] * 4))
+
+    def test_bound_buffers_and_cache_address(self):
+        sequence = self.engine.sequence()
+        rows = [float(i) for i in range(HIDDEN)]
+        self.plan.fill([sequence], [1])
+        output = floats([0] * HIDDEN)
+        self.plan.run_bound(hidden=floats(rows), output=output)
+        self.assertEqual(list(output), [2 * w + x for w, x in zip(WEIGHT, rows)])
+        with self.assertRaises(mlac.InvalidArgument):
+            self.plan.run_bound(hidden=floats(rows))
+        slot = self.plan.metadata_view("slot_mapping")[0]
+        stats = self.engine.cache_stats
+        self.assertEqual(stats["page_stride_bytes"], PAGE * stats["row_bytes"])
+        address = self.engine.cache_data() + slot * stats["row_bytes"]
+        self.assertEqual(ctypes.string_at(address, stats["row_bytes"]),
+                         self.engine.read_cache(slot, 1))
 
     def test_bad_packages(self):
         with open(PACKAGE, "rb") as file:
