@@ -43,7 +43,8 @@ struct Wgmma : public KernelPattern<sm90::WgmmaOp> {
   LogicalResult matchAndRewrite(sm90::WgmmaOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    sm90::SmemType lhs = op.getLhs().getType(), rhs = op.getRhs().getType();
+    auto lhs = cast<sm90::SmemType>(op.getLhs().getType());
+    sm90::SmemType rhs = op.getRhs().getType();
     auto type = cast<RankedTensorType>(op.getType());
     int64_t columns = getPartColumns(type), steps = lhs.getColumns() / sm90::kWgmmaDepth;
     bool isKMajor = op.getTransposeRhs();
@@ -98,7 +99,7 @@ private:
                                Value left, Value right, int64_t columns, bool overwrite) {
     MLIRContext *context = b.getContext();
     auto shape = NVVM::MMAShapeAttr::get(context, sm90::kTileRows, columns, sm90::kWgmmaDepth);
-    auto inputs = op.getLhs().getType().getElementType().isBF16() ? NVVM::WGMMATypes::bf16
+    auto inputs = op.getRhs().getType().getElementType().isBF16() ? NVVM::WGMMATypes::bf16
                                                                   : NVVM::WGMMATypes::f16;
     return NVVM::WgmmaMmaAsyncOp::create(
         b, accumulator.getType(), accumulator, left, right, shape,

@@ -124,7 +124,7 @@ tile.kernel @carried(%out: memref<?xbf16>, %n: index) {
 // CHECK-NEXT:  %[[COL:.*]] = arith.addi %{{.*}}, %[[C]]
 // CHECK-NEXT:  %[[R:.*]] = sm90.load_paged %{{.*}}[%{{.*}} at %{{.*}}, %[[COL]]] limit %{{.*}} paired {{.*}} -> tensor<64x64xbf16
 // CHECK-NEXT:  %[[V:.*]] = sm90.slice %[[S]][256] : <64x576xbf16> -> <64x256xbf16>
-// CHECK:       sm90.wgmma %{{.*}}, %[[V]], %{{.*}} : <64x64xbf16>, <64x256xbf16> -> tensor<64x256xf32
+// CHECK:       sm90.wgmma %{{.*}}, %[[V]], %{{.*}} : !sm90.smem<64x64xbf16>, <64x256xbf16> -> tensor<64x256xf32
 tile.kernel @both(%pool: memref<?xbf16>, %table: memref<?xi32>, %out: memref<?xf32>, %n: index,
                   %stride: index {tile.divisibility = 64 : i64}) {
   %c0 = arith.constant 0 : index

@@ -202,7 +202,7 @@ func.func @load_paired(%x: memref<?x64xf32, strided<[0, 2]>>, %i: index) {
 // -----
 
 func.func @reduce_scratch(%x: tensor<64x512xf32, #sm90.fragment<column_split = 2>>) {
-  // expected-error @+1 {{expected a scratch of type '!sm90.smem<2x64xf32, linear>' for a source split over 2 warpgroups, got none}}
+  // expected-error @+1 {{expected a scratch of type '!sm90.smem<2x64xf32, linear>', got none}}
   %0 = sm90.reduce max %x : tensor<64x512xf32, #sm90.fragment<column_split = 2>> -> tensor<64xf32, #sm90.rows>
   return
 }

@@ -34,7 +34,7 @@ sm90.kernel @attention(%q: memref<?xbf16>, %pool: memref<?xbf16>, %table: memref
   sm90.barrier
   %zero = arith.constant dense<0.0> : tensor<64x64xf32, #fragment>
   sm90.wgmma_fence
-  // CHECK: sm90.wgmma %{{.*}}, %{{.*}}, %{{.*}} transpose_rhs : <64x576xbf16>, <64x576xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  // CHECK: sm90.wgmma %{{.*}}, %{{.*}}, %{{.*}} transpose_rhs : !sm90.smem<64x576xbf16>, <64x576xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
   %s0 = sm90.wgmma %sq, %sk, %zero transpose_rhs
       : !sm90.smem<64x576xbf16>, !sm90.smem<64x576xbf16> -> tensor<64x64xf32, #fragment>
   sm90.wgmma_commit

@@ -411,7 +411,8 @@ LogicalResult SimpleSchedule::emitDot(tile::DotOp dot) {
   Value acc = get(dot.getAcc());
   sm90::WgmmaFenceOp::create(builder, loc);
   Value inFlight = sm90::WgmmaOp::create(builder, loc, acc.getType(), shared.lookup(dot.getLhs()),
-                                         shared.lookup(dot.getRhs()), acc, dot.getTransposeRhs());
+                                         shared.lookup(dot.getRhs()), acc,
+                                         /*transpose_lhs=*/false, dot.getTransposeRhs());
   sm90::WgmmaCommitOp::create(builder, loc);
   auto wait = sm90::WgmmaWaitOp::create(builder, loc, inFlight.getType(), /*pending=*/0, inFlight);
   fragments.map(dot.getResult(), wait.getResult(0));

@@ -109,6 +109,67 @@ int64_t SmemType::getAlignment() const {
 }
 
 //===----------------------------------------------------------------------===//
+// Rings and tensor maps
+//===----------------------------------------------------------------------===//
+
+LogicalResult RingType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages,
+                               int64_t parts, ArrayRef<SmemType> tiles) {
+  if (stages >= 1 && parts >= 1) // (C1)
+    return success();
+  return emitError() << "expected at least one stage and one part, got " << stages << " and "
+                     << parts;
+}
+
+int64_t RingType::getTileOffset(unsigned index) const {
+  int64_t offset = 0;
+  for (SmemType tile : getTiles().take_front(index))
+    offset = llvm::alignTo(offset, tile.getAlignment()) + tile.getByteSize();
+  return llvm::alignTo(offset, getTiles()[index].getAlignment());
+}
+
+int64_t RingType::getStageBytes() const {
+  if (getTiles().empty())
+    return 0;
+  unsigned last = getTiles().size() - 1;
+  return llvm::alignTo(getTileOffset(last) + getTiles()[last].getByteSize(), getAlignment());
+}
+
+int64_t RingType::getAlignment() const {
+  int64_t alignment = 1;
+  for (SmemType tile : getTiles())
+    alignment = std::max(alignment, tile.getAlignment());
+  return alignment;
+}
+
+Type TensorMapType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type elementType;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(elementType) || parser.parseGreater())
+    return {};
+  if (shape.size() != 2) {
+    parser.emitError(loc, "expected a box of two dimensions, got ") << shape.size();
+    return {};
+  }
+  return parser.getChecked<TensorMapType>(parser.getContext(), shape[0], shape[1], elementType);
+}
+
+void TensorMapType::print(AsmPrinter &printer) const {
+  printer << "<" << getRows() << "x" << getColumns() << "x" << getElementType() << ">";
+}
+
+LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
+                                    int64_t columns, Type elementType) {
+  if (!elementType.isBF16() && !elementType.isF16()) // (C1)
+    return emitError() << "expected bf16 or f16 elements in a tensor map, got " << elementType;
+  if (rows < 1 || rows > kMaxBoxRows || columns != kPanelColumns) // (C1)
+    return emitError() << "expected a box of 1 to " << kMaxBoxRows << " rows and " << kPanelColumns
+                       << " columns, got " << rows << " and " << columns;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Encodings
 //===----------------------------------------------------------------------===//
 
@@ -139,15 +200,31 @@ LogicalResult RowsAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType
                      << shape << "]";
 }
 
-bool mlir::sm90::isFragment(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && isa_and_present<FragmentAttr>(tensor.getEncoding());
+LogicalResult PartialAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                          function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() == 2 && shape[0] == kTileRows && shape[1] == kQuadLanes) // (C1)
+    return success();
+  return emitError() << "expected partial rows of shape [" << kTileRows << ", " << kQuadLanes
+                     << "], got shape [" << shape << "]";
 }
 
-bool mlir::sm90::isRows(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && isa_and_present<RowsAttr>(tensor.getEncoding());
+LogicalResult ColumnsAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                          function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() == 1 && shape[0] > 0 && shape[0] % kColumnGroup == 0) // (C1)
+    return success();
+  return emitError() << "expected a column vector whose length is a multiple of " << kColumnGroup
+                     << ", got shape [" << shape << "]";
 }
+
+template <typename Encoding> static bool hasEncoding(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa_and_present<Encoding>(tensor.getEncoding());
+}
+
+bool mlir::sm90::isFragment(Type type) { return hasEncoding<FragmentAttr>(type); }
+bool mlir::sm90::isRows(Type type) { return hasEncoding<RowsAttr>(type); }
+bool mlir::sm90::isPartial(Type type) { return hasEncoding<PartialAttr>(type); }
+bool mlir::sm90::isColumns(Type type) { return hasEncoding<ColumnsAttr>(type); }
 
 int64_t mlir::sm90::getColumnSplit(Type fragment) {
   auto encoding = cast<RankedTensorType>(fragment).getEncoding();

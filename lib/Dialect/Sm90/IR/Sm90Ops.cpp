@@ -101,30 +101,66 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void KernelOp::print(OpAsmPrinter &printer) { mlac::printKernel(*this, printer); }
 
+/// Registers of a thread at launch: as many as let all threads start, in the
+/// granule of the hardware.
+static int64_t getLaunchRegisters(KernelOp kernel) {
+  return llvm::alignDown(kRegisterFile / kernel.getThreads(), kRegisterGranule);
+}
+
+/// (C6) and (C7) of a kernel.
+static LogicalResult verifyRoles(KernelOp kernel) {
+  int64_t registers = 0;
+  SmallVector<RoleOp> seen;
+  for (RoleOp role : kernel.getBody().front().getOps<RoleOp>()) {
+    if (role.getEnd() > kernel.getWarpgroups())
+      return role.emitOpError("expected warpgroups within the kernel's ")
+             << kernel.getWarpgroups() << ", got " << role.getFirst() << " to " << role.getEnd();
+    for (RoleOp other : seen)
+      if (role.getFirst() < other.getEnd() && other.getFirst() < role.getEnd())
+        return role.emitOpError("expected warpgroups of its own, but '")
+               << other.getName() << "' has " << other.getFirst() << " to " << other.getEnd();
+    seen.push_back(role);
+    registers += kWarpgroupThreads * role.getWarpgroups() *
+                 role.getRegisters().value_or(getLaunchRegisters(kernel));
+  }
+  if (registers <= kRegisterFile)
+    return success();
+  return kernel.emitOpError("expected roles that share ")
+         << kRegisterFile << " registers, got " << registers;
+}
+
 LogicalResult KernelOp::verify() {
   if (failed(mlac::verifyKernelSignature(*this))) // (C1)
     return failure();
   int64_t warpgroups = static_cast<int32_t>(getWarpgroups());
   if (warpgroups < 1 || warpgroups > kMaxWarpgroups) // (C3)
     return emitOpError("expected 1 to ") << kMaxWarpgroups << " warpgroups, got " << warpgroups;
+  int64_t cluster = static_cast<int32_t>(getClusterSize());
+  if (cluster < 1 || cluster > kMaxCluster || !llvm::isPowerOf2_64(cluster)) // (C5)
+    return emitOpError("expected a cluster of 1, 2, 4, 8 or ") << kMaxCluster << " CTAs, got "
+                                                               << cluster;
   return success();
 }
 
 LogicalResult KernelOp::verifyRegions() {
   if (getBody().empty() || !isa<ReturnOp>(getBody().front().getTerminator())) // (C2)
     return emitOpError("expected a body that ends in sm90.return");
-  int64_t warpgroups = getWarpgroups();
   WalkResult walk = getBody().walk([&](Operation *op) {
+    auto role = op->getParentOfType<RoleOp>();
+    int64_t warpgroups = role ? role.getWarpgroups() : static_cast<int32_t>(getWarpgroups());
     for (Type type : op->getResultTypes()) {
       if (!isFragment(type) || getColumnSplit(type) <= warpgroups)
         continue;
-      op->emitOpError("expected a column_split of at most the kernel's ")
-          << warpgroups << " warpgroups, got " << getColumnSplit(type); // (C4)
+      op->emitOpError("expected a column_split of at most the ")
+          << (role ? "role's " : "kernel's ") << warpgroups << " warpgroups, got "
+          << getColumnSplit(type); // (C4)
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
   });
-  return failure(walk.wasInterrupted());
+  if (walk.wasInterrupted())
+    return failure();
+  return verifyRoles(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,33 +220,72 @@ LogicalResult CopyPagedOp::verify() {
 LogicalResult StoreSharedOp::verify() {
   auto value = cast<RankedTensorType>(getValue().getType());
   SmemType target = getTarget().getType();
-  if (target.getLayout() == SmemLayout::Swizzle128 && value.getShape() == target.getShape() &&
-      value.getElementType() == target.getElementType()) // (C1)
-    return success();
-  return emitOpError("expected a swizzle128 target of the value's shape and element type, got ")
-         << value << " and " << target;
+  if (isRows(value)) {
+    auto expected = SmemType::get(getContext(), {1, value.getDimSize(0)}, value.getElementType(),
+                                  SmemLayout::Linear);
+    if (target == expected && !getTransposed()) // (C2)
+      return success();
+    return emitOpError("expected a target of type ") << expected << ", got " << target;
+  }
+  SmallVector<int64_t> shape(value.getShape());
+  if (getTransposed())
+    std::swap(shape[0], shape[1]);
+  if (target.getLayout() != SmemLayout::Swizzle128 || ArrayRef(shape) != target.getShape() ||
+      value.getElementType() != target.getElementType()) // (C1)
+    return emitOpError("expected a swizzle128 target of the value's shape and element type, got ")
+           << value << " and " << target;
+  if (getTransposed() && getColumnSplit(value) != 1) // (C3)
+    return emitOpError("'transposed' expects a column_split of 1, got ") << getColumnSplit(value);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
 // WgmmaOp
 //===----------------------------------------------------------------------===//
 
+/// Shape [rows, columns] of a shared tile or a tensor.
+static std::pair<int64_t, int64_t> getShape2D(Type type) {
+  if (auto smem = dyn_cast<SmemType>(type))
+    return {smem.getRows(), smem.getColumns()};
+  auto tensor = cast<RankedTensorType>(type);
+  return {tensor.getDimSize(0), tensor.getDimSize(1)};
+}
+
+int64_t WgmmaOp::getDepth() {
+  auto [rows, columns] = getShape2D(getLhs().getType());
+  return getTransposeLhs() ? rows : columns;
+}
+
+/// (C1) and (C5): what the operands are made of.
+static LogicalResult verifyWgmmaOperands(WgmmaOp op) {
+  Type lhs = op.getLhs().getType();
+  SmemType rhs = op.getRhs().getType();
+  auto lhsTile = dyn_cast<SmemType>(lhs);
+  if ((lhsTile && lhsTile.getLayout() != SmemLayout::Swizzle128) ||
+      rhs.getLayout() != SmemLayout::Swizzle128 || getElement(lhs) != rhs.getElementType()) // (C1)
+    return op.emitOpError("expected swizzle128 tiles of one element type, got ")
+           << lhs << " and " << rhs;
+  if (lhsTile)
+    return success();
+  if (op.getTransposeLhs() || getColumnSplit(lhs) != 1) // (C5)
+    return op.emitOpError("expected a fragment lhs with column_split 1 and no 'transpose_lhs', got ")
+           << lhs;
+  return success();
+}
+
 LogicalResult WgmmaOp::verify() {
-  SmemType lhs = getLhs().getType();
+  if (failed(verifyWgmmaOperands(*this)))
+    return failure();
   SmemType rhs = getRhs().getType();
   auto acc = cast<RankedTensorType>(getAcc().getType());
-  if (lhs.getLayout() != SmemLayout::Swizzle128 || rhs.getLayout() != SmemLayout::Swizzle128 ||
-      lhs.getElementType() != rhs.getElementType()) // (C1)
-    return emitOpError("expected swizzle128 tiles of one element type, got ")
-           << lhs << " and " << rhs;
-  int64_t depth = lhs.getColumns();
+  auto [lhsRows, lhsColumns] = getShape2D(getLhs().getType());
+  int64_t depth = getDepth(), rows = getTransposeLhs() ? lhsColumns : lhsRows;
   int64_t rhsDepth = getTransposeRhs() ? rhs.getColumns() : rhs.getRows();
   int64_t columns = getTransposeRhs() ? rhs.getRows() : rhs.getColumns();
-  if (lhs.getRows() != kTileRows || !acc.getElementType().isF32() ||
-      acc.getDimSize(1) != columns) // (C2)
+  if (rows != kTileRows || !acc.getElementType().isF32() || acc.getDimSize(1) != columns) // (C2)
     return emitOpError("expected lhs [")
            << kTileRows << ", K] and an f32 accumulator [" << kTileRows << ", " << columns
-           << "], got " << lhs << " and " << acc;
+           << "], got " << getLhs().getType() << " and " << acc;
   if (depth != rhsDepth) // (C2)
     return emitOpError("expected equal contraction widths, got lhs ")
            << depth << " and rhs " << rhsDepth;
@@ -253,6 +328,10 @@ LogicalResult LoadOp::verify() {
 }
 
 LogicalResult StoreOp::verify() {
+  if (isPartial(getValue().getType())) // (C4)
+    return emitOpError("expected a reduced value, got ") << getValue().getType();
+  if (getTransposed() && (getPaired() || getOffsets().size() != 2)) // (C2), (C3)
+    return emitOpError("'transposed' expects a tile of rank 2 that is not 'paired'");
   return verifyDense(*this, getView().getType(), getValue().getType(), getOffsets().size(),
                      getPaired());
 }
@@ -280,22 +359,50 @@ LogicalResult StoreSlotsOp::verify() {
 // Fragments
 //===----------------------------------------------------------------------===//
 
+/// What a reduction from `source` goes through, null if it needs no scratch.
+static SmemType getReduceScratch(ReduceOp op) {
+  auto source = cast<RankedTensorType>(op.getSource().getType());
+  auto linear = [&](int64_t rows, int64_t columns) {
+    return SmemType::get(op.getContext(), {rows, columns}, Float32Type::get(op.getContext()),
+                         SmemLayout::Linear);
+  };
+  if (op.getDim() == 0)
+    return linear(kWarpgroupWarps, source.getDimSize(1));
+  int64_t split = isFragment(source) ? getColumnSplit(source) : 1;
+  return split > 1 ? linear(split, kTileRows) : SmemType();
+}
+
+/// Warpgroups that execute `op`: those of its role or of the kernel.
+static int64_t getExecutingWarpgroups(Operation *op) {
+  if (auto role = op->getParentOfType<RoleOp>())
+    return role.getWarpgroups();
+  auto kernel = op->getParentOfType<KernelOp>();
+  return kernel ? kernel.getWarpgroups() : 1;
+}
+
 LogicalResult ReduceOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
-  if (!source.getElementType().isF32() || !result.getElementType().isF32()) // (C1)
-    return emitOpError("expected an f32 source and result, got ") << source << " and " << result;
-  int64_t split = getColumnSplit(source);
-  if (split == 1) { // (C2)
+  bool isSupported = getDim() == 0 ? isFragment(source) && isColumns(result) &&
+                                         result.getDimSize(0) == source.getDimSize(1)
+                                   : !isColumns(result) && !(isPartial(source) && isPartial(result));
+  if (!source.getElementType().isF32() || !result.getElementType().isF32() || !isSupported) // (C1)
+    return emitOpError("expected an f32 source and result of dimension ")
+           << getDim() << ", got " << source << " and " << result;
+  bool needsWhole = isPartial(result) || getDim() == 0;
+  if (needsWhole && getColumnSplit(source) != 1) // (C1), (C3)
+    return emitOpError("expected a source with column_split 1, got ") << source;
+  if (getDim() == 0 && getExecutingWarpgroups(*this) != 1) // (C4)
+    return emitOpError("expected one warpgroup to reduce columns, got ")
+           << getExecutingWarpgroups(*this);
+  SmemType expected = getReduceScratch(*this);
+  if (!expected) { // (C2)
     if (getScratch())
       return emitOpError("expected no scratch for a source that is not split");
     return success();
   }
-  SmemType expected = SmemType::get(getContext(), {split, kTileRows},
-                                    Float32Type::get(getContext()), SmemLayout::Linear);
   if (!getScratch()) // (C2)
-    return emitOpError("expected a scratch of type ")
-           << expected << " for a source split over " << split << " warpgroups, got none";
+    return emitOpError("expected a scratch of type ") << expected << ", got none";
   if (getScratch().getType() != expected) // (C2)
     return emitOpError("expected a scratch of type ")
            << expected << ", got " << getScratch().getType();
@@ -310,10 +417,15 @@ void ReduceOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effect
 }
 
 LogicalResult BroadcastOp::verify() {
-  if (getElement(getSource().getType()) == getElement(getResult().getType())) // (C1)
-    return success();
-  return emitOpError("expected one element type, got ")
-         << getSource().getType() << " and " << getResult().getType();
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (source.getElementType() != result.getElementType()) // (C1)
+    return emitOpError("expected one element type, got ") << source << " and " << result;
+  if (isColumns(source) && (!isFragment(result) || getColumnSplit(result) != 1 ||
+                            result.getDimSize(1) != source.getDimSize(0))) // (C2)
+    return emitOpError("expected a column vector to fill a fragment of as many columns, got ")
+           << source << " and " << result;
+  return success();
 }
 
 LogicalResult IotaOp::verify() {

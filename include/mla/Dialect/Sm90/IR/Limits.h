@@ -48,6 +48,25 @@ inline constexpr int64_t kSwizzleAtomBytes = kPanelRowBytes * kSwizzleRows;
 /// Columns of a panel of 16-bit elements.
 inline constexpr int64_t kPanelColumns = kPanelRowBytes / 2;
 
+/// Registers of one multiprocessor [CUDA]; of one thread ([PTX] "setmaxnreg":
+/// multiples of 8 from 24 to 256, a thread cannot use the 256th), as budgets.
+inline constexpr int64_t kRegisterFile = 65536;
+inline constexpr int64_t kRegisterGranule = 8;
+inline constexpr int64_t kMinRoleRegisters = 24;
+inline constexpr int64_t kMaxRoleRegisters = 240;
+/// Warps of a warpgroup, and lanes that share a fragment row.
+inline constexpr int64_t kWarpgroupWarps = 4;
+inline constexpr int64_t kQuadLanes = 4;
+/// An mbarrier object, and the bound of its transaction count ([PTX] "mbarrier").
+inline constexpr int64_t kBarrierBytes = 8;
+inline constexpr int64_t kMaxTransactionBytes = (1 << 20) - 1;
+/// Rows of a TMA box ([PTX] "Tensors", boxDim; CUDA driver API,
+/// cuTensorMapEncodeTiled), and what its strides and addresses are multiples of.
+inline constexpr int64_t kMaxBoxRows = 256;
+inline constexpr int64_t kTmaAlignment = 16;
+/// CTAs of a cluster; more than 8 need an opt-in at the launch [CUDA].
+inline constexpr int64_t kMaxCluster = 16;
+
 } // namespace mlir::sm90
 
 #endif // MLA_DIALECT_SM90_IR_LIMITS_H

@@ -31,9 +31,12 @@
 #include "mla/Dialect/Sm90/IR/Sm90Enums.h.inc"
 
 namespace mlir::sm90 {
-/// A tensor encoded with `#sm90.fragment` / with `#sm90.rows`.
+/// A tensor encoded with `#sm90.fragment`, `#sm90.rows`, `#sm90.partial` or
+/// `#sm90.columns`.
 bool isFragment(Type type);
 bool isRows(Type type);
+bool isPartial(Type type);
+bool isColumns(Type type);
 /// Over how many warpgroups the columns of a fragment are split.
 int64_t getColumnSplit(Type fragment);
 } // namespace mlir::sm90

@@ -20,9 +20,10 @@ def Sm90_Dialect : Dialect {
     128 threads. Three kinds of values live in it:
 
     - *scalars and views* (`index`, `i32`, `f32`, `memref`): the same value in
-      every thread. All control flow (`scf.for`, `scf.if`) depends on such
-      values only, so the CTA never diverges at an op of this dialect and
-      barriers may stand anywhere.
+      every thread. Control flow (`scf.for`, `scf.if`) depends on such values
+      only, so a role's threads never diverge at an op of this dialect. (The one
+      exception, `sm90.warp_any`, is the same in a warp and says what may depend
+      on it.)
     - *shared-memory tiles* (`!sm90.smem`): a place in the CTA's shared memory.
     - *fragments*: tensors with an encoding that says which thread holds which
       element. Element-wise work on them is upstream `arith` and `math`.
@@ -36,6 +37,16 @@ def Sm90_Dialect : Dialect {
     | `sm90-allocate-shared-memory` | every `sm90.alloc` has an offset, the kernel has `shared_bytes` |
 
     `convert-sm90-to-nvvm` needs all three.
+
+    A warp-specialised kernel consists of an entry (rings, tensor maps, scalars,
+    executed by all threads) and of `sm90.role` regions that run side by side,
+    each on its own warpgroups, and talk through rings only:
+
+    ```mlir
+    %ring = sm90.ring full_count 1 empty_count 4 : !sm90.ring<stages = 2, parts = 1, tiles = [...]>
+    sm90.role "load" warpgroups 0 to 1 registers 40 { sm90.elect { acquire, expect, tma_load ... } }
+    sm90.role "math" warpgroups 1 to 2 registers 232 { await, wgmma ..., release }
+    ```
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

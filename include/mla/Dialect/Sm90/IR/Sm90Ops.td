@@ -27,7 +27,13 @@ def Sm90_Tile2D : Type<
 def Sm90_Tile1D : Type<
     CPred<"::mlir::sm90::isRows($_self)">,
     "tensor with a #sm90.rows encoding">;
-def Sm90_Tile : AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>;
+def Sm90_TilePartial : Type<
+    CPred<"::mlir::sm90::isPartial($_self)">,
+    "tensor with a #sm90.partial encoding">;
+def Sm90_TileColumns : Type<
+    CPred<"::mlir::sm90::isColumns($_self)">,
+    "tensor with a #sm90.columns encoding">;
+def Sm90_Tile : AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D, Sm90_TilePartial, Sm90_TileColumns]>;
 
 //===----------------------------------------------------------------------===//
 // Programs
@@ -52,12 +58,19 @@ def Sm90_KernelOp : Sm90_Op<"kernel", [
     (C1) every argument is `memref<?xT>`, `index` or `f32`; there are no results.
     (C2) the body is one block that ends in `sm90.return`.
     (C3) 1 ≤ warpgroups ≤ 8 (1024 threads).
-    (C4) no fragment in the body is split over more warpgroups than there are.
+    (C4) no fragment is split over more warpgroups than its role has, or outside
+    of roles the kernel.
+    (C5) `cluster`, the CTAs (along grid x) that share work, is 1, 2, 4, 8 or 16.
+    (C6) roles do not overlap in warpgroups, and each lies within the kernel's.
+    (C7) the registers of all roles fit the register file:
+    sum of 128 · count · registers ≤ 65536 (roles without a budget count with the
+    launch's).
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
                        I32Attr:$warpgroups,
                        OptionalAttr<I64Attr>:$shared_bytes,
+                       OptionalAttr<I32Attr>:$cluster,
                        OptionalAttr<StrAttr>:$sym_visibility,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
@@ -73,6 +86,8 @@ def Sm90_KernelOp : Sm90_Op<"kernel", [
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// CTAs of a cluster, 1 without clusters.
+    int64_t getClusterSize() { return getCluster().value_or(1); }
     int64_t getThreads() { return 128 * static_cast<int64_t>(getWarpgroups()); }
   }];
 }
@@ -230,13 +245,21 @@ def Sm90_StoreSharedOp : Sm90_Op<"store_shared"> {
   let description = [{
     `target[i, j] = value[i, j]`, by plain or `stmatrix` stores (the generic
     proxy). Part g of the columns is written by warpgroup g, g < column_split;
-    other warpgroups write nothing.
+    other warpgroups write nothing. With `transposed`, `target[j, i] =
+    value[i, j]` (`stmatrix.trans`). A row vector goes to a linear tile of one
+    row, `target[0, i] = value[i]`.
 
-    (C1) value and target have the same shape and element type; the target is
-    swizzle128.
+    (C1) a fragment: value and target have the same shape (reversed if
+    `transposed`) and element type, and the target is swizzle128.
+    (C2) a row vector: the target is linear, [1, 64], of the same element type,
+    and `transposed` is not set.
+    (C3) `transposed`: column_split is 1.
   }];
-  let arguments = (ins Sm90_Tile2D:$value, Arg<Sm90_Smem, "", [MemWrite]>:$target);
-  let assemblyFormat = "$value `,` $target attr-dict `:` type($value) `,` type($target)";
+  let arguments = (ins AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>:$value,
+                       Arg<Sm90_Smem, "", [MemWrite]>:$target, UnitAttr:$transposed);
+  let assemblyFormat = [{
+    $value `,` $target (`transposed` $transposed^)? attr-dict `:` type($value) `,` type($target)
+  }];
   let hasVerifier = 1;
 }
 
@@ -245,8 +268,10 @@ def Sm90_StoreSharedOp : Sm90_Op<"store_shared"> {
 //===----------------------------------------------------------------------===//
 
 def Sm90_BarrierOp : Sm90_Op<"barrier"> {
-  let summary = "all threads of the CTA meet (`bar.sync 0`)";
+  let summary = "all threads of the CTA, or of the enclosing role, meet (`bar.sync`)";
   let description = [{
+    Inside a `sm90.role` the role's threads meet, at a named barrier of its own.
+
     Memory accesses of any thread before it are visible to all threads after
     it, within the generic proxy. Nothing may be moved across it.
   }];
@@ -279,29 +304,40 @@ def Sm90_WgmmaOp : Sm90_Op<"wgmma", [AllTypesMatch<["acc", "result"]>]> {
   let summary = "asynchronous matrix product of shared tiles";
   let description = [{
     `result = acc + lhs · rhs` with lhs [64, K] and rhs [K, N], or rhs stored
-    [N, K] when `transpose_rhs` is set. Becomes K/16 instructions
-    `wgmma.mma_async.m64n(N/S)k16` with both operands in shared memory, S being
-    the column split of the accumulator: warpgroup g computes the columns from
-    `(g mod S) · N/S` on, so it starts at that row (`transpose_rhs`) or at that
-    column's panel of rhs. Descriptors: see `!sm90.smem`.
+    [N, K] when `transpose_rhs` is set, or lhs stored [K, 64] when
+    `transpose_lhs` is. Becomes K/16 instructions `wgmma.mma_async.m64n(N/S)k16`,
+    S being the column split of the accumulator: warpgroup g (of its role)
+    computes the columns from `(g mod S) · N/S` on, so it starts at that row
+    (`transpose_rhs`) or at that column's panel of rhs. Descriptors: see
+    `!sm90.smem`. lhs is a shared tile, or a fragment (the accumulator's layout is
+    that of a register operand: 16 columns are four registers of two elements).
 
-    Asynchronous: `result` and the registers of `acc` may only be used by
-    further `sm90.wgmma` as accumulator until a `sm90.wgmma_wait` has taken it;
-    lhs and rhs must not be written before that wait.
+    An accumulator that is a constant of zeros is not read.
 
-    (C1) lhs and rhs are swizzle128 tiles of one element type, bf16 or f16.
+    Asynchronous: `result` and the registers of `acc` and of a fragment lhs may
+    only be used by further `sm90.wgmma` until a `sm90.wgmma_wait` has taken the
+    accumulator; shared lhs and rhs must not be written before that wait.
+
+    (C1) lhs and rhs have one element type, bf16 or f16; shared tiles are
+    swizzle128.
     (C2) the accumulator is a fragment of f32, [64, N]; contraction widths agree.
     (C3) K is a multiple of 16, and N/S of 8 and at most 256.
     (C4) S > 1 without `transpose_rhs`: N/S is a multiple of 64 (whole panels).
+    (C5) a fragment lhs has column_split 1 and no `transpose_lhs`.
   }];
-  let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$lhs, Arg<Sm90_Smem, "", [MemRead]>:$rhs,
-                       Sm90_Tile2D:$acc, UnitAttr:$transpose_rhs);
+  let arguments = (ins Arg<AnyTypeOf<[Sm90_Smem, Sm90_Tile2D]>, "", [MemRead]>:$lhs,
+                       Arg<Sm90_Smem, "", [MemRead]>:$rhs,
+                       Sm90_Tile2D:$acc, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
   let results = (outs Sm90_Tile2D:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs `,` $acc (`transpose_rhs` $transpose_rhs^)? attr-dict
-    `:` type($lhs) `,` type($rhs) `->` type($result)
+    $lhs `,` $rhs `,` $acc (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
+    attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Contraction width K.
+    int64_t getDepth();
+  }];
 }
 
 def Sm90_WgmmaCommitOp : Sm90_Op<"wgmma_commit"> {
@@ -395,15 +431,19 @@ def Sm90_StoreOp : Sm90_Op<"store"> {
   let summary = "stores a fragment or a row vector to global memory";
   let description = [{
     `view[offsets[0] + i, offsets[1] + j] = value[i, j]`, dropping what is
-    outside the view. Who writes: see the encodings. `paired` as `sm90.load`.
+    outside the view. Who writes: see the encodings; of `#sm90.columns` the lanes
+    0 to 3 of warpgroup 0. `paired` as `sm90.load`. With `transposed`,
+    `view[offsets[0] + j, offsets[1] + i] = value[i, j]`.
 
     (C1) view rank = number of offsets = tile rank; same element type.
-    (C2) `paired`: rank 2 and column stride 1.
+    (C2) `paired`: rank 2, column stride 1, not `transposed`.
+    (C3) `transposed`: rank 2.
+    (C4) the value is not `#sm90.partial`.
   }];
   let arguments = (ins Sm90_Tile:$value, Arg<Sm90_View, "", [MemWrite]>:$view,
-                       Variadic<Index>:$offsets, UnitAttr:$paired);
+                       Variadic<Index>:$offsets, UnitAttr:$paired, UnitAttr:$transposed);
   let assemblyFormat = [{
-    $value `,` $view `[` $offsets `]` (`paired` $paired^)? attr-dict
+    $value `,` $view `[` $offsets `]` (`paired` $paired^)? (`transposed` $transposed^)? attr-dict
     `:` type($value) `,` type($view)
   }];
   let hasVerifier = 1;
@@ -444,43 +484,59 @@ def Sm90_ReduceKind : I32EnumAttr<"ReduceKind", "row reduction", [
 def Sm90_ReduceKindAttr : EnumAttr<Sm90_Dialect, Sm90_ReduceKind, "reduce_kind">;
 
 def Sm90_ReduceOp : Sm90_Op<"reduce", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "reduces each row of a fragment";
+  let summary = "reduces each row, or each column, of a fragment";
   let description = [{
-    `result[i] = max_j source[i, j]` or `sum_j source[i, j]`; a NaN element makes
-    the result NaN in both kinds. Each thread folds its columns in ascending
-    order, then the four lanes of a quad exchange (`shfl.bfly` by 1 and 2).
+    Rows (`dim` 1): `result[i] = max_j source[i, j]` or `sum_j source[i, j]`; a NaN
+    element makes the result NaN in both kinds. Each thread folds its columns in
+    ascending order, then the four lanes of a quad exchange (`shfl.bfly` by 1 and
+    2). To a `#sm90.partial` result the lanes do not exchange: `result[i, q]`
+    folds the columns that lane q of the quad holds; from a partial source only
+    they do.
 
     A source split over S > 1 warpgroups goes through `scratch` (f32, [S, 64],
     linear): warpgroups g < S write their part's result to row g, all threads
-    meet at a barrier *inside* the op, and every thread folds the S values in
-    ascending order. So all threads of the CTA see the same bits. The caller
+    (of the role) meet at a barrier *inside* the op, and every thread folds the S
+    values in ascending order. So all threads see the same bits. The caller
     provides a barrier between any earlier use of the scratch's memory and the
     op, and between the op and any later write to it.
 
-    (C1) the source is an f32 fragment, the result f32 rows.
-    (C2) `scratch` is given exactly if the source is split, and is
-    `!sm90.smem<Sx64xf32, linear>`.
+    Columns (`dim` 0): `result[j]` folds `source[:, j]`: a thread its two rows,
+    then the eight lanes with the same l % 4 (`shfl.bfly` by 4, 8 and 16), then
+    the four warps through `scratch` (f32, [4, N], linear) and a barrier inside
+    the op as above.
+
+    (C1) source and result are f32; dim 1: fragment to rows, fragment to partial
+    or partial to rows; dim 0: fragment with column_split 1 to columns.
+    (C2) `scratch` is given exactly for dim 0 or a split source, and has the
+    shape above.
+    (C3) a partial result: column_split 1.
+    (C4) dim 0: inside a role of one warpgroup, or a kernel of one.
   }];
-  let arguments = (ins Sm90_ReduceKindAttr:$kind, Sm90_Tile2D:$source,
-                       Optional<Sm90_Smem>:$scratch);
-  let results = (outs Sm90_Tile1D:$result);
+  let arguments = (ins Sm90_ReduceKindAttr:$kind,
+                       AnyTypeOf<[Sm90_Tile2D, Sm90_TilePartial]>:$source,
+                       Optional<Sm90_Smem>:$scratch,
+                       DefaultValuedAttr<ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<1>]>,
+                                         "1">:$dim);
+  let results = (outs AnyTypeOf<[Sm90_Tile1D, Sm90_TilePartial, Sm90_TileColumns]>:$result);
   let assemblyFormat = [{
-    $kind $source (`scratch` $scratch^ `:` type($scratch))? attr-dict
+    $kind $source (`dim` $dim^)? (`scratch` $scratch^ `:` type($scratch))? attr-dict
     `:` type($source) `->` type($result)
   }];
   let hasVerifier = 1;
 }
 
 def Sm90_BroadcastOp : Sm90_Op<"broadcast", [Pure]> {
-  let summary = "repeats a row vector over the columns of a fragment";
+  let summary = "repeats a vector over the columns or rows of a fragment";
   let description = [{
-    `result[i, j] = source[i]`. No data moves: a thread's rows are the same in
-    both encodings.
+    `result[i, j] = source[i]` of a row vector, `source[j]` of a column vector. No
+    data moves: a thread's rows and columns are the same in all encodings.
 
     (C1) same element type.
+    (C2) rows to a fragment or a partial, columns [N] to a fragment [64, N] with
+    column_split 1.
   }];
-  let arguments = (ins Sm90_Tile1D:$source);
-  let results = (outs Sm90_Tile2D:$result);
+  let arguments = (ins AnyTypeOf<[Sm90_Tile1D, Sm90_TileColumns]>:$source);
+  let results = (outs AnyTypeOf<[Sm90_Tile2D, Sm90_TilePartial]>:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -507,5 +563,7 @@ def Sm90_SplatOp : Sm90_Op<"splat", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
+
+include "mla/Dialect/Sm90/IR/Sm90PipelineOps.td"
 
 #endif // MLA_DIALECT_SM90_IR_SM90OPS_TD

@@ -128,4 +128,93 @@ def Sm90_RowsAttr : Sm90_Encoding<"Rows", "rows"> {
   }];
 }
 
+def Sm90_PartialAttr : Sm90_Encoding<"Partial", "partial"> {
+  let summary = "encoding: the four lanes' shares of a row reduction";
+  let description = [{
+    `tensor<64x4xT, #sm90.partial>`: lane l of a warp holds the elements
+    (row, l % 4) of its two fragment rows (see `#sm90.rows`); all warpgroups hold
+    the same. A sum that a loop carries stays in this form, so that the lanes of
+    a quad meet once after the loop instead of in every iteration.
+
+    (C1) the tile has rank 2 and shape [64, 4].
+  }];
+}
+
+def Sm90_ColumnsAttr : Sm90_Encoding<"Columns", "columns"> {
+  let summary = "encoding: one element per column of a fragment";
+  let description = [{
+    `tensor<NxT, #sm90.columns>`: a thread holds the elements of its fragment
+    columns, 8·j + 2·(l % 4) + i in register 2·j + i, for j < N/8 and i < 2. All
+    threads with the same l % 4 hold the same values.
+
+    (C1) the tile has rank 1 and N is a positive multiple of 8.
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Pipelines
+//===----------------------------------------------------------------------===//
+
+def Sm90_Ring : TypeDef<Sm90_Dialect, "Ring"> {
+  let mnemonic = "ring";
+  let summary = "stages of shared memory that producers fill and consumers free";
+  let description = [{
+    `!sm90.ring<stages = 3, parts = 2, tiles = [!sm90.smem<64x256xbf16>]>` has
+    three stages of one tile each. Every stage has `parts` *full* barriers, so
+    that a consumer can start on the first part of a stage while the rest still
+    arrives, and one *empty* barrier. Without tiles a ring is a signal.
+
+    ```
+    producer   acquire(s) ── fill, expect/publish(s, part) ──→ next stage
+                  ^ empty[s]            │ full[s, part]
+    consumer   release(s) ←── read ←── await(s, part)
+    ```
+
+    The tiles of a stage lie one behind the other, each aligned to what its
+    layout asks for; stages follow at `stageBytes`. Barriers (8 bytes each, an
+    mbarrier): full[stage · parts + part], then empty[stage].
+
+    (C1) stages ≥ 1, parts ≥ 1.
+  }];
+  let parameters = (ins "int64_t":$stages, "int64_t":$parts,
+                        OptionalArrayRefParameter<"::mlir::sm90::SmemType">:$tiles);
+  let assemblyFormat = [{
+    `<` `stages` `=` $stages `,` `parts` `=` $parts (`,` `tiles` `=` `[` $tiles^ `]`)? `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bytes from the start of a stage to its tile `index`, and of one stage.
+    int64_t getTileOffset(unsigned index) const;
+    int64_t getStageBytes() const;
+    int64_t getByteSize() const { return getStages() * getStageBytes(); }
+    /// What the ring's offset must be a multiple of, in bytes.
+    int64_t getAlignment() const;
+  }];
+}
+
+def Sm90_Stage : TypeDef<Sm90_Dialect, "Stage"> {
+  let mnemonic = "stage";
+  let summary = "a position in a ring: slot and phase as one value";
+  let description = [{
+    The n-th use of a ring of S stages has slot n mod S and phase (n / S) mod 2.
+    Producer and consumers each carry their own stage and start at the same one:
+    `await` waits for the full barrier's phase, `acquire` for the end of the
+    empty barrier's previous phase, which a fresh barrier has already.
+  }];
+}
+
+def Sm90_TensorMap : TypeDef<Sm90_Dialect, "TensorMap"> {
+  let mnemonic = "tensor_map";
+  let summary = "a TMA descriptor of a global view";
+  let description = [{
+    `!sm90.tensor_map<64x64xbf16>` moves boxes of 64 rows and 64 columns into
+    swizzle128 tiles. Elements outside the view read as 0 and are not written.
+
+    (C1) 16-bit elements; 1 ≤ rows ≤ 256; columns = 64 (one panel).
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns, "::mlir::Type":$elementType);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 #endif // MLA_DIALECT_SM90_IR_SM90TYPES_TD
