@@ -30,7 +30,7 @@
 // ABSORBED: sm90.copy_wait 0
 // ABSORBED-NEXT: sm90.proxy_fence
 // ABSORBED-NEXT: sm90.barrier
-// ABSORBED: sm90.wgmma {{.*}} transpose_rhs : <64x576xbf16>, <64x576xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+// ABSORBED: sm90.wgmma {{.*}} transpose_rhs : !sm90.smem<64x576xbf16>, <64x576xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
 // ABSORBED: sm90.barrier
 // ABSORBED: sm90.store_shared
 // ABSORBED: %[[V:.*]] = sm90.slice %[[K]][0] : <64x576xbf16> -> <64x512xbf16>
