@@ -95,6 +95,7 @@ public:
 private:
   using Steps = std::vector<std::unique_ptr<package::StepT>>;
 
+  LogicalResult convertWork(tile::WorkOp work);
   LogicalResult convertBlock(Block &block, Steps &steps);
   LogicalResult convertLaunch(tile::LaunchOp launch, Steps &steps);
   LogicalResult convertLoop(scf::ForOp loop, Steps &steps);
@@ -136,12 +137,30 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
     return plan.emitOpError("expected max_query_len in [0, 2^32), got ") << maxQueryLen;
   function->max_query_len = maxQueryLen;
 
+  for (auto work : plan.getBody().getOps<tile::WorkOp>())
+    if (failed(convertWork(work)))
+      return failure();
   numberOperations();
   if (failed(convertBlock(plan.getBody().front(), function->steps)) || failed(placeWorkspaces()))
     return failure();
   function->dims = table.dimNames().vec();
   function->exprs = table.nodes().vec();
   return std::move(function);
+}
+
+LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
+  for (int64_t value :
+       {op.getKeysPerBlock(), op.getRowsPerToken(), op.getRowsPerTile(), op.getFixedBlocks()})
+    if (value > std::numeric_limits<uint32_t>::max())
+      return op.emitOpError("expected numbers below 2^32, got ") << value;
+  function->work = std::make_unique<package::WorkT>();
+  function->work->keys_per_block = op.getKeysPerBlock();
+  function->work->rows_per_token = op.getRowsPerToken();
+  function->work->rows_per_tile = op.getRowsPerTile();
+  function->work->item_cost = op.getItemCost().convertToDouble();
+  function->work->merge_cost = op.getMergeCost().convertToDouble();
+  function->work->fixed_blocks = op.getFixedBlocks();
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,6 +193,7 @@ LogicalResult PlanSerializer::convertLaunch(tile::LaunchOp op, Steps &steps) {
   auto launch = std::make_unique<package::LaunchT>();
   launch->kernel = kernel->second;
   launch->label = getLabel(op);
+  launch->dependent = op.getDependent();
   for (Value size : {op.getGridX(), op.getGridY(), op.getGridZ()}) {
     FailureOr<ExprId> expression = getExpression(size);
     if (failed(expression))

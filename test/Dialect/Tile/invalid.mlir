@@ -221,3 +221,85 @@ tile.plan @launch_arguments {
   tile.launch @takes_index grid(%c1, %c1, %c1) args()
   tile.return
 }
+
+// -----
+
+tile.plan @work_keys {
+  // expected-error@+1 {{expected keys_per_block of at least 1, got 0}}
+  tile.work keys_per_block 0 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
+tile.plan @work_rows {
+  // expected-error@+1 {{expected rows_per_token of at least 1, got 0}}
+  tile.work keys_per_block 64 rows_per_token 0 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
+tile.plan @work_tile {
+  // expected-error@+1 {{expected rows_per_tile of at least 1, got -64}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile -64 item_cost 5.0 merge_cost 2.0 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
+tile.plan @work_fixed {
+  // expected-error@+1 {{expected fixed_blocks of at least 0, got -1}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 fixed_blocks -1
+  tile.return
+}
+
+// -----
+
+tile.plan @work_item_cost {
+  // expected-error@+1 {{expected a finite item_cost that is not negative, got -1.000000e+00}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost -1.0 merge_cost 2.0 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
+tile.plan @work_merge_cost {
+  // expected-error@+1 {{expected a finite merge_cost that is not negative, got INF}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 0x7FF0000000000000 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
+tile.plan @two_works {
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
+  // expected-error@+1 {{expected at most one in a tile.plan}}
+  tile.work keys_per_block 64 rows_per_token 64 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
+  tile.return
+}
+
+// -----
+
+tile.plan @dim_without_work {
+  // expected-error@+1 {{expected a tile.work in the plan, which provides 'num_parts'}}
+  %parts = tile.dim "num_parts"
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{expects parent op 'tile.plan'}}
+tile.work keys_per_block 64 rows_per_token 64 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
+
+// -----
+
+tile.kernel @impatient() {
+  tile.return
+}
+tile.plan @dependent_launch {
+  %c1 = arith.constant 1 : index
+  // expected-error@+1 {{expected a dependent launch's kernel to have tile.waits_for_dependency, @impatient has not}}
+  tile.launch @impatient grid(%c1, %c1, %c1) dependent args()
+  tile.return
+}

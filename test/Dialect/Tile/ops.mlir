@@ -67,3 +67,27 @@ tile.kernel @transposed(%src: memref<?xbf16>, %dst: memref<?xf32>, %rows: index)
   tile.store %b, %out[%c0, %c0] transposed : tensor<32x16xf32>, memref<?x32xf32, strided<[32, 1]>>
   tile.return
 }
+
+tile.kernel @merge(%n: index) attributes {tile.waits_for_dependency} {
+  tile.return
+}
+
+// CHECK-LABEL: tile.plan @partitioned
+// CHECK: tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.000000e+00 merge_cost 0.000000e+00{{$}}
+// CHECK: tile.launch @merge grid(%{{.*}}, %{{.*}}, %{{.*}}) dependent args(%{{.*}}) : index
+tile.plan @partitioned {
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 0.0
+  %parts = tile.dim "num_parts"
+  %partials = tile.dim "num_partials"
+  %merges = tile.dim "num_merges"
+  %most = tile.dim "max_partials"
+  tile.launch @merge grid(%parts, %merges, %most) dependent args(%partials) : index
+  tile.return
+}
+
+// CHECK-LABEL: tile.plan @batch_invariant
+// CHECK: merge_cost 1.500000e+00 fixed_blocks 16
+tile.plan @batch_invariant {
+  tile.work keys_per_block 64 rows_per_token 16 rows_per_tile 16 item_cost 2.5 merge_cost 1.5 fixed_blocks 16
+  tile.return
+}

@@ -26,7 +26,7 @@ using namespace mlac;
 using package::FunctionT;
 
 namespace {
-/// Two compiled kernels, and a plan around a test's body.
+/// Three compiled kernels, and a plan around a test's body.
 class PlanSerializerTest : public ::testing::Test {
 protected:
   PlanSerializerTest() {
@@ -34,6 +34,7 @@ protected:
                         scf::SCFDialect>();
     kernels["fill"] = 0;
     kernels["copy"] = 1;
+    kernels["patient"] = 2;
   }
 
   /// The function, or null with the diagnostic in `error`.
@@ -42,6 +43,7 @@ protected:
       tile.kernel @fill(%a: memref<?xbf16>, %n: index, %v: f32) { tile.return }
       tile.kernel @copy(%a: memref<?xbf16>, %b: memref<?xbf16>, %n: index) { tile.return }
       tile.kernel @unknown(%n: index) { tile.return }
+      tile.kernel @patient(%n: index) attributes {tile.waits_for_dependency} { tile.return }
       tile.plan @decode max_query_len 4 {
         %c0 = arith.constant 0 : index
         %c1 = arith.constant 1 : index
@@ -202,6 +204,26 @@ TEST_F(PlanSerializerTest, NamedBuffersAreKeptOnceWithTheirShape) {
   EXPECT_EQ(evaluate(*function, function->buffers[0]->elements, {1}), 2048);
 }
 
+TEST_F(PlanSerializerTest, B26_WorkKeepsItsNumbers) {
+  auto function = serialize(R"mlir(
+    tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 32 item_cost 2.5 merge_cost 0.75 fixed_blocks 8
+    %parts = tile.dim "num_parts"
+    tile.launch @fill grid(%parts, %c1, %c1) args(%hidden, %t, %f) : memref<?xbf16>, index, f32
+    tile.launch @patient grid(%c1, %c1, %c1) dependent args(%t) : index
+  )mlir");
+  ASSERT_TRUE(function) << error;
+  ASSERT_TRUE(function->work);
+  EXPECT_EQ(function->work->keys_per_block, 64u);
+  EXPECT_EQ(function->work->rows_per_token, 128u);
+  EXPECT_EQ(function->work->rows_per_tile, 32u);
+  EXPECT_EQ(function->work->item_cost, 2.5);
+  EXPECT_EQ(function->work->merge_cost, 0.75);
+  EXPECT_EQ(function->work->fixed_blocks, 8u);
+  ASSERT_EQ(function->steps.size(), 2u);
+  EXPECT_FALSE(function->steps[0]->launch->dependent);
+  EXPECT_TRUE(function->steps[1]->launch->dependent);
+}
+
 TEST_F(PlanSerializerTest, EqualPlansGiveEqualBytes) {
   auto pack = [&] {
     package::PackageT package;
@@ -246,6 +268,9 @@ TEST_F(PlanSerializerTest, ErrorsNameTheOpAndItsPlace) {
         %s = arith.select %true, %hidden, %hidden : memref<?xbf16>
         tile.launch @fill grid(%c1, %c1, %c1) args(%s, %t, %f) : memref<?xbf16>, index, f32)mlir",
        "expected buffers from tile.buffer or tile.workspace"},
+      {"tile.work keys_per_block 64 rows_per_token 4294967296 rows_per_tile 64 item_cost 1.0 "
+       "merge_cost 1.0",
+       "expected numbers below 2^32, got 4294967296"},
   };
   for (auto [body, message] : cases) {
     error.clear();

@@ -202,15 +202,31 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, in
 
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
-  if (isa<DimOp, BufferOp, WorkspaceOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
-          op))
+  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp,
+          scf::YieldOp>(op))
     return true;
   return isa<arith::ArithDialect>(op->getDialect());
+}
+
+/// One partition for all kernels of a plan, and none that nobody asked for.
+static LogicalResult verifyWork(PlanOp plan) {
+  auto works = llvm::to_vector(plan.getBody().getOps<WorkOp>());
+  if (works.size() > 1)
+    return works[1].emitOpError("expected at most one in a tile.plan"); // (C4)
+  WalkResult walk = plan.getBody().walk([&](DimOp dim) {
+    if (!works.empty() || !dim.isOfWork())
+      return WalkResult::advance();
+    dim.emitOpError("expected a tile.work in the plan, which provides '") << dim.getName() << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
 }
 
 LogicalResult PlanOp::verify() {
   if (!isa<ReturnOp>(getBody().front().back()))
     return emitOpError("expected a body that ends in tile.return");
+  if (failed(verifyWork(*this)))
+    return failure();
   WalkResult walk = getBody().walk([&](Operation *op) {
     if (!isPlanOp(op)) {
       op->emitOpError("is not allowed in a tile.plan");
@@ -226,14 +242,51 @@ LogicalResult PlanOp::verify() {
 }
 
 ArrayRef<StringRef> DimOp::getKnownNames() {
-  static const StringRef names[] = {
-      "num_tokens",     "num_requests",         "max_query_len",
-      "max_seq_len",    "max_context_len",      "total_context_len",
-      "attended_pairs", "num_context_requests", "max_blocks_per_request",
-      "num_pages",      "page_stride",          "num_chunks",
-      "chunk_capacity", "chunk_tokens",         "rope_length",
-      "num_sms"};
+  static const StringRef names[] = {"num_tokens",
+                                    "num_requests",
+                                    "max_query_len",
+                                    "max_seq_len",
+                                    "max_context_len",
+                                    "total_context_len",
+                                    "attended_pairs",
+                                    "num_context_requests",
+                                    "max_blocks_per_request",
+                                    "num_pages",
+                                    "page_stride",
+                                    "num_chunks",
+                                    "chunk_capacity",
+                                    "chunk_tokens",
+                                    "rope_length",
+                                    "num_sms",
+                                    "num_parts",
+                                    "num_partials",
+                                    "partial_tokens",
+                                    "num_merges",
+                                    "max_partials"};
   return names;
+}
+
+bool DimOp::isOfWork() {
+  constexpr size_t kNumDimsOfWork = 5; // the last of the known names
+  return llvm::is_contained(getKnownNames().take_back(kNumDimsOfWork), getName());
+}
+
+LogicalResult WorkOp::verify() {
+  auto check = [&](StringRef name, int64_t value, int64_t least) -> LogicalResult {
+    if (value >= least)
+      return success();
+    return emitOpError("expected ") << name << " of at least " << least << ", got " << value;
+  };
+  if (failed(check("keys_per_block", getKeysPerBlock(), 1)) || // (C1)
+      failed(check("rows_per_token", getRowsPerToken(), 1)) ||
+      failed(check("rows_per_tile", getRowsPerTile(), 1)) ||
+      failed(check("fixed_blocks", getFixedBlocks(), 0))) // (C3)
+    return failure();
+  for (auto [name, cost] : {std::pair("item_cost", getItemCost()), {"merge_cost", getMergeCost()}})
+    if (!cost.isFinite() || cost.isNegative()) // (C2)
+      return emitOpError("expected a finite ")
+             << name << " that is not negative, got " << cost.convertToDouble();
+  return success();
 }
 
 LogicalResult DimOp::verify() {
@@ -252,6 +305,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   TypeRange got = getArgs().getTypes();
   if (expected != got)
     return emitOpError("expected arguments (") << expected << "), got (" << got << ")"; // (C1)
+  if (getDependent() && !kernel->hasAttr("tile.waits_for_dependency"))                  // (C2)
+    return emitOpError("expected a dependent launch's kernel to have tile.waits_for_dependency, ")
+           << getKernelAttr() << " has not";
   return success();
 }
 

@@ -329,8 +329,9 @@ def Tile_PlanOp : Tile_Op<"plan", [IsolatedFromAbove, Symbol, SingleBlock,
   let summary = "the host side of one package function";
   let description = [{
     A straight program of `tile.dim`, `tile.buffer`, `tile.workspace`, `index`
-    arithmetic, `scf.for` from 0 with step 1, `scf.if` without results, and
-    `tile.launch`. It is serialised into the package as data.
+    arithmetic, `scf.for` from 0 with step 1, `scf.if` without results,
+    `tile.launch`, and at most one `tile.work`. It is serialised into the package
+    as data.
 
     `max_query_len` is the largest query length of one request that the
     function accepts; 0 means any.
@@ -370,7 +371,9 @@ def Tile_DimOp : Tile_Op<"dim", [Pure]> {
     max_blocks_per_request, num_pages, page_stride (elements between pages of
     the pool), num_chunks, chunk_capacity (tokens per request and chunk),
     chunk_tokens (largest total of one chunk), rope_length, num_sms
-    (multiprocessors, or CPU threads).
+    (multiprocessors, or CPU threads), and those of `tile.work`: num_parts,
+    num_partials, partial_tokens, num_merges, max_partials.
+    (C2) the plan has a `tile.work` if the dim is one of its.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Index:$result);
@@ -379,6 +382,8 @@ def Tile_DimOp : Tile_Op<"dim", [Pure]> {
   let extraClassDeclaration = [{
     /// Every dim name the runtime provides, in the order of the documentation.
     static ::llvm::ArrayRef<::llvm::StringRef> getKnownNames();
+    /// Whether the runtime provides the dim because of a tile.work.
+    bool isOfWork();
   }];
 }
 
@@ -400,7 +405,7 @@ def Tile_BufferOp : Tile_Op<"buffer", [Pure]> {
     `query_start_loc` i32 [B+1], `seq_lens` i32 [B], `context_lens` i32 [B],
     `block_table` i32 [B, max_blocks_per_request], `slot_mapping` i64 [T],
     `positions` i64 [T], `chunk_cu_seq_lens` i32 [num_chunks, B+1],
-    (spec: mla.md sections 9 and 11).
+    (spec: mla.md sections 9 and 11), and those of `tile.work`.
     `shape`, where given, is the tensor's static shape (weights, derived).
   }];
   let arguments = (ins Tile_BufferKindAttr:$kind, StrAttr:$name,
@@ -422,6 +427,64 @@ def Tile_WorkspaceOp : Tile_Op<"workspace", [MemoryEffects<[MemAlloc]>]> {
   let assemblyFormat = "$elements attr-dict `:` type($result)";
 }
 
+def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
+  let summary = "asks the runtime to partition the step's attention";
+  let description = [{
+    The keys of every request with queries are cut into *blocks* of
+    `keys_per_block`; a *piece* is a run of blocks of one request and belongs to
+    one of
+
+        num_parts = max(1, num_sms / ceil(max_query_len · rows_per_token / rows_per_tile))
+
+    parts, which work side by side. A piece costs its blocks + `item_cost`; that
+    any request is in several pieces costs `merge_cost` once (both in blocks).
+    The runtime takes the cheaper of leaving requests whole (the longest first, to
+    the part with the least work) and of cutting them in request order under the
+    smallest load per part that fits. With `fixed_blocks` > 0, costs do not matter:
+    every request is cut at multiples of `fixed_blocks` blocks, by a rule that
+    looks at nothing but the request, so that its result does not depend on the
+    rest of the batch.
+
+    | dim | meaning |
+    |---|---|
+    | num_parts | see above |
+    | num_partials | pieces of requests in several pieces |
+    | partial_tokens | Σ query_len over these pieces: rows of partials per head |
+    | num_merges | requests in several pieces |
+    | max_partials | most pieces of one request, 0 if all are whole |
+
+    | metadata, i32 | per row |
+    |---|---|
+    | work_starts [num_parts + 1] | first piece of the part in `work_items` |
+    | work_items [n, 8] | request, first block, blocks (≥ 1), seq_len, first token, query_len, partial, 0 |
+    | merge_items [num_merges, 4] | first token, query_len, partial of the first piece, pieces |
+
+    `partial` is −1 for a whole request, else the piece's first token in a buffer
+    of `partial_tokens`; pieces of one request follow each other in it. A request
+    with queries and no keys has one block; one without queries has no piece.
+
+    Example:
+    ```mlir
+    tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
+    ```
+    Source: mla.md section 13.
+
+    (C1) `keys_per_block`, `rows_per_token` and `rows_per_tile` are positive.
+    (C2) `item_cost` and `merge_cost` are finite and not negative.
+    (C3) `fixed_blocks` is not negative.
+    (C4) a plan has at most one.
+  }];
+  let arguments = (ins I64Attr:$keys_per_block, I64Attr:$rows_per_token, I64Attr:$rows_per_tile,
+                       F64Attr:$item_cost, F64Attr:$merge_cost,
+                       DefaultValuedAttr<I64Attr, "0">:$fixed_blocks);
+  let assemblyFormat = [{
+    `keys_per_block` $keys_per_block `rows_per_token` $rows_per_token
+    `rows_per_tile` $rows_per_tile `item_cost` $item_cost `merge_cost` $merge_cost
+    (`fixed_blocks` $fixed_blocks^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_LaunchOp : Tile_Op<"launch", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "launches a kernel over a grid";
@@ -429,12 +492,19 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     Launches of one plan run in order; each sees all writes of those before.
     A grid dimension of 0 skips the launch.
 
+    A `dependent` launch may begin while the one before still runs: its kernel,
+    marked `tile.waits_for_dependency`, waits before it touches memory
+    (programmatic dependent launch). A kernel marked `tile.triggers_dependents`
+    lets it begin early.
+
     (C1) `kernel` names a `tile.kernel`; argument types match its signature.
+    (C2) the kernel of a `dependent` launch has `tile.waits_for_dependency`.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Index:$grid_x, Index:$grid_y, Index:$grid_z,
-                       Variadic<AnyType>:$args);
+                       Variadic<AnyType>:$args, UnitAttr:$dependent);
   let assemblyFormat = [{
-    $kernel `grid` `(` $grid_x `,` $grid_y `,` $grid_z `)` `args` `(` $args `)` attr-dict
+    $kernel `grid` `(` $grid_x `,` $grid_y `,` $grid_z `)` (`dependent` $dependent^)?
+    `args` `(` $args `)` attr-dict
     (`:` type($args)^)?
   }];
 }
