@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks and times absorbed decode attention; see bench/README.md.
+
+    python3 bench/decode build DIR             # packages; needs mla-compile, no GPU
+    python3 bench/decode run DIR               # correctness and the speed table; needs a GPU
+    python3 bench/decode sanitize DIR          # compute-sanitizer on a reduced grid
+    python3 bench/decode selftest              # the harness itself, on the CPU
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+import problems  # noqa: E402
+
+CHECKS = ("grid", "invariance", "speed")
+
+
+def find_runtime(folders):
+    """Makes `mlac` load the runtime that lies beside the packages or in the build."""
+    for folder in folders:
+        library = folder / "libmla_runtime.so"
+        if library.exists():
+            os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
+
+
+def build_command(options):
+    import build
+
+    specs = problems.specs_of(options.set)
+    if options.only:
+        specs = [spec for spec in specs if any(word in spec.name for word in options.only)]
+    build.build(options.directory, options.build_dir, specs, jobs=options.jobs,
+                peer=options.flashmla)
+    size = sum(path.stat().st_size for path in options.directory.iterdir())
+    print(f"{options.directory}: {len(specs)} packages, {size / 1e6:.1f} MB in all")
+    return 0
+
+
+def selftest_command(options):
+    find_runtime([options.build_dir / "lib"])
+    import selftest
+
+    return selftest.run(options.build_dir)
+
+
+def chosen(specs, options):
+    return [spec for spec in specs
+            if not options.only or any(word in spec.name for word in options.only)]
+
+
+def run_command(options):
+    find_runtime([options.directory, options.build_dir / "lib"])
+    import grid
+    import speed
+    from arrays import TorchArrays
+
+    directory, arrays, results = options.directory, TorchArrays(), {}
+    if "grid" in options.check:
+        print("== correctness: float64 reference, unused cache rows and outputs NaN", flush=True)
+        sizes = {}
+        if options.reduced:
+            sizes = {"batches": (1, 6), "query_lens": (1, 4), "max_length": 200, "repeats": 2}
+        specs = dict.fromkeys(problems.specs_of("all") + problems.specs_of("early"))
+        results["grid"] = grid.run_grid(directory, chosen(specs, options), arrays, **sizes)
+    if "invariance" in options.check:
+        print("== batch-invariant packages", flush=True)
+        specs = [spec for spec in problems.specs_of("grid") if spec.invariant]
+        results["invariance"] = grid.run_invariance(directory, chosen(specs, options), arrays)
+    if "speed" in options.check:
+        results["speed"] = speed.run_speed(directory, options)
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
+    failed = (any(r["failures"] for r in results.get("grid", ()))
+              or any(r["different"] for r in results.get("invariance", ()))
+              or any(not r["is_right"] for r in results.get("speed", {}).get("rows", ())))
+    print("FAIL: see above" if failed else "PASS: every result is within the allowed errors")
+    return 1 if failed else 0
+
+
+def sanitize_command(options):
+    import sanitize
+
+    return sanitize.run(options.directory, options.tool, options.only)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench/decode", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("build", "run", "sanitize", "selftest"):
+        command = commands.add_parser(name)
+        if name != "selftest":
+            command.add_argument("directory", type=pathlib.Path)
+            command.add_argument("--only", nargs="*", default=[],
+                                 help="parts of names of packages or rows")
+        if name != "sanitize":
+            command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+        if name in ("build", "run"):
+            command.add_argument("--flashmla", type=pathlib.Path,
+                                 default=os.environ.get("MLAC_FLASHMLA"),
+                                 help="libflashmla_peer.so (bench/peers/flashmla)")
+        if name == "build":
+            command.add_argument("--set", choices=("early", "grid", "speed", "all"),
+                                 default="all")
+            command.add_argument("--jobs", type=int, help="compilations at a time")
+        if name == "run":
+            command.add_argument("--check", nargs="*", choices=CHECKS, default=CHECKS)
+            command.add_argument("--reduced", action="store_true", help="a small grid")
+            command.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
+            command.add_argument("--rounds", type=int, default=9)
+        if name == "sanitize":
+            command.add_argument("--tool", nargs="*",
+                                 default=["memcheck", "racecheck", "synccheck"])
+    options = parser.parse_args()
+    return globals()[options.command + "_command"](options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

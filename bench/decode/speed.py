@@ -1,0 +1,202 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The speed table: mlac, FlashMLA and the read stream, alternating in one process.
+
+A contestant's steps are captured in a CUDA graph over several sets of sequences, so
+that the cache rows of a step are never in L2; plans are filled once. A round replays
+every contestant once; ratios are taken per round, and medians over rounds.
+"""
+
+import dataclasses
+import gc
+import math
+import statistics
+
+import torch
+
+import peers
+import problems
+import reference
+import report
+from arrays import TorchArrays
+from session import Session
+
+# Sets of sequences: together well beyond the 60 MB of L2, but not without end.
+SET_BYTES, MOST_SETS = 480 << 20, 64
+# A replay lasts long enough that its own launch does not count.
+REPLAY_SECONDS = 3e-3
+
+
+class Contestant:
+    """A captured sequence of steps."""
+
+    def __init__(self, name, launches, seconds_each):
+        """launches: one callable per set; repeated to fill a replay."""
+        self.name = name
+        turns = max(1, math.ceil(REPLAY_SECONDS / (seconds_each * len(launches))))
+        self.steps = turns * len(launches)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for _ in range(turns):
+                for launch in launches:
+                    launch()
+        self.times = []
+
+    def replay(self, is_timed=True):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        self.graph.replay()
+        end.record()
+        end.synchronize()
+        if is_timed:
+            self.times.append(begin.elapsed_time(end) / 1e3 / self.steps)
+
+    @property
+    def median(self):
+        return statistics.median(self.times)
+
+
+class MlacSet:
+    """One set of sequences of a row, its filled plan and its tensors."""
+
+    def __init__(self, session, row, seed):
+        self.row, self.session = row, session
+        arrays = session.arrays
+        sequences = session.sequences([row.kv - row.query_len] * row.batch)
+        self.plan = session.step(sequences, [row.query_len] * row.batch)
+        self.sequences = sequences  # freed with the set
+        tokens = row.batch * row.query_len
+        self.query = arrays.random((tokens, row.heads, 576), "bf16", seed)
+        self.buffers = {**session.split_query(self.query), **session.outputs(tokens)}
+
+    def launch(self):
+        self.plan.run_bound(stream=torch.cuda.current_stream(), **self.buffers)
+
+    def table(self):
+        table = self.session.arrays.ints(self.plan.metadata_view("block_table"))
+        return table.int().reshape(self.row.batch, -1)
+
+    def poison(self):
+        self.buffers["output"].fill_(float("nan"))
+        self.buffers["lse"].fill_(float("nan"))
+
+    def errors(self, output, lse):
+        """Of some requests, the last one among them, against float64."""
+        row, arrays = self.row, self.session.arrays
+        rows = self.session.rows(self.plan, [row.kv] * row.batch).reshape(row.batch, row.kv)
+        worst = reference.Errors()
+        for request in {0, row.batch - 1}:
+            tokens = slice(request * row.query_len, (request + 1) * row.query_len)
+            expected = reference.attention(torch, self.query[tokens].double(),
+                                           self.session.pool[rows[request]].double(), 512,
+                                           row.spec.scale)
+            worst = worst.join(reference.compare(torch, arrays.double(output[tokens]),
+                                                 arrays.double(lse[tokens]), *expected))
+        return worst
+
+
+def make_session(path, row, num_sets):
+    total = num_sets * row.batch * row.kv
+    session = Session(path, row.spec, TorchArrays(), row.batch, row.kv,
+                      total + num_sets * row.batch * row.page)
+    # In pieces: normal_ on the whole pool would need as much again.
+    for piece in session.pool.split(1 << 20):
+        piece.normal_().mul_(0.1).clamp_(-1, 1)
+    return session
+
+
+def seconds_per_launch(launches):
+    for launch in launches[:2]:
+        launch()
+    return max(peers.seconds_of(launches[0], 3), 1e-6)
+
+
+def make_peer_batches(peer, sets):
+    shared = peers.Accumulators()
+    batches = []
+    for one in sets:
+        row = one.row
+        query = one.query.reshape(row.batch, row.query_len, row.heads, 576)
+        seq_lens = torch.full((row.batch,), row.kv, dtype=torch.int32, device="cuda")
+        batches.append(peers.FlashMlaBatch(peer, query, one.session.pool, seq_lens, one.table(),
+                                           row.spec.scale, shared))
+    return batches
+
+
+def race(contestants, rounds):
+    for contestant in contestants:
+        contestant.replay(is_timed=False)
+    for index in range(rounds):
+        # The first of a round runs on the coolest chip: take turns.
+        for contestant in contestants[::1 if index % 2 else -1]:
+            contestant.replay()
+
+
+def peer_contestants(batches):
+    launches = [batch.decode for batch in batches]
+    yield Contestant("flashmla", launches, seconds_per_launch(launches))
+    if batches[0].step.batch == 1:
+        launches = [lambda b=batch: (b.metadata(), b.decode()) for batch in batches]
+        yield Contestant("flashmla with metadata", launches, seconds_per_launch(launches))
+
+
+def stream_contestant(stream, row, pool):
+    """Reads the cache's rows, or all sets' where one is too small for the kernel."""
+    pieces = pool.split(row.batch * row.kv)
+    pieces = [p for p in pieces if stream.bytes_of(p) >= 0.9 * row.kv_bytes] or [pool]
+    launches = [lambda p=piece: stream.launch(p) for piece in pieces]
+    return Contestant("read stream", launches, seconds_per_launch(launches)), pieces[0]
+
+
+def run_row(row, path, peer, stream, rounds):
+    """Raw numbers of one line."""
+    num_sets = min(MOST_SETS, max(2, math.ceil(SET_BYTES / row.kv_bytes)))
+    session = make_session(path, row, num_sets)
+    sets = [MlacSet(session, row, seed) for seed in range(num_sets)]
+    torch.cuda.synchronize()
+    launches = [one.launch for one in sets]
+    contestants = [Contestant("mlac", launches, seconds_per_launch(launches))]
+    batches = make_peer_batches(peer, sets) if peer and row.page == 64 else []
+    contestants += peer_contestants(batches) if batches else []
+    reading, piece = stream_contestant(stream, row, session.pool)
+    contestants.append(reading)
+    sets[0].poison()  # what is checked comes from the graphs' replays
+    race(contestants, rounds)
+    errors = sets[0].errors(sets[0].buffers["output"], sets[0].buffers["lse"])
+    result = {**dataclasses.asdict(row), "name": row.name, "flops": row.flops, "bytes": row.bytes,
+              "sets": num_sets, "stream_bytes": stream.bytes_of(piece),
+              "is_right": errors.is_good, "errors": str(errors),
+              "times": {c.name: c.times for c in contestants},
+              "seconds": {c.name: c.median for c in contestants}}
+    if batches:
+        tokens = row.batch * row.query_len
+        peer_errors = sets[0].errors(batches[0].output.reshape(tokens, row.heads, 512),
+                                     batches[0].lse.reshape(tokens, row.heads))
+        result["peer_errors"], result["is_peer_right"] = str(peer_errors), peer_errors.is_good
+    del contestants
+    session.close()
+    return result
+
+
+def run_speed(directory, options):
+    peer = peers.FlashMla.find(options.flashmla, directory)
+    if not peer:
+        print("no libflashmla_peer.so: FlashMLA's columns stay empty (bench/peers/flashmla)")
+    stream = peers.ReadStream()
+    results = {"device": torch.cuda.get_device_name(), "ceilings": [peers.measure_ceilings(stream)],
+               "rows": []}
+    wanted = lambda row: not options.only or any(w in row.name or w in row.spec.name
+                                                 for w in options.only)
+    for row in filter(wanted, problems.SPEED_ROWS):
+        path = directory / f"{row.spec.name}.mlac"
+        if not path.exists():
+            continue
+        result = run_row(row, path, peer, stream, options.rounds)
+        results["rows"].append(result)
+        print(f"  {report.short_line(result)}", flush=True)
+        gc.collect()
+        torch.cuda.empty_cache()
+    results["ceilings"].append(peers.measure_ceilings(stream))
+    report.print_table(results, directory)
+    return results
