@@ -10,8 +10,12 @@
 
 #include "../Divisibility.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -146,6 +150,73 @@ LogicalResult mlac::verifySlice(tensor::ExtractSliceOp slice, const Placement &p
     return slice.emitOpError("expected a dot's slice to start at a multiple of ")
            << sm90::kPanelColumns << " columns on sm_90a, got " << column;
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Element-wise ops
+//===----------------------------------------------------------------------===//
+
+/// The same op on the new values. Constants carry their type in an attribute
+/// too.
+static LogicalResult cloneConverted(OpBuilder &builder, Operation *op, IRMapping &mapping,
+                                    TileTypeConversion convert) {
+  if (op->getNumRegions() != 0 ||
+      !isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(op->getDialect()))
+    return op->emitOpError("is not supported in a kernel for sm_90a");
+  SmallVector<Type> types;
+  for (Type type : op->getResultTypes()) {
+    FailureOr<Type> converted = convert(op, type);
+    if (failed(converted))
+      return failure();
+    types.push_back(*converted);
+  }
+  auto dense = dyn_cast_if_present<DenseElementsAttr>(op->getAttr("value"));
+  if (isa<arith::ConstantOp>(op) && dense) {
+    if (!dense.isSplat())
+      return op->emitOpError("expected a constant tile of one value, got ") << dense;
+    auto constant = arith::ConstantOp::create(builder, op->getLoc(),
+                                              dense.resizeSplat(cast<ShapedType>(types[0])));
+    mapping.map(op->getResult(0), constant.getResult());
+    return success();
+  }
+  Operation *clone = builder.clone(*op, mapping);
+  for (auto [result, type] : llvm::zip_equal(clone->getResults(), types))
+    result.setType(type);
+  return success();
+}
+
+LogicalResult mlac::cloneElementwise(OpBuilder &builder, Operation *op, IRMapping &mapping,
+                                     TileTypeConversion convert) {
+  Location loc = op->getLoc();
+  auto replaceBy = [&](auto create) -> LogicalResult {
+    FailureOr<Type> type = convert(op, op->getResult(0).getType());
+    if (failed(type))
+      return failure();
+    mapping.map(op->getResult(0), create(*type));
+    return success();
+  };
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](tile::ProgramIdOp id) {
+        return replaceBy([&](Type) -> Value {
+          return sm90::ProgramIdOp::create(builder, loc, id.getDim());
+        });
+      })
+      .Case([&](tile::IotaOp iota) {
+        return replaceBy([&](Type type) -> Value {
+          return sm90::IotaOp::create(builder, loc, type, iota.getDim());
+        });
+      })
+      .Case([&](tile::SplatOp splat) {
+        return replaceBy([&](Type type) -> Value {
+          return sm90::SplatOp::create(builder, loc, type, mapping.lookup(splat.getSource()));
+        });
+      })
+      .Case([&](tile::BroadcastOp cast) {
+        return replaceBy([&](Type type) -> Value {
+          return sm90::BroadcastOp::create(builder, loc, type, mapping.lookup(cast.getSource()));
+        });
+      })
+      .Default([&](Operation *op) { return cloneConverted(builder, op, mapping, convert); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -19,6 +19,7 @@
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace mlac {
@@ -26,6 +27,10 @@ namespace mlac {
 //===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//
+
+/// How a schedule converts the type of a value; an error at the op if it cannot.
+using TileTypeConversion =
+    llvm::function_ref<mlir::FailureOr<mlir::Type>(mlir::Operation *, mlir::Type)>;
 
 /// Over how many warpgroups `columns` accumulator columns are split: the fewest
 /// that leave each at most 256, in whole panels of 64 if possible, else in groups
@@ -66,6 +71,16 @@ mlir::LogicalResult verifyDot(mlir::tile::DotOp dot);
 
 /// Checks that a slice is of columns of a load, and panel-aligned if shared.
 mlir::LogicalResult verifySlice(mlir::tensor::ExtractSliceOp slice, const Placement &placement);
+
+//===----------------------------------------------------------------------===//
+// Element-wise ops
+//===----------------------------------------------------------------------===//
+
+/// Clones `op`, which has no region and touches no tile memory, on the values
+/// that `mapping` holds for its operands, and maps its results. tile ops become
+/// their sm90 counterparts. An error at the op says if there is none.
+mlir::LogicalResult cloneElementwise(mlir::OpBuilder &builder, mlir::Operation *op,
+                                     mlir::IRMapping &mapping, TileTypeConversion convert);
 
 //===----------------------------------------------------------------------===//
 // Addresses

@@ -26,7 +26,6 @@
 #include "ScheduleBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -439,62 +438,8 @@ LogicalResult SimpleSchedule::emitReduce(tile::ReduceOp reduce) {
   return success();
 }
 
-/// The same op on the new values. Constants carry their type in an attribute
-/// too.
-static LogicalResult cloneConverted(OpBuilder &builder, Operation *op, IRMapping &mapping) {
-  if (op->getNumRegions() != 0)
-    return op->emitOpError("is not supported in a kernel for sm_90a");
-  SmallVector<Type> types;
-  for (Type type : op->getResultTypes()) {
-    FailureOr<Type> converted = convertTileType(op, type);
-    if (failed(converted))
-      return failure();
-    types.push_back(*converted);
-  }
-  auto dense = dyn_cast_if_present<DenseElementsAttr>(op->getAttr("value"));
-  if (isa<arith::ConstantOp>(op) && dense) {
-    if (!dense.isSplat())
-      return op->emitOpError("expected a constant tile of one value, got ") << dense;
-    auto constant = arith::ConstantOp::create(builder, op->getLoc(),
-                                              dense.resizeSplat(cast<ShapedType>(types[0])));
-    mapping.map(op->getResult(0), constant.getResult());
-    return success();
-  }
-  Operation *clone = builder.clone(*op, mapping);
-  for (auto [result, type] : llvm::zip_equal(clone->getResults(), types))
-    result.setType(type);
-  return success();
-}
-
 LogicalResult SimpleSchedule::emitCopied(Operation *op) {
-  Location loc = op->getLoc();
-  auto replaceBy = [&](Value value) { fragments.map(op->getResult(0), value); };
-  auto resultType = [&] { return convert(op, op->getResult(0).getType()); };
-  LogicalResult status =
-      llvm::TypeSwitch<Operation *, LogicalResult>(op)
-          .Case([&](tile::ProgramIdOp id) {
-            replaceBy(sm90::ProgramIdOp::create(builder, loc, id.getDim()));
-            return success();
-          })
-          .Case([&](tile::IotaOp iota) {
-            replaceBy(sm90::IotaOp::create(builder, loc, resultType(), iota.getDim()));
-            return success();
-          })
-          .Case([&](tile::SplatOp splat) {
-            replaceBy(sm90::SplatOp::create(builder, loc, resultType(), get(splat.getSource())));
-            return success();
-          })
-          .Case([&](tile::BroadcastOp cast) {
-            replaceBy(sm90::BroadcastOp::create(builder, loc, resultType(), get(cast.getSource())));
-            return success();
-          })
-          .Default([&](Operation *op) -> LogicalResult {
-            if (!isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
-                    op->getDialect()))
-              return op->emitOpError("is not supported in a kernel for sm_90a");
-            return cloneConverted(builder, op, fragments);
-          });
-  if (failed(status))
+  if (failed(cloneElementwise(builder, op, fragments, convertTileType)))
     return failure();
   return shareResults(op, op->getResults());
 }
