@@ -18,11 +18,12 @@ DIMS = (
     "total_context_len", "attended_pairs", "num_context_requests",
     "max_blocks_per_request", "num_pages", "page_stride", "num_chunks",
     "chunk_capacity", "chunk_tokens", "rope_length", "num_sms",
+    "num_parts", "num_partials", "partial_tokens", "num_merges", "max_partials",
 )
 
 METADATA = (
     "query_start_loc", "seq_lens", "context_lens", "block_table", "slot_mapping",
-    "positions", "chunk_cu_seq_lens",
+    "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items",
 )
 
 

@@ -141,8 +141,7 @@ typedef uint64_t mla_sequence;
 MLA_API mla_status mla_package_open(const char *path, mla_package **package);
 
 /* The same from memory; `data` [bytes] is copied. */
-MLA_API mla_status mla_package_open_bytes(const void *data, size_t bytes,
-                                          mla_package **package);
+MLA_API mla_status mla_package_open_bytes(const void *data, size_t bytes, mla_package **package);
 
 /* Closes the handle. Engines made from the package stay usable. */
 MLA_API mla_status mla_package_close(mla_package *package);
@@ -173,8 +172,7 @@ MLA_API mla_status mla_package_info(mla_package *package, const char **json);
    MLA_NO_DEVICE says whether the driver library, the driver or the device is
    missing. The CUDA device's primary context is used, as by the CUDA runtime
    and by PyTorch. */
-MLA_API mla_status mla_device_open(const char *name, int32_t threads,
-                                   mla_device **device);
+MLA_API mla_status mla_device_open(const char *name, int32_t threads, mla_device **device);
 MLA_API mla_status mla_device_close(mla_device *device);
 
 /* { "kind": "cpu"|"cuda", "name", "arch" ("x86-64-v4", "sm_90"), "num_sms"
@@ -188,24 +186,21 @@ MLA_API int mla_device_is_cuda(mla_device *device);
 
 /* Device memory of `bytes` (> 0), aligned to 256 bytes; content undefined.
    Freed by mla_device_free only; a null pointer may be freed. */
-MLA_API mla_status mla_device_malloc(mla_device *device, size_t bytes,
-                                     void **data);
+MLA_API mla_status mla_device_malloc(mla_device *device, size_t bytes, void **data);
 MLA_API mla_status mla_device_free(mla_device *device, void *data);
 
 /* Synchronous copies between host and device; they wait for the whole device
    first, so they are ordered after every stream's earlier work. */
-MLA_API mla_status mla_device_upload(mla_device *device, void *device_data,
-                                     const void *host_data, size_t bytes);
-MLA_API mla_status mla_device_download(mla_device *device, void *host_data,
-                                       const void *device_data, size_t bytes);
+MLA_API mla_status mla_device_upload(mla_device *device, void *device_data, const void *host_data,
+                                     size_t bytes);
+MLA_API mla_status mla_device_download(mla_device *device, void *host_data, const void *device_data,
+                                       size_t bytes);
 
 /* Stream-ordered copy and fill inside device memory (bench: bandwidth). */
-MLA_API mla_status mla_device_copy_async(mla_device *device, void *to,
-                                         const void *from, size_t bytes,
-                                         mla_stream *stream);
-MLA_API mla_status mla_device_fill_async(mla_device *device, void *data,
-                                         uint8_t value, size_t bytes,
-                                         mla_stream *stream);
+MLA_API mla_status mla_device_copy_async(mla_device *device, void *to, const void *from,
+                                         size_t bytes, mla_stream *stream);
+MLA_API mla_status mla_device_fill_async(mla_device *device, void *data, uint8_t value,
+                                         size_t bytes, mla_stream *stream);
 
 /* Waits for all work on the device. */
 MLA_API mla_status mla_device_synchronize(mla_device *device);
@@ -216,8 +211,7 @@ MLA_API mla_status mla_device_synchronize(mla_device *device);
    be NULL; mla_stream_create returns NULL there. */
 MLA_API mla_status mla_stream_create(mla_device *device, mla_stream **stream);
 MLA_API mla_status mla_stream_destroy(mla_device *device, mla_stream *stream);
-MLA_API mla_status mla_stream_synchronize(mla_device *device,
-                                          mla_stream *stream);
+MLA_API mla_status mla_stream_synchronize(mla_device *device, mla_stream *stream);
 
 /* Events measure time on a stream (wall-clock time on the CPU).
    elapsed: milliseconds between two recorded events; waits for both.
@@ -225,32 +219,31 @@ MLA_API mla_status mla_stream_synchronize(mla_device *device,
 MLA_API mla_status mla_event_create(mla_device *device, mla_event **event);
 MLA_API mla_status mla_event_destroy(mla_event *event);
 MLA_API mla_status mla_event_record(mla_event *event, mla_stream *stream);
-MLA_API mla_status mla_event_elapsed(mla_event *begin, mla_event *end,
-                                     double *milliseconds);
+MLA_API mla_status mla_event_elapsed(mla_event *begin, mla_event *end, double *milliseconds);
 
 /*===--- Engine ---------------------------------------------------------===*/
 
 /* Fill with mla_engine_options_init, then change what matters. */
 typedef struct mla_engine_options {
-  size_t struct_bytes;       /* sizeof(mla_engine_options): versions the struct */
-  int64_t max_num_requests;  /* requests of one step; default 8 */
-  int64_t max_num_tokens;    /* new tokens of one step; default 2048 */
-  int64_t max_seq_len;       /* tokens of one sequence; default and upper limit:
-                                the package's rope length. Bounds the block table:
-                                ceil(max_seq_len / page_size) pages a sequence */
-  int64_t num_pages;         /* pages of every layer's pool; default: enough for
-                                max_num_requests sequences of max_seq_len */
-  int64_t num_layers;        /* layers with this package's shapes, each with its
-                                own weights and pool, sharing the block tables;
-                                default 1 */
-  int64_t workspace_tokens;  /* W, tokens of gathered context at a time (mla.md
-                                section 9); 0: max(min(max(8 * max_seq_len,
-                                4 * max_num_requests * page_size), 65536),
-                                max_num_requests * page_size), and never more
-                                than max_num_requests * max_seq_len */
-  int64_t num_sms;           /* what plans take for the number of processors when
-                                they choose splits; 0: the device's */
-  int64_t page_padding_tokens; /* unused rows between pages of the pool; 0 */
+  size_t struct_bytes;          /* sizeof(mla_engine_options): versions the struct */
+  int64_t max_num_requests;     /* requests of one step; default 8 */
+  int64_t max_num_tokens;       /* new tokens of one step; default 2048 */
+  int64_t max_seq_len;          /* tokens of one sequence; default and upper limit:
+                                   the package's rope length. Bounds the block table:
+                                   ceil(max_seq_len / page_size) pages a sequence */
+  int64_t num_pages;            /* pages of every layer's pool; default: enough for
+                                   max_num_requests sequences of max_seq_len */
+  int64_t num_layers;           /* layers with this package's shapes, each with its
+                                   own weights and pool, sharing the block tables;
+                                   default 1 */
+  int64_t workspace_tokens;     /* W, tokens of gathered context at a time (mla.md
+                                   section 9); 0: max(min(max(8 * max_seq_len,
+                                   4 * max_num_requests * page_size), 65536),
+                                   max_num_requests * page_size), and never more
+                                   than max_num_requests * max_seq_len */
+  int64_t num_sms;              /* what plans take for the number of processors when
+                                   they choose splits; 0: the device's */
+  int64_t page_padding_tokens;  /* unused rows between pages of the pool; 0 */
   int64_t tensor_parallel_rank; /* which share of an unsharded checkpoint's heads
                                 to bind: < model.tensor_parallel; 0 */
 } mla_engine_options;
@@ -266,8 +259,7 @@ MLA_API void mla_engine_options_init(mla_engine_options *options);
    MLA_INVALID_ARGUMENT: an option is out of range; names value and limit.
    MLA_OUT_OF_MEMORY: names what was being allocated and its bytes. */
 MLA_API mla_status mla_engine_create(mla_package *package, mla_device *device,
-                                     const mla_engine_options *options,
-                                     mla_engine **engine);
+                                     const mla_engine_options *options, mla_engine **engine);
 
 /* Destroys the engine; its sequences and plans become stale. Waits for the
    device first. */
@@ -288,9 +280,8 @@ MLA_API mla_status mla_engine_info(mla_engine *engine, const char **json);
    MLA_NOT_FOUND: unknown name; lists the known ones. MLA_INVALID_ARGUMENT: shape
    or dtype, with expected and got. Binding again replaces the tensor and makes
    the layer unprepared. */
-MLA_API mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer,
-                                          const char *name, mla_dtype dtype,
-                                          const int64_t *shape, int32_t rank,
+MLA_API mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
+                                          mla_dtype dtype, const int64_t *shape, int32_t rank,
                                           const void *data);
 
 /* Flags of mla_engine_bind_safetensors. */
@@ -304,10 +295,8 @@ MLA_API mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer,
    times the expected one is cut along it for options.tensor_parallel_rank.
    All or nothing: nothing is bound if any tensor is missing, extra or wrong.
    MLA_CORRUPT: header or data truncated, offsets out of range or overlapping. */
-MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine,
-                                               int64_t layer, const char *path,
-                                               const char *prefix,
-                                               uint32_t flags);
+MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
+                                               const char *prefix, uint32_t flags);
 
 /* Runs the package's "prepare" function for one layer (weight-only products) and
    waits for it. Needs every weight of the layer (MLA_WRONG_STATE lists the missing
@@ -318,8 +307,7 @@ MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
 /*===--- Sequences and the cache ----------------------------------------===*/
 
 /* Makes an empty sequence. It takes no pages until tokens are planned. */
-MLA_API mla_status mla_sequence_create(mla_engine *engine,
-                                       mla_sequence *sequence);
+MLA_API mla_status mla_sequence_create(mla_engine *engine, mla_sequence *sequence);
 
 /* Frees the sequence and its pages; the id becomes stale. Work already launched
    keeps reading the pages correctly as long as later steps go to the same stream. */
@@ -328,53 +316,46 @@ MLA_API mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence);
 /* Takes pages so that the sequence can hold `num_tokens` in total. All or nothing:
    MLA_OUT_OF_PAGES changes nothing. MLA_INVALID_ARGUMENT: over max_seq_len.
    mla_step_plan does this by itself; reserving first moves the refusal forward. */
-MLA_API mla_status mla_sequence_reserve(mla_engine *engine,
-                                        mla_sequence sequence,
+MLA_API mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence sequence,
                                         int64_t num_tokens);
 
 /* Forgets tokens at and after `num_tokens` (<= length) and gives back the pages
    behind it: rejected speculative tokens, or a step to be planned again. */
-MLA_API mla_status mla_sequence_truncate(mla_engine *engine,
-                                         mla_sequence sequence,
+MLA_API mla_status mla_sequence_truncate(mla_engine *engine, mla_sequence sequence,
                                          int64_t num_tokens);
 
 /* Tokens in the sequence, counting those of planned steps. */
-MLA_API mla_status mla_sequence_length(mla_engine *engine,
-                                       mla_sequence sequence, int64_t *length);
+MLA_API mla_status mla_sequence_length(mla_engine *engine, mla_sequence sequence, int64_t *length);
 
 /* Copies the sequence's page indices, in logical order, to pages [capacity] and
    their number to *count. MLA_INVALID_ARGUMENT if capacity < *count (*count is
    set, so capacity 0 with pages NULL asks for the number). */
-MLA_API mla_status mla_sequence_pages(mla_engine *engine, mla_sequence sequence,
-                                      int32_t *pages, int64_t capacity,
-                                      int64_t *count);
+MLA_API mla_status mla_sequence_pages(mla_engine *engine, mla_sequence sequence, int32_t *pages,
+                                      int64_t capacity, int64_t *count);
 
 typedef struct mla_cache_stats {
-  int64_t num_pages;          /* of one layer's pool */
+  int64_t num_pages; /* of one layer's pool */
   int64_t free_pages;
   int64_t num_sequences;
-  int64_t page_size;          /* tokens */
-  int64_t row_bytes;          /* one token's latent row */
-  int64_t page_stride_bytes;  /* page_size * row_bytes + padding */
+  int64_t page_size;         /* tokens */
+  int64_t row_bytes;         /* one token's latent row */
+  int64_t page_stride_bytes; /* page_size * row_bytes + padding */
   mla_dtype dtype;
 } mla_cache_stats;
-MLA_API mla_status mla_cache_get_stats(mla_engine *engine,
-                                       mla_cache_stats *stats);
+MLA_API mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats);
 
 /* Device address of one layer's pool: page p, offset o is at
    data + p * page_stride_bytes + o * row_bytes. Lives as long as the engine. */
-MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer,
-                                  void **data);
+MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data);
 
 /* For tests and debugging; they wait for the device.
    poison: writes NaN to every row of the layer's pool that holds no token (free
    pages, unused tails, padding). read / write: `count` rows of row_bytes from
    slot `slot` on, consecutive slots, to or from host memory. */
 MLA_API mla_status mla_cache_poison(mla_engine *engine, int64_t layer);
-MLA_API mla_status mla_cache_read(mla_engine *engine, int64_t layer,
-                                  int64_t slot, int64_t count, void *rows);
-MLA_API mla_status mla_cache_write(mla_engine *engine, int64_t layer,
-                                   int64_t slot, int64_t count,
+MLA_API mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                                  void *rows);
+MLA_API mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
                                    const void *rows);
 
 /* Fills the engine's workspace with NaN (tests: nothing may be read before it is
@@ -410,16 +391,15 @@ MLA_API mla_status mla_plan_destroy(mla_plan *plan);
    requests or tokens; query longer than the function takes; W smaller than one
    page per request with context. MLA_NOT_FOUND: lists the functions.
    To run the same tokens again, truncate the sequences and plan again. */
-MLA_API mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch,
-                                 const char *function, mla_stream *stream);
+MLA_API mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
+                                 mla_stream *stream);
 
 /* Runs the plan for one layer.
    hidden [num_tokens, hidden_size], output [num_tokens, hidden_size]: device data
    in the model's activation dtype, 16-byte aligned, not overlapping; both may be
    NULL if num_tokens is 0. CUDA: asynchronous on `stream`, neither allocates nor
    synchronises, can be captured in a graph. CPU: complete on return. */
-MLA_API mla_status mla_step_run(mla_plan *plan, int64_t layer,
-                                const void *hidden, void *output,
+MLA_API mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,
                                 mla_stream *stream);
 
 /* An input or output buffer of a function by name. */
@@ -432,15 +412,13 @@ typedef struct mla_binding {
 /* mla_step_run with any set of named buffers. Every input and output of the
    function must be bound (MLA_INVALID_ARGUMENT names the first one missing) and
    every binding must be known to it. */
-MLA_API mla_status mla_step_run_bound(mla_plan *plan, int64_t layer,
-                                      const mla_binding *bindings,
+MLA_API mla_status mla_step_run_bound(mla_plan *plan, int64_t layer, const mla_binding *bindings,
                                       int64_t num_bindings, mla_stream *stream);
 
 /* A run of mla_step_run that waits and measures: JSON text
      [{"label", "kernel", "grid": [x, y, z], "microseconds"}, ...]
    one entry per launch in order, that lives until the plan's next profile. */
-MLA_API mla_status mla_step_profile(mla_plan *plan, int64_t layer,
-                                    const void *hidden, void *output,
+MLA_API mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *hidden, void *output,
                                     mla_stream *stream, const char **json);
 
 /* The filled plan's function name; lives until the next mla_step_plan. */
@@ -450,9 +428,9 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
    max_query_len, max_seq_len, max_context_len, total_context_len,
    attended_pairs, num_context_requests, max_blocks_per_request, num_pages,
    page_stride (elements), num_chunks, chunk_capacity, chunk_tokens, rope_length,
-   num_sms. MLA_NOT_FOUND: unknown name. */
-MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name,
-                                int64_t *value);
+   num_sms; of functions that partition their attention num_parts, num_partials,
+   partial_tokens, num_merges, max_partials, else 0. MLA_NOT_FOUND: unknown name. */
+MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value);
 
 /* Host copy of a metadata array of the filled plan: its dtype (MLA_I32 or
    MLA_I64), number of elements and data, which live until the next mla_step_plan.
@@ -464,9 +442,8 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name,
      slot_mapping      i64 [num_tokens]
      positions         i64 [num_tokens]
      chunk_cu_seq_lens i32 [num_chunks, num_requests + 1] */
-MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name,
-                                     mla_dtype *dtype, int64_t *elements,
-                                     const void **data);
+MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype,
+                                     int64_t *elements, const void **data);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -11,17 +11,32 @@
 using namespace mlac::runtime;
 
 static constexpr std::array<const char *, kNumDims> kDimNames = {
-    "num_tokens",     "num_requests",         "max_query_len",
-    "max_seq_len",    "max_context_len",      "total_context_len",
-    "attended_pairs", "num_context_requests", "max_blocks_per_request",
-    "num_pages",      "page_stride",          "num_chunks",
-    "chunk_capacity", "chunk_tokens",         "rope_length",
+    "num_tokens",
+    "num_requests",
+    "max_query_len",
+    "max_seq_len",
+    "max_context_len",
+    "total_context_len",
+    "attended_pairs",
+    "num_context_requests",
+    "max_blocks_per_request",
+    "num_pages",
+    "page_stride",
+    "num_chunks",
+    "chunk_capacity",
+    "chunk_tokens",
+    "rope_length",
     "num_sms",
+    "num_parts",
+    "num_partials",
+    "partial_tokens",
+    "num_merges",
+    "max_partials",
 };
 
 static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {
-    "query_start_loc", "seq_lens",  "context_lens",     "block_table",
-    "slot_mapping",    "positions", "chunk_cu_seq_lens"};
+    "query_start_loc", "seq_lens",          "context_lens", "block_table", "slot_mapping",
+    "positions",       "chunk_cu_seq_lens", "work_starts",  "work_items",  "merge_items"};
 
 template <typename Enum, size_t N>
 static std::optional<Enum> find(const std::array<const char *, N> &names, std::string_view name) {

@@ -41,12 +41,21 @@ enum class Dim : uint8_t {
   ChunkTokens,   // largest total of one chunk
   RopeLength,
   NumSms,
+  // Of functions that partition their attention (tile.work).
+  NumParts,
+  NumPartials,   // pieces of requests in several pieces
+  PartialTokens, // sum of their query lengths
+  NumMerges,     // requests in several pieces
+  MaxPartials,   // most pieces of one request
 };
-inline constexpr size_t kNumDims = 16;
+inline constexpr size_t kNumDims = 21;
 using DimValues = std::array<int64_t, kNumDims>;
 
 std::optional<Dim> findDim(std::string_view name);
 const char *dimName(Dim dim);
+
+/// Whether only functions with a tile.work have it.
+inline bool isOfWork(Dim dim) { return dim >= Dim::NumParts; }
 
 inline int64_t &at(DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
 inline int64_t at(const DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
@@ -59,10 +68,14 @@ enum class Metadata : uint8_t {
   SlotMapping,
   Positions,
   ChunkCuSeqLens,
+  WorkStarts,
+  WorkItems,
+  MergeItems,
 };
-inline constexpr size_t kNumMetadata = 7;
+inline constexpr size_t kNumMetadata = 10;
 
 std::optional<Metadata> findMetadata(std::string_view name);
+inline bool isOfWork(Metadata metadata) { return metadata >= Metadata::WorkStarts; }
 const char *metadataName(Metadata metadata);
 mla_dtype metadataType(Metadata metadata);
 

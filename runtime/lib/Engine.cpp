@@ -108,7 +108,8 @@ int64_t Engine::largestWorkspace() const {
     for (int64_t requests = 1;; requests *= 2) {
       requests = std::min(requests, limits_.maxRequests);
       for (bool hasContext : {false, true})
-        sample(function, planner.largestDims(requests, function.maxQueryLen, hasContext));
+        sample(function,
+               planner.largestDims(requests, function.maxQueryLen, hasContext, function.work));
       if (requests == limits_.maxRequests)
         break;
     }

@@ -104,6 +104,11 @@ int64_t mlac::runtime::pageStrideBytes(const Package &package, const mla_engine_
 
 StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_options &options) {
   auto dtype = static_cast<mla_dtype>(package.cache().dtype());
+  std::vector<WorkParams> works;
+  for (const TargetInfo &target : package.targets())
+    for (const FunctionInfo &function : target.functions)
+      if (function.work)
+        works.push_back(*function.work);
   return {options.max_num_requests,
           options.max_num_tokens,
           options.max_seq_len,
@@ -112,5 +117,6 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
           options.num_pages,
           pageStrideBytes(package, options) / elementBytes(dtype),
           options.max_seq_len,
-          options.num_sms};
+          options.num_sms,
+          std::move(works)};
 }

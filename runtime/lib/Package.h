@@ -17,6 +17,7 @@
 #define MLAC_RUNTIME_PACKAGE_H
 
 #include "Expression.h"
+#include "WorkPlanner.h"
 
 #include <memory>
 #include <string>
@@ -43,6 +44,8 @@ struct FunctionInfo {
   int64_t maxQueryLen;     // 0: any
   /// Whether the function asks for the tables of chunked context.
   bool usesChunks;
+  /// How the step's attention is partitioned; nothing if it is not.
+  std::optional<WorkParams> work;
 };
 
 struct TargetInfo {

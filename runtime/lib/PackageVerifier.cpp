@@ -22,6 +22,9 @@ static constexpr int64_t kMaxRopeLength = int64_t(1) << 31;
 static constexpr int64_t kMaxArgs = 256;
 static constexpr int64_t kMaxSteps = 1 << 16;
 static constexpr uint32_t kMaxStepDepth = 16;
+// Costs and cuts of a partition, in blocks.
+static constexpr double kMaxWorkCost = 1 << 20;
+static constexpr int64_t kMaxFixedBlocks = 1 << 20;
 // 1024 threads: CUDA C++ Programming Guide, compute capabilities.
 static constexpr int64_t kMaxThreads = 1024;
 // The kernel ABI's limit; worker stacks are larger (ThreadPool.h).
@@ -362,6 +365,40 @@ private:
 };
 } // namespace
 
+static Status requireCost(const char *what, double value) {
+  if (value >= 0 && value <= kMaxWorkCost) // false for NaN
+    return Status();
+  return error(MLA_CORRUPT, what, " is ", value, ", expected 0 to ", kMaxWorkCost);
+}
+
+static Status readWork(const fb::Function &raw, std::optional<WorkParams> &work) {
+  const fb::Work *given = raw.work();
+  if (!given)
+    return Status();
+  MLAC_RETURN_IF_ERROR(requireRange("keys_per_block", given->keys_per_block(), 1, kMaxPageSize));
+  MLAC_RETURN_IF_ERROR(requireRange("rows_per_token", given->rows_per_token(), 1, kMaxModelDim));
+  MLAC_RETURN_IF_ERROR(requireRange("rows_per_tile", given->rows_per_tile(), 1, kMaxModelDim));
+  MLAC_RETURN_IF_ERROR(requireRange("fixed_blocks", given->fixed_blocks(), 0, kMaxFixedBlocks));
+  MLAC_RETURN_IF_ERROR(requireCost("item_cost", given->item_cost()));
+  MLAC_RETURN_IF_ERROR(requireCost("merge_cost", given->merge_cost()));
+  work = {given->keys_per_block(), given->rows_per_token(), given->rows_per_tile(),
+          given->item_cost(),      given->merge_cost(),     given->fixed_blocks()};
+  return Status();
+}
+
+/// What only a partition provides is not used without one.
+static Status checkWorkUses(const FunctionInfo &function) {
+  if (function.work)
+    return Status();
+  for (size_t i = 0; i < kNumDims; ++i)
+    if (auto dim = static_cast<Dim>(i); isOfWork(dim) && function.exprs.usesDim(dim))
+      return error(MLA_CORRUPT, "uses ", dimName(dim), " without a partition of its work");
+  for (const BufferInfo &buffer : function.buffers)
+    if (buffer.kind == fb::BufferKind::Metadata && isOfWork(static_cast<Metadata>(buffer.index)))
+      return error(MLA_CORRUPT, "uses ", buffer.name, " without a partition of its work");
+  return Status();
+}
+
 static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
   for (uint32_t i = 0; i < sizeOf(raw.dims()); ++i) {
     std::string_view name = text(raw.dims()->Get(i));
@@ -404,5 +441,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
                            static_cast<Metadata>(buffer.index) == Metadata::ChunkCuSeqLens;
     function.buffers.push_back(std::move(buffer));
   }
+  MLAC_RETURN_IF_ERROR(readWork(*raw, function.work).in("work"));
+  MLAC_RETURN_IF_ERROR(checkWorkUses(function));
   return StepVerifier(target, function).run(raw->steps(), 0, 0);
 }

@@ -89,6 +89,8 @@ Status Plan::resolve(const mla_batch &batch, const char *name) {
     return Status(MLA_OUT_OF_PAGES, {});
   if (function->usesChunks)
     MLAC_RETURN_IF_ERROR(planner.measureChunks());
+  if (function->work)
+    planner.measureWork(*function->work);
   MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, *function, planner.dims(), planner.layout()));
   MLAC_RETURN_IF_ERROR(engine_->ensureWorkspace(runner.workspaceBytes()));
   return engine_->ensureRopeRows(at(planner.dims(), Dim::MaxSeqLen));

@@ -10,8 +10,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 using namespace mlac::runtime;
+
+// Rows of work_items and merge_items are i32.
+static constexpr int64_t kItemFields = sizeof(WorkItem) / sizeof(int32_t);
+static constexpr int64_t kMergeFields = sizeof(MergeItem) / sizeof(int32_t);
 
 //===----------------------------------------------------------------------===//
 // Chunks of context
@@ -67,6 +72,10 @@ void mlac::runtime::fillChunkTable(std::span<const int32_t> contextLens,
 StepPlanner::StepPlanner(const StepLimits &limits) : limits(limits) {
   requests.reserve(limits.maxRequests);
   contextLens.reserve(limits.maxRequests);
+  workRequests.reserve(limits.maxRequests);
+  DimValues largest = largestDims(limits.maxRequests, 0, true);
+  for (const WorkParams &work : limits.works)
+    planner.reserve(largestWork(work, largest), limits.maxRequests);
 }
 
 /// Steps of all planners are numbered, so that a stamp left by another plan of
@@ -123,6 +132,7 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
                  " tokens, limit max_num_tokens = ", limits.maxTokens);
   sumDims();
   chunks = {};
+  hasWork = false;
   computeLayout();
   return Status();
 }
@@ -167,7 +177,30 @@ Status StepPlanner::measureChunks() {
   return Status();
 }
 
-static void layOut(const DimValues &dims, StepLayout &layout) {
+static void setWorkDims(DimValues &dims, const WorkSizes &work) {
+  at(dims, Dim::NumParts) = work.parts;
+  at(dims, Dim::NumPartials) = work.partials;
+  at(dims, Dim::PartialTokens) = work.partialTokens;
+  at(dims, Dim::NumMerges) = work.merges;
+  at(dims, Dim::MaxPartials) = work.maxPartials;
+}
+
+void StepPlanner::measureWork(const WorkParams &params) {
+  workRequests.clear();
+  int32_t token = 0;
+  for (const Request &request : requests) {
+    auto query = static_cast<int32_t>(request.queryLen);
+    workRequests.push_back({static_cast<int32_t>(request.seqLen()), token, query});
+    token += query;
+  }
+  planner.plan(params, workRequests, limits.numSms);
+  hasWork = true;
+  setWorkDims(dims_, planner.sizes());
+  computeLayout();
+}
+
+/// `work`: all zero if the function has none.
+static void layOut(const DimValues &dims, const WorkSizes &work, StepLayout &layout) {
   int64_t requests = at(dims, Dim::NumRequests);
   int64_t tokens = at(dims, Dim::NumTokens);
   const std::array<int64_t, kNumMetadata> elements = {requests + 1,
@@ -176,7 +209,10 @@ static void layOut(const DimValues &dims, StepLayout &layout) {
                                                       requests * at(dims, Dim::MaxBlocksPerRequest),
                                                       tokens,
                                                       tokens,
-                                                      at(dims, Dim::NumChunks) * (requests + 1)};
+                                                      at(dims, Dim::NumChunks) * (requests + 1),
+                                                      work.parts > 0 ? work.parts + 1 : 0,
+                                                      work.items * kItemFields,
+                                                      work.merges * kMergeFields};
   layout.bytes = 0;
   for (size_t i = 0; i < kNumMetadata; ++i) {
     layout.arrays[i] = {layout.bytes, elements[i]};
@@ -185,16 +221,29 @@ static void layOut(const DimValues &dims, StepLayout &layout) {
   }
 }
 
-void StepPlanner::computeLayout() { layOut(dims_, layout_); }
-
-int64_t StepPlanner::maxBytes() const {
-  StepLayout layout;
-  layOut(largestDims(limits.maxRequests, 0, true), layout);
-  return layout.bytes;
+void StepPlanner::computeLayout() {
+  layOut(dims_, hasWork ? planner.sizes() : WorkSizes(), layout_);
 }
 
-DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen,
-                                   bool hasContext) const {
+int64_t StepPlanner::maxBytes() const {
+  DimValues dims = largestDims(limits.maxRequests, 0, true);
+  StepLayout layout;
+  layOut(dims, WorkSizes(), layout);
+  int64_t bytes = layout.bytes;
+  for (const WorkParams &work : limits.works) {
+    layOut(dims, largestWork(work, dims), layout);
+    bytes = std::max(bytes, layout.bytes);
+  }
+  return bytes;
+}
+
+WorkSizes StepPlanner::largestWork(const WorkParams &params, const DimValues &dims) const {
+  return boundWork(params, {at(dims, Dim::NumRequests), at(dims, Dim::NumTokens),
+                            at(dims, Dim::MaxQueryLen), at(dims, Dim::MaxSeqLen), limits.numSms});
+}
+
+DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen, bool hasContext,
+                                   const std::optional<WorkParams> &work) const {
   DimValues dims = staticDims();
   int64_t tokens = limits.maxTokens;
   if (maxQueryLen > 0)
@@ -223,6 +272,8 @@ DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen,
     chunks.chunkTokens = std::min(limits.workspaceTokens, numRequests * chunks.capacity);
   }
   setChunkDims(dims, chunks);
+  if (work)
+    setWorkDims(dims, largestWork(*work, dims));
   return dims;
 }
 
@@ -271,6 +322,16 @@ void StepPlanner::fillTokens(uint8_t *bytes) const {
   }
 }
 
+void StepPlanner::fillWork(uint8_t *bytes) const {
+  auto copy = [&](auto rows, Metadata which) {
+    if (!rows.empty())
+      std::memcpy(arrayOf<uint8_t>(layout_, which, bytes), rows.data(), rows.size_bytes());
+  };
+  copy(planner.starts(), Metadata::WorkStarts);
+  copy(planner.items(), Metadata::WorkItems);
+  copy(planner.merges(), Metadata::MergeItems);
+}
+
 void StepPlanner::fill(KVCache &cache, uint8_t *bytes) {
   for (const Request &request : requests) {
     // Cannot fail: lengths were checked by measure, pages by hasPages.
@@ -280,6 +341,8 @@ void StepPlanner::fill(KVCache &cache, uint8_t *bytes) {
   fillRequests(bytes);
   fillTokens(bytes);
   fillChunkTable(contextLens, chunks, arrayOf<int32_t>(layout_, Metadata::ChunkCuSeqLens, bytes));
+  if (hasWork)
+    fillWork(bytes);
 }
 
 void StepPlanner::rollback(KVCache &cache) {

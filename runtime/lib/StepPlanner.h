@@ -22,6 +22,8 @@
 //   chunk i covers tokens [i * capacity, (i + 1) * capacity) of every context
 //   chunk_cu_seq_lens[i] = exclusive prefix sums of the lengths inside chunk i
 //
+// A partition of the attention into pieces is made by WorkPlanner.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_RUNTIME_STEPPLANNER_H
@@ -29,7 +31,9 @@
 
 #include "Dims.h"
 #include "KVCache.h"
+#include "WorkPlanner.h"
 
+#include <optional>
 #include <span>
 
 namespace mlac::runtime {
@@ -38,6 +42,8 @@ namespace mlac::runtime {
 struct StepLimits {
   int64_t maxRequests, maxTokens, maxSeqLen, workspaceTokens;
   int64_t pageSize, numPages, pageStrideElements, ropeLength, numSms;
+  /// Of the functions that partition their attention, each with its own bound.
+  std::vector<WorkParams> works = {};
 };
 
 /// Value of block_table entries that no kernel may read: far outside any pool.
@@ -81,6 +87,8 @@ public:
   Status measure(KVCache &cache, const mla_batch &batch);
   /// Adds the chunk sizes to the dims. Error: workspace too small.
   Status measureChunks();
+  /// Partitions the attention and adds the sizes of the partition to the dims.
+  void measureWork(const WorkParams &params);
 
   const DimValues &dims() const { return dims_; }
   const StepLayout &layout() const { return layout_; }
@@ -95,7 +103,8 @@ public:
 
   /// Sizes as large as a step with `numRequests` requests may have: what
   /// workspaces are allocated for.
-  DimValues largestDims(int64_t numRequests, int64_t maxQueryLen, bool hasContext) const;
+  DimValues largestDims(int64_t numRequests, int64_t maxQueryLen, bool hasContext,
+                        const std::optional<WorkParams> &work = std::nullopt) const;
   /// Sizes that hold before any step (for "prepare").
   DimValues staticDims() const;
 
@@ -110,14 +119,19 @@ private:
   Status addRequest(KVCache &cache, mla_sequence id, int32_t queryLen);
   void sumDims();
   void computeLayout();
+  WorkSizes largestWork(const WorkParams &params, const DimValues &dims) const;
   void fillRequests(uint8_t *bytes) const;
   void fillTokens(uint8_t *bytes) const;
+  void fillWork(uint8_t *bytes) const;
 
   StepLimits limits;
   std::vector<Request> requests;
   std::vector<int32_t> contextLens;
+  std::vector<WorkRequest> workRequests;
   DimValues dims_{};
   ChunkSchedule chunks;
+  WorkPlanner planner;
+  bool hasWork = false; // `planner` holds this step's partition
   StepLayout layout_;
   int64_t missingPages = 0;
   uint64_t step = 0;

@@ -153,6 +153,34 @@ TEST(Package, UnknownRunTimeSizeIsUnsupported) {
       [](auto &p) { p.targets[0]->functions[1]->dims[0] = "num_moons"; }, MLA_UNSUPPORTED);
 }
 
+TEST(Package, B26_BadPartitionsAreRefused) {
+  auto inPrefill = [](const std::function<void(fb::WorkT &)> &change) {
+    return [change](fb::PackageT &p) {
+      fb::FunctionT &function = *p.targets[0]->functions[1];
+      function.work = std::make_unique<fb::WorkT>();
+      function.work->keys_per_block = function.work->rows_per_tile = 64;
+      function.work->rows_per_token = 128;
+      change(*function.work);
+    };
+  };
+  EXPECT_TRUE(openChanged(inPrefill([](auto &) {})).isOk());
+  refuse("function 'prefill': work: keys_per_block is 0",
+         inPrefill([](auto &w) { w.keys_per_block = 0; }));
+  refuse("keys_per_block is 65537", inPrefill([](auto &w) { w.keys_per_block = 65537; }));
+  refuse("rows_per_token is 0", inPrefill([](auto &w) { w.rows_per_token = 0; }));
+  refuse("rows_per_tile is 0", inPrefill([](auto &w) { w.rows_per_tile = 0; }));
+  refuse("rows_per_tile is 4294967295", inPrefill([](auto &w) { w.rows_per_tile = ~0u; }));
+  refuse("fixed_blocks is 2097152", inPrefill([](auto &w) { w.fixed_blocks = 1 << 21; }));
+  refuse("item_cost is -1", inPrefill([](auto &w) { w.item_cost = -1; }));
+  refuse("item_cost is nan", inPrefill([](auto &w) { w.item_cost = NAN; }));
+  refuse("merge_cost is inf", inPrefill([](auto &w) { w.merge_cost = INFINITY; }));
+  refuse("uses num_parts without a partition of its work",
+         [](auto &p) { p.targets[0]->functions[1]->dims[0] = "num_parts"; });
+  refuse("uses work_items without a partition of its work", [](auto &p) {
+    p.targets[0]->functions[1]->buffers[5]->name = "work_items"; // was query_start_loc
+  });
+}
+
 TEST(Package, DeepNestingIsRefused) {
   Status status = openChanged([](fb::PackageT &p) {
     auto *steps = &p.targets[0]->functions[1]->steps;

@@ -138,6 +138,58 @@ TEST_F(StepPlannerTest, A39_MetadataOfARaggedBatch) {
   EXPECT_EQ(at(dims, Dim::AttendedPairs), 35);
 }
 
+// The partition is metadata of the step like all others: filled once, sent with the
+// same copy, and the same for every layer.
+TEST_F(StepPlannerTest, B28_PartitionIsMetadataOfTheStep) {
+  WorkParams work = {/*keysPerBlock=*/4,
+                     /*rowsPerToken=*/8,
+                     /*rowsPerTile=*/8,
+                     0.5,
+                     0.5,
+                     0};
+  mla_sequence a = create(30), b = create(0);
+  ASSERT_TRUE(measure({a, b}, {1, 1}).isOk());
+  EXPECT_TRUE(planner.layout().arrays[size_t(Metadata::WorkItems)].elements == 0);
+  planner.measureWork(work);
+  bytes.resize(planner.layout().bytes);
+  planner.fill(cache, bytes.data());
+  // 8 blocks and 1, two parts: 4.5 + 0.5 each.
+  EXPECT_EQ(array<int32_t>(Metadata::WorkStarts), (std::vector<int32_t>{0, 1, 3}));
+  EXPECT_EQ(array<int32_t>(Metadata::WorkItems), (std::vector<int32_t>{0, 0, 5, 31, 0, 1, 0,  0, //
+                                                                       0, 5, 3, 31, 0, 1, 1,  0, //
+                                                                       1, 0, 1, 1,  1, 1, -1, 0}));
+  EXPECT_EQ(array<int32_t>(Metadata::MergeItems), (std::vector<int32_t>{0, 1, 0, 2}));
+  const DimValues &dims = planner.dims();
+  EXPECT_EQ(at(dims, Dim::NumParts), 2);
+  EXPECT_EQ(at(dims, Dim::NumPartials), 2);
+  EXPECT_EQ(at(dims, Dim::PartialTokens), 2);
+  EXPECT_EQ(at(dims, Dim::NumMerges), 1);
+  EXPECT_EQ(at(dims, Dim::MaxPartials), 2);
+  // The other arrays have not moved away.
+  EXPECT_EQ(array<int32_t>(Metadata::SeqLens), (std::vector<int32_t>{31, 1}));
+  // A step of a function without a partition has none.
+  planner.rollback(cache);
+  ASSERT_TRUE(measure({a, b}, {1, 1}).isOk());
+  EXPECT_EQ(at(planner.dims(), Dim::NumParts), 0);
+}
+
+TEST_F(StepPlannerTest, B26_MaximaHoldForEveryPartition) {
+  WorkParams work = {4, 8, 8, 0.5, 0.5, 0};
+  StepLimits limits{4, 16, 32, 64, kPage, 16, 24, 32, /*numSms=*/7, {work}};
+  StepPlanner large(limits);
+  mla_sequence a = create(30), b = create(9), c = create(0), d = create(17);
+  for (std::vector<int32_t> queries : {std::vector<int32_t>{1, 1, 1, 1}, {2, 2, 2, 2}}) {
+    std::vector<mla_sequence> ids = {a, b, c, d};
+    mla_batch batch = {sizeof batch, 4, ids.data(), queries.data()};
+    ASSERT_TRUE(large.measure(cache, batch).isOk());
+    large.measureWork(work);
+    EXPECT_LE(large.layout().bytes, large.maxBytes());
+    DimValues largest = large.largestDims(4, 0, true, work);
+    EXPECT_LE(at(large.dims(), Dim::PartialTokens), at(largest, Dim::PartialTokens));
+    EXPECT_LE(at(large.dims(), Dim::NumMerges), at(largest, Dim::NumMerges));
+  }
+}
+
 TEST_F(StepPlannerTest, ReservedPagesStayHidden) {
   mla_sequence a = create(1);
   Sequence *sequence;

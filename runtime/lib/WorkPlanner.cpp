@@ -1,0 +1,282 @@
+//===- WorkPlanner.cpp - pieces of a step's attention -----------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "WorkPlanner.h"
+
+#include "DataType.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlac::runtime;
+
+/// Costs are integers, in this part of a block: rounding is the same everywhere.
+static constexpr int64_t kUnit = 16;
+
+/// With fixed blocks a request is in at most this many pieces, which bounds the
+/// partials; longer ones are cut at a multiple of the fixed blocks.
+static constexpr int64_t kMaxFixedPieces = 32;
+
+static int64_t toUnits(double blocks) { return std::llround(blocks * kUnit); }
+
+int64_t mlac::runtime::countParts(const WorkParams &params, int64_t maxQueryLen, int64_t numSms) {
+  int64_t rows = std::max<int64_t>(maxQueryLen, 1) * params.rowsPerToken;
+  return std::max<int64_t>(numSms / ceilDiv(rows, params.rowsPerTile), 1);
+}
+
+/// Most pieces of a request with fixed blocks. The machine holds as many pieces
+/// side by side as a batch of queries of this length has parts.
+static int64_t maxFixedPieces(const WorkParams &params, int64_t queryLen, int64_t numSms) {
+  return std::min(countParts(params, queryLen, numSms), kMaxFixedPieces);
+}
+
+//===----------------------------------------------------------------------===//
+// Bounds
+//===----------------------------------------------------------------------===//
+
+/// Each of the borders between parts cuts at most one request, and each cut
+/// makes one piece more, of a request that may have been whole.
+static int64_t maxCutPieces(int64_t parts, int64_t requests) {
+  return std::min(2 * (parts - 1), requests + parts - 1);
+}
+
+WorkSizes mlac::runtime::boundWork(const WorkParams &params, const WorkLimits &limits) {
+  WorkSizes most;
+  most.parts = countParts(params, 1, limits.numSms);
+  int64_t units = params.fixedBlocks == 0
+                      ? 0
+                      : ceilDiv(ceilDiv(limits.maxSeqLen, params.keysPerBlock), params.fixedBlocks);
+  // Longer queries have fewer parts, but larger partials.
+  for (int64_t query = 1; query <= std::max<int64_t>(limits.maxQueryLen, 1); ++query) {
+    int64_t parts = countParts(params, query, limits.numSms);
+    if (parts == 1)
+      break; // and so on for all longer ones: nothing is cut
+    int64_t pieces = maxCutPieces(parts, limits.requests), each = parts;
+    int64_t tokens = pieces * query;
+    if (params.fixedBlocks > 0) {
+      each = std::min(units, maxFixedPieces(params, query, limits.numSms));
+      pieces = each > 1 ? limits.requests * each : 0;
+      tokens = std::min(pieces * query, limits.tokens * each);
+    }
+    most.partials = std::max(most.partials, pieces);
+    most.partialTokens = std::max(most.partialTokens, tokens);
+    most.maxPartials = std::max(most.maxPartials, each);
+  }
+  most.merges = most.partials > 0 ? limits.requests : 0;
+  most.items = limits.requests + most.partials;
+  return most;
+}
+
+void WorkPlanner::reserve(const WorkSizes &sizes, int64_t maxRequests) {
+  auto count = static_cast<size_t>(sizes.items);
+  blocks.reserve(maxRequests);
+  pieces.reserve(count);
+  partials.reserve(count);
+  order.reserve(count);
+  heap.reserve(sizes.parts);
+  starts_.reserve(sizes.parts + 1);
+  items_.reserve(count);
+  merges_.reserve(sizes.merges);
+}
+
+//===----------------------------------------------------------------------===//
+// Cutting
+//===----------------------------------------------------------------------===//
+
+int64_t WorkPlanner::costOf(int64_t blocks) const { return itemCost + blocks * kUnit; }
+
+void WorkPlanner::countBlocks() {
+  blocks.clear();
+  for (const WorkRequest &request : requests) {
+    int64_t count = std::max<int64_t>(ceilDiv(request.seqLen, params.keysPerBlock), 1);
+    blocks.push_back(request.queryLen > 0 ? static_cast<int32_t>(count) : 0);
+  }
+}
+
+void WorkPlanner::addWhole() {
+  pieces.clear();
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i] > 0)
+      pieces.push_back({static_cast<int32_t>(i), 0, blocks[i], 0});
+}
+
+/// Gives pieces to parts in request order; a part takes blocks until its load
+/// would exceed `cap`. Calls sink(request, first block, blocks, part). False if
+/// the parts do not suffice.
+template <typename Sink> bool WorkPlanner::cutInOrder(int64_t cap, Sink sink) const {
+  int64_t part = 0, left = cap;
+  for (size_t request = 0; request < blocks.size(); ++request) {
+    for (int64_t first = 0; first < blocks[request];) {
+      int64_t room = (left - itemCost) / kUnit;
+      if (left < itemCost + kUnit) {
+        left = cap;
+        if (++part == sizes_.parts)
+          return false;
+        continue;
+      }
+      int64_t count = std::min(room, blocks[request] - first);
+      sink(request, first, count, part);
+      left -= costOf(count);
+      first += count;
+    }
+  }
+  return true;
+}
+
+bool WorkPlanner::fits(int64_t cap) const {
+  return cutInOrder(cap, [](int64_t, int64_t, int64_t, int64_t) {});
+}
+
+void WorkPlanner::cutByCost() {
+  addWhole();
+  int64_t whole = assignLongestFirst(), total = 0;
+  for (const Piece &piece : pieces)
+    total += costOf(piece.numBlocks);
+  // A part that cannot take another block has less than itemCost + kUnit left,
+  // and each border adds an itemCost: this load always fits.
+  int64_t enough = ceilDiv(total, sizes_.parts) + 2 * itemCost + kUnit;
+  int64_t low = std::max(ceilDiv(total, sizes_.parts), itemCost + kUnit);
+  int64_t high = std::min(whole - toUnits(params.mergeCost) - 1, enough);
+  if (high < low || !fits(high))
+    return;
+  // A quarter of a block is less than what costs are known to.
+  while (high - low > kUnit / 4) {
+    int64_t middle = low + (high - low) / 2;
+    if (fits(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  pieces.clear();
+  cutInOrder(high, [&](int64_t request, int64_t first, int64_t count, int64_t part) {
+    pieces.push_back({static_cast<int32_t>(request), static_cast<int32_t>(first),
+                      static_cast<int32_t>(count), static_cast<int32_t>(part)});
+  });
+}
+
+void WorkPlanner::cutFixed() {
+  pieces.clear();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    int64_t most = maxFixedPieces(params, requests[i].queryLen, numSms);
+    int64_t units = ceilDiv(blocks[i], params.fixedBlocks);
+    int64_t step = ceilDiv(std::max<int64_t>(units, 1), most) * params.fixedBlocks;
+    for (int64_t first = 0; first < blocks[i]; first += step)
+      pieces.push_back({static_cast<int32_t>(i), static_cast<int32_t>(first),
+                        static_cast<int32_t>(std::min(step, blocks[i] - first)), 0});
+  }
+  assignLongestFirst();
+}
+
+//===----------------------------------------------------------------------===//
+// Assignment
+//===----------------------------------------------------------------------===//
+
+// A load and a part, or a cost and a piece, in one number that sorts by both.
+static constexpr int kIndexBits = 24;
+static constexpr uint64_t kIndexMask = (uint64_t(1) << kIndexBits) - 1;
+
+/// Adds `cost` to the part at the top of the heap, which has the least load, and
+/// moves it to its place.
+void WorkPlanner::placeInHeap(int64_t piece, int64_t cost) {
+  uint64_t moved = heap[0] + (static_cast<uint64_t>(cost) << kIndexBits);
+  pieces[piece].part = static_cast<int32_t>(moved & kIndexMask);
+  size_t hole = 0, size = heap.size();
+  for (size_t child = 1; child < size; child = 2 * hole + 1) {
+    if (child + 1 < size && heap[child + 1] < heap[child])
+      ++child;
+    if (heap[child] >= moved)
+      break;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  heap[hole] = moved;
+}
+
+/// Gives each piece, the most expensive first, to the part with the least load.
+/// Returns the largest load.
+int64_t WorkPlanner::assignLongestFirst() {
+  order.clear();
+  for (size_t i = 0; i < pieces.size(); ++i)
+    order.push_back(static_cast<uint64_t>(costOf(pieces[i].numBlocks)) << kIndexBits |
+                    (kIndexMask - i)); // of equal ones the first comes first
+  if (!std::is_sorted(order.begin(), order.end(), std::greater<>()))
+    std::sort(order.begin(), order.end(), std::greater<>());
+  heap.clear();
+  for (int64_t part = 0; part < sizes_.parts; ++part)
+    heap.push_back(static_cast<uint64_t>(part));
+  for (uint64_t entry : order)
+    placeInHeap(static_cast<int64_t>(kIndexMask - (entry & kIndexMask)),
+                static_cast<int64_t>(entry >> kIndexBits));
+  uint64_t most = heap.empty() ? 0 : *std::max_element(heap.begin(), heap.end());
+  return static_cast<int64_t>(most >> kIndexBits);
+}
+
+//===----------------------------------------------------------------------===//
+// Metadata
+//===----------------------------------------------------------------------===//
+
+/// Numbers the partials of the requests in several pieces.
+void WorkPlanner::emitMerges() {
+  merges_.clear();
+  partials.assign(pieces.size(), -1);
+  for (size_t first = 0, end; first < pieces.size(); first = end) {
+    int32_t request = pieces[first].request;
+    for (end = first + 1; end < pieces.size() && pieces[end].request == request;)
+      ++end;
+    auto count = static_cast<int64_t>(end - first);
+    if (count == 1)
+      continue;
+    const WorkRequest &of = requests[request];
+    merges_.push_back({of.firstToken, of.queryLen, static_cast<int32_t>(sizes_.partialTokens),
+                       static_cast<int32_t>(count)});
+    for (size_t i = first; i < end; ++i, sizes_.partialTokens += of.queryLen)
+      partials[i] = static_cast<int32_t>(sizes_.partialTokens);
+    sizes_.partials += count;
+    sizes_.maxPartials = std::max(sizes_.maxPartials, count);
+  }
+  sizes_.merges = static_cast<int64_t>(merges_.size());
+}
+
+/// Sorts the pieces by part, in request order inside a part.
+void WorkPlanner::emitItems() {
+  starts_.assign(sizes_.parts + 1, 0);
+  for (const Piece &piece : pieces)
+    ++starts_[piece.part + 1];
+  for (int64_t part = 0; part < sizes_.parts; ++part)
+    starts_[part + 1] += starts_[part];
+  items_.resize(pieces.size());
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Piece &piece = pieces[i];
+    const WorkRequest &of = requests[piece.request];
+    items_[starts_[piece.part]++] = {piece.request, piece.firstBlock, piece.numBlocks, of.seqLen,
+                                     of.firstToken, of.queryLen,      partials[i],     0};
+  }
+  // Each start has moved to the next part's.
+  std::copy_backward(starts_.begin(), starts_.end() - 1, starts_.end());
+  starts_[0] = 0;
+  sizes_.items = static_cast<int64_t>(items_.size());
+}
+
+void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> batch, int64_t sms) {
+  params = given;
+  requests = batch;
+  numSms = sms;
+  itemCost = toUnits(params.itemCost);
+  int32_t maxQueryLen = 0;
+  for (const WorkRequest &request : requests)
+    maxQueryLen = std::max(maxQueryLen, request.queryLen);
+  sizes_ = {};
+  sizes_.parts = countParts(params, maxQueryLen, numSms);
+  countBlocks();
+  if (params.fixedBlocks > 0)
+    cutFixed();
+  else
+    cutByCost();
+  emitMerges();
+  emitItems();
+}

@@ -1,0 +1,118 @@
+//===- WorkPlanner.h - pieces of a step's attention -------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Partitions the attention of a step over parts that work side by side, as
+// tile.work describes (spec: mla.md section 13). Three ways, P parts, blocks of
+// three requests a, b, c:
+//
+//   whole          part 0  aaaaaaaa        longest first, to the part with the
+//                  part 1  bbbbbcc         least load
+//
+//   in order       part 0  aaaaaaa         the smallest load that fits, then a
+//                  part 1  abbbbbcc        merge of what was cut
+//
+//   fixed blocks   part 0  aaaa bb         cuts of a request depend on nothing
+//                  part 1  aaaa bbbb cc    else (batch invariance)
+//
+// The cheaper of the first two is taken; the third on demand. Everything is
+// integer arithmetic in a fixed order, so equal steps get equal plans.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_WORKPLANNER_H
+#define MLAC_RUNTIME_WORKPLANNER_H
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mlac::runtime {
+
+/// The attributes of tile.work; costs in blocks.
+struct WorkParams {
+  int64_t keysPerBlock, rowsPerToken, rowsPerTile;
+  double itemCost, mergeCost;
+  int64_t fixedBlocks;
+};
+
+struct WorkRequest {
+  int32_t seqLen, firstToken, queryLen;
+};
+
+/// Rows of the metadata arrays work_items and merge_items.
+struct WorkItem {
+  int32_t request, firstBlock, numBlocks, seqLen, firstToken, queryLen;
+  int32_t partial; // first token of its partial, or -1
+  int32_t unused;
+};
+struct MergeItem {
+  int32_t firstToken, queryLen, firstPartial, numPartials;
+};
+
+/// What one step has, or at most may have, of each.
+struct WorkSizes {
+  int64_t parts = 0, items = 0, partials = 0, partialTokens = 0, merges = 0, maxPartials = 0;
+};
+
+/// num_parts of tile.work.
+int64_t countParts(const WorkParams &params, int64_t maxQueryLen, int64_t numSms);
+
+/// Limits of the steps whose sizes are bounded.
+struct WorkLimits {
+  int64_t requests, tokens, maxQueryLen, maxSeqLen, numSms;
+};
+/// No step within the limits needs more of anything; `parts` are those of the
+/// shortest queries.
+WorkSizes boundWork(const WorkParams &params, const WorkLimits &limits);
+
+class WorkPlanner {
+public:
+  /// Later plans within these sizes do not allocate.
+  void reserve(const WorkSizes &sizes, int64_t maxRequests);
+
+  void plan(const WorkParams &params, std::span<const WorkRequest> requests, int64_t numSms);
+
+  // Of the last plan.
+  const WorkSizes &sizes() const { return sizes_; }
+  std::span<const int32_t> starts() const { return starts_; }
+  std::span<const WorkItem> items() const { return items_; }
+  std::span<const MergeItem> merges() const { return merges_; }
+
+private:
+  struct Piece {
+    int32_t request, firstBlock, numBlocks, part;
+  };
+
+  void countBlocks();
+  void cutByCost();
+  void cutFixed();
+  void addWhole();
+  int64_t assignLongestFirst();
+  void placeInHeap(int64_t piece, int64_t cost);
+  template <typename Sink> bool cutInOrder(int64_t cap, Sink sink) const;
+  bool fits(int64_t cap) const;
+  void emitMerges();
+  void emitItems();
+  int64_t costOf(int64_t blocks) const;
+
+  WorkParams params{};
+  std::span<const WorkRequest> requests;
+  int64_t numSms = 0, itemCost = 0; // units of cost
+  WorkSizes sizes_;
+  std::vector<int32_t> blocks;       // per request; 0: no query
+  std::vector<Piece> pieces;         // in request order
+  std::vector<int32_t> partials;     // per piece
+  std::vector<uint64_t> order, heap; // see assignLongestFirst
+  std::vector<int32_t> starts_;
+  std::vector<WorkItem> items_;
+  std::vector<MergeItem> merges_;
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_WORKPLANNER_H
