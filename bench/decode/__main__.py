@@ -116,7 +116,11 @@ def main():
             command.add_argument("--check", nargs="*", choices=CHECKS, default=CHECKS)
             command.add_argument("--reduced", action="store_true", help="a small grid")
             command.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
-            command.add_argument("--rounds", type=int, default=9)
+            command.add_argument("--rounds", type=int, default=9, help="of the speed table")
+            command.add_argument("--also", nargs="*", type=pathlib.Path, default=[],
+                                 help="more folders of packages that run in the same rounds")
+            command.add_argument("--profile", action="store_true",
+                                 help="also the time of every kernel of a step")
         if name == "sanitize":
             command.add_argument("--tool", nargs="*",
                                  default=["memcheck", "racecheck", "synccheck"])

@@ -77,6 +77,9 @@ def short_line(result):
         if name not in ("mlac", "read stream"):
             text += f"  {name} {seconds[name] * 1e6:.1f} us"
     text += f"  {result['errors']}{'' if result['is_right'] else '  WRONG'}"
+    for name, kernels in result.get("profile", {}).items():
+        for kernel, microseconds in kernels.items():
+            text += f"\n      {name}: {microseconds:9.1f} us  {kernel[:60]}"
     if not result.get("is_peer_right", True):
         text += f"  FlashMLA is off: {result['peer_errors']}"
     return text

@@ -17,9 +17,10 @@ FOUND = 9  # exit code that says the tool found something
 def command_of(tool, directory, only):
     filters = [word for name in KERNELS for word in ("--kernel-name", f"kernel_substring={name}")]
     here = pathlib.Path(__file__).resolve().parent
-    # The allocator's cache would hide accesses outside of a tensor.
+    # The allocator's cache would hide accesses outside of a tensor; torch probes the
+    # driver with calls that fail.
     return ["env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", "compute-sanitizer", f"--tool={tool}",
-            f"--error-exitcode={FOUND}", *filters, sys.executable, here, "run", directory,
+            f"--error-exitcode={FOUND}", "--target-processes=all", "--report-api-errors=no", *filters, sys.executable, here, "run", directory,
             "--check", "grid", "--reduced", *(["--only", *only] if only else [])]
 
 

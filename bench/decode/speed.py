@@ -149,34 +149,82 @@ def stream_contestant(stream, row, pool):
     return Contestant("read stream", launches, seconds_per_launch(launches)), pieces[0]
 
 
-def run_row(row, path, peer, stream, rounds):
-    """Raw numbers of one line."""
-    num_sets = min(MOST_SETS, max(2, math.ceil(SET_BYTES / row.kv_bytes)))
-    session = make_session(path, row, num_sets)
-    sets = [MlacSet(session, row, seed) for seed in range(num_sets)]
-    torch.cuda.synchronize()
-    launches = [one.launch for one in sets]
-    contestants = [Contestant("mlac", launches, seconds_per_launch(launches))]
-    batches = make_peer_batches(peer, sets) if peer and row.page == 64 else []
+class Entry:
+    """A package in a row: its session, sets and contestant."""
+
+    def __init__(self, name, path, row):
+        self.name, self.row = name, row
+        num_sets = min(MOST_SETS, max(2, math.ceil(SET_BYTES / row.kv_bytes)))
+        self.session = make_session(path, row, num_sets)
+        self.sets = [MlacSet(self.session, row, seed) for seed in range(num_sets)]
+        torch.cuda.synchronize()
+        launches = [one.launch for one in self.sets]
+        self.contestant = Contestant(name, launches, seconds_per_launch(launches))
+        self.sets[0].poison()  # what is checked comes from the graph's replays
+
+    def errors(self):
+        return self.sets[0].errors(*(self.sets[0].buffers[name] for name in ("output", "lse")))
+
+    def profile(self, steps=10):
+        """Mean time of each kernel of a step, without a graph."""
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities) as profile:
+            for index in range(steps):
+                self.sets[index % len(self.sets)].launch()
+            torch.cuda.synchronize()
+        return {event.key: event.device_time_total / steps for event in profile.key_averages()
+                if event.device_time_total}
+
+    def close(self):
+        self.contestant = self.sets = None
+        self.session.close()
+
+
+def peer_errors(one, batch):
+    tokens = one.row.batch * one.row.query_len
+    return one.errors(batch.output.reshape(tokens, one.row.heads, 512),
+                      batch.lse.reshape(tokens, one.row.heads))
+
+
+def run_row(row, paths, peer, stream, options):
+    """Raw numbers of one line; `paths` maps contestants to packages, "mlac" first."""
+    entries = [Entry(name, path, row) for name, path in paths.items()]
+    first = entries[0]
+    contestants = [entry.contestant for entry in entries]
+    batches = make_peer_batches(peer, first.sets) if peer and row.page == 64 else []
     contestants += peer_contestants(batches) if batches else []
-    reading, piece = stream_contestant(stream, row, session.pool)
+    reading, piece = stream_contestant(stream, row, first.session.pool)
     contestants.append(reading)
-    sets[0].poison()  # what is checked comes from the graphs' replays
-    race(contestants, rounds)
-    errors = sets[0].errors(sets[0].buffers["output"], sets[0].buffers["lse"])
+    race(contestants, options.rounds)
+    errors = first.errors()
+    for other in entries[1:]:
+        errors = errors.join(other.errors())
     result = {**dataclasses.asdict(row), "name": row.name, "flops": row.flops, "bytes": row.bytes,
-              "sets": num_sets, "stream_bytes": stream.bytes_of(piece),
+              "sets": len(first.sets), "stream_bytes": stream.bytes_of(piece),
               "is_right": errors.is_good, "errors": str(errors),
               "times": {c.name: c.times for c in contestants},
               "seconds": {c.name: c.median for c in contestants}}
     if batches:
-        tokens = row.batch * row.query_len
-        peer_errors = sets[0].errors(batches[0].output.reshape(tokens, row.heads, 512),
-                                     batches[0].lse.reshape(tokens, row.heads))
-        result["peer_errors"], result["is_peer_right"] = str(peer_errors), peer_errors.is_good
-    del contestants
-    session.close()
+        off = peer_errors(first.sets[0], batches[0])
+        result["peer_errors"], result["is_peer_right"] = str(off), off.is_good
+    if options.profile:
+        result["profile"] = {entry.name: entry.profile() for entry in entries}
+    del contestants, batches, reading
+    for entry in entries:
+        entry.close()
     return result
+
+
+def packages_of(row, directory, also):
+    """The row's packages by contestant; empty where the main one is missing."""
+    path = directory / f"{row.spec.name}.mlac"
+    if not path.exists():
+        return {}
+    paths = {"mlac": path}
+    for folder in also:
+        if (folder / path.name).exists():
+            paths[f"mlac:{folder.name}"] = folder / path.name
+    return paths
 
 
 def run_speed(directory, options):
@@ -189,10 +237,10 @@ def run_speed(directory, options):
     wanted = lambda row: not options.only or any(w in row.name or w in row.spec.name
                                                  for w in options.only)
     for row in filter(wanted, problems.SPEED_ROWS):
-        path = directory / f"{row.spec.name}.mlac"
-        if not path.exists():
+        paths = packages_of(row, directory, options.also)
+        if not paths:
             continue
-        result = run_row(row, path, peer, stream, options.rounds)
+        result = run_row(row, paths, peer, stream, options)
         results["rows"].append(result)
         print(f"  {report.short_line(result)}", flush=True)
         gc.collect()
