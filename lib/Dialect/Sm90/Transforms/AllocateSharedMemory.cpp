@@ -26,17 +26,22 @@ using namespace mlir;
 using namespace mlir::sm90;
 
 namespace {
-/// A tile, the positions between which it lives, and its bytes.
-struct Tile {
-  AllocOp alloc;
-  int64_t firstPosition;
-  int64_t lastPosition;
+/// A tile or the tiles of a ring: bytes that need a place.
+struct Piece {
+  Operation *op; ///< AllocOp or RingOp
+  int64_t bytes;
+  int64_t alignment;
+  int64_t firstPosition; ///< in the text, and of its life
+  /// The threads whose program orders its accesses; null: it lives for the whole kernel.
+  Operation *scope = nullptr;
+  int64_t lastPosition = 0; ///< of its life within the scope
   int64_t begin = 0;
 
-  int64_t getBytes() { return alloc.getResult().getType().getByteSize(); }
-  int64_t getEnd() { return begin + getBytes(); }
-  bool livesWith(const Tile &other) const {
-    return firstPosition <= other.lastPosition && other.firstPosition <= lastPosition;
+  int64_t getEnd() const { return begin + bytes; }
+  /// Different roles run at the same time, whatever the order of their text.
+  bool livesWith(const Piece &other) const {
+    return !scope || scope != other.scope ||
+           (firstPosition <= other.lastPosition && other.firstPosition <= lastPosition);
   }
 };
 
@@ -61,28 +66,13 @@ private:
 };
 
 struct AllocateSharedMemory : sm90::impl::Sm90AllocateSharedMemoryBase<AllocateSharedMemory> {
-  void runOnOperation() override {
-    SmallVector<Tile> tiles = findTiles();
-    bool mayShare = writesWaitForReads(getOperation()) && llvm::none_of(tiles, [](Tile &tile) {
-                      return tile.alloc.getOffset().has_value();
-                    });
-    int64_t total = 0;
-    for (auto [index, tile] : llvm::enumerate(tiles)) {
-      tile.begin = findPlace(ArrayRef(tiles).take_front(index), tile, mayShare);
-      total = std::max(total, tile.getEnd());
-    }
-    if (total > kMaxSharedBytes)
-      return reportOverflow(tiles, total);
-    OpBuilder builder(&getContext());
-    for (Tile &tile : tiles)
-      tile.alloc.setOffset(tile.begin);
-    getOperation().setSharedBytes(total);
-  }
+  void runOnOperation() override;
 
 private:
-  SmallVector<Tile> findTiles();
-  int64_t findPlace(ArrayRef<Tile> placed, Tile tile, bool mayShare);
-  void reportOverflow(MutableArrayRef<Tile> tiles, int64_t total);
+  SmallVector<Piece> findPieces();
+  Piece describe(AllocOp alloc, const SharedTileUses &uses, const Positions &positions);
+  void setPlaces(ArrayRef<Piece> pieces, int64_t barriers);
+  void reportOverflow(ArrayRef<Piece> pieces, int64_t total);
 };
 } // namespace
 
@@ -91,7 +81,8 @@ private:
 /// for, so it keeps its bytes to the end of the block.
 static int64_t findLastUse(Value value, Block *block, const Positions &positions) {
   int64_t last = 0;
-  bool isRead = llvm::any_of(value.getUsers(), llvm::IsaPred<SliceOp, WgmmaOp, ReduceOp>);
+  bool isRead = llvm::any_of(value.getUsers(),
+                             llvm::IsaPred<SliceOp, WgmmaOp, ReduceOp, LoadSharedOp, TmaStoreOp>);
   if (!isRead)
     return positions.getLast(block->getTerminator());
   for (Operation *user : value.getUsers()) {
@@ -102,39 +93,99 @@ static int64_t findLastUse(Value value, Block *block, const Positions &positions
   return last;
 }
 
-SmallVector<Tile> AllocateSharedMemory::findTiles() {
-  Positions positions(getOperation());
-  SmallVector<Tile> tiles;
-  getOperation().walk<WalkOrder::PreOrder>([&](AllocOp alloc) {
-    int64_t last = findLastUse(alloc.getResult(), alloc->getBlock(), positions);
-    tiles.push_back({alloc, positions.getFirst(alloc), last});
-  });
-  return tiles;
+/// Tiles that several roles or TMA touch are ordered by barriers that this pass
+/// does not follow: they live for the whole kernel.
+Piece AllocateSharedMemory::describe(AllocOp alloc, const SharedTileUses &uses,
+                                     const Positions &positions) {
+  Value tile = alloc.getResult();
+  SmemType type = alloc.getResult().getType();
+  Piece piece{alloc, type.getByteSize(), type.getAlignment(), positions.getFirst(alloc)};
+  if (!uses.isPrivate(tile, alloc))
+    return piece;
+  piece.scope = getScope(alloc);
+  piece.lastPosition = findLastUse(tile, alloc->getBlock(), positions);
+  return piece;
 }
 
-/// The lowest aligned offset at which no tile alive at the same time lies.
-int64_t AllocateSharedMemory::findPlace(ArrayRef<Tile> placed, Tile tile, bool mayShare) {
-  SmallVector<Tile> others;
-  for (const Tile &other : placed)
-    if (!mayShare || other.livesWith(tile))
-      others.push_back(other);
-  llvm::sort(others, [](const Tile &a, const Tile &b) { return a.begin < b.begin; });
-  int64_t alignment = tile.alloc.getResult().getType().getAlignment();
+/// All pieces, the most aligned first (no gaps between them), else in program order.
+SmallVector<Piece> AllocateSharedMemory::findPieces() {
+  KernelOp kernel = getOperation();
+  Positions positions(kernel);
+  SharedTileUses uses(kernel);
+  llvm::SmallPtrSet<Operation *, 4> unordered = findUnorderedScopes(kernel);
+  SmallVector<Piece> pieces;
+  bool isPlaced = false;
+  for (RingOp ring : kernel.getOps<RingOp>())
+    if (RingType type = ring.getResult().getType(); type.getByteSize() > 0)
+      pieces.push_back({ring, type.getByteSize(), type.getAlignment(), positions.getFirst(ring)});
+  kernel.walk<WalkOrder::PreOrder>([&](AllocOp alloc) {
+    isPlaced |= alloc.getOffset().has_value();
+    pieces.push_back(describe(alloc, uses, positions));
+  });
+  for (Piece &piece : pieces)
+    if (isPlaced || unordered.contains(piece.scope))
+      piece.scope = nullptr;
+  llvm::sort(pieces, [](const Piece &a, const Piece &b) {
+    return std::pair(b.alignment, a.firstPosition) < std::pair(a.alignment, b.firstPosition);
+  });
+  return pieces;
+}
+
+/// The lowest aligned offset at which no piece alive at the same time lies.
+static int64_t findPlace(ArrayRef<Piece> placed, const Piece &piece) {
+  SmallVector<Piece> others =
+      llvm::filter_to_vector(placed, [&](const Piece &other) { return other.livesWith(piece); });
+  llvm::sort(others, [](const Piece &a, const Piece &b) { return a.begin < b.begin; });
   int64_t begin = 0;
-  for (Tile &other : others) {
-    if (begin + tile.getBytes() <= other.begin)
+  for (Piece &other : others) {
+    if (begin + piece.bytes <= other.begin)
       break;
-    begin = std::max<int64_t>(begin, llvm::alignTo(other.getEnd(), alignment));
+    begin = std::max<int64_t>(begin, llvm::alignTo(other.getEnd(), piece.alignment));
   }
   return begin;
 }
 
-void AllocateSharedMemory::reportOverflow(MutableArrayRef<Tile> tiles, int64_t total) {
+void AllocateSharedMemory::setPlaces(ArrayRef<Piece> pieces, int64_t barriers) {
+  for (const Piece &piece : pieces) {
+    if (auto ring = dyn_cast<RingOp>(piece.op))
+      ring.setOffset(piece.begin);
+    else
+      cast<AllocOp>(piece.op).setOffset(piece.begin);
+  }
+  for (RingOp ring : getOperation().getOps<RingOp>()) {
+    ring.setBarrierOffset(barriers);
+    barriers += ring.getBarrierCount() * kBarrierBytes;
+  }
+}
+
+void AllocateSharedMemory::reportOverflow(ArrayRef<Piece> pieces, int64_t total) {
   InFlightDiagnostic diag = getOperation().emitOpError("needs ")
                             << total << " bytes of shared memory, more than the limit of "
                             << kMaxSharedBytes;
-  for (Tile &tile : tiles)
-    diag.attachNote(tile.alloc.getLoc())
-        << tile.alloc.getResult().getType() << " takes " << tile.getBytes() << " bytes";
+  for (const Piece &piece : pieces)
+    diag.attachNote(piece.op->getLoc())
+        << piece.op->getResult(0).getType() << " takes " << piece.bytes << " bytes";
+  for (RingOp ring : getOperation().getOps<RingOp>())
+    diag.attachNote(ring.getLoc()) << ring.getBarrierCount() << " barriers take "
+                                   << ring.getBarrierCount() * kBarrierBytes << " bytes";
   signalPassFailure();
+}
+
+void AllocateSharedMemory::runOnOperation() {
+  SmallVector<Piece> pieces = findPieces();
+  int64_t total = 0;
+  for (auto [index, piece] : llvm::enumerate(pieces)) {
+    piece.begin = findPlace(ArrayRef(pieces).take_front(index), piece);
+    total = std::max(total, piece.getEnd());
+  }
+  int64_t barriers = llvm::alignTo(total, kBarrierBytes);
+  int64_t numBarriers = 0;
+  for (RingOp ring : getOperation().getOps<RingOp>())
+    numBarriers += ring.getBarrierCount();
+  if (numBarriers > 0)
+    total = barriers + numBarriers * kBarrierBytes;
+  if (total > kMaxSharedBytes)
+    return reportOverflow(pieces, total);
+  setPlaces(pieces, barriers);
+  getOperation().setSharedBytes(total);
 }

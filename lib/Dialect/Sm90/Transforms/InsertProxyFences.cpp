@@ -25,19 +25,21 @@ namespace mlir::sm90 {
 using namespace mlir;
 using namespace mlir::sm90;
 
+/// The place for a fence before `op`: ahead of the wgmma_fence that opens its group.
+static Operation *getFencePlace(Operation *op) {
+  Operation *previous = op->getPrevNode();
+  return isa<WgmmaOp>(op) && isa_and_present<WgmmaFenceOp>(previous) ? previous : op;
+}
+
 namespace {
 struct InsertProxyFences : sm90::impl::Sm90InsertProxyFencesBase<InsertProxyFences> {
   void runOnOperation() override {
-    KernelOp kernel = getOperation();
-    bool hasWgmma = kernel.walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
     bool ordered = true;
     SharedMemoryOrderCallbacks callbacks;
-    auto insert = [&](BarrierOp barrier, const SharedMemoryState &) {
-      if (hasWgmma) {
-        OpBuilder builder(barrier);
-        ProxyFenceOp::create(builder, barrier.getLoc());
-      }
-      return hasWgmma;
+    auto insert = [&](Operation *op) {
+      OpBuilder builder(getFencePlace(op));
+      ProxyFenceOp::create(builder, op->getLoc());
+      return true;
     };
     auto report = [&](Operation *op, StringRef what) {
       op->emitOpError(what);
@@ -45,7 +47,7 @@ struct InsertProxyFences : sm90::impl::Sm90InsertProxyFencesBase<InsertProxyFenc
     };
     callbacks.fenceBefore = insert;
     callbacks.hazard = report;
-    walkSharedMemoryOrder(kernel, callbacks);
+    walkSharedMemoryOrder(getOperation(), callbacks);
     if (!ordered)
       signalPassFailure();
   }

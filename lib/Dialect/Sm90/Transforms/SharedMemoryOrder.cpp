@@ -14,11 +14,68 @@
 using namespace mlir;
 using namespace mlir::sm90;
 
+//===----------------------------------------------------------------------===//
+// Uses of tiles
+//===----------------------------------------------------------------------===//
+
+SharedRoot mlir::sm90::getSharedRoot(Value tile) {
+  while (auto slice = tile.getDefiningOp<SliceOp>())
+    tile = slice.getSource();
+  if (auto alloc = tile.getDefiningOp<AllocOp>())
+    return {alloc, 0};
+  auto stage = tile.getDefiningOp<StageTileOp>();
+  Operation *ring = stage ? stage.getRing().getDefiningOp() : nullptr;
+  return {ring, ring ? stage.getIndex() : 0};
+}
+
+Operation *mlir::sm90::getScope(Operation *op) {
+  if (auto role = op->getParentOfType<RoleOp>())
+    return role;
+  return op->getParentOfType<KernelOp>();
+}
+
+SharedTileUses::SharedTileUses(KernelOp kernel) {
+  kernel.walk([&](Operation *op) { addOp(op); });
+}
+
+void SharedTileUses::addOp(Operation *op) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<RoleOp>([&](auto) { roles = true; })
+      .Case<WgmmaOp>([&](WgmmaOp wgmma) {
+        for (Value operand : {wgmma.getLhs(), Value(wgmma.getRhs())})
+          if (isa<SmemType>(operand.getType()))
+            asyncRead.insert(getSharedRoot(operand));
+      })
+      .Case<TmaStoreOp>([&](auto store) { asyncRead.insert(getSharedRoot(store.getSource())); })
+      .Case<CopyOp, CopyRowsOp, CopyPagedOp>(
+          [&](auto copy) { copied.insert(getSharedRoot(copy.getTarget())); })
+      .Case<TmaLoadOp, BulkLoadOp>(
+          [&](auto load) { bulkWritten.insert(getSharedRoot(load.getTarget())); })
+      .Case<CopyPublishOp>([&](auto publish) { copyPublished.insert(publish.getRing()); });
+}
+
+/// Without roles an unknown tile belongs to the only scope there is.
+bool SharedTileUses::isPrivate(Value tile, Operation *op) const {
+  Operation *root = getSharedRoot(tile).first;
+  if (!root)
+    return !roles;
+  bool isShared = roles && !isa<RoleOp>(getScope(root));
+  return isa<AllocOp>(root) && !isShared && getScope(root) == getScope(op) && !isBulkTarget(tile);
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
 void SharedMemoryState::join(const SharedMemoryState &other) {
   copiesInFlight |= other.copiesInFlight;
   unfenced |= other.unfenced;
+  landed |= other.landed;
+  ownCopies |= other.ownCopies;
+  ownUnfenced |= other.ownUnfenced;
   unpublished |= other.unpublished;
   reading |= other.reading;
+  asyncReads |= other.asyncReads;
 }
 
 namespace {
@@ -26,80 +83,158 @@ namespace {
 /// is off and only the state changes.
 class Walker {
 public:
-  explicit Walker(const SharedMemoryOrderCallbacks &callbacks) : callbacks(callbacks) {}
+  Walker(KernelOp kernel, const SharedMemoryOrderCallbacks &callbacks)
+      : uses(kernel), callbacks(callbacks) {}
 
+  void walkKernel(KernelOp kernel);
+
+private:
   void walkBlock(Block &block, SharedMemoryState &state, bool report) {
     for (Operation &op : block.without_terminator())
       walkOp(&op, state, report);
   }
-
-private:
   void walkOp(Operation *op, SharedMemoryState &state, bool report);
+  void walkElected(ElectOp op, SharedMemoryState &state, bool report);
   void walkRegions(Operation *op, SharedMemoryState &state, bool report);
-  void write(Operation *op, SharedMemoryState &state, bool report);
-  void readByTensorCores(Operation *op, SharedMemoryState &state, bool report);
-  void barrier(BarrierOp op, SharedMemoryState &state, bool report);
+  void copy(Operation *op, Value tile, SharedMemoryState &state, bool report);
+  void write(Operation *op, Value tile, SharedMemoryState &state, bool report);
+  void checkWrite(Operation *op, SharedMemoryState &state, bool report);
+  void read(Operation *op, Value tile, SharedMemoryState &state, bool report);
+  void readByAsyncProxy(Operation *op, Value tile, SharedMemoryState &state, bool report);
+  void waitForCopies(CopyWaitOp op, SharedMemoryState &state);
+  void meet(SharedMemoryState &state);
+  void fence(Operation *op, SharedMemoryState &state, bool report);
   void hazard(Operation *op, bool report, StringRef what) {
     if (report)
       callbacks.hazard(op, what);
   }
 
+  SharedTileUses uses;
   const SharedMemoryOrderCallbacks &callbacks;
 };
 } // namespace
 
-void Walker::write(Operation *op, SharedMemoryState &state, bool report) {
+static void clearUnfenced(SharedMemoryState &state) {
+  state.unfenced = state.ownUnfenced = state.landed = false;
+}
+
+/// Asks for a fence of every executing thread's writes before `op`.
+void Walker::fence(Operation *op, SharedMemoryState &state, bool report) {
+  if (callbacks.fenceBefore && (!report || callbacks.fenceBefore(op)))
+    clearUnfenced(state);
+}
+
+void Walker::checkWrite(Operation *op, SharedMemoryState &state, bool report) {
   if (state.reading)
     hazard(op, report,
            "writes shared memory that other warps may still read: no barrier after the last read");
-  state.unfenced = true;
   state.unpublished = true;
 }
 
-void Walker::readByTensorCores(Operation *op, SharedMemoryState &state, bool report) {
-  if (state.copiesInFlight)
+void Walker::write(Operation *op, Value tile, SharedMemoryState &state, bool report) {
+  bool isAsync = uses.isReadByAsyncProxy(tile);
+  state.unfenced |= isAsync;
+  if (!uses.isPrivate(tile, op))
+    return;
+  checkWrite(op, state, report);
+  state.ownUnfenced |= isAsync;
+}
+
+void Walker::copy(Operation *op, Value tile, SharedMemoryState &state, bool report) {
+  state.copiesInFlight |= uses.isReadByAsyncProxy(tile);
+  if (!uses.isPrivate(tile, op))
+    return;
+  checkWrite(op, state, report);
+  state.ownCopies = true;
+}
+
+/// What has landed is a write like any other now.
+void Walker::waitForCopies(CopyWaitOp op, SharedMemoryState &state) {
+  state.unfenced |= state.copiesInFlight;
+  state.ownUnfenced |= state.ownCopies && state.copiesInFlight;
+  if (op.getPending() == 0)
+    state.copiesInFlight = state.ownCopies = false;
+}
+
+void Walker::read(Operation *op, Value tile, SharedMemoryState &state, bool report) {
+  if (!uses.isPrivate(tile, op))
+    return;
+  if (state.ownCopies)
     hazard(op, report, "reads shared memory before a wait for the copies into it");
   else if (state.unpublished)
     hazard(op, report, "reads shared memory without a barrier after the last write");
-  else if (state.unfenced)
-    hazard(op, report, "reads shared memory without a proxy fence after the last write");
   state.reading = true;
 }
 
-/// A barrier publishes what has been completed: copies in flight stay as they are.
-void Walker::barrier(BarrierOp op, SharedMemoryState &state, bool report) {
-  bool wouldFence = state.unfenced && !state.copiesInFlight;
-  if (wouldFence && callbacks.fenceBefore && (!report || callbacks.fenceBefore(op, state)))
-    state.unfenced = false;
-  state.unpublished = state.copiesInFlight;
-  state.reading = false;
+void Walker::readByAsyncProxy(Operation *op, Value tile, SharedMemoryState &state, bool report) {
+  if (!isa<SmemType>(tile.getType()))
+    return;
+  if (state.landed && uses.isCopyTarget(tile))
+    fence(op, state, report);
+  read(op, tile, state, report);
+  if (!uses.isPrivate(tile, op))
+    return;
+  if (!state.ownCopies && !state.unpublished && state.ownUnfenced)
+    hazard(op, report, "reads shared memory without a proxy fence after the last write");
+  state.asyncReads = true;
+}
+
+/// All threads of the scope meet: what is complete is published.
+void Walker::meet(SharedMemoryState &state) {
+  state.unpublished = state.ownCopies;
+  state.reading = state.asyncReads;
 }
 
 void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case<CopyOp, CopyRowsOp, CopyPagedOp>([&](Operation *) {
-        write(op, state, report);
-        state.copiesInFlight = true;
-      })
-      .Case<StoreSharedOp>([&](Operation *) { write(op, state, report); })
+      .Case<CopyOp, CopyRowsOp, CopyPagedOp>(
+          [&](auto copyOp) { copy(op, copyOp.getTarget(), state, report); })
+      .Case<StoreSharedOp, ZeroRowsOp>(
+          [&](auto writer) { write(op, writer.getTarget(), state, report); })
       .Case<ReduceOp>([&](ReduceOp reduce) {
         if (!reduce.getScratch())
           return;
-        write(op, state, report);
-        state.reading = true;
+        write(op, reduce.getScratch(), state, report);
+        state.reading |= uses.isPrivate(reduce.getScratch(), op);
       })
-      .Case<WgmmaOp>([&](Operation *) { readByTensorCores(op, state, report); })
-      .Case<CopyWaitOp>([&](CopyWaitOp wait) {
+      .Case<WgmmaOp>([&](WgmmaOp wgmma) {
+        readByAsyncProxy(op, wgmma.getLhs(), state, report);
+        if (wgmma.getRhs() != wgmma.getLhs())
+          readByAsyncProxy(op, wgmma.getRhs(), state, report);
+      })
+      .Case<TmaStoreOp>(
+          [&](TmaStoreOp store) { readByAsyncProxy(op, store.getSource(), state, report); })
+      .Case<LoadSharedOp>([&](LoadSharedOp load) { read(op, load.getSource(), state, report); })
+      .Case<CopyWaitOp>([&](CopyWaitOp wait) { waitForCopies(wait, state); })
+      .Case<WgmmaWaitOp, StoreWaitOp>([&](auto wait) {
         if (wait.getPending() == 0)
-          state.copiesInFlight = false;
+          state.asyncReads = false;
       })
-      .Case<ProxyFenceOp>([&](Operation *) { state.unfenced = state.copiesInFlight; })
-      .Case<BarrierOp>([&](BarrierOp op) { barrier(op, state, report); })
+      .Case<ProxyFenceOp>([&](auto) { clearUnfenced(state); })
+      .Case<BarrierOp, ClusterBarrierOp, NamedBarrierOp, PublishOp, ReleaseOp>([&](auto) {
+        // One thread cannot fence the writes of others: they met before.
+        if (state.unfenced && !op->getParentOfType<ElectOp>())
+          fence(op, state, report);
+        auto named = dyn_cast<NamedBarrierOp>(op);
+        if (isa<BarrierOp, ClusterBarrierOp>(op) || (named && !named.getArrive()))
+          meet(state);
+      })
+      .Case<AwaitOp>([&](AwaitOp await) { state.landed |= uses.isCopyPublished(await.getRing()); })
+      .Case<ElectOp>([&](ElectOp elect) { walkElected(elect, state, report); })
       .Default([&](Operation *) { walkRegions(op, state, report); });
 }
 
+/// What one thread fences of its own leaves the other threads' writes as they were.
+void Walker::walkElected(ElectOp op, SharedMemoryState &state, bool report) {
+  SharedMemoryState before = state;
+  walkBlock(op.getBody().front(), state, report);
+  state.unfenced |= before.unfenced;
+  state.ownUnfenced |= before.ownUnfenced;
+  state.landed |= before.landed;
+}
+
 /// Regions of `scf.if` are alternatives, those of a loop are repeated until
-/// its state no longer changes (four bits that only rise).
+/// its state no longer changes (a few bits that only rise).
 void Walker::walkRegions(Operation *op, SharedMemoryState &state, bool report) {
   if (op->getNumRegions() == 0)
     return;
@@ -133,18 +268,39 @@ void Walker::walkRegions(Operation *op, SharedMemoryState &state, bool report) {
   state.join(exit);
 }
 
-void mlir::sm90::walkSharedMemoryOrder(KernelOp kernel,
-                                       const SharedMemoryOrderCallbacks &callbacks) {
-  SharedMemoryState state;
-  Walker(callbacks).walkBlock(kernel.getBody().front(), state, /*report=*/true);
+/// Roles run side by side, so each starts with what stood before the first of
+/// them; what comes behind them sees what any left.
+void Walker::walkKernel(KernelOp kernel) {
+  SharedMemoryState state, left;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (auto role = dyn_cast<RoleOp>(op)) {
+      SharedMemoryState inside = state;
+      walkBlock(role.getBody().front(), inside, /*report=*/true);
+      left.join(inside);
+      continue;
+    }
+    if (!isMemoryEffectFree(&op)) {
+      state.join(left);
+      left = SharedMemoryState();
+    }
+    walkOp(&op, state, /*report=*/true);
+  }
 }
 
-bool mlir::sm90::writesWaitForReads(KernelOp kernel) {
-  bool ordered = true;
+void mlir::sm90::walkSharedMemoryOrder(KernelOp kernel,
+                                       const SharedMemoryOrderCallbacks &callbacks) {
+  Walker(kernel, callbacks).walkKernel(kernel);
+}
+
+llvm::SmallPtrSet<Operation *, 4> mlir::sm90::findUnorderedScopes(KernelOp kernel) {
+  llvm::SmallPtrSet<Operation *, 4> unordered;
   SharedMemoryOrderCallbacks callbacks;
-  // A wgmma that reads too early is another matter: InsertProxyFences reports it.
-  auto onHazard = [&](Operation *op, StringRef) { ordered &= isa<WgmmaOp>(op); };
+  // A read that comes too early is another matter: InsertProxyFences reports it.
+  auto onHazard = [&](Operation *op, StringRef) {
+    if (!isa<WgmmaOp, LoadSharedOp, TmaStoreOp>(op))
+      unordered.insert(getScope(op));
+  };
   callbacks.hazard = onHazard;
   walkSharedMemoryOrder(kernel, callbacks);
-  return ordered;
+  return unordered;
 }

@@ -73,3 +73,206 @@ sm90.kernel @no_wgmma() attributes {warpgroups = 1 : i32} {
   sm90.barrier
   sm90.return
 }
+
+!tile = !sm90.smem<64x64xbf16>
+!acc = tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+!frag = tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+!rows = !sm90.smem<1x64xf32, linear>
+!weights = !sm90.ring<stages = 1, parts = 1, tiles = [!tile, !rows]>
+!keys = !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+
+// The tile is read by wgmma of another role: fenced before its publish, in each
+// iteration. The row vector is read by ordinary loads: no fence. Keys arrive by
+// TMA: no fence, until a role writes zeros to them.
+// CHECK-LABEL: sm90.kernel @roles
+// CHECK:       sm90.role "scores"
+// CHECK:         scf.for
+// CHECK:           sm90.acquire
+// CHECK-NOT:       sm90.proxy_fence
+// CHECK:           sm90.store_shared %{{.*}} : tensor<64x64xbf16
+// CHECK-NEXT:      sm90.store_shared %{{.*}} : tensor<64xf32
+// CHECK-NEXT:      sm90.proxy_fence
+// CHECK-NEXT:      sm90.publish
+// CHECK-NOT:       sm90.proxy_fence
+// CHECK:       sm90.role "product"
+// CHECK-NOT:       sm90.proxy_fence
+// CHECK:           scf.if
+// CHECK-NEXT:        sm90.zero_rows
+// CHECK-NEXT:        sm90.proxy_fence
+// CHECK-NEXT:        sm90.barrier
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.return
+sm90.kernel @roles(%n: index, %last: index) attributes {warpgroups = 2 : i32} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %keys = sm90.ring full_count 1 empty_count 4 : !keys
+  %weights = sm90.ring full_count 4 empty_count 4 : !weights
+  sm90.role "scores" warpgroups 0 to 1 {
+    %p = arith.constant dense<1.0> : !frag
+    %r = arith.constant dense<1.0> : tensor<64xf32, #sm90.rows>
+    %s0 = sm90.stage_start
+    %s = scf.for %i = %c0 to %n step %c1 iter_args(%st = %s0) -> (!sm90.stage) {
+      sm90.acquire %weights[%st] : !weights
+      %t = sm90.stage_tile %weights[%st] tile 0 : !weights -> !tile
+      %a = sm90.stage_tile %weights[%st] tile 1 : !weights -> !rows
+      sm90.store_shared %p, %t : !frag, !tile
+      sm90.store_shared %r, %a : tensor<64xf32, #sm90.rows>, !rows
+      sm90.publish %weights[%st] part 0 : !weights
+      %next = sm90.stage_next %st of %weights : !weights
+      scf.yield %next : !sm90.stage
+    }
+  }
+  sm90.role "product" warpgroups 1 to 2 {
+    %zero = arith.constant dense<0.0> : !acc
+    %s0 = sm90.stage_start
+    %s, %o = scf.for %i = %c0 to %n step %c1 iter_args(%st = %s0, %acc = %zero) -> (!sm90.stage, !acc) {
+      sm90.await %weights[%st] part 0 : !weights
+      sm90.await %keys[%st] part 0 : !keys
+      %t = sm90.stage_tile %weights[%st] tile 0 : !weights -> !tile
+      %k = sm90.stage_tile %keys[%st] tile 0 : !keys -> !tile
+      %is_last = arith.cmpi eq, %i, %last : index
+      scf.if %is_last {
+        sm90.zero_rows %k from %c1 : !tile
+        sm90.barrier
+      }
+      sm90.wgmma_fence
+      %0 = sm90.wgmma %t, %k, %acc : !tile, !tile -> !acc
+      sm90.wgmma_commit
+      %1 = sm90.wgmma_wait 0, %0 : !acc
+      sm90.release %weights[%st] : !weights
+      sm90.release %keys[%st] : !keys
+      %next = sm90.stage_next %st of %weights : !weights
+      scf.yield %next, %1 : !sm90.stage, !acc
+    }
+  }
+  sm90.return
+}
+
+// Only ordinary loads read what the first role publishes.
+// CHECK-LABEL: sm90.kernel @generic_only
+// CHECK-NOT:   sm90.proxy_fence
+// CHECK:       sm90.return
+sm90.kernel @generic_only() attributes {warpgroups = 2 : i32} {
+  %ring = sm90.ring full_count 4 empty_count 0 : !keys
+  sm90.role "a" warpgroups 0 to 1 {
+    %p = arith.constant dense<1.0> : !frag
+    %s = sm90.stage_start
+    %t = sm90.stage_tile %ring[%s] tile 0 : !keys -> !tile
+    sm90.store_shared %p, %t : !frag, !tile
+    sm90.publish %ring[%s] part 0 : !keys
+  }
+  sm90.role "b" warpgroups 1 to 2 {
+    %acc = arith.constant dense<0.0> : !acc
+    %other = sm90.alloc : !tile
+    %s = sm90.stage_start
+    sm90.await %ring[%s] part 0 : !keys
+    %t = sm90.stage_tile %ring[%s] tile 0 : !keys -> !tile
+    %0 = sm90.load_shared %t : !tile -> !frag
+    %1 = sm90.wgmma %0, %other, %acc : !frag, !tile -> !acc
+    %2 = sm90.wgmma_wait 0, %1 : !acc
+  }
+  sm90.return
+}
+
+// cp.async arrives by itself: nothing to fence on the producer's side, but each
+// consumer fences before its wgmma, once for all parts.
+// CHECK-LABEL: sm90.kernel @copy_publish
+// CHECK:       sm90.role "copy"
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.role "multiply"
+// CHECK:         sm90.await %{{.*}} part 0
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:         sm90.await %{{.*}} part 1
+// CHECK:         sm90.proxy_fence
+// CHECK-NEXT:    sm90.wgmma_fence
+// CHECK-NEXT:    sm90.wgmma
+// CHECK-NEXT:    sm90.wgmma
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.return
+!parts = !sm90.ring<stages = 1, parts = 2, tiles = [!tile]>
+sm90.kernel @copy_publish(%x: memref<?xbf16>) attributes {warpgroups = 2 : i32} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<64x64xbf16, strided<[64, 1]>>
+  %ring = sm90.ring full_count 128 empty_count 4 : !parts
+  sm90.role "copy" warpgroups 0 to 1 {
+    %s = sm90.stage_start
+    sm90.acquire %ring[%s] : !parts
+    %t = sm90.stage_tile %ring[%s] tile 0 : !parts -> !tile
+    sm90.copy %v[%c0, %c0] to %t vector_bytes 16 : memref<64x64xbf16, strided<[64, 1]>>, !tile
+    sm90.copy_publish %ring[%s] part 0 : !parts
+    sm90.copy_publish %ring[%s] part 1 : !parts
+  }
+  sm90.role "multiply" warpgroups 1 to 2 {
+    %acc = arith.constant dense<0.0> : !acc
+    %s = sm90.stage_start
+    %t = sm90.stage_tile %ring[%s] tile 0 : !parts -> !tile
+    sm90.await %ring[%s] part 0 : !parts
+    sm90.await %ring[%s] part 1 : !parts
+    sm90.wgmma_fence
+    %0 = sm90.wgmma %t, %t, %acc : !tile, !tile -> !acc
+    %1 = sm90.wgmma %t, %t, %0 : !tile, !tile -> !acc
+    sm90.wgmma_commit
+    %2 = sm90.wgmma_wait 0, %1 : !acc
+    sm90.release %ring[%s] : !parts
+  }
+  sm90.return
+}
+
+// A role that waits for its own copies and publishes them: older groups land
+// while newer ones fly. The staging tile of an epilogue: fenced before the barrier
+// after which one thread stores it.
+// CHECK-LABEL: sm90.kernel @copy_wait
+// CHECK:         sm90.copy_wait 1
+// CHECK-NEXT:    sm90.proxy_fence
+// CHECK-NEXT:    sm90.publish
+// CHECK-NEXT:    sm90.copy_wait 0
+// CHECK-NEXT:    sm90.proxy_fence
+// CHECK-NEXT:    sm90.publish
+// CHECK:       sm90.role "multiply"
+// CHECK:         sm90.store_shared
+// CHECK-NEXT:    sm90.proxy_fence
+// CHECK-NEXT:    sm90.barrier
+// CHECK-NEXT:    sm90.elect
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.return
+sm90.kernel @copy_wait(%x: memref<?xbf16>) attributes {warpgroups = 2 : i32} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<64x64xbf16, strided<[64, 1]>>
+  %map = sm90.tensor_map %v : memref<64x64xbf16, strided<[64, 1]>> -> !sm90.tensor_map<64x64xbf16>
+  %ring = sm90.ring full_count 4 empty_count 4 : !keys
+  %s0 = sm90.stage_start
+  %s1 = sm90.stage_next %s0 of %ring : !keys
+  %t0 = sm90.stage_tile %ring[%s0] tile 0 : !keys -> !tile
+  %t1 = sm90.stage_tile %ring[%s1] tile 0 : !keys -> !tile
+  sm90.role "copy" warpgroups 0 to 1 {
+    sm90.copy %v[%c0, %c0] to %t0 vector_bytes 16 : memref<64x64xbf16, strided<[64, 1]>>, !tile
+    sm90.copy_commit
+    sm90.copy %v[%c0, %c0] to %t1 vector_bytes 16 : memref<64x64xbf16, strided<[64, 1]>>, !tile
+    sm90.copy_commit
+    sm90.copy_wait 1
+    sm90.publish %ring[%s0] part 0 : !keys
+    sm90.copy_wait 0
+    sm90.publish %ring[%s1] part 0 : !keys
+  }
+  sm90.role "multiply" warpgroups 1 to 2 {
+    %acc = arith.constant dense<0.0> : !acc
+    %staging = sm90.alloc : !tile
+    sm90.await %ring[%s0] part 0 : !keys
+    sm90.await %ring[%s1] part 0 : !keys
+    sm90.wgmma_fence
+    %0 = sm90.wgmma %t0, %t1, %acc : !tile, !tile -> !acc
+    sm90.wgmma_commit
+    %1 = sm90.wgmma_wait 0, %0 : !acc
+    %2 = arith.truncf %1 : !acc to !frag
+    sm90.store_shared %2, %staging : !frag, !tile
+    sm90.barrier
+    sm90.elect {
+      sm90.tma_store %staging to %map[%c0, %c0] : !tile, !sm90.tensor_map<64x64xbf16>
+      sm90.store_commit
+      sm90.store_wait 0
+    }
+  }
+  sm90.return
+}

@@ -33,8 +33,8 @@ def Sm90_Dialect : Dialect {
     | after | holds |
     |---|---|
     | `convert-tile-to-sm90` | barriers are in place; `sm90.alloc` without offset; no `sm90.proxy_fence` |
-    | `sm90-insert-proxy-fences` | generic writes are fenced before a `wgmma` reads them |
-    | `sm90-allocate-shared-memory` | every `sm90.alloc` has an offset, the kernel has `shared_bytes` |
+    | `sm90-insert-proxy-fences` | generic writes are fenced before the async proxy (`wgmma`, `tma_store`) reads them |
+    | `sm90-allocate-shared-memory` | every `sm90.alloc` and `sm90.ring` has its offsets, the kernel has `shared_bytes` |
 
     `convert-sm90-to-nvvm` needs all three.
 

@@ -38,24 +38,43 @@ def Sm90InsertProxyFences : Pass<"sm90-insert-proxy-fences", "::mlir::sm90::Kern
     ```
 
     It follows the order of the program through `scf.for` (to a fixed point) and
-    `scf.if`, keeping per program point: copies that were not waited for, writes
-    without a fence, writes without a barrier, reads without a barrier. These
-    are errors: a `sm90.wgmma` after a write that was not waited for, fenced or
-    published by a barrier; a write after a read without a barrier between (the
-    other warps may still be reading). All of shared memory counts as one buffer
-    here, so the check holds whatever tiles share a place.
+    `scf.if`, for the kernel as a whole or, where it has roles, for each role.
 
-    Precondition: none. Guarantee: the errors above are absent. A kernel without
-    `sm90.wgmma` gets no fence. Running it twice changes nothing.
+    *Private* tiles are allocs that only the threads of one role (without roles:
+    of the kernel) touch. All of them count as one buffer, so the check holds
+    whatever tiles share a place. Errors: a read before a wait for the copies, a
+    barrier or (wgmma, TMA stores) a fence after the last write; a write after a
+    read without a barrier between (the other warps may still be reading).
+
+    Other tiles (of rings, shared by roles, targets of TMA) are ordered by
+    mbarriers, which the simulator checks. Fences are needed there too:
+
+    ```
+    writer   store_shared, zero_rows or copy_wait   proxy_fence   publish │ release │ barrier
+    reader   await (of a ring with copy_publish)    proxy_fence   wgmma
+                                                    ^ inserted
+    ```
+
+    The writer's stands after the last write before each op by which others learn
+    of it; the reader's only where `cp.async` arrives by itself
+    (`sm90.copy_publish`), so that nobody could fence on the writer's side. Tiles
+    that neither `sm90.wgmma` nor `sm90.tma_store` reads anywhere in the kernel
+    (row vectors, scratch) need none.
+
+    Precondition: none. Guarantee: the errors above are absent. Running it twice
+    changes nothing.
   }];
 }
 
 def Sm90AllocateSharedMemory : Pass<"sm90-allocate-shared-memory", "::mlir::sm90::KernelOp"> {
   let summary = "gives every shared tile its place";
   let description = [{
-    Sets `offset` on each `sm90.alloc` and `shared_bytes` on the kernel (the
-    highest end, 0 without tiles). Tiles whose lives do not overlap may share
-    bytes:
+    Sets `offset` on each `sm90.alloc` and each `sm90.ring` with tiles,
+    `barrier_offset` on each ring, and `shared_bytes` on the kernel (the highest
+    end, 0 without tiles). The barriers of all rings lie together behind the
+    tiles. Rings live for the whole kernel. Tiles of the same role (without roles:
+    of the kernel) whose lives do not overlap may share bytes; roles run at the
+    same time, so theirs never do:
 
     ```
     bytes │ ┌── sQ: lives through the loop ───────────────┐
@@ -68,17 +87,20 @@ def Sm90AllocateSharedMemory : Pass<"sm90-allocate-shared-memory", "::mlir::sm90
 
     A tile lives from its `sm90.alloc` to the last use of it or of a slice; a use
     inside a nested region extends its life to the end of the op of the
-    alloc's own block that holds it. Tiles are placed in program order, each at
-    the lowest offset that is a multiple of its alignment (1024 bytes for
-    swizzle128) and free of every tile alive at the same time.
+    alloc's own block that holds it. Pieces are placed most aligned first (1024
+    bytes for swizzle128), rings and allocs alike in program order, each at the
+    lowest aligned offset that is free of every piece alive at the same time.
 
     Sharing bytes is safe if a write never overtakes a read: the pass checks, as
-    `sm90-insert-proxy-fences` does, that a barrier stands between any read of
-    shared memory and the next write. Where that does not hold, or a tile
-    already has an offset, no bytes are shared.
+    `sm90-insert-proxy-fences` does, that a barrier of the role stands between any
+    read of a private tile (wgmma and TMA stores waited for) and the next write.
+    Roles where that does not hold share nothing, nor does any if a tile already
+    has an offset. Tiles that several roles or TMA touch live for the whole
+    kernel.
 
-    An error names the total and the limit if more than 232448 bytes (227 KiB)
-    are needed, and a note each tile.
+    An error names the total and the limit if more than 232448 bytes (227 KiB; the
+    1 KiB that the system reserves per CTA is not in it) are needed, and a note
+    each tile and ring.
   }];
 }
 
