@@ -68,33 +68,32 @@ class NumpyArrays:
 class TorchArrays:
     """Device memory of the current CUDA device."""
 
-    device = "cuda"
-
-    def __init__(self):
+    def __init__(self, device="cuda"):
         import torch
 
+        self.device = device
         self.xp = torch
         self.dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
     def random(self, shape, dtype, seed, factor=0.1, limit=1.0):
-        generator = self.xp.Generator("cuda").manual_seed(seed)
-        values = self.xp.randn(shape, generator=generator, device="cuda")
+        generator = self.xp.Generator(self.device).manual_seed(seed)
+        values = self.xp.randn(shape, generator=generator, device=self.device)
         return (values * factor).clamp(-limit, limit).to(self.dtypes[dtype])
 
     def nan(self, shape, dtype):
-        return self.xp.full(shape, float("nan"), dtype=self.dtypes[dtype], device="cuda")
+        return self.xp.full(shape, float("nan"), dtype=self.dtypes[dtype], device=self.device)
 
     def double(self, array):
         return array.double()
 
     def i64(self, values):
-        return self.xp.as_tensor(values, dtype=self.xp.int64).to("cuda")
+        return self.xp.as_tensor(values, dtype=self.xp.int64).to(self.device)
 
     def ints(self, buffer):
-        return self.xp.frombuffer(buffer, dtype=self.xp.int32).to("cuda").long()
+        return self.xp.frombuffer(buffer, dtype=self.xp.int32).to(self.device).long()
 
     def arange(self, count):
-        return self.xp.arange(count, device="cuda")
+        return self.xp.arange(count, device=self.device)
 
     def repeat(self, array, counts):
         return self.xp.repeat_interleave(array, counts)
@@ -106,7 +105,7 @@ class TorchArrays:
             __cuda_array_interface__ = {"shape": (rows, words), "typestr": "<i2",
                                         "data": (address, False), "version": 3}
 
-        return self.xp.as_tensor(Memory(), device="cuda").view(self.dtypes[dtype])
+        return self.xp.as_tensor(Memory(), device=self.device).view(self.dtypes[dtype])
 
     def concatenate(self, arrays):
         return self.xp.cat(arrays)

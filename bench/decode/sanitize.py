@@ -20,7 +20,8 @@ def command_of(tool, directory, only):
     # The allocator's cache would hide accesses outside of a tensor; torch probes the
     # driver with calls that fail.
     return ["env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", "compute-sanitizer", f"--tool={tool}",
-            f"--error-exitcode={FOUND}", "--target-processes=all", "--report-api-errors=no", *filters, sys.executable, here, "run", directory,
+            f"--error-exitcode={FOUND}", "--target-processes=all", "--report-api-errors=no",
+            *filters, sys.executable, here, "run", directory,
             "--check", "grid", "--reduced", *(["--only", *only] if only else [])]
 
 
