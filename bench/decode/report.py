@@ -59,7 +59,7 @@ def judge(result, rows):
         "line": (line_ratio(result, rows), "{:.3f} of line", False),
         "page": (page_ratio(result, rows), "{:.3f} of page 64", False)}[goal]
     if value is None:
-        return "-", "no neighbours" if goal in ("line", "page") else "no peer"
+        return "-", {"line": "end point", "page": "no page 64"}.get(goal, "no peer")
     is_met = value >= target if is_least else value <= target
     return text.format(value), "met" if is_met else "missed"
 
