@@ -14,6 +14,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Dialect/Tile/Transforms/Passes.h"
 #include "mla/Target/Cpu/CompileKernels.h"
 #include "mla/Pipelines/Pipelines.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
@@ -47,6 +48,7 @@ void mlac::registerAllPasses() {
   mlac::registerConvertSm90ToNvvm();
   mlac::registerConvertNvvmKernelToLlvm();
   mlir::sm90::registerMlacSm90Passes();
+  mlir::tile::registerMlacTilePasses();
   mlac::registerConvertTileToSm90();
   mlac::registerMlacImportPasses();
   mlir::mla::registerMlaTransformsPasses();

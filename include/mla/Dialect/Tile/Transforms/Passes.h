@@ -1,0 +1,34 @@
+//===- Passes.h - passes on block programs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_TILE_TRANSFORMS_PASSES_H
+#define MLA_DIALECT_TILE_TRANSFORMS_PASSES_H
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::tile {
+
+/// On a kernel: rows of a request's query tile at most (i64), where that is known
+/// when compiling.
+inline constexpr llvm::StringLiteral kMaxRowsAttr = "tile.max_rows";
+
+/// On a kernel: how it is to be scheduled, `{kind = "...", parameters}`, and the
+/// kind for few rows.
+inline constexpr llvm::StringLiteral kScheduleAttr = "tile.schedule", kStreamKind = "stream";
+
+#define GEN_PASS_DECL
+#include "mla/Dialect/Tile/Transforms/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "mla/Dialect/Tile/Transforms/Passes.h.inc"
+
+} // namespace mlir::tile
+
+#endif // MLA_DIALECT_TILE_TRANSFORMS_PASSES_H

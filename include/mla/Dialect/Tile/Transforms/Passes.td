@@ -1,0 +1,63 @@
+//===- Passes.td - passes on block programs ------------------*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_TILE_TRANSFORMS_PASSES
+#define MLA_DIALECT_TILE_TRANSFORMS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def TileSwapOperands : Pass<"tile-swap-operands", "::mlir::tile::KernelOp"> {
+  let summary = "puts keys where rows were in attention kernels with few query rows";
+  let description = [{
+    The M side of a wgmma has 64 rows, so an attention kernel with 16 query rows
+    computes four times what it needs. Keys come in blocks of 64 whatever the
+    number of heads: the pass turns a recognised kernel into its transpose, whose
+    query rows are the N side, padded to a multiple of 8 only.
+
+    ```
+                 before (rows 64)                    after (N = rows padded to 8)
+      scores     S  [64, keys]  = Q · Kᵀ             Sᵀ  [keys, N] = K · Qᵀ
+      softmax    along dim 1                         along dim 0
+      output     O  [64, R]    += P · V              Oᵀ_p [64, N] += V[:, 64p..]ᵀ · Pᵀ   R / 64 tiles
+      store      rows                                transposed
+    ```
+
+    Before:
+    ```mlir
+    %s = tile.dot %q, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+    %m = tile.reduce max %s : tensor<64x64xf32> -> tensor<64xf32>
+    ```
+    After:
+    ```mlir
+    %s = tile.dot %k, %q, %zero transpose_rhs : tensor<64x512xbf16>, tensor<16x512xbf16> -> tensor<64x16xf32>
+    %m = tile.reduce max %s dim 0 : tensor<64x16xf32> -> tensor<16xf32>
+    ```
+
+    A running sum that the key loop carries, `sum · factor + Σ_keys tile`, is
+    carried as a tile and reduced once after the loop: the reduction over the M
+    side crosses warps.
+
+    Preconditions: the kernel has `tile.max_rows` = r with r padded to 8 at most
+    `max-rows`, so that its grid has one tile of rows; every op is a load of
+    queries, a paged load of keys, a slice of these, one of the two products, a
+    row-wise reduction over 64 columns, element-wise, control flow or a store; the
+    output's width is a multiple of 64. A kernel whose `tile.schedule` names
+    another kind than `stream` is left alone without a remark. What does not fit
+    is named in a remark, and the kernel stays as it is.
+    Guarantee: `tile.schedule = {kind = "stream"}` is set where it was absent.
+    Numerics: only the order of summation over keys changes.
+    Source: FlashMLA and DeepGEMM put keys on M for scores (indexer); the output
+    side follows from V being a transposed view of K.
+  }];
+  let options = [
+    Option<"maxRows", "max-rows", "int64_t", "40",
+           "most padded query rows: 8 output tiles of [64, 40] take 160 registers of a thread">,
+  ];
+}
+
+#endif // MLA_DIALECT_TILE_TRANSFORMS_PASSES

@@ -1,0 +1,497 @@
+//===- SwapOperands.cpp - keys where rows were ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every tile of a recognised kernel is one of three things:
+//
+//     kept      queries [64, W] (their rows become N) and keys [64, W]: operands of
+//               dots, as they lie in memory
+//     swapped   [64, C], rows first: becomes C / 64 tiles [64, N], one for each 64
+//               columns
+//     vector    [64], one element per row: becomes [N]
+//
+// A first walk decides which and finds what cannot be swapped; the second builds
+// the transpose beside the kernel.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_TILESWAPOPERANDS
+#include "mla/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+/// Rows of the M side of a wgmma, and thus of every tile of these kernels.
+static constexpr int64_t kTileRows = 64;
+
+/// The N side of a wgmma comes in groups of 8.
+static constexpr int64_t kColumnGroup = 8;
+
+static RankedTensorType getTile(Value value) { return dyn_cast<RankedTensorType>(value.getType()); }
+
+//===----------------------------------------------------------------------===//
+// Recognition
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the first walk finds out.
+class Recognizer {
+public:
+  explicit Recognizer(KernelOp kernel) : kernel(kernel) {}
+
+  /// Nothing, or what does not fit.
+  std::string run();
+  bool isKept(Value value) const { return kept.contains(value); }
+
+private:
+  std::string check(Operation *op);
+  std::string checkDot(DotOp dot);
+  std::string checkTiles(Operation *op);
+
+  KernelOp kernel;
+  DenseSet<Value> kept;
+  bool hasScores = false, hasOutput = false;
+};
+} // namespace
+
+static bool isQuery(LoadOp load) {
+  return llvm::all_of(load->getUses(), [](OpOperand &use) {
+    auto dot = dyn_cast<DotOp>(use.getOwner());
+    return dot && dot.getTransposeRhs() && use.getOperandNumber() == 0;
+  });
+}
+
+/// Scores: queries · keysᵀ. Output: weights · values, the keys' tile.
+std::string Recognizer::checkDot(DotOp dot) {
+  if (dot.getTransposeLhs() || !isKept(dot.getRhs()))
+    return "a product whose right operand is not a paged tile";
+  if (dot.getTransposeRhs()) {
+    hasScores = true;
+    return isKept(dot.getLhs()) ? "" : "scores of something that is not a query";
+  }
+  hasOutput = true;
+  return isKept(dot.getLhs()) ? "a product of a loaded tile and values" : "";
+}
+
+/// Shapes of what is not kept.
+std::string Recognizer::checkTiles(Operation *op) {
+  for (Value value : op->getOperands())
+    if (isKept(value) && !isa<DotOp, tensor::ExtractSliceOp>(op))
+      return "a loaded tile used by '" + op->getName().getStringRef().str() + "'";
+  for (Value value : op->getResults()) {
+    RankedTensorType tile = getTile(value);
+    if (!tile || isKept(value))
+      continue;
+    if (tile.getDimSize(0) != kTileRows ||
+        (tile.getRank() == 2 && tile.getDimSize(1) % kTileRows != 0))
+      return "a tile whose rows or columns do not come in 64";
+  }
+  return "";
+}
+
+std::string Recognizer::check(Operation *op) {
+  auto refuse = [&] { return "'" + op->getName().getStringRef().str() + "' in a form not known"; };
+  bool isFirstColumns = op->getNumResults() == 1 && getTile(op->getResult(0)) &&
+                        getTile(op->getResult(0)).getRank() == 2 &&
+                        getTile(op->getResult(0)).getDimSize(1) == kTileRows;
+  bool fits =
+      llvm::TypeSwitch<Operation *, bool>(op)
+          .Case([&](LoadOp load) {
+            kept.insert(load.getResult());
+            return load.getType().getRank() == 2 && isQuery(load);
+          })
+          .Case([&](LoadPagedOp load) {
+            kept.insert(load.getResult());
+            return load.getType().getDimSize(0) == kTileRows;
+          })
+          .Case([&](tensor::ExtractSliceOp slice) {
+            kept.insert(slice.getResult());
+            return isKept(slice.getSource()) && slice.getType().getRank() == 2;
+          })
+          .Case([&](ReduceOp reduce) {
+            return reduce.getDim() == 1 && getTile(reduce.getSource()).getDimSize(1) == kTileRows;
+          })
+          .Case([&](BroadcastOp cast) { return cast.getDim() == 1; })
+          .Case([&](IotaOp iota) { return iota.getDim() == 0 || isFirstColumns; })
+          .Case([&](StoreOp store) { return !store.getTransposed(); })
+          .Case([&](arith::ConstantOp constant) {
+            return !getTile(constant.getResult()) || isa<SplatElementsAttr>(constant.getValue());
+          })
+          .Case<DotOp, SplatOp, ProgramIdOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
+              [](Operation *) { return true; })
+          .Default([](Operation *op) {
+            return op->getNumRegions() == 0 &&
+                   isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
+                       op->getDialect());
+          });
+  if (!fits)
+    return refuse();
+  if (auto dot = dyn_cast<DotOp>(op))
+    if (std::string why = checkDot(dot); !why.empty())
+      return why;
+  return checkTiles(op);
+}
+
+std::string Recognizer::run() {
+  std::string why;
+  kernel.getBody().walk([&](Operation *op) {
+    why = check(op);
+    return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  if (why.empty() && !(hasScores && hasOutput))
+    why = "no products of queries with keys and of weights with values";
+  return why;
+}
+
+//===----------------------------------------------------------------------===//
+// Rewriting
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// `carried · factor + sum(tile)`, carried by a loop from zeros on.
+struct RunningSum {
+  arith::AddFOp add;
+  arith::MulFOp scaled;
+  ReduceOp reduce;
+};
+
+class Swapper {
+public:
+  Swapper(KernelOp kernel, const Recognizer &tiles, int64_t rows)
+      : kernel(kernel), tiles(tiles), rows(rows), builder(kernel.getContext()) {}
+  /// A kernel that stands nowhere yet.
+  KernelOp run();
+
+private:
+  using Values = SmallVector<Value>;
+
+  void emitBlock(Block &block);
+  void emit(Operation *op);
+  void emitFor(scf::ForOp loop);
+  void emitIf(scf::IfOp branch);
+  void emitRegion(Region &from, Block &to);
+  void emitDot(DotOp dot);
+  void emitStore(StoreOp store);
+  void emitElementwise(Operation *op);
+  void emitRunningSum(RunningSum sum);
+
+  RankedTensorType convert(RankedTensorType tile);
+  /// How many new values stand for an old one.
+  int64_t countParts(Value value);
+  Value get(Value value) { return values.lookup(value).front(); }
+  Value get(Value value, int64_t part) {
+    const Values &parts = values.find(value)->second;
+    return parts[parts.size() == 1 ? 0 : part];
+  }
+  Values flatten(ValueRange range);
+  SmallVector<Type> flattenTypes(ValueRange range);
+  void map(ValueRange olds, ValueRange news);
+  void map(Value old, Value value) { values[old] = {value}; }
+  DenseElementsAttr resize(DenseElementsAttr constant) {
+    return constant.resizeSplat(convert(cast<RankedTensorType>(constant.getType())));
+  }
+  Value addColumns(Location loc, Value column, int64_t more);
+
+  KernelOp kernel;
+  const Recognizer &tiles;
+  int64_t rows;
+  OpBuilder builder;
+  DenseMap<Value, Values> values;
+  /// The three ops of a running sum that is carried as a tile.
+  DenseMap<Operation *, RunningSum> sums;
+};
+} // namespace
+
+RankedTensorType Swapper::convert(RankedTensorType tile) {
+  if (tile.getRank() == 1)
+    return RankedTensorType::get({rows}, tile.getElementType());
+  return RankedTensorType::get({kTileRows, rows}, tile.getElementType());
+}
+
+int64_t Swapper::countParts(Value value) {
+  RankedTensorType tile = getTile(value);
+  return tile && tile.getRank() == 2 && !tiles.isKept(value) ? tile.getDimSize(1) / kTileRows : 1;
+}
+
+SmallVector<Value> Swapper::flatten(ValueRange range) {
+  Values flat;
+  for (Value value : range)
+    for (int64_t part = 0; part < countParts(value); ++part)
+      flat.push_back(get(value, part));
+  return flat;
+}
+
+SmallVector<Type> Swapper::flattenTypes(ValueRange range) {
+  SmallVector<Type> flat;
+  for (Value value : range) {
+    RankedTensorType tile = getTile(value);
+    flat.append(countParts(value), tile ? convert(tile) : value.getType());
+  }
+  return flat;
+}
+
+void Swapper::map(ValueRange olds, ValueRange news) {
+  for (Value old : olds) {
+    int64_t parts = countParts(old);
+    values[old] = llvm::to_vector(news.take_front(parts));
+    news = news.drop_front(parts);
+  }
+}
+
+Value Swapper::addColumns(Location loc, Value column, int64_t more) {
+  if (more == 0)
+    return column;
+  Value constant = arith::ConstantIndexOp::create(builder, loc, more);
+  return arith::AddIOp::create(builder, loc, column, constant);
+}
+
+KernelOp Swapper::run() {
+  auto result =
+      KernelOp::create(builder, kernel.getLoc(), kernel.getSymName(), kernel.getArgumentTypes());
+  result->setAttrs(kernel->getAttrDictionary());
+  Block &body = result.getBody().front();
+  map(kernel.getBody().getArguments(), body.getArguments());
+  builder.setInsertionPointToStart(&body);
+  emitBlock(kernel.getBody().front());
+  ReturnOp::create(builder, kernel.getLoc());
+  return result;
+}
+
+void Swapper::emitBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    emit(&op);
+}
+
+void Swapper::emit(Operation *op) {
+  if (auto sum = sums.find(op); sum != sums.end()) {
+    if (op == sum->second.add)
+      emitRunningSum(sum->second);
+    return;
+  }
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](scf::ForOp loop) { emitFor(loop); })
+      .Case([&](scf::IfOp branch) { emitIf(branch); })
+      .Case([&](DotOp dot) { emitDot(dot); })
+      .Case([&](StoreOp store) { emitStore(store); })
+      .Default([&](Operation *op) { emitElementwise(op); });
+}
+
+void Swapper::emitRegion(Region &from, Block &to) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (to.mightHaveTerminator())
+    to.getTerminator()->erase();
+  builder.setInsertionPointToEnd(&to);
+  emitBlock(from.front());
+  Operation *yield = from.front().getTerminator();
+  scf::YieldOp::create(builder, yield->getLoc(), flatten(yield->getOperands()));
+}
+
+/// A running sum of `loop`'s value `index`, or null ops.
+static RunningSum matchRunningSum(scf::ForOp loop, unsigned index) {
+  Value carried = loop.getRegionIterArgs()[index];
+  auto add = loop.getYieldedValues()[index].getDefiningOp<arith::AddFOp>();
+  if (!add || !add->hasOneUse() || !carried.hasOneUse() ||
+      !matchPattern(loop.getInitArgs()[index], m_AnyZeroFloat()))
+    return {};
+  auto scaled = add.getLhs().getDefiningOp<arith::MulFOp>();
+  auto reduce = add.getRhs().getDefiningOp<ReduceOp>();
+  if (!scaled || !reduce || reduce.getKind() != ReduceKind::Sum || !scaled->hasOneUse() ||
+      !reduce->hasOneUse() || scaled.getLhs() != carried)
+    return {};
+  return {add, scaled, reduce};
+}
+
+void Swapper::emitFor(scf::ForOp loop) {
+  Location loc = loop.getLoc();
+  SmallVector<std::pair<unsigned, RunningSum>> found;
+  for (unsigned index = 0; index < loop.getNumResults(); ++index)
+    if (RunningSum sum = matchRunningSum(loop, index); sum.add) {
+      found.push_back({index, sum});
+      sums[sum.add] = sums[sum.scaled] = sums[sum.reduce] = sum;
+    }
+  // A running sum starts as a tile of zeros: one value, as the vector it was.
+  Values inits;
+  for (auto [index, init] : llvm::enumerate(loop.getInitArgs())) {
+    auto isIt = [&](auto &sum) { return sum.first == index; };
+    auto it = llvm::find_if(found, isIt);
+    if (it == found.end()) {
+      inits.append(flatten(init));
+      continue;
+    }
+    RankedTensorType tile =
+        convert(cast<RankedTensorType>(it->second.reduce.getSource().getType()));
+    inits.push_back(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(tile)));
+  }
+  auto result = scf::ForOp::create(builder, loc, get(loop.getLowerBound()),
+                                   get(loop.getUpperBound()), get(loop.getStep()), inits);
+  result->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  map(loop.getInductionVar(), result.getInductionVar());
+  map(loop.getRegionIterArgs(), result.getRegionIterArgs());
+  emitRegion(loop.getRegion(), *result.getBody());
+  map(loop.getResults(), result.getResults());
+  for (auto &[index, sum] : found) {
+    Value old = loop.getResult(index);
+    map(old, ReduceOp::create(builder, loc, convert(getTile(old)), ReduceKind::Sum, get(old),
+                              /*dim=*/0));
+  }
+}
+
+void Swapper::emitRunningSum(RunningSum sum) {
+  Location loc = sum.add.getLoc();
+  Value tile = get(sum.reduce.getSource()), carried = get(sum.scaled.getLhs());
+  Value factor = BroadcastOp::create(builder, loc, carried.getType(), get(sum.scaled.getRhs()),
+                                     /*dim=*/0);
+  Value scaled = arith::MulFOp::create(builder, loc, carried, factor);
+  map(sum.add.getResult(), arith::AddFOp::create(builder, loc, scaled, tile));
+}
+
+void Swapper::emitIf(scf::IfOp branch) {
+  bool hasElse = !branch.getElseRegion().empty();
+  auto result = scf::IfOp::create(builder, branch.getLoc(), flattenTypes(branch.getResults()),
+                                  get(branch.getCondition()), /*addThenBlock=*/true,
+                                  /*addElseBlock=*/hasElse);
+  emitRegion(branch.getThenRegion(), result.getThenRegion().front());
+  if (hasElse)
+    emitRegion(branch.getElseRegion(), result.getElseRegion().front());
+  map(branch.getResults(), result.getResults());
+}
+
+/// Sᵀ += K · Qᵀ, or for each 64 columns of the values Oᵀ_p += V_pᵀ · Pᵀ.
+void Swapper::emitDot(DotOp dot) {
+  Location loc = dot.getLoc();
+  Value lhs = get(dot.getLhs()), keys = get(dot.getRhs());
+  Values results;
+  if (dot.getTransposeRhs()) {
+    Value acc = get(dot.getAcc());
+    results = {DotOp::create(builder, loc, acc.getType(), keys, lhs, acc, /*transpose_rhs=*/true,
+                             /*transpose_lhs=*/false)};
+  } else {
+    auto panel = RankedTensorType::get({kTileRows, kTileRows}, getTile(keys).getElementType());
+    for (int64_t part = 0; part < countParts(dot.getResult()); ++part) {
+      Value values = tensor::ExtractSliceOp::create(
+          builder, loc, panel, keys, /*offsets=*/ValueRange(), /*sizes=*/ValueRange(),
+          /*strides=*/ValueRange(), ArrayRef<int64_t>{0, part * kTileRows}, panel.getShape(),
+          ArrayRef<int64_t>{1, 1});
+      Value acc = get(dot.getAcc(), part);
+      results.push_back(DotOp::create(builder, loc, acc.getType(), values, lhs, acc,
+                                      /*transpose_rhs=*/false, /*transpose_lhs=*/true));
+    }
+  }
+  values[dot.getResult()] = results;
+}
+
+void Swapper::emitStore(StoreOp store) {
+  Location loc = store.getLoc();
+  Values offsets = flatten(store.getOffsets());
+  bool isTile = getTile(store.getValue()).getRank() == 2;
+  Value column = offsets.back();
+  for (int64_t part = 0; part < countParts(store.getValue()); ++part) {
+    offsets.back() = addColumns(loc, column, part * kTileRows);
+    StoreOp::create(builder, loc, get(store.getValue(), part), get(store.getView()), offsets,
+                    /*transposed=*/isTile);
+  }
+}
+
+/// Everything else is one op per part, with the dimensions exchanged where it
+/// names one. Loads stay, those of queries with fewer rows.
+void Swapper::emitElementwise(Operation *op) {
+  int64_t parts = 1;
+  for (Value value : op->getResults())
+    parts = std::max(parts, countParts(value));
+  // One op serves all parts of a tile that repeats a vector or a scalar.
+  if (isa<BroadcastOp, SplatOp, IotaOp, arith::ConstantOp>(op))
+    parts = 1;
+  SmallVector<Values> results(op->getNumResults());
+  for (int64_t part = 0; part < parts; ++part) {
+    IRMapping mapping;
+    for (Value operand : op->getOperands())
+      mapping.map(operand, get(operand, part));
+    Operation *clone = builder.clone(*op, mapping);
+    for (auto [old, result] : llvm::zip_equal(op->getResults(), clone->getResults())) {
+      RankedTensorType tile = getTile(old);
+      if (tile && isa<LoadOp>(op))
+        result.setType(RankedTensorType::get({rows, tile.getDimSize(1)}, tile.getElementType()));
+      else if (tile && !tiles.isKept(old))
+        result.setType(convert(tile));
+    }
+    llvm::TypeSwitch<Operation *>(clone)
+        .Case([](ReduceOp reduce) { reduce.setDim(0); })
+        .Case([](BroadcastOp cast) { cast.setDim(0); })
+        .Case([](IotaOp iota) {
+          if (iota.getType().getRank() == 2)
+            iota.setDim(1 - iota.getDim());
+        })
+        .Case([&](arith::ConstantOp constant) {
+          if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue()))
+            constant.setValueAttr(resize(dense));
+        });
+    for (auto [list, result] : llvm::zip_equal(results, clone->getResults()))
+      list.push_back(result);
+  }
+  for (auto [old, list] : llvm::zip_equal(op->getResults(), results))
+    values[old] = list;
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+/// Whether `kernel` is for another schedule; without the attribute it may be ours.
+static bool isForOthers(KernelOp kernel) {
+  auto schedule = kernel->getAttrOfType<DictionaryAttr>(kScheduleAttr);
+  auto kind = schedule ? schedule.getAs<StringAttr>("kind") : StringAttr();
+  return kind && kind.getValue() != kStreamKind;
+}
+
+namespace {
+struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
+  using TileSwapOperandsBase::TileSwapOperandsBase;
+
+  void runOnOperation() override {
+    KernelOp kernel = getOperation();
+    auto bound = kernel->getAttrOfType<IntegerAttr>(kMaxRowsAttr);
+    if (!bound || isForOthers(kernel))
+      return;
+    int64_t rows = llvm::alignTo(bound.getInt(), kColumnGroup);
+    auto refuse = [&] { return kernel.emitRemark("operands not swapped: "); };
+    if (rows > maxRows) {
+      refuse() << bound.getInt() << " query rows, padded to " << rows << ", are more than "
+               << maxRows.getValue();
+      return;
+    }
+    Recognizer tiles(kernel);
+    if (std::string why = tiles.run(); !why.empty()) {
+      refuse() << why;
+      return;
+    }
+    KernelOp swapped = Swapper(kernel, tiles, rows).run();
+    kernel.getBody().takeBody(swapped.getBody());
+    swapped.erase();
+    if (!kernel->hasAttr(kScheduleAttr)) {
+      Builder attributes(&getContext());
+      NamedAttribute kind = attributes.getNamedAttr("kind", attributes.getStringAttr(kStreamKind));
+      kernel->setAttr(kScheduleAttr, attributes.getDictionaryAttr(kind));
+    }
+  }
+};
+} // namespace
