@@ -1,7 +1,12 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The correctness grid: every case against float64, repeats, and batch invariance."""
+"""The correctness grid: every case against float64, repeats, and batch invariance.
+
+Covers on the device: any number of heads (C02), both latent widths (C03), pages of any
+size (C01), one to four new tokens over cached context (C05, B22), split requests
+(C10), the LSE (C16), and rows behind the step's tokens that stay untouched (A37).
+"""
 
 import dataclasses
 import random
@@ -17,6 +22,8 @@ EQUAL = (20, 140, 4096)
 MAX_LENGTH = 4096
 # Beyond this many score elements (rows x keys) an equal-length case is left out.
 MOST_SCORES = 128 * 4096 * 128
+# Rows of the outputs behind the step's tokens.
+GUARD_ROWS = 3
 REPEATS = 20
 COMPOSITIONS = 1000
 
@@ -93,10 +100,12 @@ class Checker:
         return sequences, plan, query
 
     def run(self, plan, query):
-        outputs = self.session.outputs(len(query))
+        """The step's outputs, and rows behind them that nothing may touch."""
+        outputs = self.session.outputs(len(query) + GUARD_ROWS)
         self.session.engine.poison_workspace()
         plan.run_bound(**self.session.split_query(query), **outputs)
-        return outputs
+        return ({name: result[:len(query)] for name, result in outputs.items()},
+                [result[len(query):] for result in outputs.values()])
 
     def expected(self, case, query):
         arrays, xp = self.arrays, self.arrays.xp
@@ -115,9 +124,10 @@ class Checker:
         sequences, plan, query = self.prepare(case)
         if not len(query):
             return reference.Errors()
-        outputs = self.run(plan, query)
-        errors = reference.compare(self.arrays.xp, *map(self.arrays.double, outputs.values()),
-                                   *self.expected(case, query))
+        outputs, guards = self.run(plan, query)
+        xp, double = self.arrays.xp, self.arrays.double
+        errors = reference.compare(xp, *map(double, outputs.values()), *self.expected(case, query))
+        errors.output_bad += sum(int((~xp.isnan(double(guard))).sum()) for guard in guards)
         for sequence in sequences:
             sequence.free()
         return errors
@@ -125,10 +135,10 @@ class Checker:
     def count_unrepeatable(self, case, repeats):
         """Runs that differ in a bit from the first."""
         sequences, plan, query = self.prepare(case)
-        first = self.run(plan, query)
+        first, _ = self.run(plan, query)
         different = 0
         for _ in range(repeats - 1):
-            again = self.run(plan, query)
+            again, _ = self.run(plan, query)
             different += any(self.arrays.count_different_bits(again[name], first[name])
                              for name in first)
         for sequence in sequences:
@@ -204,7 +214,7 @@ def check_invariance(path, spec, arrays, compositions=COMPOSITIONS, requests=64,
     case = Case(tuple(lengths), (query_len,) * requests, True)
     sequences, plan, query = checker.prepare(case)
     first = {name: result.reshape(requests, query_len, *result.shape[1:])
-             for name, result in checker.run(plan, query).items()}
+             for name, result in checker.run(plan, query)[0].items()}
     query = query.reshape(requests, query_len, *query.shape[1:])
     different = 0
     for _ in range(compositions):
@@ -213,7 +223,7 @@ def check_invariance(path, spec, arrays, compositions=COMPOSITIONS, requests=64,
             sequences[index].truncate(lengths[index] - query_len)
         checker.session.step([sequences[i] for i in chosen], [query_len] * len(chosen), plan)
         places = arrays.i64(chosen)
-        got = checker.run(plan, query[places].reshape(-1, *query.shape[2:]))
+        got, _ = checker.run(plan, query[places].reshape(-1, *query.shape[2:]))
         different += any(
             arrays.count_different_bits(got[name], first[name][places].reshape(got[name].shape))
             for name in got)
