@@ -14,11 +14,67 @@ using namespace mlir;
 using namespace mlac::sm90nvvm;
 
 namespace {
-struct Barrier : public OpConversionPattern<sm90::BarrierOp> {
-  using OpConversionPattern::OpConversionPattern;
+struct Barrier : public KernelPattern<sm90::BarrierOp> {
+  using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::BarrierOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<NVVM::Barrier0Op>(op);
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    emitBarrier(b, getKernel(op));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct NamedBarrier : public OpConversionPattern<sm90::NamedBarrierOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::NamedBarrierOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    constexpr int64_t warpThreads = 32;
+    Value id = constant32(b, op.getId()), threads = constant32(b, op.getWarps() * warpThreads);
+    // nvvm.barrier.arrive would hand the number over in a register, for which the
+    // assembler reserves all 16 barriers.
+    if (op.getArrive())
+      LLVM::CallIntrinsicOp::create(b,
+                                    b.getStringAttr("llvm.nvvm.barrier.cta.arrive.aligned.count"),
+                                    ValueRange{id, threads});
+    else
+      NVVM::BarrierOp::create(b, TypeRange(), id, threads, NVVM::BarrierReductionAttr(), Value());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct ClusterBarrier : public OpConversionPattern<sm90::ClusterBarrierOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::ClusterBarrierOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    emitClusterBarrier(b);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct WarpAny : public OpConversionPattern<sm90::WarpAnyOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::WarpAnyOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value mine = arith::OrIOp::create(b, adaptor.getCondition()[0], adaptor.getCondition()[1]);
+    rewriter.replaceOpWithNewOp<NVVM::VoteSyncOp>(op, b.getI1Type(), constant32(b, -1), mine,
+                                                  NVVM::VoteSyncKind::any);
+    return success();
+  }
+};
+
+/// griddepcontrol.wait and .launch_dependents.
+template <typename Op, NVVM::GridDepActionKind kind>
+struct GridDependency : public OpConversionPattern<Op> {
+  using OpConversionPattern<Op>::OpConversionPattern;
+  LogicalResult matchAndRewrite(Op op, typename OpConversionPattern<Op>::OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(op, kind);
     return success();
   }
 };
@@ -79,10 +135,25 @@ struct ProgramId : public OpConversionPattern<sm90::ProgramIdOp> {
     return success();
   }
 };
+
+struct ClusterRank : public OpConversionPattern<sm90::ClusterRankOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::ClusterRankOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value rank = NVVM::ClusterId::create(b, b.getI32Type());
+    rewriter.replaceOpWithNewOp<arith::IndexCastUIOp>(op, b.getIndexType(), rank);
+    return success();
+  }
+};
 } // namespace
 
 void mlac::sm90nvvm::populateBarrierPatterns(const TypeConverter &converter,
-                                             RewritePatternSet &patterns) {
-  patterns.add<Barrier, ProxyFence, CopyCommit, CopyWait, Return, ProgramId>(converter,
-                                                                             patterns.getContext());
+                                             RewritePatternSet &patterns, const Kernel &kernel) {
+  using NVVM::GridDepActionKind;
+  patterns.add<Barrier>(converter, patterns.getContext(), kernel);
+  patterns.add<NamedBarrier, ClusterBarrier, ClusterRank, WarpAny, ProxyFence, CopyCommit, CopyWait,
+               Return, ProgramId, GridDependency<sm90::WaitDependencyOp, GridDepActionKind::wait>,
+               GridDependency<sm90::LaunchDependentsOp, GridDepActionKind::launch_dependents>>(
+      converter, patterns.getContext());
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A copy is shared by all threads of the CTA. With 128 / vector_bytes lanes to a
+// A copy is shared by all threads of the CTA or role. With 128 / vector_bytes lanes to a
 // panel's row, thread t starts at
 //
 //   row    t / lanes, then every threads / lanes rows
@@ -113,9 +113,9 @@ static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
     emitIf(b, exists, [&] {
       Row found = access.getRow(b, row);
       Value rowTarget =
-          getSharedAddress(b, plan.target,
-                           sm90::getSwizzledChunkByte(row, byte / sm90::kChunkBytes, rows) +
-                               byte % sm90::kChunkBytes);
+          moveAddress(b, plan.target,
+                      sm90::getSwizzledChunkByte(row, byte / sm90::kChunkBytes, rows) +
+                          byte % sm90::kChunkBytes);
       for (int64_t start = 0; start < columns; start += sm90::kPanelColumns) {
         // The last panel may be narrower than its rows.
         int64_t width = std::min(columns - start, sm90::kPanelColumns);
@@ -123,7 +123,7 @@ static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
                                                     : compare(b, arith::CmpIPredicate::ult,
                                                               firstColumn, constant32(b, width));
         emitIf(b, inTile, [&] {
-          Value target = getSharedAddress(
+          Value target = moveAddress(
               b, rowTarget, constant32(b, start / sm90::kPanelColumns * plan.type.getPanelBytes()));
           emitPiece(b, plan, access, found, firstColumn + start, target, known);
         });
@@ -142,16 +142,16 @@ static void emitLinearCopy(ImplicitLocOpBuilder &b, CopyPlan plan, const TileAcc
     Int element = thread + step * plan.threads;
     emitIf(b, compare(b, arith::CmpIPredicate::ult, element, constant32(b, elements)), [&] {
       Row row = access.getRow(b, element / columns);
-      Value target = getSharedAddress(b, plan.target, element * plan.elementBytes);
+      Value target = moveAddress(b, plan.target, element * plan.elementBytes);
       emitPiece(b, plan, access, row, element % columns, target, known);
     });
   });
 }
 
 static void emitCopy(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAccess &access,
-                     sm90::SmemType type, Value target, int64_t vectorBytes) {
-  CopyPlan plan{type, target, getByteWidth(type.getElementType()), vectorBytes,
-                kernel.getThreads()};
+                     sm90::SmemType type, Value tile, int64_t vectorBytes) {
+  CopyPlan plan{type, kernel.getSharedAddress(b, tile), getByteWidth(type.getElementType()),
+                vectorBytes, kernel.getThreads()};
   if (type.getLayout() == sm90::SmemLayout::Linear)
     emitLinearCopy(b, plan, access, Int(b, kernel.thread));
   else
@@ -164,6 +164,7 @@ struct Copy : public KernelPattern<sm90::CopyOp> {
   LogicalResult matchAndRewrite(sm90::CopyOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     TileAccess access = getDenseAccess(kernel, view, toI64(b, adaptor.getOffsets()[0][0]),
                                        toI64(b, adaptor.getOffsets()[1][0]));
@@ -179,6 +180,7 @@ struct CopyRows : public KernelPattern<sm90::CopyRowsOp> {
   LogicalResult matchAndRewrite(sm90::CopyRowsOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
     TileAccess access = getListAccess(kernel, view, indices, toI64(b, adaptor.getFirst()[0]),
@@ -195,6 +197,7 @@ struct CopyPaged : public KernelPattern<sm90::CopyPagedOp> {
   LogicalResult matchAndRewrite(sm90::CopyPagedOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
     TileAccess access =

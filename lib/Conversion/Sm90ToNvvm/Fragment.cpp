@@ -1,4 +1,4 @@
-//===- Fragment.cpp - fragments within registers and shared memory ---*- C++ -*-===//
+//===- Fragment.cpp - making and reducing fragments ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -43,14 +43,18 @@ struct Constant : public OpConversionPattern<arith::ConstantOp> {
   }
 };
 
-/// Register 4j + 2h + i takes the element of half h.
+/// Register 4j + 2h + i takes the element of half h, or of column 8j + i.
 struct Broadcast : public OpConversionPattern<sm90::BroadcastOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(sm90::BroadcastOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     SmallVector<Value> registers(getRegisterCount(cast<RankedTensorType>(op.getType())));
-    for (auto [index, value] : llvm::enumerate(registers))
-      value = adaptor.getSource()[index / 2 % sm90::kFragmentRows];
+    bool isColumns = sm90::isColumns(op.getSource().getType());
+    bool isPartial = sm90::isPartial(op.getType());
+    for (auto [index, value] : llvm::enumerate(registers)) {
+      size_t half = isPartial ? index : index / 2 % sm90::kFragmentRows;
+      value = adaptor.getSource()[isColumns ? index / 4 * 2 + index % 2 : half];
+    }
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();
   }
@@ -61,16 +65,24 @@ struct Iota : public KernelPattern<sm90::IotaOp> {
   LogicalResult matchAndRewrite(sm90::IotaOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getType());
     SmallVector<Value> registers;
-    if (sm90::isRows(type) || op.getDim() == 0) {
+    int64_t count = getRegisterCount(type);
+    if (sm90::isColumns(type)) {
+      Int first = sm90::getFragmentColumn(Int(b, kernel.groupThread));
+      for (int64_t index = 0; index < count; ++index)
+        registers.push_back(first + (index / 2 * sm90::kColumnGroup + index % 2));
+    } else if (sm90::isPartial(type) && op.getDim() == 1) {
+      registers.append(count, Int(b, kernel.lane) % sm90::kQuadLanes);
+    } else if (type.getRank() == 1 || op.getDim() == 0) {
       SmallVector<Value> rows{kernel.getRow(b, 0), kernel.getRow(b, 1)};
-      bool isVector = sm90::isRows(type);
-      for (int64_t index = 0; index < getRegisterCount(type); ++index)
-        registers.push_back(rows[isVector ? index : index / 2 % sm90::kFragmentRows]);
+      bool isPair = !sm90::isFragment(type);
+      for (int64_t index = 0; index < count; ++index)
+        registers.push_back(rows[isPair ? index : index / 2 % sm90::kFragmentRows]);
     } else {
       Int first = kernel.getColumn(b, type);
-      for (int64_t index = 0; index < getRegisterCount(type); ++index)
+      for (int64_t index = 0; index < count; ++index)
         registers.push_back(first + (index / 4 * sm90::kColumnGroup + index % 2));
     }
     rewriter.replaceOpWithMultiple(op, {registers});
@@ -89,16 +101,35 @@ static Value combine(ImplicitLocOpBuilder &b, sm90::ReduceKind kind, Value left,
   return arith::AddFOp::create(b, left, right);
 }
 
-/// Folds a value over the four lanes of a quad; all get the result.
-static Value foldQuad(ImplicitLocOpBuilder &b, sm90::ReduceKind kind, Value value) {
+/// Folds a value over the lanes that differ in bits `distances`; all get the result.
+static Value foldLanes(ImplicitLocOpBuilder &b, sm90::ReduceKind kind, Value value,
+                       ArrayRef<int64_t> distances) {
   Value everyLane = constant32(b, -1), wholeWarp = constant32(b, 31);
-  for (int64_t distance : {1, 2}) {
+  for (int64_t distance : distances) {
     Value other =
         NVVM::ShflOp::create(b, value.getType(), everyLane, value, constant32(b, distance),
                              wholeWarp, NVVM::ShflKind::bfly, UnitAttr());
     value = combine(b, kind, value, other);
   }
   return value;
+}
+
+/// Folds values in ascending order; a maximum, whose bits no order changes, as a
+/// tree, which takes fewer dependent steps.
+static Value fold(ImplicitLocOpBuilder &b, sm90::ReduceKind kind, SmallVector<Value> values) {
+  if (kind == sm90::ReduceKind::Max)
+    while (values.size() > 1) {
+      SmallVector<Value> next;
+      for (size_t index = 0; index + 1 < values.size(); index += 2)
+        next.push_back(combine(b, kind, values[index], values[index + 1]));
+      if (values.size() % 2)
+        next.push_back(values.back());
+      values = next;
+    }
+  Value result = values[0];
+  for (Value value : ArrayRef(values).drop_front())
+    result = combine(b, kind, result, value);
+  return result;
 }
 
 namespace {
@@ -108,29 +139,45 @@ struct Reduce : public KernelPattern<sm90::ReduceOp> {
   LogicalResult matchAndRewrite(sm90::ReduceOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    ValueRange source = adaptor.getSource();
-    SmallVector<Value> rows;
-    for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-      Value value;
-      for (auto [index, element] : llvm::enumerate(source)) // ascending columns
-        if (static_cast<int64_t>(index / 2 % 2) == h)
-          value = value ? combine(b, op.getKind(), value, element) : element;
-      rows.push_back(foldQuad(b, op.getKind(), value));
-    }
-    int64_t split = sm90::getColumnSplit(op.getSource().getType());
-    if (split > 1)
-      exchange(b, op.getKind(), split, adaptor.getScratch()[0], rows);
-    rewriter.replaceOpWithMultiple(op, {rows});
+    SmallVector<Value> result =
+        op.getDim() == 0 ? reduceColumns(b, op, adaptor) : reduceRows(b, op, adaptor);
+    rewriter.replaceOpWithMultiple(op, {result});
     return success();
   }
 
 private:
-  /// Joins the parts of `split` warpgroups through scratch[part][row].
-  void exchange(ImplicitLocOpBuilder &b, sm90::ReduceKind kind, int64_t split, Value scratch,
-                SmallVector<Value> &rows) const {
-    constexpr int64_t bytes = sizeof(float), partBytes = sm90::kTileRows * bytes;
+  static constexpr int64_t kElementBytes = sizeof(float);
+  /// Lanes that hold the same rows, and the same columns, of a fragment.
+  static constexpr int64_t kQuad[] = {1, 2}, kOctet[] = {4, 8, 16};
+
+  SmallVector<Value> reduceRows(ImplicitLocOpBuilder &b, sm90::ReduceOp op,
+                                OneToNOpAdaptor adaptor) const {
+    SmallVector<Value> rows;
+    for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+      SmallVector<Value> elements; // ascending columns
+      for (auto [index, element] : llvm::enumerate(adaptor.getSource()))
+        if (sm90::isPartial(op.getSource().getType())
+                ? static_cast<int64_t>(index) == h
+                : static_cast<int64_t>(index / 2 % sm90::kFragmentRows) == h)
+          elements.push_back(element);
+      Value value = fold(b, op.getKind(), elements);
+      rows.push_back(sm90::isPartial(op.getType()) ? value
+                                                   : foldLanes(b, op.getKind(), value, kQuad));
+    }
+    if (sm90::isFragment(op.getSource().getType()) &&
+        sm90::getColumnSplit(op.getSource().getType()) > 1)
+      exchangeParts(b, op, adaptor.getScratch()[0], rows);
+    return rows;
+  }
+
+  /// Joins the parts of S warpgroups through scratch[part][row].
+  void exchangeParts(ImplicitLocOpBuilder &b, sm90::ReduceOp op, Value scratch,
+                     SmallVector<Value> &rows) const {
+    const Kernel &kernel = getKernel(op);
+    int64_t split = sm90::getColumnSplit(op.getSource().getType());
     auto getAddress = [&](Int part, int64_t h) {
-      return getSharedAddress(b, scratch, part * partBytes + kernel.getRow(b, h) * bytes);
+      Int element = part * sm90::kTileRows + kernel.getRow(b, h);
+      return kernel.getSharedAddress(b, scratch, element * kElementBytes);
     };
     Value isFirstLane =
         compare(b, arith::CmpIPredicate::eq, sm90::getFragmentColumn(Int(b, kernel.groupThread)),
@@ -139,90 +186,67 @@ private:
       for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
         LLVM::StoreOp::create(b, rows[h], getAddress(kernel.getPart(b, split), h));
     });
-    NVVM::Barrier0Op::create(b);
+    emitBarrier(b, kernel);
     for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-      Value value;
-      for (int64_t part = 0; part < split; ++part) {
-        Value next = LLVM::LoadOp::create(b, b.getF32Type(), getAddress(constant32(b, part), h));
-        value = value ? combine(b, kind, value, next) : next;
-      }
-      rows[h] = value;
+      SmallVector<Value> parts;
+      for (int64_t part = 0; part < split; ++part)
+        parts.push_back(
+            LLVM::LoadOp::create(b, b.getF32Type(), getAddress(constant32(b, part), h)));
+      rows[h] = fold(b, op.getKind(), parts);
     }
   }
-};
-} // namespace
 
-//===----------------------------------------------------------------------===//
-// Shared memory
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct Alloc : public KernelPattern<sm90::AllocOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::AllocOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    if (!op.getOffset())
-      return op.emitOpError("has no offset; run sm90-allocate-shared-memory first");
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    rewriter.replaceOp(op, getSharedAddress(b, kernel.shared, constant32(b, *op.getOffset())));
-    return success();
-  }
-};
-
-struct Slice : public OpConversionPattern<sm90::SliceOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(sm90::SliceOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    int64_t bytes = static_cast<int64_t>(op.getColumn()) / sm90::kPanelColumns *
-                    op.getSource().getType().getPanelBytes();
-    rewriter.replaceOp(op, getSharedAddress(b, adaptor.getSource()[0], constant32(b, bytes)));
-    return success();
-  }
-};
-
-/// Pairs of 16-bit elements go out as 32-bit stores: in one store the eight rows
-/// of a warp's half hit chunks j ^ row, so all 32 banks once.
-struct StoreShared : public KernelPattern<sm90::StoreSharedOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::StoreSharedOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    auto type = cast<RankedTensorType>(op.getValue().getType());
-    int64_t split = sm90::getColumnSplit(type), columns = getPartColumns(type);
-    ValueRange registers = adaptor.getValue();
-    Value target = adaptor.getTarget()[0];
-    emitIf(b, kernel.isWriter(b, split), [&] {
-      Int firstChunk = kernel.getPart(b, split) * (columns / sm90::kColumnGroup);
-      Int byteInChunk = sm90::getFragmentColumn(Int(b, kernel.groupThread)) * kElementBytes;
-      for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-        Int row = kernel.getRow(b, h);
-        for (int64_t j = 0; j < columns / sm90::kColumnGroup; ++j) {
-          Int byte =
-              sm90::getSwizzledChunkByte(row, firstChunk + j, op.getTarget().getType().getRows());
-          storePair(b, registers.slice(sm90::getFragmentRegister(j, h, 0), 2),
-                    getSharedAddress(b, target, byte + byteInChunk));
-        }
+  /// A thread's two rows, the lanes of the same columns, then the four warps
+  /// through scratch[warp][column]; neighbouring columns go in pairs.
+  SmallVector<Value> reduceColumns(ImplicitLocOpBuilder &b, sm90::ReduceOp op,
+                                   OneToNOpAdaptor adaptor) const {
+    const Kernel &kernel = getKernel(op);
+    sm90::ReduceKind kind = op.getKind();
+    int64_t columns = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
+    ValueRange source = adaptor.getSource();
+    SmallVector<Value> result;
+    for (int64_t j = 0; j < columns / sm90::kColumnGroup; ++j)
+      for (int64_t i : {0, 1}) {
+        Value value = combine(b, kind, source[sm90::getFragmentRegister(j, 0, i)],
+                              source[sm90::getFragmentRegister(j, 1, i)]);
+        result.push_back(foldLanes(b, kind, value, kOctet));
       }
-    });
-    rewriter.eraseOp(op);
-    return success();
-  }
-
-private:
-  static constexpr int64_t kElementBytes = 2; // swizzle128 tiles are 16-bit
-
-  static void storePair(ImplicitLocOpBuilder &b, ValueRange pair, Value address) {
-    Value packed = LLVM::UndefOp::create(b, VectorType::get({2}, pair[0].getType()));
-    for (int64_t i : {0, 1})
-      packed = LLVM::InsertElementOp::create(b, packed, pair[i], constant32(b, i));
-    LLVM::StoreOp::create(b, packed, address, 2 * kElementBytes);
+    Int first = sm90::getFragmentColumn(Int(b, kernel.groupThread));
+    auto getAddress = [&](Int warp, int64_t j) {
+      Int element = warp * columns + first + j * sm90::kColumnGroup;
+      return kernel.getSharedAddress(b, adaptor.getScratch()[0], element * kElementBytes);
+    };
+    Type pairType = VectorType::get({2}, b.getF32Type());
+    Int warp = Int(b, kernel.groupThread) / (sm90::kWarpgroupThreads / sm90::kWarpgroupWarps);
+    emitIf(b, compare(b, arith::CmpIPredicate::ult, kernel.lane, constant32(b, sm90::kQuadLanes)),
+           [&] {
+             for (int64_t j = 0; j < columns / sm90::kColumnGroup; ++j) {
+               Value pair = LLVM::UndefOp::create(b, pairType);
+               for (int64_t i : {0, 1})
+                 pair = LLVM::InsertElementOp::create(b, pair, result[2 * j + i], constant32(b, i));
+               LLVM::StoreOp::create(b, pair, getAddress(warp, j), 2 * kElementBytes);
+             }
+           });
+    emitBarrier(b, kernel);
+    for (int64_t j = 0; j < columns / sm90::kColumnGroup; ++j) {
+      SmallVector<Value> pairs;
+      for (int64_t w = 0; w < sm90::kWarpgroupWarps; ++w)
+        pairs.push_back(
+            LLVM::LoadOp::create(b, pairType, getAddress(constant32(b, w), j), 2 * kElementBytes));
+      for (int64_t i : {0, 1}) {
+        auto pick = [&](Value pair) -> Value {
+          return LLVM::ExtractElementOp::create(b, pair, constant32(b, i));
+        };
+        result[2 * j + i] = fold(b, kind, llvm::map_to_vector(pairs, pick));
+      }
+    }
+    return result;
   }
 };
 } // namespace
 
 void mlac::sm90nvvm::populateFragmentPatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<Splat, Constant, Broadcast, Slice>(converter, patterns.getContext());
-  patterns.add<Iota, Reduce, Alloc, StoreShared>(converter, patterns.getContext(), kernel);
+  patterns.add<Splat, Constant, Broadcast>(converter, patterns.getContext());
+  patterns.add<Iota, Reduce>(converter, patterns.getContext(), kernel);
 }

@@ -93,12 +93,21 @@ static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel
   return registers;
 }
 
-/// Loads the elements of a row vector that a thread holds.
-static SmallVector<Value> emitRowsLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                       const View &view, Value offset) {
+/// Position in the vector of register `reg` of a row or column vector.
+static Int getVectorIndex(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedTensorType type,
+                          int64_t reg) {
+  if (sm90::isRows(type))
+    return kernel.getRow(b, reg);
+  return sm90::getFragmentColumn(Int(b, kernel.groupThread)) +
+         (reg / 2 * sm90::kColumnGroup + reg % 2);
+}
+
+/// Loads the elements of a row or column vector that a thread holds.
+static SmallVector<Value> emitVectorLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                         RankedTensorType type, const View &view, Value offset) {
   SmallVector<Value> registers;
-  for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-    Int index = Int(b, offset) + toI64(b, kernel.getRow(b, h));
+  for (int64_t reg = 0; reg < getRegisterCount(type); ++reg) {
+    Int index = Int(b, offset) + toI64(b, getVectorIndex(b, kernel, type, reg));
     Value inside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
     Value address = getElementAddress(b, view.base, view.elementType,
                                       Int(b, view.offset) + index * Int(b, view.strides[0]));
@@ -141,19 +150,48 @@ static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileA
   });
 }
 
-/// One lane of each quad of the first warpgroup stores a row vector.
-static void emitRowsStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &view,
-                          Value offset, ValueRange registers) {
-  Value isFirstLane =
-      compare(b, arith::CmpIPredicate::eq, sm90::getFragmentColumn(Int(b, kernel.groupThread)),
-              constant32(b, 0));
-  emitIf(b, andOf(b, isFirstLane, kernel.isWriter(b, 1)), [&] {
-    for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-      Int index = Int(b, offset) + toI64(b, kernel.getRow(b, h));
+/// view[first + column, second + row] = value[row, column]. Eight lanes have
+/// consecutive rows of the fragment, so they write consecutive elements.
+static void emitTransposedStore(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                const TileAccess &tile, RankedTensorType type,
+                                ValueRange registers) {
+  bool known = tile.areColumnsInside(sm90::kTileRows);
+  Int firstColumn = kernel.getColumn(b, type);
+  emitIf(b, kernel.isWriter(b, sm90::getColumnSplit(type)), [&] {
+    Int fragmentRow = kernel.getRow(b, 0);
+    for (int64_t reg = 0; reg < getRegisterCount(type); reg += reg % 2 ? 3 : 1) {
+      // Registers reg and reg + 2 are the two rows of one column.
+      Row row = tile.getRow(b, firstColumn + (reg / 4 * sm90::kColumnGroup + reg % 2));
+      emitIf(b, row.inside, [&] {
+        Value address = tile.getAddress(b, row, fragmentRow);
+        for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+          int64_t below = h * sm90::kColumnGroup; // rows of the halves are 8 apart
+          emitIf(b, tile.isColumnInside(b, fragmentRow + below, known), [&] {
+            LLVM::StoreOp::create(b, registers[reg + 2 * h],
+                                  getAccessAddress(b, tile, address, below));
+          });
+        }
+      });
+    }
+  });
+}
+
+/// Of the first warpgroup, one lane of each quad stores a row vector, and the
+/// first quad a column vector.
+static void emitVectorStore(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedTensorType type,
+                            const View &view, Value offset, ValueRange registers) {
+  Value isStorer = sm90::isRows(type) ? compare(b, arith::CmpIPredicate::eq,
+                                                sm90::getFragmentColumn(Int(b, kernel.groupThread)),
+                                                constant32(b, 0))
+                                      : compare(b, arith::CmpIPredicate::ult, kernel.groupThread,
+                                                constant32(b, sm90::kQuadLanes));
+  emitIf(b, andOf(b, isStorer, kernel.isWriter(b, 1)), [&] {
+    for (int64_t reg = 0; reg < getRegisterCount(type); ++reg) {
+      Int index = Int(b, offset) + toI64(b, getVectorIndex(b, kernel, type, reg));
       emitIf(b, compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]), [&] {
         Value address = getElementAddress(b, view.base, view.elementType,
                                           Int(b, view.offset) + index * Int(b, view.strides[0]));
-        LLVM::StoreOp::create(b, registers[h], address);
+        LLVM::StoreOp::create(b, registers[reg], address);
       });
     }
   });
@@ -169,12 +207,15 @@ struct Load : public KernelPattern<sm90::LoadOp> {
   LogicalResult matchAndRewrite(sm90::LoadOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getType());
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    if (sm90::isPartial(type))
+      return rewriter.notifyMatchFailure(op, "a partial has no place in memory");
     Value first = toI64(b, adaptor.getOffsets()[0][0]);
     SmallVector<Value> registers;
     if (type.getRank() == 1)
-      registers = emitRowsLoad(b, kernel, view, first);
+      registers = emitVectorLoad(b, kernel, type, view, first);
     else
       registers = emitLoad(
           b, kernel, getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])),
@@ -189,6 +230,7 @@ struct LoadRows : public KernelPattern<sm90::LoadRowsOp> {
   LogicalResult matchAndRewrite(sm90::LoadRowsOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
     TileAccess access = getListAccess(kernel, view, indices, toI64(b, adaptor.getFirst()[0]),
@@ -205,6 +247,7 @@ struct LoadPaged : public KernelPattern<sm90::LoadPagedOp> {
   LogicalResult matchAndRewrite(sm90::LoadPagedOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
     TileAccess access =
@@ -222,15 +265,19 @@ struct Store : public KernelPattern<sm90::StoreOp> {
   LogicalResult matchAndRewrite(sm90::StoreOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getValue().getType());
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     Value first = toI64(b, adaptor.getOffsets()[0][0]);
-    if (type.getRank() == 1)
-      emitRowsStore(b, kernel, view, first, adaptor.getValue());
-    else
-      emitStore(b, kernel,
-                getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0])), type,
-                op.getPaired(), adaptor.getValue());
+    if (type.getRank() == 1) {
+      emitVectorStore(b, kernel, type, view, first, adaptor.getValue());
+    } else {
+      TileAccess access = getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0]));
+      if (op.getTransposed())
+        emitTransposedStore(b, kernel, access, type, adaptor.getValue());
+      else
+        emitStore(b, kernel, access, type, op.getPaired(), adaptor.getValue());
+    }
     rewriter.eraseOp(op);
     return success();
   }
@@ -241,6 +288,7 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
   LogicalResult matchAndRewrite(sm90::StoreSlotsOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
     View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
     View slots = getView(b, cast<MemRefType>(op.getSlots().getType()), adaptor.getSlots());
     TileAccess access = getSlotAccess(kernel, pool, slots, toI64(b, adaptor.getFirst()[0]),

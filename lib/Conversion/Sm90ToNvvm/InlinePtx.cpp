@@ -12,8 +12,18 @@
 
 #include "Lowering.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace mlac::sm90nvvm;
+
+static LLVM::InlineAsmOp emitAssembly(ImplicitLocOpBuilder &b, Type result, ValueRange operands,
+                                      StringRef text, ArrayRef<std::string> constraints) {
+  return LLVM::InlineAsmOp::create(
+      b, result ? TypeRange(result) : TypeRange(), operands, text, llvm::join(constraints, ","),
+      /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+}
 
 /// `nvvm.wgmma.wait.group` takes no registers, so that LLVM is free to move
 /// arithmetic on accumulators above it. Here every register goes in and comes
@@ -30,14 +40,48 @@ SmallVector<Value> mlac::sm90nvvm::emitTiedWgmmaWait(ImplicitLocOpBuilder &b, in
   Type result;
   if (count > 0)
     result = count == 1 ? types[0] : LLVM::LLVMStructType::getLiteral(b.getContext(), types);
-  auto op = LLVM::InlineAsmOp::create(
-      b, result ? TypeRange(result) : TypeRange(), registers, text, llvm::join(constraints, ","),
-      /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
-      LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+  LLVM::InlineAsmOp op = emitAssembly(b, result, registers, text, constraints);
   if (count <= 1)
     return SmallVector<Value>(op->getResults());
   SmallVector<Value> results;
   for (size_t index = 0; index < count; ++index)
     results.push_back(LLVM::ExtractValueOp::create(b, op.getRes(), static_cast<int64_t>(index)));
   return results;
+}
+
+/// An arrive with cluster scope (`nvvm.mbarrier.arrive` on a cluster pointer)
+/// releases to the whole cluster, for which the assembler puts a GPU-wide memory
+/// barrier before each. This form has CTA scope; the consumer's reads are done.
+void mlac::sm90nvvm::emitRemoteArrive(ImplicitLocOpBuilder &b, Value barrier, Value rank) {
+  emitAssembly(b, Type(), {barrier, rank},
+               "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, $0, $1; "
+               "mbarrier.arrive.shared::cluster.b64 _, [remote]; }",
+               {"r", "r"});
+}
+
+/// nvvm.wgmma.mma_async takes both operands from shared memory; this one has lhs
+/// in four registers.
+Value mlac::sm90nvvm::emitRegisterWgmma(ImplicitLocOpBuilder &b, const RegisterWgmma &wgmma) {
+  auto type = cast<LLVM::LLVMStructType>(wgmma.accumulator.getType());
+  size_t count = type.getBody().size(), lhsCount = wgmma.lhs.size();
+  SmallVector<std::string> constraints(count, "=f");
+  constraints.append(lhsCount, "r");
+  constraints.push_back("l");
+  SmallVector<Value> operands(wgmma.lhs);
+  operands.push_back(wgmma.rhs);
+  std::string accumulator, lhs;
+  for (size_t index = 0; index < count; ++index) {
+    accumulator += (index ? ", $" : "$") + std::to_string(index);
+    constraints.push_back(std::to_string(index));
+    operands.push_back(
+        LLVM::ExtractValueOp::create(b, wgmma.accumulator, static_cast<int64_t>(index)));
+  }
+  for (size_t index = 0; index < lhsCount; ++index)
+    lhs += (index ? ", $" : "$") + std::to_string(count + index);
+  std::string text =
+      llvm::formatv("wgmma.mma_async.sync.aligned.m64n{0}k16.f32.{1}.{1} {{{2}}, {{{3}}, ${4}, "
+                    "{5}, 1, 1, {6};",
+                    wgmma.columns, wgmma.isBF16 ? "bf16" : "f16", accumulator, lhs,
+                    count + lhsCount, wgmma.overwrite ? 0 : 1, wgmma.isMNMajor ? 1 : 0);
+  return emitAssembly(b, type, operands, text, constraints).getRes();
 }

@@ -60,6 +60,22 @@ void mlac::sm90nvvm::emitIf(ImplicitLocOpBuilder &b, Value condition, function_r
   scf::YieldOp::create(b);
 }
 
+const Kernel &Kernel::getScope(Operation *op) const {
+  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
+    if (auto role = parent->getAttrOfType<IntegerAttr>(kRoleAttr))
+      return roles[role.getInt()];
+  return *this;
+}
+
+Value Kernel::getSharedAddress(ImplicitLocOpBuilder &b, Value tile, Value bytes) const {
+  Int start = Int(b, tile) * sm90::kDescriptorUnit;
+  return moveAddress(b, shared, start + Int(b, bytes));
+}
+
+Value Kernel::getSharedAddress(ImplicitLocOpBuilder &b, Value tile, int64_t bytes) const {
+  return getSharedAddress(b, tile, constant32(b, bytes));
+}
+
 Int Kernel::getRow(ImplicitLocOpBuilder &b, int64_t h) const {
   return sm90::getFragmentRow(Int(b, groupThread), h);
 }
@@ -87,8 +103,10 @@ int64_t mlac::sm90nvvm::getPartColumns(RankedTensorType fragment) {
 }
 
 int64_t mlac::sm90nvvm::getRegisterCount(RankedTensorType tile) {
-  if (sm90::isRows(tile))
+  if (sm90::isRows(tile) || sm90::isPartial(tile))
     return sm90::kFragmentRows;
+  if (sm90::isColumns(tile))
+    return tile.getDimSize(0) / sm90::kQuadLanes;
   return getPartColumns(tile) * sm90::kTileRows / sm90::kWarpgroupThreads;
 }
 
@@ -100,6 +118,20 @@ Value mlac::sm90nvvm::getElementAddress(ImplicitLocOpBuilder &b, Value base, Typ
                              ArrayRef<LLVM::GEPArg>{elements});
 }
 
-Value mlac::sm90nvvm::getSharedAddress(ImplicitLocOpBuilder &b, Value base, Value bytes) {
+Value mlac::sm90nvvm::moveAddress(ImplicitLocOpBuilder &b, Value base, Value bytes) {
   return getElementAddress(b, base, b.getI8Type(), bytes);
+}
+
+Value mlac::sm90nvvm::packPair(ImplicitLocOpBuilder &b, Value first, Value second) {
+  Value pair = LLVM::UndefOp::create(b, VectorType::get({2}, first.getType()));
+  pair = LLVM::InsertElementOp::create(b, pair, first, constant32(b, 0));
+  pair = LLVM::InsertElementOp::create(b, pair, second, constant32(b, 1));
+  return LLVM::BitcastOp::create(b, b.getI32Type(), pair);
+}
+
+std::pair<Value, Value> mlac::sm90nvvm::unpackPair(ImplicitLocOpBuilder &b, Type elementType,
+                                                   Value packed) {
+  Value pair = LLVM::BitcastOp::create(b, VectorType::get({2}, elementType), packed);
+  return {LLVM::ExtractElementOp::create(b, pair, constant32(b, 0)),
+          LLVM::ExtractElementOp::create(b, pair, constant32(b, 1))};
 }

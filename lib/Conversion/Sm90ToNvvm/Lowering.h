@@ -10,12 +10,21 @@
 //
 //   fragment [64, N] split S   N/(2·S) elements, in register order (Layout.h)
 //   rows [64]                  2 elements, for the thread's halves h = 0, 1
-//   !sm90.smem                 its address, !llvm.ptr<3>
+//   partial [64, 4]            the same
+//   columns [N]                N/4 elements, column 8j + 2·(lane % 4) + i is number 2j + i
+//   !sm90.smem                 i32: where it starts in the dynamic shared memory,
+//                              in units of 16 bytes (what descriptors count in)
+//   !sm90.stage                i32 slot, i32 phase
+//   !sm90.ring                 nothing: its offsets are attributes of the sm90.ring
+//   !sm90.tensor_map           the function's parameter, !llvm.ptr
 //   memref                     base !llvm.ptr<1>, then as i64 whatever its type
 //                              leaves dynamic: offset, sizes, strides
 //   index, f32, i1, ...        itself
 //
 // A kernel argument memref<?xT> has no size at run time; it gets the largest.
+//
+// Before the conversion, roles and elected parts become scf.if (Roles.cpp). The
+// attributes kRoleAttr and kElectedAttr on these say what a nested op stands in.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,16 +108,37 @@ void emitIf(ImplicitLocOpBuilder &b, Value condition, llvm::function_ref<void()>
 /// fragment (512 columns of 4 bytes) with a column stride of 2.
 inline constexpr int64_t kZeroBytes = 4096;
 
-/// What every pattern knows of the kernel: values computed once at its entry,
-/// of type i32 where not said otherwise.
+/// Number of its role on the scf.if that a sm90.role has become, and the mark of
+/// one that a sm90.elect has become.
+inline constexpr llvm::StringLiteral kRoleAttr = "mlac.role", kElectedAttr = "mlac.elected";
+
+/// Where the dynamic shared memory of a kernel without static shared memory
+/// starts on sm_90. As a constant it makes addresses and descriptors immediates;
+/// with the symbol's address the assembler keeps every sum in a register and
+/// spills (380 against 531 TFLOP/s). The prologue checks it.
+inline constexpr int64_t kSharedBase = 1024;
+
+/// What every pattern knows of the kernel, or of one of its roles: values computed
+/// once at the entry, of type i32 where not said otherwise.
 struct Kernel {
-  int64_t warpgroups = 1;
-  Value thread;      // within the CTA
-  Value groupThread; // within the warpgroup
-  Value warpgroup;   // equal in a warp, known to be so by the assembler
-  Value shared;      // !llvm.ptr<3>: the dynamic shared memory
-  Value zeros;       // !llvm.ptr<1>: kZeroBytes bytes of zeros
+  int64_t warpgroups = 1; // of the role, in a role
+  int64_t cluster = 1;    // CTAs
+  int64_t barrier = 0;    // hardware barrier of these threads; 0: all of the CTA
+  Value thread;           // within the CTA or role
+  Value groupThread;      // within the warpgroup
+  Value lane;             // within the warp
+  Value warpgroup;        // within the CTA or role; equal in a warp, known to be so
+                          // by the assembler
+  Value shared;           // !llvm.ptr<3>: the dynamic shared memory
+  Value zeros;            // !llvm.ptr<1>: kZeroBytes bytes of zeros
+  std::vector<Kernel> roles;
   int64_t getThreads() const { return warpgroups * mlir::sm90::kWarpgroupThreads; }
+  /// What `op` stands in: this, or one of the roles.
+  const Kernel &getScope(mlir::Operation *op) const;
+
+  /// Pointer to `bytes` (i32) behind the start of a tile, given as !sm90.smem is.
+  Value getSharedAddress(ImplicitLocOpBuilder &b, Value tile, Value bytes) const;
+  Value getSharedAddress(ImplicitLocOpBuilder &b, Value tile, int64_t bytes = 0) const;
 
   /// Row of half `h`, and first column, of this thread in a fragment; `split`
   /// counts the warpgroups that share the columns (see #sm90.fragment).
@@ -173,23 +203,72 @@ TileAccess getSlotAccess(const Kernel &kernel, const View &pool, const View &slo
                          Value column);
 /// `base` moved by `elements` (i64 or i32) elements.
 Value getElementAddress(ImplicitLocOpBuilder &b, Value base, Type elementType, Value elements);
-/// A shared address moved by `bytes` (i32).
-Value getSharedAddress(ImplicitLocOpBuilder &b, Value base, Value bytes);
+/// Address of the view's element at `indices`.
+Value getViewAddress(ImplicitLocOpBuilder &b, const View &view, mlir::ArrayRef<ValueRange> indices);
+/// An address moved by `bytes` (i32).
+Value moveAddress(ImplicitLocOpBuilder &b, Value base, Value bytes);
+
+//===----------------------------------------------------------------------===//
+// Roles and barriers
+//===----------------------------------------------------------------------===//
+
+/// Makes an scf.if of every sm90.role and sm90.elect of the function's body, and
+/// an assumption of every loop marked sm90.at_least_once; fills `kernel.roles`.
+void expandRoles(mlir::LLVM::LLVMFuncOp function, Kernel &kernel);
+/// Initialises the barriers of the rings, and fetches the tensor maps.
+void emitRingSetup(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                   mlir::ArrayRef<mlir::sm90::RingOp> rings, ValueRange tensorMaps);
+/// What a launch must know of a tensor map: an element of `mlac.tensor_maps`.
+mlir::Attribute describeTensorMap(mlir::sm90::TensorMapOp map);
+/// Shared address of a full barrier (of part `part`), or of the empty one, of a
+/// stage. Null, with an error, if the ring is not the result of a sm90.ring.
+Value getRingBarrier(ImplicitLocOpBuilder &b, const Kernel &kernel, Value ring, ValueRange stage,
+                     std::optional<int64_t> part);
+/// Whether one thread alone executes `op`.
+bool isElected(mlir::Operation *op);
+/// All threads of the kernel, or of the role, meet.
+void emitBarrier(ImplicitLocOpBuilder &b, const Kernel &kernel);
+/// All threads of the cluster meet.
+void emitClusterBarrier(ImplicitLocOpBuilder &b);
+/// The lanes of the warp meet.
+void emitWarpBarrier(ImplicitLocOpBuilder &b);
 
 //===----------------------------------------------------------------------===//
 // Instructions
 //===----------------------------------------------------------------------===//
 
+/// Two 16-bit elements as one i32, the first in the low half; and back.
+Value packPair(ImplicitLocOpBuilder &b, Value first, Value second);
+std::pair<Value, Value> unpackPair(ImplicitLocOpBuilder &b, Type elementType, Value packed);
+
 /// `wgmma.wait_group` through which the accumulators' registers pass.
 llvm::SmallVector<Value> emitTiedWgmmaWait(ImplicitLocOpBuilder &b, int64_t pending,
                                            ValueRange registers);
+
+/// `wgmma.mma_async` with lhs in registers.
+struct RegisterWgmma {
+  Value accumulator;            // struct of f32
+  llvm::SmallVector<Value> lhs; // four i32 of two elements each
+  Value rhs;                    // descriptor
+  int64_t columns;
+  bool isBF16, isMNMajor, overwrite;
+};
+/// The new accumulator, a struct.
+Value emitRegisterWgmma(ImplicitLocOpBuilder &b, const RegisterWgmma &wgmma);
+/// `mbarrier.arrive` on the barrier at the shared address `barrier` in the CTA of
+/// rank `rank` (i32) of the cluster.
+void emitRemoteArrive(ImplicitLocOpBuilder &b, Value barrier, Value rank);
 
 /// A pattern that knows the kernel.
 template <typename SourceOp> struct KernelPattern : public mlir::OpConversionPattern<SourceOp> {
   KernelPattern(const mlir::TypeConverter &converter, mlir::MLIRContext *context,
                 const Kernel &kernel)
-      : mlir::OpConversionPattern<SourceOp>(converter, context), kernel(kernel) {}
-  const Kernel &kernel;
+      : mlir::OpConversionPattern<SourceOp>(converter, context), entry(kernel) {}
+  /// The kernel, or the role that `op` stands in.
+  const Kernel &getKernel(mlir::Operation *op) const { return entry.getScope(op); }
+
+private:
+  const Kernel &entry;
 };
 
 using mlir::RewritePatternSet;
@@ -198,9 +277,12 @@ void populateViewPatterns(const TypeConverter &, RewritePatternSet &);
 void populateCopyPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateFragmentMemoryPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateFragmentPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateSharedTilePatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateElementwisePatterns(const TypeConverter &, RewritePatternSet &);
 void populateWgmmaPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
-void populateBarrierPatterns(const TypeConverter &, RewritePatternSet &);
+void populateBarrierPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateRingPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateTmaPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 
 } // namespace mlac::sm90nvvm
 

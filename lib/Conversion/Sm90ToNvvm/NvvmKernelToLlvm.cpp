@@ -60,9 +60,12 @@ static LogicalResult convertToLlvm(LLVM::LLVMFuncOp function) {
   target.addLegalOp<LLVM::LLVMFuncOp>();
   target.addIllegalDialect<arith::ArithDialect, cf::ControlFlowDialect, math::MathDialect>();
 
-  // Ops that are PTX text have no translation to LLVM IR of their own.
-  target.addDynamicallyLegalDialect<NVVM::NVVMDialect>(
-      [](Operation *op) { return !isa<NVVM::BasicPtxBuilderInterface>(op); });
+  // Ops that are PTX text have no translation to LLVM IR of their own, unless
+  // LLVM also has an intrinsic for them.
+  target.addDynamicallyLegalDialect<NVVM::NVVMDialect>([](Operation *op) {
+    auto text = dyn_cast<NVVM::BasicPtxBuilderInterface>(op);
+    return !text || text.hasIntrinsic();
+  });
   return applyPartialConversion(function, target, std::move(patterns));
 }
 

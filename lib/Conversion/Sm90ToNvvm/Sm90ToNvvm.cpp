@@ -38,6 +38,7 @@ using namespace mlac::sm90nvvm;
 /// memory.
 static constexpr StringLiteral kSharedSymbol = "mlac_shared";
 static constexpr StringLiteral kZerosSymbol = "mlac_zeros";
+static constexpr int64_t kWarpThreads = 32;
 /// Alignment of the zeros: that of the widest access.
 static constexpr int64_t kZeroAlignment = 16;
 
@@ -48,14 +49,22 @@ static LLVM::LLVMPointerType getPointerType(MLIRContext *context, unsigned space
 static void addConversions(TypeConverter &converter) {
   converter.addConversion([](Type type) { return type; });
   converter.addConversion(
-      [](sm90::SmemType type) -> Type { return getPointerType(type.getContext(), kSharedSpace); });
+      [](sm90::SmemType type) -> Type { return IntegerType::get(type.getContext(), 32); });
+  converter.addConversion([](sm90::TensorMapType type) -> Type {
+    return LLVM::LLVMPointerType::get(type.getContext());
+  });
+  converter.addConversion([](sm90::StageType type, SmallVectorImpl<Type> &results) {
+    results.append(2, IntegerType::get(type.getContext(), 32)); // slot, phase
+    return success();
+  });
   converter.addConversion([](MemRefType type, SmallVectorImpl<Type> &results) {
     llvm::append_range(results, getViewTypes(type));
     return success();
   });
   converter.addConversion(
       [](RankedTensorType type, SmallVectorImpl<Type> &results) -> std::optional<LogicalResult> {
-        if (!sm90::isFragment(type) && !sm90::isRows(type))
+        if (!sm90::isFragment(type) && !sm90::isRows(type) && !sm90::isPartial(type) &&
+            !sm90::isColumns(type))
           return failure();
         results.append(getRegisterCount(type), type.getElementType());
         return success();
@@ -108,54 +117,126 @@ static Value castArgument(ImplicitLocOpBuilder &b, Type type, Value argument) {
   return UnrealizedConversionCastOp::create(b, type, ValueRange{argument, size}).getResult(0);
 }
 
+/// The dynamic shared memory, and a trap if it is not where kSharedBase says.
+static Value emitSharedMemory(ImplicitLocOpBuilder &b, int64_t cluster) {
+  Type i32 = b.getI32Type(), pointer = getPointerType(b.getContext(), kSharedSpace);
+  Value symbol = LLVM::AddressOfOp::create(b, pointer, kSharedSymbol);
+  // In a cluster the bits above hold the CTA's rank.
+  constexpr int64_t rankMask = 0xFFFFFF;
+  Value whole = LLVM::PtrToIntOp::create(b, i32, symbol), mask = constant32(b, rankMask);
+  Value address = arith::AndIOp::create(b, whole, mask);
+  Value base = constant32(b, kSharedBase);
+  emitIf(b, compare(b, arith::CmpIPredicate::ne, address, base), [&] { LLVM::Trap::create(b); });
+  return cluster > 1 ? symbol : Value(LLVM::IntToPtrOp::create(b, pointer, base));
+}
+
 /// Computes what patterns need at the start of the function.
-static Kernel emitPrologue(ImplicitLocOpBuilder &b, int64_t warpgroups) {
+static Kernel emitPrologue(ImplicitLocOpBuilder &b, sm90::KernelOp op) {
   Kernel kernel;
-  kernel.warpgroups = warpgroups;
+  kernel.warpgroups = op.getWarpgroups();
+  kernel.cluster = op.getClusterSize();
   Type i32 = b.getI32Type();
   Int thread(b, NVVM::ThreadIdXOp::create(b, i32));
   kernel.thread = thread;
-  kernel.groupThread = warpgroups == 1 ? thread : thread % sm90::kWarpgroupThreads;
+  kernel.groupThread = kernel.warpgroups == 1 ? thread : thread % sm90::kWarpgroupThreads;
+  kernel.lane = thread % kWarpThreads;
   kernel.warpgroup = constant32(b, 0);
-  if (warpgroups > 1) // lane 0's value, so that the assembler sees a uniform one
-    kernel.warpgroup =
-        NVVM::ShflOp::create(b, i32, constant32(b, -1), thread / sm90::kWarpgroupThreads,
-                             constant32(b, 0), constant32(b, 31), NVVM::ShflKind::idx, UnitAttr());
-  kernel.shared =
-      LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kSharedSpace), kSharedSymbol);
+  if (kernel.warpgroups > 1) // lane 0's value, so that the assembler sees a uniform one
+    kernel.warpgroup = NVVM::ShflOp::create(
+        b, i32, constant32(b, -1), thread / sm90::kWarpgroupThreads, constant32(b, 0),
+        constant32(b, kWarpThreads - 1), NVVM::ShflKind::idx, UnitAttr());
+  if (op.getSharedBytes().value_or(0) > 0)
+    kernel.shared = emitSharedMemory(b, kernel.cluster);
   kernel.zeros =
       LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kGlobalSpace), kZerosSymbol);
   return kernel;
 }
 
+static SmallVector<sm90::TensorMapOp> getTensorMaps(sm90::KernelOp kernel) {
+  return llvm::to_vector(kernel.getBody().front().getOps<sm90::TensorMapOp>());
+}
+
+/// Makes the parameter of a tensor map: 128 bytes in constant memory.
+static void markTensorMap(LLVM::LLVMFuncOp function, unsigned argument) {
+  Builder builder(function.getContext());
+  constexpr int64_t words = 16, alignment = 64;
+  auto type = LLVM::LLVMArrayType::get(builder.getI64Type(), words);
+  function.setArgAttr(argument, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(type));
+  function.setArgAttr(argument, LLVM::LLVMDialect::getAlignAttrName(),
+                      builder.getI64IntegerAttr(alignment));
+  function.setArgAttr(argument, NVVM::NVVMDialect::getGridConstantAttrName(),
+                      builder.getUnitAttr());
+}
+
+/// Adds a parameter for each tensor map, and tells the launch what they describe.
+static void addTensorMaps(LLVM::LLVMFuncOp function, sm90::KernelOp kernel) {
+  SmallVector<sm90::TensorMapOp> maps = getTensorMaps(kernel);
+  for (unsigned i = 0; i < maps.size(); ++i)
+    markTensorMap(function, kernel.getArgumentTypes().size() + i);
+  if (!maps.empty())
+    function->setAttr(
+        "mlac.tensor_maps",
+        ArrayAttr::get(kernel.getContext(), llvm::map_to_vector(maps, describeTensorMap)));
+}
+
 static LLVM::LLVMFuncOp createFunction(sm90::KernelOp kernel) {
   OpBuilder builder(kernel);
   SmallVector<Type> parameters = llvm::map_to_vector(kernel.getArgumentTypes(), getParameterType);
+  parameters.append(getTensorMaps(kernel).size(), LLVM::LLVMPointerType::get(kernel.getContext()));
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(kernel.getContext()), parameters);
   auto function = LLVM::LLVMFuncOp::create(builder, kernel.getLoc(), kernel.getName(), type);
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(kernel.getThreads())}));
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
+  if (int32_t cluster = kernel.getClusterSize(); cluster > 1)
+    function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
+                      builder.getDenseI32ArrayAttr({cluster, 1, 1}));
   function->setAttr("mlac.threads", builder.getI64IntegerAttr(kernel.getThreads()));
   function->setAttr("mlac.shared_bytes",
                     builder.getI64IntegerAttr(kernel.getSharedBytes().value_or(0)));
+  addTensorMaps(function, kernel);
   return function;
 }
 
-/// Moves the kernel's body into a function; the body is not converted yet.
+/// Moves the kernel's body into a function; the body is not converted yet, but
+/// its roles are.
 static std::pair<LLVM::LLVMFuncOp, Kernel> outlineKernel(sm90::KernelOp op) {
   LLVM::LLVMFuncOp function = createFunction(op);
   Block *entry = function.addEntryBlock(*std::make_unique<OpBuilder>(op));
   ImplicitLocOpBuilder b(op.getLoc(), op.getContext());
   b.setInsertionPointToStart(entry);
-  Kernel kernel = emitPrologue(b, op.getWarpgroups());
+  Kernel kernel = emitPrologue(b, op);
   Block &body = op.getBody().front();
-  for (auto [argument, parameter] : llvm::zip_equal(body.getArguments(), entry->getArguments()))
+  ValueRange parameters = entry->getArguments();
+  ValueRange mapParameters = parameters.drop_front(body.getNumArguments());
+  SmallVector<sm90::RingOp> rings(body.getOps<sm90::RingOp>());
+  emitRingSetup(b, kernel, rings, mapParameters);
+  for (auto [map, parameter] : llvm::zip_equal(getTensorMaps(op), mapParameters)) {
+    auto cast = UnrealizedConversionCastOp::create(b, map.getResult().getType(), parameter);
+    map.replaceAllUsesWith(cast.getResult(0));
+    map.erase();
+  }
+  for (auto [argument, parameter] : llvm::zip(body.getArguments(), parameters))
     argument.replaceAllUsesWith(castArgument(b, argument.getType(), parameter));
   entry->getOperations().splice(entry->end(), body.getOperations());
   op.erase();
+  expandRoles(function, kernel);
   return {function, kernel};
+}
+
+/// What only earlier passes can provide.
+static LogicalResult checkKernel(sm90::KernelOp kernel) {
+  constexpr int64_t maxRoles = 7; // each has a hardware barrier below the named ones
+  auto roles = kernel.getBody().front().getOps<sm90::RoleOp>();
+  if (llvm::range_size(roles) > maxRoles)
+    return kernel.emitOpError("expected at most ")
+           << maxRoles << " roles, got " << llvm::range_size(roles);
+  for (auto ring : kernel.getBody().front().getOps<sm90::RingOp>())
+    if (!ring.getBarrierOffset() ||
+        (!ring.getOffset() && !ring.getResult().getType().getTiles().empty()))
+      return ring.emitOpError("has no offsets; run sm90-allocate-shared-memory first");
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,8 +261,9 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel
   addConversions(converter);
   ConversionTarget target(*context);
   target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
-  target.addLegalOp<UnrealizedConversionCastOp>();
   target.addIllegalDialect<sm90::Sm90Dialect, memref::MemRefDialect>();
+  // Patterns read the attributes of rings.
+  target.addLegalOp<UnrealizedConversionCastOp, sm90::RingOp>();
   target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
       [](Operation *op) { return !hasTile(op) && !isFunctionOfF32(op); });
   RewritePatternSet patterns(context);
@@ -190,14 +272,24 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel
   populateCopyPatterns(converter, patterns, kernel);
   populateFragmentMemoryPatterns(converter, patterns, kernel);
   populateFragmentPatterns(converter, patterns, kernel);
+  populateSharedTilePatterns(converter, patterns, kernel);
   populateElementwisePatterns(converter, patterns);
   populateWgmmaPatterns(converter, patterns, kernel);
-  populateBarrierPatterns(converter, patterns);
+  populateBarrierPatterns(converter, patterns, kernel);
+  populateRingPatterns(converter, patterns, kernel);
+  populateTmaPatterns(converter, patterns, kernel);
   if (failed(applyPartialConversion(function, target, std::move(patterns))))
     return failure();
 
   SmallVector<UnrealizedConversionCastOp> casts, remaining;
-  function.walk([&](UnrealizedConversionCastOp cast) { casts.push_back(cast); });
+  function.walk([&](Operation *op) {
+    if (auto cast = dyn_cast<UnrealizedConversionCastOp>(op))
+      casts.push_back(cast);
+    else if (isa<sm90::RingOp>(op))
+      op->erase();
+    op->removeAttr(kRoleAttr);
+    op->removeAttr(kElectedAttr);
+  });
   reconcileUnrealizedCasts(casts, &remaining);
   for (UnrealizedConversionCastOp cast : remaining)
     if (!cast.use_empty())
@@ -211,6 +303,8 @@ class ConvertSm90ToNvvm : public mlac::impl::ConvertSm90ToNvvmBase<ConvertSm90To
 public:
   void runOnOperation() override {
     SmallVector<sm90::KernelOp> kernels(getOperation().getOps<sm90::KernelOp>());
+    if (llvm::any_of(kernels, [](sm90::KernelOp kernel) { return failed(checkKernel(kernel)); }))
+      return signalPassFailure();
     if (!kernels.empty())
       declareMemory(getOperation());
     // Functions are made one after the other, in a list of the module; what

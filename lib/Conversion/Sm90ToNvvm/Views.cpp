@@ -52,6 +52,14 @@ View mlac::sm90nvvm::getView(ImplicitLocOpBuilder &b, MemRefType type, ValueRang
   return view;
 }
 
+Value mlac::sm90nvvm::getViewAddress(ImplicitLocOpBuilder &b, const View &view,
+                                     ArrayRef<ValueRange> indices) {
+  Int element(b, view.offset);
+  for (auto [index, stride] : llvm::zip_equal(indices, view.strides))
+    element = element + toI64(b, index[0]) * Int(b, stride);
+  return getElementAddress(b, view.base, view.elementType, element);
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
@@ -185,11 +193,8 @@ struct ScalarLoad : public OpConversionPattern<memref::LoadOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     View view = getView(b, op.getMemRefType(), adaptor.getMemref());
-    Int element(b, view.offset);
-    for (auto [index, stride] : llvm::zip_equal(adaptor.getIndices(), view.strides))
-      element = element + toI64(b, index[0]) * Int(b, stride);
-    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(
-        op, op.getType(), getElementAddress(b, view.base, view.elementType, element));
+    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(),
+                                              getViewAddress(b, view, adaptor.getIndices()));
     return success();
   }
 };

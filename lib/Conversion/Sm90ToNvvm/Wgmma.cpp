@@ -20,21 +20,55 @@
 using namespace mlir;
 using namespace mlac::sm90nvvm;
 
-/// The 64-bit descriptor of the tile at `address` moved by `bytes` (i32).
-static Int getDescriptor(ImplicitLocOpBuilder &b, Value address, Value bytes, uint64_t constants) {
-  Int start = Int(b, LLVM::PtrToIntOp::create(b, b.getI32Type(), address)) + Int(b, bytes);
-  Value masked = arith::AndIOp::create(b, start, constant32(b, sm90::kDescriptorAddressMask));
-  Value wide = arith::ExtUIOp::create(b, b.getI64Type(), Int(b, masked) / sm90::kDescriptorUnit);
-  return Int(b, arith::OrIOp::create(b, wide, constant64(b, constants)));
-}
+namespace {
+/// A descriptor as a low word, computed in 32 bits, and a constant high word. The
+/// 64-bit value is formed where it is used: else the assembler adds in 64 bits.
+struct Descriptor {
+  Int low;
+  uint32_t high;
 
-/// The same descriptor `bytes` further. Shared addresses end well below the
-/// field's 2^18, so that the sum stays in its field.
-static Value advance(Int descriptor, int64_t bytes) {
-  return descriptor + bytes / sm90::kDescriptorUnit;
+  /// Of the tile `tile` (as !sm90.smem is represented), with the constant bits of
+  /// `constants`. Shared addresses end well below 2^18, so that no sum leaves the
+  /// address field.
+  static Descriptor get(ImplicitLocOpBuilder &b, Value tile, uint64_t constants) {
+    int64_t base = kSharedBase / sm90::kDescriptorUnit + (constants & 0xFFFFFFFF);
+    return {Int(b, tile) + base, static_cast<uint32_t>(constants >> 32)};
+  }
+  Descriptor advance(int64_t bytes) const { return {low + bytes / sm90::kDescriptorUnit, high}; }
+  Value form(ImplicitLocOpBuilder &b) const {
+    Value wide = arith::ExtUIOp::create(b, b.getI64Type(), low);
+    return arith::OrIOp::create(b, wide, constant64(b, static_cast<int64_t>(high) << 32));
+  }
+};
+
+/// The side of a product: where step `step` of 16 along K starts.
+struct Operand {
+  Descriptor start;
+  int64_t panelBytes;
+  bool isKMajor;
+  Value getStep(ImplicitLocOpBuilder &b, int64_t step) const {
+    int64_t bytes =
+        isKMajor ? sm90::getKMajorStepBytes(step, panelBytes) : sm90::getMNMajorStepBytes(step);
+    return start.advance(bytes).form(b);
+  }
+};
+} // namespace
+
+static Operand getOperand(ImplicitLocOpBuilder &b, sm90::SmemType type, Value tile, bool isKMajor) {
+  uint64_t constants =
+      isKMajor ? sm90::kKMajorDescriptor : sm90::getMNMajorDescriptor(type.getPanelBytes());
+  return {Descriptor::get(b, tile, constants), type.getPanelBytes(), isKMajor};
 }
 
 static bool isZero(Value value) { return matchPattern(value, m_AnyZeroFloat()); }
+
+/// Pairs of neighbouring 16-bit elements as i32.
+static SmallVector<Value> packPairs(ImplicitLocOpBuilder &b, ValueRange elements) {
+  SmallVector<Value> pairs;
+  for (size_t index = 0; index < elements.size(); index += 2)
+    pairs.push_back(packPair(b, elements[index], elements[index + 1]));
+  return pairs;
+}
 
 namespace {
 struct Wgmma : public KernelPattern<sm90::WgmmaOp> {
@@ -43,39 +77,41 @@ struct Wgmma : public KernelPattern<sm90::WgmmaOp> {
   LogicalResult matchAndRewrite(sm90::WgmmaOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    auto lhs = cast<sm90::SmemType>(op.getLhs().getType());
-    sm90::SmemType rhs = op.getRhs().getType();
     auto type = cast<RankedTensorType>(op.getType());
-    int64_t columns = getPartColumns(type), steps = lhs.getColumns() / sm90::kWgmmaDepth;
-    bool isKMajor = op.getTransposeRhs();
-
-    Int left = getDescriptor(b, adaptor.getLhs()[0], constant32(b, 0), sm90::kKMajorDescriptor);
-    Int right = getDescriptor(b, adaptor.getRhs()[0], getPartBytes(b, op),
-                              isKMajor ? sm90::kKMajorDescriptor
-                                       : sm90::getMNMajorDescriptor(rhs.getPanelBytes()));
+    Value partTile = Int(b, adaptor.getRhs()[0]) + Int(b, getPartUnits(b, op));
+    Operand right = getOperand(b, op.getRhs().getType(), partTile, op.getTransposeRhs());
     // An accumulator of zeros is not read: the first instruction overwrites it.
     bool overwrite = isZero(op.getAcc());
     Value accumulator = pack(b, adaptor.getAcc(), overwrite);
-    for (int64_t step = 0; step < steps; ++step) {
-      int64_t leftBytes = sm90::getKMajorStepBytes(step, lhs.getPanelBytes());
-      int64_t rightBytes = isKMajor ? sm90::getKMajorStepBytes(step, rhs.getPanelBytes())
-                                    : sm90::getMNMajorStepBytes(step);
-      accumulator = emitInstruction(b, op, accumulator, advance(left, leftBytes),
-                                    advance(right, rightBytes), columns, overwrite && step == 0);
+    if (isa<RankedTensorType>(op.getLhs().getType())) {
+      SmallVector<Value> left = packPairs(b, adaptor.getLhs());
+      for (int64_t step = 0; step < op.getDepth() / sm90::kWgmmaDepth; ++step)
+        accumulator =
+            emitRegisterWgmma(b, {accumulator, llvm::to_vector(ArrayRef(left).slice(4 * step, 4)),
+                                  right.getStep(b, step), getPartColumns(type),
+                                  op.getRhs().getType().getElementType().isBF16(),
+                                  !op.getTransposeRhs(), overwrite && step == 0});
+    } else {
+      Operand left = getOperand(b, cast<sm90::SmemType>(op.getLhs().getType()), adaptor.getLhs()[0],
+                                !op.getTransposeLhs());
+      for (int64_t step = 0; step < op.getDepth() / sm90::kWgmmaDepth; ++step)
+        accumulator =
+            emitInstruction(b, op, accumulator, left.getStep(b, step), right.getStep(b, step),
+                            getPartColumns(type), overwrite && step == 0);
     }
     rewriter.replaceOpWithMultiple(op, {unpack(b, accumulator, getRegisterCount(type))});
     return success();
   }
 
 private:
-  /// Bytes from the start of rhs to this warpgroup's columns of the product.
-  Value getPartBytes(ImplicitLocOpBuilder &b, sm90::WgmmaOp op) const {
+  /// From the start of rhs to this warpgroup's columns of the product.
+  Value getPartUnits(ImplicitLocOpBuilder &b, sm90::WgmmaOp op) const {
     auto type = cast<RankedTensorType>(op.getType());
     int64_t split = sm90::getColumnSplit(type), columns = getPartColumns(type);
     int64_t bytes = op.getTransposeRhs()
                         ? columns * sm90::kPanelRowBytes
                         : columns / sm90::kPanelColumns * op.getRhs().getType().getPanelBytes();
-    return kernel.getPart(b, split) * bytes;
+    return getKernel(op).getPart(b, split) * (bytes / sm90::kDescriptorUnit);
   }
 
   static Value pack(ImplicitLocOpBuilder &b, ValueRange registers, bool undefined) {
@@ -109,7 +145,9 @@ private:
                                                         : NVVM::WGMMAScaleOut::one),
         NVVM::WGMMAScaleInAttr::get(context, NVVM::WGMMAScaleIn::one),
         NVVM::WGMMAScaleInAttr::get(context, NVVM::WGMMAScaleIn::one),
-        NVVM::MMALayoutAttr::get(context, NVVM::MMALayout::row),
+        // "col": the rows of lhs are the contraction (MN-major).
+        NVVM::MMALayoutAttr::get(context, op.getTransposeLhs() ? NVVM::MMALayout::col
+                                                               : NVVM::MMALayout::row),
         // "col": the rows of rhs are the columns of the product (K-major).
         NVVM::MMALayoutAttr::get(context, op.getTransposeRhs() ? NVVM::MMALayout::col
                                                                : NVVM::MMALayout::row),

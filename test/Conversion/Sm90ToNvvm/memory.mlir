@@ -102,12 +102,13 @@ sm90.kernel @fragments(%x: memref<?xbf16>, %y: memref<?xbf16>, %n: index)
 }
 
 // A fragment split over two of three warpgroups is written by the first two,
-// two elements at a time.
+// 16 columns at a time.
 // CHECK-LABEL: llvm.func @shared
 // CHECK:         %[[G:.*]] = nvvm.shfl.sync idx
 // CHECK:         %[[W:.*]] = arith.cmpi ult, %[[G]], %{{.*}} : i32
 // CHECK:         scf.if %[[W]] {
-// CHECK-COUNT-8:   llvm.store %{{.*}} {alignment = 4 : i64} : vector<2xbf16>, !llvm.ptr<3>
+// CHECK-COUNT-2:   nvvm.stmatrix %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}layout = #nvvm.mma_layout<row>
+// CHECK-NOT:       llvm.store
 sm90.kernel @shared(%s: f32) attributes {warpgroups = 3 : i32, shared_bytes = 8192 : i64} {
   %t = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
   %x = sm90.splat %s : f32 -> tensor<64x64xf32, #f2>

@@ -7,19 +7,23 @@
 #f2 = #sm90.fragment<column_split = 2>
 
 // The first step overwrites a zero accumulator, the second adds to it. B is
-// stored [N, K]: K-major, "col". A step of 16 along K is 32 bytes, 2 units.
+// stored [N, K]: K-major, "col". A step of 16 along K is 32 bytes, 2 units. Low
+// words of descriptors are constants: 1024 bytes, where dynamic shared memory
+// starts, are 64 units. The high word says stride 1024 and 128-byte swizzle.
 // CHECK-LABEL: llvm.func @k_major
 // CHECK:         nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
 // CHECK:         nvvm.barrier0
 // CHECK:         nvvm.wgmma.fence.aligned
-// CHECK-DAG:     %[[CONST:.*]] = arith.constant 4611686293305360384 : i64
-// CHECK:         %[[A:.*]] = arith.ori %{{.*}}, %[[CONST]]
-// CHECK:         %[[B:.*]] = arith.ori
 // CHECK:         %[[ACC:.*]] = llvm.mlir.undef
+// CHECK:         %[[ALOW:.*]] = arith.extui %c65600_i32{{.*}} : i32 to i64
+// CHECK:         %[[HIGH:.*]] = arith.constant 4611686293305294848 : i64
+// CHECK:         %[[A:.*]] = arith.ori %[[ALOW]], %[[HIGH]]
+// CHECK:         %[[BLOW:.*]] = arith.extui %c66112_i32{{.*}} : i32 to i64
+// CHECK:         %[[B:.*]] = arith.ori %[[BLOW]]
 // CHECK:         %[[D0:.*]] = nvvm.wgmma.mma_async %[[A]], %[[B]], %[[ACC]], <m = 64, n = 64, k = 16>, D[<f32>, <zero>], A[<bf16>, <one>, <row>], B[<bf16>, <one>, <col>]
-// CHECK:         %[[A1:.*]] = arith.addi %[[A]], %c2_i64{{.*}}
-// CHECK:         %[[B1:.*]] = arith.addi %[[B]], %c2_i64{{.*}}
-// CHECK:         nvvm.wgmma.mma_async %[[A1]], %[[B1]], %[[D0]], {{.*}} D[<f32>, <one>]
+// CHECK:         arith.extui %c65602_i32{{.*}} : i32 to i64
+// CHECK:         arith.extui %c66114_i32{{.*}} : i32 to i64
+// CHECK:         nvvm.wgmma.mma_async %{{.*}}, %{{.*}}, %[[D0]], {{.*}} D[<f32>, <one>]
 // CHECK:         nvvm.wgmma.commit.group.sync.aligned
 // CHECK:         llvm.inline_asm has_side_effects {{.*}}"wgmma.wait_group.sync.aligned 0;", "=f,=f
 // LLVM-LABEL: llvm.func @k_major
@@ -45,11 +49,11 @@ sm90.kernel @k_major(%y: memref<?xf32>) attributes {warpgroups = 1 : i32, shared
 }
 
 // B stored [K, N]: MN-major, "row", leading offset of one panel (8192 bytes,
-// 512 units). Warpgroup 1 starts two panels on: 16384 bytes.
+// 512 units). Warpgroup 1 starts two panels on: 1024 units.
 // CHECK-LABEL: llvm.func @mn_major
-// CHECK:         %[[PART:.*]] = arith.muli %{{.*}}, %c16384_i32{{.*}}
-// CHECK:         arith.addi %{{.*}}, %[[PART]]
-// CHECK:         arith.constant 4611686293338849280 : i64
+// CHECK:         %[[PART:.*]] = arith.muli %{{.*}}, %c1024_i32{{.*}}
+// CHECK:         arith.addi %[[PART]], %c512_i32
+// CHECK:         %c33554496_i32{{.*}} = arith.constant 33554496 : i32
 // CHECK:         nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <row>]
 // CHECK:         nvvm.shfl.sync bfly
 // CHECK:         nvvm.barrier0

@@ -370,7 +370,14 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
           part.assign(threads, ~uint64_t(0));
         return true;
       })
-      .Case<LLVM::PtrToIntOp>([&](auto) {
+      .Case<LLVM::Trap>([&](auto) { return fail(op, "trap"), true; })
+      .Case<LLVM::AssumeOp>([&](LLVM::AssumeOp assume) {
+        for (size_t t = 0; t < threads; ++t)
+          if (mask[t] && !lanes(assume.getCond())[t])
+            fail(op, "wrong assumption");
+        return true;
+      })
+      .Case<LLVM::PtrToIntOp, LLVM::IntToPtrOp>([&](auto) {
         const Lanes &source = lanes(op->getOperand(0));
         map(op, mask, [&](size_t t) { return source[t]; });
         return true;
@@ -412,6 +419,19 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         map(op, mask, [&](size_t t) { return source[t]; });
         return true;
       })
+      .Case<LLVM::BitcastOp>([&](LLVM::BitcastOp cast) { // pair of 16 bits <-> i32
+        const Parts &source = parts(cast.getArg());
+        Parts &target = parts(cast.getRes());
+        for (size_t t = 0; t < threads; ++t) {
+          uint64_t bits = source.size() == 1
+                              ? source[0][t]
+                              : (source[1][t] & 0xFFFF) << 16 | (source[0][t] & 0xFFFF);
+          for (size_t part = 0; part < target.size(); ++part)
+            if (mask[t])
+              target[part][t] = target.size() == 1 ? bits : bits >> (16 * part) & 0xFFFF;
+        }
+        return true;
+      })
       .Case<LLVM::FPTruncOp>([&](LLVM::FPTruncOp trunc) {
         Type from = getElement(trunc.getArg().getType()), to = getElement(trunc.getType());
         for (auto [source, target] : llvm::zip_equal(parts(trunc.getArg()), parts(trunc.getRes())))
@@ -423,7 +443,10 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         runIntrinsic(call, mask);
         return true;
       })
-      .Case<LLVM::InlineAsmOp>([&](LLVM::InlineAsmOp wait) { // the tied wgmma wait
+      .Case<LLVM::InlineAsmOp>([&](LLVM::InlineAsmOp wait) {
+        if (wait.getAsmString().starts_with("wgmma.mma_async"))
+          return runRegisterWgmma(wait, mask), true;
+        // The tied wgmma wait.
         for (auto [index, operand] : llvm::enumerate(wait.getOperands()))
           parts(wait.getRes())[index] = lanes(operand);
         return true;

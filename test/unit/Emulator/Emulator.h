@@ -15,6 +15,7 @@
 //   - shared memory starts out as NaN; an access beyond `mlac.shared_bytes` is
 //     an error;
 //   - the bytes of cp.async arrive at the wait that covers them, not before;
+//   - roles run one after the other: kernels with rings cannot be run;
 //   - wgmma reads shared memory through its descriptors and the 128-byte
 //     swizzle as the PTX manual describes them, written down here a second time
 //     and not taken from Layout.h.
@@ -77,7 +78,13 @@ private:
   bool runNvvm(mlir::Operation *op, const Mask &mask);
   void runIf(mlir::scf::IfOp op, const Mask &mask);
   void runFor(mlir::scf::ForOp op, const Mask &mask);
-  void runWgmma(mlir::Operation *op);
+  struct Product;
+  void runProduct(mlir::Operation *op, const Mask &mask, const Product &product);
+  void runWgmma(mlir::Operation *op, const Mask &mask);
+  void runRegisterWgmma(mlir::LLVM::InlineAsmOp op, const Mask &mask);
+  bool runMatrices(mlir::Operation *op, const Mask &mask);
+  /// Whether threads are active in whole units of `unit`, else an error.
+  bool checkWhole(mlir::Operation *op, const Mask &mask, size_t unit);
   void runIntrinsic(mlir::LLVM::CallIntrinsicOp op, const Mask &mask);
 
   Parts &parts(mlir::Value value);

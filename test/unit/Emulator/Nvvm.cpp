@@ -37,47 +37,155 @@ struct Descriptor {
 };
 } // namespace
 
-void Emulator::runWgmma(Operation *op) {
-  auto mma = cast<NVVM::WgmmaMmaAsyncOp>(op);
-  size_t columns = mma.getShape().getN(), depth = mma.getShape().getK();
-  Type type = mma.getTypeA() == NVVM::WGMMATypes::bf16 ? Type(BFloat16Type::get(op->getContext()))
-                                                       : Type(Float16Type::get(op->getContext()));
+/// What the two forms of wgmma have in common. Descriptors have one value for
+/// each thread; a null `a` means that `left` holds lhs in registers.
+struct Emulator::Product {
+  Type type;
+  size_t columns, depth;
+  bool isKMajorA, isKMajorB, overwrite;
+  const Lanes *a, *b;
+  std::vector<const Lanes *> left; // four pairs
+  const Parts &source;
+  Parts &result;
+};
+
+/// Row and column of register `reg` of thread `t` in an accumulator.
+static std::pair<size_t, size_t> getPlace(size_t t, size_t reg) {
+  return {t / 32 * 16 + t % 32 / 4 + (reg % 4) / 2 * 8, reg / 4 * 8 + t % 4 * 2 + reg % 2};
+}
+
+void Emulator::runProduct(Operation *op, const Mask &mask, const Product &product) {
   Type f32 = Float32Type::get(op->getContext());
-  bool isKMajor = mma.getLayoutB() == NVVM::MMALayout::col;
-  bool overwrite = mma.getScaleD() == NVVM::WGMMAScaleOut::zero;
-  const Parts &source = parts(mma.getInouts());
-  Parts &result = parts(mma.getResults());
-  auto read = [&](uint64_t address) {
+  size_t columns = product.columns, depth = product.depth;
+  auto read = [&](const Descriptor &descriptor, bool isKMajor, size_t mn, size_t k) {
+    uint64_t address = isKMajor ? descriptor.getKMajor(mn, k) : descriptor.getMNMajor(mn, k);
     const char *bytes = access(address, 2, /*isShared=*/true);
     uint16_t bits = 0;
     if (!bytes)
       fail(op, "descriptor points outside");
     else
       memcpy(&bits, bytes, 2);
-    return toFloat(bits, type);
+    return toFloat(bits, product.type);
   };
   for (size_t group = 0; group < threads; group += kGroupThreads) {
-    Descriptor a(lanes(mma.getDescriptorA())[group]), b(lanes(mma.getDescriptorB())[group]);
-    for (const Descriptor &descriptor : {a, b})
-      if (descriptor.mode != 1 || descriptor.baseOffset != 0)
-        return fail(op, "expected 128-byte swizzle and base offset 0");
+    if (!mask[group])
+      continue;
     std::vector<float> left(64 * depth), right(columns * depth);
+    for (const Lanes *bits : {product.a, product.b})
+      if (bits && (Descriptor((*bits)[group]).mode != 1 || Descriptor((*bits)[group]).baseOffset))
+        return fail(op, "expected 128-byte swizzle and base offset 0");
     for (size_t k = 0; k < depth; ++k) {
-      for (size_t m = 0; m < 64; ++m)
-        left[m * depth + k] = read(a.getKMajor(m, k));
+      for (size_t m = 0; product.a && m < 64; ++m)
+        left[m * depth + k] = read(Descriptor((*product.a)[group]), product.isKMajorA, m, k);
       for (size_t n = 0; n < columns; ++n)
-        right[n * depth + k] = read(isKMajor ? b.getKMajor(n, k) : b.getMNMajor(n, k));
+        right[n * depth + k] = read(Descriptor((*product.b)[group]), product.isKMajorB, n, k);
     }
+    // A register operand has the layout of an accumulator of 16 columns.
+    for (size_t reg = 0; reg < 2 * product.left.size(); ++reg)
+      for (size_t t = 0; t < kGroupThreads; ++t) {
+        auto [row, k] = getPlace(t, reg);
+        left[row * depth + k] =
+            toFloat((*product.left[reg / 2])[group + t] >> (reg % 2 * 16) & 0xFFFF, product.type);
+      }
     for (size_t t = 0; t < kGroupThreads; ++t)
       for (size_t reg = 0; reg < columns / 2; ++reg) {
-        size_t row = t / 32 * 16 + t % 32 / 4 + (reg % 4) / 2 * 8;
-        size_t column = reg / 4 * 8 + t % 4 * 2 + reg % 2;
-        float sum = overwrite ? 0.0f : toFloat(source[reg][group + t], f32);
+        auto [row, column] = getPlace(t, reg);
+        float sum = product.overwrite ? 0.0f : toFloat(product.source[reg][group + t], f32);
         for (size_t k = 0; k < depth; ++k)
           sum += left[row * depth + k] * right[column * depth + k];
-        result[reg][group + t] = fromFloat(sum, f32);
+        product.result[reg][group + t] = fromFloat(sum, f32);
       }
   }
+}
+
+void Emulator::runWgmma(Operation *op, const Mask &mask) {
+  auto mma = cast<NVVM::WgmmaMmaAsyncOp>(op);
+  Type type = mma.getTypeA() == NVVM::WGMMATypes::bf16 ? Type(BFloat16Type::get(op->getContext()))
+                                                       : Type(Float16Type::get(op->getContext()));
+  runProduct(op, mask,
+             {type,
+              static_cast<size_t>(mma.getShape().getN()),
+              static_cast<size_t>(mma.getShape().getK()),
+              mma.getLayoutA() == NVVM::MMALayout::row,
+              mma.getLayoutB() == NVVM::MMALayout::col,
+              mma.getScaleD() == NVVM::WGMMAScaleOut::zero,
+              &lanes(mma.getDescriptorA()),
+              &lanes(mma.getDescriptorB()),
+              {},
+              parts(mma.getInouts()),
+              parts(mma.getResults())});
+}
+
+/// `wgmma.mma_async...f32.T.T {d...}, {a0..a3}, b, scale-d, 1, 1, transpose-b;`
+void Emulator::runRegisterWgmma(LLVM::InlineAsmOp op, const Mask &mask) {
+  if (!checkWhole(op, mask, kGroupThreads))
+    return;
+  Parts &result = parts(op.getRes());
+  StringRef text = op.getAsmString();
+  Type type = text.contains(".bf16.") ? Type(BFloat16Type::get(op->getContext()))
+                                      : Type(Float16Type::get(op->getContext()));
+  SmallVector<StringRef> flags;
+  text.rsplit('$').second.rtrim(';').split(flags, ", "); // number of b, then the flags
+  Parts source;
+  for (Value operand : op.getOperands().drop_front(5))
+    source.push_back(lanes(operand));
+  runProduct(op, mask,
+             {type,
+              2 * result.size(),
+              16,
+              true,
+              flags[4] == "0",
+              flags[1] == "0",
+              nullptr,
+              &lanes(op.getOperands()[4]),
+              {&lanes(op.getOperands()[0]), &lanes(op.getOperands()[1]),
+               &lanes(op.getOperands()[2]), &lanes(op.getOperands()[3])},
+              source,
+              result});
+}
+
+bool Emulator::checkWhole(Operation *op, const Mask &mask, size_t unit) {
+  for (size_t t = 0; t < threads; ++t)
+    if (mask[t] != mask[t / unit * unit]) {
+      fail(op, "not all threads of a group of " + Twine(unit) + " arrive");
+      return false;
+    }
+  return true;
+}
+
+/// ldmatrix and stmatrix: PTX ISA, "Warp-level matrix load/store instruction".
+/// Lane 8m + r names row r of matrix m; lane l has of each matrix the pair (row
+/// l / 4, columns 2 (l % 4) and the next), or of its transpose.
+bool Emulator::runMatrices(Operation *op, const Mask &mask) {
+  auto store = dyn_cast<NVVM::StMatrixOp>(op);
+  auto load = dyn_cast<NVVM::LdMatrixOp>(op);
+  if (!store && !load)
+    return false;
+  if (!checkWhole(op, mask, kWarpThreads))
+    return true;
+  const Lanes &addresses = lanes(op->getOperand(0));
+  bool transposed = (store ? store.getLayout() : load.getLayout()) == NVVM::MMALayout::col;
+  size_t matrices = store ? store.getSources().size() : load.getNum();
+  for (size_t t = 0; t < threads; ++t)
+    for (size_t matrix = 0; mask[t] && matrix < matrices; ++matrix) {
+      uint64_t loaded = 0;
+      for (size_t i = 0; i < 2; ++i) {
+        size_t lane = t % kWarpThreads, row = lane / 4, column = lane % 4 * 2 + i;
+        if (transposed)
+          std::swap(row, column);
+        uint64_t start = addresses[t - lane + 8 * matrix + row];
+        char *place = start % 16 ? nullptr : access(start + 2 * column, 2, /*isShared=*/true);
+        if (!place)
+          return fail(op, "thread " + Twine(t) + " moves a matrix outside"), true;
+        uint16_t bits = store ? lanes(store.getSources()[matrix])[t] >> (16 * i) : 0;
+        memcpy(store ? place : reinterpret_cast<char *>(&bits),
+               store ? reinterpret_cast<char *>(&bits) : place, 2);
+        loaded |= uint64_t(bits) << (16 * i);
+      }
+      if (load)
+        parts(load.getRes())[matrix][t] = loaded;
+    }
+  return true;
 }
 
 bool Emulator::runNvvm(Operation *op, const Mask &mask) {
@@ -100,8 +208,8 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
       })
       .Case<NVVM::ShflOp>([&](NVVM::ShflOp shuffle) {
         const Lanes &source = lanes(shuffle.getVal()), &offset = lanes(shuffle.getOffset());
-        if (llvm::is_contained(mask, 0))
-          return fail(op, "shuffle in divergent code"), true;
+        if (!checkWhole(op, mask, kWarpThreads))
+          return true;
         map(op, mask, [&](size_t t) {
           size_t lane = t % kWarpThreads, other = offset[t];
           lane = shuffle.getKind() == NVVM::ShflKind::bfly ? lane ^ other : other;
@@ -109,16 +217,33 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
         });
         return true;
       })
-      .Case<NVVM::Barrier0Op, NVVM::FenceProxyOp, NVVM::WgmmaFenceAlignedOp,
-            NVVM::WgmmaGroupSyncAlignedOp>([&](auto) {
-        if (llvm::is_contained(mask, 0))
+      .Case<NVVM::VoteSyncOp>([&](NVVM::VoteSyncOp vote) { // any
+        const Lanes &source = lanes(vote.getPred());
+        if (checkWhole(op, mask, kWarpThreads))
+          map(op, mask, [&](size_t t) {
+            auto first = source.begin() + t / kWarpThreads * kWarpThreads;
+            return std::any_of(first, first + kWarpThreads, [](uint64_t bit) { return bit; });
+          });
+        return true;
+      })
+      .Case<NVVM::Barrier0Op, NVVM::FenceProxyOp>([&](auto) {
+        if (isa<NVVM::Barrier0Op>(op) && llvm::is_contained(mask, 0))
           fail(op, "not all threads arrive");
         return true;
       })
-      .Case<NVVM::WgmmaMmaAsyncOp>([&](auto) {
-        if (llvm::is_contained(mask, 0))
+      .Case<NVVM::BarrierOp>([&](NVVM::BarrierOp barrier) {
+        size_t leader = llvm::find(mask, 1) - mask.begin();
+        if (llvm::count(mask, 1) != static_cast<long>(lanes(barrier.getNumberOfThreads())[leader]))
           fail(op, "not all threads arrive");
-        return runWgmma(op), true;
+        return true;
+      })
+      .Case<NVVM::WgmmaFenceAlignedOp, NVVM::WgmmaGroupSyncAlignedOp, NVVM::SetMaxRegisterOp>(
+          [&](auto) { return checkWhole(op, mask, kGroupThreads), true; })
+      .Case<NVVM::SyncWarpOp>([&](auto) { return checkWhole(op, mask, kWarpThreads), true; })
+      .Case<NVVM::WgmmaMmaAsyncOp>([&](auto) {
+        if (checkWhole(op, mask, kGroupThreads))
+          runWgmma(op, mask);
+        return true;
       })
       .Case<NVVM::CpAsyncOp>([&](NVVM::CpAsyncOp copy) {
         size_t bytes = copy.getSize();
@@ -155,5 +280,5 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
           }
         return true;
       })
-      .Default([](Operation *) { return false; });
+      .Default([&](Operation *) { return runMatrices(op, mask); });
 }

@@ -1,0 +1,243 @@
+//===- SharedTile.cpp - shared tiles, and fragments to and from them ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Fragments of 16-bit elements travel by ldmatrix and stmatrix, 8 x 8 elements a
+// time: lane 8m + r names row r of matrix m, and every lane gets or gives the
+// pair that a fragment has of each matrix. A group of 16 columns is four
+// matrices, in the order of the fragment's registers:
+//
+//                 columns 16q ..  +7 | +8 ..  +15
+//     rows 16w .. +7      matrix 0   | matrix 2
+//     rows +8 .. +15      matrix 1   | matrix 3
+//
+// The eight rows of a matrix lie in eight different chunks of the swizzle: one
+// access takes every bank once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Alloc : public OpConversionPattern<sm90::AllocOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::AllocOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (!op.getOffset())
+      return op.emitOpError("has no offset; run sm90-allocate-shared-memory first");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    int64_t units = static_cast<int64_t>(*op.getOffset()) / sm90::kDescriptorUnit;
+    rewriter.replaceOp(op, Value(constant32(b, units)));
+    return success();
+  }
+};
+
+struct Slice : public OpConversionPattern<sm90::SliceOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::SliceOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    int64_t bytes = static_cast<int64_t>(op.getColumn()) / sm90::kPanelColumns *
+                    op.getSource().getType().getPanelBytes();
+    rewriter.replaceOp(op, Value(Int(b, adaptor.getSource()[0]) + bytes / sm90::kDescriptorUnit));
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Matrices
+//===----------------------------------------------------------------------===//
+
+/// Rows of a matrix, and matrices of one instruction.
+static constexpr int64_t kMatrixRows = 8, kMatrices = 4;
+
+static NVVM::LdStMatrixShapeAttr getMatrixShape(ImplicitLocOpBuilder &b) {
+  return NVVM::LdStMatrixShapeAttr::get(b.getContext(), kMatrixRows, kMatrixRows);
+}
+static NVVM::LdStMatrixEltTypeAttr getMatrixElement(ImplicitLocOpBuilder &b) {
+  return NVVM::LdStMatrixEltTypeAttr::get(b.getContext(), NVVM::LdStMatrixEltType::B16);
+}
+static NVVM::MMALayoutAttr getMatrixLayout(ImplicitLocOpBuilder &b, bool transposed) {
+  return NVVM::MMALayoutAttr::get(b.getContext(),
+                                  transposed ? NVVM::MMALayout::col : NVVM::MMALayout::row);
+}
+
+namespace {
+/// The address that each lane names for the matrices of column group pair `q`.
+struct MatrixAddresses {
+  ImplicitLocOpBuilder &b;
+  const Kernel &kernel;
+  sm90::SmemType type;
+  Value tile;
+
+  Int getWarp() const { return Int(b, kernel.groupThread) / (kMatrixRows * kMatrices); }
+  /// A fragment of the tile's shape whose first column is in chunk `firstChunk`.
+  Value get(Int firstChunk, int64_t q) const {
+    Int lane(b, kernel.lane);
+    Int row = getWarp() * (2 * kMatrixRows) + lane % (2 * kMatrixRows);
+    Int chunk = firstChunk + lane / (2 * kMatrixRows) + 2 * q;
+    return kernel.getSharedAddress(b, tile, sm90::getSwizzledChunkByte(row, chunk, type.getRows()));
+  }
+  /// A fragment of the reversed shape: its columns are the tile's rows.
+  Value getTransposed(int64_t q) const {
+    Int lane(b, kernel.lane);
+    Int row = lane / (2 * kMatrixRows) * kMatrixRows + lane % kMatrixRows + q * 2 * kMatrixRows;
+    Int chunk = getWarp() * 2 + lane / kMatrixRows % 2;
+    return kernel.getSharedAddress(b, tile, sm90::getSwizzledChunkByte(row, chunk, type.getRows()));
+  }
+};
+
+struct StoreShared : public KernelPattern<sm90::StoreSharedOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::StoreSharedOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    int64_t split = sm90::isRows(type) ? 1 : sm90::getColumnSplit(type);
+    emitIf(b, kernel.isWriter(b, split), [&] {
+      if (sm90::isRows(type))
+        storeRows(b, kernel, type, adaptor.getTarget()[0], adaptor.getValue());
+      else
+        storeFragment(b, kernel, op, adaptor);
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// The first lane of each quad writes its two elements.
+  static void storeRows(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedTensorType type,
+                        Value tile, ValueRange registers) {
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    Value isFirstLane = compare(b, arith::CmpIPredicate::eq, Int(b, kernel.lane) % sm90::kQuadLanes,
+                                constant32(b, 0));
+    emitIf(b, isFirstLane, [&] {
+      for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
+        LLVM::StoreOp::create(b, registers[h],
+                              kernel.getSharedAddress(b, tile, kernel.getRow(b, h) * bytes));
+    });
+  }
+
+  static void storeFragment(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::StoreSharedOp op,
+                            OneToNOpAdaptor adaptor) {
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    int64_t split = sm90::getColumnSplit(type), groups = getPartColumns(type) / sm90::kColumnGroup;
+    MatrixAddresses addresses{b, kernel, op.getTarget().getType(), adaptor.getTarget()[0]};
+    Int firstChunk = kernel.getPart(b, split) * groups;
+    ValueRange registers = adaptor.getValue();
+    for (int64_t group = 0; group < groups; group += 2) {
+      Value address = op.getTransposed() ? addresses.getTransposed(group / 2)
+                                         : addresses.get(firstChunk, group / 2);
+      // The last of an odd number of groups has two matrices only.
+      SmallVector<Value> matrices;
+      int64_t last = std::min<int64_t>(group + 2, groups);
+      for (int64_t reg = 4 * group; reg < 4 * last; reg += 2)
+        matrices.push_back(packPair(b, registers[reg], registers[reg + 1]));
+      NVVM::StMatrixOp::create(b, address, matrices, getMatrixLayout(b, op.getTransposed()),
+                               getMatrixShape(b), getMatrixElement(b));
+    }
+  }
+};
+
+struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadSharedOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    auto type = cast<RankedTensorType>(op.getType());
+    Value tile = adaptor.getSource()[0];
+    SmallVector<Value> registers =
+        sm90::isRows(type) ? loadRows(b, kernel, type, tile)
+                           : loadFragment(b, kernel, type, op.getSource().getType(), tile);
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+
+private:
+  static SmallVector<Value> loadRows(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                     RankedTensorType type, Value tile) {
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    SmallVector<Value> registers;
+    for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
+      registers.push_back(LLVM::LoadOp::create(
+          b, type.getElementType(), kernel.getSharedAddress(b, tile, kernel.getRow(b, h) * bytes)));
+    return registers;
+  }
+
+  static SmallVector<Value> loadFragment(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                         RankedTensorType type, sm90::SmemType source, Value tile) {
+    MatrixAddresses addresses{b, kernel, source, tile};
+    auto four = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                                 SmallVector<Type>(kMatrices, b.getI32Type()));
+    SmallVector<Value> registers;
+    for (int64_t q = 0; q < type.getDimSize(1) / (2 * sm90::kColumnGroup); ++q) {
+      Value loaded = NVVM::LdMatrixOp::create(
+          b, four, addresses.get(constant32(b, 0), q), b.getI32IntegerAttr(kMatrices),
+          getMatrixLayout(b, /*transposed=*/false), getMatrixShape(b), getMatrixElement(b));
+      for (int64_t matrix = 0; matrix < kMatrices; ++matrix) {
+        auto [first, second] =
+            unpackPair(b, type.getElementType(), LLVM::ExtractValueOp::create(b, loaded, matrix));
+        registers.append({first, second});
+      }
+    }
+    return registers;
+  }
+};
+
+/// Eight lanes zero the 128 bytes of a row of each panel: whole rows, so that the
+/// swizzle does not matter. A loop, since it runs for the last rows of a request
+/// only and should not take registers.
+struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::ZeroRowsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    sm90::SmemType type = op.getTarget().getType();
+    constexpr int64_t lanes = sm90::kPanelChunks;
+    Int rows = constant64(b, type.getRows());
+    Value first = arith::MaxSIOp::create(b, toI64(b, adaptor.getFirst()[0]), constant64(b, 0));
+    first = arith::MinSIOp::create(b, first, rows);
+    first = arith::TruncIOp::create(b, b.getI32Type(), first);
+    Int thread(b, kernel.thread);
+    auto loop = scf::ForOp::create(b, Int(b, first) + thread / lanes, constant32(b, type.getRows()),
+                                   constant32(b, kernel.getThreads() / lanes));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    auto zeros = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
+    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(zeros));
+    Int byte =
+        Int(b, loop.getInductionVar()) * sm90::kPanelRowBytes + thread % lanes * sm90::kChunkBytes;
+    for (int64_t panel = 0; panel < type.getPanels(); ++panel)
+      LLVM::StoreOp::create(
+          b, zero,
+          kernel.getSharedAddress(b, adaptor.getTarget()[0], byte + panel * type.getPanelBytes()),
+          sm90::kChunkBytes);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
+void mlac::sm90nvvm::populateSharedTilePatterns(const TypeConverter &converter,
+                                                RewritePatternSet &patterns, const Kernel &kernel) {
+  patterns.add<Alloc, Slice>(converter, patterns.getContext());
+  patterns.add<StoreShared, LoadShared, ZeroRows>(converter, patterns.getContext(), kernel);
+}
