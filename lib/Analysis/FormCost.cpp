@@ -32,13 +32,27 @@ using namespace mlac;
 //   limit), read-only stream 4642 GB/s, device copy 4258 GB/s (read + write),
 //   a second dependent kernel inside a CUDA graph 1.9 us. Derived: f32 outside the
 //   tensor cores 132 SMs · 128 lanes · 2 FLOP · 1.98 GHz = 66.9. Data sheet: L2
-//   50 MB.
+//   50 MB. Its multiprocessor (docs/performance.md, "What a multiprocessor does"):
+//   4096 FLOP/clk and 128 B/clk are the architecture's (989 TFLOP/s at 1.83 GHz;
+//   32 banks of 4 bytes); the rest is measured. The split of a softmax's 650 cycles
+//   into 350 and 300 is fitted: it puts the variants of the schedule in their
+//   measured order.
 // cpu: two threads of a server core with AVX-512. Measured 2026-11: f32 matmul
 //   1024^3 through MLIR's vector dialect 363 GFLOP/s, with bf16 inputs widened
 //   446; sum over a 512 MB array 64 GB/s, memcpy 48 GB/s (read + write), thread
 //   fork and join 18 us. L2: 2 MiB per core.
 static constexpr TargetDescription kTargets[] = {
-    {"h200", 132, 800, 66.9, 4642, 4258, 50 << 20, mlir::sm90::kMaxSharedBytes, 1.9},
+    {"h200", 132, 800, 66.9, 4642, 4258, 50 << 20, mlir::sm90::kMaxSharedBytes, 1.9,
+     {.tensorFlopsPerClock = 4096,
+      .sharedBytesPerClock = 128,
+      .l2BytesPerClock = 56.5,
+      .loadLatencyCycles = 2000,
+      .copyIssueCycles = 85,
+      .handoverCycles = 150,
+      .exponentialCycles = 350,
+      .packCycles = 300,
+      .clockGhz = 1.6,
+      .kernelMicroseconds = 0.65}},
     {"cpu", 2, 0.446, 0.363, 64, 48, 2 << 20, 0, 18},
 };
 

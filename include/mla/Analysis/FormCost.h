@@ -37,6 +37,31 @@
 
 namespace mlac {
 
+/// What one multiprocessor does per clock, and how long its steps take. All 0
+/// where the target has none.
+struct SmDescription {
+  /// Dense bf16 products by wgmma.
+  double tensorFlopsPerClock = 0;
+  /// Bytes that wgmma, stores and copies together move in shared memory.
+  double sharedBytesPerClock = 0;
+  /// Bytes that copies bring from L2.
+  double l2BytesPerClock = 0;
+  /// From the request of a copy whose bytes are in device memory to its first byte.
+  double loadLatencyCycles = 0;
+  /// Between two TMA copies of one thread.
+  double copyIssueCycles = 0;
+  /// From one role's arrival on a barrier to the first product of another.
+  double handoverCycles = 0;
+  /// Softmax of 64x64 scores by one warpgroup: up to the exponentials; rounding
+  /// and storing them.
+  double exponentialCycles = 0;
+  double packCycles = 0;
+  /// Under products.
+  double clockGhz = 0;
+  /// An empty kernel of one wave of CTAs in a graph.
+  double kernelMicroseconds = 0;
+};
+
 /// Rates of a machine, as measured (the table in FormCost.cpp cites each).
 struct TargetDescription {
   llvm::StringRef name;
@@ -52,6 +77,7 @@ struct TargetDescription {
   int64_t sharedBytes;
   /// Cost of one dependent kernel (GPU) or fork and join (CPU).
   double launchMicroseconds;
+  SmDescription sm = {};
 };
 
 /// The machine of this name ("h200", "cpu"), or nothing.

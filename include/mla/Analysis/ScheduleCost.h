@@ -1,0 +1,144 @@
+//===- ScheduleCost.h - which schedule of attention fits and what it costs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For absorbed attention on one layer's shape: whether a schedule's rings and
+// registers fit, which parameters suit it, and how many cycles one block of 64
+// keys and one item of work (a run of blocks of one request) take. A block costs
+// the largest of
+//
+//   tensor       cycles of its products
+//   shared       bytes that pass through shared memory / bytes per clock
+//   load         bytes that copies bring from L2 / bytes per clock
+//   recurrence   the period at which roles and rings can go on (RolePipeline.h)
+//   memory       its share of the device's read bandwidth, in nanoseconds
+//
+// Row tiles of one request run side by side, so device memory is read once for
+// all of them. Costs are computed for 64-key blocks of 16-bit elements.
+//
+// Symbols: a *panel* is 64 rows of 64 columns, 8 KiB, one tile of shared memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_ANALYSIS_SCHEDULECOST_H
+#define MLA_ANALYSIS_SCHEDULECOST_H
+
+#include "mla/Analysis/FormCost.h"
+#include "mla/Analysis/ScheduleParameters.h"
+
+#include <string>
+
+namespace mlac {
+
+/// Keys of one block, in every schedule.
+constexpr int64_t kBlockKeys = 64;
+/// Rows that fit on the N side of stream: 32 columns of scores and 4 x 32
+/// registers of output per thread are what two warpgroups hold beside each other.
+constexpr int64_t kMaxStreamRows = 32;
+
+/// The shape of one layer's absorbed attention.
+struct AttentionProblem {
+  int64_t rowsPerToken = 64; // heads on this rank
+  int64_t queryLen = 1;
+  int64_t kvLoraRank = 512;
+  int64_t ropeDim = 64; // 0: none
+  int64_t pageSize = 64;
+  int64_t elementBytes = 2;
+
+  int64_t rows() const { return rowsPerToken * queryLen; }
+  /// Rows of a CTA's tile: 64, or for stream all rows in groups of 8.
+  int64_t rowsPerTile(ScheduleKind kind) const;
+  int64_t rowTiles(ScheduleKind kind) const;
+  int64_t blockBytes() const { return kBlockKeys * (kvLoraRank + ropeDim) * elementBytes; }
+};
+
+/// How relay divides the panels of one block.
+struct RelayShape {
+  int64_t left, right, rope; // panels
+
+  explicit RelayShape(const AttentionProblem &problem);
+  /// Scores are made in two parts: A from `left`, B from rope and `right`.
+  int64_t partA() const { return left; }
+  int64_t partB() const { return right + rope; }
+};
+
+struct ScheduleCost {
+  ScheduleParameters parameters;
+  /// Why the schedule cannot be used; empty: it can.
+  std::string whyNot;
+  int64_t sharedBytes = 0;
+  // Per block, in cycles.
+  double tensorCycles = 0, sharedCycles = 0, loadCycles = 0, recurrenceCycles = 0;
+  double memoryNanoseconds = 0;
+  /// What an item takes besides its blocks: filling and draining the roles, its
+  /// queries, its output.
+  double itemCycles = 0;
+
+  bool isFeasible() const { return whyNot.empty(); }
+  /// The largest of the terms of the multiprocessor, without device memory.
+  double getSmCycles() const;
+  double getBlockNanoseconds(const TargetDescription &target) const;
+  /// Which term is the largest.
+  llvm::StringRef getBound(const TargetDescription &target) const;
+};
+
+/// Period and overhead of relay's roles and rings, in cycles.
+struct Recurrence {
+  double period;
+  /// Of a run of blocks beyond its number times the period.
+  double fill;
+};
+Recurrence solveRelay(const AttentionProblem &problem, const TargetDescription &target,
+                      const ScheduleParameters &parameters);
+
+/// Cost and parameters of one schedule; forced parameters are kept, the others
+/// are chosen for the least time.
+ScheduleCost computeScheduleCost(const AttentionProblem &problem, const TargetDescription &target,
+                                 ScheduleKind kind, const ScheduleRequest &request = {});
+
+struct ScheduleChoice {
+  /// One per kind, in the order of kAllScheduleKinds.
+  llvm::SmallVector<ScheduleCost, 3> costs;
+  size_t chosen = 0;
+  /// Why the request cannot be met; empty: it is.
+  std::string error;
+
+  const ScheduleCost &get() const { return costs[chosen]; }
+};
+
+/// The feasible schedule with the least predicted time per block; among equals
+/// (device memory bounds several) the one with the fewest tensor cycles, which
+/// are power and so clock.
+ScheduleChoice chooseSchedule(const AttentionProblem &problem, const TargetDescription &target,
+                              const ScheduleRequest &request = {});
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+/// What tile.work is told, in blocks.
+struct WorkCosts {
+  double item, merge;
+};
+WorkCosts getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
+                       const ScheduleCost &cost);
+
+/// Blocks between the cuts of a batch-invariant plan: the fewest for which pieces
+/// spend at most an eighth of their time on themselves.
+int64_t chooseFixedBlocks(const WorkCosts &costs);
+
+/// Attention of `batch` requests of `keys` cached tokens each, merge included.
+double predictMicroseconds(const AttentionProblem &problem, const TargetDescription &target,
+                           const ScheduleCost &cost, int64_t batch, int64_t keys);
+
+/// "relay: 1.55 us per 1000 keys ..., stream: why not" for remarks and reports.
+std::string describeChoice(const AttentionProblem &problem, const TargetDescription &target,
+                           const ScheduleChoice &choice);
+
+} // namespace mlac
+
+#endif // MLA_ANALYSIS_SCHEDULECOST_H

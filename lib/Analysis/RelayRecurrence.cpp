@@ -1,0 +1,158 @@
+//===- RelayRecurrence.cpp - the period of the relay schedule ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The three roles of relay as programs for RolePipeline.h, unrolled over enough
+// blocks that the period has settled. Per block i, with both gates drawn (`early`
+// panels of B do not hold the left gate):
+//
+//   scores   B(i) | wait | exponentials | issue A(i+1) | round, store P(i)
+//   right         wait P(i)                       | O_right += P(i) V  -> slot free, refill
+//   left          wait P(i), most of B(i+1)       | O_left  += P(i) V  -> slot free, refill
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/RolePipeline.h"
+#include "mla/Analysis/ScheduleCost.h"
+
+#include "mla/Dialect/Sm90/IR/Limits.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <algorithm>
+
+using namespace mlac;
+using namespace mlir;
+
+/// Blocks that are followed: the first 16 let the roles settle, and 24 = lcm(2, 3,
+/// 4, 6, 8) periods behind them average over a full turn of every ring.
+static constexpr int64_t kSettling = 16, kMeasured = 24, kBlocks = kSettling + kMeasured + 1;
+
+namespace {
+enum class Event { LeftFull, RightFull, RopeFull, PartA, MostOfB, Scores, Weights, Left, Right };
+constexpr int64_t kNumKinds = static_cast<int64_t>(Event::Right) + 1;
+
+class Relay {
+public:
+  Relay(const AttentionProblem &problem, const SmDescription &sm, const ScheduleParameters &given)
+      : problem(problem), shape(problem), sm(sm), parameters(given) {}
+  Recurrence solve() const;
+
+private:
+  /// Rings are deeper than the blocks at most by what makes no difference.
+  static int64_t id(Event kind, int64_t block) {
+    return std::min(block, kBlocks) * kNumKinds + static_cast<int64_t>(kind);
+  }
+  double loadCycles(int64_t panels) const;
+  double scoreCycles(int64_t panels) const;
+  double productCycles(int64_t panels) const { return scoreCycles(panels); }
+  void issuePartA(PipelineRole &role, int64_t block) const;
+  void scoreBlock(PipelineRole &role, int64_t block) const;
+  PipelineRole makeScores() const;
+  PipelineRole makeValues(Event done, Event full, int64_t panels, int64_t stages) const;
+
+  const AttentionProblem &problem;
+  RelayShape shape;
+  const SmDescription &sm;
+  const ScheduleParameters &parameters;
+};
+} // namespace
+
+/// A slot is full one latency after it was freed plus what its bytes take, or what
+/// its copies take to be issued: one per panel and page.
+double Relay::loadCycles(int64_t panels) const {
+  int64_t boxes = panels * std::max<int64_t>(1, kBlockKeys / problem.pageSize);
+  double bytes = panels * kBlockKeys * sm90::kPanelRowBytes;
+  return sm.loadLatencyCycles + std::max(bytes / sm.l2BytesPerClock, boxes * sm.copyIssueCycles);
+}
+
+/// 64x64 results from 64 columns, or 64x64 outputs from 64 keys.
+double Relay::scoreCycles(int64_t panels) const {
+  constexpr double kFlops = 2.0 * sm90::kTileRows * kBlockKeys * sm90::kPanelColumns;
+  return panels * kFlops / sm.tensorFlopsPerClock;
+}
+
+void Relay::issuePartA(PipelineRole &role, int64_t block) const {
+  role.await(id(Event::LeftFull, block));
+  role.issue(id(Event::PartA, block), scoreCycles(shape.partA()));
+}
+
+void Relay::scoreBlock(PipelineRole &role, int64_t block) const {
+  if (gatesRight(parameters.gate) && block > 0)
+    role.await(id(Event::Right, block - 1));
+  role.await(id(Event::RightFull, block));
+  if (shape.rope)
+    role.await(id(Event::RopeFull, block));
+  role.issue(id(Event::MostOfB, block), scoreCycles(shape.partB() - parameters.early));
+  role.issue(id(Event::Scores, block), scoreCycles(parameters.early));
+  role.await(id(Event::Scores, block));
+  if (shape.rope)
+    role.load(id(Event::RopeFull, block + parameters.ropeStages), loadCycles(shape.rope));
+}
+
+PipelineRole Relay::makeScores() const {
+  PipelineRole role;
+  issuePartA(role, 0);
+  for (int64_t block = 0; block < kBlocks; ++block) {
+    scoreBlock(role, block);
+    // Waking up is half of a handover: nobody has to be told.
+    role.work(sm.handoverCycles / 2);
+    if (parameters.issue == IssuePoint::BeforeSoftmax)
+      issuePartA(role, block + 1);
+    role.work(sm.exponentialCycles);
+    if (parameters.issue == IssuePoint::AfterExponential)
+      issuePartA(role, block + 1);
+    if (block > 0) { // the tile of weights is free again
+      role.await(id(Event::Left, block - 1));
+      role.await(id(Event::Right, block - 1));
+    }
+    role.work(sm.packCycles);
+    role.signal(id(Event::Weights, block));
+    if (parameters.issue == IssuePoint::AfterStore)
+      issuePartA(role, block + 1);
+  }
+  return role;
+}
+
+/// Starts with its ring full: roles run ahead into the next item.
+PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t stages) const {
+  PipelineRole role;
+  for (int64_t block = 0; block < stages; ++block)
+    role.signal(id(full, block));
+  for (int64_t block = 0; block < kBlocks; ++block) {
+    role.await(id(Event::Weights, block));
+    if (done == Event::Left && gatesLeft(parameters.gate) && block + 1 < kBlocks)
+      role.await(id(Event::MostOfB, block + 1));
+    role.work(sm.handoverCycles);
+    role.issue(id(done, block), productCycles(panels));
+    role.await(id(done, block));
+    role.load(id(full, block + stages), loadCycles(panels));
+  }
+  return role;
+}
+
+Recurrence Relay::solve() const {
+  PipelineRole rope;
+  for (int64_t block = 0; block < parameters.ropeStages; ++block)
+    rope.signal(id(Event::RopeFull, block));
+  std::vector<PipelineRole> roles = {rope, makeScores()};
+  roles.push_back(makeValues(Event::Right, Event::RightFull, shape.right, parameters.rightStages));
+  roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, parameters.leftStages));
+  std::optional<std::vector<double>> times = runPipeline(roles, (kBlocks + 1) * kNumKinds);
+  if (!times)
+    llvm::report_fatal_error("the roles of relay wait for each other");
+  auto at = [&](Event event, int64_t block) { return (*times)[id(event, block)]; };
+  double period =
+      (at(Event::Weights, kSettling + kMeasured) - at(Event::Weights, kSettling)) / kMeasured;
+  double end = std::max(at(Event::Left, kBlocks - 1), at(Event::Right, kBlocks - 1));
+  return {period, std::max(0.0, end - kBlocks * period)};
+}
+
+Recurrence mlac::solveRelay(const AttentionProblem &problem, const TargetDescription &target,
+                            const ScheduleParameters &parameters) {
+  return Relay(problem, target.sm, parameters).solve();
+}

@@ -1,0 +1,441 @@
+//===- ScheduleCost.cpp - which schedule of attention fits and what it costs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/ScheduleCost.h"
+
+#include "mla/Dialect/Sm90/IR/Limits.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlac;
+using namespace mlir;
+using llvm::alignDown;
+using llvm::divideCeil;
+using llvm::Twine;
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kPanelBytes = kBlockKeys * sm90::kPanelRowBytes;
+/// Barriers and row vectors: 64 floats of corrections and up to 96 mbarriers.
+static constexpr int64_t kSmallBytes = 1024;
+
+static int64_t countPanels(int64_t columns) { return divideCeil(columns, sm90::kPanelColumns); }
+
+int64_t AttentionProblem::rowsPerTile(ScheduleKind kind) const {
+  return kind == ScheduleKind::Stream ? llvm::alignTo(rows(), sm90::kColumnGroup) : sm90::kTileRows;
+}
+
+int64_t AttentionProblem::rowTiles(ScheduleKind kind) const {
+  return divideCeil(rows(), rowsPerTile(kind));
+}
+
+RelayShape::RelayShape(const AttentionProblem &problem)
+    : left(divideCeil(countPanels(problem.kvLoraRank), 2)),
+      right(countPanels(problem.kvLoraRank) - left), rope(countPanels(problem.ropeDim)) {}
+
+//===----------------------------------------------------------------------===//
+// Costs
+//===----------------------------------------------------------------------===//
+
+double ScheduleCost::getSmCycles() const {
+  return std::max({tensorCycles, sharedCycles, loadCycles, recurrenceCycles});
+}
+
+double ScheduleCost::getBlockNanoseconds(const TargetDescription &target) const {
+  return std::max(getSmCycles() / target.sm.clockGhz, memoryNanoseconds);
+}
+
+llvm::StringRef ScheduleCost::getBound(const TargetDescription &target) const {
+  if (memoryNanoseconds >= getSmCycles() / target.sm.clockGhz)
+    return "device memory";
+  double cycles = getSmCycles();
+  return cycles == tensorCycles   ? "tensor cores"
+         : cycles == sharedCycles ? "shared memory"
+         : cycles == loadCycles   ? "copies from L2"
+                                  : "the roles' recurrence";
+}
+
+namespace {
+/// Relative difference below which two times are the same: what one kernel under
+/// two names differs by in one run (docs/performance.md).
+constexpr double kNoise = 0.002;
+bool isFaster(double time, double than) { return time < than * (1 - kNoise); }
+
+class Planner {
+public:
+  Planner(const AttentionProblem &problem, const TargetDescription &target,
+          const ScheduleRequest &request)
+      : problem(problem), target(target), sm(target.sm), request(request) {}
+
+  ScheduleCost plan(ScheduleKind kind);
+
+private:
+  void planSimple();
+  void planRelay();
+  void planStream();
+
+  // Relay.
+  bool checkRelayShape(const RelayShape &shape);
+  bool chooseRegisters(const RelayShape &shape);
+  int64_t countRelayBytes(const RelayShape &shape, const ScheduleParameters &parameters) const;
+  bool chooseDepths(const RelayShape &shape);
+  void deepenRings(const RelayShape &shape);
+  bool orderRoles(const RelayShape &shape);
+  void countRelay(const RelayShape &shape);
+
+  bool refuse(const Twine &reason) {
+    cost.whyNot = reason.str();
+    return false;
+  }
+  bool checkPages();
+  double loadCycles(double bytes) const { return bytes / sm.l2BytesPerClock; }
+  /// Tensor cycles of `rows` x `columns` x `depth` multiply-adds.
+  double productCycles(double rows, double columns, double depth) const {
+    return 2 * rows * columns * depth / sm.tensorFlopsPerClock;
+  }
+  /// Filling and draining (`fill`), queries that wait for their tile to be free,
+  /// and the output's way to L2.
+  double itemCycles(double fill, double exposedQueryBytes, double outputRows) const {
+    double hidden = sm.exponentialCycles + sm.packCycles;
+    double query = sm.loadLatencyCycles + loadCycles(exposedQueryBytes) - hidden;
+    double outputBytes = outputRows * problem.kvLoraRank * problem.elementBytes;
+    return fill + std::max(0.0, query) + loadCycles(outputBytes);
+  }
+
+  const AttentionProblem &problem;
+  const TargetDescription &target;
+  const SmDescription &sm;
+  const ScheduleRequest &request;
+  ScheduleCost cost;
+};
+} // namespace
+
+ScheduleCost Planner::plan(ScheduleKind kind) {
+  cost.parameters.kind = kind;
+  cost.parameters.lazyThreshold = request.lazyThreshold.value_or(kLazyThreshold);
+  cost.loadCycles = loadCycles(problem.blockBytes());
+  double readGbpsPerSm = target.readGbps / target.numSms;
+  cost.memoryNanoseconds = problem.blockBytes() / problem.rowTiles(kind) / readGbpsPerSm;
+  llvm::StringRef foreign = request.findForeignKey(kind);
+  if (!foreign.empty())
+    refuse("it has no " + foreign);
+  else if (kind == ScheduleKind::Simple)
+    planSimple();
+  else if (problem.elementBytes != 2)
+    refuse("wgmma needs elements of 2 bytes, got " + Twine(problem.elementBytes));
+  else if (kind == ScheduleKind::Relay)
+    planRelay();
+  else
+    planStream();
+  return std::move(cost);
+}
+
+/// Boxes of TMA fill whole swizzle atoms, and a block consists of whole boxes.
+bool Planner::checkPages() {
+  int64_t page = problem.pageSize;
+  if (page < sm90::kSwizzleRows)
+    return refuse("pages of " + Twine(page) + " tokens are smaller than a TMA box's " +
+                  Twine(sm90::kSwizzleRows) + " rows");
+  if (page % kBlockKeys != 0 && kBlockKeys % page != 0)
+    return refuse("pages of " + Twine(page) + " tokens neither divide nor are multiples of " +
+                  Twine(kBlockKeys));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Simple
+//===----------------------------------------------------------------------===//
+
+/// Nothing overlaps: copies, scores (by every warpgroup for itself), softmax,
+/// products, and a barrier after each.
+void Planner::planSimple() {
+  constexpr int64_t kBarriers = 4;
+  double rows = sm90::kTileRows, width = problem.kvLoraRank + problem.ropeDim;
+  int64_t warpgroups = divideCeil(problem.kvLoraRank, sm90::kMaxWgmmaColumns);
+  double scores = productCycles(rows, kBlockKeys, width) * warpgroups;
+  double values = productCycles(rows, problem.kvLoraRank, kBlockKeys);
+  cost.tensorCycles = scores + values;
+  cost.recurrenceCycles = sm.loadLatencyCycles + cost.loadCycles + cost.tensorCycles +
+                          sm.exponentialCycles + sm.packCycles + kBarriers * sm.handoverCycles;
+  // Queries, keys and weights beside each other.
+  cost.sharedBytes = 2 * problem.blockBytes() + kPanelBytes;
+  cost.itemCycles = itemCycles(0, rows * width * problem.elementBytes, rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Relay
+//===----------------------------------------------------------------------===//
+
+void Planner::planRelay() {
+  RelayShape shape(problem);
+  if (!checkRelayShape(shape) || !checkPages() || !chooseRegisters(shape) || !chooseDepths(shape) ||
+      !orderRoles(shape))
+    return;
+  countRelay(shape);
+}
+
+bool Planner::checkRelayShape(const RelayShape &shape) {
+  constexpr int64_t kHalves = 2;
+  if (shape.left != shape.right)
+    return refuse("a latent of " + Twine(problem.kvLoraRank) +
+                  " columns does not divide into two halves of whole panels of " +
+                  Twine(sm90::kPanelColumns));
+  if (shape.left * sm90::kPanelColumns > sm90::kMaxWgmmaColumns)
+    return refuse("half a latent of " + Twine(problem.kvLoraRank) +
+                  " columns does not fit one product's " + Twine(sm90::kMaxWgmmaColumns));
+  static_assert(kHalves * sm90::kMaxWgmmaColumns == 512);
+  return true;
+}
+
+/// Per thread: 64 x `panels`·64 f32 over 128 threads.
+static int64_t countAccumulators(int64_t panels) {
+  return panels * sm90::kTileRows * sm90::kPanelColumns / sm90::kWarpgroupThreads;
+}
+
+/// The register file is divided over three warpgroups at the launch (168 each,
+/// 504 per column of threads) and shifted by setmaxnreg. The values' roles can only
+/// give away; what they do not need the scores' role gets.
+bool Planner::chooseRegisters(const RelayShape &shape) {
+  constexpr int64_t kRoles = 3;
+  // Addresses, counters and rescaling beside the accumulators. Measured: with 128
+  // accumulators 160 assembles and 152 serialises wgmma (docs/performance.md).
+  constexpr int64_t kWorking = 32;
+  int64_t launched =
+      alignDown(sm90::kRegisterFile / (kRoles * sm90::kWarpgroupThreads), sm90::kRegisterGranule);
+  int64_t column = kRoles * launched;
+  int64_t valuesNeed = countAccumulators(shape.left) + kWorking;
+  // Query fragments (two 16-bit elements per register), scores in the making and
+  // the numerators of the block before.
+  int64_t scoresNeed = countAccumulators(shape.partA()) / 2 + 2 * countAccumulators(1) + kWorking;
+  int64_t scores = std::min(sm90::kMaxRoleRegisters, column - 2 * valuesNeed);
+  int64_t values = std::min(
+      launched, static_cast<int64_t>(alignDown((column - scores) / 2, sm90::kRegisterGranule)));
+  cost.parameters.registers = {scores, values, values};
+  if (!request.registers)
+    return true;
+  llvm::ArrayRef<int64_t> forced = *request.registers;
+  cost.parameters.registers.assign(forced.begin(), forced.end());
+  for (int64_t registers : forced)
+    if (registers % sm90::kRegisterGranule != 0 || registers < sm90::kMinRoleRegisters ||
+        registers > sm90::kMaxRoleRegisters)
+      return refuse("registers: " + Twine(registers) + " is not a multiple of " +
+                    Twine(sm90::kRegisterGranule) + " from " + Twine(sm90::kMinRoleRegisters) +
+                    " to " + Twine(sm90::kMaxRoleRegisters));
+  if (int64_t sum = forced[0] + forced[1] + forced[2]; sum > column)
+    return refuse("registers: " + Twine(sum) + " per column of threads, three warpgroups have " +
+                  Twine(column));
+  if (forced[0] < scoresNeed)
+    return refuse("registers: " + Twine(forced[0]) + " for scores, which need " +
+                  Twine(scoresNeed));
+  for (int64_t registers : forced.drop_front())
+    if (registers < valuesNeed || registers > launched)
+      return refuse("registers: " + Twine(registers) + " for values, which need " +
+                    Twine(valuesNeed) + " and start with " + Twine(launched));
+  return true;
+}
+
+/// One tile of weights, the queries that are not in registers, and the rings.
+/// Queries for part A arrive through a slot of the left ring.
+int64_t Planner::countRelayBytes(const RelayShape &shape,
+                                 const ScheduleParameters &parameters) const {
+  int64_t panels = 1 + shape.partB() + parameters.leftStages * shape.left +
+                   parameters.rightStages * shape.right + parameters.ropeStages * shape.rope;
+  return panels * kPanelBytes + kSmallBytes;
+}
+
+bool Planner::chooseDepths(const RelayShape &shape) {
+  // One slot is read while another is loaded.
+  constexpr int64_t kLeast = 2;
+  ScheduleParameters &chosen = cost.parameters;
+  if (request.ropeStages && shape.rope == 0)
+    return refuse("rope-stages: there are no rope keys");
+  chosen.leftStages = request.leftStages.value_or(kLeast);
+  chosen.rightStages = request.rightStages.value_or(kLeast);
+  chosen.ropeStages = shape.rope ? request.ropeStages.value_or(kLeast) : 0;
+  cost.sharedBytes = countRelayBytes(shape, chosen);
+  if (cost.sharedBytes > target.sharedBytes)
+    return refuse("left-stages " + Twine(chosen.leftStages) + ", right-stages " +
+                  Twine(chosen.rightStages) + " and rope-stages " + Twine(chosen.ropeStages) +
+                  " take " + Twine(cost.sharedBytes) + " bytes of shared memory, a CTA has " +
+                  Twine(target.sharedBytes));
+  deepenRings(shape);
+  return true;
+}
+
+/// Gives what shared memory is left to the ring whose depth shortens the period
+/// most; where none does, to the shallowest, which has the least slack.
+void Planner::deepenRings(const RelayShape &shape) {
+  struct Ring {
+    int64_t ScheduleParameters::*stages;
+    bool isForced;
+  };
+  const Ring rings[] = {
+      {&ScheduleParameters::leftStages, request.leftStages.has_value()},
+      {&ScheduleParameters::rightStages, request.rightStages.has_value()},
+      {&ScheduleParameters::ropeStages, request.ropeStages.has_value() || shape.rope == 0}};
+  // A gate's advantage shows only when the rings are deep enough, so depths are
+  // compared at the gate that favours the shallow ring.
+  ScheduleParameters current = cost.parameters;
+  current.gate = GateEdge::Left;
+  for (;;) {
+    std::optional<ScheduleParameters> best;
+    double bestPeriod = 0;
+    int64_t bestDepth = 0;
+    for (const Ring &ring : rings) {
+      ScheduleParameters deeper = current;
+      int64_t depth = deeper.*ring.stages += 1;
+      if (ring.isForced || countRelayBytes(shape, deeper) > target.sharedBytes)
+        continue;
+      double period = solveRelay(problem, target, deeper).period;
+      bool isShorter = best && isFaster(period, bestPeriod);
+      bool isEqual = best && !isShorter && !isFaster(bestPeriod, period);
+      if (!best || isShorter || (isEqual && depth < bestDepth)) {
+        best = deeper;
+        bestPeriod = period;
+        bestDepth = depth;
+      }
+    }
+    if (!best)
+      break;
+    current = *best;
+  }
+  cost.parameters.leftStages = current.leftStages;
+  cost.parameters.rightStages = current.rightStages;
+  cost.parameters.ropeStages = current.ropeStages;
+  cost.sharedBytes = countRelayBytes(shape, cost.parameters);
+}
+
+/// Gate, early panels and issue point with the shortest period; the first of
+/// those that are equal within noise.
+bool Planner::orderRoles(const RelayShape &shape) {
+  int64_t mostEarly = shape.partB() - 1;
+  if (request.early && *request.early > mostEarly)
+    return refuse("early: " + Twine(*request.early) + " panels, the gate must wait for one of " +
+                  Twine(shape.partB()));
+  ScheduleParameters best = cost.parameters;
+  double bestPeriod = 0;
+  for (GateEdge gate : kAllGateEdges)
+    for (IssuePoint issue : kAllIssuePoints)
+      for (int64_t early = 0; early <= mostEarly; ++early) {
+        if ((request.gate && *request.gate != gate) || (request.issue && *request.issue != issue) ||
+            (request.early && *request.early != early) ||
+            (!request.early && early > 0 && !gatesLeft(gate)))
+          continue;
+        ScheduleParameters next = cost.parameters;
+        next.gate = gate;
+        next.issue = issue;
+        next.early = early;
+        double period = solveRelay(problem, target, next).period;
+        if (bestPeriod != 0 && !isFaster(period, bestPeriod))
+          continue;
+        best = next;
+        bestPeriod = period;
+      }
+  cost.parameters = best;
+  return true;
+}
+
+void Planner::countRelay(const RelayShape &shape) {
+  int64_t panels = shape.left + shape.right;
+  double depths = kBlockKeys * sm90::kPanelColumns;
+  cost.tensorCycles =
+      (shape.partA() + shape.partB() + panels) * productCycles(sm90::kTileRows, depths, 1);
+  // Scores read keys, and queries unless they are in registers; products read
+  // values, and each role the weights.
+  double read = shape.partA() + 2 * shape.partB() + panels + 2;
+  double written = shape.partA() + shape.partB() + 1;
+  cost.sharedCycles = (read + written) * kPanelBytes / sm.sharedBytesPerClock;
+  Recurrence recurrence = solveRelay(problem, target, cost.parameters);
+  cost.recurrenceCycles = recurrence.period;
+  cost.itemCycles = itemCycles(recurrence.fill, shape.partB() * kPanelBytes, sm90::kTileRows);
+}
+
+//===----------------------------------------------------------------------===//
+// Stream
+//===----------------------------------------------------------------------===//
+
+void Planner::planStream() {
+  int64_t rows = problem.rowsPerTile(ScheduleKind::Stream);
+  if (rows > kMaxStreamRows)
+    return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
+                        Twine(kMaxStreamRows));
+  if (!checkPages())
+    return;
+  int64_t latent = countPanels(problem.kvLoraRank), panels = latent + countPanels(problem.ropeDim);
+  // Queries and weights have `rows` rows.
+  int64_t fixedBytes = (panels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
+  int64_t stageBytes = panels * kPanelBytes;
+  int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
+  int64_t stages = request.stages.value_or(most);
+  cost.parameters.stages = stages;
+  cost.sharedBytes = fixedBytes + stages * stageBytes;
+  if (stages > most || stages < 1)
+    return (void)refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
+                        " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
+  // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.
+  double readPerPanel = kPanelBytes + rows * sm90::kPanelRowBytes;
+  double scores = panels * readPerPanel / sm.sharedBytesPerClock;
+  double values = latent * readPerPanel / sm.sharedBytesPerClock;
+  double width = problem.kvLoraRank + problem.ropeDim;
+  cost.tensorCycles =
+      productCycles(kBlockKeys, rows, width) + productCycles(problem.kvLoraRank, rows, kBlockKeys);
+  cost.sharedCycles = scores + values + stageBytes / sm.sharedBytesPerClock;
+  // Maxima and sums run over M, so warps meet for each: two handovers more.
+  double softmax =
+      (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 2 * sm.handoverCycles;
+  double held = scores + softmax + values + 2 * sm.handoverCycles;
+  double boxes = panels * std::max<int64_t>(1, kBlockKeys / problem.pageSize);
+  double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
+  cost.recurrenceCycles = std::max(held, (load + held) / stages);
+  cost.itemCycles = itemCycles(held, rows * width * problem.elementBytes, rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+ScheduleCost mlac::computeScheduleCost(const AttentionProblem &problem,
+                                       const TargetDescription &target, ScheduleKind kind,
+                                       const ScheduleRequest &request) {
+  return Planner(problem, target, request).plan(kind);
+}
+
+ScheduleChoice mlac::chooseSchedule(const AttentionProblem &problem,
+                                    const TargetDescription &target,
+                                    const ScheduleRequest &request) {
+  ScheduleChoice choice;
+  for (ScheduleKind kind : kAllScheduleKinds)
+    choice.costs.push_back(computeScheduleCost(problem, target, kind, request));
+  const ScheduleCost *best = nullptr;
+  for (const ScheduleCost &cost : choice.costs) {
+    if (!cost.isFeasible() || (request.kind && *request.kind != cost.parameters.kind))
+      continue;
+    double time = cost.getBlockNanoseconds(target);
+    double bestTime = best ? best->getBlockNanoseconds(target) : 0;
+    bool isEqual = best && !isFaster(time, bestTime) && !isFaster(bestTime, time);
+    if (!best || isFaster(time, bestTime) ||
+        (isEqual && isFaster(cost.tensorCycles, best->tensorCycles)))
+      best = &cost;
+  }
+  if (best) {
+    choice.chosen = best - choice.costs.begin();
+    return choice;
+  }
+  for (const ScheduleCost &cost : choice.costs)
+    if (!request.kind || *request.kind == cost.parameters.kind)
+      choice.error += (choice.error.empty() ? "" : "; ") + getName(cost.parameters.kind).str() +
+                      ": " + cost.whyNot;
+  return choice;
+}

@@ -1,0 +1,195 @@
+//===- ScheduleParameters.cpp - the schedules of attention and their knobs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/ScheduleParameters.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlac;
+using llvm::StringRef;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+StringRef mlac::getName(ScheduleKind kind) {
+  constexpr StringRef kNames[] = {"simple", "relay", "stream"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+StringRef mlac::getName(GateEdge edge) {
+  constexpr StringRef kNames[] = {"none", "left", "right", "both"};
+  return kNames[static_cast<size_t>(edge)];
+}
+
+StringRef mlac::getName(IssuePoint point) {
+  constexpr StringRef kNames[] = {"before-softmax", "after-exp", "after-store"};
+  return kNames[static_cast<size_t>(point)];
+}
+
+template <typename Enum>
+static std::optional<Enum> parseName(llvm::ArrayRef<Enum> values, StringRef name) {
+  const Enum *found = llvm::find_if(values, [&](Enum value) { return getName(value) == name; });
+  return found == values.end() ? std::nullopt : std::optional<Enum>(*found);
+}
+
+std::optional<ScheduleKind> mlac::parseScheduleKind(StringRef name) {
+  return parseName<ScheduleKind>(kAllScheduleKinds, name);
+}
+std::optional<GateEdge> mlac::parseGateEdge(StringRef name) {
+  return parseName<GateEdge>(kAllGateEdges, name);
+}
+std::optional<IssuePoint> mlac::parseIssuePoint(StringRef name) {
+  return parseName<IssuePoint>(kAllIssuePoints, name);
+}
+
+std::string ScheduleParameters::describe() const {
+  std::string text = getName(kind).str();
+  llvm::raw_string_ostream stream(text);
+  if (kind == ScheduleKind::Relay) {
+    stream << " left-stages=" << leftStages << " right-stages=" << rightStages;
+    if (ropeStages)
+      stream << " rope-stages=" << ropeStages;
+    stream << " gate=" << getName(gate) << " early=" << early << " issue=" << getName(issue)
+           << " registers=";
+    llvm::interleave(registers, stream, "/");
+  }
+  if (kind == ScheduleKind::Stream)
+    stream << " stages=" << stages;
+  if (kind != ScheduleKind::Simple)
+    stream << " lazy-threshold=" << llvm::format("%g", lazyThreshold);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Requests
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One key: how its text is taken, and who has it.
+struct Option {
+  StringRef key, values, meaning;
+  bool isOfRelay, isOfStream;
+  bool (*take)(ScheduleRequest &request, StringRef value);
+  bool (*isSet)(const ScheduleRequest &request);
+};
+} // namespace
+
+template <std::optional<int64_t> ScheduleRequest::*field, int64_t least>
+static bool takeInteger(ScheduleRequest &request, StringRef value) {
+  int64_t number;
+  if (value.getAsInteger(10, number) || number < least)
+    return false;
+  request.*field = number;
+  return true;
+}
+
+template <auto field> static bool hasField(const ScheduleRequest &request) {
+  return (request.*field).has_value();
+}
+
+static bool takeGate(ScheduleRequest &request, StringRef value) {
+  request.gate = parseGateEdge(value);
+  return request.gate.has_value();
+}
+
+static bool takeIssue(ScheduleRequest &request, StringRef value) {
+  request.issue = parseIssuePoint(value);
+  return request.issue.has_value();
+}
+
+static bool takeThreshold(ScheduleRequest &request, StringRef value) {
+  double number;
+  if (value.getAsDouble(number) || !(number >= 0 && number <= kMaxLazyThreshold))
+    return false;
+  request.lazyThreshold = number;
+  return true;
+}
+
+static bool takeRegisters(ScheduleRequest &request, StringRef value) {
+  llvm::SmallVector<int64_t, 3> numbers;
+  for (StringRef part : llvm::split(value, '/')) {
+    int64_t number;
+    if (part.getAsInteger(10, number) || number < 1)
+      return false;
+    numbers.push_back(number);
+  }
+  if (numbers.size() != 3)
+    return false;
+  request.registers = numbers;
+  return true;
+}
+
+static const Option kOptions[] = {
+    {"left-stages", "an integer of at least 1", "blocks in the ring of the left values (relay)",
+     true, false, takeInteger<&ScheduleRequest::leftStages, 1>,
+     hasField<&ScheduleRequest::leftStages>},
+    {"right-stages", "an integer of at least 1", "blocks in the ring of the right values (relay)",
+     true, false, takeInteger<&ScheduleRequest::rightStages, 1>,
+     hasField<&ScheduleRequest::rightStages>},
+    {"rope-stages", "an integer of at least 1", "blocks in the ring of rope keys (relay)", true,
+     false, takeInteger<&ScheduleRequest::ropeStages, 1>, hasField<&ScheduleRequest::ropeStages>},
+    {"gate", "none, left, right or both", "what waits so that the next scores come first (relay)",
+     true, false, takeGate, hasField<&ScheduleRequest::gate>},
+    {"early", "an integer of at least 0",
+     "panels of scores that the gate does not wait for (relay)", true, false,
+     takeInteger<&ScheduleRequest::early, 0>, hasField<&ScheduleRequest::early>},
+    {"issue", "before-softmax, after-exp or after-store",
+     "where the next block's scores begin (relay)", true, false, takeIssue,
+     hasField<&ScheduleRequest::issue>},
+    {"registers", "three numbers as 184/160/160", "per thread of each warpgroup (relay)", true,
+     false, takeRegisters, hasField<&ScheduleRequest::registers>},
+    {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag", true,
+     true, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>},
+    {"stages", "an integer of at least 1", "blocks in the ring (stream)", false, true,
+     takeInteger<&ScheduleRequest::stages, 1>, hasField<&ScheduleRequest::stages>},
+};
+
+bool ScheduleRequest::set(StringRef text, std::string &error) {
+  auto [key, value] = text.split('=');
+  for (const Option &option : kOptions) {
+    if (option.key != key)
+      continue;
+    if (option.take(*this, value))
+      return true;
+    error = (key + ": expected " + option.values + ", got '" + value + "'").str();
+    return false;
+  }
+  error = "no schedule option '" + key.str() + "'; there are";
+  for (const Option &option : kOptions)
+    error += " " + option.key.str();
+  return false;
+}
+
+bool ScheduleRequest::setKind(StringRef name, std::string &error) {
+  kind = parseScheduleKind(name);
+  if (kind || name == "auto")
+    return true;
+  error = "expected auto, simple, relay or stream, got '" + name.str() + "'";
+  return false;
+}
+
+StringRef ScheduleRequest::findForeignKey(ScheduleKind kind) const {
+  for (const Option &option : kOptions)
+    if (option.isSet(*this) && !(kind == ScheduleKind::Relay && option.isOfRelay) &&
+        !(kind == ScheduleKind::Stream && option.isOfStream))
+      return option.key;
+  return "";
+}
+
+std::string mlac::describeScheduleOptions() {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (const Option &option : kOptions)
+    stream << "  " << llvm::left_justify(option.key, 16) << option.meaning << ": " << option.values
+           << "\n";
+  return text;
+}

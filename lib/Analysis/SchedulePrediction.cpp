@@ -1,0 +1,88 @@
+//===- SchedulePrediction.cpp - from blocks to steps ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How blocks and items of equal requests add up over the parts that work side by
+// side, after the rule of tile.work.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/ScheduleCost.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlac;
+using llvm::divideCeil;
+
+/// f32 partials of one item, written and read again.
+static double getPartialBytes(const AttentionProblem &problem, ScheduleKind kind) {
+  return static_cast<double>(problem.rowsPerTile(kind)) * problem.kvLoraRank * sizeof(float);
+}
+
+WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
+                             const ScheduleCost &cost) {
+  double blockCycles = cost.getBlockNanoseconds(target) * target.sm.clockGhz;
+  // A merge is one more kernel; what the pieces' partials take is in its time, too.
+  double extraBytes = getPartialBytes(problem, cost.parameters.kind) * 3 / 2;
+  double mergeCycles =
+      target.launchMicroseconds * 1e3 * target.sm.clockGhz + extraBytes / target.sm.l2BytesPerClock;
+  return {cost.itemCycles / blockCycles, mergeCycles / blockCycles};
+}
+
+int64_t mlac::chooseFixedBlocks(const WorkCosts &costs) {
+  constexpr double kShare = 8;
+  return std::max<int64_t>(1, std::ceil(kShare * costs.item));
+}
+
+double mlac::predictMicroseconds(const AttentionProblem &problem, const TargetDescription &target,
+                                 const ScheduleCost &cost, int64_t batch, int64_t keys) {
+  ScheduleKind kind = cost.parameters.kind;
+  int64_t parts = std::max<int64_t>(1, target.numSms / problem.rowTiles(kind));
+  int64_t blocks = divideCeil(keys, kBlockKeys);
+  double block = cost.getBlockNanoseconds(target) * 1e-3;
+  double item = cost.itemCycles / target.sm.clockGhz * 1e-3;
+
+  double requestsPerPart = divideCeil(batch, parts);
+  double whole = requestsPerPart * (blocks * block + item);
+  // Cut evenly: a part has its share of the blocks, and one piece more than its
+  // share of the requests unless the requests are cut into whole parts.
+  double blocksPerPart = divideCeil(batch * blocks, parts);
+  double pieces = static_cast<double>(batch) / parts + (parts % batch == 0 ? 0 : 1);
+  double cut = blocksPerPart * block + std::max(1.0, pieces) * item;
+  double partials = std::min<double>(batch * blocks, std::max(batch, parts));
+  double partialBytes = partials * problem.rowTiles(kind) * getPartialBytes(problem, kind);
+  double merge = target.launchMicroseconds + 2 * partialBytes / (target.readGbps * 1e3);
+  return target.sm.kernelMicroseconds + std::min(whole, cut + merge);
+}
+
+std::string mlac::describeChoice(const AttentionProblem &problem, const TargetDescription &target,
+                                 const ScheduleChoice &choice) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  const ScheduleCost &chosen = choice.get();
+  stream << "schedule " << chosen.parameters.describe()
+         << llvm::format(" (%.2f us per block and SM, bound by %s; item %.0f cycles; %lld bytes "
+                         "of shared memory)",
+                         chosen.getBlockNanoseconds(target) * 1e-3, chosen.getBound(target).data(),
+                         chosen.itemCycles, static_cast<long long>(chosen.sharedBytes));
+  for (const ScheduleCost &cost : choice.costs) {
+    if (&cost == &chosen)
+      continue;
+    stream << "; not " << getName(cost.parameters.kind) << ": ";
+    if (!cost.isFeasible())
+      stream << cost.whyNot;
+    else
+      stream << llvm::format("%.2f us, bound by %s", cost.getBlockNanoseconds(target) * 1e-3,
+                             cost.getBound(target).data());
+  }
+  return text;
+}
