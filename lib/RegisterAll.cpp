@@ -49,6 +49,7 @@ void mlac::registerAllPasses() {
   mlac::registerConvertNvvmKernelToLlvm();
   mlir::sm90::registerMlacSm90Passes();
   mlir::tile::registerMlacTilePasses();
+  mlac::registerTilePlanSchedules();
   mlac::registerConvertTileToSm90();
   mlac::registerMlacImportPasses();
   mlir::mla::registerMlaTransformsPasses();

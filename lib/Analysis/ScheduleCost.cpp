@@ -28,8 +28,8 @@ using llvm::Twine;
 //===----------------------------------------------------------------------===//
 
 static constexpr int64_t kPanelBytes = kBlockKeys * sm90::kPanelRowBytes;
-/// Barriers and row vectors: 64 floats of corrections and up to 96 mbarriers.
-static constexpr int64_t kSmallBytes = 1024;
+/// Row vectors, aligned like tiles, and barriers.
+static constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
 
 static int64_t countPanels(int64_t columns) { return divideCeil(columns, sm90::kPanelColumns); }
 
@@ -236,6 +236,9 @@ bool Planner::chooseRegisters(const RelayShape &shape) {
   if (int64_t sum = forced[0] + forced[1] + forced[2]; sum > column)
     return refuse("registers: " + Twine(sum) + " per column of threads, three warpgroups have " +
                   Twine(column));
+  if (forced[1] != forced[2])
+    return refuse("registers: " + Twine(forced[1]) + " and " + Twine(forced[2]) +
+                  " for the values' halves, which have the same");
   if (forced[0] < scoresNeed)
     return refuse("registers: " + Twine(forced[0]) + " for scores, which need " +
                   Twine(scoresNeed));
@@ -324,14 +327,19 @@ bool Planner::orderRoles(const RelayShape &shape) {
   if (request.early && *request.early > mostEarly)
     return refuse("early: " + Twine(*request.early) + " panels, the gate must wait for one of " +
                   Twine(shape.partB()));
+  if (request.gate && !llvm::is_contained(kRelayGates, *request.gate))
+    return refuse("gate: relay has none and left, got " + getName(*request.gate));
+  if (request.gate && !gatesLeft(*request.gate) && request.early && *request.early > 0)
+    return refuse("early: " + Twine(*request.early) + " panels before a gate that is not there");
+  if (request.issue && !llvm::is_contained(kRelayIssuePoints, *request.issue))
+    return refuse("issue: relay has after-exp, got " + getName(*request.issue));
   ScheduleParameters best = cost.parameters;
   double bestPeriod = 0;
-  for (GateEdge gate : kAllGateEdges)
-    for (IssuePoint issue : kAllIssuePoints)
+  for (GateEdge gate : kRelayGates)
+    for (IssuePoint issue : kRelayIssuePoints)
       for (int64_t early = 0; early <= mostEarly; ++early) {
         if ((request.gate && *request.gate != gate) || (request.issue && *request.issue != issue) ||
-            (request.early && *request.early != early) ||
-            (!request.early && early > 0 && !gatesLeft(gate)))
+            (request.early && *request.early != early) || (early > 0 && !gatesLeft(gate)))
           continue;
         ScheduleParameters next = cost.parameters;
         next.gate = gate;
@@ -368,20 +376,28 @@ void Planner::countRelay(const RelayShape &shape) {
 
 void Planner::planStream() {
   int64_t rows = problem.rowsPerTile(ScheduleKind::Stream);
+  if (!problem.areRowsBounded)
+    return (void)refuse("how many rows a request has is not known when compiling");
   if (rows > kMaxStreamRows)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(kMaxStreamRows));
   if (!checkPages())
     return;
   int64_t latent = countPanels(problem.kvLoraRank), panels = latent + countPanels(problem.ropeDim);
+  int64_t outputs = latent * countAccumulators(1) * rows / sm90::kTileRows;
+  if (outputs > kMaxStreamOutputRegisters)
+    return (void)refuse("an output of " + Twine(outputs) + " registers per thread, it has " +
+                        Twine(kMaxStreamOutputRegisters));
   // Queries and weights have `rows` rows.
   int64_t fixedBytes = (panels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
   int64_t stageBytes = panels * kPanelBytes;
   int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
-  int64_t stages = request.stages.value_or(most);
+  int64_t stages = request.stages.value_or(std::clamp<int64_t>(most, 2, kMaxStreamStages));
   cost.parameters.stages = stages;
   cost.sharedBytes = fixedBytes + stages * stageBytes;
-  if (stages > most || stages < 1)
+  if (stages < 2)
+    return (void)refuse("stages: " + Twine(stages) + ", one is read while another is loaded");
+  if (stages > most)
     return (void)refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
                         " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
   // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.

@@ -36,9 +36,10 @@ namespace mlac {
 
 /// Keys of one block, in every schedule.
 constexpr int64_t kBlockKeys = 64;
-/// Rows that fit on the N side of stream: 32 columns of scores and 4 x 32
-/// registers of output per thread are what two warpgroups hold beside each other.
-constexpr int64_t kMaxStreamRows = 32;
+/// What the stream schedule takes (lib/Conversion/TileToSm90/Schedules/Stream.cpp,
+/// tile-swap-operands): rows on the N side, registers of a thread for its output,
+/// blocks in its ring.
+constexpr int64_t kMaxStreamRows = 32, kMaxStreamOutputRegisters = 128, kMaxStreamStages = 4;
 
 /// The shape of one layer's absorbed attention.
 struct AttentionProblem {
@@ -48,6 +49,8 @@ struct AttentionProblem {
   int64_t ropeDim = 64; // 0: none
   int64_t pageSize = 64;
   int64_t elementBytes = 2;
+  /// Whether `rows()` bounds every request; else it is only typical.
+  bool areRowsBounded = true;
 
   int64_t rows() const { return rowsPerToken * queryLen; }
   /// Rows of a CTA's tile: 64, or for stream all rows in groups of 8.

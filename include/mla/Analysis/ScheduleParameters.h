@@ -75,6 +75,11 @@ enum class IssuePoint {
 };
 constexpr IssuePoint kAllIssuePoints[] = {IssuePoint::BeforeSoftmax, IssuePoint::AfterExponential,
                                           IssuePoint::AfterStore};
+/// What the schedule implements; the model knows the others, so that it can say
+/// what they would cost.
+constexpr GateEdge kRelayGates[] = {GateEdge::None, GateEdge::Left};
+constexpr IssuePoint kRelayIssuePoints[] = {IssuePoint::AfterExponential};
+
 llvm::StringRef getName(IssuePoint point);
 std::optional<IssuePoint> parseIssuePoint(llvm::StringRef name);
 

@@ -195,6 +195,63 @@ def ConvertNvvmKernelToLlvm : Pass<"convert-nvvm-kernel-to-llvm", "::mlir::LLVM:
 // TileToSm90
 //===----------------------------------------------------------------------===//
 
+def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
+  let summary = "chooses schedule and parameters of attention kernels by cost";
+  let description = [{
+    Gives every kernel with an attention loop over paged keys the attribute
+    `tile.schedule`, which `tile-swap-operands` and `convert-tile-to-sm90` follow,
+    and tells the `tile.work` of the plans that launch it what pieces cost. A
+    remark says what was chosen, what bounds it, and why not the others. Costs are
+    those of mla/Analysis/ScheduleCost.h on the H200 (docs/design.md, "Choosing a
+    schedule"); nothing about the kernel's body changes.
+
+    ```
+    timeline of one block, relay (tensor pipe; time runs right)
+    tensor | right(i) + B(i+1)   | left(i)       | A(i+2)     | right(i+1) + ...
+    scores | B(i+1) .. wait -----+- max, exp ----- issue A ---- store P(i+1)
+    gate   |             `early` panels before its end: left(i) may start
+    ```
+
+    Before:
+    ```mlir
+    tile.kernel @absorbed_attention(...) { ... }
+    ```
+    After:
+    ```mlir
+    tile.kernel @absorbed_attention(...) attributes {tile.schedule = {
+      early = 2 : i32, kind = "relay", lazy_threshold = 8.0 : f64, left_stages = 3 : i32,
+      output_registers = 160 : i32, right_stages = 2 : i32, rope_stages = 2 : i32,
+      score_registers = 184 : i32}} { ... }
+    ```
+
+    | key | kinds | meaning |
+    |---|---|---|
+    | kind | | "simple": one step after the other; "relay": a role for scores, one for each half of the values; "stream": keys on M, few rows on N |
+    | left_stages, right_stages, rope_stages | relay | blocks in the rings of the values' halves and of the rope keys |
+    | early | relay | the left half's product waits for the next scores but this many 64-column panels; -1: it does not wait |
+    | score_registers, output_registers | relay | per thread of the roles |
+    | lazy_threshold | relay, stream | the row maximum moves if exceeded by 2^this |
+    | stages | stream | blocks in the ring |
+
+    A kernel that has the attribute keeps it. Rows per request are
+    `tile.max_rows`; without it those of the plans' `tile.work` are taken as
+    typical, and stream is out of question. A forced schedule, or a forced
+    parameter, that a kernel cannot have is an error that names value and limit.
+    Numerics: `lazy_threshold` and the kind change roundings, nothing else does.
+  }];
+  let options = [
+    Option<"schedule", "schedule", "std::string", "\"auto\"",
+           "auto (by cost), simple, relay or stream">,
+    ListOption<"parameters", "option", "std::string",
+               "forced parameters, key=value: left-stages, right-stages, rope-stages, gate, early, "
+               "issue, registers (184/160/160), lazy-threshold, stages">,
+    Option<"batchInvariant", "batch-invariant", "int64_t", "-1",
+           "blocks between the cuts of every request, whatever the batch; 0: by cost; -1: cut by "
+           "the batch">,
+  ];
+  let dependentDialects = ["::mlir::tile::TileDialect"];
+}
+
 def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
   let summary = "schedules tile kernels on the warpgroups of a Hopper CTA";
   let description = [{

@@ -64,7 +64,7 @@ TEST(ScheduleCost, RelayOfDeepSeekHasTheMeasuredParameters) {
             "relay left-stages=3 right-stages=2 rope-stages=2 gate=left early=2 issue=after-exp "
             "registers=184/160/160 lazy-threshold=8");
   // 28 panels of 8 KiB and the small things.
-  EXPECT_EQ(choice.get().sharedBytes, 28 * 8192 + 1024);
+  EXPECT_EQ(choice.get().sharedBytes, 28 * 8192 + 2048);
 }
 
 TEST(ScheduleCost, RelayOfDeepSeekCountsCyclesOfOneBlock) {
@@ -160,7 +160,15 @@ TEST(ScheduleCost, FewRowsAreNotPadded) {
   EXPECT_EQ(choice.get().getBound(kH200), "device memory");
   EXPECT_DOUBLE_EQ(choice.get().tensorCycles, (1152 + 1024) / 4.0);
   EXPECT_EQ(makeProblem(12).rowsPerTile(ScheduleKind::Stream), 16);
-  EXPECT_EQ(chooseSchedule(makeProblem(40), kH200).get().parameters.kind, ScheduleKind::Relay);
+  EXPECT_EQ(chooseSchedule(makeProblem(48), kH200).get().parameters.kind, ScheduleKind::Relay);
+}
+
+TEST(ScheduleCost, UnboundedRowsDoNotGoOnTheNSide) {
+  AttentionProblem problem = makeProblem(16);
+  problem.areRowsBounded = false;
+  EXPECT_EQ(computeScheduleCost(problem, kH200, ScheduleKind::Stream).whyNot,
+            "how many rows a request has is not known when compiling");
+  EXPECT_EQ(chooseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::Relay);
 }
 
 TEST(ScheduleCost, SmallPagesDecline) {
@@ -179,31 +187,41 @@ TEST(ScheduleCost, SmallPagesDecline) {
 TEST(ScheduleCost, ForcedParametersAreKept) {
   ScheduleCost cost = computeScheduleCost(
       makeProblem(128), kH200, ScheduleKind::Relay,
-      makeRequest({"right-stages=2", "left-stages=2", "gate=both", "early=1", "issue=after-store",
+      makeRequest({"right-stages=2", "left-stages=2", "gate=left", "early=1", "issue=after-exp",
                    "registers=176/160/160", "lazy-threshold=0"}));
   EXPECT_EQ(cost.whyNot, "");
   EXPECT_EQ(cost.parameters.describe(),
-            "relay left-stages=2 right-stages=2 rope-stages=6 gate=both early=1 issue=after-store "
+            "relay left-stages=2 right-stages=2 rope-stages=6 gate=left early=1 issue=after-exp "
             "registers=176/160/160 lazy-threshold=0");
 }
 
 TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
   EXPECT_EQ(whyNotRelay({"left-stages=4"}),
-            "left-stages 4, right-stages 2 and rope-stages 2 take 263168 bytes of shared memory, "
+            "left-stages 4, right-stages 2 and rope-stages 2 take 264192 bytes of shared memory, "
             "a CTA has 232448");
   EXPECT_EQ(whyNotRelay({"early=5"}), "early: 5 panels, the gate must wait for one of 5");
+  EXPECT_EQ(whyNotRelay({"gate=none", "early=1"}),
+            "early: 1 panels before a gate that is not there");
+  EXPECT_EQ(whyNotRelay({"gate=both"}), "gate: relay has none and left, got both");
+  EXPECT_EQ(whyNotRelay({"issue=after-store"}), "issue: relay has after-exp, got after-store");
   EXPECT_EQ(whyNotRelay({"registers=200/160/160"}),
             "registers: 520 per column of threads, three warpgroups have 504");
   EXPECT_EQ(whyNotRelay({"registers=184/152/152"}),
             "registers: 152 for values, which need 160 and start with 168");
   EXPECT_EQ(whyNotRelay({"registers=183/160/160"}),
             "registers: 183 is not a multiple of 8 from 24 to 240");
+  EXPECT_EQ(whyNotRelay({"registers=160/160/168"}),
+            "registers: 160 and 168 for the values' halves, which have the same");
   EXPECT_EQ(whyNotRelay({"registers=152/168/168"}), "registers: 152 for scores, which need 160");
   EXPECT_EQ(whyNotRelay({"stages=2"}), "it has no stages");
   EXPECT_EQ(
       computeScheduleCost(makeProblem(16), kH200, ScheduleKind::Stream, makeRequest({"stages=3"}))
           .whyNot,
-      "stages: 3 take 242688 bytes of shared memory, a CTA has 232448");
+      "stages: 3 take 243712 bytes of shared memory, a CTA has 232448");
+  EXPECT_EQ(
+      computeScheduleCost(makeProblem(16), kH200, ScheduleKind::Stream, makeRequest({"stages=1"}))
+          .whyNot,
+      "stages: 1, one is read while another is loaded");
   AttentionProblem f32 = makeProblem(128);
   f32.elementBytes = 4;
   EXPECT_EQ(whyNotRelay({}, f32), "wgmma needs elements of 2 bytes, got 4");

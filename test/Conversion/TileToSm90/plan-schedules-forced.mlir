@@ -1,0 +1,51 @@
+// One kernel with at most 16 rows, rank 512, no rope, pages of 16.
+
+// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=2,early=1,lazy-threshold=0})' 2>&1 | FileCheck %s --check-prefix=RELAY
+// RELAY: remark: schedule relay left-stages=2 right-stages=
+// RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 160 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 184 : i32}
+
+// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=simple})' 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
+// SIMPLE: tile.schedule = {kind = "simple"}
+
+// RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=4})' 2>&1 | FileCheck %s --check-prefix=DEEP
+// DEEP: error: schedule: not relay: left-stages 4, right-stages 2 and rope-stages 0 take 239616 bytes of shared memory, a CTA has 232448
+
+// RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=rope-stages=2})' 2>&1 | FileCheck %s --check-prefix=ROPE
+// ROPE: error: schedule: not relay: rope-stages: there are no rope keys
+
+// RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=fast})' 2>&1 | FileCheck %s --check-prefix=NAME
+// NAME: error: schedule: expected auto, simple, relay or stream, got 'fast'
+
+// RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{option=early=none})' 2>&1 | FileCheck %s --check-prefix=VALUE
+// VALUE: error: schedule: early: expected an integer of at least 0, got 'none'
+
+// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=gate=none})' 2>/dev/null | FileCheck %s --check-prefix=NONE
+// NONE: tile.schedule = {early = -1 : i32, kind = "relay"
+
+tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
+                      %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
+  %one = arith.constant dense<1.0> : tensor<64xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 16, 512], strides: [8192, 512, 1]
+      : memref<?xbf16> to memref<?x16x512xbf16, strided<[8192, 512, 1]>>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
+  scf.for %item = %c0 to %len step %c1 {
+    %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
+    %state = scf.for %key = %c0 to %len step %c64 iter_args(%o = %zeros) -> (tensor<64x512xf32>) {
+      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
+          : memref<?x16x512xbf16, strided<[8192, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
+      %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+      %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
+      %a = arith.mulf %o, %fb : tensor<64x512xf32>
+      %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
+      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
+      scf.yield %n : tensor<64x512xf32>
+    }
+  }
+  tile.return
+}

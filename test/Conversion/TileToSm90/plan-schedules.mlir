@@ -1,0 +1,164 @@
+// RUN: mla-opt %s --tile-plan-schedules --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{batch-invariant=0})' --split-input-file 2>/dev/null | FileCheck %s --check-prefix=FIXED
+// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{batch-invariant=40})' --split-input-file 2>/dev/null | FileCheck %s --check-prefix=FORTY
+
+// 128 rows, rank 512 and rope 64, launched by the decode plan: the parameters that
+// were measured. What pieces cost goes to the plan's tile.work.
+
+// CHECK-LABEL: tile.plan @decode
+// CHECK: tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 1.8{{[0-9.e+]*}} merge_cost 2.6{{[0-9.e+]*$}}
+// FIXED: tile.work {{.*}} fixed_blocks 15
+// FORTY: tile.work {{.*}} fixed_blocks 40
+tile.plan @decode max_query_len 1 {
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
+  %pool = tile.buffer cache "cache" : memref<?xbf16>
+  %table = tile.buffer metadata "block_table" : memref<?xi32>
+  %q = tile.buffer input "q" : memref<?xbf16>
+  %o = tile.buffer output "o" : memref<?xf32>
+  %n = tile.dim "num_pages"
+  %c2 = arith.constant 2 : index
+  %c1 = arith.constant 1 : index
+  tile.launch @attention grid(%c2, %n, %c1) args(%pool, %table, %q, %o, %n)
+      : memref<?xbf16>, memref<?xi32>, memref<?xbf16>, memref<?xf32>, index
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @attention
+// CHECK-SAME: tile.schedule = {early = 2 : i32, kind = "relay", lazy_threshold = 8.000000e+00 : f64, left_stages = 3 : i32, output_registers = 160 : i32, right_stages = 2 : i32, rope_stages = 2 : i32, score_registers = 184 : i32}
+// expected-remark @below {{schedule relay left-stages=3 right-stages=2 rope-stages=2 gate=left early=2 issue=after-exp registers=184/160/160 lazy-threshold=8 (1.53 us per block and SM, bound by the roles' recurrence; item 4523 cycles; 231424 bytes of shared memory); not simple: 4.93 us, bound by the roles' recurrence; not stream: how many rows a request has is not known when compiling}}
+tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
+                       %out: memref<?xf32>, %len: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
+  %start = arith.constant dense<-1.0e30> : tensor<64xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [36864, 576, 1]
+      : memref<?xbf16> to memref<?x64x512xbf16, strided<[36864, 576, 1]>>
+  %rv = memref.reinterpret_cast %pool to offset: [512], sizes: [%len, 64, 64], strides: [36864, 576, 1]
+      : memref<?xbf16> to memref<?x64x64xbf16, strided<[36864, 576, 1], offset: 512>>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [64, 576], strides: [576, 1]
+      : memref<?xbf16> to memref<64x576xbf16, strided<[576, 1]>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [64, 512], strides: [512, 1]
+      : memref<?xf32> to memref<64x512xf32, strided<[512, 1]>>
+  scf.for %item = %c0 to %len step %c1 {
+    %ql = tile.load %qv[%item, %c0] : memref<64x576xbf16, strided<[576, 1]>> -> tensor<64x512xbf16>
+    %qr = tile.load %qv[%item, %c512] : memref<64x576xbf16, strided<[576, 1]>> -> tensor<64x64xbf16>
+    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%m = %start, %o = %zeros)
+        -> (tensor<64xf32>, tensor<64x512xf32>) {
+      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
+          : memref<?x64x512xbf16, strided<[36864, 576, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
+      %r = tile.load_paged %rv[%table at %key, %c0] limit %len
+          : memref<?x64x64xbf16, strided<[36864, 576, 1], offset: 512>>, memref<?xi32> -> tensor<64x64xbf16>
+      %s0 = tile.dot %ql, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+      %s = tile.dot %qr, %r, %s0 transpose_rhs : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      %bm = tile.reduce max %s : tensor<64x64xf32> -> tensor<64xf32>
+      %max = arith.maximumf %m, %bm : tensor<64xf32>
+      %d = arith.subf %m, %max : tensor<64xf32>
+      %f = math.exp2 %d : tensor<64xf32>
+      %mb = tile.broadcast %max : tensor<64xf32> -> tensor<64x64xf32>
+      %shifted = arith.subf %s, %mb : tensor<64x64xf32>
+      %e = math.exp2 %shifted : tensor<64x64xf32>
+      %fb = tile.broadcast %f : tensor<64xf32> -> tensor<64x512xf32>
+      %a = arith.mulf %o, %fb : tensor<64x512xf32>
+      %p = arith.truncf %e : tensor<64x64xf32> to tensor<64x64xbf16>
+      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
+      scf.yield %max, %n : tensor<64xf32>, tensor<64x512xf32>
+    }
+    tile.store %state#1, %ov[%item, %c0] : tensor<64x512xf32>, memref<64x512xf32, strided<[512, 1]>>
+  }
+  tile.return
+}
+
+// -----
+
+// At most 16 rows, rank 512 without rope, page size 16: keys go on M.
+
+// CHECK-LABEL: tile.kernel @few_rows
+// CHECK-SAME: tile.schedule = {kind = "stream", lazy_threshold = 8.000000e+00 : f64, stages = 3 : i32}
+// expected-remark @below {{schedule stream}}
+tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
+                      %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
+  %one = arith.constant dense<1.0> : tensor<64xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 16, 512], strides: [8192, 512, 1]
+      : memref<?xbf16> to memref<?x16x512xbf16, strided<[8192, 512, 1]>>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
+  scf.for %item = %c0 to %len step %c1 {
+    %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
+    %state = scf.for %key = %c0 to %len step %c64 iter_args(%o = %zeros) -> (tensor<64x512xf32>) {
+      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
+          : memref<?x16x512xbf16, strided<[8192, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
+      %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+      %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
+      %a = arith.mulf %o, %fb : tensor<64x512xf32>
+      %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
+      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
+      scf.yield %n : tensor<64x512xf32>
+    }
+  }
+  tile.return
+}
+
+// -----
+
+// Attention whose structure is not known keeps the schedule that is always right.
+
+// CHECK-LABEL: tile.kernel @no_items
+// CHECK-NOT: tile.schedule
+// expected-remark @below {{schedule simple: no loop over work items around the loop over keys}}
+tile.kernel @no_items(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>, %len: index) {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 128], strides: [8192, 128, 1]
+      : memref<?xbf16> to memref<?x64x128xbf16, strided<[8192, 128, 1]>>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [64, 128], strides: [128, 1]
+      : memref<?xbf16> to memref<64x128xbf16, strided<[128, 1]>>
+  %query = tile.load %qv[%c0, %c0] : memref<64x128xbf16, strided<[128, 1]>> -> tensor<64x128xbf16>
+  scf.for %key = %c0 to %len step %c64 {
+    %k = tile.load_paged %pv[%table at %key, %c0] limit %len
+        : memref<?x64x128xbf16, strided<[8192, 128, 1]>>, memref<?xi32> -> tensor<64x128xbf16>
+    %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x128xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
+  }
+  tile.return
+}
+
+// -----
+
+// A gather is no attention; a schedule that is written stays.
+
+// CHECK-LABEL: tile.kernel @gather
+// CHECK-NOT: tile.schedule
+tile.kernel @gather(%pool: memref<?xbf16>, %table: memref<?xi32>, %out: memref<?xbf16>, %len: index) {
+  %c0 = arith.constant 0 : index
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 128], strides: [8192, 128, 1]
+      : memref<?xbf16> to memref<?x64x128xbf16, strided<[8192, 128, 1]>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [%len, 128], strides: [128, 1]
+      : memref<?xbf16> to memref<?x128xbf16, strided<[128, 1]>>
+  %k = tile.load_paged %pv[%table at %c0, %c0] limit %len
+      : memref<?x64x128xbf16, strided<[8192, 128, 1]>>, memref<?xi32> -> tensor<64x128xbf16>
+  tile.store %k, %ov[%c0, %c0] : tensor<64x128xbf16>, memref<?x128xbf16, strided<[128, 1]>>
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @written
+// CHECK-SAME: tile.schedule = {kind = "simple"}
+tile.kernel @written(%pool: memref<?xbf16>, %table: memref<?xi32>, %len: index)
+    attributes {tile.schedule = {kind = "simple"}} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 128], strides: [8192, 128, 1]
+      : memref<?xbf16> to memref<?x64x128xbf16, strided<[8192, 128, 1]>>
+  %k = tile.load_paged %pv[%table at %c0, %c0] limit %len
+      : memref<?x64x128xbf16, strided<[8192, 128, 1]>>, memref<?xi32> -> tensor<64x128xbf16>
+  %s = tile.dot %k, %k, %zero transpose_rhs : tensor<64x128xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
+  tile.return
+}
