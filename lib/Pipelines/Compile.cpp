@@ -90,6 +90,10 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
+  if (options.batchInvariantBlocks != 0)
+    stream << " --batch-invariant-blocks=" << options.batchInvariantBlocks;
+  if (options.itemCost != kDefaultItemCost || options.mergeCost != kDefaultMergeCost)
+    stream << " --item-cost=" << options.itemCost << " --merge-cost=" << options.mergeCost;
   if (options.latentNormEpsFromConfig)
     stream << " --norm-eps-from-config";
   if (llvm::is_contained(options.targets, "cpu"))
@@ -144,6 +148,9 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.form = options.import.form;
   lowering.absorb = options.absorb;
   lowering.numSplits = options.numSplits;
+  lowering.fixedBlocks = options.batchInvariantBlocks;
+  lowering.itemCost = options.itemCost;
+  lowering.mergeCost = options.mergeCost;
 }
 
 /// All steps have the same layer, so one of them tells what its forms cost.

@@ -30,9 +30,12 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());
 
-  mla::MlaSplitKvOptions splitKv;
-  splitKv.numSplits = options.numSplits;
-  passes.addPass(mla::createMlaSplitKv(splitKv));
+  // On Hopper the runtime partitions the work of each step, unless splits are forced.
+  if (options.target == TileTarget::Cpu || options.numSplits != 0) {
+    mla::MlaSplitKvOptions splitKv;
+    splitKv.numSplits = options.numSplits;
+    passes.addPass(mla::createMlaSplitKv(splitKv));
+  }
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
 }
@@ -41,6 +44,9 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   buildMlaPipeline(passes, options);
   ConvertMlaToTileOptions convert;
   convert.target = options.target;
+  convert.itemCost = options.itemCost;
+  convert.mergeCost = options.mergeCost;
+  convert.fixedBlocks = options.fixedBlocks;
   passes.addPass(createConvertMlaToTile(convert));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -52,7 +58,6 @@ void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(sm90::createSm90InsertProxyFences());
-  kernels.addPass(sm90::createSm90PlaceWgmmaFences());
   kernels.addPass(sm90::createSm90AllocateSharedMemory());
 }
 

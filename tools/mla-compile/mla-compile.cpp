@@ -18,6 +18,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
@@ -76,6 +77,17 @@ static cl::opt<std::string>
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
+static cl::opt<int64_t> batchInvariantBlocks(
+    "batch-invariant-blocks", cl::init(0), cl::value_desc("n"), cl::cat(category),
+    cl::desc("sm_90a: cut every request each n blocks of 64 keys, so that no result depends "
+             "on the rest of the batch; 0: cut by cost"));
+static cl::opt<double>
+    itemCost("item-cost", cl::init(kDefaultItemCost), cl::value_desc("blocks"), cl::cat(category),
+             cl::desc("sm_90a: fixed cost of a piece of attention, in blocks of 64 keys"));
+static cl::opt<double>
+    mergeCost("merge-cost", cl::init(kDefaultMergeCost), cl::value_desc("blocks"),
+              cl::cat(category),
+              cl::desc("sm_90a: cost of cutting any request, in blocks of 64 keys"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
                                 cl::cat(category),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
@@ -202,6 +214,8 @@ static bool readTargets(CompileOptions &options) {
 
 /// More than any machine has processors; the runtime's limit for num_sms, too.
 static constexpr int64_t kMostSplits = 65536;
+/// Longer than any context; the package's limit.
+static constexpr int64_t kMostBlocks = 1 << 20;
 
 static bool readOptions(CompileOptions &options) {
   if (!readTargets(options))
@@ -213,12 +227,22 @@ static bool readOptions(CompileOptions &options) {
   if (numSplits < 0 || numSplits > kMostSplits)
     return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
                 llvm::Twine(numSplits));
+  if (batchInvariantBlocks < 0 || batchInvariantBlocks > kMostBlocks)
+    return fail("--batch-invariant-blocks: expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
+                llvm::Twine(batchInvariantBlocks));
+  for (const cl::opt<double> *cost : {&itemCost, &mergeCost})
+    if (!(*cost >= 0 && *cost <= kMostBlocks))
+      return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
+                  llvm::formatv("{0}", cost->getValue()).str());
   options.tensorParallel = tensorParallel;
   options.import = {dtype, pageSize, form};
   options.latentNormEpsFromConfig = normEpsFromConfig;
   options.functions = splitList(functions);
   options.absorb = absorb;
   options.numSplits = numSplits;
+  options.batchInvariantBlocks = batchInvariantBlocks;
+  options.itemCost = itemCost;
+  options.mergeCost = mergeCost;
   options.costReport = costReport;
   options.cpu = cpu;
   options.assembler.kind = assembler;

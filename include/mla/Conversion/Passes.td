@@ -53,6 +53,12 @@ def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
     twice where the number of rows is dynamic, for few and for many rows; the
     plan chooses by a condition on `num_tokens`.
 
+    On sm90 an `mla.absorbed_attention` without a number of splits becomes one
+    persistent kernel over the pieces of `tile.work`, and a merge that runs only
+    where a request is in several pieces. With a number of splits, or marked by
+    `mla-split-kv` as unsplit, it has a program for each request and split, as on
+    the CPU.
+
     Preconditions: arguments are marked `mla.input`, `mla.weight` or
     `mla.derived`, tensor results `mla.output` or `mla.derived`; loops go from 0
     with step 1. Operations of earlier phases and formats without kernels are
@@ -64,6 +70,12 @@ def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
                clEnumValN(::mlac::TileTarget::Cpu, "cpu", "any CPU, by the vectors of tile-to-cpu"),
                clEnumValN(::mlac::TileTarget::Sm90, "sm90", "NVIDIA Hopper"))}]>,
+    Option<"itemCost", "item-cost", "double", "::mlac::kDefaultItemCost",
+           "fixed cost of a piece of attention, in blocks of 64 keys (mla.md section 13)">,
+    Option<"mergeCost", "merge-cost", "double", "::mlac::kDefaultMergeCost",
+           "cost of merging pieces at all, in blocks: about 2 us on an H200">,
+    Option<"fixedBlocks", "fixed-blocks", "int64_t", "0",
+           "cut requests every so many blocks, whatever the batch; 0: by cost">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",

@@ -15,6 +15,7 @@
 #ifndef MLA_PIPELINES_COMPILE_H
 #define MLA_PIPELINES_COMPILE_H
 
+#include "mla/Conversion/MlaToTile/TileTarget.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Import/ImportConfig.h"
 #include "mla/Package/ModelDescription.h"
@@ -63,6 +64,11 @@ struct CompileOptions {
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
   int64_t numSplits = 0; ///< 0: from the batch and the machine
+  /// On Hopper, cut requests every so many blocks of 64 keys whatever else is in the
+  /// batch; 0: by cost.
+  int64_t batchInvariantBlocks = 0;
+  /// On Hopper, what a piece of attention and merging pieces cost, in blocks.
+  double itemCost = kDefaultItemCost, mergeCost = kDefaultMergeCost;
   bool costReport = false;
   std::string cpu = "x86-64-v3"; ///< or "x86-64-v4", "native"
   AssemblerOptions assembler;

@@ -56,6 +56,16 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
   Option<int64_t> numSplits{*this, "num-splits",
                             llvm::cl::desc("KV splits; 0: from the batch and the machine"),
                             llvm::cl::init(0)};
+  Option<double> itemCost{*this, "item-cost",
+                          llvm::cl::desc("cost of a piece of attention, in blocks of keys"),
+                          llvm::cl::init(kDefaultItemCost)};
+  Option<double> mergeCost{*this, "merge-cost",
+                           llvm::cl::desc("cost of merging pieces, in blocks of keys"),
+                           llvm::cl::init(kDefaultMergeCost)};
+  Option<int64_t> fixedBlocks{
+      *this, "fixed-blocks",
+      llvm::cl::desc("cut requests every so many blocks, whatever the batch; 0: by cost"),
+      llvm::cl::init(0)};
   Option<bool> report{*this, "report", llvm::cl::desc("print the cost of every form"),
                       llvm::cl::init(false)};
 };

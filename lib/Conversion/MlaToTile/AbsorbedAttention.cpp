@@ -13,10 +13,16 @@
 //     scores     q_lat · latentᵀ + q_pe · ropeᵀ
 //     output     softmax(scores) · latent
 //
-//     grid  x: tiles of query_len · N rows   y: request   z: split
+// One description, `attend`, goes over a run of key blocks of one request. Who
+// says which run:
 //
-// A split covers an equal range of the request's key blocks; without splits the
-// only range is everything, and the output has the activation's type.
+//     grid    x: tiles of query_len · N rows   y: request   z: split
+//             A split is an equal share of the request's blocks; without splits
+//             the only share is everything.
+//     items   x: tiles of rows   y: part of the step's work
+//             The program goes over the pieces that the runtime gave its part
+//             (tile.work). A whole request gets its final result; pieces leave
+//             partials, which a second kernel merges where there are any.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,53 +38,79 @@ namespace {
 class AbsorbedKernel {
 public:
   AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op);
-  void launch();
+  void launchGrid();
+  LogicalResult launchItems();
 
 private:
-  /// What one program works on.
+  /// Rows of one request and a run of its key blocks.
   struct Work {
-    RowRange tokens; // the request's queries
-    Value rows;      // query_len · N
-    Value row;       // first of the tile
-    Value seqLen;
-    Value firstKey, lastKey; // of the split
+    Value firstToken, queryLen, seqLen;
+    Value rows; // query_len · N
+    Value row;  // first of the tile
+    Value firstBlock, lastBlock;
     Value table;
   };
-  Work loadWork(KernelBuilder &b, ValueRange args);
-  void splitKeys(KernelBuilder &b, ValueRange args, Work &work);
-  void write(KernelBuilder &b, ValueRange args, const Work &work);
+  struct Result {
+    Value output, lse; // f32; no LSE unless asked for
+  };
+  /// A place of the kernel for results: rows of `ref`, and their LSEs.
+  struct Target {
+    Value outputBuffer, lseBuffer; // the latter may be null
+    TensorRef output;
+    int64_t lseOffset;
+    Value firstRow; // of the request's, in the buffers
+  };
+
+  // What both forms share.
+  unsigned addArg(Value value);
+  Result attend(KernelBuilder &b, ValueRange args, const Work &work, bool wantsLse);
+  Value loadQueries(KernelBuilder &b, ValueRange args, Value buffer, const TensorRef &ref,
+                    const Work &work, int64_t width);
+  Value loadKeys(KernelBuilder &b, Value pool, const Work &work, Value key, int64_t width);
   Value rowLimits(KernelBuilder &b, const Work &work);
   Value isSeen(KernelBuilder &b, Value limits, Value key);
-  Value rowsView(KernelBuilder &b, Value buffer, const TensorRef &ref, const Work &work,
-                 Value base);
-  Value loadKeys(KernelBuilder &b, Value pool, const Work &work, Value key, int64_t width);
-  void storeResults(KernelBuilder &b, ValueRange args, const Work &work, Value outputTile,
-                    Value lseTile);
+  void store(KernelBuilder &b, const Work &work, const Target &target, const Result &result);
+  Value rowTiles();
+
+  // A program for each request and split.
+  Work loadGridWork(KernelBuilder &b, ValueRange args);
+  void splitBlocks(KernelBuilder &b, ValueRange args, Work &work);
+  void writeGrid(KernelBuilder &b, ValueRange args, const Work &work);
+
+  // A program for each part.
+  enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
+  Value loadField(KernelBuilder &b, ValueRange args, Value item, ItemField field);
+  Work loadItem(KernelBuilder &b, ValueRange args, Value item);
+  void writeItem(KernelBuilder &b, ValueRange args, Value item);
+  void storeItem(KernelBuilder &b, ValueRange args, Value item, const Result &result, bool isWhole);
 
   StepLowering &step;
   mla::AbsorbedAttentionOp op;
   Pool pool;
   TensorRef qLat, output;
   std::optional<TensorRef> qPe, lse;
+  TensorRef partialOutput, partialLse; // of items
   SmallVector<Value> planArgs;
+  /// Positions in `planArgs`, which start with the three of the pool.
+  struct {
+    unsigned blockTable, maxBlocks, tokens, qLat, output, qPe, lse;
+    unsigned queryStarts, seqLens, splits;                     // grid
+    unsigned workStarts, workItems, partialOutput, partialLse; // items
+  } arg{};
   int64_t heads, latentWidth, ropeWidth, tileRows, tileKeys;
   bool hasOneQuery;
 };
 
-// Positions of the kernel's arguments behind the three of the pool.
-enum Arg : unsigned {
-  kBlockTable = 3,
-  kMaxBlocks,
-  kQueryStarts,
-  kSeqLens,
-  kTokens,
-  kSplits,
-  kQLat,
-  kOutput,
-  kOptional // q_pe, then lse, where they exist
-};
-
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Both forms
+//===----------------------------------------------------------------------===//
+
+unsigned AbsorbedKernel::addArg(Value value) {
+  planArgs.push_back(value);
+  return planArgs.size() - 1;
+}
 
 AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
     : step(step), op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
@@ -88,52 +120,36 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
       hasOneQuery(op.getBatch().getType().getQueryLen() == 1) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);
   planArgs = pool.args();
-  planArgs.append({step.metadata("block_table", 32), step.dim("max_blocks_per_request"),
-                   step.metadata("query_start_loc", 32), step.metadata("seq_lens", 32),
-                   step.dim("num_tokens"),
-                   op.getNumSplits() ? step.scalar(op.getNumSplits()) : step.constant(1),
-                   qLat.buffer, output.buffer});
+  arg.blockTable = addArg(step.metadata("block_table", 32));
+  arg.maxBlocks = addArg(step.dim("max_blocks_per_request"));
+  arg.tokens = addArg(step.dim("num_tokens"));
+  arg.qLat = addArg(qLat.buffer);
+  arg.output = addArg(output.buffer);
   if (op.getQPe()) {
     qPe = step.lookup(op.getQPe());
-    planArgs.push_back(qPe->buffer);
+    arg.qPe = addArg(qPe->buffer);
   }
   if (op.getLse()) {
     lse = step.allocate(op.getLse());
-    planArgs.push_back(lse->buffer);
+    arg.lse = addArg(lse->buffer);
   }
 }
 
-/// Rows (token, head) of a request from element `base` on: [rows, width].
-Value AbsorbedKernel::rowsView(KernelBuilder &b, Value buffer, const TensorRef &ref,
-                               const Work &work, Value base) {
-  int64_t width = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
-  Value offset = b.add(base, b.mul(work.tokens.begin, heads * stride));
-  return b.view(buffer, b.extent(offset, ref.offset), {work.rows, b.fixed(width)},
-                {b.fixed(stride), b.fixed(1)});
+Value AbsorbedKernel::rowTiles() {
+  Value queries = hasOneQuery ? step.constant(1) : step.dim("max_query_len");
+  return step.ceilDiv(step.multiply(queries, heads), tileRows);
 }
 
-/// The split's keys: `num_splits` equal ranges of the request's blocks of keys.
-void AbsorbedKernel::splitKeys(KernelBuilder &b, ValueRange args, Work &work) {
-  work.firstKey = b.index(0);
-  work.lastKey = work.seqLen;
-  if (!op.getNumSplits())
-    return;
-  Value blocks = b.ceilDiv(work.seqLen, b.index(tileKeys));
-  Value keysPerSplit = b.mul(b.ceilDivNarrow(blocks, args[kSplits]), tileKeys);
-  work.firstKey = b.mul(b.programId(2), keysPerSplit);
-  work.lastKey = b.minimum(work.seqLen, b.add(work.firstKey, keysPerSplit));
-}
-
-AbsorbedKernel::Work AbsorbedKernel::loadWork(KernelBuilder &b, ValueRange args) {
-  Value request = b.programId(1);
-  Work work;
-  work.tokens = loadRange(b, args[kQueryStarts], request);
-  work.rows = b.mul(work.tokens.count, heads);
-  work.row = b.mul(b.programId(0), tileRows);
-  work.seqLen = b.loadScalar(args[kSeqLens], request);
-  work.table = blockTableRow(b, args[kBlockTable], request, args[kMaxBlocks]);
-  splitKeys(b, args, work);
-  return work;
+/// A tile of the rows of all tokens. It may hold rows of the next request, which
+/// are computed like others and dropped by the stores.
+Value AbsorbedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
+                                  const TensorRef &ref, const Work &work, int64_t width) {
+  int64_t columns = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
+  Value view = b.view(buffer, b.fixed(ref.offset),
+                      {OpFoldResult(b.mul(args[arg.tokens], heads)), b.fixed(columns)},
+                      {b.fixed(stride), b.fixed(1)});
+  Value row = b.add(b.mul(work.firstToken, heads), work.row);
+  return b.load(view, {row, b.index(0)}, {tileRows, width});
 }
 
 /// Per row, the number of keys it sees. Steps with one query per request take
@@ -141,7 +157,7 @@ AbsorbedKernel::Work AbsorbedKernel::loadWork(KernelBuilder &b, ValueRange args)
 Value AbsorbedKernel::rowLimits(KernelBuilder &b, const Work &work) {
   Value row = arith::AddIOp::create(b, b.iota(0, tileRows), b.splat(b.toI32(work.row), tileRows));
   Value query = arith::DivSIOp::create(b, row, b.constantI32(tileRows, heads));
-  Value ofFirst = b.add(b.sub(work.seqLen, work.tokens.count), 1);
+  Value ofFirst = b.add(b.sub(work.seqLen, work.queryLen), 1);
   return arith::AddIOp::create(b, query, b.splat(b.toI32(ofFirst), tileRows));
 }
 
@@ -156,38 +172,21 @@ Value AbsorbedKernel::loadKeys(KernelBuilder &b, Value pool, const Work &work, V
                                int64_t width) {
   Type element = cast<MemRefType>(pool.getType()).getElementType();
   return tile::LoadPagedOp::create(b, RankedTensorType::get({tileKeys, width}, element), pool,
-                                   work.table, key, b.index(0), work.lastKey);
+                                   work.table, key, b.index(0), work.seqLen);
 }
 
-void AbsorbedKernel::storeResults(KernelBuilder &b, ValueRange args, const Work &work,
-                                  Value outputTile, Value lseTile) {
-  Value split = op.getNumSplits() ? b.programId(2) : b.index(0);
-  Value rowsBefore = b.mul(split, b.mul(args[kTokens], heads)); // of earlier splits
-  int64_t width = output.size(output.rank() - 1);
-  Value target = rowsView(b, args[kOutput], output, work, b.mul(rowsBefore, width));
-  b.storeNarrow(outputTile, target, {work.row, b.index(0)});
-  if (!lse)
-    return;
-  Value offset = b.add(rowsBefore, b.mul(work.tokens.begin, heads));
-  Value lseView = b.view(args[kOptional + (qPe ? 1 : 0)], b.extent(offset, lse->offset),
-                         {work.rows}, {b.fixed(1)});
-  b.store(lseTile, lseView, work.row);
-}
-
-void AbsorbedKernel::write(KernelBuilder &b, ValueRange args, const Work &work) {
+AbsorbedKernel::Result AbsorbedKernel::attend(KernelBuilder &b, ValueRange args, const Work &work,
+                                              bool wantsLse) {
   Pool inner = pool.inKernel(args);
-  Value zero = b.index(0);
-  Value latentQuery =
-      b.load(rowsView(b, args[kQLat], qLat, work, zero), {work.row, zero}, {tileRows, latentWidth});
-  Value ropeQuery = qPe ? b.load(rowsView(b, args[kOptional], *qPe, work, zero), {work.row, zero},
-                                 {tileRows, ropeWidth})
-                        : Value();
+  Value latentQuery = loadQueries(b, args, args[arg.qLat], qLat, work, latentWidth);
+  Value ropeQuery = qPe ? loadQueries(b, args, args[arg.qPe], *qPe, work, ropeWidth) : Value();
   Value latentPool = inner.latentView(b), ropePool = qPe ? inner.ropeView(b) : Value();
   Value limits = rowLimits(b, work);
   OnlineSoftmax softmax(b, tileRows, tileKeys, latentWidth, op.getScale().convertToDouble());
   SmallVector<Value> state =
-      b.loop(work.firstKey, work.lastKey, b.index(tileKeys), softmax.start(),
-             [&](Value key, ValueRange carried) {
+      b.loop(work.firstBlock, work.lastBlock, b.index(1), softmax.start(),
+             [&](Value block, ValueRange carried) {
+               Value key = b.mul(block, tileKeys);
                Value latent = loadKeys(b, latentPool, work, key, latentWidth);
                Value scores = b.constant({tileRows, tileKeys}, 0);
                scores = b.dot(latentQuery, latent, scores, /*transposeRhs=*/true);
@@ -196,18 +195,154 @@ void AbsorbedKernel::write(KernelBuilder &b, ValueRange args, const Work &work) 
                                 /*transposeRhs=*/true);
                return softmax.advance(carried, scores, isSeen(b, limits, key), latent);
              });
-  storeResults(b, args, work, softmax.output(state), lse ? softmax.lse(state) : Value());
+  return {softmax.output(state), wantsLse ? softmax.lse(state) : Value()};
 }
 
-void AbsorbedKernel::launch() {
-  Value queries = hasOneQuery ? step.constant(1) : step.dim("max_query_len");
-  std::array<Value, 3> grid = {step.ceilDiv(step.multiply(queries, heads), tileRows),
-                               step.dim("num_requests"), planArgs[kSplits]};
+/// Rows beyond the request's are dropped.
+void AbsorbedKernel::store(KernelBuilder &b, const Work &work, const Target &target,
+                           const Result &result) {
+  const TensorRef &ref = target.output;
+  int64_t width = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
+  Value view = b.view(target.outputBuffer, b.extent(b.mul(target.firstRow, stride), ref.offset),
+                      {OpFoldResult(work.rows), b.fixed(width)}, {b.fixed(stride), b.fixed(1)});
+  b.storeNarrow(result.output, view, {work.row, b.index(0)});
+  if (!target.lseBuffer)
+    return;
+  Value lseView = b.view(target.lseBuffer, b.extent(target.firstRow, target.lseOffset),
+                         {OpFoldResult(work.rows)}, {b.fixed(1)});
+  b.store(result.lse, lseView, work.row);
+}
+
+//===----------------------------------------------------------------------===//
+// A program for each request and split
+//===----------------------------------------------------------------------===//
+
+/// The split's blocks: `num_splits` equal ranges of the request's.
+void AbsorbedKernel::splitBlocks(KernelBuilder &b, ValueRange args, Work &work) {
+  Value blocks = b.ceilDiv(work.seqLen, b.index(tileKeys));
+  work.firstBlock = b.index(0);
+  work.lastBlock = blocks;
+  if (!op.getNumSplits())
+    return;
+  Value perSplit = b.ceilDivNarrow(blocks, args[arg.splits]);
+  work.firstBlock = b.mul(b.programId(2), perSplit);
+  work.lastBlock = b.minimum(blocks, b.add(work.firstBlock, perSplit));
+}
+
+AbsorbedKernel::Work AbsorbedKernel::loadGridWork(KernelBuilder &b, ValueRange args) {
+  Value request = b.programId(1);
+  RowRange tokens = loadRange(b, args[arg.queryStarts], request);
+  Work work;
+  work.firstToken = tokens.begin;
+  work.queryLen = tokens.count;
+  work.rows = b.mul(tokens.count, heads);
+  work.row = b.mul(b.programId(0), tileRows);
+  work.seqLen = b.loadScalar(args[arg.seqLens], request);
+  work.table = blockTableRow(b, args[arg.blockTable], request, args[arg.maxBlocks]);
+  splitBlocks(b, args, work);
+  return work;
+}
+
+void AbsorbedKernel::writeGrid(KernelBuilder &b, ValueRange args, const Work &work) {
+  Result result = attend(b, args, work, lse.has_value());
+  Value split = op.getNumSplits() ? b.programId(2) : b.index(0);
+  Value rowsBefore = b.mul(split, b.mul(args[arg.tokens], heads)); // of earlier splits
+  Value firstRow = b.add(rowsBefore, b.mul(work.firstToken, heads));
+  store(b, work,
+        {args[arg.output], lse ? args[arg.lse] : Value(), output, lse ? lse->offset : 0, firstRow},
+        result);
+}
+
+void AbsorbedKernel::launchGrid() {
+  arg.queryStarts = addArg(step.metadata("query_start_loc", 32));
+  arg.seqLens = addArg(step.metadata("seq_lens", 32));
+  arg.splits = addArg(op.getNumSplits() ? step.scalar(op.getNumSplits()) : step.constant(1));
+  std::array<Value, 3> grid = {rowTiles(), step.dim("num_requests"), planArgs[arg.splits]};
   StringRef name = op.getNumSplits() ? "absorbed_attention_split" : "absorbed_attention";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
-    Work work = loadWork(b, args);
-    b.ifThen(b.isBelow(work.row, work.rows), [&] { write(b, args, work); });
+    Work work = loadGridWork(b, args);
+    b.ifThen(b.isBelow(work.row, work.rows), [&] { writeGrid(b, args, work); });
   });
+}
+
+//===----------------------------------------------------------------------===//
+// A program for each part
+//===----------------------------------------------------------------------===//
+
+/// Of a row of work_items (tile.work).
+Value AbsorbedKernel::loadField(KernelBuilder &b, ValueRange args, Value item, ItemField field) {
+  constexpr int64_t fields = 8;
+  return b.loadScalar(args[arg.workItems], b.add(b.mul(item, fields), field));
+}
+
+/// A tile beyond the request's rows goes over one block only; its results are
+/// dropped.
+AbsorbedKernel::Work AbsorbedKernel::loadItem(KernelBuilder &b, ValueRange args, Value item) {
+  Work work;
+  Value request = loadField(b, args, item, kRequest);
+  work.firstBlock = loadField(b, args, item, kFirstBlock);
+  Value blocks = loadField(b, args, item, kBlocks);
+  work.seqLen = loadField(b, args, item, kSeqLen);
+  work.firstToken = loadField(b, args, item, kFirstToken);
+  work.queryLen = loadField(b, args, item, kQueryLen);
+  work.rows = b.mul(work.queryLen, heads);
+  work.row = b.mul(b.programId(0), tileRows);
+  Value covered = b.choose(b.isBelow(work.row, work.rows), blocks, b.index(1));
+  work.lastBlock = b.add(work.firstBlock, covered);
+  work.table = blockTableRow(b, args[arg.blockTable], request, args[arg.maxBlocks]);
+  return work;
+}
+
+/// Reads the item again, so that nothing of it needs registers during the loop
+/// over keys, which uses them all.
+void AbsorbedKernel::storeItem(KernelBuilder &b, ValueRange args, Value item, const Result &result,
+                               bool isWhole) {
+  Work work;
+  work.rows = b.mul(loadField(b, args, item, kQueryLen), heads);
+  work.row = b.mul(b.programId(0), tileRows);
+  Value firstRow = b.mul(loadField(b, args, item, isWhole ? kFirstToken : kPartial), heads);
+  Target whole{args[arg.output], lse ? args[arg.lse] : Value(), output, lse ? lse->offset : 0,
+               firstRow};
+  Target piece{args[arg.partialOutput], args[arg.partialLse], partialOutput, partialLse.offset,
+               firstRow};
+  store(b, work, isWhole ? whole : piece, result);
+}
+
+void AbsorbedKernel::writeItem(KernelBuilder &b, ValueRange args, Value item) {
+  Work work = loadItem(b, args, item);
+  Result result = attend(b, args, work, /*wantsLse=*/true);
+  Value isWhole = b.isBelow(loadField(b, args, item, kPartial), b.index(0));
+  b.ifThenElse(
+      isWhole, [&] { storeItem(b, args, item, result, true); },
+      [&] { storeItem(b, args, item, result, false); });
+}
+
+LogicalResult AbsorbedKernel::launchItems() {
+  if (failed(step.requestWork(op, heads, tileRows)))
+    return failure();
+  Type f32 = Float32Type::get(op.getContext());
+  int64_t width = output.size(output.rank() - 1);
+  Builder builder(op.getContext());
+  Value tokens = step.dim("partial_tokens");
+  partialOutput =
+      step.workspace({tokens, builder.getIndexAttr(heads), builder.getIndexAttr(width)}, f32);
+  partialLse = step.workspace({tokens, builder.getIndexAttr(heads)}, f32);
+  arg.workStarts = addArg(step.metadata("work_starts", 32));
+  arg.workItems = addArg(step.metadata("work_items", 32));
+  arg.partialOutput = addArg(partialOutput.buffer);
+  arg.partialLse = addArg(partialLse.buffer);
+  std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
+  step.launch("absorbed_attention", grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
+    Value part = b.programId(1);
+    Value first = b.loadScalar(args[arg.workStarts], part);
+    Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));
+    b.loop(first, end, b.index(1), {}, [&](Value item, ValueRange) {
+      writeItem(b, args, item);
+      return SmallVector<Value>();
+    });
+  });
+  emitMergePartials(step, {partialOutput, partialLse, output, lse});
+  return success();
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentionOp op) {
@@ -218,6 +353,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentio
   TensorRef queries = step.lookup(op.getQLat());
   if (queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");
-  AbsorbedKernel(step, op).launch();
+  AbsorbedKernel kernel(step, op);
+  bool isGrid = op.getNumSplits() || op->hasAttr(mla::kUnsplitAttr);
+  if (step.shapes.partitionsAttention && !isGrid)
+    return kernel.launchItems();
+  kernel.launchGrid();
   return success();
 }

@@ -49,6 +49,10 @@ Value KernelBuilder::isBelow(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);
 }
 
+Value KernelBuilder::choose(Value condition, Value a, Value b) {
+  return createOrFold<arith::SelectOp>(condition, a, b);
+}
+
 Value KernelBuilder::toI32(Value value) {
   return arith::IndexCastOp::create(*this, getI32Type(), value);
 }
@@ -203,4 +207,14 @@ void KernelBuilder::ifThen(Value condition, llvm::function_ref<void()> body) {
   InsertionGuard guard(*this);
   setInsertionPointToStart(op.thenBlock());
   body();
+}
+
+void KernelBuilder::ifThenElse(Value condition, llvm::function_ref<void()> then,
+                               llvm::function_ref<void()> otherwise) {
+  auto op = scf::IfOp::create(*this, condition, /*withElseRegion=*/true);
+  InsertionGuard guard(*this);
+  setInsertionPointToStart(op.thenBlock());
+  then();
+  setInsertionPointToStart(op.elseBlock());
+  otherwise();
 }

@@ -45,6 +45,7 @@ public:
   Value ceilDivNarrow(Value a, Value b);
   Value minimum(Value a, Value b);
   Value isBelow(Value a, Value b);
+  Value choose(Value condition, Value a, Value b);
   Value toI32(Value value);
   Value value(mlir::OpFoldResult extent);
   Value programId(int32_t dim); // created once, at the kernel's entry
@@ -98,6 +99,8 @@ public:
   llvm::SmallVector<Value> forBlocks(int64_t width, int64_t block, mlir::ValueRange inits,
                                      LoopBody body);
   void ifThen(Value condition, llvm::function_ref<void()> body);
+  void ifThenElse(Value condition, llvm::function_ref<void()> then,
+                  llvm::function_ref<void()> otherwise);
 
 private:
   mlir::Block *entry;

@@ -49,6 +49,14 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeSplitsOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::EmptyPartialOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertLseOp op);
+/// The pieces of the requests in several pieces (tile.work): f32 partials
+/// [partial_tokens, N, L] and their LSEs [partial_tokens, N].
+struct PieceMerge {
+  TensorRef partialOutput, partialLse, output;
+  std::optional<TensorRef> lse;
+};
+/// Merges them into `output`, where there are any.
+void emitMergePartials(StepLowering &step, const PieceMerge &merge);
 
 } // namespace mlac::mla_to_tile
 

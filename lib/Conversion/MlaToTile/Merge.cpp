@@ -195,6 +195,54 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::MergeOp op) {
 }
 
 //===----------------------------------------------------------------------===//
+// Merge of many, one after the other
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What is known of a row when all of its partials are joined.
+struct Joined {
+  Value output;         // [rows, columns]
+  Value reference, sum; // [rows], of the LSE
+};
+
+/// The partials of some rows: tiles of the `i`-th one.
+struct Partials {
+  Value count;
+  llvm::function_ref<Value(Value)> lse;    // [rows], as readLse gives it
+  llvm::function_ref<Value(Value)> output; // [rows, columns], f32
+};
+
+} // namespace
+
+/// Divides by the weights' sum, which is 0 where there was nothing: 0 / 1. A NaN
+/// sum is not equal to 0 and propagates.
+static Value normalise(KernelBuilder &b, Value output, Value sum) {
+  Value divisor = b.select(b.equals(sum, 0), b.like(sum, 1), sum);
+  auto type = cast<RankedTensorType>(output.getType());
+  return b.divf(output, type.getRank() == 2 ? b.broadcast(divisor, type.getDimSize(1)) : divisor);
+}
+
+/// In ascending order, in two passes: the largest LSE, then the weighted sum.
+static Joined joinSerially(KernelBuilder &b, int64_t rows, int64_t columns,
+                           const Partials &partials) {
+  Value zero = b.index(0), one = b.index(1);
+  Value lowest = b.constant({rows}, -kInfinity);
+  Value maximum = b.loop(zero, partials.count, one, lowest, [&](Value i, ValueRange state) {
+    return SmallVector<Value>{b.maxf(state[0], partials.lse(i))};
+  })[0];
+  Value reference = referenceOf(b, maximum);
+  SmallVector<Value, 2> start = {b.constant({rows}, 0), b.constant({rows, columns}, 0)};
+  SmallVector<Value> total = b.loop(
+      zero, partials.count, one, start, [&](Value i, ValueRange state) -> SmallVector<Value> {
+        Value weight = b.exp(b.subf(partials.lse(i), reference));
+        Value tile = partials.output(i);
+        return {b.addf(state[0], weight), b.addf(state[1], weigh(b, tile, weight, weight))};
+      });
+  return {normalise(b, total[1], total[0]), reference, total[0]};
+}
+
+//===----------------------------------------------------------------------===//
 // Merge of all splits
 //===----------------------------------------------------------------------===//
 
@@ -217,7 +265,6 @@ public:
 
 private:
   void write(KernelBuilder &b, ValueRange args);
-  Value splitLse(KernelBuilder &b, ValueRange args, Value split, Value row);
 
   StepLowering &step;
   RowSpace space;
@@ -228,38 +275,26 @@ private:
 
 } // namespace
 
-Value MergeSplitsKernel::splitLse(KernelBuilder &b, ValueRange args, Value split, Value row) {
-  RowSpace inner = space.inKernel(args[0]);
-  Value base = b.mul(split, inner.rows(b));
-  return readLse(b, inner.lseView(b, args[3], partialLse.offset, base), row, tileRows);
-}
-
 void MergeSplitsKernel::write(KernelBuilder &b, ValueRange args) {
   RowSpace inner = space.inKernel(args[0]);
-  Value zero = b.index(0), one = b.index(1), splits = args[1];
+  Value zero = b.index(0);
   Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
-  Value lowest = b.constant({tileRows}, -kInfinity);
-  Value maximum = b.loop(zero, splits, one, lowest, [&](Value split, ValueRange state) {
-    return SmallVector<Value>{b.maxf(state[0], splitLse(b, args, split, row))};
-  })[0];
-  Value reference = referenceOf(b, maximum);
-  SmallVector<Value, 2> start = {b.constant({tileRows}, 0), b.constant({tileRows, block}, 0)};
-  SmallVector<Value> total =
-      b.loop(zero, splits, one, start, [&](Value split, ValueRange state) -> SmallVector<Value> {
-        Value weight = b.exp(b.subf(splitLse(b, args, split, row), reference));
-        Value base = b.mul(split, b.mul(inner.rows(b), width));
-        Value tile = b.loadWide(inner.outputView(b, args[2], partial, base), {row, column},
-                                {tileRows, block});
-        return {b.addf(state[0], weight), b.addf(state[1], weigh(b, tile, weight, weight))};
-      });
-  // With no weight the total is 0 / 1; a NaN sum is not equal to 0 and propagates.
-  Value divisor = b.select(b.equals(total[0], 0), b.like(total[0], 1), total[0]);
-  b.storeNarrow(b.divf(total[1], b.broadcast(divisor, block)),
-                inner.outputView(b, args[4], output, zero), {row, column});
+  auto splitLse = [&](Value split) {
+    Value base = b.mul(split, inner.rows(b));
+    return readLse(b, inner.lseView(b, args[3], partialLse.offset, base), row, tileRows);
+  };
+  auto splitOutput = [&](Value split) {
+    Value base = b.mul(split, b.mul(inner.rows(b), width));
+    return b.loadWide(inner.outputView(b, args[2], partial, base), {row, column},
+                      {tileRows, block});
+  };
+  Joined joined = joinSerially(b, tileRows, block, {args[1], splitLse, splitOutput});
+  b.storeNarrow(joined.output, inner.outputView(b, args[4], output, zero), {row, column});
   if (!lse)
     return;
-  b.ifThen(b.isBelow(b.programId(1), one), [&] {
-    b.store(joinedLse(b, reference, total[0]), inner.lseView(b, args[5], lse->offset, zero), row);
+  b.ifThen(b.isBelow(b.programId(1), b.index(1)), [&] {
+    b.store(joinedLse(b, joined.reference, joined.sum),
+            inner.lseView(b, args[5], lse->offset, zero), row);
   });
 }
 
@@ -277,6 +312,194 @@ void MergeSplitsKernel::launch() {
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::MergeSplitsOp op) {
   MergeSplitsKernel(step, op).launch();
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Merge of the pieces of requests
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Two kernels over merge_items (tile.work), z: request. Few pieces are read one
+/// after the other; many are read together, with the pieces along the columns of a
+/// tile, so that their latency is paid once:
+///
+///     few    x: tiles of query_len · N rows   y: blocks of columns
+///            rows     the request's                  columns  of the output
+///     many   x: rows of the request           y: blocks of columns
+///            rows     columns of the output          columns  pieces
+class MergePiecesKernel {
+public:
+  MergePiecesKernel(StepLowering &step, const PieceMerge &merge) : step(step), merge(merge) {
+    heads = merge.partialLse.size(1);
+    width = merge.output.size(merge.output.rank() - 1);
+    args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
+            merge.output.buffer};
+    if (merge.lse)
+      args.push_back(merge.lse->buffer);
+  }
+  void launchFew();
+  void launchMany();
+
+private:
+  struct Request {
+    Value rows;                 // query_len · N
+    Value firstRow;             // in the output
+    Value firstPartial, pieces; // row of the partials
+  };
+  Request loadRequest(KernelBuilder &b, ValueRange args);
+  void writeFew(KernelBuilder &b, ValueRange args, const Request &request);
+  void writeMany(KernelBuilder &b, ValueRange args, const Request &request);
+  Value rowsView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows);
+  Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow, Value rows);
+  void storeLse(KernelBuilder &b, ValueRange args, const Joined &joined, Value firstRow, Value rows,
+                Value row);
+
+  StepLowering &step;
+  const PieceMerge &merge;
+  int64_t heads, width;
+  SmallVector<Value> args;
+};
+
+/// Pieces that one tile holds.
+constexpr int64_t kPiecesAtOnce = 32;
+
+} // namespace
+
+MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, ValueRange args) {
+  constexpr int64_t fields = 4;
+  Value base = b.mul(b.programId(2), fields);
+  auto field = [&](int64_t index) { return b.loadScalar(args[0], b.add(base, index)); };
+  Request request;
+  request.firstRow = b.mul(field(0), heads);
+  request.rows = b.mul(field(1), heads);
+  request.firstPartial = b.mul(field(2), heads);
+  request.pieces = field(3);
+  return request;
+}
+
+Value MergePiecesKernel::rowsView(KernelBuilder &b, Value buffer, const TensorRef &ref,
+                                  Value firstRow, Value rows) {
+  int64_t stride = ref.strides[ref.rank() - 2];
+  return b.view(buffer, b.extent(b.mul(firstRow, stride), ref.offset),
+                {OpFoldResult(rows), b.fixed(width)}, {b.fixed(stride), b.fixed(1)});
+}
+
+Value MergePiecesKernel::lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow,
+                                 Value rows) {
+  return b.view(buffer, b.extent(firstRow, offset), {OpFoldResult(rows)}, {b.fixed(1)});
+}
+
+void MergePiecesKernel::storeLse(KernelBuilder &b, ValueRange args, const Joined &joined,
+                                 Value firstRow, Value rows, Value row) {
+  if (!merge.lse)
+    return;
+  b.ifThen(b.isBelow(b.programId(1), b.index(1)), [&] {
+    b.store(joinedLse(b, joined.reference, joined.sum),
+            lseView(b, args[4], merge.lse->offset, firstRow, rows), row);
+  });
+}
+
+void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Request &request) {
+  int64_t tileRows = step.shapes.rows, block = blockWidth(width, step.shapes.joinedColumns);
+  Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
+  auto firstOf = [&](Value piece) {
+    return b.add(request.firstPartial, b.mul(piece, request.rows));
+  };
+  auto pieceLse = [&](Value piece) {
+    Value view = lseView(b, args[2], merge.partialLse.offset, firstOf(piece), request.rows);
+    return readLse(b, view, row, tileRows);
+  };
+  auto pieceOutput = [&](Value piece) {
+    Value view = rowsView(b, args[1], merge.partialOutput, firstOf(piece), request.rows);
+    return b.loadWide(view, {row, column}, {tileRows, block});
+  };
+  Joined joined = joinSerially(b, tileRows, block, {request.pieces, pieceLse, pieceOutput});
+  b.storeNarrow(joined.output, rowsView(b, args[3], merge.output, request.firstRow, request.rows),
+                {row, column});
+  storeLse(b, args, joined, request.firstRow, request.rows, row);
+}
+
+void MergePiecesKernel::launchFew() {
+  int64_t block = blockWidth(width, step.shapes.joinedColumns);
+  Value rows = step.multiply(step.dim("max_query_len"), heads);
+  std::array<Value, 3> grid = {step.ceilDiv(rows, step.shapes.rows),
+                               step.constant(llvm::divideCeil(width, block)),
+                               step.dim("num_merges")};
+  step.launch("merge_partials", grid, args, [&](KernelBuilder &b, ValueRange inner) {
+    writeFew(b, inner, loadRequest(b, inner));
+  });
+}
+
+/// Element (i, j) is column `column + i` of the row, of piece j. All rows of the
+/// tile of LSEs are alike. Tiles of pieces are joined as pieces are, with one
+/// reference: the largest LSE of all.
+void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Request &request) {
+  int64_t columns = step.shapes.rows;
+  Value zero = b.index(0), row = b.programId(0), column = b.mul(b.programId(1), columns);
+  Value first = b.add(request.firstPartial, row), pieceStride = request.rows;
+  Value lses = b.view(args[2], b.extent(first, merge.partialLse.offset),
+                      {b.fixed(columns), OpFoldResult(request.pieces)},
+                      {b.fixed(0), OpFoldResult(pieceStride)});
+  Value outputs = b.view(args[1], b.extent(b.mul(first, width), merge.partialOutput.offset),
+                         {b.fixed(width), OpFoldResult(request.pieces)},
+                         {b.fixed(1), OpFoldResult(b.mul(pieceStride, width))});
+  SmallVector<int64_t, 2> shape = {columns, kPiecesAtOnce};
+  auto loadLses = [&](Value piece) {
+    Value left = b.splat(b.toI32(b.sub(request.pieces, piece)), shape);
+    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, b.iota(1, shape), left);
+    Value lse = b.load(lses, {zero, piece}, shape);
+    Value isInfinite = b.equals(b.absf(lse), kInfinity);
+    lse = b.select(isInfinite, b.like(lse, -kInfinity), lse);
+    return b.select(isThere, lse, b.like(lse, -kInfinity));
+  };
+  Value tileful = b.index(kPiecesAtOnce), lowest = b.constant({columns}, -kInfinity);
+  Value maximum = b.loop(zero, request.pieces, tileful, lowest, [&](Value piece, ValueRange state) {
+    return SmallVector<Value>{b.maxf(state[0], b.reduceMax(loadLses(piece)))};
+  })[0];
+  Value reference = referenceOf(b, maximum);
+  SmallVector<Value, 2> start = {b.constant({columns}, 0), b.constant({columns}, 0)};
+  SmallVector<Value> total = b.loop(
+      zero, request.pieces, tileful, start,
+      [&](Value piece, ValueRange state) -> SmallVector<Value> {
+        Value weights = b.exp(b.subf(loadLses(piece), b.broadcast(reference, kPiecesAtOnce)));
+        Value tile = b.load(outputs, {column, piece}, shape);
+        Value weighted = b.select(b.equals(weights, 0), b.like(tile, 0), b.mulf(tile, weights));
+        return {b.addf(state[0], b.reduceSum(weights)), b.addf(state[1], b.reduceSum(weighted))};
+      });
+  Joined joined{normalise(b, total[1], total[0]), reference, total[0]};
+  Value outputRow = b.add(request.firstRow, row);
+  int64_t stride = merge.output.strides[merge.output.rank() - 2];
+  b.storeNarrow(joined.output,
+                b.view(args[3], b.extent(b.mul(outputRow, stride), merge.output.offset),
+                       {b.fixed(width)}, {b.fixed(1)}),
+                column);
+  storeLse(b, args, joined, outputRow, b.index(1), zero);
+}
+
+void MergePiecesKernel::launchMany() {
+  Value rows = step.multiply(step.dim("max_query_len"), heads);
+  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, step.shapes.rows)),
+                               step.dim("num_merges")};
+  step.launch("merge_many_partials", grid, args, [&](KernelBuilder &b, ValueRange inner) {
+    Request request = loadRequest(b, inner);
+    b.ifThen(b.isBelow(b.programId(0), request.rows), [&] { writeMany(b, inner, request); });
+  });
+}
+
+void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge) {
+  // Reading 8 pieces one after the other takes about as long as a tile of all.
+  constexpr int64_t kFewPieces = 8;
+  MergePiecesKernel kernel(step, merge);
+  step.ifPositive(step.dim("num_merges"), [&] {
+    // The forms sum in different orders. With fixed blocks no row may depend on how
+    // many pieces others have.
+    if (step.costs.fixedBlocks > 0)
+      return kernel.launchMany();
+    step.versionByRows(
+        step.dim("max_partials"), kFewPieces, [&] { kernel.launchFew(); },
+        [&] { kernel.launchMany(); });
+  });
 }
 
 //===----------------------------------------------------------------------===//

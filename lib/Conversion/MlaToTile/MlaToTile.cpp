@@ -41,10 +41,11 @@ public:
   void runOnOperation() override {
     KernelTable kernels(getOperation());
     const TileShapes &shapes = TileShapes::get(target);
+    WorkCosts costs{itemCost, mergeCost, fixedBlocks};
     // The functions go last, so that no kernel takes the name of a plan.
     auto steps = llvm::to_vector(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp step : steps)
-      if (failed(StepLowering(step, kernels, shapes).run()))
+      if (failed(StepLowering(step, kernels, shapes, costs).run()))
         return signalPassFailure();
     for (func::FuncOp step : steps)
       step.erase();

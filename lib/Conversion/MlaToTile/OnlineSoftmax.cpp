@@ -26,11 +26,14 @@ SmallVector<Value> OnlineSoftmax::start() {
 
 SmallVector<Value> OnlineSoftmax::advance(ValueRange state, Value scores, Value isSeen,
                                           Value values) {
-  Value scoresLog2 = b.mulf(scores, b.like(scores, scale * llvm::numbers::log2e));
+  double factor = scale * llvm::numbers::log2e;
   if (isSeen)
-    scoresLog2 = b.select(isSeen, scoresLog2, b.like(scores, -kInfinity));
-  Value maxLog2 = b.maxf(state[0], b.reduceMax(scoresLog2));
+    scores = b.select(isSeen, scores, b.like(scores, -kInfinity));
+  Value blockMax = b.reduceMax(scores);
+  Value maxLog2 = b.maxf(state[0], b.mulf(blockMax, b.like(blockMax, factor)));
   Value correction = b.exp2(b.subf(state[0], maxLog2));
+  // One fused multiply-add for each score.
+  Value scoresLog2 = b.mulf(scores, b.like(scores, factor));
   Value numerators = b.exp2(b.subf(scoresLog2, b.broadcast(maxLog2, keys)));
   Value sum = b.addf(b.mulf(state[1], correction), b.reduceSum(numerators));
   Value scaled = b.mulf(state[2], b.broadcast(correction, columns));
@@ -41,8 +44,9 @@ SmallVector<Value> OnlineSoftmax::advance(ValueRange state, Value scores, Value 
 
 Value OnlineSoftmax::output(ValueRange state) {
   // 0 / 1 for an empty row; a NaN sum is not equal to 0 and propagates.
-  Value divisor = b.select(b.equals(state[1], 0), b.like(state[1], 1), state[1]);
-  return b.divf(state[2], b.broadcast(divisor, columns));
+  Value one = b.like(state[1], 1);
+  Value reciprocal = b.divf(one, b.select(b.equals(state[1], 0), one, state[1]));
+  return b.mulf(state[2], b.broadcast(reciprocal, columns));
 }
 
 Value OnlineSoftmax::lse(ValueRange state) {

@@ -12,7 +12,9 @@
 //     sum       Σ 2^(score − maxLog2), of the unrounded numerators
 //     output    Σ 2^(score − maxLog2) · value, not normalised
 //
-// Scores arrive unscaled; softmax scale and log2(e) are one multiplication. The
+// Scores arrive unscaled, and the block's maximum is taken of them as they are:
+// softmax scale and log2(e) are one positive factor c, folded into the exponent
+// 2^(score · c − maxLog2). The
 // maximum starts at a finite -1e30 and masked scores are -inf, so that no
 // (-inf) - (-inf) occurs; a row that saw no key has sum 0 (mla.md section 14).
 // Source: FlashAttention-2 (Dao, 2023), section 3.1.
@@ -39,7 +41,7 @@ public:
   llvm::SmallVector<mlir::Value> advance(mlir::ValueRange state, mlir::Value scores,
                                          mlir::Value isSeen, mlir::Value values);
 
-  /// Output divided by the sum, 0 where the row is empty.
+  /// Output times the reciprocal of the sum, 0 where the row is empty.
   mlir::Value output(mlir::ValueRange state);
   /// Natural-log LSE, -inf where the row is empty.
   mlir::Value lse(mlir::ValueRange state);

@@ -22,9 +22,10 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-StepLowering::StepLowering(func::FuncOp func, KernelTable &kernels, const TileShapes &shapes)
-    : shapes(shapes), func(func), kernels(kernels), builder(func.getContext()), loc(func.getLoc()) {
-}
+StepLowering::StepLowering(func::FuncOp func, KernelTable &kernels, const TileShapes &shapes,
+                           const WorkCosts &costs)
+    : shapes(shapes), costs(costs), func(func), kernels(kernels), builder(func.getContext()),
+      loc(func.getLoc()) {}
 
 /// The longest query that the step accepts: its static length, or 0 for any.
 static int64_t maxQueryLen(func::FuncOp func) {
@@ -90,6 +91,35 @@ void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<v
   few();
   builder.setInsertionPointToStart(op.elseBlock());
   many();
+}
+
+void StepLowering::ifPositive(Value size, llvm::function_ref<void()> body) {
+  Value isPositive =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, size, constant(0));
+  auto op = scf::IfOp::create(builder, loc, isPositive, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(op.thenBlock());
+  body();
+}
+
+LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken,
+                                        int64_t rowsPerTile) {
+  int64_t asked[] = {rowsPerToken, rowsPerTile};
+  if (work) {
+    int64_t before[] = {static_cast<int64_t>(work.getRowsPerToken()),
+                        static_cast<int64_t>(work.getRowsPerTile())};
+    if (ArrayRef(asked) == ArrayRef(before))
+      return success();
+    return user->emitOpError("expected all attentions of a step to have ")
+           << before[0] << " rows per token in tiles of " << before[1] << ", got " << asked[0]
+           << " in tiles of " << asked[1];
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&planOp.getBody().front());
+  work = tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
+                              llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
+                              costs.fixedBlocks);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

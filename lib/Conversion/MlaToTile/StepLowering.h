@@ -56,20 +56,30 @@ struct TensorRef {
   }
 };
 
+/// How the runtime is to weigh pieces of attention (see tile.work).
+struct WorkCosts {
+  double item, merge; // blocks of keys
+  int64_t fixedBlocks;
+};
+
 class StepLowering {
 public:
-  StepLowering(mlir::func::FuncOp func, KernelTable &kernels, const TileShapes &shapes);
+  StepLowering(mlir::func::FuncOp func, KernelTable &kernels, const TileShapes &shapes,
+               const WorkCosts &costs);
 
   /// Builds the plan after the function. The caller erases the function.
   mlir::LogicalResult run();
 
   // What the lowerings of operations use.
   const TileShapes &shapes;
+  const WorkCosts &costs;
   mlir::OpBuilder &plan() { return builder; }
   mlir::Value constant(int64_t value);
   mlir::Value dim(llvm::StringRef name);
   mlir::Value metadata(llvm::StringRef name, unsigned bits);
   mlir::Value ropeTable();
+  /// Asks for the partition of attentions with so many rows; a plan has one.
+  mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);
   mlir::Value cache(mlir::Value value) { return caches.lookup(value); }
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
@@ -94,6 +104,8 @@ public:
   /// is a constant, else by a condition of the plan.
   void versionByRows(mlir::Value rows, int64_t limit, llvm::function_ref<void()> few,
                      llvm::function_ref<void()> many);
+  /// What runs only where `size` is positive.
+  void ifPositive(mlir::Value size, llvm::function_ref<void()> body);
   void copy(const TensorRef &from, const TensorRef &to);
 
 private:
@@ -123,6 +135,7 @@ private:
   KernelTable &kernels;
   mlir::OpBuilder builder;
   mlir::tile::PlanOp planOp;
+  mlir::tile::WorkOp work;
   mlir::Location loc;
   mlir::Operation *lastHeader = nullptr; // dims, buffers and constants come first
   llvm::DenseMap<mlir::Value, TensorRef> tensors;

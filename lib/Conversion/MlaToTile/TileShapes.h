@@ -41,6 +41,9 @@ struct TileShapes {
   bool isRowCountFixed;
   /// Keys of one step of an attention loop.
   int64_t keys;
+  /// Whether attention over the cache is one persistent kernel over pieces that the
+  /// runtime makes (tile.work), or has a program for each request and split.
+  bool partitionsAttention;
   /// Largest width of an attention accumulator. Above `narrowColumns` it is a
   /// multiple of `wideMultiple`, so that warpgroups can share it evenly.
   int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;

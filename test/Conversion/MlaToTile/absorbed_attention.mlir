@@ -1,18 +1,37 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A02, C11. Rows are (query, head) pairs of a request; the latent's tile is key
-// and value. Latent 40 wide, rope 8 wide: two loads of a page, each padded with
-// zeros.
+// A02, B22, C10, C11, C14. Rows are (query, head) pairs of a request; the latent's
+// tile is key and value. Latent 40 wide, rope 8 wide: two loads of a page, each padded
+// with zeros. On the GPU one persistent kernel goes over pieces that the runtime
+// makes; on the CPU, and where splits are forced, there is a program for each request.
 
 !cache = !mla.cache<page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8,
                     element = bf16, rope_order = half>
 
 // One query per request: rows are heads.
 // CHECK-LABEL: tile.plan @decode max_query_len 1
+// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64
+// CPU-NOT: tile.work
 // CHECK: %[[CACHE:.*]] = tile.buffer cache "cache"
-// CHECK: %[[B:.*]] = tile.dim "num_requests"
-// GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[B]], %c1{{[_0-9]*}}) args(%[[CACHE]]
+// GPU: %[[TOKENS:.*]] = tile.dim "partial_tokens"
+// GPU: %[[STARTS:.*]] = tile.buffer metadata "work_starts"
+// GPU: %[[ITEMS:.*]] = tile.buffer metadata "work_items"
+// GPU: %[[PARTS:.*]] = tile.dim "num_parts"
+// GPU: %[[MERGES:.*]] = tile.dim "num_merges"
+// GPU: %[[MOST:.*]] = tile.dim "max_partials"
+// GPU: %[[SIZE:.*]] = arith.muli %[[TOKENS]], %c1600
+// GPU: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xf32>
+// GPU: %[[LSE:.*]] = tile.workspace %{{.*}} : memref<?xf32>
+// GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) args(%[[CACHE]], {{.*}}, %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
+// GPU: %[[ANY:.*]] = arith.cmpi sgt, %[[MERGES]], %c0
+// GPU: scf.if %[[ANY]] {
+// GPU:   %[[FEW:.*]] = arith.cmpi sle, %[[MOST]], %c8
+// GPU:   scf.if %[[FEW]] {
+// GPU:     tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]])
+// GPU:   } else {
+// GPU:     tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]])
+// CPU: %[[B:.*]] = tile.dim "num_requests"
 // CPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %[[B]], %c1{{[_0-9]*}}) args(%[[CACHE]]
 func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
                   %batch: !mla.batch<query_len = 1>, %cache: !cache)
@@ -32,7 +51,7 @@ func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40
 // CHECK: %[[SIZE:.*]] = arith.muli %[[ROWS]], %c1600
 // CHECK: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xf32>
 // CHECK: %[[LSE:.*]] = tile.workspace %{{.*}} : memref<?xf32>
-// CHECK: tile.launch @absorbed_attention_split grid(%{{.*}}, %{{.*}}, %[[SPLITS]]) args({{.*}}, %[[SPLITS]], %{{.*}}, %[[PARTIAL]], %{{.*}}, %[[LSE]])
+// CHECK: tile.launch @absorbed_attention_split grid(%{{.*}}, %{{.*}}, %[[SPLITS]]) args({{.*}}, %[[PARTIAL]], %{{.*}}, %[[LSE]], %{{.*}}, %{{.*}}, %[[SPLITS]])
 // CHECK: tile.launch @merge_splits {{.*}} args(%[[T]], %[[SPLITS]], %[[PARTIAL]], %[[LSE]], %[[OUTPUT]])
 func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
                  %batch: !mla.batch, %cache: !cache)
@@ -46,25 +65,52 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
   return %y : tensor<?x40x40xbf16>
 }
 
+// The body is one description; only the run of key blocks comes from elsewhere.
 // CHECK-LABEL: tile.kernel @absorbed_attention(
+// GPU: scf.for %[[ITEM:.*]] =
+// GPU:   arith.muli %[[ITEM]], %c8
+// GPU-COUNT-6: memref.load
+// GPU:   %[[IS_ROW:.*]] = arith.cmpi slt
+// GPU:   arith.select %[[IS_ROW]], %{{.*}}, %c1
+// CHECK: tile.load {{.*}} -> tensor<{{64|16}}x48xbf16>
 // CHECK: arith.divsi
 // CHECK: %[[SEEN_KEYS:.*]] = arith.addi {{.*}} : tensor<{{64|16}}xi32>
-// CHECK: scf.for
-// CHECK: %[[LATENT:.*]] = tile.load_paged {{.*}} -> tensor<64x48xbf16>
+// CHECK: scf.for %[[BLOCK:.*]] = %{{.*}} to %{{.*}} step %c1{{[_0-9]*}} iter_args(
+// CHECK: %[[KEY:.*]] = arith.muli %[[BLOCK]], %c64
+// CHECK: %[[LATENT:.*]] = tile.load_paged %{{.*}}[%{{.*}} at %[[KEY]], %{{.*}}] {{.*}} -> tensor<64x48xbf16>
 // CHECK: %[[SCORES:.*]] = tile.dot %{{.*}}, %[[LATENT]], %{{.*}} transpose_rhs
 // CHECK: tile.load_paged {{.*}} -> tensor<64x16xbf16>
-// CHECK: tile.dot %{{.*}}, %{{.*}}, %[[SCORES]] transpose_rhs
+// CHECK: %[[ALL:.*]] = tile.dot %{{.*}}, %{{.*}}, %[[SCORES]] transpose_rhs
 // CHECK: tile.broadcast %[[SEEN_KEYS]]
+// The mask is on scores as they are; scale and log2(e) are part of the exponent.
+// CHECK: %[[MASKED:.*]] = arith.select %{{.*}}, %[[ALL]],
+// CHECK: tile.reduce max %[[MASKED]]
+// CHECK: %[[SCALED:.*]] = arith.mulf %[[MASKED]],
+// CHECK: arith.subf %[[SCALED]],
 // CHECK: tile.dot %{{.*}}, %[[LATENT]], %{{.*}} : tensor<{{64|16}}x64xbf16>, tensor<64x48xbf16>
+// CHECK: %[[RECIPROCAL:.*]] = arith.divf {{.*}} : tensor<{{64|16}}xf32>
+// CHECK: tile.broadcast %[[RECIPROCAL]]
+// GPU: %[[WHOLE:.*]] = arith.cmpi slt, %{{.*}}, %c0
+// GPU: scf.if %[[WHOLE]] {
 // CHECK: arith.truncf
 // CHECK: tile.store
+// GPU: } else {
+// GPU: tile.store {{.*}} memref<?x40xf32
+// GPU: tile.store {{.*}} memref<?xf32
+
+// A column of a tile is a piece; its LSE is the same for all of its rows.
+// GPU-LABEL: tile.kernel @merge_many_partials(
+// GPU: sizes: [64, %[[PIECES:.*]]], strides: [0, %{{.*}}]
+// GPU: sizes: [40, %[[PIECES]]], strides: [1, %{{.*}}]
+// GPU: tile.reduce max %{{.*}} : tensor<64x32xf32> -> tensor<64xf32>
+// GPU: tile.reduce sum %{{.*}} : tensor<64x32xf32> -> tensor<64xf32>
+// GPU: tile.store
 
 // Rows of several queries: row / 40 is the query, which sees one key more than
-// the one before. A split's range is a multiple of 64 keys.
+// the one before. A split's range is whole blocks.
 // CHECK-LABEL: tile.kernel @absorbed_attention_split(
 // CHECK: arith.ceildivsi %{{.*}}, %c64
 // CHECK: arith.divui %{{.*}}, %{{.*}} : i32
-// CHECK: arith.muli %{{.*}}, %c64
 // CHECK: arith.minsi
 // CHECK: %[[ROW:.*]] = arith.addi %{{.*}} : tensor<{{64|16}}xi32>
 // CHECK: %[[HEADS:.*]] = arith.constant dense<40> : tensor<{{64|16}}xi32>

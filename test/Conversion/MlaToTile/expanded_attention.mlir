@@ -54,10 +54,11 @@ func.func @chunk(%q: tensor<?x20x24xf32> {mla.input = "q"}, %batch: !mla.batch,
 // CHECK: arith.cmpi slt
 // CHECK: arith.cmpi sle
 // CHECK: %[[SEEN:.*]] = arith.andi
+// CHECK: %[[MASKED:.*]] = arith.select %[[SEEN]]
+// CHECK: tile.reduce max %[[MASKED]]
 // scale · log2(e)
-// CHECK: dense<0.360673755>
-// CHECK: arith.select %[[SEEN]]
-// CHECK: tile.reduce max
+// CHECK: %[[FACTOR:.*]] = arith.constant dense<0.360673755> : tensor<{{64|16}}x64xf32>
+// CHECK: arith.mulf %[[MASKED]], %[[FACTOR]]
 // CHECK: %[[P:.*]] = math.exp2 %{{.*}} : tensor<{{64|16}}x64xf32>
 // The sum takes the unrounded numerators, the product the rounded ones.
 // CHECK: tile.reduce sum %[[P]]

@@ -27,7 +27,7 @@
 // FAIL: error: 'mla.attention' op expected a form to have been chosen and expanded
 // RUN: FileCheck %s --check-prefix=REPRODUCER < %t.crash.mlir
 // REPRODUCER: mlir_reproducer
-// REPRODUCER: pipeline: "builtin.module(convert-mla-to-tile{target=cpu})"
+// REPRODUCER: pipeline: "builtin.module(convert-mla-to-tile{{{.*}}target=cpu})"
 // RUN: not mla-opt --run-reproducer %t.crash.mlir -o /dev/null 2>&1 | FileCheck %s --check-prefix=FAIL
 
 // RUN: not mla-opt %t.mlir --mla-chose-form 2>&1 | FileCheck %s --check-prefix=NEAREST

@@ -15,6 +15,10 @@ namespace mlac {
 /// the same for all.
 enum class TileTarget { Cpu, Sm90 };
 
+/// Costs for tile.work, in blocks of 64 keys. A piece: mla.md section 13. A merge: it
+/// takes about 2 us on an H200, a block with 128 rows 1.4 us.
+inline constexpr double kDefaultItemCost = 5, kDefaultMergeCost = 2;
+
 } // namespace mlac
 
 #endif // MLA_CONVERSION_MLATOTILE_TILETARGET_H

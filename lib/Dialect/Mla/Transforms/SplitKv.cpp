@@ -29,9 +29,6 @@ namespace mlir::mla {
 using namespace mlir;
 using namespace mlir::mla;
 
-/// Marks the branch that runs when one split is enough.
-static constexpr StringLiteral kUnsplit = "mla.unsplit";
-
 /// `[S, shape...]` f32 with the encoding of `type`.
 static RankedTensorType addSplitDim(RankedTensorType type, Attribute encoding) {
   SmallVector<int64_t> shape{ShapedType::kDynamic};
@@ -44,8 +41,8 @@ static SmallVector<Value> emitSplit(OpBuilder &builder, AbsorbedAttentionOp atte
                                     Value numSplits) {
   Location loc = attention.getLoc();
   auto outputType = cast<RankedTensorType>(attention.getOutput().getType());
-  auto encoding = LseAttr::get(builder.getContext(), LseBase::E, LseLayout::TokenMajor,
-                               LseEmpty::NegInf);
+  auto encoding =
+      LseAttr::get(builder.getContext(), LseBase::E, LseLayout::TokenMajor, LseEmpty::NegInf);
   RankedTensorType partialType = addSplitDim(outputType, /*encoding=*/{});
   RankedTensorType lseType = addSplitDim(
       RankedTensorType::get(outputType.getShape().drop_back(), builder.getF32Type()), encoding);
@@ -60,7 +57,7 @@ static SmallVector<Value> emitSplit(OpBuilder &builder, AbsorbedAttentionOp atte
 
 static SmallVector<Value> emitUnsplit(OpBuilder &builder, AbsorbedAttentionOp attention) {
   Operation *copy = builder.clone(*attention);
-  copy->setAttr(kUnsplit, builder.getUnitAttr());
+  copy->setAttr(kUnsplitAttr, builder.getUnitAttr());
   return llvm::to_vector_of<Value>(copy->getResults());
 }
 
@@ -73,7 +70,7 @@ struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
       return signalPassFailure();
     SmallVector<AbsorbedAttentionOp> attentions;
     getOperation().walk([&](AbsorbedAttentionOp attention) {
-      if (!attention.getNumSplits() && !attention->hasAttr(kUnsplit))
+      if (!attention.getNumSplits() && !attention->hasAttr(kUnsplitAttr))
         attentions.push_back(attention);
     });
     for (AbsorbedAttentionOp attention : attentions)
@@ -103,7 +100,7 @@ void SplitKv::split(AbsorbedAttentionOp attention) {
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
   if (numSplits == 1) {
-    attention->setAttr(kUnsplit, builder.getUnitAttr());
+    attention->setAttr(kUnsplitAttr, builder.getUnitAttr());
     return;
   }
   SmallVector<Value> results;

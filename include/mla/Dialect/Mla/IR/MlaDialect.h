@@ -28,4 +28,9 @@
 #define GET_OP_CLASSES
 #include "mla/Dialect/Mla/IR/MlaOps.h.inc"
 
+namespace mlir::mla {
+/// Marks an mla.absorbed_attention that mla-split-kv leaves in one piece.
+inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
+} // namespace mlir::mla
+
 #endif // MLA_DIALECT_MLA_IR_MLADIALECT_H
