@@ -58,6 +58,7 @@ void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(sm90::createSm90InsertProxyFences());
+  kernels.addPass(sm90::createSm90PlaceWgmmaFences());
   kernels.addPass(sm90::createSm90AllocateSharedMemory());
 }
 

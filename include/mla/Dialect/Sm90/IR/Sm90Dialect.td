@@ -34,9 +34,10 @@ def Sm90_Dialect : Dialect {
     |---|---|
     | `convert-tile-to-sm90` | barriers are in place; `sm90.alloc` without offset; no `sm90.proxy_fence` |
     | `sm90-insert-proxy-fences` | generic writes are fenced before the async proxy (`wgmma`, `tma_store`) reads them |
+    | `sm90-place-wgmma-fences` | `sm90.wgmma_fence` where needed; accumulators are waited for before use |
     | `sm90-allocate-shared-memory` | every `sm90.alloc` and `sm90.ring` has its offsets, the kernel has `shared_bytes` |
 
-    `convert-sm90-to-nvvm` needs all three.
+    `convert-sm90-to-nvvm` needs all four.
 
     A warp-specialised kernel consists of an entry (rings, tensor maps, scalars,
     executed by all threads) and of `sm90.role` regions that run side by side,

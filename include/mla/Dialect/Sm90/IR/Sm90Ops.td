@@ -296,7 +296,11 @@ def Sm90_ProxyFenceOp : Sm90_Op<"proxy_fence"> {
 
 def Sm90_WgmmaFenceOp : Sm90_Op<"wgmma_fence"> {
   let summary = "orders register accesses before the next wgmma (`wgmma.fence.sync.aligned`)";
-  let description = [{ Stands before the first `sm90.wgmma` of each group. }];
+  let description = [{
+    Stands before the first `sm90.wgmma` of each group, and where registers were
+    written or an mbarrier was waited for within one;
+    `sm90-place-wgmma-fences` puts it there.
+  }];
   let assemblyFormat = "attr-dict";
 }
 

@@ -104,4 +104,53 @@ def Sm90AllocateSharedMemory : Pass<"sm90-allocate-shared-memory", "::mlir::sm90
   }];
 }
 
+def Sm90PlaceWgmmaFences : Pass<"sm90-place-wgmma-fences", "::mlir::sm90::KernelOp"> {
+  let summary = "places the fences of wgmma and checks their waits";
+  let description = [{
+    Replaces all `sm90.wgmma_fence` of the kernel by the fewest that are needed:
+    before a `sm90.wgmma`
+
+    - that opens a group, unless it continues an accumulator of the group before;
+    - that reads registers (accumulator, fragment lhs) which another op has written
+      since the last fence;
+    - behind a `sm90.await` or `sm90.acquire`, also in the middle of a group: those
+      are loops, and ptxas injects waits (C7519) or serialises (C7520) without it;
+    - that is the first of a block, or follows an op with regions.
+
+    Before:
+    ```mlir
+    %0 = sm90.wgmma %q0, %k0, %zero transpose_rhs : …
+    sm90.await %keys[%s] part 1 : …
+    %1 = sm90.wgmma %q1, %k1, %0 transpose_rhs : …
+    %2 = sm90.wgmma %q2, %k2, %1 transpose_rhs : …
+    sm90.wgmma_commit
+    ```
+    After:
+    ```mlir
+    sm90.wgmma_fence
+    %0 = sm90.wgmma %q0, %k0, %zero transpose_rhs : …
+    sm90.await %keys[%s] part 1 : …
+    sm90.wgmma_fence
+    %1 = sm90.wgmma %q1, %k1, %0 transpose_rhs : …
+    %2 = sm90.wgmma %q2, %k2, %1 transpose_rhs : …
+    sm90.wgmma_commit
+    ```
+
+    Errors:
+
+    - an accumulator used by anything but `sm90.wgmma` and yields before a
+      `sm90.wgmma_wait` took it;
+    - a wait that lists an accumulator of a group that it does not wait for, or
+      that was never committed;
+    - a loop body whose first wait leaves groups in flight while wgmma are in flight
+      across its back edge: ptxas 13.0 serialises all wgmma of such a loop (C7514).
+      With `sm90.wgmma_wait 0` first it does not;
+    - wgmma in flight across a back edge whose lhs is registers written in the body
+      (undefined in PTX, and ptxas says nothing).
+
+    Guarantee: none of these errors. Numerics do not change. Running it twice
+    changes nothing.
+  }];
+}
+
 #endif // MLA_DIALECT_SM90_TRANSFORMS_PASSES
