@@ -352,6 +352,10 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
     Guarantee: no `tile` operation remains. Numerics: sums over columns are made
     in the order described at `sm90.reduce`; nothing else changes.
   }];
+  let options = [
+    Option<"schedule", "schedule", "std::string", "\"auto\"",
+           "auto (what each kernel's tile.schedule says, else simple), simple or relay">,
+  ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::sm90::Sm90Dialect",
   ];

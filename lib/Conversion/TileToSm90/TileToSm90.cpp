@@ -6,13 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Picks a schedule for each kernel; the schedules are in Schedules/. There is
-// one so far, the one that is always right.
+// Picks a schedule for each kernel; the schedules are in Schedules/. A kernel's
+// `tile.schedule` names its own; what that cannot handle gets the simple one,
+// which is always right, and a remark.
 //
 //===----------------------------------------------------------------------===//
 
 #include "mla/Conversion/Passes.h"
 
+#include "Schedules/Relay.h"
 #include "Schedules/Simple.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,14 +27,37 @@ namespace mlac {
 
 using namespace mlir;
 
+/// Which schedule `kernel` asks for; the option comes first.
+static StringRef getSchedule(tile::KernelOp kernel, StringRef option) {
+  if (option != "auto")
+    return option;
+  auto given = kernel->getAttrOfType<DictionaryAttr>("tile.schedule");
+  auto kind = given ? given.getAs<StringAttr>("kind") : StringAttr();
+  return kind ? kind.getValue() : StringRef("simple");
+}
+
+/// The kernel in the schedule it asks for, or in the simple one.
+static FailureOr<sm90::KernelOp> buildSchedule(tile::KernelOp kernel, StringRef schedule) {
+  if (schedule == "simple")
+    return mlac::buildSimpleSchedule(kernel);
+  std::string why;
+  std::optional<mlac::AttentionLoop> loop = mlac::matchAttentionLoop(kernel, why);
+  if (loop && schedule == "relay" && mlac::canRelay(*loop, why))
+    return mlac::buildRelaySchedule(*loop);
+  kernel.emitRemark("kernel '") << kernel.getSymName() << "' gets the simple schedule, not '"
+                                << schedule << "': " << why;
+  return mlac::buildSimpleSchedule(kernel);
+}
+
 namespace {
 struct ConvertTileToSm90 : mlac::impl::ConvertTileToSm90Base<ConvertTileToSm90> {
+  using ConvertTileToSm90Base::ConvertTileToSm90Base;
   void runOnOperation() override {
     for (tile::PlanOp plan : llvm::make_early_inc_range(getOperation().getOps<tile::PlanOp>()))
       plan.erase();
     for (tile::KernelOp kernel :
          llvm::make_early_inc_range(getOperation().getOps<tile::KernelOp>())) {
-      if (failed(mlac::buildSimpleSchedule(kernel)))
+      if (failed(buildSchedule(kernel, getSchedule(kernel, schedule))))
         return signalPassFailure();
       kernel.erase();
     }

@@ -1,0 +1,104 @@
+//===- PagedTiles.cpp - blocks of a paged cache by TMA ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PagedTiles.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlac;
+
+//===----------------------------------------------------------------------===//
+// Tensor maps
+//===----------------------------------------------------------------------===//
+
+static bool isKernelArgument(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<tile::KernelOp>(argument.getOwner()->getParentOp());
+}
+
+/// A constant, a kernel argument, or an argument times a constant.
+static bool isHostValue(OpFoldResult number) {
+  auto value = dyn_cast<Value>(number);
+  if (!value || matchPattern(value, m_Constant()) || isKernelArgument(value))
+    return true;
+  auto product = value.getDefiningOp<arith::MulIOp>();
+  return product && isKernelArgument(product.getLhs()) &&
+         matchPattern(product.getRhs(), m_Constant());
+}
+
+bool mlac::canMapView(Value view) {
+  auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
+  if (!cast || !isKernelArgument(cast.getSource()) ||
+      cast.getType().getStridesAndOffset().first.back() != 1)
+    return false;
+  return llvm::all_of(cast.getMixedOffsets(), isHostValue) &&
+         llvm::all_of(cast.getMixedSizes(), isHostValue) &&
+         llvm::all_of(cast.getMixedStrides(), isHostValue);
+}
+
+Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows) {
+  Type element = cast<MemRefType>(view.getType()).getElementType();
+  auto type =
+      sm90::TensorMapType::get(builder.getContext(), rows, sm90::kPanelColumns, element);
+  return sm90::TensorMapOp::create(builder, view.getLoc(), type, cloner.get(view));
+}
+
+//===----------------------------------------------------------------------===//
+// Paged tiles
+//===----------------------------------------------------------------------===//
+
+static int64_t getPageSize(tile::LoadPagedOp load) {
+  return cast<MemRefType>(load.getPool().getType()).getDimSize(1);
+}
+
+int64_t PagedTiles::getBoxRows(tile::LoadPagedOp load) {
+  int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
+  int64_t rows = std::min(page, block);
+  bool fits = page % rows == 0 && block % rows == 0 && rows % sm90::kSwizzleRows == 0;
+  return fits && canMapView(load.getPool()) && matchPattern(load.getColumn(), m_Zero()) ? rows : 0;
+}
+
+PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load)
+    : load(load), boxRows(getBoxRows(load)),
+      map(createTensorMap(builder, cloner, load.getPool(), boxRows)) {}
+
+PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner, Value key) const {
+  Location loc = load.getLoc();
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
+  Value table = cloner.get(load.getTable()), limit = cloner.get(load.getLimit());
+  Value last = arith::MaxSIOp::create(
+      builder, loc, arith::SubIOp::create(builder, loc, limit, constant(1)), constant(0));
+  Block found;
+  for (int64_t first = 0; first < block; first += boxRows) {
+    Value token =
+        first == 0 ? key : Value(arith::AddIOp::create(builder, loc, key, constant(first)));
+    token = arith::MinSIOp::create(builder, loc, token, last);
+    // Tokens are not negative, and unsigned division by powers of two is a shift.
+    Value entry = arith::DivUIOp::create(builder, loc, token, constant(page));
+    Value number = memref::LoadOp::create(builder, loc, table, entry);
+    found.pages.push_back(
+        arith::IndexCastOp::create(builder, loc, builder.getIndexType(), number));
+  }
+  found.row = page == boxRows ? constant(0)
+                              : Value(arith::RemUIOp::create(builder, loc, key, constant(page)));
+  return found;
+}
+
+void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int64_t column,
+                      Value target, Value ring, Value stage, int32_t part) const {
+  Value first = arith::ConstantIndexOp::create(builder, loc, column);
+  for (auto [index, page] : llvm::enumerate(block.pages))
+    sm90::TmaLoadOp::create(builder, loc, map, ValueRange{page, block.row, first}, target, ring,
+                            stage, part, static_cast<int64_t>(index) * boxRows, IntegerAttr());
+}

@@ -1,0 +1,392 @@
+//===- Relay.cpp - scores, left and right products on three warpgroups ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which kernels the schedule takes, its parameters, and the kernel's entry.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Relay.h"
+
+#include "RelayKernel.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::relay;
+
+/// Warpgroups: scores, left and right output.
+static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
+
+//===----------------------------------------------------------------------===//
+// What the schedule takes
+//===----------------------------------------------------------------------===//
+
+/// Whether every op of the kernel is one that roles can clone.
+static bool canClone(tile::KernelOp kernel, std::string &why) {
+  WalkResult walk = kernel.walk([&](Operation *op) {
+    bool known =
+        isa<tile::TileDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
+            op->getDialect()) ||
+        isa<scf::ForOp, scf::IfOp, scf::YieldOp>(op);
+    if (auto branch = dyn_cast<scf::IfOp>(op))
+      known = branch.getNumResults() == 0;
+    for (Value result : op->getResults())
+      if (auto tile = dyn_cast<RankedTensorType>(result.getType()))
+        known &= isa<tile::LoadPagedOp>(op) || tile.getDimSize(0) == sm90::kTileRows;
+    if (!known)
+      why = ("the kernel has a '" + op->getName().getStringRef() + "'").str();
+    return known ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return !walk.wasInterrupted();
+}
+
+/// What the widths must be for two output roles and panels of 64 columns.
+static bool haveSuitableWidths(AttentionLoop &loop, std::string &why) {
+  int64_t width = loop.getOutputWidth();
+  if (width % (2 * sm90::kPanelColumns) != 0 || width > 2 * sm90::kMaxWgmmaColumns) {
+    why = "an output of " + std::to_string(width) + " columns does not split into two halves of "
+          "whole panels, at most 256 columns each";
+    return false;
+  }
+  if (loop.terms.size() > 2 ||
+      (loop.terms.size() == 2 && loop.terms[1].getWidth() > sm90::kPanelColumns)) {
+    why = "the scores have more than one panel besides the values";
+    return false;
+  }
+  if (loop.getRows() == sm90::kTileRows && loop.getBlockKeys() == sm90::kTileRows)
+    return true;
+  why = "tiles are not of 64 rows and 64 keys";
+  return false;
+}
+
+bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
+  if (!haveSuitableWidths(loop, why) || !canClone(loop.kernel, why))
+    return false;
+  for (AttentionLoop::Term &term : loop.terms) {
+    if (PagedTiles::getBoxRows(term.keys) == 0) {
+      why = "TMA cannot copy its pages";
+      return false;
+    }
+    tile::LoadPagedOp first = loop.terms[0].keys;
+    if (term.keys.getToken() != loop.keys.getInductionVar() ||
+        term.keys.getTable() != first.getTable() || term.keys.getLimit() != first.getLimit()) {
+      why = "its paged loads are not of the same tokens";
+      return false;
+    }
+    if (!canMapView(term.query.getView())) {
+      why = "TMA cannot copy its queries";
+      return false;
+    }
+  }
+  if (loop.sum)
+    return true;
+  why = "no running sum";
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+Shape::Shape(AttentionLoop &loop)
+    : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
+      hasRope(loop.terms.size() > 1), element(loop.getElementType()) {}
+
+/// Bytes of shared memory that rings take besides left and right slots.
+static int64_t getFixedPanels(const Shape &shape, int64_t ropeStages) {
+  int64_t rope = shape.hasRope ? 1 : 0;
+  // Weights, the right half of the queries and their RoPE part, RoPE of keys.
+  return 1 + shape.rightPanels + rope + ropeStages * rope;
+}
+
+RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
+  auto given = loop.kernel->getAttrOfType<DictionaryAttr>("tile.schedule");
+  auto get = [&](StringRef name, int64_t standard) {
+    auto value = given ? given.getAs<IntegerAttr>(name) : IntegerAttr();
+    return value ? value.getInt() : standard;
+  };
+  RelayOptions options;
+  // As many slots as fit, the left ring (whose slots live longer) first.
+  constexpr int64_t panelBytes = sm90::kTileRows * sm90::kPanelRowBytes;
+  constexpr int64_t smallBytes = 4096; // factors, row vectors, barriers, alignment
+  int64_t panels = (sm90::kMaxSharedBytes - smallBytes) / panelBytes;
+  options.rightStages = get("right_stages", 2);
+  options.ropeStages = get("rope_stages", options.rightStages);
+  int64_t rest = panels - getFixedPanels(shape, options.ropeStages) -
+                 options.rightStages * shape.rightPanels;
+  options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
+  // Measured (docs/performance.md): opening the gate two panels early is best.
+  options.gateEarlyPanels = get("early", shape.rightPanels / 2);
+  options.rightPanelsPerPart = shape.rightPanels % 2 == 0 ? 2 : 1;
+  // 168 registers at launch (65536 / 384); the output roles hold 128 of output.
+  options.scoreRegisters = get("score_registers", 184);
+  options.outputRegisters = get("output_registers", 160);
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Small things
+//===----------------------------------------------------------------------===//
+
+relay::Kernel::Kernel(AttentionLoop &loop)
+    : loop(loop), shape(loop), options(chooseOptions(loop, shape)),
+      b(loop.kernel.getLoc(), loop.kernel.getOperation()),
+      entry(b, [this](Operation *, Type type) { return convertScoresType(type); }) {}
+
+Value relay::Kernel::constant32(int64_t value) {
+  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
+}
+Value relay::Kernel::constantIndex(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+Value relay::Kernel::toIndex(Value value) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), value);
+}
+Value relay::Kernel::to32(Value value) {
+  return arith::IndexCastOp::create(b, b.getI32Type(), value);
+}
+Value relay::Kernel::next(Value stage, Value ring) {
+  return sm90::StageNextOp::create(b, stage, ring);
+}
+Value relay::Kernel::tileOf(Value ring, Value stage, unsigned index) {
+  Type type = cast<sm90::RingType>(ring.getType()).getTiles()[index];
+  return sm90::StageTileOp::create(b, type, ring, stage, index);
+}
+sm90::SmemType relay::Kernel::sharedType(int64_t rows, int64_t columns) {
+  return sm90::SmemType::get(b.getContext(), {rows, columns}, shape.element,
+                             sm90::SmemLayout::Swizzle128);
+}
+sm90::SmemType relay::Kernel::rowsType() {
+  return sm90::SmemType::get(b.getContext(), {1, sm90::kTileRows}, b.getF32Type(),
+                             sm90::SmemLayout::Linear);
+}
+RankedTensorType relay::Kernel::fragmentType(int64_t columns, Type element) {
+  return RankedTensorType::get({sm90::kTileRows, columns}, element,
+                               sm90::FragmentAttr::get(b.getContext(), 1));
+}
+
+/// Panels [first, first + count) of a shared tile.
+Value relay::Kernel::panels(Value tile, int64_t first, int64_t count) {
+  auto type = cast<sm90::SmemType>(tile.getType());
+  int64_t columns = count * sm90::kPanelColumns;
+  if (first == 0 && columns >= type.getColumns())
+    return tile;
+  return sm90::SliceOp::create(b, sharedType(type.getRows(), columns), tile,
+                               first * sm90::kPanelColumns);
+}
+
+Type relay::Kernel::convertScoresType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return type;
+  if (tile.getRank() == 1)
+    return RankedTensorType::get(tile.getShape(), tile.getElementType(),
+                                 sm90::RowsAttr::get(b.getContext()));
+  return fragmentType(tile.getDimSize(1), tile.getElementType());
+}
+
+Type relay::Kernel::convertOutputType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile || tile.getRank() == 1 || tile.getDimSize(1) != loop.getOutputWidth())
+    return convertScoresType(type);
+  return fragmentType(tile.getDimSize(1) / 2, tile.getElementType());
+}
+
+Value relay::Kernel::countBlocks(LazyCloner &cloner) {
+  Value from = cloner.get(loop.keys.getLowerBound()), to = cloner.get(loop.keys.getUpperBound());
+  Value keys = to32(arith::SubIOp::create(b, to, from));
+  Value block = constant32(loop.getBlockKeys());
+  Value rounded = arith::AddIOp::create(b, keys, constant32(loop.getBlockKeys() - 1));
+  return arith::MaxSIOp::create(b, arith::DivSIOp::create(b, rounded, block), constant32(1));
+}
+
+Value relay::Kernel::firstKeyOf(LazyCloner &cloner, Value block) {
+  Value keys = arith::MulIOp::create(b, block, constant32(loop.getBlockKeys()));
+  return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(keys));
+}
+
+scf::ForOp relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
+                                     llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  bool isIndex = from.getType().isIndex();
+  Value one = isIndex ? constantIndex(1) : constant32(1);
+  auto result = scf::ForOp::create(b, from, to, one, carried);
+  if (atLeastOnce)
+    result->setAttr("sm90.at_least_once", b.getUnitAttr());
+  OpBuilder::InsertionGuard guard(b);
+  if (carried.empty())
+    b.setInsertionPoint(result.getBody()->getTerminator());
+  else
+    b.setInsertionPointToStart(result.getBody());
+  SmallVector<Value> yielded = body(result.getInductionVar(), result.getRegionIterArgs());
+  if (!carried.empty())
+    scf::YieldOp::create(b, yielded);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+void relay::Kernel::createMaps() {
+  latent = PagedTiles(b, entry, loop.terms[0].keys);
+  queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows);
+  if (!shape.hasRope)
+    return;
+  rope = PagedTiles(b, entry, loop.terms[1].keys);
+  ropeQueryMap = createTensorMap(b, entry, loop.terms[1].query.getView(), sm90::kTileRows);
+}
+
+Value relay::Kernel::createRing(StringRef label, int64_t stages, int64_t parts,
+                                ArrayRef<sm90::SmemType> tiles, int32_t fullCount,
+                                int32_t emptyCount) {
+  auto type = sm90::RingType::get(b.getContext(), stages, parts, tiles);
+  return sm90::RingOp::create(b, type, fullCount, emptyCount, IntegerAttr(), IntegerAttr(),
+                              b.getStringAttr(label));
+}
+
+/// Arrivals: a filling thread one, a role one per warp.
+void relay::Kernel::createRings() {
+  constexpr int32_t thread = 1, role = sm90::kWarpgroupWarps;
+  int64_t rows = sm90::kTileRows;
+  sm90::SmemType leftTile = sharedType(rows, shape.getLeftColumns());
+  sm90::SmemType rightTile = sharedType(rows, shape.getRightColumns());
+  sm90::SmemType panel = sharedType(rows, sm90::kPanelColumns);
+  weights = createRing("weights", 1, 1, {panel, rowsType()}, role, 2 * role);
+  SmallVector<sm90::SmemType> queryTiles = {rightTile};
+  if (shape.hasRope)
+    queryTiles.push_back(panel);
+  queries = createRing("queries", 1, 1, queryTiles, thread, role);
+  left = createRing("left", options.leftStages, 1, {leftTile}, thread, role);
+  right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
+                     {rightTile}, thread, role);
+  if (shape.hasRope)
+    ropes = createRing("rope", options.ropeStages, 1, {panel}, thread, role);
+  if (!crossingRows.empty())
+    scale = createRing("scale", 1, 1, SmallVector<sm90::SmemType>(crossingRows.size(), rowsType()),
+                       role, 2 * role);
+  if (options.gateEarlyPanels >= 0)
+    gate = createRing("gate", 1, 1, {}, role, 0);
+}
+
+/// Row vectors that stores of whole tiles behind the key loop depend on: the
+/// scores role has the state, the output roles get what they broadcast.
+void relay::Kernel::findCrossingRows() {
+  llvm::SetVector<Value> rows;
+  SmallVector<Value> pending;
+  loop.items.walk([&](tile::StoreOp store) {
+    if (store.getValue().getType().getRank() == 2)
+      pending.push_back(store.getValue());
+  });
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val().getDefiningOp();
+    if (!op || op == loop.keys)
+      continue;
+    if (auto broadcast = dyn_cast<tile::BroadcastOp>(op))
+      rows.insert(broadcast.getSource());
+    else
+      llvm::append_range(pending, op->getOperands());
+  }
+  crossingRows.assign(rows.begin(), rows.end());
+}
+
+void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
+                             llvm::function_ref<void()> body) {
+  auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1,
+                                   b.getI32IntegerAttr(static_cast<int32_t>(registers)));
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&role.getBody());
+  sm90::EndOp::create(b);
+  b.setInsertionPointToStart(&role.getBody().front());
+  // A part without items has nothing to wait for.
+  Value hasItems = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+  auto branch = scf::IfOp::create(b, hasItems, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+sm90::KernelOp relay::Kernel::build() {
+  tile::KernelOp source = loop.kernel;
+  kernel = sm90::KernelOp::create(b, source.getSymName(), source.getArgumentTypes(), kWarpgroups);
+  if (ArrayAttr attributes = source.getArgAttrsAttr())
+    kernel.setArgAttrsAttr(attributes);
+  kernel->setDiscardableAttrs(source->getDiscardableAttrDictionary());
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
+  if (source->hasAttr("tile.triggers_dependents"))
+    sm90::LaunchDependentsOp::create(b);
+  findCrossingRows();
+  createMaps();
+  createRings();
+  begin = entry.get(loop.items.getLowerBound());
+  end = entry.get(loop.items.getUpperBound());
+  emitRole("scores", kScores, options.scoreRegisters, [&] { emitScores(); });
+  emitRole("left", kLeft, options.outputRegisters, [&] { emitOutput(/*isLeft=*/true); });
+  emitRole("right", kRight, options.outputRegisters, [&] { emitOutput(/*isLeft=*/false); });
+  sm90::ReturnOp::create(b);
+  return kernel;
+}
+
+FailureOr<sm90::KernelOp> mlac::buildRelaySchedule(AttentionLoop &loop) {
+  return relay::Kernel(loop).build();
+}
+
+//===----------------------------------------------------------------------===//
+// Epilogue
+//===----------------------------------------------------------------------===//
+
+void relay::Kernel::emitStores(LazyCloner &cloner, Block &block, Operation *after, unsigned rank,
+                               int64_t firstColumn) {
+  auto isOurs = [&](tile::StoreOp store) {
+    return cast<RankedTensorType>(store.getValue().getType()).getRank() == rank;
+  };
+  for (Operation &op : block.without_terminator()) {
+    if (after && (&op == after || op.isBeforeInBlock(after)))
+      continue;
+    if (auto store = dyn_cast<tile::StoreOp>(op); store && isOurs(store)) {
+      Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
+      SmallVector<Value> offsets = cloner.get(store.getOffsets());
+      if (firstColumn != 0)
+        offsets.back() = arith::AddIOp::create(b, offsets.back(), constantIndex(firstColumn));
+      bool paired = rank == 2 && arePaired(store.getView(), store.getOffsets().back());
+      sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
+    }
+    auto branch = dyn_cast<scf::IfOp>(op);
+    if (!branch || !branch.walk([&](tile::StoreOp store) {
+                         return isOurs(store) ? WalkResult::interrupt() : WalkResult::advance();
+                       }).wasInterrupted())
+      continue;
+    auto result =
+        scf::IfOp::create(b, cloner.get(branch.getCondition()), !branch.getElseRegion().empty());
+    for (auto [from, to] : llvm::zip_equal(branch->getRegions(), result->getRegions())) {
+      if (from.empty())
+        continue;
+      OpBuilder::InsertionGuard guard(b);
+      LazyCloner::Scope scope(cloner);
+      b.setInsertionPointToStart(&to.front());
+      emitStores(cloner, from.front(), nullptr, rank, firstColumn);
+    }
+  }
+}
+
+/// The key loop may stand under conditions (a tile of rows that a request does
+/// not have): they hold for the stores behind it.
+void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn) {
+  SmallVector<scf::IfOp> conditions;
+  for (Operation *parent = loop.keys->getParentOp(); parent != loop.items;
+       parent = parent->getParentOp())
+    conditions.push_back(cast<scf::IfOp>(parent));
+  OpBuilder::InsertionGuard guard(b);
+  for (scf::IfOp condition : llvm::reverse(conditions)) {
+    auto branch = scf::IfOp::create(b, cloner.get(condition.getCondition()), false);
+    b.setInsertionPointToStart(branch.thenBlock());
+  }
+  LazyCloner::Scope scope(cloner);
+  emitStores(cloner, *loop.keys->getBlock(), loop.keys, rank, firstColumn);
+}

@@ -1,0 +1,125 @@
+//===- RelayKernel.h - the parts of a relay kernel under construction ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the three roles share; see Relay.h for the schedule. Relay.cpp makes the
+// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_RELAYKERNEL_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_RELAYKERNEL_H
+
+#include "PagedTiles.h"
+#include "Relay.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlac::relay {
+
+using mlir::SmallVector;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+
+/// Widths in panels of 64 columns.
+struct Shape {
+  explicit Shape(AttentionLoop &loop);
+  int64_t leftPanels, rightPanels;
+  bool hasRope;
+  mlir::Type element;
+
+  int64_t getLeftColumns() const { return leftPanels * mlir::sm90::kPanelColumns; }
+  int64_t getRightColumns() const { return rightPanels * mlir::sm90::kPanelColumns; }
+};
+
+RelayOptions chooseOptions(AttentionLoop &loop, const Shape &shape);
+
+class Kernel {
+public:
+  explicit Kernel(AttentionLoop &loop);
+  mlir::sm90::KernelOp build();
+
+private:
+  // Relay.cpp: the entry.
+  void createMaps();
+  void createRings();
+  Value createRing(mlir::StringRef label, int64_t stages, int64_t parts,
+                   mlir::ArrayRef<mlir::sm90::SmemType> tiles, int32_t fullCount,
+                   int32_t emptyCount);
+  void findCrossingRows();
+  void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
+                llvm::function_ref<void()> body);
+
+  // RelayScores.cpp
+  struct ScoreState;
+  void emitScores();
+  void emitScoresItem(ScoreState &state);
+  void loadQueries(Value item, Value stage);
+  Value multiplyLeft(ScoreState &state, Value queries);
+  Value multiplyRight(ScoreState &state, Value scores, Value gateStage);
+  void emitStep(ScoreState &state, Value queries, Value maskKey, bool isLast);
+  void emitSoftmax(ScoreState &state, Value maskKey, llvm::function_ref<void()> issueNext);
+  void emitUnmasked(ScoreState &state, Value queries, Value blocks);
+  void finishRows(ScoreState &state);
+
+  // RelayOutput.cpp
+  struct OutputState;
+  void emitOutput(bool isLeft);
+  void refill(OutputState &state, llvm::function_ref<void()> untilFree);
+  void emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
+                  const PagedTiles::Block &ropeBlock, Value queryRow);
+  void emitBlock(OutputState &state, Value block);
+  void clearTail(OutputState &state, Value block, Value values);
+  void emitOutputItem(OutputState &state);
+
+  // Shared.
+  /// Types of the scores role, or of an output role whose part of the output's
+  /// columns starts at `firstColumn`.
+  Type convertScoresType(Type type);
+  Type convertOutputType(Type type);
+  /// Stores of rank `rank` behind the key loop, with the branches around them.
+  void emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn);
+  void emitStores(LazyCloner &cloner, mlir::Block &block, mlir::Operation *after, unsigned rank,
+                  int64_t firstColumn);
+  /// Blocks of the mapped item, i32, at least 1: an item of length 0 has one
+  /// block, which is masked.
+  Value countBlocks(LazyCloner &cloner);
+  /// First key of a block (i32) of the mapped item, as an index.
+  Value firstKeyOf(LazyCloner &cloner, Value block);
+  mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
+                              llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
+
+  Value constant32(int64_t value);
+  Value constantIndex(int64_t value);
+  Value toIndex(Value value);
+  Value to32(Value value);
+  Value next(Value stage, Value ring);
+  Value tileOf(Value ring, Value stage, unsigned index);
+  Value panels(Value tile, int64_t first, int64_t count);
+  mlir::sm90::SmemType sharedType(int64_t rows, int64_t columns);
+  mlir::sm90::SmemType rowsType();
+  mlir::RankedTensorType fragmentType(int64_t columns, Type element);
+
+  AttentionLoop &loop;
+  Shape shape;
+  RelayOptions options;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::sm90::KernelOp kernel;
+  /// Values of the entry, by those of the tile kernel; roles start from a copy.
+  LazyCloner entry;
+  Value begin, end; // items of this part, index
+  PagedTiles latent, rope;
+  Value queryMap, ropeQueryMap;
+  Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
+  /// Row vectors that the epilogue of the output needs, in the order of `scale`.
+  SmallVector<Value> crossingRows;
+};
+
+} // namespace mlac::relay
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_RELAYKERNEL_H

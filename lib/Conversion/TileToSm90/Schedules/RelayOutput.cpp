@@ -1,0 +1,245 @@
+//===- RelayOutput.cpp - the roles that own halves of the output ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The role consumes its ring's entries in order and refills each slot it has
+// freed with the entry that comes as many places later as the ring has slots. A
+// cursor walks ahead over the part's items for that:
+//
+//     left    entries of an item: its queries, then its blocks of keys
+//     right   its blocks of keys (and their RoPE part, in a ring of its own)
+//
+//===----------------------------------------------------------------------===//
+
+#include "RelayKernel.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::relay;
+
+struct relay::Kernel::OutputState {
+  bool isLeft;
+  LazyCloner cloner;
+  Value output;
+  Value consumed, weights, scale; // stages
+  // The cursor: the stages it fills next, the item and the entry in it (i32).
+  Value filled, filledRope, item, entry;
+
+  SmallVector<Value> packCursor() const { return {filled, filledRope, item, entry}; }
+  void unpackCursor(ValueRange values) {
+    filled = values[0], filledRope = values[1], item = values[2], entry = values[3];
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Refilling
+//===----------------------------------------------------------------------===//
+
+/// One thread fills the slot at the cursor.
+void relay::Kernel::emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
+                               const PagedTiles::Block &ropeBlock, Value queryRow) {
+  Value ring = state.isLeft ? left : right;
+  Location loc = b.getLoc();
+  sm90::AcquireOp::create(b, ring, state.filled);
+  Value tile = tileOf(ring, state.filled, 0);
+  int64_t perPart = state.isLeft ? shape.leftPanels : options.rightPanelsPerPart;
+  int64_t count = state.isLeft ? shape.leftPanels : shape.rightPanels;
+  int64_t first = state.isLeft ? 0 : shape.leftPanels;
+  auto copyKeys = [&](int64_t panel) {
+    latent.copy(b, loc, block, (first + panel) * sm90::kPanelColumns, panels(tile, panel, perPart),
+                ring, state.filled, panel / perPart);
+  };
+  for (int64_t panel = 0; panel < count; panel += perPart) {
+    int64_t bytes = cast<sm90::SmemType>(panels(tile, panel, perPart).getType()).getByteSize();
+    sm90::ExpectOp::create(b, ring, state.filled, panel / perPart, bytes);
+    if (!isQuery) {
+      copyKeys(panel);
+      continue;
+    }
+    auto branch = scf::IfOp::create(b, isQuery, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    sm90::TmaLoadOp::create(b, queryMap, ValueRange{queryRow, constantIndex(0)}, tile, ring,
+                            state.filled, 0, 0, IntegerAttr());
+    b.setInsertionPointToStart(branch.elseBlock());
+    copyKeys(panel);
+  }
+  if (state.isLeft || !shape.hasRope)
+    return;
+  sm90::AcquireOp::create(b, ropes, state.filledRope);
+  Value ropeTile = tileOf(ropes, state.filledRope, 0);
+  sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
+                         cast<sm90::SmemType>(ropeTile.getType()).getByteSize());
+  rope.copy(b, loc, ropeBlock, 0, ropeTile, ropes, state.filledRope, 0);
+}
+
+/// Finds the entry at the cursor (before `whenFree`, so that the loads of the
+/// block table overlap with what it emits), fills its slot after, and moves on.
+void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilFree) {
+  auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
+  LazyCloner cloner(entry, convert);
+  Value end32 = to32(end), one = constant32(1), zero = constant32(0);
+  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.item, end32);
+  // Behind the last item the cursor stays on it and copies nothing.
+  Value item = arith::MinSIOp::create(b, state.item, arith::SubIOp::create(b, end32, one));
+  cloner.map(loop.items.getInductionVar(), toIndex(item));
+  Value entries = countBlocks(cloner), block = state.entry, isQuery, queryRow;
+  if (state.isLeft) {
+    entries = arith::AddIOp::create(b, entries, one);
+    isQuery = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, state.entry, zero);
+    block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, state.entry, one), zero);
+    queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
+  }
+  Value key = firstKeyOf(cloner, block);
+  PagedTiles::Block latentBlock = latent.find(b, cloner, key), ropeBlock = latentBlock;
+
+  if (untilFree)
+    untilFree();
+
+  auto elect = sm90::ElectOp::create(b);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.createBlock(&elect.getBody());
+    sm90::EndOp::create(b);
+    b.setInsertionPointToStart(&elect.getBody().front());
+    auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitCopies(state, isQuery, latentBlock, ropeBlock, queryRow);
+  }
+  state.filled = next(state.filled, state.isLeft ? left : right);
+  if (!state.isLeft && shape.hasRope)
+    state.filledRope = next(state.filledRope, ropes);
+  Value following = arith::AddIOp::create(b, state.entry, one);
+  Value isEnd = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, following, entries);
+  state.entry = arith::SelectOp::create(b, isEnd, zero, following);
+  state.item = arith::SelectOp::create(b, isEnd, arith::AddIOp::create(b, item, one), item);
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+/// Keys behind the request's end may hold anything, and a weight of 0 does not
+/// remove a NaN: zeros take their place in the values.
+void relay::Kernel::clearTail(OutputState &state, Value block, Value values) {
+  Value key = firstKeyOf(state.cloner, block);
+  Value limit = state.cloner.get(loop.terms[0].keys.getLimit());
+  Value rest = arith::SubIOp::create(b, limit, key);
+  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rest,
+                                        constantIndex(loop.getBlockKeys()));
+  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  sm90::ZeroRowsOp::create(b, values, rest);
+  sm90::BarrierOp::create(b);
+}
+
+/// output = output · factor, unless every factor of the warp is 1 (the running
+/// maximum seldom moves).
+static Value rescaleIfNeeded(ImplicitLocOpBuilder &b, AttentionLoop &loop, Value output,
+                             Value factor) {
+  Value one = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(cast<ShapedType>(factor.getType()), b.getF32FloatAttr(1)));
+  Value moved = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
+  Value any = sm90::WarpAnyOp::create(b, b.getI1Type(), moved);
+  auto branch = scf::IfOp::create(b, output.getType(), any, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  Value factors = sm90::BroadcastOp::create(b, output.getType(), factor);
+  scf::YieldOp::create(b, arith::MulFOp::create(b, output, factors).getResult());
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, output);
+  return branch.getResult(0);
+}
+
+void relay::Kernel::emitBlock(OutputState &state, Value block) {
+  Value ring = state.isLeft ? left : right;
+  refill(state, [&] {
+    sm90::AwaitOp::create(b, weights, state.weights, 0);
+    Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
+                                              tileOf(weights, state.weights, 1));
+    Value output = rescaleIfNeeded(b, loop, state.output, factor);
+    Value values = tileOf(ring, state.consumed, 0);
+    clearTail(state, block, values);
+    if (state.isLeft && gate)
+      sm90::AwaitOp::create(b, gate, state.weights, 0);
+    sm90::WgmmaFenceOp::create(b);
+    output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
+                                   output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
+    sm90::WgmmaCommitOp::create(b);
+    state.output =
+        sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
+    sm90::ReleaseOp::create(b, ring, state.consumed, /*remote=*/false);
+    sm90::ReleaseOp::create(b, weights, state.weights, /*remote=*/false);
+    state.consumed = next(state.consumed, ring);
+    state.weights = next(state.weights, weights);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Items
+//===----------------------------------------------------------------------===//
+
+void relay::Kernel::emitOutputItem(OutputState &state) {
+  LazyCloner &cloner = state.cloner;
+  Value blocks = countBlocks(cloner);
+  if (state.isLeft) { // the scores role takes the queries and frees their slot
+    refill(state, {});
+    state.consumed = next(state.consumed, left);
+  }
+  auto pack = [&] {
+    SmallVector<Value> values{state.output, state.consumed, state.weights};
+    llvm::append_range(values, state.packCursor());
+    return values;
+  };
+  auto unpack = [&](ValueRange values) {
+    state.output = values[0], state.consumed = values[1], state.weights = values[2];
+    state.unpackCursor(values.drop_front(3));
+  };
+  Type type = convertOutputType(loop.product.getType());
+  state.output = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(cast<ShapedType>(type), b.getF32FloatAttr(0)));
+  auto done = createLoop(constant32(0), blocks, pack(), /*atLeastOnce=*/true,
+                         [&](Value block, ValueRange values) {
+                           LazyCloner::Scope scope(cloner);
+                           unpack(values);
+                           emitBlock(state, block);
+                           return pack();
+                         });
+  unpack(done.getResults());
+  cloner.map(loop.keys.getResult(loop.outputIndex), state.output);
+  if (scale) {
+    sm90::AwaitOp::create(b, scale, state.scale, 0);
+    for (auto [index, rows] : llvm::enumerate(crossingRows))
+      cloner.map(rows, sm90::LoadSharedOp::create(b, convertScoresType(rows.getType()),
+                                                  tileOf(scale, state.scale, index)));
+    sm90::ReleaseOp::create(b, scale, state.scale, /*remote=*/false);
+    state.scale = next(state.scale, scale);
+  }
+  emitEpilogue(cloner, /*rank=*/2, state.isLeft ? 0 : shape.getLeftColumns());
+}
+
+void relay::Kernel::emitOutput(bool isLeft) {
+  auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
+  Value start = sm90::StageStartOp::create(b);
+  OutputState state{isLeft, LazyCloner(entry, convert), Value(), start, start, start,
+                    start,  start,                      to32(begin), constant32(0)};
+  for (int64_t stage = 0; stage < (isLeft ? options.leftStages : options.rightStages); ++stage)
+    refill(state, {});
+  SmallVector<Value> carried{start, start, start};
+  llvm::append_range(carried, state.packCursor());
+  createLoop(begin, end, carried, /*atLeastOnce=*/true, [&](Value item, ValueRange values) {
+    LazyCloner::Scope scope(state.cloner);
+    state.consumed = values[0], state.weights = values[1], state.scale = values[2];
+    state.unpackCursor(values.drop_front(3));
+    state.cloner.map(loop.items.getInductionVar(), item);
+    emitOutputItem(state);
+    SmallVector<Value> next{state.consumed, state.weights, state.scale};
+    llvm::append_range(next, state.packCursor());
+    return next;
+  });
+}
