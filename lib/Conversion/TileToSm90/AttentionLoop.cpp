@@ -38,6 +38,8 @@ StringRef Matcher::matchLoops() {
   });
   if (!loop.keys)
     return "no loop over paged keys";
+  if (!getConstantIntValue(loop.keys.getStep()))
+    return "the loop over keys has no constant step";
   loop.items = loop.keys->getParentOfType<scf::ForOp>();
   if (!loop.items || !isa<tile::KernelOp>(loop.items->getParentOp()))
     return "no loop over work items around the loop over keys";

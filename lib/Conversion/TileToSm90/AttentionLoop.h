@@ -10,8 +10,8 @@
 //
 //     for item in work                                   items
 //       q_t = load                                       terms[t].query
-//       for key in first .. last step 64                 keys
-//         k_t = load_paged(pool, table, key)             terms[t].keys
+//       for block in first .. last                       keys
+//         k_t = load_paged(pool, table, 64 · block)      terms[t].keys
 //         scores = sum over t of q_t · k_tᵀ              terms[t].dot
 //         scores = select(seen, scores, -inf)            mask (may be absent)
 //         weights = narrow(f(scores, state))             weights
@@ -30,6 +30,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 #include <optional>
 #include <string>
@@ -68,6 +69,7 @@ struct AttentionLoop {
 
   mlir::Value getScores() { return terms.back().dot.getResult(); }
   int64_t getRows() { return product.getType().getDimSize(0); }
+  int64_t getStep() { return *mlir::getConstantIntValue(keys.getStep()); }
   int64_t getBlockKeys() { return terms.front().keys.getType().getDimSize(0); }
   int64_t getOutputWidth() { return product.getType().getDimSize(1); }
   mlir::Type getElementType() { return terms.front().keys.getType().getElementType(); }

@@ -70,13 +70,14 @@ PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp
     : load(load), boxRows(getBoxRows(load)),
       map(createTensorMap(builder, cloner, load.getPool(), boxRows)) {}
 
-PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner, Value key) const {
+PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const {
   Location loc = load.getLoc();
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
   int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
   Value table = cloner.get(load.getTable()), limit = cloner.get(load.getLimit());
+  Value key = cloner.get(load.getToken());
   Value last = arith::MaxSIOp::create(
       builder, loc, arith::SubIOp::create(builder, loc, limit, constant(1)), constant(0));
   Block found;

@@ -41,13 +41,13 @@ public:
   /// At the kernel's entry.
   PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load);
 
-  /// Where the boxes of the block that starts at `key` lie: a page for each, and
-  /// the row of the first (all others start pages). Reads the block table.
+  /// Where the boxes of the block that `cloner` is at lie: a page for each, and the
+  /// row of the first (all others start pages). Reads the block table.
   struct Block {
     mlir::SmallVector<mlir::Value> pages;
     mlir::Value row;
   };
-  Block find(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::Value key) const;
+  Block find(mlir::OpBuilder &builder, LazyCloner &cloner) const;
 
   /// Copies the columns from `column` on to `target`; they complete `part` of
   /// the ring's stage.

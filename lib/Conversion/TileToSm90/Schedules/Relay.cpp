@@ -77,8 +77,7 @@ bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
       return false;
     }
     tile::LoadPagedOp first = loop.terms[0].keys;
-    if (term.keys.getToken() != loop.keys.getInductionVar() ||
-        term.keys.getTable() != first.getTable() || term.keys.getLimit() != first.getLimit()) {
+    if (term.keys.getToken() != first.getToken() || term.keys.getTable() != first.getTable() || term.keys.getLimit() != first.getLimit()) {
       why = "its paged loads are not of the same tokens";
       return false;
     }
@@ -117,7 +116,8 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   RelayOptions options;
   // As many slots as fit, the left ring (whose slots live longer) first.
   constexpr int64_t panelBytes = sm90::kTileRows * sm90::kPanelRowBytes;
-  constexpr int64_t smallBytes = 4096; // factors, row vectors, barriers, alignment
+  // Factors behind the weights (aligned like a tile), row vectors, barriers.
+  constexpr int64_t smallBytes = 2 * sm90::kSwizzleAtomBytes;
   int64_t panels = (sm90::kMaxSharedBytes - smallBytes) / panelBytes;
   options.rightStages = get("right_stages", 2);
   options.ropeStages = get("rope_stages", options.rightStages);
@@ -201,15 +201,17 @@ Type relay::Kernel::convertOutputType(Type type) {
 
 Value relay::Kernel::countBlocks(LazyCloner &cloner) {
   Value from = cloner.get(loop.keys.getLowerBound()), to = cloner.get(loop.keys.getUpperBound());
-  Value keys = to32(arith::SubIOp::create(b, to, from));
-  Value block = constant32(loop.getBlockKeys());
-  Value rounded = arith::AddIOp::create(b, keys, constant32(loop.getBlockKeys() - 1));
-  return arith::MaxSIOp::create(b, arith::DivSIOp::create(b, rounded, block), constant32(1));
+  Value count = to32(arith::SubIOp::create(b, to, from));
+  if (int64_t step = loop.getStep(); step != 1)
+    count = arith::DivSIOp::create(b, arith::AddIOp::create(b, count, constant32(step - 1)),
+                                   constant32(step));
+  return arith::MaxSIOp::create(b, count, constant32(1));
 }
 
-Value relay::Kernel::firstKeyOf(LazyCloner &cloner, Value block) {
-  Value keys = arith::MulIOp::create(b, block, constant32(loop.getBlockKeys()));
-  return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(keys));
+Value relay::Kernel::positionOf(LazyCloner &cloner, Value block) {
+  if (int64_t step = loop.getStep(); step != 1)
+    block = arith::MulIOp::create(b, block, constant32(step));
+  return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(block));
 }
 
 scf::ForOp relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
@@ -324,6 +326,7 @@ sm90::KernelOp relay::Kernel::build() {
   findCrossingRows();
   createMaps();
   createRings();
+  loop.kernel.walk([&](tile::ProgramIdOp id) { entry.get(id.getResult()); });
   begin = entry.get(loop.items.getLowerBound());
   end = entry.get(loop.items.getUpperBound());
   emitRole("scores", kScores, options.scoreRegisters, [&] { emitScores(); });

@@ -62,8 +62,8 @@ private:
   void loadQueries(Value item, Value stage);
   Value multiplyLeft(ScoreState &state, Value queries);
   Value multiplyRight(ScoreState &state, Value scores, Value gateStage);
-  void emitStep(ScoreState &state, Value queries, Value maskKey, bool isLast);
-  void emitSoftmax(ScoreState &state, Value maskKey, llvm::function_ref<void()> issueNext);
+  void emitStep(ScoreState &state, Value queries, Value position, bool isLast);
+  void emitSoftmax(ScoreState &state, Value position, llvm::function_ref<void()> issueNext);
   void emitUnmasked(ScoreState &state, Value queries, Value blocks);
   void finishRows(ScoreState &state);
 
@@ -89,8 +89,8 @@ private:
   /// Blocks of the mapped item, i32, at least 1: an item of length 0 has one
   /// block, which is masked.
   Value countBlocks(LazyCloner &cloner);
-  /// First key of a block (i32) of the mapped item, as an index.
-  Value firstKeyOf(LazyCloner &cloner, Value block);
+  /// The key loop's induction variable at a block (i32) of the mapped item.
+  Value positionOf(LazyCloner &cloner, Value block);
   mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
                               llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
 

@@ -94,8 +94,8 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
     block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, state.entry, one), zero);
     queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
   }
-  Value key = firstKeyOf(cloner, block);
-  PagedTiles::Block latentBlock = latent.find(b, cloner, key), ropeBlock = latentBlock;
+  cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
+  PagedTiles::Block latentBlock = latent.find(b, cloner), ropeBlock = latentBlock;
 
   if (untilFree)
     untilFree();
@@ -126,9 +126,10 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
 /// Keys behind the request's end may hold anything, and a weight of 0 does not
 /// remove a NaN: zeros take their place in the values.
 void relay::Kernel::clearTail(OutputState &state, Value block, Value values) {
-  Value key = firstKeyOf(state.cloner, block);
-  Value limit = state.cloner.get(loop.terms[0].keys.getLimit());
-  Value rest = arith::SubIOp::create(b, limit, key);
+  LazyCloner &cloner = state.cloner;
+  cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
+  Value limit = cloner.get(loop.terms[0].keys.getLimit());
+  Value rest = arith::SubIOp::create(b, limit, cloner.get(loop.terms[0].keys.getToken()));
   Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rest,
                                         constantIndex(loop.getBlockKeys()));
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);

@@ -135,8 +135,9 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
 //===----------------------------------------------------------------------===//
 
 /// The softmax of `state.scores`: publishes weights and factors, and replaces
-/// the carried state. `maskKey`, where given, is the first key of the block.
-void relay::Kernel::emitSoftmax(ScoreState &state, Value maskKey,
+/// the carried state. `position`, where given, is the
+/// loop's position at the block, whose mask matters then.
+void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
                                 llvm::function_ref<void()> issueNext) {
   LazyCloner &cloner = state.cloner;
   LazyCloner::Scope scope(cloner);
@@ -144,8 +145,8 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value maskKey,
     if (value)
       cloner.map(argument, value);
   cloner.map(loop.getScores(), state.scores);
-  if (maskKey)
-    cloner.map(loop.keys.getInductionVar(), maskKey);
+  if (position)
+    cloner.map(loop.keys.getInductionVar(), position);
   else if (loop.mask)
     cloner.map(loop.mask.getResult(), state.scores);
 
@@ -178,10 +179,10 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value maskKey,
 }
 
 /// The softmax of the present block and the scores of the next one.
-void relay::Kernel::emitStep(ScoreState &state, Value registers, Value maskKey, bool isLast) {
+void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position, bool isLast) {
   Value gateStage = state.weights;
   Value scores;
-  emitSoftmax(state, maskKey, [&] {
+  emitSoftmax(state, position, [&] {
     if (!isLast)
       scores = multiplyLeft(state, registers);
   });
@@ -281,8 +282,8 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
     OpBuilder::InsertionGuard guard(b);
     LazyCloner::Scope scope(cloner);
     b.setInsertionPointToStart(last.thenBlock());
-    Value key = firstKeyOf(cloner, arith::SubIOp::create(b, blocks, constant32(2)));
-    emitStep(state, registers, key, /*isLast=*/false);
+    Value position = positionOf(cloner, arith::SubIOp::create(b, blocks, constant32(2)));
+    emitStep(state, registers, position, /*isLast=*/false);
     scf::YieldOp::create(b, state.pack());
     b.setInsertionPointToStart(last.elseBlock());
     scf::YieldOp::create(b, before);
@@ -293,8 +294,8 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
   state.queries = next(state.queries, queries);
   Value item = cloner.get(loop.items.getInductionVar());
   loadQueries(arith::AddIOp::create(b, item, constantIndex(1)), state.queries);
-  Value key = firstKeyOf(cloner, arith::SubIOp::create(b, blocks, constant32(1)));
-  emitStep(state, registers, key, /*isLast=*/true);
+  Value position = positionOf(cloner, arith::SubIOp::create(b, blocks, constant32(1)));
+  emitStep(state, registers, position, /*isLast=*/true);
   finishRows(state);
 }
 

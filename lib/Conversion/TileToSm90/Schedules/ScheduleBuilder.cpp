@@ -185,6 +185,10 @@ static LogicalResult cloneConverted(OpBuilder &builder, Operation *op, IRMapping
   return success();
 }
 
+sm90::ReduceKind mlac::convertReduceKind(tile::ReduceKind kind) {
+  return kind == tile::ReduceKind::Max ? sm90::ReduceKind::Max : sm90::ReduceKind::Sum;
+}
+
 LogicalResult mlac::cloneElementwise(OpBuilder &builder, Operation *op, IRMapping &mapping,
                                      TileTypeConversion convert) {
   Location loc = op->getLoc();
@@ -214,6 +218,16 @@ LogicalResult mlac::cloneElementwise(OpBuilder &builder, Operation *op, IRMappin
       .Case([&](tile::BroadcastOp cast) {
         return replaceBy([&](Type type) -> Value {
           return sm90::BroadcastOp::create(builder, loc, type, mapping.lookup(cast.getSource()));
+        });
+      })
+      .Case([&](tile::ReduceOp reduce) -> LogicalResult {
+        Value source = mapping.lookup(reduce.getSource());
+        if (sm90::getColumnSplit(source.getType()) != 1 || reduce.getDim() != 1)
+          return reduce.emitOpError("is not supported here: expected a sum over the columns of a "
+                                    "tile that one warpgroup holds");
+        return replaceBy([&](Type type) -> Value {
+          return sm90::ReduceOp::create(builder, loc, type, convertReduceKind(reduce.getKind()),
+                                        source, Value());
         });
       })
       .Default([&](Operation *op) { return cloneConverted(builder, op, mapping, convert); });

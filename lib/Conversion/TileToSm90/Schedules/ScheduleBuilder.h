@@ -76,6 +76,8 @@ mlir::LogicalResult verifySlice(mlir::tensor::ExtractSliceOp slice, const Placem
 // Element-wise ops
 //===----------------------------------------------------------------------===//
 
+mlir::sm90::ReduceKind convertReduceKind(mlir::tile::ReduceKind kind);
+
 /// Clones `op`, which has no region and touches no tile memory, on the values
 /// that `mapping` holds for its operands, and maps its results. tile ops become
 /// their sm90 counterparts. An error at the op says if there is none.

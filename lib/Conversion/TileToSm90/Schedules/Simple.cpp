@@ -430,8 +430,7 @@ LogicalResult SimpleSchedule::emitReduce(tile::ReduceOp reduce) {
                                              builder.getF32Type(), sm90::SmemLayout::Linear));
     read = true;
   }
-  auto kind =
-      reduce.getKind() == tile::ReduceKind::Max ? sm90::ReduceKind::Max : sm90::ReduceKind::Sum;
+  sm90::ReduceKind kind = convertReduceKind(reduce.getKind());
   Type type = convert(reduce, reduce.getType());
   fragments.map(reduce.getResult(),
                 sm90::ReduceOp::create(builder, loc, type, kind, source, scratch).getResult());

@@ -68,7 +68,7 @@ LogicalResult RoleOp::verify() {
   WalkResult walk = getBody().walk([&](Operation *op) {
     for (Value operand : op->getOperands()) {
       if (!isa<RankedTensorType>(operand.getType()) ||
-          getBody().isAncestor(operand.getParentRegion()))
+          getBody().isAncestor(operand.getParentRegion()) || matchPattern(operand, m_Constant()))
         continue;
       op->emitOpError("uses a tensor from outside of role '") << getName() << "'"; // (C3)
       return WalkResult::interrupt();
@@ -84,7 +84,7 @@ static bool canBeElected(Operation *op) {
     return isa<scf::SCFDialect, arith::ArithDialect, memref::MemRefDialect>(op->getDialect());
   return isa<AcquireOp, AwaitOp, ExpectOp, PublishOp, ReleaseOp, StageStartOp, StageNextOp,
              StageTileOp, SliceOp, TmaLoadOp, TmaStoreOp, StoreCommitOp, StoreWaitOp, BulkLoadOp,
-             PrefetchOp, ProxyFenceOp, EndOp>(op);
+             PrefetchOp, ProxyFenceOp, ProgramIdOp, ClusterRankOp, EndOp>(op);
 }
 
 LogicalResult ElectOp::verify() {

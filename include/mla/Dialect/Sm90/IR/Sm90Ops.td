@@ -354,14 +354,15 @@ def Sm90_WgmmaWaitOp : Sm90_Op<"wgmma_wait", [AllTypesMatch<["accumulators", "re
   let description = [{
     The accumulators pass through, so that every later use of them depends on
     the wait (the PTX instruction names no registers). All accumulators of the
-    groups waited for must be listed.
+    groups waited for must be listed; one that later groups go on with (a group in
+    the middle of a chain) is listed at the chain's last wait.
 
     (C1) as many results as accumulators, of the same types.
   }];
   let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative]>:$pending,
                        Variadic<Sm90_Tile2D>:$accumulators);
   let results = (outs Variadic<Sm90_Tile2D>:$results);
-  let assemblyFormat = "$pending `,` $accumulators attr-dict `:` type($accumulators)";
+  let assemblyFormat = "$pending (`,` $accumulators^ `:` type($accumulators))? attr-dict";
 }
 
 //===----------------------------------------------------------------------===//

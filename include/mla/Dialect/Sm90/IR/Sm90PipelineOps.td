@@ -40,7 +40,7 @@ def Sm90_RoleOp : Sm90_Op<"role", [SingleBlockImplicitTerminator<"::mlir::sm90::
     (C1) 0 ≤ first < end.
     (C2) `registers` is a multiple of 8 from 24 to 240 (PTX `setmaxnreg`; 255 is
     the most a thread can have).
-    (C3) no tensor from outside is used inside.
+    (C3) no tensor from outside is used inside, constants excepted.
   }];
   let arguments = (ins StrAttr:$name, ConfinedAttr<I32Attr, [IntNonNegative]>:$first,
                        I32Attr:$end, OptionalAttr<I32Attr>:$registers);
@@ -61,7 +61,7 @@ def Sm90_ElectOp : Sm90_Op<"elect", [SingleBlockImplicitTerminator<"::mlir::sm90
     threads of its warp wait at its end. What is inside arrives on barriers once.
 
     (C1) inside stand only scalar ops, scf, nested regions of these, and of this
-    dialect: acquire, await, expect, publish, release, stage ops, tma_load,
+    dialect: program_id, cluster_rank, acquire, await, expect, publish, release, stage ops, tma_load,
     tma_store, store_commit, store_wait, bulk_load, prefetch.
   }];
   let regions = (region SizedRegion<1>:$body);
