@@ -354,7 +354,7 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"auto\"",
-           "auto (what each kernel's tile.schedule says, else simple), simple or relay">,
+           "auto (what each kernel's tile.schedule says, else simple), simple, relay or stream">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::sm90::Sm90Dialect",

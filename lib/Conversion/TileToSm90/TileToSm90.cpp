@@ -16,6 +16,7 @@
 
 #include "Schedules/Relay.h"
 #include "Schedules/Simple.h"
+#include "Schedules/Stream.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -41,9 +42,13 @@ static FailureOr<sm90::KernelOp> buildSchedule(tile::KernelOp kernel, StringRef 
   if (schedule == "simple")
     return mlac::buildSimpleSchedule(kernel);
   std::string why;
-  std::optional<mlac::AttentionLoop> loop = mlac::matchAttentionLoop(kernel, why);
-  if (loop && schedule == "relay" && mlac::canRelay(*loop, why))
-    return mlac::buildRelaySchedule(*loop);
+  if (schedule == "stream") {
+    if (sm90::KernelOp result = mlac::buildStreamSchedule(kernel, why))
+      return result;
+  } else if (std::optional<mlac::AttentionLoop> loop = mlac::matchAttentionLoop(kernel, why)) {
+    if (schedule == "relay" && mlac::canRelay(*loop, why))
+      return mlac::buildRelaySchedule(*loop);
+  }
   kernel.emitRemark("kernel '") << kernel.getSymName() << "' gets the simple schedule, not '"
                                 << schedule << "': " << why;
   return mlac::buildSimpleSchedule(kernel);

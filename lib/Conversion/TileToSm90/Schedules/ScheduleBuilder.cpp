@@ -40,6 +40,12 @@ FailureOr<Type> mlac::convertTileType(Operation *op, Type type) {
   auto tile = dyn_cast<RankedTensorType>(type);
   if (!tile)
     return type;
+  // Few query rows are the columns of swapped kernels (tile-swap-operands).
+  bool ofColumns = tile.getRank() == 1 && tile.getDimSize(0) < sm90::kTileRows &&
+                   tile.getDimSize(0) % sm90::kColumnGroup == 0;
+  if (ofColumns)
+    return Type(RankedTensorType::get(tile.getShape(), tile.getElementType(),
+                                      sm90::ColumnsAttr::get(op->getContext())));
   if (tile.getDimSize(0) != sm90::kTileRows)
     return op->emitOpError("expected tiles of ")
            << sm90::kTileRows << " rows on sm_90a, got " << tile;
@@ -123,9 +129,10 @@ LogicalResult mlac::verifyDot(tile::DotOp dot) {
   if (failed(convertSharedType(dot, lhs)) ||
       failed(convertSharedType(dot, dot.getRhs().getType())) || failed(convertTileType(dot, acc)))
     return failure();
-  if (lhs.getDimSize(1) % sm90::kWgmmaDepth != 0)
+  int64_t depth = lhs.getDimSize(dot.getTransposeLhs() ? 0 : 1);
+  if (depth % sm90::kWgmmaDepth != 0)
     return dot.emitOpError("expected a contraction width that is a multiple of ")
-           << sm90::kWgmmaDepth << " on sm_90a, got " << lhs.getDimSize(1);
+           << sm90::kWgmmaDepth << " on sm_90a, got " << depth;
   int64_t split = chooseColumnSplit(acc.getDimSize(1));
   int64_t part = acc.getDimSize(1) / split;
   if (split > 1 && !dot.getTransposeRhs() && part % sm90::kPanelColumns != 0)
@@ -201,9 +208,8 @@ LogicalResult mlac::cloneElementwise(OpBuilder &builder, Operation *op, IRMappin
   };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](tile::ProgramIdOp id) {
-        return replaceBy([&](Type) -> Value {
-          return sm90::ProgramIdOp::create(builder, loc, id.getDim());
-        });
+        return replaceBy(
+            [&](Type) -> Value { return sm90::ProgramIdOp::create(builder, loc, id.getDim()); });
       })
       .Case([&](tile::IotaOp iota) {
         return replaceBy([&](Type type) -> Value {

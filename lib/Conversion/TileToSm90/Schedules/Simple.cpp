@@ -234,25 +234,23 @@ LogicalResult SimpleSchedule::emitIf(scf::IfOp branch) {
   return shareResults(branch, branch.getResults());
 }
 
-/// The forms of ops that work on columns: only schedules that put few rows on the
-/// N side of wgmma have them.
-static LogicalResult verifyDirection(Operation *op) {
-  auto refuse = [&](StringRef what) {
-    return op->emitOpError("expected ") << what << " in the simple schedule for sm_90a";
-  };
+/// Vectors with an element per column are those of swapped kernels, which have
+/// fewer columns than a tile has rows (convertTileType).
+static LogicalResult verifyVector(Operation *op) {
+  RankedTensorType vector;
   if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && reduce.getDim() == 0)
-    return refuse("dim 1, got dim 0,");
+    vector = cast<RankedTensorType>(reduce.getType());
   if (auto broadcast = dyn_cast<tile::BroadcastOp>(op); broadcast && broadcast.getDim() == 0)
-    return refuse("dim 1, got dim 0,");
-  if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
-    return refuse("lhs [M, K], got transpose_lhs,");
-  if (auto store = dyn_cast<tile::StoreOp>(op); store && store.getTransposed())
-    return refuse("rows stored as rows, got transposed,");
-  return success();
+    vector = cast<RankedTensorType>(broadcast.getSource().getType());
+  if (!vector || vector.getDimSize(0) < sm90::kTileRows)
+    return success();
+  return op->emitOpError("expected dim 1 or less than ")
+         << sm90::kTileRows << " columns in the simple schedule for sm_90a, got dim 0 and "
+         << vector;
 }
 
 LogicalResult SimpleSchedule::emit(Operation *op) {
-  if (failed(verifyDirection(op)))
+  if (failed(verifyVector(op)))
     return failure();
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](scf::ForOp op) { return emitFor(op); })
@@ -375,7 +373,7 @@ LogicalResult SimpleSchedule::emitSlice(tensor::ExtractSliceOp slice) {
 
 void SimpleSchedule::store(tile::StoreOp op, Value value, bool paired) {
   sm90::StoreOp::create(builder, op.getLoc(), value, get(op.getView()), get(op.getOffsets()),
-                        paired);
+                        paired && !op.getTransposed(), op.getTransposed());
 }
 
 void SimpleSchedule::store(tile::StoreSlotsOp op, Value value, bool paired) {
@@ -410,8 +408,8 @@ LogicalResult SimpleSchedule::emitDot(tile::DotOp dot) {
   Value acc = get(dot.getAcc());
   sm90::WgmmaFenceOp::create(builder, loc);
   Value inFlight = sm90::WgmmaOp::create(builder, loc, acc.getType(), shared.lookup(dot.getLhs()),
-                                         shared.lookup(dot.getRhs()), acc,
-                                         /*transpose_lhs=*/false, dot.getTransposeRhs());
+                                         shared.lookup(dot.getRhs()), acc, dot.getTransposeLhs(),
+                                         dot.getTransposeRhs());
   sm90::WgmmaCommitOp::create(builder, loc);
   auto wait = sm90::WgmmaWaitOp::create(builder, loc, inFlight.getType(), /*pending=*/0, inFlight);
   fragments.map(dot.getResult(), wait.getResult(0));
@@ -423,17 +421,22 @@ LogicalResult SimpleSchedule::emitReduce(tile::ReduceOp reduce) {
   Location loc = reduce.getLoc();
   Value source = get(reduce.getSource());
   int64_t split = sm90::getColumnSplit(source.getType());
+  bool ofColumns = reduce.getDim() == 0;
   Value scratch;
-  if (split > 1) {
+  if (ofColumns || split > 1) {
+    // Parts that meet: the warps' rows, or the warpgroups' columns.
+    int64_t parts = ofColumns ? sm90::kWarpgroupWarps : split;
+    int64_t width = cast<RankedTensorType>(reduce.getType()).getDimSize(0);
     beforeWrite(loc);
-    scratch = alloc(loc, sm90::SmemType::get(builder.getContext(), {split, sm90::kTileRows},
+    scratch = alloc(loc, sm90::SmemType::get(builder.getContext(), {parts, width},
                                              builder.getF32Type(), sm90::SmemLayout::Linear));
     read = true;
   }
   sm90::ReduceKind kind = convertReduceKind(reduce.getKind());
   Type type = convert(reduce, reduce.getType());
   fragments.map(reduce.getResult(),
-                sm90::ReduceOp::create(builder, loc, type, kind, source, scratch).getResult());
+                sm90::ReduceOp::create(builder, loc, type, kind, source, scratch, reduce.getDim())
+                    .getResult());
   return success();
 }
 

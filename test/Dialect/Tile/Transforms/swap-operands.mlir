@@ -122,8 +122,8 @@ tile.kernel @other_schedule(%x: memref<?xf32>, %n: index)
 
 // -----
 
-// expected-remark @below {{operands not swapped: 41 query rows, padded to 48, are more than 40}}
-tile.kernel @many_rows(%x: memref<?xf32>, %n: index) attributes {tile.max_rows = 41 : i64} {
+// expected-remark @below {{operands not swapped: 33 query rows, padded to 40, are more than 32}}
+tile.kernel @many_rows(%x: memref<?xf32>, %n: index) attributes {tile.max_rows = 33 : i64} {
   tile.return
 }
 

@@ -55,8 +55,8 @@ def TileSwapOperands : Pass<"tile-swap-operands", "::mlir::tile::KernelOp"> {
     side follows from V being a transposed view of K.
   }];
   let options = [
-    Option<"maxRows", "max-rows", "int64_t", "40",
-           "most padded query rows: 8 output tiles of [64, 40] take 160 registers of a thread">,
+    Option<"maxRows", "max-rows", "int64_t", "32",
+           "most padded query rows: 8 output tiles of [64, 32] take 128 registers of a thread, of [64, 40] the kernel spills">,
   ];
 }
 
