@@ -10,6 +10,7 @@
 
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
+#include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -53,6 +54,7 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
 }
 
 void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {
+  passes.addNestedPass<tile::KernelOp>(tile::createTileSwapOperands());
   passes.addPass(createConvertTileToSm90());
   OpPassManager &kernels = passes.nest<sm90::KernelOp>();
   kernels.addPass(createCanonicalizerPass());

@@ -30,6 +30,8 @@
 #include "OnlineSoftmax.h"
 #include "Requests.h"
 
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
@@ -333,6 +335,10 @@ LogicalResult AbsorbedKernel::launchItems() {
   arg.partialLse = addArg(partialLse.buffer);
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
   step.launch("absorbed_attention", grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
+    // Known few rows may go to the side of a product that is not padded to 64.
+    if (mla::BatchType batch = op.getBatch().getType(); batch.hasStaticQueryLen())
+      b.getInsertionBlock()->getParentOp()->setAttr(
+          tile::kMaxRowsAttr, b.getI64IntegerAttr(batch.getQueryLen() * heads));
     Value part = b.programId(1);
     Value first = b.loadScalar(args[arg.workStarts], part);
     Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));
