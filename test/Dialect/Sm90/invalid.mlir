@@ -125,7 +125,7 @@ func.func @copy_paged_page_size(%x: memref<?x?x64xbf16>, %t: memref<?xi32>, %s: 
 // -----
 
 func.func @store_shared_shape(%v: tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<64x64xbf16>) {
-  // expected-error @+1 {{expected a swizzle128 target of the value's shape and element type}}
+  // expected-error @+1 {{expected a swizzle128 target [64, 32] of 'bf16', got '!sm90.smem<64x64xbf16>'}}
   sm90.store_shared %v, %s : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>
   return
 }
@@ -236,5 +236,318 @@ func.func @iota_dim() {
 func.func @splat_scalar(%x: f32) {
   // expected-error @+1 {{expected a scalar of type 'bf16', got 'f32'}}
   %0 = sm90.splat %x : f32 -> tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected an element type of whole bytes, got 'i4'}}
+func.func private @smem_whole_bytes(!sm90.smem<64x64xi4, linear>)
+
+// -----
+
+// expected-error @+1 {{expected partial rows of shape [64, 4], got shape [64, 8]}}
+func.func private @partial(tensor<64x8xf32, #sm90.partial>)
+
+// -----
+
+// expected-error @+1 {{expected a column vector whose length is a multiple of 8, got shape [12]}}
+func.func private @columns(tensor<12xf32, #sm90.columns>)
+
+// -----
+
+// expected-error @+1 {{expected at least one stage and one part, got 0 and 1}}
+func.func private @ring_stages(!sm90.ring<stages = 0, parts = 1>)
+
+// -----
+
+// expected-error @+1 {{expected at least one stage and one part, got 2 and 0}}
+func.func private @ring_parts(!sm90.ring<stages = 2, parts = 0>)
+
+// -----
+
+// expected-error @+1 {{expected bf16 or f16 elements in a tensor map, got 'f32'}}
+func.func private @map_element(!sm90.tensor_map<64x64xf32>)
+
+// -----
+
+// expected-error @+1 {{expected a box of 1 to 256 rows and 64 columns, got 257 and 64}}
+func.func private @map_rows(!sm90.tensor_map<257x64xbf16>)
+
+// -----
+
+// expected-error @+1 {{expected a box of 1 to 256 rows and 64 columns, got 64 and 128}}
+func.func private @map_columns(!sm90.tensor_map<64x128xbf16>)
+
+// -----
+
+// expected-error @+1 {{expected a box of two dimensions, got 1}}
+func.func private @map_rank(!sm90.tensor_map<64xbf16>)
+
+// -----
+
+// expected-error @+1 {{expected a cluster of 1, 2, 4, 8 or 16 CTAs, got 3}}
+sm90.kernel @kernel_cluster() attributes {cluster = 3 : i32, warpgroups = 1 : i32} {
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @kernel_role_outside() attributes {warpgroups = 1 : i32} {
+  // expected-error @+1 {{expected warpgroups within the kernel's 1, got 1 to 2}}
+  sm90.role "late" warpgroups 1 to 2 {
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @kernel_roles_overlap() attributes {warpgroups = 3 : i32} {
+  sm90.role "a" warpgroups 0 to 2 {
+  }
+  // expected-error @+1 {{expected warpgroups of its own, but 'a' has 0 to 2}}
+  sm90.role "b" warpgroups 1 to 3 {
+  }
+  sm90.return
+}
+
+// -----
+
+// expected-error @+1 {{expected roles that share 65536 registers, got 92160}}
+sm90.kernel @kernel_registers() attributes {warpgroups = 3 : i32} {
+  sm90.role "a" warpgroups 0 to 3 registers 240 {
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @kernel_role_split() attributes {warpgroups = 2 : i32} {
+  sm90.role "a" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected a column_split of at most the role's 1 warpgroups, got 2}}
+    %a = sm90.iota 1 : tensor<64x64xi32, #sm90.fragment<column_split = 2>>
+  }
+  sm90.return
+}
+
+// -----
+
+func.func @copy_rank(%x: memref<?xbf16>, %s: !sm90.smem<64x64xbf16>, %i: index) {
+  // expected-error @+1 {{expected a view of rank 2, got rank 1}}
+  sm90.copy %x[%i, %i] to %s vector_bytes 2 : memref<?xbf16>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @copy_rows_element(%x: memref<?x64xf16>, %l: memref<?xi32>, %s: !sm90.smem<64x64xbf16>, %i: index) {
+  // expected-error @+1 {{expected the tile's element type to be the view's, 'f16', got 'bf16'}}
+  sm90.copy_rows %x[%l at %i, %i] to %s vector_bytes 2 : memref<?x64xf16>, memref<?xi32>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @store_shared_rows(%v: tensor<64xf32, #sm90.rows>, %s: !sm90.smem<1x128xf32, linear>) {
+  // expected-error @+1 {{expected a target of type '!sm90.smem<1x64xf32, linear>', got '!sm90.smem<1x128xf32, linear>'}}
+  sm90.store_shared %v, %s : tensor<64xf32, #sm90.rows>, !sm90.smem<1x128xf32, linear>
+  return
+}
+
+// -----
+
+func.func @store_shared_rows_transposed(%v: tensor<64xf32, #sm90.rows>, %s: !sm90.smem<1x64xf32, linear>) {
+  // expected-error @+1 {{'transposed' expects a fragment, got 'tensor<64xf32, #sm90.rows>'}}
+  sm90.store_shared %v, %s transposed : tensor<64xf32, #sm90.rows>, !sm90.smem<1x64xf32, linear>
+  return
+}
+
+// -----
+
+func.func @store_shared_transposed_shape(%v: tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<64x32xbf16>) {
+  // expected-error @+1 {{expected a swizzle128 target [32, 64] of 'bf16', got '!sm90.smem<64x32xbf16>'}}
+  sm90.store_shared %v, %s transposed : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @store_shared_transposed_split(%v: tensor<64x64xbf16, #sm90.fragment<column_split = 2>>, %s: !sm90.smem<64x64xbf16>) {
+  // expected-error @+1 {{'transposed' expects a column_split of 1, got 2}}
+  sm90.store_shared %v, %s transposed : tensor<64x64xbf16, #sm90.fragment<column_split = 2>>, !sm90.smem<64x64xbf16>
+  return
+}
+
+// -----
+
+func.func @wgmma_element(%a: !sm90.smem<64x64xbf16>, %b: !sm90.smem<64x64xf16>,
+                         %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected swizzle128 tiles of one element type}}
+  %d = sm90.wgmma %a, %b, %c : !sm90.smem<64x64xbf16>, !sm90.smem<64x64xf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_transpose_lhs(%a: !sm90.smem<64x32xbf16>, %b: !sm90.smem<64x64xbf16>,
+                               %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected lhs [K, 64] and an f32 accumulator [64, 64]}}
+  %d = sm90.wgmma %a, %b, %c transpose_lhs : !sm90.smem<64x32xbf16>, !sm90.smem<64x64xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_fragment_transposed(%a: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, %b: !sm90.smem<64x64xbf16>,
+                                     %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected a fragment lhs with column_split 1 and no 'transpose_lhs'}}
+  %d = sm90.wgmma %a, %b, %c transpose_lhs : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_fragment_split(%a: tensor<64x64xbf16, #sm90.fragment<column_split = 2>>, %b: !sm90.smem<64x64xbf16>,
+                                %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected a fragment lhs with column_split 1 and no 'transpose_lhs'}}
+  %d = sm90.wgmma %a, %b, %c : tensor<64x64xbf16, #sm90.fragment<column_split = 2>>, !sm90.smem<64x64xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @load_rank(%x: memref<?xf32>, %i: index) {
+  // expected-error @+1 {{expected a view of rank 2, got rank 1}}
+  %0 = sm90.load %x[%i, %i] : memref<?xf32> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @load_rows_paired(%x: memref<?x64xf32, strided<[128, 2]>>, %l: memref<?xi32>, %i: index) {
+  // expected-error @+1 {{'paired' expects column stride 1}}
+  %0 = sm90.load_rows %x[%l at %i, %i] paired : memref<?x64xf32, strided<[128, 2]>>, memref<?xi32> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @load_paged_rank(%x: memref<?x64xf32>, %t: memref<?xi32>, %i: index) {
+  // expected-error @+1 {{expected a pool of rank 3, got rank 2}}
+  %0 = sm90.load_paged %x[%t at %i, %i] limit %i : memref<?x64xf32>, memref<?xi32> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @store_slots_page_size(%v: tensor<64x64xf32, #sm90.fragment<column_split = 1>>, %x: memref<?x?x64xf32>, %l: memref<?xi64>, %i: index) {
+  // expected-error @+1 {{expected a static page size (pool dimension 1)}}
+  sm90.store_slots %v, %x[%l at %i, %i] : tensor<64x64xf32, #sm90.fragment<column_split = 1>>, memref<?x?x64xf32>, memref<?xi64>
+  return
+}
+
+// -----
+
+func.func @store_transposed_paired(%v: tensor<64x64xf32, #sm90.fragment<column_split = 1>>, %x: memref<?x64xf32>, %i: index) {
+  // expected-error @+1 {{'transposed' expects a tile of rank 2 that is not 'paired'}}
+  sm90.store %v, %x[%i, %i] paired transposed : tensor<64x64xf32, #sm90.fragment<column_split = 1>>, memref<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @store_transposed_rank(%v: tensor<64xf32, #sm90.rows>, %x: memref<?xf32>, %i: index) {
+  // expected-error @+1 {{'transposed' expects a tile of rank 2 that is not 'paired'}}
+  sm90.store %v, %x[%i] transposed : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  return
+}
+
+// -----
+
+func.func @store_partial(%v: tensor<64x4xf32, #sm90.partial>, %x: memref<?x4xf32>, %i: index) {
+  // expected-error @+1 {{expected a reduced value, got 'tensor<64x4xf32, #sm90.partial>'}}
+  sm90.store %v, %x[%i, %i] : tensor<64x4xf32, #sm90.partial>, memref<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_dim(%x: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected an f32 source and result of dimension 0}}
+  %0 = sm90.reduce max %x dim 0 : tensor<64x64xf32, #sm90.fragment<column_split = 1>> -> tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @reduce_columns_dim(%x: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected an f32 source and result of dimension 1}}
+  %0 = sm90.reduce max %x : tensor<64x64xf32, #sm90.fragment<column_split = 1>> -> tensor<64xf32, #sm90.columns>
+  return
+}
+
+// -----
+
+func.func @reduce_partial(%x: tensor<64x4xf32, #sm90.partial>) {
+  // expected-error @+1 {{expected an f32 source and result of dimension 1}}
+  %0 = sm90.reduce sum %x : tensor<64x4xf32, #sm90.partial> -> tensor<64x4xf32, #sm90.partial>
+  return
+}
+
+// -----
+
+func.func @reduce_partial_split(%x: tensor<64x64xf32, #sm90.fragment<column_split = 2>>) {
+  // expected-error @+1 {{expected a source with column_split 1}}
+  %0 = sm90.reduce sum %x : tensor<64x64xf32, #sm90.fragment<column_split = 2>> -> tensor<64x4xf32, #sm90.partial>
+  return
+}
+
+// -----
+
+func.func @reduce_columns_scratch(%x: tensor<64x32xf32, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<2x32xf32, linear>) {
+  // expected-error @+1 {{expected a scratch of type '!sm90.smem<4x32xf32, linear>', got '!sm90.smem<2x32xf32, linear>'}}
+  %0 = sm90.reduce sum %x dim 0 scratch %s : !sm90.smem<2x32xf32, linear> : tensor<64x32xf32, #sm90.fragment<column_split = 1>> -> tensor<32xf32, #sm90.columns>
+  return
+}
+
+// -----
+
+func.func @reduce_no_scratch(%x: tensor<64x64xf32, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<2x64xf32, linear>) {
+  // expected-error @+1 {{expected no scratch for a source that is not split}}
+  %0 = sm90.reduce sum %x scratch %s : !sm90.smem<2x64xf32, linear> : tensor<64x64xf32, #sm90.fragment<column_split = 1>> -> tensor<64xf32, #sm90.rows>
+  return
+}
+
+// -----
+
+sm90.kernel @reduce_columns_warpgroups() attributes {warpgroups = 2 : i32} {
+  %x = arith.constant dense<0.0> : tensor<64x32xf32, #sm90.fragment<column_split = 1>>
+  %s = sm90.alloc : !sm90.smem<4x32xf32, linear>
+  // expected-error @+1 {{expected one warpgroup to reduce columns, got 2}}
+  %0 = sm90.reduce sum %x dim 0 scratch %s : !sm90.smem<4x32xf32, linear> : tensor<64x32xf32, #sm90.fragment<column_split = 1>> -> tensor<32xf32, #sm90.columns>
+  sm90.return
+}
+
+// -----
+
+func.func @broadcast_columns(%x: tensor<32xf32, #sm90.columns>) {
+  // expected-error @+1 {{expected a column vector to fill a fragment of as many columns}}
+  %0 = sm90.broadcast %x : tensor<32xf32, #sm90.columns> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @broadcast_columns_split(%x: tensor<64xf32, #sm90.columns>) {
+  // expected-error @+1 {{expected a column vector to fill a fragment of as many columns}}
+  %0 = sm90.broadcast %x : tensor<64xf32, #sm90.columns> -> tensor<64x64xf32, #sm90.fragment<column_split = 2>>
+  return
+}
+
+// -----
+
+func.func @iota_element() {
+  // expected-error @+1 {{expected an i32 tile with a dimension 0}}
+  %0 = sm90.iota 0 : tensor<64xf32, #sm90.rows>
   return
 }

@@ -137,8 +137,8 @@ LogicalResult KernelOp::verify() {
     return emitOpError("expected 1 to ") << kMaxWarpgroups << " warpgroups, got " << warpgroups;
   int64_t cluster = static_cast<int32_t>(getClusterSize());
   if (cluster < 1 || cluster > kMaxCluster || !llvm::isPowerOf2_64(cluster)) // (C5)
-    return emitOpError("expected a cluster of 1, 2, 4, 8 or ") << kMaxCluster << " CTAs, got "
-                                                               << cluster;
+    return emitOpError("expected a cluster of 1, 2, 4, 8 or ")
+           << kMaxCluster << " CTAs, got " << cluster;
   return success();
 }
 
@@ -223,7 +223,9 @@ LogicalResult StoreSharedOp::verify() {
   if (isRows(value)) {
     auto expected = SmemType::get(getContext(), {1, value.getDimSize(0)}, value.getElementType(),
                                   SmemLayout::Linear);
-    if (target == expected && !getTransposed()) // (C2)
+    if (getTransposed()) // (C2)
+      return emitOpError("'transposed' expects a fragment, got ") << value;
+    if (target == expected) // (C2)
       return success();
     return emitOpError("expected a target of type ") << expected << ", got " << target;
   }
@@ -232,8 +234,8 @@ LogicalResult StoreSharedOp::verify() {
     std::swap(shape[0], shape[1]);
   if (target.getLayout() != SmemLayout::Swizzle128 || ArrayRef(shape) != target.getShape() ||
       value.getElementType() != target.getElementType()) // (C1)
-    return emitOpError("expected a swizzle128 target of the value's shape and element type, got ")
-           << value << " and " << target;
+    return emitOpError("expected a swizzle128 target [")
+           << shape << "] of " << value.getElementType() << ", got " << target;
   if (getTransposed() && getColumnSplit(value) != 1) // (C3)
     return emitOpError("'transposed' expects a column_split of 1, got ") << getColumnSplit(value);
   return success();
@@ -268,7 +270,8 @@ static LogicalResult verifyWgmmaOperands(WgmmaOp op) {
   if (lhsTile)
     return success();
   if (op.getTransposeLhs() || getColumnSplit(lhs) != 1) // (C5)
-    return op.emitOpError("expected a fragment lhs with column_split 1 and no 'transpose_lhs', got ")
+    return op.emitOpError(
+               "expected a fragment lhs with column_split 1 and no 'transpose_lhs', got ")
            << lhs;
   return success();
 }
@@ -283,9 +286,10 @@ LogicalResult WgmmaOp::verify() {
   int64_t rhsDepth = getTransposeRhs() ? rhs.getColumns() : rhs.getRows();
   int64_t columns = getTransposeRhs() ? rhs.getRows() : rhs.getColumns();
   if (rows != kTileRows || !acc.getElementType().isF32() || acc.getDimSize(1) != columns) // (C2)
-    return emitOpError("expected lhs [")
-           << kTileRows << ", K] and an f32 accumulator [" << kTileRows << ", " << columns
-           << "], got " << getLhs().getType() << " and " << acc;
+    return emitOpError("expected lhs ")
+           << (getTransposeLhs() ? "[K, " : "[") << kTileRows << (getTransposeLhs() ? "]" : ", K]")
+           << " and an f32 accumulator [" << kTileRows << ", " << columns << "], got "
+           << getLhs().getType() << " and " << acc;
   if (depth != rhsDepth) // (C2)
     return emitOpError("expected equal contraction widths, got lhs ")
            << depth << " and rhs " << rhsDepth;
@@ -383,9 +387,10 @@ static int64_t getExecutingWarpgroups(Operation *op) {
 LogicalResult ReduceOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
-  bool isSupported = getDim() == 0 ? isFragment(source) && isColumns(result) &&
-                                         result.getDimSize(0) == source.getDimSize(1)
-                                   : !isColumns(result) && !(isPartial(source) && isPartial(result));
+  bool isSupported =
+      getDim() == 0
+          ? isFragment(source) && isColumns(result) && result.getDimSize(0) == source.getDimSize(1)
+          : !isColumns(result) && !(isPartial(source) && isPartial(result));
   if (!source.getElementType().isF32() || !result.getElementType().isF32() || !isSupported) // (C1)
     return emitOpError("expected an f32 source and result of dimension ")
            << getDim() << ", got " << source << " and " << result;

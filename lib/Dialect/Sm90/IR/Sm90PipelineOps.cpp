@@ -27,7 +27,8 @@ using namespace mlir::sm90;
 static LogicalResult verifyPart(Operation *op, RingType ring, int64_t part) {
   if (part >= 0 && part < ring.getParts())
     return success();
-  return op->emitOpError("expected a part below the ring's ") << ring.getParts() << ", got " << part;
+  return op->emitOpError("expected a part below the ring's ")
+         << ring.getParts() << ", got " << part;
 }
 
 static LogicalResult verifyElected(Operation *op) {
@@ -132,8 +133,8 @@ LogicalResult RingOp::verify() {
   int64_t alignment = getResult().getType().getAlignment();
   if (std::optional<int64_t> offset = getOffset())
     if (*offset < 0 || *offset % alignment != 0) // (C2)
-      return emitOpError("expected an offset that is a multiple of ") << alignment << ", got "
-                                                                      << *offset;
+      return emitOpError("expected an offset that is a multiple of ")
+             << alignment << ", got " << *offset;
   if (std::optional<int64_t> offset = getBarrierOffset())
     if (*offset < 0 || *offset % kBarrierBytes != 0) // (C2)
       return emitOpError("expected a barrier_offset that is a multiple of ")
@@ -147,8 +148,8 @@ LogicalResult StageTileOp::verify() {
     return emitOpError("expected an index below the ring's ")
            << tiles.size() << " tiles, got " << getIndex();
   if (getResult().getType() != tiles[getIndex()]) // (C1)
-    return emitOpError("expected a result of type ") << tiles[getIndex()] << ", got "
-                                                     << getResult().getType();
+    return emitOpError("expected a result of type ")
+           << tiles[getIndex()] << ", got " << getResult().getType();
   return success();
 }
 
@@ -207,18 +208,26 @@ LogicalResult TensorMapOp::verify() {
     return emitOpError("expected a view of rank 2 or 3, got rank ") << view.getRank();
   if (view.getStridesAndOffset().first.back() != 1 ||
       view.getElementType() != getResult().getType().getElementType()) // (C2)
-    return emitOpError("expected a view of ") << getResult().getType().getElementType()
-                                              << " with innermost stride 1, got " << view;
+    return emitOpError("expected a view of ")
+           << getResult().getType().getElementType() << " with innermost stride 1, got " << view;
   auto cast = getView().getDefiningOp<memref::ReinterpretCastOp>();
   bool isOfArgument = cast && isa<BlockArgument>(cast.getSource());
   if (!isOfArgument) // (C1)
     return emitOpError("expected a memref.reinterpret_cast of a kernel argument");
-  for (const auto &numbers :
-       {cast.getMixedOffsets(), cast.getMixedSizes(), cast.getMixedStrides()})
+  for (const auto &numbers : {cast.getMixedOffsets(), cast.getMixedSizes(), cast.getMixedStrides()})
     if (!llvm::all_of(numbers, isHostValue)) // (C1)
       return emitOpError("expected offset, sizes and strides that are constants, arguments or an "
                          "argument times a constant");
   return success();
+}
+
+/// That there is one coordinate per dimension of the map's view, where it is known.
+static LogicalResult verifyCoordinates(Operation *op, Value map, ValueRange coordinates) {
+  auto definition = map.getDefiningOp<TensorMapOp>();
+  if (!definition || static_cast<int64_t>(coordinates.size()) == getRank(definition.getView()))
+    return success();
+  return op->emitOpError("expected ")
+         << getRank(definition.getView()) << " coordinates, got " << coordinates.size();
 }
 
 LogicalResult TmaLoadOp::verify() {
@@ -226,17 +235,15 @@ LogicalResult TmaLoadOp::verify() {
   TensorMapType map = getMap().getType();
   if (target.getLayout() != SmemLayout::Swizzle128 ||
       target.getElementType() != map.getElementType()) // (C1)
-    return emitOpError("expected a swizzle128 target of ") << map.getElementType() << ", got "
-                                                           << target;
+    return emitOpError("expected a swizzle128 target of ")
+           << map.getElementType() << ", got " << target;
   int64_t row = getRow();
   if (row < 0 || row % kSwizzleRows != 0 || row + map.getRows() > target.getRows()) // (C2)
-    return emitOpError("expected ") << map.getRows() << " rows from a multiple of " << kSwizzleRows
-                                    << " within the target's " << target.getRows() << ", got row "
-                                    << row;
-  if (auto definition = getMap().getDefiningOp<TensorMapOp>())
-    if (static_cast<int64_t>(getCoordinates().size()) != ::getRank(definition.getView()))
-      return emitOpError("expected ") << ::getRank(definition.getView())
-                                      << " coordinates, got " << getCoordinates().size();
+    return emitOpError("expected ")
+           << map.getRows() << " rows from a multiple of " << kSwizzleRows
+           << " within the target's " << target.getRows() << ", got row " << row;
+  if (failed(verifyCoordinates(*this, getMap(), getCoordinates())))
+    return failure();
   if (std::optional<uint32_t> mask = getMulticast())
     if (*mask == 0 || *mask >> getCluster(*this) != 0) // (C5)
       return emitOpError("expected a multicast mask of the cluster's ")
@@ -253,12 +260,17 @@ LogicalResult TmaStoreOp::verify() {
       source.getElementType() != map.getElementType()) // (C1)
     return emitOpError("expected a swizzle128 source of ")
            << map.getRows() << " rows of " << map.getElementType() << ", got " << source;
+  if (failed(verifyCoordinates(*this, getMap(), getCoordinates())))
+    return failure();
   return verifyElected(*this); // (C2)
 }
 
 LogicalResult BulkLoadOp::verify() {
   SmemType target = getTarget().getType();
-  Type element = cast<MemRefType>(getView().getType()).getElementType();
+  auto view = cast<MemRefType>(getView().getType());
+  if (view.getRank() != 1 || view.getStridesAndOffset().first.back() != 1) // (C1)
+    return emitOpError("expected a view of rank 1 with stride 1, got ") << view;
+  Type element = view.getElementType();
   if (target.getLayout() != SmemLayout::Linear || target.getElementType() != element ||
       target.getByteSize() % kTmaAlignment != 0) // (C1)
     return emitOpError("expected a linear target of ")
@@ -272,8 +284,8 @@ LogicalResult PrefetchOp::verify() {
   if (getBytes() % kTmaAlignment != 0) // (C1)
     return emitOpError("expected a multiple of ") << kTmaAlignment << " bytes, got " << getBytes();
   if (static_cast<int64_t>(getOffsets().size()) != ::getRank(getView())) // (C2)
-    return emitOpError("expected ") << ::getRank(getView()) << " offsets, got "
-                                    << getOffsets().size();
+    return emitOpError("expected ")
+           << ::getRank(getView()) << " offsets, got " << getOffsets().size();
   return verifyElected(*this); // (C3)
 }
 

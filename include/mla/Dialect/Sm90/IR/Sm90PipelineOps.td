@@ -330,8 +330,8 @@ def Sm90_BulkLoadOp : Sm90_Op<"bulk_load"> {
     1 (`cp.async.bulk`); address and size are multiples of 16 bytes, and all of it
     lies inside the view. Completion as `sm90.tma_load`.
 
-    (C1) the target is linear, of the view's element type, and takes a multiple
-    of 16 bytes.
+    (C1) the view has rank 1 and stride 1; the target is linear, of the view's
+    element type, and takes a multiple of 16 bytes.
     (C2) 0 ≤ part < parts of the ring.
     (C3) stands inside `sm90.elect`.
   }];

@@ -153,4 +153,22 @@ def Sm90PlaceWgmmaFences : Pass<"sm90-place-wgmma-fences", "::mlir::sm90::Kernel
   }];
 }
 
+def Sm90EstimateRegisters : Pass<"sm90-estimate-registers", "::mlir::sm90::KernelOp"> {
+  let summary = "checks that roles fit their registers";
+  let description = [{
+    Estimates what a thread of each role needs, before ptxas has run: the
+    fragments that live at the same time plus 26 registers for addresses
+    (measured; see `mla/Dialect/Sm90/Transforms/RegisterEstimate.h` for the sizes
+    of fragments). It is an error if that exceeds the role's `registers`, since
+    ptxas then spills or ignores the budget (C7507, C7602); the note names the op
+    behind which most live. Programs without a budget are not checked.
+
+    The IR is not changed.
+  }];
+  let options = [
+    Option<"report", "report", "bool", /*default=*/"false",
+           "remark the estimate of the kernel and of each role">
+  ];
+}
+
 #endif // MLA_DIALECT_SM90_TRANSFORMS_PASSES
