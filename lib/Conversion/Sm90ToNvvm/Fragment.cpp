@@ -243,10 +243,20 @@ private:
     return result;
   }
 };
+
+struct Pin : public OpConversionPattern<sm90::PinOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::PinOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOpWithMultiple(op, {emitPin(b, adaptor.getSource())});
+    return success();
+  }
+};
 } // namespace
 
 void mlac::sm90nvvm::populateFragmentPatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<Splat, Constant, Broadcast>(converter, patterns.getContext());
+  patterns.add<Splat, Constant, Broadcast, Pin>(converter, patterns.getContext());
   patterns.add<Iota, Reduce>(converter, patterns.getContext(), kernel);
 }

@@ -25,12 +25,9 @@ static LLVM::InlineAsmOp emitAssembly(ImplicitLocOpBuilder &b, Type result, Valu
       LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
 }
 
-/// `nvvm.wgmma.wait.group` takes no registers, so that LLVM is free to move
-/// arithmetic on accumulators above it. Here every register goes in and comes
-/// out ("=f" with a tied input): later uses depend on the wait.
-SmallVector<Value> mlac::sm90nvvm::emitTiedWgmmaWait(ImplicitLocOpBuilder &b, int64_t pending,
-                                                     ValueRange registers) {
-  std::string text = ("wgmma.wait_group.sync.aligned " + Twine(pending) + ";").str();
+/// `text`, through which every f32 register passes ("=f" with a tied input):
+/// later uses depend on it.
+static SmallVector<Value> emitTied(ImplicitLocOpBuilder &b, StringRef text, ValueRange registers) {
   size_t count = registers.size();
   SmallVector<std::string> constraints(count, "=f");
   for (size_t index = 0; index < count; ++index)
@@ -47,6 +44,18 @@ SmallVector<Value> mlac::sm90nvvm::emitTiedWgmmaWait(ImplicitLocOpBuilder &b, in
   for (size_t index = 0; index < count; ++index)
     results.push_back(LLVM::ExtractValueOp::create(b, op.getRes(), static_cast<int64_t>(index)));
   return results;
+}
+
+/// `nvvm.wgmma.wait.group` takes no registers, so that LLVM is free to move
+/// arithmetic on accumulators above it.
+SmallVector<Value> mlac::sm90nvvm::emitTiedWgmmaWait(ImplicitLocOpBuilder &b, int64_t pending,
+                                                     ValueRange registers) {
+  return emitTied(b, ("wgmma.wait_group.sync.aligned " + Twine(pending) + ";").str(), registers);
+}
+
+/// No instruction, but a place that registers pass in program order.
+SmallVector<Value> mlac::sm90nvvm::emitPin(ImplicitLocOpBuilder &b, ValueRange registers) {
+  return emitTied(b, "", registers);
 }
 
 /// An arrive with cluster scope (`nvvm.mbarrier.arrive` on a cluster pointer)

@@ -241,6 +241,9 @@ void emitWarpBarrier(ImplicitLocOpBuilder &b);
 Value packPair(ImplicitLocOpBuilder &b, Value first, Value second);
 std::pair<Value, Value> unpackPair(ImplicitLocOpBuilder &b, Type elementType, Value packed);
 
+/// Keeps what computes f32 `registers` before what follows.
+llvm::SmallVector<Value> emitPin(ImplicitLocOpBuilder &b, ValueRange registers);
+
 /// `wgmma.wait_group` through which the accumulators' registers pass.
 llvm::SmallVector<Value> emitTiedWgmmaWait(ImplicitLocOpBuilder &b, int64_t pending,
                                            ValueRange registers);

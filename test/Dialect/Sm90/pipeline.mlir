@@ -54,6 +54,8 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
     %0 = sm90.wgmma %a, %t, %zero transpose_rhs : tensor<64x128xbf16, #frag>, !sm90.smem<64x128xbf16> -> tensor<64x64xf32, #frag>
     sm90.wgmma_commit
     %1 = sm90.wgmma_wait 0, %0 : tensor<64x64xf32, #frag>
+    // CHECK: sm90.pin %{{.*}} : tensor<64x64xf32
+    %pinned = sm90.pin %1 : tensor<64x64xf32, #frag>
     // CHECK: sm90.release
     sm90.release %ring[%s] : !ring
     // CHECK: sm90.reduce {{ *}}sum %{{.*}} : tensor<64x64xf32, {{.*}}> -> tensor<64x4xf32, #sm90.partial>

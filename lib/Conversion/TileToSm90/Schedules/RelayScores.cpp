@@ -151,7 +151,9 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
     cloner.map(loop.mask.getResult(), state.scores);
 
   Value correction = cloner.get(loop.correction);
-  Value numerators = cloner.get(loop.numerators);
+  // Done before the next scores start: these take the old ones' registers.
+  Value numerators = sm90::PinOp::create(b, cloner.get(loop.numerators));
+  cloner.map(loop.numerators, numerators);
   SmallVector<Value> carried(state.carried.size());
   for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues())) {
     if (index == loop.outputIndex || index == loop.sum->index)
@@ -169,7 +171,6 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   if (issueNext)
     issueNext();
 
-  (void)numerators;
   Value narrow = cloner.get(loop.weights);
   sm90::AcquireOp::create(b, weights, state.weights);
   sm90::StoreSharedOp::create(b, correction, tileOf(weights, state.weights, 1),

@@ -120,6 +120,12 @@ LogicalResult WarpAnyOp::verify() {
   return success();
 }
 
+LogicalResult PinOp::verify() {
+  if (cast<RankedTensorType>(getSource().getType()).getElementType().isF32()) // (C1)
+    return success();
+  return emitOpError("expected a fragment of f32, got ") << getSource().getType();
+}
+
 //===----------------------------------------------------------------------===//
 // Rings
 //===----------------------------------------------------------------------===//

@@ -82,6 +82,22 @@ def Sm90_WarpAnyOp : Sm90_Op<"warp_any", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Sm90_PinOp : Sm90_Op<"pin", [AllTypesMatch<["source", "result"]>]> {
+  let summary = "keeps a fragment's computation before what follows";
+  let description = [{
+    The result is the source. Element-wise ops have no order of their own, so a
+    compiler may move them behind an asynchronous product that was meant to run
+    under them; what the source depends on stays before this op, and with it
+    the registers that it reads are free for that product.
+
+    (C1) the fragment is of f32.
+  }];
+  let arguments = (ins Sm90_Tile2D:$source);
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Rings
 //===----------------------------------------------------------------------===//
