@@ -150,9 +150,22 @@ def ConvertSm90ToNvvm : Pass<"convert-sm90-to-nvvm", "::mlir::ModuleOp"> {
     Replaces every `sm90.kernel` by an `llvm.func` of the same name with the
     CUDA kernel ABI: a global pointer for each memref, i64 for each index, f32.
     Every thread of the CTA runs it; fragments become the registers that
-    `#sm90.fragment` and `#sm90.rows` give to one thread, and dynamic shared
-    memory is the module's `@mlac_shared`. The function carries `mlac.threads`
-    and `mlac.shared_bytes`, what a launch needs.
+    the encodings give to one thread, and dynamic shared memory is the module's
+    `@mlac_shared`, taken to start at byte 1024 (the kernel traps if it does
+    not). The function carries `mlac.threads` and `mlac.shared_bytes`, what a
+    launch needs.
+
+    Each `sm90.tensor_map` adds a parameter of 128 bytes behind the others; the
+    function's `mlac.tensor_maps` says what the launch encodes there, in the same
+    order, every number as [factor, kernel argument it multiplies or -1]:
+
+        {argument = 0, offset = array<i64: 0, -1>, box = array<i64: 64, 64>,
+         sizes = [array<i64: 64, 1>, array<i64: 576, -1>],
+         strides = [array<i64: 576, -1>, array<i64: 1, -1>]}
+
+    Roles are branches on the warpgroup's index that start with `setmaxnreg` where
+    their registers differ from the launch's (65536 / threads, rounded down to 8).
+    The barriers of rings are initialised first of all.
 
     Before:
     ```mlir

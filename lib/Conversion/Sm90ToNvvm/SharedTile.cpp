@@ -212,24 +212,29 @@ struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
     const Kernel &kernel = getKernel(op);
     sm90::SmemType type = op.getTarget().getType();
     constexpr int64_t lanes = sm90::kPanelChunks;
-    Int rows = constant64(b, type.getRows());
+    int64_t rows = type.getRows(), step = kernel.getThreads() / lanes;
     Value first = arith::MaxSIOp::create(b, toI64(b, adaptor.getFirst()[0]), constant64(b, 0));
-    first = arith::MinSIOp::create(b, first, rows);
+    first = arith::MinSIOp::create(b, first, constant64(b, rows));
     first = arith::TruncIOp::create(b, b.getI32Type(), first);
     Int thread(b, kernel.thread);
-    auto loop = scf::ForOp::create(b, Int(b, first) + thread / lanes, constant32(b, type.getRows()),
-                                   constant32(b, kernel.getThreads() / lanes));
+    auto loop = scf::ForOp::create(b, Int(b, first) / step * step, constant32(b, rows),
+                                   constant32(b, step));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    auto zeros = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
-    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(zeros));
-    Int byte =
-        Int(b, loop.getInductionVar()) * sm90::kPanelRowBytes + thread % lanes * sm90::kChunkBytes;
-    for (int64_t panel = 0; panel < type.getPanels(); ++panel)
-      LLVM::StoreOp::create(
-          b, zero,
-          kernel.getSharedAddress(b, adaptor.getTarget()[0], byte + panel * type.getPanelBytes()),
-          sm90::kChunkBytes);
+    Int row = Int(b, loop.getInductionVar()) + thread / lanes;
+    Value isLast = compare(b, arith::CmpIPredicate::sge, row, first);
+    if (rows % step != 0)
+      isLast = andOf(b, isLast, compare(b, arith::CmpIPredicate::slt, row, constant32(b, rows)));
+    emitIf(b, isLast, [&] {
+      Value zero = arith::ConstantOp::create(
+          b, b.getZeroAttr(VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type())));
+      Int byte = row * sm90::kPanelRowBytes + thread % lanes * sm90::kChunkBytes;
+      for (int64_t panel = 0; panel < type.getPanels(); ++panel)
+        LLVM::StoreOp::create(
+            b, zero,
+            kernel.getSharedAddress(b, adaptor.getTarget()[0], byte + panel * type.getPanelBytes()),
+            sm90::kChunkBytes);
+    });
     rewriter.eraseOp(op);
     return success();
   }

@@ -212,6 +212,11 @@ static bool compareIntegers(arith::CmpIPredicate predicate, uint64_t a, uint64_t
 bool Emulator::runArith(Operation *op, const Mask &mask) {
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     uint64_t bits = 0;
+    if (auto vector = dyn_cast<SplatElementsAttr>(constant.getValue())) {
+      for (Lanes &part : parts(constant))
+        part.assign(threads, vector.getSplatValue<APInt>().getZExtValue());
+      return true;
+    }
     if (auto integer = dyn_cast<IntegerAttr>(constant.getValue()))
       bits = integer.getValue().getZExtValue();
     else if (auto number = dyn_cast<FloatAttr>(constant.getValue()))
@@ -359,6 +364,8 @@ void Emulator::runIntrinsic(LLVM::CallIntrinsicOp op, const Mask &mask) {
 }
 
 bool Emulator::runLlvm(Operation *op, const Mask &mask) {
+  // Positions are the same in all active threads.
+  size_t leader = llvm::find(mask, 1) - mask.begin();
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case<LLVM::AddressOfOp>([&](LLVM::AddressOfOp address) {
         uint64_t base = isShared(address) ? kSharedBase : reinterpret_cast<uint64_t>(zeros.data());
@@ -411,11 +418,11 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
       })
       .Case<LLVM::InsertElementOp>([&](LLVM::InsertElementOp insert) {
         copy(insert.getVector(), insert.getRes(), mask);
-        parts(insert.getRes())[lanes(insert.getPosition())[0]] = lanes(insert.getValue());
+        parts(insert.getRes())[lanes(insert.getPosition())[leader]] = lanes(insert.getValue());
         return true;
       })
       .Case<LLVM::ExtractElementOp>([&](LLVM::ExtractElementOp extract) {
-        const Lanes &source = parts(extract.getVector())[lanes(extract.getPosition())[0]];
+        const Lanes &source = parts(extract.getVector())[lanes(extract.getPosition())[leader]];
         map(op, mask, [&](size_t t) { return source[t]; });
         return true;
       })
