@@ -130,6 +130,13 @@ static Value emitSharedMemory(ImplicitLocOpBuilder &b, int64_t cluster) {
   return cluster > 1 ? symbol : Value(LLVM::IntToPtrOp::create(b, pointer, base));
 }
 
+static bool usesSharedMemory(sm90::KernelOp kernel) {
+  auto isPlace = [](Operation *op) {
+    return isa<sm90::AllocOp, sm90::RingOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return kernel.walk(isPlace).wasInterrupted();
+}
+
 /// Computes what patterns need at the start of the function.
 static Kernel emitPrologue(ImplicitLocOpBuilder &b, sm90::KernelOp op) {
   Kernel kernel;
@@ -145,7 +152,7 @@ static Kernel emitPrologue(ImplicitLocOpBuilder &b, sm90::KernelOp op) {
     kernel.warpgroup = NVVM::ShflOp::create(
         b, i32, constant32(b, -1), thread / sm90::kWarpgroupThreads, constant32(b, 0),
         constant32(b, kWarpThreads - 1), NVVM::ShflKind::idx, UnitAttr());
-  if (op.getSharedBytes().value_or(0) > 0)
+  if (usesSharedMemory(op))
     kernel.shared = emitSharedMemory(b, kernel.cluster);
   kernel.zeros =
       LLVM::AddressOfOp::create(b, getPointerType(b.getContext(), kGlobalSpace), kZerosSymbol);

@@ -12,6 +12,7 @@
 // CHECK-SAME:    mlac.shared_bytes = 1024 : i64, mlac.threads = 384 : i64
 // CHECK-SAME:    nvvm.kernel
 // CHECK-SAME:    nvvm.maxntid = array<i32: 384>
+// CHECK-NOT:     llvm.intr.trap
 // CHECK:         llvm.return
 sm90.kernel @abi(%x: memref<?xbf16>, %n: index, %s: f32)
     attributes {warpgroups = 3 : i32, shared_bytes = 1024 : i64} {
