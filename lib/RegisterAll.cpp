@@ -19,6 +19,7 @@
 #include "mla/Pipelines/Pipelines.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 #include "mla/Import/Passes.h"
+#include "mla/Simulator/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -57,4 +58,5 @@ void mlac::registerAllPasses() {
   mlac::registerCpuPipeline();
   mlac::registerConvertMlaToTile();
   mlac::registerPipelines();
+  mlac::simulator::registerMlacSimulatorPasses();
 }

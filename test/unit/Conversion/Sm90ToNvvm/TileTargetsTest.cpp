@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The representative kernels of test/data/tile are compiled for the CPU and run,
-// and lowered through sm90 to nvvm and run in the emulator, on the same data.
+// and lowered through sm90, simulated there, to nvvm and run in the emulator, on
+// the same data.
 // Every buffer must agree. The nvvm form is then assembled: no spills, no C75xx.
 //
 //===----------------------------------------------------------------------===//
@@ -19,6 +20,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/RegisterAll.h"
+#include "mla/Simulator/Simulator.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -184,15 +186,41 @@ template <typename T> emulator::Argument toArgument(std::vector<T> &value) {
 emulator::Argument toArgument(int64_t value) { return emulator::Argument::index(value); }
 emulator::Argument toArgument(float value) { return emulator::Argument::f32(value); }
 
-void lowerToNvvm(mlir::ModuleOp module) {
+simulator::Argument toSimulated(int64_t value) { return simulator::Argument::index(value); }
+simulator::Argument toSimulated(float value) { return simulator::Argument::f32(value); }
+template <typename T> simulator::Argument toSimulated(std::vector<T> &value) {
+  return simulator::Argument::buffer(value);
+}
+
+void lowerToSm90(mlir::ModuleOp module) {
   mlir::PassManager passes(module.getContext());
   passes.addPass(createConvertTileToSm90());
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());
   passes.addNestedPass<mlir::sm90::KernelOp>(mlir::sm90::createSm90InsertProxyFences());
   passes.addNestedPass<mlir::sm90::KernelOp>(mlir::sm90::createSm90AllocateSharedMemory());
+  ASSERT_TRUE(mlir::succeeded(passes.run(module)));
+}
+
+void lowerToNvvm(mlir::ModuleOp module) {
+  mlir::PassManager passes(module.getContext());
   passes.addPass(createConvertSm90ToNvvm());
   ASSERT_TRUE(mlir::succeeded(passes.run(module)));
+}
+
+void runInSimulator(const Case &test, mlir::ModuleOp module, std::vector<Data> &data,
+                    uint64_t seed) {
+  std::vector<simulator::Argument> arguments;
+  for (Data &argument : data)
+    std::visit([&](auto &value) { arguments.push_back(toSimulated(value)); }, argument);
+  simulator::Options options;
+  options.seed = seed;
+  options.grid = test.grid;
+  auto finding = simulator::simulate(*module.getOps<mlir::sm90::KernelOp>().begin(), arguments,
+                                     options);
+  if (finding)
+    finding->emit();
+  ASSERT_FALSE(finding.has_value()) << finding->text;
 }
 
 void runInEmulator(const Case &test, mlir::ModuleOp module, std::vector<Data> &data) {
@@ -246,17 +274,26 @@ TEST_P(TileTargets, GiveTheSameResult) {
   ASSERT_TRUE(module);
   std::vector<Data> cpu = test.arguments, gpu = test.arguments;
   runOnCpu(test, text, cpu);
+  auto expectCpuResult = [&](const std::vector<Data> &other) {
+    for (size_t i = 0; i < cpu.size(); ++i)
+      std::visit(
+          [&](auto &value) {
+            SCOPED_TRACE("argument " + std::to_string(i));
+            expectEqual(value, std::get<std::decay_t<decltype(value)>>(other[i]), test.tolerance);
+          },
+          cpu[i]);
+  };
+  lowerToSm90(*module);
+  for (uint64_t seed = 0; seed < 4 && !HasFatalFailure(); ++seed) { // every policy once
+    std::vector<Data> simulated = test.arguments;
+    runInSimulator(test, *module, simulated, seed);
+    expectCpuResult(simulated);
+  }
   lowerToNvvm(*module);
   if (HasFatalFailure())
     return;
   runInEmulator(test, *module, gpu);
-  for (size_t i = 0; i < cpu.size(); ++i)
-    std::visit(
-        [&](auto &value) {
-          SCOPED_TRACE("argument " + std::to_string(i));
-          expectEqual(value, std::get<std::decay_t<decltype(value)>>(gpu[i]), test.tolerance);
-        },
-        cpu[i]);
+  expectCpuResult(gpu);
   assemble(*module);
 }
 

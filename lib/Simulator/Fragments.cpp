@@ -1,0 +1,448 @@
+//===- Fragments.cpp - fragments, and how they meet memory ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every warpgroup computes whole tensors; of a fragment split over warpgroups
+// only its own columns are right, and only those are written anywhere.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Machine.h"
+
+#include "mla/Dialect/Sm90/Utils/Layout.h"
+
+#include <cmath>
+
+using namespace mlac::simulator;
+using namespace mlir;
+using namespace mlir::sm90;
+
+std::pair<int64_t, int64_t> mlac::simulator::getOwnColumns(const Warpgroup &warpgroup, Type type) {
+  int64_t columns = cast<RankedTensorType>(type).getDimSize(1), split = getColumnSplit(type);
+  int64_t part = warpgroup.getLocal() % split;
+  return {columns / split * part, columns / split * (part + 1)};
+}
+
+static int64_t getColumns(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getRank() == 2 ? tensor.getDimSize(1) : 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+Tile *Machine::use(Warpgroup &warpgroup, Operation *op, mlir::Value value) {
+  TileRef &reference = getAs<TileRef>(warpgroup, value);
+  if (reference.wgmma > 0) {
+    fail(Defect::MissingWait, op,
+         "uses the result of a wgmma that did not come through a wgmma_wait",
+         value.getDefiningOp(), "the value");
+    return nullptr;
+  }
+  if (reference.tile->usedBy > warpgroup.products.waited) {
+    fail(Defect::MissingWait, op, "uses the registers of an operand of a wgmma in flight",
+         value.getDefiningOp(), "the value");
+    return nullptr;
+  }
+  return reference.tile.get();
+}
+
+std::shared_ptr<Tile> Machine::makeTile(Warpgroup &warpgroup, Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  auto tile = std::make_shared<Tile>();
+  tile->writtenAt = warpgroup.position;
+  if (isa<FloatType>(tensor.getElementType()))
+    tile->reals.resize(tensor.getNumElements());
+  else
+    tile->integers.resize(tensor.getNumElements());
+  return tile;
+}
+
+Step Machine::runBroadcast(Warpgroup &warpgroup, BroadcastOp op) {
+  Tile *source = use(warpgroup, op, op.getSource());
+  if (!source)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  int64_t columns = getColumns(op.getResult().getType());
+  bool overRows = isColumns(op.getSource().getType());
+  auto spread = [&](auto &from, auto &to) {
+    for (size_t element = 0; element < to.size(); ++element)
+      to[element] = from[overRows ? element % columns : element / columns];
+  };
+  spread(source->reals, result->reals);
+  spread(source->integers, result->integers);
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+Step Machine::runIota(Warpgroup &warpgroup, IotaOp op) {
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  auto result = makeTile(warpgroup, type);
+  int64_t columns = getColumns(type);
+  for (int64_t element = 0; element < type.getNumElements(); ++element)
+    result->integers[element] = op.getDim() == 0 ? element / columns : element % columns;
+  result->isConstant = true;
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+Step Machine::runSplat(Warpgroup &warpgroup, SplatOp op) {
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  const Value &source = get(warpgroup, op.getSource());
+  if (auto *real = std::get_if<float>(&source))
+    std::fill(result->reals.begin(), result->reals.end(), *real);
+  else
+    std::fill(result->integers.begin(), result->integers.end(), std::get<int64_t>(source));
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+Step Machine::runWarpAny(Warpgroup &warpgroup, WarpAnyOp op) {
+  Tile *condition = use(warpgroup, op, op.getCondition());
+  if (!condition)
+    return Step::Failed;
+  unsigned bits = 0;
+  for (int64_t row = 0; row < kTileRows; ++row)
+    bits |= unsigned(condition->integers[row] != 0) << (row / (kTileRows / kWarps));
+  set(warpgroup, op.getResult(), WarpMask{bits});
+  return Step::Advanced;
+}
+
+//===----------------------------------------------------------------------===//
+// Global memory
+//===----------------------------------------------------------------------===//
+
+/// Integers of up to 32 bits and floats alike come as floats from `fetch`, which
+/// is exact for neither i32 nor i64: those are read by the view itself.
+Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (!isa<FloatType>(type.getElementType()))
+    return fail(Defect::Unsupported, op, "of integers is not known to the simulator");
+  auto result = makeTile(warpgroup, type);
+  int64_t columns = getColumns(type);
+  for (int64_t element = 0; element < type.getNumElements(); ++element) {
+    std::optional<float> value = fetch(element / columns, element % columns);
+    if (!value)
+      return fail(Defect::OutOfBounds, op,
+                  "reads outside of its buffer for row " + Twine(element / columns) +
+                      ", column " + Twine(element % columns));
+    result->reals[element] = *value;
+  }
+  set(warpgroup, op->getResult(0), TileRef{result});
+  return Step::Advanced;
+}
+
+Step Machine::runLoad(Warpgroup &warpgroup, LoadOp op) {
+  ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
+  return fill(warpgroup, op, [=](int64_t row, int64_t column) mutable -> std::optional<float> {
+    indices.front() = offsets.front() + row;
+    if (indices.size() == 2)
+      indices[1] = offsets[1] + column;
+    if (!view->contains(indices))
+      return 0.0f;
+    char *element = view->locate(indices);
+    return element ? std::optional(readReal(element, view->elementType)) : std::nullopt;
+  });
+}
+
+Step Machine::runLoadRows(Warpgroup &warpgroup, LoadRowsOp op) {
+  return fill(warpgroup, op,
+              fetchRows(warpgroup, op, getAs<ViewRef>(warpgroup, op.getView()),
+                        getAs<ViewRef>(warpgroup, op.getIndices()),
+                        getInt(warpgroup, op.getFirst()), getInt(warpgroup, op.getColumn())));
+}
+
+Step Machine::runLoadPaged(Warpgroup &warpgroup, LoadPagedOp op) {
+  return fill(warpgroup, op,
+              fetchPaged(warpgroup, op, getAs<ViewRef>(warpgroup, op.getPool()),
+                         getAs<ViewRef>(warpgroup, op.getTable()),
+                         getInt(warpgroup, op.getToken()), getInt(warpgroup, op.getColumn()),
+                         getInt(warpgroup, op.getLimit())));
+}
+
+Step Machine::storeElement(Operation *op, mlir::Value value, const Tile &tile, int64_t element,
+                           const View &view, ArrayRef<int64_t> indices) {
+  if (!view.contains(indices))
+    return Step::Advanced;
+  char *target = view.locate(indices);
+  if (!target)
+    return fail(Defect::OutOfBounds, op, "writes a view that exceeds its buffer");
+  Type type = cast<RankedTensorType>(value.getType()).getElementType();
+  if (!isa<FloatType>(type)) {
+    memcpy(target, &tile.integers[element], getElementBytes(type));
+    return Step::Advanced;
+  }
+  if (isPoison(tile.reals[element]))
+    return fail(Defect::Uninitialized, op,
+                "stores an element that depends on shared memory which was never written, number " +
+                    Twine(element) + " of its tile");
+  writeReal(target, type, tile.reals[element]);
+  return Step::Advanced;
+}
+
+/// Which columns of `type` the warpgroup writes; none if it is not its turn.
+static std::pair<int64_t, int64_t> getWrittenColumns(const Warpgroup &warpgroup, Type type) {
+  if (isFragment(type)) {
+    if (warpgroup.getLocal() >= getColumnSplit(type))
+      return {0, 0};
+    return getOwnColumns(warpgroup, type);
+  }
+  return {0, warpgroup.getLocal() == 0 ? getColumns(type) : 0};
+}
+
+Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
+  Tile *tile = use(warpgroup, op, op.getValue());
+  if (!tile)
+    return Step::Failed;
+  const View &view = *getAs<ViewRef>(warpgroup, op.getView());
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
+  auto type = cast<RankedTensorType>(op.getValue().getType());
+  auto [first, end] = getWrittenColumns(warpgroup, type);
+  int64_t columns = getColumns(type);
+  for (int64_t row = 0; row < type.getDimSize(0); ++row)
+    for (int64_t column = first; column < end; ++column) {
+      indices[0] = offsets[0] + (op.getTransposed() ? column : row);
+      if (type.getRank() == 2)
+        indices[1] = offsets[1] + (op.getTransposed() ? row : column);
+      if (storeElement(op, op.getValue(), *tile, row * columns + column, view, indices) ==
+          Step::Failed)
+        return Step::Failed;
+    }
+  return Step::Advanced;
+}
+
+Step Machine::runStoreSlots(Warpgroup &warpgroup, StoreSlotsOp op) {
+  Tile *tile = use(warpgroup, op, op.getValue());
+  if (!tile)
+    return Step::Failed;
+  const View &pool = *getAs<ViewRef>(warpgroup, op.getPool());
+  const View &slots = *getAs<ViewRef>(warpgroup, op.getSlots());
+  int64_t firstSlot = getInt(warpgroup, op.getFirst()), at = getInt(warpgroup, op.getColumn());
+  auto [first, end] = getWrittenColumns(warpgroup, op.getValue().getType());
+  int64_t columns = getColumns(op.getValue().getType()), pageSize = pool.sizes[1];
+  for (int64_t row = 0; row < kTileRows; ++row) {
+    if (!slots.contains({firstSlot + row}))
+      continue;
+    char *element = slots.locate({firstSlot + row});
+    if (!element)
+      return fail(Defect::OutOfBounds, op, "reads slots outside of their buffer");
+    int64_t slot = 0, bytes = getElementBytes(slots.elementType);
+    memcpy(&slot, element, bytes);
+    slot = llvm::SignExtend64(slot, 8 * bytes);
+    if (slot < 0 || slot >= pool.sizes[0] * pageSize)
+      continue;
+    for (int64_t column = first; column < end; ++column)
+      if (storeElement(op, op.getValue(), *tile, row * columns + column, pool,
+                       {slot / pageSize, slot % pageSize, at + column}) == Step::Failed)
+        return Step::Failed;
+  }
+  return Step::Advanced;
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+Step Machine::runStoreShared(Warpgroup &warpgroup, StoreSharedOp op) {
+  Tile *tile = use(warpgroup, op, op.getValue());
+  if (!tile)
+    return Step::Failed;
+  Place place = getAs<Place>(warpgroup, op.getTarget());
+  Type type = op.getValue().getType();
+  auto [first, end] = getWrittenColumns(warpgroup, type);
+  if (first == end)
+    return Step::Advanced;
+  if (isRows(type)) {
+    if (accessByRows(warpgroup, op, place, /*isWrite=*/true) == Step::Failed)
+      return Step::Failed;
+    for (int64_t row = 0; row < kTileRows; ++row)
+      memory->set(place, 0, row, tile->reals[row]);
+    return Step::Advanced;
+  }
+  constexpr int64_t chunkElements = kCellBytes / 2, warpRows = kTileRows / kWarps;
+  for (int64_t warp = 0; warp < kWarps; ++warp) {
+    SharedMemory::Range range{warp * warpRows, (warp + 1) * warpRows, first / chunkElements,
+                              llvm::divideCeilSigned(end, chunkElements)};
+    if (op.getTransposed())
+      range = {first, end, warp * warpRows / chunkElements, (warp + 1) * warpRows / chunkElements};
+    if (access(warpgroup, op, place, range, 1 << warp, /*isWrite=*/true) == Step::Failed)
+      return Step::Failed;
+  }
+  int64_t columns = getColumns(type);
+  for (int64_t row = 0; row < kTileRows; ++row)
+    for (int64_t column = first; column < end; ++column) {
+      float value = tile->reals[row * columns + column];
+      op.getTransposed() ? memory->set(place, column, row, value)
+                         : memory->set(place, row, column, value);
+    }
+  return Step::Advanced;
+}
+
+Step Machine::runLoadShared(Warpgroup &warpgroup, LoadSharedOp op) {
+  Place place = getAs<Place>(warpgroup, op.getSource());
+  if (accessByRows(warpgroup, op, place, /*isWrite=*/false) == Step::Failed)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  SmallVector<float> values;
+  memory->load(place, values);
+  result->reals.assign(values.begin(), values.end());
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+/// Warpgroup g of G clears the groups of eight rows g, g + G, ...; which of its
+/// warps writes what is left open.
+Step Machine::runZeroRows(Warpgroup &warpgroup, ZeroRowsOp op) {
+  Place place = getAs<Place>(warpgroup, op.getTarget());
+  int64_t from = std::max<int64_t>(getInt(warpgroup, op.getFirst()), 0);
+  for (int64_t row = from; row < place.type.getRows(); ++row) {
+    if (row / kSwizzleRows % warpgroup.count != warpgroup.getLocal())
+      continue;
+    SharedMemory::Range range{row, row + 1, 0, SharedMemory::getChunks(place)};
+    if (access(warpgroup, op, place, range, (1 << kWarps) - 1, /*isWrite=*/true) == Step::Failed)
+      return Step::Failed;
+    for (int64_t column = 0; column < place.type.getColumns(); ++column)
+      memory->set(place, row, column, 0);
+  }
+  return Step::Advanced;
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+static float fold(ReduceKind kind, float a, float b) {
+  if (kind == ReduceKind::Sum)
+    return a + b;
+  return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
+}
+
+static float getIdentity(ReduceKind kind) { return kind == ReduceKind::Sum ? 0 : -INFINITY; }
+
+/// The shares of the four lanes of a quad, as the hardware's order of sums has it.
+static std::array<float, kQuadLanes> foldLanes(ReduceKind kind, const float *row, int64_t first,
+                                               int64_t end) {
+  std::array<float, kQuadLanes> lanes;
+  lanes.fill(getIdentity(kind));
+  for (int64_t column = first; column < end; ++column) {
+    float &lane = lanes[column % kColumnGroup / 2];
+    lane = fold(kind, lane, row[column]);
+  }
+  return lanes;
+}
+
+static float foldQuad(ReduceKind kind, const float *lanes) {
+  return fold(kind, fold(kind, lanes[0], lanes[1]), fold(kind, lanes[2], lanes[3]));
+}
+
+Step Machine::runReduce(Warpgroup &warpgroup, ReduceOp op) {
+  if (op.getDim() == 0)
+    return reduceColumns(warpgroup, op);
+  return op.getScratch() ? reduceSplit(warpgroup, op) : reduceRows(warpgroup, op);
+}
+
+Step Machine::reduceRows(Warpgroup &warpgroup, ReduceOp op) {
+  Tile *source = use(warpgroup, op, op.getSource());
+  if (!source)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  int64_t columns = getColumns(op.getSource().getType());
+  for (int64_t row = 0; row < kTileRows; ++row) {
+    const float *values = &source->reals[row * columns];
+    if (isPartial(op.getSource().getType())) {
+      result->reals[row] = foldQuad(op.getKind(), values);
+      continue;
+    }
+    auto lanes = foldLanes(op.getKind(), values, 0, columns);
+    if (isPartial(op.getResult().getType()))
+      llvm::copy(lanes, &result->reals[row * kQuadLanes]);
+    else
+      result->reals[row] = foldQuad(op.getKind(), lanes.data());
+  }
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+/// Rows of a fragment over several warpgroups: through the scratch tile, with a
+/// meeting between writing and reading it.
+Step Machine::reduceSplit(Warpgroup &warpgroup, ReduceOp op) {
+  Place place = getAs<Place>(warpgroup, op.getScratch());
+  int64_t split = getColumnSplit(op.getSource().getType()), rowChunks = kTileRows * 4 / kCellBytes;
+  auto forEachPart = [&](int64_t row, bool isWrite) {
+    for (int64_t warp = 0; warp < kWarps; ++warp) {
+      int64_t chunk = row * rowChunks + warp * rowChunks / kWarps;
+      if (access(warpgroup, op, place, {0, 1, chunk, chunk + rowChunks / kWarps}, 1 << warp,
+                 isWrite) == Step::Failed)
+        return Step::Failed;
+    }
+    return Step::Advanced;
+  };
+  if (warpgroup.resume == 0 && warpgroup.getLocal() < split) {
+    Tile *source = use(warpgroup, op, op.getSource());
+    if (!source || forEachPart(warpgroup.getLocal(), true) == Step::Failed)
+      return Step::Failed;
+    auto [first, end] = getOwnColumns(warpgroup, op.getSource().getType());
+    int64_t columns = getColumns(op.getSource().getType());
+    for (int64_t row = 0; row < kTileRows; ++row) {
+      auto lanes = foldLanes(op.getKind(), &source->reals[row * columns], first, end);
+      memory->set(place, warpgroup.getLocal(), row, foldQuad(op.getKind(), lanes.data()));
+    }
+  }
+  if (Step step = meetRole(warpgroup, op); step != Step::Advanced)
+    return step;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  for (int64_t part = 0; part < split; ++part)
+    if (forEachPart(part, false) == Step::Failed)
+      return Step::Failed;
+  for (int64_t row = 0; row < kTileRows; ++row) {
+    float value = memory->get(place, 0, row);
+    for (int64_t part = 1; part < split; ++part)
+      value = fold(op.getKind(), value, memory->get(place, part, row));
+    result->reals[row] = value;
+  }
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+/// Columns: warp w's share goes to row w of the scratch tile.
+Step Machine::reduceColumns(Warpgroup &warpgroup, ReduceOp op) {
+  Place place = getAs<Place>(warpgroup, op.getScratch());
+  int64_t columns = getColumns(op.getSource().getType());
+  int64_t rowChunks = columns * 4 / kCellBytes, warpRows = kTileRows / kWarps;
+  if (warpgroup.resume == 0) {
+    Tile *source = use(warpgroup, op, op.getSource());
+    if (!source)
+      return Step::Failed;
+    for (int64_t warp = 0; warp < kWarps; ++warp) {
+      SharedMemory::Range range{0, 1, warp * rowChunks, (warp + 1) * rowChunks};
+      if (access(warpgroup, op, place, range, 1 << warp, /*isWrite=*/true) == Step::Failed)
+        return Step::Failed;
+      for (int64_t column = 0; column < columns; ++column) {
+        float value = getIdentity(op.getKind());
+        for (int64_t row = warp * warpRows; row < (warp + 1) * warpRows; ++row)
+          value = fold(op.getKind(), value, source->reals[row * columns + column]);
+        memory->set(place, warp, column, value);
+      }
+    }
+  }
+  if (Step step = meetRole(warpgroup, op); step != Step::Advanced)
+    return step;
+  if (access(warpgroup, op, place, SharedMemory::getAll(place), (1 << kWarps) - 1,
+             /*isWrite=*/false) == Step::Failed)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  for (int64_t column = 0; column < columns; ++column) {
+    float value = memory->get(place, 0, column);
+    for (int64_t warp = 1; warp < kWarps; ++warp)
+      value = fold(op.getKind(), value, memory->get(place, warp, column));
+    result->reals[column] = value;
+  }
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}

@@ -1,0 +1,96 @@
+//===- Value.cpp - numbers and views ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Value.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/bit.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace mlac::simulator;
+using llvm::APFloat;
+using llvm::bit_cast;
+
+float mlac::simulator::getPoison() { return bit_cast<float>(kPoisonBits); }
+
+bool mlac::simulator::isPoison(float value) {
+  // The bits that f16 keeps; the sign may have been flipped.
+  constexpr uint32_t mask = 0x7FFFE000;
+  return (bit_cast<uint32_t>(value) & mask) == (kPoisonBits & mask);
+}
+
+static float roundToBf16(float value) {
+  uint32_t bits = bit_cast<uint32_t>(value);
+  if (!std::isnan(value))
+    bits += 0x7FFF + (bits >> 16 & 1); // to nearest, ties to even
+  return bit_cast<float>(bits & 0xFFFF0000);
+}
+
+static uint16_t toF16(float value) {
+  APFloat number(value);
+  bool isExact;
+  number.convert(APFloat::IEEEhalf(), APFloat::rmNearestTiesToEven, &isExact);
+  return number.bitcastToAPInt().getZExtValue();
+}
+
+static float fromF16(uint16_t bits) {
+  APFloat number(APFloat::IEEEhalf(), llvm::APInt(16, bits));
+  bool isExact;
+  number.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &isExact);
+  return number.convertToFloat();
+}
+
+float mlac::simulator::roundTo(float value, mlir::Type type) {
+  if (type.isBF16())
+    return roundToBf16(value);
+  return type.isF16() ? fromF16(toF16(value)) : value;
+}
+
+float mlac::simulator::readReal(const char *data, mlir::Type type) {
+  if (type.isF32()) {
+    float value;
+    memcpy(&value, data, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  memcpy(&bits, data, sizeof(bits));
+  return type.isBF16() ? bit_cast<float>(uint32_t(bits) << 16) : fromF16(bits);
+}
+
+void mlac::simulator::writeReal(char *data, mlir::Type type, float value) {
+  if (type.isF32()) {
+    memcpy(data, &value, sizeof(value));
+    return;
+  }
+  uint16_t bits =
+      type.isBF16() ? bit_cast<uint32_t>(roundToBf16(value)) >> 16 : toF16(value);
+  memcpy(data, &bits, sizeof(bits));
+}
+
+int64_t mlac::simulator::getElementBytes(mlir::Type type) {
+  return type.isIndex() ? 8 : llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+bool View::contains(llvm::ArrayRef<int64_t> indices) const {
+  for (auto [index, size] : llvm::zip(indices, sizes))
+    if (index < 0 || index >= size)
+      return false;
+  return true;
+}
+
+char *View::locate(llvm::ArrayRef<int64_t> indices) const {
+  int64_t element = offset;
+  for (auto [index, stride] : llvm::zip(indices, strides))
+    element += index * stride;
+  int64_t elementBytes = getElementBytes(elementType);
+  if (element < 0 || (element + 1) * elementBytes > bytes)
+    return nullptr;
+  return data + element * elementBytes;
+}
