@@ -28,7 +28,8 @@ using namespace mlir;
 using namespace mlac;
 
 /// Attributes that convert-sm90-to-nvvm leaves on a kernel.
-static constexpr StringRef kThreadsAttr = "mlac.threads", kSharedBytesAttr = "mlac.shared_bytes";
+static constexpr StringRef kThreadsAttr = "mlac.threads", kSharedBytesAttr = "mlac.shared_bytes",
+                           kTensorMapsAttr = "mlac.tensor_maps";
 
 //===----------------------------------------------------------------------===//
 // Stages and options
@@ -235,6 +236,29 @@ static FailureOr<int64_t> getLaunchAttr(ModuleOp module, StringRef kernel, Strin
   return value.getInt();
 }
 
+/// [factor, index of a kernel argument or -1].
+static package::ScaledArg toScaledArg(Attribute number) {
+  ArrayRef<int64_t> pair = cast<DenseI64ArrayAttr>(number).asArrayRef();
+  return package::ScaledArg(pair[0], static_cast<int32_t>(pair[1]));
+}
+
+/// The launch encodes what convert-sm90-to-nvvm describes.
+static std::unique_ptr<package::TensorMapT> toTensorMap(DictionaryAttr description) {
+  auto map = std::make_unique<package::TensorMapT>();
+  auto toList = [&](StringRef name) {
+    auto numbers = cast<ArrayAttr>(description.get(name));
+    return std::vector<package::ScaledArg>(llvm::map_range(numbers, toScaledArg).begin(),
+                                           llvm::map_range(numbers, toScaledArg).end());
+  };
+  map->argument = cast<IntegerAttr>(description.get("argument")).getInt();
+  map->offset = std::make_unique<package::ScaledArg>(toScaledArg(description.get("offset")));
+  map->sizes = toList("sizes");
+  map->strides = toList("strides");
+  for (int64_t extent : cast<DenseI64ArrayAttr>(description.get("box")).asArrayRef())
+    map->box.push_back(static_cast<uint32_t>(extent));
+  return map;
+}
+
 static LogicalResult addCudaKernel(ModuleOp nvvm, const CompiledKernel &compiled,
                                    package::TargetT &target) {
   FailureOr<int64_t> threads = getLaunchAttr(nvvm, compiled.name, kThreadsAttr);
@@ -255,6 +279,9 @@ static LogicalResult addCudaKernel(ModuleOp nvvm, const CompiledKernel &compiled
   kernel->threads = *threads;
   kernel->shared_bytes = *sharedBytes;
   kernel->registers = compiled.report.registers;
+  if (auto maps = nvvm.lookupSymbol(compiled.name)->getAttrOfType<ArrayAttr>(kTensorMapsAttr))
+    for (auto map : maps.getAsRange<DictionaryAttr>())
+      kernel->tensor_maps.push_back(toTensorMap(map));
   target.code.push_back(std::move(code));
   target.kernels.push_back(std::move(kernel));
   return success();

@@ -78,7 +78,11 @@ class CpuProgram : public Program {
 public:
   explicit CpuProgram(ThreadPool &pool) : pool(pool) {}
   Status load(const fb::Target &target);
-  Status launch(const Launch &launch, const uint64_t *args, mla_stream *stream) override;
+  Status encode(const TensorMap &, uint64_t, EncodedTensorMap &) override {
+    return error(MLA_CORRUPT, "tensor maps on a CPU"); // refused by the verifier
+  }
+  Status launch(const Launch &launch, const uint64_t *args, const EncodedTensorMap *maps,
+                mla_stream *stream) override;
 
 private:
   ThreadPool &pool;
@@ -138,7 +142,8 @@ static void runPrograms(void *context, int64_t first, int64_t last) {
     job.kernel(job.args, i % x, i / x % y, i / (x * y));
 }
 
-Status CpuProgram::launch(const Launch &launch, const uint64_t *args, mla_stream *) {
+Status CpuProgram::launch(const Launch &launch, const uint64_t *args, const EncodedTensorMap *,
+                          mla_stream *) {
   int64_t total;
   if (!checkedMul(launch.grid[0], launch.grid[1], total) ||
       !checkedMul(total, launch.grid[2], total))

@@ -49,9 +49,36 @@ inline constexpr int kMaxSharedMemoryOptin = 97;
 inline constexpr int kFunctionMaxThreads = 0;
 inline constexpr int kFunctionSharedBytes = 1; // static shared memory
 inline constexpr int kFunctionMaxDynamicShared = 8;
+// CUlaunchAttributeID
+inline constexpr int kProgrammaticStreamSerialization = 6;
+// CUtensorMapDataType
+inline constexpr int kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6,
+                     kMapFloat32 = 7, kMapBFloat16 = 9;
+// CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+// CUtensorMapFloatOOBfill
+inline constexpr int kMapInterleaveNone = 0, kMapSwizzle128B = 3, kMapPromotion128B = 2,
+                     kMapFillZeros = 0;
 // CUstream_flags, CUevent_flags
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
+
+/// CUlaunchAttribute: the value is a union of 64 bytes.
+struct LaunchAttribute {
+  int id;
+  int padding;
+  union {
+    int programmaticStreamSerializationAllowed;
+    char bytes[64];
+  } value;
+};
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned numAttributes;
+};
 
 /// X(member, symbol, arguments): every function returns a Result.
 #define MLAC_CUDA_FUNCTIONS(X)                                                                     \
@@ -81,9 +108,10 @@ inline constexpr unsigned kEventDefault = 0;
   X(moduleGetFunction, "cuModuleGetFunction", (Function *, Module, const char *))                  \
   X(funcSetAttribute, "cuFuncSetAttribute", (Function, int, int))                                  \
   X(funcGetAttribute, "cuFuncGetAttribute", (int *, int, Function))                                \
-  X(launchKernel, "cuLaunchKernel",                                                                \
-    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,       \
-     void **, void **))                                                                            \
+  X(launchKernelEx, "cuLaunchKernelEx", (const LaunchConfig *, Function, void **, void **))        \
+  X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled",                                                \
+    (void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const unsigned *,          \
+     const unsigned *, int, int, int, int))                                                        \
   X(streamCreate, "cuStreamCreate", (Stream *, unsigned))                                          \
   X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                                 \
   X(streamSynchronize, "cuStreamSynchronize", (Stream))                                            \

@@ -23,9 +23,12 @@ namespace mlac::runtime {
 class Program {
 public:
   virtual ~Program() = default;
-  /// Runs one kernel; `args` are 64-bit slots in parameter order. Neither
-  /// allocates nor waits on a CUDA device.
-  virtual Status launch(const Launch &launch, const uint64_t *args, mla_stream *stream) = 0;
+  /// Makes the descriptor of `map` for a tensor at `address`.
+  virtual Status encode(const TensorMap &map, uint64_t address, EncodedTensorMap &encoded) = 0;
+  /// Runs one kernel; `args` are 64-bit slots in parameter order, `maps` those of
+  /// the launch, encoded. Neither allocates nor waits on a CUDA device.
+  virtual Status launch(const Launch &launch, const uint64_t *args, const EncodedTensorMap *maps,
+                        mla_stream *stream) = 0;
 };
 
 /// A point in a stream's work.

@@ -21,6 +21,7 @@ void LaunchList::clear() {
   launches.clear();
   args.clear();
   slots.clear();
+  maps.clear();
   extents.clear();
   workspaceBytes = 0;
 }
@@ -49,6 +50,7 @@ private:
   Status runLoop(const fb::Loop &loop);
   Status addLaunch(const fb::Launch &launch);
   Status addArg(const fb::Arg &arg);
+  Status addMaps(const fb::Launch &raw, const fb::Kernel &kernel, Launch &launch);
 
   const FunctionInfo &function;
   const DimValues &dims;
@@ -125,7 +127,14 @@ Status Resolver::runLoop(const fb::Loop &loop) {
 }
 
 Status Resolver::addLaunch(const fb::Launch &raw) {
-  Launch launch = {raw.kernel(), static_cast<uint32_t>(list.args.size()), 0, {}, raw.label()};
+  Launch launch = {.kernel = raw.kernel(),
+                   .firstArg = static_cast<uint32_t>(list.args.size()),
+                   .numArgs = 0,
+                   .firstMap = static_cast<uint32_t>(list.maps.size()),
+                   .numMaps = 0,
+                   .grid = {},
+                   .label = raw.label(),
+                   .isDependent = raw.dependent()};
   bool isEmpty = false;
   for (uint32_t i = 0; i < launch.grid.size(); ++i) {
     MLAC_RETURN_IF_ERROR(values.get(raw.grid()->Get(i), launch.grid[i]));
@@ -140,7 +149,22 @@ Status Resolver::addLaunch(const fb::Launch &raw) {
   for (uint32_t i = 0; raw.args() && i < raw.args()->size(); ++i)
     MLAC_RETURN_IF_ERROR(addArg(*raw.args()->Get(i)));
   launch.numArgs = static_cast<uint32_t>(list.args.size()) - launch.firstArg;
+  const fb::Kernel &kernel = *function.target->kernels()->Get(raw.kernel());
+  MLAC_RETURN_IF_ERROR(
+      addMaps(raw, kernel, launch).in(concat("kernel '", text(kernel.name()), "'")));
   list.launches.push_back(launch);
+  return Status();
+}
+
+Status Resolver::addMaps(const fb::Launch &raw, const fb::Kernel &kernel, Launch &launch) {
+  std::span args(list.args.data() + launch.firstArg, launch.numArgs);
+  for (uint32_t i = 0; kernel.tensor_maps() && i < kernel.tensor_maps()->size(); ++i) {
+    const fb::TensorMap &map = *kernel.tensor_maps()->Get(i);
+    mla_dtype dtype = function.buffers[raw.args()->Get(map.argument())->buffer()].dtype;
+    MLAC_RETURN_IF_ERROR(
+        makeTensorMap(map, dtype, args, list.maps.emplace_back()).in(concat("tensor map ", i)));
+    ++launch.numMaps;
+  }
   return Status();
 }
 

@@ -16,14 +16,17 @@
 #define MLAC_RUNTIME_LAUNCHLIST_H
 
 #include "Package.h"
+#include "TensorMaps.h"
 
 namespace mlac::runtime {
 
 struct Launch {
   uint32_t kernel;
   uint32_t firstArg, numArgs; // into LaunchList::args
+  uint32_t firstMap, numMaps; // into LaunchList::maps
   std::array<int64_t, 3> grid;
   const flatbuffers::String *label; // may be null
+  bool isDependent;                 // may begin before the launch before has ended
 };
 
 /// An argument slot that holds the address of a buffer.
@@ -43,6 +46,7 @@ struct LaunchList {
   /// 64-bit slots: an int64, the bits of an f32, or (see slots) an address.
   std::vector<uint64_t> args;
   std::vector<BufferSlot> slots;
+  std::vector<TensorMap> maps;
   std::vector<BufferExtent> extents; // parallel to FunctionInfo::buffers
   int64_t workspaceBytes = 0;
 

@@ -40,6 +40,7 @@ struct FunctionInfo {
   ExpressionTable exprs;
   std::vector<BufferInfo> buffers;
   const fb::Function *raw; // steps: verified
+  const fb::Target *target;
   uint32_t workspaceBytes; // expression
   int64_t maxQueryLen;     // 0: any
   /// Whether the function asks for the tables of chunked context.

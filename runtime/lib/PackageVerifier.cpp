@@ -8,6 +8,8 @@
 
 #include "PackageVerifier.h"
 
+#include "TensorMaps.h"
+
 #include <cmath>
 
 using namespace mlac::runtime;
@@ -201,8 +203,12 @@ static Status checkKernel(const fb::Target &target, const fb::Kernel &kernel) {
   MLAC_RETURN_IF_ERROR(requireText("symbol", kernel.symbol()));
   if (kernel.code() >= sizeOf(target.code()))
     return error(MLA_CORRUPT, "code object ", kernel.code(), " of ", sizeOf(target.code()));
-  if (target.kind() == fb::TargetKind::Cuda)
-    return requireRange("threads", kernel.threads(), 1, kMaxThreads);
+  if (target.kind() == fb::TargetKind::Cuda) {
+    MLAC_RETURN_IF_ERROR(requireRange("threads", kernel.threads(), 1, kMaxThreads));
+    return verifyTensorMaps(kernel);
+  }
+  if (sizeOf(kernel.tensor_maps()) > 0)
+    return error(MLA_CORRUPT, "has tensor maps on a CPU");
   if (kernel.scratch_bytes() > kMaxScratchBytes)
     return error(MLA_CORRUPT, "scratch_bytes is ", kernel.scratch_bytes(), ", limit ",
                  kMaxScratchBytes);
@@ -342,7 +348,8 @@ private:
                                       static_cast<int64_t>(sizeOf(launch.args())), 0, kMaxArgs));
     for (uint32_t i = 0; i < sizeOf(launch.args()); ++i)
       MLAC_RETURN_IF_ERROR(check(*launch.args()->Get(i), loopDepth).in(concat("argument ", i)));
-    return Status();
+    const fb::Kernel &kernel = *target.kernels()->Get(launch.kernel());
+    return verifyTensorMapArgs(kernel, launch).in(concat("kernel '", text(kernel.name()), "'"));
   }
 
   Status check(const fb::Arg &arg, uint32_t loopDepth) {
@@ -416,6 +423,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
   function.name = text(raw->name());
   function.raw = raw;
+  function.target = &target;
   function.maxQueryLen = raw->max_query_len();
   std::vector<Dim> dims;
   MLAC_RETURN_IF_ERROR(readDims(*raw, dims));

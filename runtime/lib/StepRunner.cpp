@@ -50,6 +50,7 @@ Status StepRunner::resolve(const Engine &engine, const FunctionInfo &function,
                            const DimValues &dims, const StepLayout &layout) {
   MLAC_RETURN_IF_ERROR(resolveLaunches(function, dims, spare));
   spare.function = &function;
+  spare.encoded.assign(spare.maps.size(), {});
   spare.layout = layout;
   for (size_t i = 0; i < function.buffers.size(); ++i)
     MLAC_RETURN_IF_ERROR(checkExtent(engine, function.buffers[i], spare.extents[i], layout)
@@ -153,16 +154,39 @@ Status StepRunner::bindBuffers(Engine &engine, Layer &layer, char *metadata,
   return Status();
 }
 
+/// Encodes the maps whose tensors have another address than at the run before:
+/// layers have their own pools, graphs replay what they have captured.
+Status StepRunner::encodeMaps(Engine &engine) {
+  for (const Launch &launch : current.launches)
+    for (uint32_t i = launch.firstMap; i < launch.firstMap + launch.numMaps; ++i) {
+      const TensorMap &map = current.maps[i];
+      uint64_t address = current.args[launch.firstArg + map.arg] + map.byteOffset;
+      if (address == current.encoded[i].address)
+        continue;
+      Status status = engine.program().encode(map, address, current.encoded[i]);
+      if (!status.isOk())
+        return status.in(concat("kernel '",
+                                text(engine.target().raw->kernels()->Get(launch.kernel)->name()),
+                                "': tensor map ", i - launch.firstMap));
+    }
+  return Status();
+}
+
+Status StepRunner::launch(Engine &engine, const Launch &launch, mla_stream *stream) {
+  return engine.program().launch(launch, current.args.data() + launch.firstArg,
+                                 current.encoded.data() + launch.firstMap, stream);
+}
+
 Status StepRunner::run(Engine &engine, Layer &layer, char *metadata,
                        std::span<const mla_binding> bindings, mla_stream *stream,
                        std::vector<LaunchTime> *times) {
   MLAC_RETURN_IF_ERROR(checkBindings(bindings));
   MLAC_RETURN_IF_ERROR(bindBuffers(engine, layer, metadata, bindings));
+  MLAC_RETURN_IF_ERROR(encodeMaps(engine));
   if (times)
     return launchTimed(engine, stream, *times);
   for (const Launch &launch : current.launches)
-    MLAC_RETURN_IF_ERROR(
-        engine.program().launch(launch, current.args.data() + launch.firstArg, stream));
+    MLAC_RETURN_IF_ERROR(this->launch(engine, launch, stream));
   return Status();
 }
 
@@ -172,8 +196,7 @@ Status StepRunner::launchTimed(Engine &engine, mla_stream *stream, std::vector<L
   MLAC_RETURN_IF_ERROR(engine.device().createEvent(end));
   for (const Launch &launch : current.launches) {
     MLAC_RETURN_IF_ERROR(begin->record(stream));
-    MLAC_RETURN_IF_ERROR(
-        engine.program().launch(launch, current.args.data() + launch.firstArg, stream));
+    MLAC_RETURN_IF_ERROR(this->launch(engine, launch, stream));
     MLAC_RETURN_IF_ERROR(end->record(stream));
     double milliseconds;
     MLAC_RETURN_IF_ERROR(begin->elapsed(*end, milliseconds));

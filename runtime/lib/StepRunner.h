@@ -52,6 +52,7 @@ private:
   struct Resolved : LaunchList {
     const FunctionInfo *function = nullptr;
     StepLayout layout;
+    std::vector<EncodedTensorMap> encoded; // parallel to `maps`
   };
 
   static Status checkExtent(const Engine &engine, const BufferInfo &buffer,
@@ -61,6 +62,8 @@ private:
   Status bindCaller(const BufferInfo &buffer, const BufferExtent &extent,
                     std::span<const mla_binding> bindings, void *&address);
   Status checkBindings(std::span<const mla_binding> bindings) const;
+  Status encodeMaps(Engine &engine);
+  Status launch(Engine &engine, const Launch &launch, mla_stream *stream);
   Status launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times);
 
   Resolved current, spare;

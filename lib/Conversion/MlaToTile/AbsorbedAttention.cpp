@@ -334,7 +334,7 @@ LogicalResult AbsorbedKernel::launchItems() {
   arg.partialOutput = addArg(partialOutput.buffer);
   arg.partialLse = addArg(partialLse.buffer);
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
-  step.launch("absorbed_attention", grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
+  auto write = [&](KernelBuilder &b, ValueRange args) {
     // Known few rows may go to the side of a product that is not padded to 64.
     if (mla::BatchType batch = op.getBatch().getType(); batch.hasStaticQueryLen())
       b.getInsertionBlock()->getParentOp()->setAttr(
@@ -346,7 +346,8 @@ LogicalResult AbsorbedKernel::launchItems() {
       writeItem(b, args, item);
       return SmallVector<Value>();
     });
-  });
+  };
+  step.launch("absorbed_attention", grid, planArgs, write, StepLowering::Overlap::Triggers);
   emitMergePartials(step, {partialOutput, partialLse, output, lse});
   return success();
 }

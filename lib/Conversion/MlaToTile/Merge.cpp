@@ -426,9 +426,10 @@ void MergePiecesKernel::launchFew() {
   std::array<Value, 3> grid = {step.ceilDiv(rows, step.shapes.rows),
                                step.constant(llvm::divideCeil(width, block)),
                                step.dim("num_merges")};
-  step.launch("merge_partials", grid, args, [&](KernelBuilder &b, ValueRange inner) {
+  auto write = [&](KernelBuilder &b, ValueRange inner) {
     writeFew(b, inner, loadRequest(b, inner));
-  });
+  };
+  step.launch("merge_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }
 
 /// Element (i, j) is column `column + i` of the row, of piece j. All rows of the
@@ -481,10 +482,11 @@ void MergePiecesKernel::launchMany() {
   Value rows = step.multiply(step.dim("max_query_len"), heads);
   std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, step.shapes.rows)),
                                step.dim("num_merges")};
-  step.launch("merge_many_partials", grid, args, [&](KernelBuilder &b, ValueRange inner) {
+  auto write = [&](KernelBuilder &b, ValueRange inner) {
     Request request = loadRequest(b, inner);
     b.ifThen(b.isBelow(b.programId(0), request.rows), [&] { writeMany(b, inner, request); });
-  });
+  };
+  step.launch("merge_many_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }
 
 void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge) {

@@ -67,14 +67,19 @@ Value StepLowering::ceilDiv(Value a, int64_t b) {
 }
 
 void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange args,
-                          WriteBody write) {
+                          WriteBody write, Overlap overlap) {
   OpBuilder detached(builder.getContext());
   auto kernel = tile::KernelOp::create(detached, loc, name, args.getTypes());
   KernelBuilder b(kernel);
   write(b, kernel.getBody().getArguments());
   tile::ReturnOp::create(b);
+  if (overlap == Overlap::Triggers)
+    kernel->setAttr("tile.triggers_dependents", builder.getUnitAttr());
+  if (overlap == Overlap::Dependent)
+    kernel->setAttr("tile.waits_for_dependency", builder.getUnitAttr());
   kernel = kernels.insert(kernel);
-  tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args);
+  tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args,
+                         overlap == Overlap::Dependent);
 }
 
 void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<void()> few,

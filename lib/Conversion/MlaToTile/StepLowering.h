@@ -98,8 +98,11 @@ public:
 
   /// Launches a kernel whose body `write` builds from its arguments.
   using WriteBody = llvm::function_ref<void(KernelBuilder &, mlir::ValueRange)>;
+  /// How a launch meets the one behind it (tile.launch): a dependent one may begin
+  /// when the one before, made by `Triggers`, says so.
+  enum class Overlap { None, Triggers, Dependent };
   void launch(llvm::StringRef name, std::array<mlir::Value, 3> grid, mlir::ValueRange args,
-              WriteBody write);
+              WriteBody write, Overlap overlap = Overlap::None);
   /// `few` where `rows` is at most `limit`, else `many`: decided now if `rows`
   /// is a constant, else by a condition of the plan.
   void versionByRows(mlir::Value rows, int64_t limit, llvm::function_ref<void()> few,

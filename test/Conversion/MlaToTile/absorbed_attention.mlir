@@ -28,9 +28,9 @@
 // GPU: scf.if %[[ANY]] {
 // GPU:   %[[FEW:.*]] = arith.cmpi sle, %[[MOST]], %c8
 // GPU:   scf.if %[[FEW]] {
-// GPU:     tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]])
+// GPU:     tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
 // GPU:   } else {
-// GPU:     tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]])
+// GPU:     tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
 // CPU: %[[B:.*]] = tile.dim "num_requests"
 // CPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %[[B]], %c1{{[_0-9]*}}) args(%[[CACHE]]
 func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},

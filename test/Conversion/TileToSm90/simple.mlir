@@ -262,3 +262,18 @@ tile.kernel @in_place_by_two_names(%x: memref<?xf32>, %y: memref<?xf32>, %n: ind
   tile.store %u, %yv[%c0, %c0] : tensor<64x64xf32>, memref<?x512xf32, strided<[512, 1]>>
   tile.return
 }
+
+// -----
+
+// A dependent launch waits before anything else; the kernel before lets it begin.
+// CHECK-LABEL: sm90.kernel @dependent
+// CHECK-NEXT:  sm90.wait_dependency
+tile.kernel @dependent(%n: index) attributes {tile.waits_for_dependency} {
+  tile.return
+}
+
+// CHECK-LABEL: sm90.kernel @triggers
+// CHECK-NEXT:  sm90.launch_dependents
+tile.kernel @triggers(%n: index) attributes {tile.triggers_dependents} {
+  tile.return
+}

@@ -75,7 +75,10 @@ Result launch(Function &function, std::array<int64_t, 3> grid, int64_t threads, 
   for (auto [type, parameter] : llvm::zip(function.op.getArgumentTypes(),
                                           ArrayRef(parameters, function.op.getNumArguments()))) {
     Argument argument{0, 0};
-    memcpy(&argument.bits, parameter, type.isF32() ? 4 : 8);
+    if (function.op.getArgAttr(arguments.size(), LLVM::LLVMDialect::getByValAttrName()))
+      argument.bits = reinterpret_cast<uint64_t>(parameter); // a tensor map
+    else
+      memcpy(&argument.bits, parameter, type.isF32() ? 4 : 8);
     arguments.push_back(argument);
   }
   function.emulator.setMemory(Device::get().memory);
@@ -166,10 +169,32 @@ MLAC_DRIVER cuFuncSetAttribute(Function *, int, int) { return kSuccess; }
 MLAC_DRIVER cuFuncGetAttribute(int *value, int which, Function *) {
   return *value = which == 0 ? 1024 : 0, kSuccess; // threads; static shared bytes
 }
-MLAC_DRIVER cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsigned gridZ,
-                           unsigned threads, unsigned, unsigned, unsigned sharedBytes, void *,
-                           void **parameters, void **) {
-  return launch(*function, {gridX, gridY, gridZ}, threads, sharedBytes, parameters);
+/// CUlaunchConfig. Launches are over when they return, so attributes change nothing.
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ, threads, blockY, blockZ, sharedBytes;
+};
+MLAC_DRIVER cuLaunchKernelEx(const LaunchConfig *config, Function *function, void **parameters,
+                             void **) {
+  return launch(*function, {config->gridX, config->gridY, config->gridZ}, config->threads,
+                config->sharedBytes, parameters);
+}
+/// What a tensor map was made of, as plain data.
+struct TensorMap {
+  void *address;
+  int type;
+  unsigned rank;
+  uint64_t sizes[5], strides[4];
+  unsigned box[5];
+};
+static_assert(sizeof(TensorMap) <= 128);
+MLAC_DRIVER cuTensorMapEncodeTiled(TensorMap *map, int type, unsigned rank, void *address,
+                                   const uint64_t *sizes, const uint64_t *strides,
+                                   const unsigned *box, const unsigned *, int, int, int, int) {
+  *map = {address, type, rank, {}, {}, {}};
+  std::copy_n(sizes, rank, map->sizes);
+  std::copy_n(strides, rank - 1, map->strides);
+  std::copy_n(box, rank, map->box);
+  return kSuccess;
 }
 
 MLAC_DRIVER cuStreamCreate(void **stream, unsigned) { return *stream = nullptr, kSuccess; }

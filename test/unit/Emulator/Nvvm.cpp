@@ -226,6 +226,7 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
           });
         return true;
       })
+      .Case<NVVM::GriddepcontrolOp>([](auto) { return true; }) // launches run one by one
       .Case<NVVM::Barrier0Op, NVVM::FenceProxyOp>([&](auto) {
         if (isa<NVVM::Barrier0Op>(op) && llvm::is_contained(mask, 0))
           fail(op, "not all threads arrive");

@@ -181,6 +181,58 @@ TEST(Package, B26_BadPartitionsAreRefused) {
   });
 }
 
+/// A map of the buffer argument 0 of the launch, [argument 4, 64] with stride 64.
+static std::unique_ptr<fb::TensorMapT> makeMap() {
+  auto map = std::make_unique<fb::TensorMapT>();
+  map->argument = 0;
+  map->offset = std::make_unique<fb::ScaledArg>(0, -1);
+  map->sizes = {fb::ScaledArg(1, 4), fb::ScaledArg(64, -1)};
+  map->strides = {fb::ScaledArg(64, -1), fb::ScaledArg(1, -1)};
+  map->box = {64, 32};
+  return map;
+}
+
+TEST(Package, BadTensorMapsAreRefused) {
+  // The kernel of the first launch of prefill: hidden, cache, slots, scratch, stride.
+  auto onGpu = [](const std::function<void(fb::TensorMapT &)> &change) {
+    return [change](fb::PackageT &p) {
+      p.targets[0]->kind = fb::TargetKind::Cuda;
+      auto &maps = p.targets[0]->kernels[1]->tensor_maps;
+      maps.push_back(makeMap());
+      change(*maps.back());
+    };
+  };
+  EXPECT_TRUE(openChanged(onGpu([](auto &) {})).isOk());
+  refuse("kernel 1 'append': tensor map 0: has rank 1, expected 2 to 5", onGpu([](auto &m) {
+           m.sizes.resize(1);
+           m.strides.resize(1);
+           m.box.resize(1);
+         }));
+  refuse("has 2 sizes, 1 strides and a box of 2", onGpu([](auto &m) { m.strides.resize(1); }));
+  refuse("has 2 sizes, 2 strides and a box of 3", onGpu([](auto &m) { m.box.push_back(1); }));
+  refuse("has no offset", onGpu([](auto &m) { m.offset.reset(); }));
+  refuse("has an innermost stride that is not 1",
+         onGpu([](auto &m) { m.strides[1] = fb::ScaledArg(2, -1); }));
+  refuse("has an innermost stride that is not 1",
+         onGpu([](auto &m) { m.strides[1] = fb::ScaledArg(1, 4); }));
+  refuse("has a box of 257, expected 1 to 256", onGpu([](auto &m) { m.box[0] = 257; }));
+  refuse("has a box of 0, expected 1 to 256", onGpu([](auto &m) { m.box[0] = 0; }));
+  refuse("step 0: kernel 'append': tensor map 0: names argument 5 of 5",
+         onGpu([](auto &m) { m.argument = 5; }));
+  refuse("names argument 4, expected kind Buffer, got Index",
+         onGpu([](auto &m) { m.argument = 4; }));
+  refuse("names argument 0, expected kind Index, got Buffer",
+         onGpu([](auto &m) { m.sizes[0] = fb::ScaledArg(1, 0); }));
+  refuse("names argument 9 of 5", onGpu([](auto &m) { m.strides[0] = fb::ScaledArg(1, 9); }));
+  refuse("17 tensor maps, limit 16", [](auto &p) {
+    p.targets[0]->kind = fb::TargetKind::Cuda;
+    for (int i = 0; i < 17; ++i)
+      p.targets[0]->kernels[1]->tensor_maps.push_back(makeMap());
+  });
+  refuse("has tensor maps on a CPU",
+         [](auto &p) { p.targets[0]->kernels[1]->tensor_maps.push_back(makeMap()); });
+}
+
 TEST(Package, DeepNestingIsRefused) {
   Status status = openChanged([](fb::PackageT &p) {
     auto *steps = &p.targets[0]->functions[1]->steps;

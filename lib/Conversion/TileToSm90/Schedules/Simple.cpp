@@ -172,6 +172,10 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   Block &body = result.getBody().front();
   fragments.map(kernel.getBody().getArguments(), body.getArguments());
   builder.setInsertionPointToStart(&body);
+  if (kernel->hasAttr("tile.triggers_dependents"))
+    sm90::LaunchDependentsOp::create(builder, kernel.getLoc());
+  if (kernel->hasAttr("tile.waits_for_dependency"))
+    sm90::WaitDependencyOp::create(builder, kernel.getLoc());
   if (failed(emitBlock(kernel.getBody().front()))) {
     result.erase();
     return failure();
