@@ -374,6 +374,9 @@ void Planner::countRelay(const RelayShape &shape) {
 // Stream
 //===----------------------------------------------------------------------===//
 
+/// Panels of keys that one barrier announces (Schedules/Stream.cpp).
+static constexpr int64_t kStreamPartPanels = 2;
+
 void Planner::planStream() {
   int64_t rows = problem.rowsPerTile(ScheduleKind::Stream);
   if (!problem.areRowsBounded)
@@ -381,15 +384,13 @@ void Planner::planStream() {
   if (rows > kMaxStreamRows)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(kMaxStreamRows));
-  if (!checkPages())
-    return;
   int64_t latent = countPanels(problem.kvLoraRank), panels = latent + countPanels(problem.ropeDim);
   int64_t outputs = latent * countAccumulators(1) * rows / sm90::kTileRows;
   if (outputs > kMaxStreamOutputRegisters)
     return (void)refuse("an output of " + Twine(outputs) + " registers per thread, it has " +
                         Twine(kMaxStreamOutputRegisters));
-  // Queries and weights have `rows` rows.
-  int64_t fixedBytes = (panels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
+  // Queries, of two items, and weights have `rows` rows.
+  int64_t fixedBytes = (2 * panels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
   int64_t stageBytes = panels * kPanelBytes;
   int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
   int64_t stages = request.stages.value_or(std::clamp<int64_t>(most, 2, kMaxStreamStages));
@@ -411,11 +412,16 @@ void Planner::planStream() {
   // Maxima and sums run over M, so warps meet for each: two handovers more.
   double softmax =
       (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 2 * sm.handoverCycles;
-  double held = scores + softmax + values + 2 * sm.handoverCycles;
-  double boxes = panels * std::max<int64_t>(1, kBlockKeys / problem.pageSize);
+  double chain = scores + softmax + values + 2 * sm.handoverCycles;
+  // Scores begin on the first part of a stage while the rest arrives.
+  double parts = std::ceil(static_cast<double>(panels) / kStreamPartPanels);
+  double held = chain - scores * (parts - 1) / parts;
+  // Pages that TMA cannot copy are copied by all threads of a warpgroup.
+  bool usesTma = problem.pageSize >= sm90::kSwizzleRows;
+  double boxes = usesTma ? panels * std::max<int64_t>(1, kBlockKeys / problem.pageSize) : 0;
   double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
-  cost.recurrenceCycles = std::max(held, (load + held) / stages);
-  cost.itemCycles = itemCycles(held, rows * width * problem.elementBytes, rows);
+  cost.recurrenceCycles = std::max(chain, (load + held) / stages);
+  cost.itemCycles = itemCycles(chain, rows * width * problem.elementBytes, rows);
 }
 
 //===----------------------------------------------------------------------===//

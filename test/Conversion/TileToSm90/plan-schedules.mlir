@@ -74,10 +74,10 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
 
 // -----
 
-// At most 16 rows, rank 512 without rope, page size 16: keys go on M.
+// At most 16 rows, rank 512 without rope, page size 64: keys go on M.
 
 // CHECK-LABEL: tile.kernel @few_rows
-// CHECK-SAME: tile.schedule = {kind = "stream", lazy_threshold = 8.000000e+00 : f64, stages = 3 : i32}
+// CHECK-SAME: tile.schedule = {kind = "stream", lazy_threshold = 8.000000e+00 : f64, stages = 2 : i32}
 // expected-remark @below {{schedule stream}}
 tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
@@ -87,15 +87,15 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
   %one = arith.constant dense<1.0> : tensor<64xf32>
-  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 16, 512], strides: [8192, 512, 1]
-      : memref<?xbf16> to memref<?x16x512xbf16, strided<[8192, 512, 1]>>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
+      : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [512, 1]
       : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
   scf.for %item = %c0 to %len step %c1 {
     %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
     %state = scf.for %key = %c0 to %len step %c64 iter_args(%o = %zeros) -> (tensor<64x512xf32>) {
       %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-          : memref<?x16x512xbf16, strided<[8192, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
+          : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
       %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
       %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
       %a = arith.mulf %o, %fb : tensor<64x512xf32>

@@ -12,7 +12,7 @@
 // CHECK-DAG: %[[ROPE:.*]] = sm90.tensor_map %{{.*}} : memref<?x32x64xbf16, {{.*}}> -> <32x64xbf16>
 // CHECK-DAG: %[[QUERY:.*]] = sm90.tensor_map %{{.*}} : memref<?x128xbf16, {{.*}}> -> <16x64xbf16>
 // CHECK: %[[KEYS:.*]] = sm90.ring "keys" full_count 1 empty_count 4 : <stages = 3, parts = 3, tiles = [<64x128xbf16>, <64x64xbf16>]>
-// CHECK: %[[QUERIES:.*]] = sm90.ring "queries" full_count 1 empty_count 4 : <stages = 1, parts = 1, tiles = [<16x128xbf16>, <16x64xbf16>]>
+// CHECK: %[[QUERIES:.*]] = sm90.ring "queries" full_count 1 empty_count 4 : <stages = 2, parts = 1, tiles = [<16x128xbf16>, <16x64xbf16>]>
 // CHECK-DAG: %[[SCRATCH:.*]] = sm90.alloc : <4x16xf32, linear>
 // CHECK-DAG: %[[P:.*]] = sm90.alloc : <16x64xbf16>
 
@@ -161,14 +161,20 @@ tile.kernel @attention(%pool: memref<?xbf16>, %pages: index, %page_stride: index
 
 // -----
 
-// Pages of 4 rows are too small for TMA's swizzle: the simple schedule, and a
-// remark.
+// Pages of 4 rows are too small for TMA's swizzle: the producer's threads copy rows,
+// and zeros behind the end.
 
-// REMARK: remark: kernel 'small_pages' gets the simple schedule, not 'stream': TMA cannot copy its pages
 // CHECK-LABEL: sm90.kernel @small_pages
-// CHECK-NOT: sm90.role
-// CHECK: sm90.copy_paged
-// expected-remark @below {{kernel 'small_pages' gets the simple schedule, not 'stream': TMA cannot copy its pages}}
+// CHECK: %[[KEYS:.*]] = sm90.ring "keys" full_count 128 empty_count 4
+// CHECK: sm90.role "load"
+// CHECK: sm90.elect {
+// CHECK: sm90.tma_load
+// CHECK: scf.for
+// CHECK: sm90.acquire %[[KEYS]][%[[S:arg[0-9]+]]]
+// CHECK: sm90.copy_paged {{.*}} vector_bytes 16
+// CHECK-NEXT: sm90.copy_publish %[[KEYS]][%[[S]]] part 0
+// CHECK: sm90.role "math"
+// CHECK-NOT: sm90.zero_rows
 tile.kernel @small_pages(%pool: memref<?xbf16>, %pages: index, %table: memref<?xi32>, %q: memref<?xbf16>,
                          %out: memref<?xf32>, %len: index)
     attributes {tile.schedule = {kind = "stream"}} {
@@ -182,6 +188,42 @@ tile.kernel @small_pages(%pool: memref<?xbf16>, %pages: index, %table: memref<?x
   %ov = memref.reinterpret_cast %out to offset: [0], sizes: [8, 64], strides: [64, 1]
       : memref<?xf32> to memref<8x64xf32, strided<[64, 1]>>
   %query = tile.load %qv[%c0, %c0] : memref<8x64xbf16, strided<[64, 1]>> -> tensor<8x64xbf16>
+  %o = scf.for %key = %c0 to %len step %c64 iter_args(%acc = %zero) -> (tensor<64x8xf32>) {
+    %k = tile.load_paged %pv[%table at %key, %c0] limit %len
+        : memref<?x4x64xbf16, strided<[256, 64, 1]>>, memref<?xi32> -> tensor<64x64xbf16>
+    %s = tile.dot %k, %query, %zero transpose_rhs : tensor<64x64xbf16>, tensor<8x64xbf16> -> tensor<64x8xf32>
+    %p = arith.truncf %s : tensor<64x8xf32> to tensor<64x8xbf16>
+    %r = tile.dot %k, %p, %acc transpose_lhs : tensor<64x64xbf16>, tensor<64x8xbf16> -> tensor<64x8xf32>
+    scf.yield %r : tensor<64x8xf32>
+  }
+  tile.store %o, %ov[%c0, %c0] transposed : tensor<64x8xf32>, memref<8x64xf32, strided<[64, 1]>>
+  tile.return
+}
+
+// -----
+
+// Queries at an offset that the host does not know: the simple schedule, and a
+// remark.
+
+// REMARK: remark: kernel 'moving_queries' gets the simple schedule, not 'stream': TMA cannot copy its queries
+// CHECK-LABEL: sm90.kernel @moving_queries
+// CHECK-NOT: sm90.role
+// expected-remark @below {{kernel 'moving_queries' gets the simple schedule, not 'stream': TMA cannot copy its queries}}
+tile.kernel @moving_queries(%pool: memref<?xbf16>, %pages: index, %table: memref<?xi32>, %q: memref<?xbf16>,
+                         %out: memref<?xf32>, %len: index)
+    attributes {tile.schedule = {kind = "stream"}} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x8xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%pages, 4, 64], strides: [256, 64, 1]
+      : memref<?xbf16> to memref<?x4x64xbf16, strided<[256, 64, 1]>>
+  %first = memref.load %table[%c0] : memref<?xi32>
+  %offset = arith.index_cast %first : i32 to index
+  %qv = memref.reinterpret_cast %q to offset: [%offset], sizes: [8, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<8x64xbf16, strided<[64, 1], offset: ?>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [8, 64], strides: [64, 1]
+      : memref<?xf32> to memref<8x64xf32, strided<[64, 1]>>
+  %query = tile.load %qv[%c0, %c0] : memref<8x64xbf16, strided<[64, 1], offset: ?>> -> tensor<8x64xbf16>
   %o = scf.for %key = %c0 to %len step %c64 iter_args(%acc = %zero) -> (tensor<64x8xf32>) {
     %k = tile.load_paged %pv[%table at %key, %c0] limit %len
         : memref<?x4x64xbf16, strided<[256, 64, 1]>>, memref<?xi32> -> tensor<64x64xbf16>

@@ -217,7 +217,7 @@ TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
   EXPECT_EQ(
       computeScheduleCost(makeProblem(16), kH200, ScheduleKind::Stream, makeRequest({"stages=3"}))
           .whyNot,
-      "stages: 3 take 243712 bytes of shared memory, a CTA has 232448");
+      "stages: 3 take 262144 bytes of shared memory, a CTA has 232448");
   EXPECT_EQ(
       computeScheduleCost(makeProblem(16), kH200, ScheduleKind::Stream, makeRequest({"stages=1"}))
           .whyNot,

@@ -34,6 +34,10 @@ static constexpr int64_t kPartColumns = 128;
 /// More stages than this are never full (header: two stream at full rate).
 static constexpr int64_t kMaxStages = 4;
 
+/// The queries of the next item arrive while this item's are read: waiting for them
+/// would keep the producer from the next item's keys.
+static constexpr int64_t kQueryStages = 2;
+
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
 
@@ -222,10 +226,11 @@ std::string Matcher::checkLoads() {
       return "TMA cannot copy its queries";
   }
   for (tile::LoadPagedOp keys : program.keys) {
-    if (PagedTiles::getBoxRows(keys) == 0 || keys.getType().getDimSize(0) != sm90::kTileRows)
-      return "TMA cannot copy its pages";
-    if (getKnownDivisor(OpFoldResult(keys.getToken())) % sm90::kTileRows != 0)
-      return "its blocks of keys do not start at multiples of 64";
+    if (keys.getType().getDimSize(0) != sm90::kTileRows)
+      return "its blocks of keys are not of 64";
+    // A box must not cross pages.
+    bool isAligned = getKnownDivisor(OpFoldResult(keys.getToken())) % sm90::kTileRows == 0;
+    program.usesTma &= isAligned && PagedTiles::getBoxRows(keys) != 0;
   }
   return "";
 }
@@ -253,7 +258,7 @@ std::string Matcher::chooseParts() {
 std::string Matcher::chooseStages() {
   int64_t fixed = kReservedBytes, stage = 0, outputs = 0;
   for (tile::LoadOp query : program.queries)
-    fixed += getSharedType(query.getResult()).getByteSize();
+    fixed += kQueryStages * getSharedType(query.getResult()).getByteSize();
   for (tile::LoadPagedOp keys : program.keys)
     stage += getSharedType(keys.getResult()).getByteSize();
   DenseSet<Value> operands;
@@ -299,9 +304,10 @@ std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &
 //===----------------------------------------------------------------------===//
 
 static Value createRing(ImplicitLocOpBuilder &b, StringRef label, int64_t stages, int64_t parts,
-                        ArrayRef<sm90::SmemType> tiles) {
-  // One thread fills; the consumer's warps free.
-  constexpr int32_t fullCount = 1, emptyCount = sm90::kWarpgroupWarps;
+                        ArrayRef<sm90::SmemType> tiles, bool usesTma) {
+  // One thread fills, or each of the producer's; the consumer's warps free.
+  int32_t fullCount = usesTma ? 1 : sm90::kWarpgroupThreads;
+  constexpr int32_t emptyCount = sm90::kWarpgroupWarps;
   auto type = sm90::RingType::get(b.getContext(), stages, parts, tiles);
   return sm90::RingOp::create(b, type, fullCount, emptyCount, IntegerAttr(), IntegerAttr(),
                               b.getStringAttr(label));
@@ -316,14 +322,17 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   SmallVector<sm90::SmemType> keyTiles, queryTiles;
   for (tile::LoadPagedOp load : program.keys) {
     keyTiles.push_back(stream::getSharedType(load.getResult()));
-    entry.keyMaps.emplace_back(b, cloner, load);
+    if (program.usesTma)
+      entry.keyMaps.emplace_back(b, cloner, load);
   }
   for (tile::LoadOp load : program.queries) {
     queryTiles.push_back(stream::getSharedType(load.getResult()));
     entry.queryMaps.push_back(createTensorMap(b, cloner, load.getView(), program.rows));
   }
-  entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles);
-  entry.queryRing = createRing(b, "queries", /*stages=*/1, /*parts=*/1, queryTiles);
+  entry.keyRing =
+      createRing(b, "keys", program.stages, program.parts.size(), keyTiles, program.usesTma);
+  entry.queryRing =
+      createRing(b, "queries", kQueryStages, /*parts=*/1, queryTiles, /*usesTma=*/true);
   tile::KernelOp kernel = program.kernel;
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp>(op))

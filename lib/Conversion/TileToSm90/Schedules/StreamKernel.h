@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Stream.cpp recognises the program and makes the entry; StreamRoles.cpp walks the
-// program once per role. A role keeps the program's loops and branches; the
-// producer keeps of their bodies the scalars and the loads, the consumer
-// everything, with a wait in the place of each load.
+// Stream.cpp recognises the program and makes the entry; StreamProducer.cpp and
+// StreamConsumer.cpp each walk the program once (StreamRole.h). The producer keeps
+// of it the control flow, the scalars and the loads, the consumer everything, with
+// a wait in the place of each load.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +40,13 @@ struct Program {
   mlir::Operation *queriesEnd = nullptr;           // last op of the queries' block that uses them
   mlir::Operation *keysEnd = nullptr;              // the same of the keys
   mlir::SmallVector<Part> parts;
-  int64_t rows = 0;   // N
-  int64_t stages = 0; // of keys
+  int64_t rows = 0;    // N
+  int64_t stages = 0;  // of keys
+  bool usesTma = true; // for keys; else all threads of the producer copy them
+
+  mlir::Value getKeys(unsigned tile) const {
+    return mlir::tile::LoadPagedOp(keys[tile]).getResult();
+  }
 
   bool isKeys(mlir::Value tile) const;
   /// Whether `op` is or contains a load that the producer makes.
@@ -58,7 +63,7 @@ mlir::sm90::SmemType getSharedType(mlir::Value tile);
 /// What the kernel's entry provides to the roles.
 struct Entry {
   mlir::Value keyRing, queryRing;
-  mlir::SmallVector<PagedTiles> keyMaps;
+  mlir::SmallVector<PagedTiles> keyMaps; // with TMA
   mlir::SmallVector<mlir::Value> queryMaps;
   /// Shared tiles of computed operands, and scratch of reductions.
   llvm::DenseMap<mlir::Value, mlir::Value> operands;

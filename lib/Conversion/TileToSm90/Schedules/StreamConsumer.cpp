@@ -1,4 +1,4 @@
-//===- StreamRoles.cpp - what producer and consumer do ---*- C++ -*-===//
+//===- StreamConsumer.cpp - products and softmax of the stream schedule ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -19,287 +19,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StreamKernel.h"
+#include "StreamRole.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
-
-static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
-
-static bool touchesTiles(Operation *op) {
-  return llvm::any_of(op->getOperands(), isTile) || llvm::any_of(op->getResults(), isTile);
-}
-
-//===----------------------------------------------------------------------===//
-// Walking the program
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// A walk over the program that keeps its control flow. Stages are values, so loops
-/// and branches carry those of the rings that are used inside.
-class Role {
-public:
-  Role(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-       const LazyCloner &cloner)
-      : b(b), program(program), entry(entry),
-        cloner(cloner, [](Operation *, Type type) { return convertType(type); }) {}
-  virtual ~Role() = default;
-
-  void run();
-
-protected:
-  /// Whether the role has its own copy of a value that control flow carries.
-  virtual bool keeps(Value value) const = 0;
-  virtual void emit(Operation *op) = 0;
-  /// Before a loop or a branch, before and after the body of a region.
-  virtual void settle() {}
-  virtual void beginRegion() {}
-
-  void emitBlock(Block &block);
-  void emitFor(scf::ForOp loop);
-  void emitIf(scf::IfOp branch);
-  void emitRegion(Region &from, Block &to, Operation *parent);
-  /// Scalars, and for roles that have them tiles, op by op.
-  void clone(Operation *op) {
-    for (Value result : op->getResults())
-      cloner.get(result);
-  }
-
-  SmallVector<Value> getKept(ValueRange values);
-  void mapKept(ValueRange olds, ValueRange news);
-  /// The stages that `op`'s regions change.
-  SmallVector<Value *> getStages(Operation *op);
-  Value next(Value stage, Value ring) { return sm90::StageNextOp::create(b, stage, ring); }
-  Value getTile(Value ring, Value stage, unsigned index) {
-    Type type = cast<sm90::RingType>(ring.getType()).getTiles()[index];
-    return sm90::StageTileOp::create(b, type, ring, stage, index);
-  }
-  /// Columns [column, column + columns) of a shared tile.
-  Value slice(Value tile, int64_t column, int64_t columns) {
-    auto type = cast<sm90::SmemType>(tile.getType());
-    if (columns == type.getColumns())
-      return tile;
-    auto part = sm90::SmemType::get(b.getContext(), {type.getRows(), columns},
-                                    type.getElementType(), type.getLayout());
-    return sm90::SliceOp::create(b, part, tile, column);
-  }
-
-  ImplicitLocOpBuilder &b;
-  const Program &program;
-  const Entry &entry;
-  LazyCloner cloner;
-  Value keyStage, queryStage;
-  /// Ops that were emitted ahead of their turn.
-  DenseSet<Operation *> done;
-};
-} // namespace
-
-void Role::run() {
-  Value start = sm90::StageStartOp::create(b);
-  keyStage = queryStage = start;
-  tile::KernelOp kernel = program.kernel;
-  emitBlock(kernel.getBody().front());
-}
-
-/// The entry has the scalars of the kernel's own block already.
-void Role::emitBlock(Block &block) {
-  for (Operation &op : block.without_terminator()) {
-    bool isMapped = op.getNumResults() != 0 && op.getNumRegions() == 0 &&
-                    llvm::all_of(op.getResults(), [&](Value v) { return cloner.isMapped(v); });
-    if (!isMapped && !done.contains(&op))
-      emit(&op);
-  }
-}
-
-SmallVector<Value> Role::getKept(ValueRange values) {
-  SmallVector<Value> kept;
-  for (Value value : values)
-    if (keeps(value))
-      kept.push_back(cloner.get(value));
-  return kept;
-}
-
-void Role::mapKept(ValueRange olds, ValueRange news) {
-  for (Value old : olds) {
-    if (!keeps(old))
-      continue;
-    cloner.map(old, news.front());
-    news = news.drop_front();
-  }
-}
-
-SmallVector<Value *> Role::getStages(Operation *op) {
-  SmallVector<Value *> stages;
-  if (op->isProperAncestor(program.keys.front()))
-    stages.push_back(&keyStage);
-  if (op->isProperAncestor(program.queries.front()))
-    stages.push_back(&queryStage);
-  return stages;
-}
-
-void Role::emitRegion(Region &from, Block &to, Operation *parent) {
-  OpBuilder::InsertionGuard guard(b);
-  if (to.mightHaveTerminator())
-    to.getTerminator()->erase();
-  b.setInsertionPointToEnd(&to);
-  beginRegion();
-  emitBlock(from.front());
-  settle();
-  SmallVector<Value> yielded = getKept(from.front().getTerminator()->getOperands());
-  for (Value *stage : getStages(parent))
-    yielded.push_back(*stage);
-  scf::YieldOp::create(b, yielded);
-}
-
-void Role::emitFor(scf::ForOp loop) {
-  settle();
-  SmallVector<Value> inits = getKept(loop.getInitArgs());
-  SmallVector<Value *> stages = getStages(loop);
-  for (Value *stage : stages)
-    inits.push_back(*stage);
-  auto result =
-      scf::ForOp::create(b, cloner.get(loop.getLowerBound()), cloner.get(loop.getUpperBound()),
-                         cloner.get(loop.getStep()), inits);
-  result->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-  auto setStages = [&](ValueRange values) {
-    for (auto [stage, value] : llvm::zip_equal(stages, values.take_back(stages.size())))
-      *stage = value;
-  };
-  {
-    LazyCloner::Scope scope(cloner);
-    cloner.map(loop.getInductionVar(), result.getInductionVar());
-    mapKept(loop.getRegionIterArgs(), result.getRegionIterArgs());
-    setStages(result.getRegionIterArgs());
-    emitRegion(loop.getRegion(), *result.getBody(), loop);
-  }
-  mapKept(loop.getResults(), result.getResults());
-  setStages(result.getResults());
-  beginRegion();
-}
-
-void Role::emitIf(scf::IfOp branch) {
-  settle();
-  SmallVector<Type> types;
-  for (Value value : branch.getResults())
-    if (keeps(value))
-      types.push_back(convertType(value.getType()));
-  SmallVector<Value *> stages = getStages(branch);
-  SmallVector<Value> before;
-  for (Value *stage : stages) {
-    types.push_back((*stage).getType());
-    before.push_back(*stage);
-  }
-  bool hasElse = !branch.getElseRegion().empty() || !types.empty();
-  auto result = scf::IfOp::create(b, types, cloner.get(branch.getCondition()),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
-  auto emitBranch = [&](Region &from, Region &to) {
-    LazyCloner::Scope scope(cloner);
-    for (auto [stage, value] : llvm::zip_equal(stages, before))
-      *stage = value;
-    if (!from.empty())
-      return emitRegion(from, to.front(), branch);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(&to.front());
-    scf::YieldOp::create(b, before);
-  };
-  emitBranch(branch.getThenRegion(), result.getThenRegion());
-  if (hasElse)
-    emitBranch(branch.getElseRegion(), result.getElseRegion());
-  mapKept(branch.getResults(), result.getResults());
-  for (auto [stage, value] : llvm::zip_equal(stages, result.getResults().take_back(stages.size())))
-    *stage = value;
-  beginRegion();
-}
-
-//===----------------------------------------------------------------------===//
-// Producer
-//===----------------------------------------------------------------------===//
-
-namespace {
-class Producer : public Role {
-public:
-  using Role::Role;
-
-private:
-  bool keeps(Value value) const override { return !isTile(value); }
-  void emit(Operation *op) override;
-  void loadQueries();
-  void loadKeys();
-  Value constant(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-};
-} // namespace
-
-void Producer::emit(Operation *op) {
-  if (op == program.queries.back())
-    return loadQueries();
-  if (op == program.keys.back())
-    return loadKeys();
-  if (auto loop = dyn_cast<scf::ForOp>(op); loop && program.hasLoads(op))
-    return emitFor(loop);
-  if (auto branch = dyn_cast<scf::IfOp>(op); branch && program.hasLoads(op))
-    return emitIf(branch);
-  if (op->getNumRegions() == 0 && !touchesTiles(op))
-    clone(op);
-}
-
-/// Bytes of all panels of a tile, padding included: what TMA moves.
-static int32_t getBytes(Value tile) {
-  return static_cast<int32_t>(cast<sm90::SmemType>(tile.getType()).getByteSize());
-}
-
-void Producer::loadQueries() {
-  sm90::AcquireOp::create(b, entry.queryRing, queryStage);
-  SmallVector<Value> tiles;
-  int32_t bytes = 0;
-  for (unsigned index = 0; index < program.queries.size(); ++index) {
-    tiles.push_back(getTile(entry.queryRing, queryStage, index));
-    bytes += getBytes(tiles.back());
-  }
-  sm90::ExpectOp::create(b, entry.queryRing, queryStage, /*part=*/0, bytes);
-  for (auto [load, map, tile] : llvm::zip_equal(program.queries, entry.queryMaps, tiles))
-    sm90::TmaLoadOp::create(b, load->getLoc(), map,
-                            cloner.get(ValueRange(load->getOperands().drop_front())), tile,
-                            entry.queryRing, queryStage, /*part=*/0, /*row=*/0, IntegerAttr());
-  queryStage = next(queryStage, entry.queryRing);
-}
-
-/// The block table is read before the wait for a free stage, which hides its
-/// latency.
-void Producer::loadKeys() {
-  SmallVector<PagedTiles::Block> blocks;
-  for (const PagedTiles &map : entry.keyMaps)
-    blocks.push_back(map.find(b, cloner));
-  sm90::AcquireOp::create(b, entry.keyRing, keyStage);
-  for (auto [index, part] : llvm::enumerate(program.parts)) {
-    auto number = static_cast<int32_t>(index);
-    Value target = slice(getTile(entry.keyRing, keyStage, part.tile), part.column, part.columns);
-    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, getBytes(target));
-    entry.keyMaps[part.tile].copy(b, b.getLoc(), blocks[part.tile], part.column, target,
-                                  entry.keyRing, keyStage, number);
-  }
-  keyStage = next(keyStage, entry.keyRing);
-}
-
-void stream::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-                          const LazyCloner &cloner) {
-  auto elect = sm90::ElectOp::create(b);
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&elect.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&elect.getBody().front());
-  Producer(b, program, entry, cloner).run();
-}
-
-//===----------------------------------------------------------------------===//
-// Consumer
-//===----------------------------------------------------------------------===//
 
 namespace {
 /// Products that one commit covers, and ops behind the first of them that do not
@@ -541,8 +270,10 @@ void Consumer::emitRun(tile::DotOp first) {
   for (auto [index, part] : llvm::enumerate(program.parts))
     if (values.contains(program.keys[part.tile]))
       awaitPart(index);
+  // Copies without TMA have put zeros there.
   for (Operation *load : values)
-    zeroTail(cast<tile::LoadPagedOp>(load));
+    if (program.usesTma)
+      zeroTail(cast<tile::LoadPagedOp>(load));
   publish();
   needsFence = true;
   SmallVector<Value> ends, inFlight;
