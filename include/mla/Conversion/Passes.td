@@ -281,10 +281,17 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
   let summary = "schedules tile kernels on the warpgroups of a Hopper CTA";
   let description = [{
     Replaces every `tile.kernel` by a `sm90.kernel` of the same name and
-    arguments. One schedule exists, *simple*: one step after the other, always
-    right, tensor cores for every dot. It does not overlap loads with products.
+    arguments, in the schedule that the kernel's `tile.schedule` names:
 
-    Where values live:
+    - *simple*: one step after the other, always right, tensor cores for every
+      dot. It does not overlap loads with products. Kernels that another schedule
+      does not take get it, and a remark says why.
+    - *relay* (Schedules/Relay.h): attention with 64 query rows; a warpgroup for the
+      scores and one for each half of the output.
+    - *stream* (Schedules/Stream.h): attention with few query rows, after
+      `tile-swap-operands`; a producer that streams the cache and one consumer.
+
+    The rest is about *simple*. Where values live:
 
     - operands of dots in shared memory, in 128-byte-swizzled panels; a column
       slice of a loaded tile is a view of it (V = the first columns of K);
