@@ -84,7 +84,7 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
   LazyCloner cloner(entry, convert);
   Value end32 = to32(end), one = constant32(1), zero = constant32(0);
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.item, end32);
-  // Behind the last item the cursor stays on it and copies nothing.
+  // Behind the last item the cursor stays behind, looks at the last and copies nothing.
   Value item = arith::MinSIOp::create(b, state.item, arith::SubIOp::create(b, end32, one));
   cloner.map(loop.items.getInductionVar(), toIndex(item));
   Value entries = countBlocks(cloner), block = state.entry, isQuery, queryRow;
@@ -116,7 +116,8 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
   Value following = arith::AddIOp::create(b, state.entry, one);
   Value isEnd = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, following, entries);
   state.entry = arith::SelectOp::create(b, isEnd, zero, following);
-  state.item = arith::SelectOp::create(b, isEnd, arith::AddIOp::create(b, item, one), item);
+  Value nextItem = arith::AddIOp::create(b, state.item, one);
+  state.item = arith::SelectOp::create(b, isEnd, nextItem, state.item);
 }
 
 //===----------------------------------------------------------------------===//
