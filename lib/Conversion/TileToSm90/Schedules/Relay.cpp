@@ -127,9 +127,12 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   // Measured (docs/performance.md): opening the gate two panels early is best.
   options.gateEarlyPanels = get("early", shape.rightPanels / 2);
   options.rightPanelsPerPart = shape.rightPanels % 2 == 0 ? 2 : 1;
-  // 168 registers at launch (65536 / 384); the output roles hold 128 of output.
-  options.scoreRegisters = get("score_registers", 184);
-  options.outputRegisters = get("output_registers", 160);
+  // What the launch gives (168) suits all roles; with 184 for the scores and 160
+  // for the rest ptxas spills in the latter, which hold 128 of output.
+  constexpr int64_t launchRegisters =
+      sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
+  options.scoreRegisters = get("score_registers", launchRegisters);
+  options.outputRegisters = get("output_registers", launchRegisters);
   return options;
 }
 
