@@ -185,6 +185,34 @@ struct ReinterpretCast : public OpConversionPattern<memref::ReinterpretCastOp> {
   }
 };
 
+/// A cast that forgets static sizes, strides or the offset: they become values.
+struct Cast : public OpConversionPattern<memref::CastOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(memref::CastOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    auto from = dyn_cast<MemRefType>(op.getSource().getType());
+    auto to = dyn_cast<MemRefType>(op.getType());
+    if (!from || !to)
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, from, adaptor.getSource());
+    auto [offset, strides] = getLayout(to);
+    SmallVector<Value> parts{view.base};
+    auto add = [&](int64_t inType, Value value) {
+      if (ShapedType::isDynamic(inType))
+        parts.push_back(value);
+    };
+    add(offset, view.offset);
+    for (auto [size, value] : llvm::zip_equal(to.getShape(), view.sizes))
+      add(size, value);
+    for (auto [stride, value] : llvm::zip_equal(strides, view.strides))
+      add(stride, value);
+    rewriter.replaceOpWithMultiple(op, {parts});
+    return success();
+  }
+};
+
 /// A scalar that every thread reads, such as a sequence length.
 struct ScalarLoad : public OpConversionPattern<memref::LoadOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -202,5 +230,5 @@ struct ScalarLoad : public OpConversionPattern<memref::LoadOp> {
 
 void mlac::sm90nvvm::populateViewPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<ReinterpretCast, ScalarLoad>(converter, patterns.getContext());
+  patterns.add<Cast, ReinterpretCast, ScalarLoad>(converter, patterns.getContext());
 }
