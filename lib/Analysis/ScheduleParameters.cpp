@@ -128,7 +128,7 @@ static bool takeRegisters(ScheduleRequest &request, StringRef value) {
   return true;
 }
 
-static const Option kOptions[] = {
+static constexpr Option kOptions[] = {
     {"left-stages", "an integer of at least 1", "blocks in the ring of the left values (relay)",
      true, false, takeInteger<&ScheduleRequest::leftStages, 1>,
      hasField<&ScheduleRequest::leftStages>},

@@ -74,6 +74,12 @@ std::string mlac::describeChoice(const AttentionProblem &problem, const TargetDe
                          "of shared memory)",
                          chosen.getBlockNanoseconds(target) * 1e-3, chosen.getBound(target).data(),
                          chosen.itemCycles, static_cast<long long>(chosen.sharedBytes));
+  constexpr int64_t kKeys = 4096;
+  stream << "; predicted with " << kKeys << " keys:";
+  for (int64_t batch : {1, 16, 128})
+    stream << llvm::format(" batch %lld %.1f us%s", static_cast<long long>(batch),
+                           predictMicroseconds(problem, target, chosen, batch, kKeys),
+                           batch == 128 ? "" : ",");
   for (const ScheduleCost &cost : choice.costs) {
     if (&cost == &chosen)
       continue;

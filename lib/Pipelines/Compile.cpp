@@ -91,10 +91,16 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
-  if (options.batchInvariantBlocks != 0)
-    stream << " --batch-invariant-blocks=" << options.batchInvariantBlocks;
-  if (options.itemCost != kDefaultItemCost || options.mergeCost != kDefaultMergeCost)
-    stream << " --item-cost=" << options.itemCost << " --merge-cost=" << options.mergeCost;
+  if (options.schedule != "auto")
+    stream << " --schedule=" << options.schedule;
+  for (const std::string &option : options.scheduleOptions)
+    stream << " --schedule-option=" << option;
+  if (options.batchInvariant >= 0)
+    stream << " --batch-invariant=" << options.batchInvariant;
+  if (options.itemCost >= 0)
+    stream << " --item-cost=" << options.itemCost;
+  if (options.mergeCost >= 0)
+    stream << " --merge-cost=" << options.mergeCost;
   if (options.latentNormEpsFromConfig)
     stream << " --norm-eps-from-config";
   if (llvm::is_contained(options.targets, "cpu"))
@@ -149,7 +155,10 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.form = options.import.form;
   lowering.absorb = options.absorb;
   lowering.numSplits = options.numSplits;
-  lowering.fixedBlocks = options.batchInvariantBlocks;
+  lowering.schedule = options.schedule;
+  for (const std::string &option : options.scheduleOptions)
+    lowering.scheduleOptions.push_back(option);
+  lowering.batchInvariant = options.batchInvariant;
   lowering.itemCost = options.itemCost;
   lowering.mergeCost = options.mergeCost;
 }

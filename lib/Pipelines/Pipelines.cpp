@@ -16,6 +16,8 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace mlac;
 
@@ -45,12 +47,25 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   buildMlaPipeline(passes, options);
   ConvertMlaToTileOptions convert;
   convert.target = options.target;
-  convert.itemCost = options.itemCost;
-  convert.mergeCost = options.mergeCost;
-  convert.fixedBlocks = options.fixedBlocks;
+  if (options.itemCost >= 0)
+    convert.itemCost = options.itemCost;
+  if (options.mergeCost >= 0)
+    convert.mergeCost = options.mergeCost;
+  // By cost (0): the plan needs to know now that cuts are fixed, where comes later.
+  convert.fixedBlocks =
+      options.batchInvariant < 0 ? 0 : std::max<int64_t>(1, options.batchInvariant);
   passes.addPass(createConvertMlaToTile(convert));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  if (options.target != TileTarget::Sm90)
+    return;
+  TilePlanSchedulesOptions planSchedules;
+  planSchedules.schedule = options.schedule;
+  llvm::append_range(planSchedules.parameters, options.scheduleOptions);
+  planSchedules.itemCost = options.itemCost;
+  planSchedules.mergeCost = options.mergeCost;
+  planSchedules.batchInvariant = options.batchInvariant;
+  passes.addPass(createTilePlanSchedules(planSchedules));
 }
 
 void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {

@@ -8,6 +8,7 @@
 
 #include "Emit.h"
 
+#include "mla/Analysis/ScheduleParameters.h"
 #include "mla/Package/PackageFile.h"
 #include "mla/Pipelines/Compile.h"
 #include "mla/RegisterAll.h"
@@ -77,17 +78,32 @@ static cl::opt<std::string>
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
-static cl::opt<int64_t> batchInvariantBlocks(
-    "batch-invariant-blocks", cl::init(0), cl::value_desc("n"), cl::cat(category),
-    cl::desc("sm_90a: cut every request each n blocks of 64 keys, so that no result depends "
-             "on the rest of the batch; 0: cut by cost"));
-static cl::opt<double>
-    itemCost("item-cost", cl::init(kDefaultItemCost), cl::value_desc("blocks"), cl::cat(category),
-             cl::desc("sm_90a: fixed cost of a piece of attention, in blocks of 64 keys"));
-static cl::opt<double>
-    mergeCost("merge-cost", cl::init(kDefaultMergeCost), cl::value_desc("blocks"),
-              cl::cat(category),
-              cl::desc("sm_90a: cost of cutting any request, in blocks of 64 keys"));
+static cl::opt<std::string> schedule(
+    "schedule", cl::init("auto"), cl::value_desc("kind"), cl::cat(category),
+    cl::desc("Schedule of the GPU's attention: auto (default, by predicted time), simple, relay or "
+             "stream"));
+static cl::list<std::string>
+    scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(category),
+                    cl::desc("A parameter of the schedule, instead of the predicted best; may be "
+                             "repeated (keys: see below)"));
+static cl::opt<std::string>
+    batchInvariant("batch-invariant", cl::ValueOptional, cl::value_desc("blocks"),
+                   cl::cat(category),
+                   cl::desc("Cut requests every so many blocks of 64 keys (default: by cost), so "
+                            "that no result depends on the rest of the batch"));
+static cl::alias batchInvariantBlocks("batch-invariant-blocks", cl::aliasopt(batchInvariant),
+                                      cl::Hidden);
+static cl::opt<double> itemCost("item-cost", cl::init(-1), cl::value_desc("blocks"),
+                                cl::cat(category),
+                                cl::desc("sm_90a: fixed cost of a piece of attention, in blocks "
+                                         "of 64 keys (default: by the cost model)"));
+static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blocks"),
+                                 cl::cat(category),
+                                 cl::desc("sm_90a: cost of cutting any request, in blocks of 64 "
+                                          "keys (default: by the cost model)"));
+static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
+                                    cl::desc("Say which schedule each attention kernel gets, what "
+                                             "it costs, and why not the others"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
                                 cl::cat(category),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
@@ -119,6 +135,9 @@ static const char kOverview[] =
     "  The input is a model's config.json, a .safetensors file that carries one in its metadata,\n"
     "  or a module in the mla dialect. mla-run looks into packages, checks and measures them.\n";
 
+static const std::string scheduleHelp =
+    "\nParameters of schedules, for --schedule-option:\n" + describeScheduleOptions();
+static cl::extrahelp scheduleKeys(scheduleHelp);
 static cl::extrahelp examples(R"(
 Examples:
   mla-compile config.json --target=cpu,sm_90a --tp=8 -o model.mlac
@@ -129,6 +148,10 @@ Examples:
       stop on the way: mla, tile, sm90, nvvm, llvm, ptx
   mla-compile config.json --target=sm_90a --emit=cubin -o kernels/
       one file per kernel
+  mla-compile config.json --target=sm_90a --schedule-report --emit=tile -o /dev/null
+      which schedule the attention gets, its predicted time, and why not the others
+  mla-compile config.json --target=sm_90a --schedule=relay --schedule-option=early=1
+      force what the cost model would choose
   mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
       a layer with its configuration, weights and outputs: compile and check
 
@@ -147,7 +170,7 @@ namespace {
 struct Invocation {
   std::string input, output;
   EmitLevel level;
-  bool wantsTiming;
+  bool wantsTiming, wantsScheduleReport;
   CompileOptions options;
 };
 } // namespace
@@ -212,13 +235,41 @@ static bool readTargets(CompileOptions &options) {
   return true;
 }
 
-/// More than any machine has processors; the runtime's limit for num_sms, too.
-static constexpr int64_t kMostSplits = 65536;
 /// Longer than any context; the package's limit.
 static constexpr int64_t kMostBlocks = 1 << 20;
 
+/// Checks what needs no kernel; the rest is checked where one is planned.
+static bool readSchedule(CompileOptions &options) {
+  ScheduleRequest request;
+  std::string error;
+  if (!request.setKind(schedule, error))
+    return fail("--schedule: " + error);
+  for (const std::string &option : scheduleOptions)
+    if (!request.set(option, error))
+      return fail("--schedule-option: " + error);
+  options.schedule = schedule;
+  options.scheduleOptions.assign(scheduleOptions.begin(), scheduleOptions.end());
+  if (batchInvariant.getNumOccurrences() > 0) {
+    options.batchInvariant = 0;
+    if (!batchInvariant.empty() &&
+        (llvm::StringRef(batchInvariant).getAsInteger(10, options.batchInvariant) ||
+         options.batchInvariant < 1 || options.batchInvariant > kMostBlocks))
+      return fail("--batch-invariant: expected 1 to " + llvm::Twine(kMostBlocks) +
+                  " blocks, got '" + batchInvariant + "'");
+  }
+  bool asks = schedule != "auto" || !scheduleOptions.empty() || options.batchInvariant >= 0;
+  if (asks && !llvm::is_contained(options.targets, "sm_90a"))
+    return fail("--schedule, --schedule-option and --batch-invariant are for sm_90a, the target "
+                "is " +
+                targets);
+  return true;
+}
+
+/// More than any machine has processors; the runtime's limit for num_sms, too.
+static constexpr int64_t kMostSplits = 65536;
+
 static bool readOptions(CompileOptions &options) {
-  if (!readTargets(options))
+  if (!readTargets(options) || !readSchedule(options))
     return false;
   if (tensorParallel < 1)
     return fail("--tp: expected at least 1 rank, got " + llvm::Twine(tensorParallel));
@@ -227,11 +278,8 @@ static bool readOptions(CompileOptions &options) {
   if (numSplits < 0 || numSplits > kMostSplits)
     return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
                 llvm::Twine(numSplits));
-  if (batchInvariantBlocks < 0 || batchInvariantBlocks > kMostBlocks)
-    return fail("--batch-invariant-blocks: expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
-                llvm::Twine(batchInvariantBlocks));
   for (const cl::opt<double> *cost : {&itemCost, &mergeCost})
-    if (!(*cost >= 0 && *cost <= kMostBlocks))
+    if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
   options.tensorParallel = tensorParallel;
@@ -240,7 +288,6 @@ static bool readOptions(CompileOptions &options) {
   options.functions = splitList(functions);
   options.absorb = absorb;
   options.numSplits = numSplits;
-  options.batchInvariantBlocks = batchInvariantBlocks;
   options.itemCost = itemCost;
   options.mergeCost = mergeCost;
   options.costReport = costReport;
@@ -272,6 +319,7 @@ static bool readInvocation(Invocation &invocation) {
     invocation.output = getDefaultOutput(invocation.input);
   invocation.level = *level;
   invocation.wantsTiming = timing;
+  invocation.wantsScheduleReport = scheduleReport;
   return readOptions(invocation.options);
 }
 
@@ -310,6 +358,11 @@ static bool run() {
     sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer("", invocation.input),
                                llvm::SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context, llvm::errs());
+  // Handlers are asked from the last to the first: this one takes remarks away.
+  mlir::ScopedDiagnosticHandler silence(&context, [&](mlir::Diagnostic &diagnostic) {
+    bool isRemark = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark;
+    return mlir::success(isRemark && !invocation.wantsScheduleReport);
+  });
   StageTimer timer(showStage);
 
   timer.begin("load " + invocation.input);

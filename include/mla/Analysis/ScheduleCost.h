@@ -138,7 +138,8 @@ int64_t chooseFixedBlocks(const WorkCosts &costs);
 double predictMicroseconds(const AttentionProblem &problem, const TargetDescription &target,
                            const ScheduleCost &cost, int64_t batch, int64_t keys);
 
-/// "relay: 1.55 us per 1000 keys ..., stream: why not" for remarks and reports.
+/// One line for remarks: what was chosen, its bound and predicted times, and why
+/// not the others.
 std::string describeChoice(const AttentionProblem &problem, const TargetDescription &target,
                            const ScheduleChoice &choice);
 

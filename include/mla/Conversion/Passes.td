@@ -270,6 +270,10 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     ListOption<"parameters", "option", "std::string",
                "forced parameters, key=value: left-stages, right-stages, rope-stages, gate, early, "
                "issue, registers (184/160/160), lazy-threshold, stages">,
+    Option<"itemCost", "item-cost", "double", "-1",
+           "fixed cost of a piece of attention, in blocks; negative: by the cost model">,
+    Option<"mergeCost", "merge-cost", "double", "-1",
+           "cost of merging pieces at all, in blocks; negative: by the cost model">,
     Option<"batchInvariant", "batch-invariant", "int64_t", "-1",
            "blocks between the cuts of every request, whatever the batch; 0: by cost; -1: cut by "
            "the batch">,

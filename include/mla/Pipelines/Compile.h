@@ -64,11 +64,13 @@ struct CompileOptions {
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
   int64_t numSplits = 0; ///< 0: from the batch and the machine
-  /// On Hopper, cut requests every so many blocks of 64 keys whatever else is in the
-  /// batch; 0: by cost.
-  int64_t batchInvariantBlocks = 0;
-  /// On Hopper, what a piece of attention and merging pieces cost, in blocks.
-  double itemCost = kDefaultItemCost, mergeCost = kDefaultMergeCost;
+  /// "auto" or a schedule of attention kernels, and forced parameters, key=value.
+  std::string schedule = "auto";
+  std::vector<std::string> scheduleOptions;
+  int64_t batchInvariant = -1; ///< blocks; 0: by cost; -1: requests are cut by the batch
+  /// What a piece of attention and merging pieces cost, in blocks; negative: by the
+  /// cost model.
+  double itemCost = -1, mergeCost = -1;
   bool costReport = false;
   std::string cpu = "x86-64-v3"; ///< or "x86-64-v4", "native"
   AssemblerOptions assembler;

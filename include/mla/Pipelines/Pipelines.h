@@ -8,8 +8,8 @@
 //
 // The only place that orders passes. mla-opt runs the same pipelines by name:
 //
-//   mla-lower-to-tile{target=cpu|sm90 form=… absorb=… num-splits=… report}
-//       mla (phase 1) -> tile.plan and tile.kernel
+//   mla-lower-to-tile{target=cpu|sm90 form=… absorb=… num-splits=… schedule=… report}
+//       mla (phase 1) -> tile.plan and tile.kernel, on sm90 with their schedules
 //   tile-to-sm90      tile.kernel -> sm90.kernel, fences and shared memory placed
 //   sm90-to-nvvm      sm90.kernel -> llvm.func with nvvm, scf and arith operations
 //   nvvm-to-llvm      -> llvm and those nvvm operations that are intrinsics
@@ -56,16 +56,23 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
   Option<int64_t> numSplits{*this, "num-splits",
                             llvm::cl::desc("KV splits; 0: from the batch and the machine"),
                             llvm::cl::init(0)};
+  Option<std::string> schedule{
+      *this, "schedule", llvm::cl::desc("schedule of attention kernels (tile-plan-schedules)"),
+      llvm::cl::init("auto")};
+  ListOption<std::string> scheduleOptions{
+      *this, "schedule-option", llvm::cl::desc("forced parameters of schedules, key=value")};
+  Option<int64_t> batchInvariant{
+      *this, "batch-invariant",
+      llvm::cl::desc("blocks between the cuts of requests; 0: by cost; -1: cut by the batch"),
+      llvm::cl::init(-1)};
   Option<double> itemCost{*this, "item-cost",
-                          llvm::cl::desc("cost of a piece of attention, in blocks of keys"),
-                          llvm::cl::init(kDefaultItemCost)};
+                          llvm::cl::desc("cost of a piece of attention, in blocks of keys; "
+                                         "negative: by the cost model"),
+                          llvm::cl::init(-1)};
   Option<double> mergeCost{*this, "merge-cost",
-                           llvm::cl::desc("cost of merging pieces, in blocks of keys"),
-                           llvm::cl::init(kDefaultMergeCost)};
-  Option<int64_t> fixedBlocks{
-      *this, "fixed-blocks",
-      llvm::cl::desc("cut requests every so many blocks, whatever the batch; 0: by cost"),
-      llvm::cl::init(0)};
+                           llvm::cl::desc("cost of merging pieces, in blocks of keys; negative: "
+                                          "by the cost model"),
+                           llvm::cl::init(-1)};
   Option<bool> report{*this, "report", llvm::cl::desc("print the cost of every form"),
                       llvm::cl::init(false)};
 };

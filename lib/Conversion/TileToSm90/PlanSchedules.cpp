@@ -124,8 +124,8 @@ void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &
     tile::WorkOp work = findWork(plan);
     if (!work)
       continue;
-    work.setItemCost(APFloat(costs.item));
-    work.setMergeCost(APFloat(costs.merge));
+    work.setItemCost(APFloat(itemCost >= 0 ? itemCost : costs.item));
+    work.setMergeCost(APFloat(mergeCost >= 0 ? mergeCost : costs.merge));
     if (batchInvariant >= 0)
       work.setFixedBlocks(batchInvariant > 0 ? batchInvariant : chooseFixedBlocks(costs));
   }
