@@ -38,7 +38,7 @@ def build_command(options):
     specs = problems.specs_of(options.set)
     if options.only:
         specs = [spec for spec in specs if any(word in spec.name for word in options.only)]
-    build.build(options.directory, options.build_dir, specs, jobs=options.jobs,
+    build.build(options.directory, options.build_dir, specs, jobs=options.jobs, more=options.option,
                 peer=options.flashmla)
     size = sum(path.stat().st_size for path in options.directory.iterdir())
     print(f"{options.directory}: {len(specs)} packages, {size / 1e6:.1f} MB in all")
@@ -112,6 +112,8 @@ def main():
             command.add_argument("--set", choices=("early", "grid", "speed", "all"),
                                  default="all")
             command.add_argument("--jobs", type=int, help="compilations at a time")
+            command.add_argument("--option", action="append", default=[],
+                                 help="for mla-compile, such as --option=--schedule=simple")
         if name == "run":
             command.add_argument("--check", nargs="*", choices=CHECKS, default=CHECKS)
             command.add_argument("--reduced", action="store_true", help="a small grid")

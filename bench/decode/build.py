@@ -37,8 +37,8 @@ def compile_text(compiler, text, path, target, options=()):
     return seconds
 
 
-def compile_spec(compiler, spec, directory, target):
-    options = INVARIANT_OPTIONS if spec.invariant else ()
+def compile_spec(compiler, spec, directory, target, more=()):
+    options = (*(INVARIANT_OPTIONS if spec.invariant else ()), *more)
     path = directory / f"{spec.name}.mlac"
     return compile_text(compiler, module.module_text(spec), path, target, options)
 
@@ -59,12 +59,12 @@ def copy_tools(directory, build_dir, peer):
         shutil.copy(peer, directory)
 
 
-def build(directory, build_dir, specs, target="sm_90a", jobs=None, peer=None):
+def build(directory, build_dir, specs, target="sm_90a", jobs=None, peer=None, more=()):
     directory.mkdir(parents=True, exist_ok=True)
     compiler = pathlib.Path(build_dir) / "bin/mla-compile"
     seconds, failures = {}, []
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
-        futures = {pool.submit(compile_spec, compiler, spec, directory, target): spec
+        futures = {pool.submit(compile_spec, compiler, spec, directory, target, more): spec
                    for spec in specs}
         for index, future in enumerate(concurrent.futures.as_completed(futures)):
             name = futures[future].name

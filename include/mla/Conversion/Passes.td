@@ -245,8 +245,8 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     ```mlir
     tile.kernel @absorbed_attention(...) attributes {tile.schedule = {
       early = 2 : i32, kind = "relay", lazy_threshold = 8.0 : f64, left_stages = 3 : i32,
-      output_registers = 160 : i32, right_stages = 2 : i32, rope_stages = 2 : i32,
-      score_registers = 184 : i32}} { ... }
+      output_registers = 168 : i32, right_stages = 2 : i32, rope_stages = 2 : i32,
+      score_registers = 168 : i32}} { ... }
     ```
 
     | key | kinds | meaning |

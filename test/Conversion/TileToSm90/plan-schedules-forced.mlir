@@ -2,7 +2,7 @@
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=2,early=1,lazy-threshold=0})' 2>&1 | FileCheck %s --check-prefix=RELAY
 // RELAY: remark: schedule relay left-stages=2 right-stages=
-// RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 160 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 184 : i32}
+// RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 168 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 168 : i32}
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=simple})' 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
 // SIMPLE: tile.schedule = {kind = "simple"}

@@ -62,7 +62,7 @@ TEST(ScheduleCost, RelayOfDeepSeekHasTheMeasuredParameters) {
   ASSERT_EQ(choice.error, "");
   EXPECT_EQ(choice.get().parameters.describe(),
             "relay left-stages=3 right-stages=2 rope-stages=2 gate=left early=2 issue=after-exp "
-            "registers=184/160/160 lazy-threshold=8");
+            "registers=168/168/168 lazy-threshold=8");
   // 28 panels of 8 KiB and the small things.
   EXPECT_EQ(choice.get().sharedBytes, 28 * 8192 + 2048);
 }
