@@ -540,3 +540,11 @@ func.func @end_parent() {
   // expected-error @+1 {{expects parent op to be one of 'sm90.role, sm90.elect'}}
   sm90.end
 }
+
+// -----
+
+func.func @pin_element(%x: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected a fragment of f32, got 'tensor<64x64xbf16, #sm90.fragment<column_split = 1>>'}}
+  %0 = sm90.pin %x : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  return
+}

@@ -77,3 +77,96 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
   }
   sm90.return
 }
+
+!tile = !sm90.smem<64x64xbf16>
+!narrow = tensor<64x32xf32, #frag>
+!rows = !sm90.smem<1x64xf32, linear>
+
+// Clusters, dependent launches, bulk copies both ways: what @roles has not.
+// CHECK-LABEL: sm90.kernel @copies
+// CHECK-SAME:  cluster = 2 : i32
+sm90.kernel @copies(%x: memref<?xbf16>, %f: memref<?xf32>, %n: index)
+    attributes {cluster = 2 : i32, warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [%n], sizes: [%n, 16, 64], strides: [1024, 64, 1]
+      : memref<?xbf16> to memref<?x16x64xbf16, strided<[1024, 64, 1], offset: ?>>
+  // CHECK: sm90.tensor_map %{{.*}} : memref<?x16x64xbf16, strided<[1024, 64, 1], offset: ?>> -> <32x64xbf16>
+  %half = sm90.tensor_map %v : memref<?x16x64xbf16, strided<[1024, 64, 1], offset: ?>> -> !sm90.tensor_map<32x64xbf16>
+  %map = sm90.tensor_map %v : memref<?x16x64xbf16, strided<[1024, 64, 1], offset: ?>> -> !sm90.tensor_map<64x64xbf16>
+  // CHECK: sm90.ring "keys" full_count 1 empty_count 8 offset 1024 barrier_offset 17416 : <stages = 2, parts = 1, tiles = [<64x64xbf16>]>
+  %ring = sm90.ring "keys" full_count 1 empty_count 8 offset 1024 barrier_offset 17416 : !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+  // CHECK: sm90.wait_dependency
+  sm90.wait_dependency
+  // CHECK: sm90.cluster_rank
+  %rank = sm90.cluster_rank
+  // CHECK: sm90.cluster_barrier
+  sm90.cluster_barrier
+  %s = sm90.stage_start
+  // CHECK: sm90.stage_next %{{.*}} of %{{.*}} : <stages = 2
+  %s1 = sm90.stage_next %s of %ring : !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+  // CHECK: sm90.stage_tile %{{.*}}[%{{.*}}] tile 0 : <stages = 2, {{.*}} -> <64x64xbf16>
+  %t = sm90.stage_tile %ring[%s1] tile 0 : !sm90.ring<stages = 2, parts = 1, tiles = [!tile]> -> !tile
+  %l = sm90.alloc : !rows
+  sm90.elect {
+    // CHECK: sm90.tma_load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}} row 32 signals %{{.*}}[%{{.*}}] part 0 multicast 3 : <32x64xbf16>
+    sm90.tma_load %half[%n, %c0, %c0] to %t row 32 signals %ring[%s1] part 0 multicast 3 : !sm90.tensor_map<32x64xbf16>, !tile, !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+    // CHECK: sm90.bulk_load %{{.*}}[%{{.*}}] to %{{.*}} signals %{{.*}}[%{{.*}}] part 0 : memref<?xf32>, <1x64xf32, linear>
+    sm90.bulk_load %f[%n] to %l signals %ring[%s1] part 0 : memref<?xf32>, !rows, !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+    // CHECK: sm90.prefetch %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] bytes 128 : memref
+    sm90.prefetch %v[%n, %c0, %c0] bytes 128 : memref<?x16x64xbf16, strided<[1024, 64, 1], offset: ?>>
+    // CHECK: sm90.tma_store %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <64x64xbf16>, <64x64xbf16>
+    sm90.tma_store %t to %map[%n, %c0, %c0] : !tile, !sm90.tensor_map<64x64xbf16>
+    // CHECK: sm90.store_commit
+    sm90.store_commit
+    // CHECK: sm90.store_wait 1
+    sm90.store_wait 1
+  }
+  // CHECK: sm90.copy_publish %{{.*}}[%{{.*}}] part 0
+  sm90.copy_publish %ring[%s1] part 0 : !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+  // CHECK: sm90.release %{{.*}}[%{{.*}}] remote
+  sm90.release %ring[%s1] remote : !sm90.ring<stages = 2, parts = 1, tiles = [!tile]>
+  // CHECK: sm90.named_barrier 8 warps 12
+  sm90.named_barrier 8 warps 12
+  // CHECK: sm90.named_barrier arrive 15 warps 1
+  sm90.named_barrier arrive 15 warps 1
+  // CHECK: sm90.launch_dependents
+  sm90.launch_dependents
+  sm90.return
+}
+
+// Keys on M, rows on N: columns, transposes and reductions over dimension 0.
+// CHECK-LABEL: sm90.kernel @swapped
+sm90.kernel @swapped(%x: memref<?xf32>, %n: index) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant dense<0.0> : !narrow
+  %keys = sm90.alloc : !tile
+  %weights = sm90.alloc : !sm90.smem<32x64xbf16>
+  %queries = sm90.alloc : !sm90.smem<64x32xbf16>
+  %scratch = sm90.alloc : !sm90.smem<4x32xf32, linear>
+  %l = sm90.alloc : !rows
+  // CHECK: sm90.zero_rows %{{.*}} from %{{.*}} : <64x64xbf16>
+  sm90.zero_rows %keys from %n : !tile
+  // CHECK: sm90.wgmma %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs : !sm90.smem<64x64xbf16>
+  %0 = sm90.wgmma %keys, %queries, %zero transpose_lhs : !tile, !sm90.smem<64x32xbf16> -> !narrow
+  // CHECK: sm90.wgmma %{{.*}}, %{{.*}}, %{{.*}} transpose_lhs transpose_rhs
+  %1 = sm90.wgmma %keys, %weights, %0 transpose_lhs transpose_rhs : !tile, !sm90.smem<32x64xbf16> -> !narrow
+  sm90.wgmma_commit
+  %2 = sm90.wgmma_wait 0, %1 : !narrow
+  // CHECK: sm90.reduce {{ *}}max %{{.*}} dim 0 scratch %{{.*}} : !sm90.smem<4x32xf32, linear> : tensor<64x32xf32, {{.*}}> -> tensor<32xf32, #sm90.columns>
+  %3 = sm90.reduce max %2 dim 0 scratch %scratch : !sm90.smem<4x32xf32, linear> : !narrow -> tensor<32xf32, #sm90.columns>
+  // CHECK: sm90.broadcast %{{.*}} : tensor<32xf32, #sm90.columns> -> tensor<64x32xf32
+  %4 = sm90.broadcast %3 : tensor<32xf32, #sm90.columns> -> !narrow
+  %5 = arith.subf %2, %4 : !narrow
+  %6 = arith.truncf %5 : !narrow to tensor<64x32xbf16, #frag>
+  // CHECK: sm90.store_shared %{{.*}}, %{{.*}} transposed : tensor<64x32xbf16, {{.*}}>, <32x64xbf16>
+  sm90.store_shared %6, %weights transposed : tensor<64x32xbf16, #frag>, !sm90.smem<32x64xbf16>
+  // CHECK: sm90.store %{{.*}}, %{{.*}}[%{{.*}}] : tensor<32xf32, #sm90.columns>
+  sm90.store %3, %x[%c0] : tensor<32xf32, #sm90.columns>, memref<?xf32>
+  // CHECK: sm90.load_shared %{{.*}} : <1x64xf32, linear> -> tensor<64xf32, #sm90.rows>
+  %7 = sm90.load_shared %l : !rows -> tensor<64xf32, #sm90.rows>
+  // CHECK: sm90.broadcast %{{.*}} : tensor<64xf32, #sm90.rows> -> tensor<64x4xf32, #sm90.partial>
+  %8 = sm90.broadcast %7 : tensor<64xf32, #sm90.rows> -> tensor<64x4xf32, #sm90.partial>
+  // CHECK: sm90.store_shared %{{.*}}, %{{.*}} : tensor<64xf32, #sm90.rows>, <1x64xf32, linear>
+  sm90.store_shared %7, %l : tensor<64xf32, #sm90.rows>, !rows
+  sm90.return
+}
