@@ -22,6 +22,8 @@ inline constexpr llvm::StringLiteral kMaxRowsAttr = "tile.max_rows";
 /// On a kernel: how it is to be scheduled, `{kind = "...", parameters}`, and the
 /// kind for few rows.
 inline constexpr llvm::StringLiteral kScheduleAttr = "tile.schedule", kStreamKind = "stream";
+/// Its parameter for tile-lazy-rescale (f64).
+inline constexpr llvm::StringLiteral kLazyThresholdKey = "lazy_threshold";
 
 #define GEN_PASS_DECL
 #include "mla/Dialect/Tile/Transforms/Passes.h.inc"

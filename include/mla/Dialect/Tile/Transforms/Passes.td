@@ -60,4 +60,45 @@ def TileSwapOperands : Pass<"tile-swap-operands", "::mlir::tile::KernelOp"> {
   ];
 }
 
+def TileLazyRescale : Pass<"tile-lazy-rescale", "::mlir::tile::KernelOp"> {
+  let summary = "lets the running maximum of an online softmax lag behind";
+  let description = [{
+    A loop over keys carries a maximum per row, in log2 units, and rescales sum
+    and output by `exp2(carried - new)` whenever it moves. The pass moves it only
+    when it is exceeded by more than `threshold`: then most factors are exactly 1
+    and a schedule may skip the rescaling.
+
+    Before:
+    ```mlir
+    %new = arith.maximumf %carried, %t : tensor<64xf32>
+    ```
+    After:
+    ```mlir
+    %limit = arith.addf %carried, %threshold : tensor<64xf32>
+    %exceeds = arith.cmpf ugt, %t, %limit : tensor<64xf32>
+    %new = arith.select %exceeds, %t, %carried : tensor<64xi1>, tensor<64xf32>
+    ```
+
+    Exact up to rounding: with any reference m, `sum = Σ exp2(s - m)` and `output =
+    Σ exp2(s - m) v` have the same quotient, and m + log2(sum) the same value; the
+    factors keep m one and the same in all terms. Weights are at most 2^threshold
+    instead of 1, with the same relative rounding (f32 sums hold 2^100 of them), and
+    no weight that counts is lost: m is never above the maximum. NaN propagates.
+
+    Precondition, else nothing changes: the carried value, the new one and the
+    loop's result are used as a reference only: in `exp2(carried - new)`, which must
+    be there, in `exp2(x - new)` (new may be broadcast), and behind the loop in
+    `result + log2(…)` of something computed from results of the same loop. A
+    maximum that is stored or compared stays exact.
+
+    A kernel's `tile.schedule` overrides the option by its `lazy_threshold`; 0 is
+    the maximum itself.
+  }];
+  let options = [
+    Option<"threshold", "threshold", "double", "8",
+           "how far the maximum may lag, in log2 units (0 to 15); 8: decode on an H200, 5 to 7 % "
+           "faster than 0">,
+  ];
+}
+
 #endif // MLA_DIALECT_TILE_TRANSFORMS_PASSES
