@@ -382,6 +382,9 @@ void Planner::planStream() {
   int64_t rows = problem.rowsPerTile(ScheduleKind::Stream);
   if (!problem.areRowsBounded)
     return (void)refuse("how many rows a request has is not known when compiling");
+  if (problem.kvLoraRank % sm90::kPanelColumns != 0)
+    return (void)refuse("a latent of " + Twine(problem.kvLoraRank) +
+                        " columns is not of whole panels of " + Twine(sm90::kPanelColumns));
   if (rows > kMaxStreamRows)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(kMaxStreamRows));
@@ -396,6 +399,7 @@ void Planner::planStream() {
   int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
   int64_t stages = request.stages.value_or(std::clamp<int64_t>(most, 2, kMaxStreamStages));
   cost.parameters.stages = stages;
+  cost.parameters.partColumns = request.partColumns.value_or(0);
   cost.sharedBytes = fixedBytes + stages * stageBytes;
   if (stages < 2)
     return (void)refuse("stages: " + Twine(stages) + ", one is read while another is loaded");

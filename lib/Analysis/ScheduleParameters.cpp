@@ -51,21 +51,44 @@ std::optional<IssuePoint> mlac::parseIssuePoint(StringRef name) {
   return parseName<IssuePoint>(kAllIssuePoints, name);
 }
 
+static std::string formatNumber(double number) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", number);
+  return text;
+}
+
+std::vector<std::string> ScheduleParameters::list() const {
+  std::vector<std::string> items;
+  auto add = [&](StringRef key, const llvm::Twine &value) {
+    items.push_back((key + "=" + value).str());
+  };
+  if (kind == ScheduleKind::Relay) {
+    add("left-stages", llvm::Twine(leftStages));
+    add("right-stages", llvm::Twine(rightStages));
+    if (ropeStages)
+      add("rope-stages", llvm::Twine(ropeStages));
+    add("gate", getName(gate));
+    add("early", llvm::Twine(early));
+    add("issue", getName(issue));
+    std::string numbers;
+    llvm::raw_string_ostream stream(numbers);
+    llvm::interleave(registers, stream, "/");
+    add("registers", numbers);
+  }
+  if (kind == ScheduleKind::Stream) {
+    add("stages", llvm::Twine(stages));
+    if (partColumns)
+      add("part-columns", llvm::Twine(partColumns));
+  }
+  if (kind != ScheduleKind::Simple)
+    add("lazy-threshold", formatNumber(lazyThreshold));
+  return items;
+}
+
 std::string ScheduleParameters::describe() const {
   std::string text = getName(kind).str();
-  llvm::raw_string_ostream stream(text);
-  if (kind == ScheduleKind::Relay) {
-    stream << " left-stages=" << leftStages << " right-stages=" << rightStages;
-    if (ropeStages)
-      stream << " rope-stages=" << ropeStages;
-    stream << " gate=" << getName(gate) << " early=" << early << " issue=" << getName(issue)
-           << " registers=";
-    llvm::interleave(registers, stream, "/");
-  }
-  if (kind == ScheduleKind::Stream)
-    stream << " stages=" << stages;
-  if (kind != ScheduleKind::Simple)
-    stream << " lazy-threshold=" << llvm::format("%g", lazyThreshold);
+  for (const std::string &item : list())
+    text += " " + item;
   return text;
 }
 
@@ -94,6 +117,12 @@ static bool takeInteger(ScheduleRequest &request, StringRef value) {
 
 template <auto field> static bool hasField(const ScheduleRequest &request) {
   return (request.*field).has_value();
+}
+
+static bool takePartColumns(ScheduleRequest &request, StringRef value) {
+  constexpr int64_t kPanelColumns = 64;
+  return takeInteger<&ScheduleRequest::partColumns, 1>(request, value) &&
+         *request.partColumns % kPanelColumns == 0;
 }
 
 static bool takeGate(ScheduleRequest &request, StringRef value) {
@@ -145,12 +174,14 @@ static constexpr Option kOptions[] = {
     {"issue", "before-softmax, after-exp or after-store",
      "where the next block's scores begin (relay)", true, false, takeIssue,
      hasField<&ScheduleRequest::issue>},
-    {"registers", "three numbers as 184/160/160", "per thread of each warpgroup (relay)", true,
+    {"registers", "three numbers as 168/168/168", "per thread of each warpgroup (relay)", true,
      false, takeRegisters, hasField<&ScheduleRequest::registers>},
     {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag", true,
      true, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>},
     {"stages", "an integer of at least 1", "blocks in the ring (stream)", false, true,
      takeInteger<&ScheduleRequest::stages, 1>, hasField<&ScheduleRequest::stages>},
+    {"part-columns", "a multiple of 64", "columns of keys that one barrier announces (stream)",
+     false, true, takePartColumns, hasField<&ScheduleRequest::partColumns>},
 };
 
 bool ScheduleRequest::set(StringRef text, std::string &error) {

@@ -374,6 +374,14 @@ FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileMo
   return target;
 }
 
+LogicalResult mlac::describePackage(const LoadedModel &model, const CompileOptions &options,
+                                    package::PackageT &package) {
+  if (!model.config)
+    return describeModelFromIr(*model.module, model.origin, package);
+  describeModel(*model.config, options.import, model.origin.configText, package);
+  return success();
+}
+
 FailureOr<std::vector<uint8_t>>
 mlac::compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer) {
   ModuleOp module = *model.module;
@@ -381,9 +389,7 @@ mlac::compilePackage(const LoadedModel &model, const CompileOptions &options, St
   package.schema_version = kPackageSchemaVersion;
   package.compiler = getCompilerVersion();
   package.options = describeOptions(options);
-  if (model.config)
-    describeModel(*model.config, options.import, model.origin.configText, package);
-  else if (failed(describeModelFromIr(module, model.origin, package)))
+  if (failed(describePackage(model, options, package)))
     return failure();
   for (const std::string &name : options.targets) {
     timer.begin(name + ": lower to tile");

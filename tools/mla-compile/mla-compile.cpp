@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Emit.h"
+#include "Tune.h"
 
-#include "mla/Analysis/ScheduleParameters.h"
 #include "mla/Package/PackageFile.h"
 #include "mla/Pipelines/Compile.h"
 #include "mla/RegisterAll.h"
@@ -104,6 +104,28 @@ static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blo
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
+static cl::opt<bool> wantsTuning("tune", cl::cat(category),
+                                 cl::desc("Measure the schedules that the cost model finds "
+                                          "worth it, and compile with the fastest"));
+static cl::opt<std::string>
+    tuneCache("tune-cache", cl::value_desc("file"), cl::cat(category),
+              cl::desc("Times that were measured, so that a run can go on (default: the output's "
+                       "name with .tune.json)"));
+static cl::opt<std::string> tuneTimer("tune-timer", cl::init("device"), cl::value_desc("who"),
+                                      cl::cat(category),
+                                      cl::desc("device (default), or model: predicted times, "
+                                               "which need no GPU"));
+static cl::opt<std::string> tuneDevice("tune-device", cl::init("cuda"), cl::value_desc("name"),
+                                       cl::cat(category),
+                                       cl::desc("Device to measure on: cuda (default), cuda:N"));
+static cl::opt<int64_t> tuneBatch("tune-batch", cl::init(64), cl::value_desc("requests"),
+                                  cl::cat(category),
+                                  cl::desc("Requests of the measured step (default 64)"));
+static cl::opt<int64_t> tuneContext("tune-context", cl::init(4096), cl::value_desc("tokens"),
+                                    cl::cat(category),
+                                    cl::desc("Cached tokens of each (default 4096)"));
+static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"), cl::cat(category),
+                                  cl::desc("Schedules to measure in this run (default: all)"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
                                 cl::cat(category),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
@@ -152,6 +174,9 @@ Examples:
       which schedule the attention gets, its predicted time, and why not the others
   mla-compile config.json --target=sm_90a --schedule=relay --schedule-option=early=1
       force what the cost model would choose
+  mla-compile config.json --target=sm_90a --tune --tune-batch=128 --tune-context=8192
+      measure a few dozen schedules on this machine's GPU and keep the fastest; a run that
+      was stopped goes on where it was
   mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
       a layer with its configuration, weights and outputs: compile and check
 
@@ -172,6 +197,7 @@ struct Invocation {
   EmitLevel level;
   bool wantsTiming, wantsScheduleReport;
   CompileOptions options;
+  std::optional<TuneOptions> tuning;
 };
 } // namespace
 
@@ -307,6 +333,32 @@ static std::string getDefaultOutput(llvm::StringRef stem) {
   return (stem + ".mlac").str();
 }
 
+static bool readTuning(Invocation &invocation) {
+  if (tuneTimer != "device" && tuneTimer != "model")
+    return fail("--tune-timer: expected device or model, got '" + tuneTimer + "'");
+  constexpr int64_t kMost = 1 << 20;
+  for (const cl::opt<int64_t> *count : {&tuneBatch, &tuneContext})
+    if (*count < 1 || *count > kMost)
+      return fail("--" + count->ArgStr + ": expected 1 to " + llvm::Twine(kMost) + ", got " +
+                  llvm::Twine(count->getValue()));
+  if (tuneLimit < 0)
+    return fail("--tune-limit: expected at least 0, got " + llvm::Twine(tuneLimit));
+  if (targets != "sm_90a")
+    return fail("--tune is for --target=sm_90a alone, got " + targets);
+  TuneOptions &tuning = invocation.tuning.emplace();
+  tuning.timer = tuneTimer;
+  tuning.device = tuneDevice;
+  tuning.cachePath = tuneCache;
+  if (tuneCache.empty())
+    tuning.cachePath =
+        (output.empty() ? getDefaultOutput(invocation.input) : output.getValue()) + ".tune.json";
+  tuning.batch = tuneBatch;
+  tuning.context = tuneContext;
+  tuning.limit = tuneLimit;
+  tuning.isQuiet = quiet;
+  return true;
+}
+
 static bool readInvocation(Invocation &invocation) {
   isQuiet = quiet;
   std::optional<EmitLevel> level = parseEmitLevel(emit);
@@ -319,6 +371,8 @@ static bool readInvocation(Invocation &invocation) {
     invocation.output = getDefaultOutput(invocation.input);
   invocation.level = *level;
   invocation.wantsTiming = timing;
+  if (wantsTuning && !readTuning(invocation))
+    return false;
   invocation.wantsScheduleReport = scheduleReport;
   return readOptions(invocation.options);
 }
@@ -369,6 +423,11 @@ static bool run() {
   mlir::FailureOr<LoadedModel> model = loadModel(context, invocation.input, invocation.options);
   if (mlir::failed(model))
     return fail("cannot compile '" + invocation.input + "'");
+  if (invocation.tuning) {
+    timer.begin("tune");
+    if (llvm::Error error = tune(*model, *invocation.tuning, invocation.options))
+      return fail("--tune: " + llvm::toString(std::move(error)));
+  }
   bool done = invocation.level == EmitLevel::Package ? writePackage(*model, invocation, timer)
                                                      : writeLevel(*model, invocation, timer);
   if (done && invocation.wantsTiming)

@@ -31,6 +31,7 @@
 #include "mla/Analysis/ScheduleParameters.h"
 
 #include <string>
+#include <vector>
 
 namespace mlac {
 
@@ -118,6 +119,14 @@ struct ScheduleChoice {
 /// are power and so clock.
 ScheduleChoice chooseSchedule(const AttentionProblem &problem, const TargetDescription &target,
                               const ScheduleRequest &request = {});
+
+/// The points that are worth measuring, each once: the choice above first, then
+/// for relay every gate at the ring depths that fill the shared memory (the best
+/// three by period) and other thresholds; for stream every depth and the widths of
+/// its keys' parts. Empty: nothing is feasible, `error` says why.
+std::vector<ScheduleCost> enumerateSchedules(const AttentionProblem &problem,
+                                             const TargetDescription &target,
+                                             const ScheduleRequest &request, std::string &error);
 
 //===----------------------------------------------------------------------===//
 // Steps

@@ -20,6 +20,7 @@
 //   registers       relay          per thread: scores/values left/values right
 //   lazy-threshold  relay, stream  log2 of how far the maximum may lag behind
 //   stages          stream         blocks in the ring
+//   part-columns    stream         columns of keys that one barrier announces
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +34,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mlac {
 
@@ -98,15 +100,19 @@ struct ScheduleParameters {
   llvm::SmallVector<int64_t, 3> registers;
   double lazyThreshold = kLazyThreshold;
   int64_t stages = 0;
+  int64_t partColumns = 0; ///< 0: the schedule's own
 
-  /// "relay left-stages=3 ...", the parameters that the kind has.
+  /// "left-stages=3", "right-stages=2", ...: the parameters that the kind has, as
+  /// ScheduleRequest::set takes them.
+  std::vector<std::string> list() const;
+  /// "relay left-stages=3 right-stages=2 ...".
   std::string describe() const;
 };
 
 /// What a user forces; empty: the cost model's choice.
 struct ScheduleRequest {
   std::optional<ScheduleKind> kind;
-  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages;
+  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages, partColumns;
   std::optional<GateEdge> gate;
   std::optional<IssuePoint> issue;
   std::optional<llvm::SmallVector<int64_t, 3>> registers;

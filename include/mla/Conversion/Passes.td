@@ -257,6 +257,7 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     | score_registers, output_registers | relay | per thread of the roles |
     | lazy_threshold | relay, stream | the row maximum moves if exceeded by 2^this |
     | stages | stream | blocks in the ring |
+    | part_columns | stream | columns of keys that one barrier announces; absent: the schedule's own |
 
     A kernel that has the attribute keeps it. Rows per request are
     `tile.max_rows`; without it those of the plans' `tile.work` are taken as
@@ -269,7 +270,7 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
            "auto (by cost), simple, relay or stream">,
     ListOption<"parameters", "option", "std::string",
                "forced parameters, key=value: left-stages, right-stages, rope-stages, gate, early, "
-               "issue, registers (184/160/160), lazy-threshold, stages">,
+               "issue, registers (168/168/168), lazy-threshold, stages, part-columns">,
     Option<"itemCost", "item-cost", "double", "-1",
            "fixed cost of a piece of attention, in blocks; negative: by the cost model">,
     Option<"mergeCost", "merge-cost", "double", "-1",

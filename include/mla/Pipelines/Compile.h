@@ -115,6 +115,10 @@ mlir::FailureOr<std::unique_ptr<package::TargetT>> compileTarget(mlir::ModuleOp 
                                                                  const CompileOptions &options,
                                                                  StageTimer &timer);
 
+/// Fills what a package says of its model: model, cache, rope and weights.
+mlir::LogicalResult describePackage(const LoadedModel &model, const CompileOptions &options,
+                                    package::PackageT &package);
+
 /// All targets, packed.
 mlir::FailureOr<std::vector<uint8_t>>
 compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer);

@@ -110,6 +110,8 @@ static DictionaryAttr makeAttribute(const ScheduleParameters &parameters, Builde
     keys.set("score_registers", builder.getI32IntegerAttr(parameters.registers[0]));
     keys.set("output_registers", builder.getI32IntegerAttr(parameters.registers[1]));
   }
+  if (parameters.partColumns)
+    keys.set("part_columns", builder.getI32IntegerAttr(parameters.partColumns));
   if (parameters.kind == ScheduleKind::Stream)
     keys.set("stages", builder.getI32IntegerAttr(parameters.stages));
   if (parameters.kind != ScheduleKind::Simple)

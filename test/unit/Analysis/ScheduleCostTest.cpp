@@ -8,7 +8,7 @@
 //
 // The facts about rank 512 and rope 64 were measured before the model existed
 // (docs/performance.md, "The relay schedule"): rings of three, two and two
-// blocks, the left gate two panels early, 184/160/160 registers, and the order
+// blocks, the left gate two panels early, 168 registers for each role, and the order
 // of the variants that lost.
 //
 //===----------------------------------------------------------------------===//
@@ -16,6 +16,8 @@
 #include "mla/Analysis/ScheduleCost.h"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 using namespace mlac;
 
@@ -159,6 +161,8 @@ TEST(ScheduleCost, FewRowsAreNotPadded) {
   EXPECT_EQ(choice.get().parameters.kind, ScheduleKind::Stream);
   EXPECT_EQ(choice.get().getBound(kH200), "device memory");
   EXPECT_DOUBLE_EQ(choice.get().tensorCycles, (1152 + 1024) / 4.0);
+  EXPECT_EQ(computeScheduleCost(makeProblem(16, 32), kH200, ScheduleKind::Stream).whyNot,
+            "a latent of 32 columns is not of whole panels of 64");
   EXPECT_EQ(makeProblem(12).rowsPerTile(ScheduleKind::Stream), 16);
   EXPECT_EQ(chooseSchedule(makeProblem(48), kH200).get().parameters.kind, ScheduleKind::Relay);
 }
@@ -188,11 +192,11 @@ TEST(ScheduleCost, ForcedParametersAreKept) {
   ScheduleCost cost = computeScheduleCost(
       makeProblem(128), kH200, ScheduleKind::Relay,
       makeRequest({"right-stages=2", "left-stages=2", "gate=left", "early=1", "issue=after-exp",
-                   "registers=176/160/160", "lazy-threshold=0"}));
+                   "registers=160/168/168", "lazy-threshold=0"}));
   EXPECT_EQ(cost.whyNot, "");
   EXPECT_EQ(cost.parameters.describe(),
             "relay left-stages=2 right-stages=2 rope-stages=6 gate=left early=1 issue=after-exp "
-            "registers=176/160/160 lazy-threshold=0");
+            "registers=160/168/168 lazy-threshold=0");
 }
 
 TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
@@ -207,7 +211,7 @@ TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
   EXPECT_EQ(whyNotRelay({"registers=200/160/160"}),
             "registers: 520 per column of threads, three warpgroups have 504");
   EXPECT_EQ(whyNotRelay({"registers=184/152/152"}),
-            "registers: 152 for values, which need 160 and start with 168");
+            "registers: 152 for values, which need 168 and start with 168");
   EXPECT_EQ(whyNotRelay({"registers=183/160/160"}),
             "registers: 183 is not a multiple of 8 from 24 to 240");
   EXPECT_EQ(whyNotRelay({"registers=160/160/168"}),
@@ -249,12 +253,54 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
   EXPECT_FALSE(request.set("lazy-threshold=16", error));
   EXPECT_EQ(error, "lazy-threshold: expected a number from 0 to 15, got '16'");
   EXPECT_FALSE(request.set("registers=184/160", error));
-  EXPECT_EQ(error, "registers: expected three numbers as 184/160/160, got '184/160'");
+  EXPECT_EQ(error, "registers: expected three numbers as 168/168/168, got '184/160'");
   EXPECT_FALSE(request.set("depth=3", error));
   EXPECT_EQ(error, "no schedule option 'depth'; there are left-stages right-stages rope-stages "
-                   "gate early issue registers lazy-threshold stages");
+                   "gate early issue registers lazy-threshold stages part-columns");
   EXPECT_FALSE(request.setKind("fast", error));
   EXPECT_EQ(error, "expected auto, simple, relay or stream, got 'fast'");
+}
+
+TEST(ScheduleCost, ListedParametersCanBeForced) {
+  for (int64_t heads : {16, 128}) {
+    ScheduleCost cost = chooseSchedule(makeProblem(heads), kH200).get();
+    ScheduleRequest request;
+    request.kind = cost.parameters.kind;
+    std::string error;
+    for (const std::string &item : cost.parameters.list())
+      EXPECT_TRUE(request.set(item, error)) << error;
+    EXPECT_EQ(chooseSchedule(makeProblem(heads), kH200, request).get().parameters.describe(),
+              cost.parameters.describe());
+  }
+}
+
+TEST(ScheduleCost, PointsToMeasureAreDifferentAndBeginWithTheChoice) {
+  for (auto [heads, rank] : {std::pair{128, 512}, {64, 256}, {16, 512}, {16, 64}, {128, 64}}) {
+    std::string error;
+    AttentionProblem problem = makeProblem(heads, rank);
+    std::vector<ScheduleCost> points = enumerateSchedules(problem, kH200, {}, error);
+    ASSERT_FALSE(points.empty()) << error;
+    EXPECT_LE(points.size(), 60u);
+    EXPECT_EQ(points[0].parameters.describe(),
+              chooseSchedule(problem, kH200).get().parameters.describe());
+    std::set<std::string> seen;
+    for (const ScheduleCost &point : points) {
+      EXPECT_TRUE(point.isFeasible()) << point.whyNot;
+      EXPECT_TRUE(seen.insert(point.parameters.describe()).second);
+    }
+  }
+}
+
+TEST(ScheduleCost, ForcedParametersNarrowThePoints) {
+  std::string error;
+  ScheduleRequest request = makeRequest({"gate=left", "lazy-threshold=8"});
+  for (const ScheduleCost &point : enumerateSchedules(makeProblem(128), kH200, request, error)) {
+    EXPECT_EQ(point.parameters.gate, GateEdge::Left);
+    EXPECT_EQ(point.parameters.lazyThreshold, 8);
+  }
+  EXPECT_TRUE(
+      enumerateSchedules(makeProblem(128), kH200, makeRequest({"left-stages=9"}), error).empty());
+  EXPECT_NE(error.find("left-stages 9"), std::string::npos);
 }
 
 //===----------------------------------------------------------------------===//
