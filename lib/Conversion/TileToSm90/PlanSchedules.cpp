@@ -148,17 +148,19 @@ LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleReque
     return success();
   std::string why;
   std::optional<AttentionLoop> loop = matchAttentionLoop(kernel, why);
+  std::string name = ("kernel '" + kernel.getSymName() + "': ").str();
   if (!loop) {
     if (request.kind && *request.kind != ScheduleKind::Simple)
-      return kernel.emitError("schedule: not ") << mlac::getName(*request.kind) << ": " << why;
-    kernel.emitRemark("schedule simple: ") << why;
+      return emitError(kernel.getLoc(), name)
+             << "not " << mlac::getName(*request.kind) << ": " << why;
+    emitRemark(kernel.getLoc(), name) << "schedule simple: " << why;
     return success();
   }
   AttentionProblem problem = readProblem(*loop);
   ScheduleChoice choice = chooseSchedule(problem, target, request);
   if (!choice.error.empty())
-    return kernel.emitError("schedule: not ") << choice.error;
-  kernel.emitRemark(describeChoice(problem, target, choice));
+    return emitError(kernel.getLoc(), name) << "not " << choice.error;
+  emitRemark(kernel.getLoc(), name) << describeChoice(problem, target, choice);
   kernel->setAttr(tile::kScheduleAttr,
                   makeAttribute(choice.get().parameters, Builder(kernel.getContext())));
   tellWork(kernel, problem, choice.get());

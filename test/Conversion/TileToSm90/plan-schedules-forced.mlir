@@ -1,17 +1,17 @@
 // One kernel with at most 16 rows, rank 512, no rope, pages of 16.
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=2,early=1,lazy-threshold=0})' 2>&1 | FileCheck %s --check-prefix=RELAY
-// RELAY: remark: schedule relay left-stages=2 right-stages=
+// RELAY: remark: kernel 'few_rows': schedule relay left-stages=2 right-stages=
 // RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 168 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 168 : i32}
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=simple})' 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
 // SIMPLE: tile.schedule = {kind = "simple"}
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=4})' 2>&1 | FileCheck %s --check-prefix=DEEP
-// DEEP: error: schedule: not relay: left-stages 4, right-stages 2 and rope-stages 0 take 239616 bytes of shared memory, a CTA has 232448
+// DEEP: error: kernel 'few_rows': not relay: left-stages 4, right-stages 2 and rope-stages 0 take 239616 bytes of shared memory, a CTA has 232448
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=rope-stages=2})' 2>&1 | FileCheck %s --check-prefix=ROPE
-// ROPE: error: schedule: not relay: rope-stages: there are no rope keys
+// ROPE: error: kernel 'few_rows': not relay: rope-stages: there are no rope keys
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=fast})' 2>&1 | FileCheck %s --check-prefix=NAME
 // NAME: error: schedule: expected auto, simple, relay or stream, got 'fast'
