@@ -60,9 +60,10 @@ static void multiply(const SharedMemory &memory, const Product &product) {
 
 /// Registers: fenced, and not results of something else in flight.
 Step Machine::checkOperands(Warpgroup &warpgroup, WgmmaOp op, uint64_t sequence) {
-  if (!warpgroup.isGroupFenced)
-    return fail(Defect::MissingWgmmaFence, op, "begins a group without a wgmma_fence");
   TileRef &acc = getAs<TileRef>(warpgroup, op.getAcc());
+  if (!warpgroup.isGroupFenced && acc.wgmma == 0) // else it goes on with a group in flight
+    return fail(Defect::MissingWgmmaFence, op, "begins a group without a wgmma_fence");
+  warpgroup.isGroupFenced = true;
   if (acc.wgmma == 0 && !acc.tile->isConstant && acc.tile->usedBy > warpgroup.products.waited)
     return fail(Defect::MissingWait, op, "adds to registers that a wgmma in flight still uses");
   for (mlir::Value operand : {op.getLhs(), op.getAcc()}) {

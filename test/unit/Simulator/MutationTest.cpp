@@ -56,6 +56,7 @@ const std::map<Place, std::string> kHarmless = {
     {{"relay", "elect-await", 4}, kImplied},
     {{"relay", "elect-await", 5}, kImplied},
     {{"relay", "drop-wgmma-commit", 0}, kOnlyEarlier},
+    {{"relay", "drop-wgmma-fence", 1}, "the group goes on with the accumulator before"},
     {{"relay", "drop-wgmma-wait", 0}, kOnlyEarlier},
     {{"relay", "bypass-wgmma-wait", 0}, kOnlyEarlier},
     {{"relay", "weaken-wgmma-wait", 0}, kOnlyEarlier},

@@ -1,0 +1,307 @@
+//===- Attention.cpp - a step of absorbed attention, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention.h"
+
+#include "WorkPlanner.h"
+
+#include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Pipelines/Pipelines.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlac;
+using namespace mlac::test;
+using namespace mlir;
+
+/// An index that no table may be read at.
+constexpr int32_t kAbsurd = 0x7FFFFFF0;
+
+int64_t AttentionCase::getMaxQueryLen() const {
+  int64_t most = 1;
+  for (const Request &request : requests)
+    most = std::max<int64_t>(most, request.queryLen);
+  return most;
+}
+
+std::string AttentionCase::getSchedule() const {
+  constexpr llvm::StringLiteral automatic = "auto: ";
+  StringRef name = schedule;
+  name.consume_front(automatic);
+  return name.str();
+}
+
+int64_t AttentionCase::getTokens() const {
+  int64_t tokens = 0;
+  for (const Request &request : requests)
+    tokens += request.queryLen;
+  return tokens;
+}
+
+//===----------------------------------------------------------------------===//
+// Lowering
+//===----------------------------------------------------------------------===//
+
+static std::string makeGraph(const AttentionCase &test) {
+  // {0} heads, {1} rank, {2} RoPE width, {3} page size, {4} queries of a request;
+  // {5} to {7} are about the second half of queries, {8} is the scale.
+  constexpr const char *text = R"(
+!cache = !mla.cache<page_size = {3}, kv_lora_rank = {1}, qk_rope_head_dim = {2}, element = bf16, rope_order = half>
+func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !mla.batch<query_len = {4}>, %cache: !cache)
+    -> (tensor<?x{0}x{1}xbf16> {{mla.output = "output"}) {{
+  %o = mla.absorbed_attention query(%q {6} : tensor<?x{0}x{1}xbf16> {7}) over %cache, %batch
+      : <page_size = {3}, kv_lora_rank = {1}, qk_rope_head_dim = {2}, element = bf16, rope_order = half>, <query_len = {4}>
+      scale {8} -> tensor<?x{0}x{1}xbf16>
+  return %o : tensor<?x{0}x{1}xbf16>
+})";
+  bool isUniform = llvm::all_of(test.requests, [&](const Request &request) {
+    return request.queryLen == test.getMaxQueryLen();
+  });
+  std::string queryLen = isUniform ? std::to_string(test.getMaxQueryLen()) : "?";
+  std::string type = llvm::formatv("tensor<?x{0}x{1}xbf16>", test.heads, test.rope);
+  bool hasRope = test.rope > 0;
+  return llvm::formatv(text, test.heads, test.rank, test.rope, test.pageSize, queryLen,
+                       hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
+                       hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
+                       llvm::formatv("{0:f2}", test.scale).str());
+}
+
+bool Attention::lowerToTile(MLIRContext &context) {
+  module = parseSourceString<ModuleOp>(makeGraph(test), &context);
+  if (!module)
+    return false;
+  PassManager passes(&context);
+  ConvertMlaToTileOptions options;
+  options.target = TileTarget::Sm90;
+  passes.addPass(createConvertMlaToTile(options));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  TilePlanSchedulesOptions schedules;
+  schedules.schedule = test.schedule == test.getSchedule() ? test.schedule : "auto";
+  for (const std::string &parameter : test.parameters)
+    schedules.parameters.push_back(parameter);
+  passes.addPass(createTilePlanSchedules(schedules));
+  return succeeded(passes.run(*module));
+}
+
+bool Attention::lowerToSm90() {
+  chosen = "simple";
+  for (auto kernel : module->getOps<tile::KernelOp>())
+    if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule"))
+      chosen = cast<StringAttr>(schedule.get("kind")).str();
+  PassManager passes(module->getContext());
+  buildTileToSm90Pipeline(passes);
+  return succeeded(passes.run(*module));
+}
+
+//===----------------------------------------------------------------------===//
+// Work and plan
+//===----------------------------------------------------------------------===//
+
+template <typename T> static std::vector<int32_t> flatten(std::span<const T> records) {
+  const auto *first = reinterpret_cast<const int32_t *>(records.data());
+  std::vector<int32_t> flat(first, first + records.size_bytes() / sizeof(int32_t));
+  flat.resize(std::max<size_t>(flat.size(), 1));
+  return flat;
+}
+
+void Attention::planWork() {
+  runtime::WorkParams params{64, test.heads, 64, 5, 2, 0};
+  module->walk([&](tile::WorkOp work) {
+    params = {int64_t(work.getKeysPerBlock()),
+              int64_t(work.getRowsPerToken()),
+              int64_t(work.getRowsPerTile()),
+              test.isCut ? 0 : work.getItemCost().convertToDouble(),
+              test.isCut ? 0 : work.getMergeCost().convertToDouble(),
+              0};
+  });
+  std::vector<runtime::WorkRequest> requests;
+  int32_t firstToken = 0;
+  for (const Request &request : test.requests) {
+    requests.push_back({request.seqLen, firstToken, request.queryLen});
+    firstToken += request.queryLen;
+  }
+  runtime::WorkPlanner planner;
+  planner.plan(params, requests, test.numSms);
+  const runtime::WorkSizes &sizes = planner.sizes();
+  buffers["work_starts"] = flatten(planner.starts());
+  buffers["work_items"] = flatten(planner.items());
+  buffers["merge_items"] = flatten(planner.merges());
+  dims["num_parts"] = sizes.parts;
+  dims["num_partials"] = sizes.partials;
+  dims["partial_tokens"] = sizes.partialTokens;
+  dims["num_merges"] = sizes.merges;
+  dims["max_partials"] = sizes.maxPartials;
+  dims["num_tokens"] = test.getTokens();
+  dims["num_requests"] = test.requests.size();
+  dims["max_query_len"] = test.getMaxQueryLen();
+  dims["num_sms"] = test.numSms;
+}
+
+/// Computes dims and grids by folding, and lists the launches that happen.
+bool Attention::evaluatePlan(Block &block) {
+  for (Operation &op : block) {
+    bool isKnown =
+        llvm::TypeSwitch<Operation *, bool>(&op)
+            .Case([&](tile::DimOp dim) {
+              auto known = dims.find(dim.getName().str());
+              values[dim.getResult()] = {"", known == dims.end() ? 0 : known->second};
+              return known != dims.end();
+            })
+            .Case([&](tile::BufferOp buffer) {
+              values[buffer.getResult()] = {buffer.getName().str()};
+              return buffers.count(buffer.getName().str()) > 0;
+            })
+            .Case([&](tile::WorkspaceOp workspace) {
+              std::string name = "workspace" + std::to_string(values.size());
+              int64_t elements = std::max<int64_t>(values[workspace.getElements()].number, 1);
+              buffers[name] = std::vector<float>(elements, NAN);
+              values[workspace.getResult()] = {name};
+              return true;
+            })
+            .Case([&](tile::LaunchOp launch) {
+              Launch entry{launch.getKernel().str(), {}, {}};
+              entry.grid = {values[launch.getGridX()].number, values[launch.getGridY()].number,
+                            values[launch.getGridZ()].number};
+              for (Value argument : launch.getArgs())
+                entry.bindings.push_back(values[argument]);
+              launches.push_back(entry);
+              return true;
+            })
+            .Case([&](scf::IfOp branch) {
+              Region &taken = values[branch.getCondition()].number ? branch.getThenRegion()
+                                                                   : branch.getElseRegion();
+              return branch.getNumResults() == 0 &&
+                     (taken.empty() || evaluatePlan(taken.front()));
+            })
+            .Case<tile::WorkOp, tile::ReturnOp, scf::YieldOp>([](Operation *) { return true; })
+            .Default([&](Operation *) {
+              SmallVector<Attribute> operands;
+              for (Value operand : op.getOperands())
+                operands.push_back(
+                    Builder(op.getContext())
+                        .getIntegerAttr(operand.getType(), values[operand].number));
+              SmallVector<OpFoldResult> results;
+              if (failed(op.fold(operands, results)) || results.size() != 1)
+                return false;
+              if (auto operand = dyn_cast<Value>(results[0]))
+                values[op.getResult(0)] = values[operand];
+              else
+                values[op.getResult(0)] = {
+                    "", cast<IntegerAttr>(cast<Attribute>(results[0])).getInt()};
+              return true;
+            });
+    if (!isKnown) {
+      op.emitError("not known to the test");
+      return false;
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(test) {
+  if (!lowerToTile(context))
+    return;
+  planWork();
+  int64_t width = test.rank + test.rope, stride = test.pageSize * width, pages = 1, most = 1;
+  for (const Request &request : test.requests) {
+    int64_t count = llvm::divideCeil(request.seqLen, test.pageSize);
+    pages += count;
+    most = std::max(most, count);
+  }
+  dims["num_pages"] = pages;
+  dims["page_stride"] = stride;
+  dims["max_blocks_per_request"] = most;
+  Bits pool(pages * stride, kNaN);
+  std::vector<int32_t> table(most * test.requests.size(), kAbsurd);
+  int32_t page = pages;
+  for (auto [index, request] : llvm::enumerate(test.requests))
+    for (int64_t token = 0; token < request.seqLen; ++token) {
+      int32_t &entry = table[index * most + token / test.pageSize];
+      if (token % test.pageSize == 0)
+        entry = --page;
+      Bits row = makeRandom(width, 1000 * index + token + 7);
+      llvm::copy(row, pool.begin() + entry * stride + token % test.pageSize * width);
+    }
+  buffers["cache"] = pool;
+  buffers["block_table"] = table;
+  buffers["q"] = makeRandom(test.getTokens() * test.heads * test.rank, 1);
+  buffers["q_pe"] = makeRandom(test.getTokens() * test.heads * std::max<int64_t>(test.rope, 1), 2);
+  buffers["output"] = Bits(test.getTokens() * test.heads * test.rank, kNaN);
+  auto plan = *module->getOps<tile::PlanOp>().begin();
+  if (!evaluatePlan(plan.getBody().front()) || !lowerToSm90())
+    chosen.clear();
+}
+
+Buffers Attention::makeBuffers() const { return buffers; }
+
+std::optional<simulator::Finding> Attention::run(Buffers &data, uint64_t seed) const {
+  simulator::Options options;
+  options.seed = seed;
+  options.maxSteps = 1 << 22;
+  for (const Launch &launch : launches) {
+    auto kernel = ModuleOp(*module).lookupSymbol<sm90::KernelOp>(launch.kernel);
+    std::vector<simulator::Argument> arguments;
+    for (const Binding &binding : launch.bindings)
+      arguments.push_back(binding.buffer.empty()
+                              ? simulator::Argument::index(binding.number)
+                              : std::visit([](auto &value) { return toArgument(value); },
+                                           data.at(binding.buffer)));
+    options.grid = launch.grid;
+    if (auto finding = simulator::simulate(kernel, arguments, options))
+      return finding;
+  }
+  return std::nullopt;
+}
+
+std::vector<double> Attention::computeReference() const {
+  const Bits &q = std::get<Bits>(buffers.at("q")), &pe = std::get<Bits>(buffers.at("q_pe"));
+  const Bits &pool = std::get<Bits>(buffers.at("cache"));
+  const auto &table = std::get<std::vector<int32_t>>(buffers.at("block_table"));
+  int64_t width = test.rank + test.rope, most = dims.at("max_blocks_per_request");
+  std::vector<double> output(test.getTokens() * test.heads * test.rank);
+  int64_t token = 0;
+  for (auto [index, request] : llvm::enumerate(test.requests))
+    for (int64_t query = 0; query < request.queryLen; ++query, ++token)
+      for (int64_t head = 0; head < test.heads; ++head) {
+        int64_t row = token * test.heads + head;
+        int64_t keys = std::max<int64_t>(request.seqLen - request.queryLen + query + 1, 0);
+        std::vector<const uint16_t *> latents(keys);
+        std::vector<double> weights(keys);
+        double max = -INFINITY, sum = 0;
+        for (int64_t key = 0; key < keys; ++key) {
+          latents[key] = &pool[(table[index * most + key / test.pageSize] * test.pageSize +
+                                key % test.pageSize) *
+                               width];
+          float score = 0; // order of sums is not compared, only values
+          for (int64_t i = 0; i < test.rank; ++i)
+            score += toFloat(q[row * test.rank + i]) * toFloat(latents[key][i]);
+          for (int64_t i = 0; i < test.rope; ++i)
+            score += toFloat(pe[row * test.rope + i]) * toFloat(latents[key][test.rank + i]);
+          weights[key] = score * test.scale;
+          max = std::max(max, weights[key]);
+        }
+        for (double &weight : weights)
+          sum += weight = std::exp(weight - max);
+        for (int64_t key = 0; key < keys; ++key)
+          for (int64_t i = 0; i < test.rank; ++i)
+            output[row * test.rank + i] += weights[key] / sum * toFloat(latents[key][i]);
+      }
+  return output;
+}

@@ -1,0 +1,86 @@
+//===- Attention.h - a step of absorbed attention, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From the `mla` graph to sm90 kernels by the compiler's own pipelines, with the
+// pieces of work by the runtime's planner and the launches of the plan. Nothing
+// about a schedule is known here but its name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H
+#define MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H
+
+#include "Kernels.h"
+
+#include <map>
+
+namespace mlac::test {
+
+struct Request {
+  int32_t seqLen, queryLen;
+};
+
+struct AttentionCase {
+  std::string name;
+  std::string schedule; ///< forced, or "auto: " and what the planner must choose
+  int64_t heads, rank, rope, pageSize;
+  std::vector<Request> requests;
+  int64_t numSms; ///< parts = numSms / row tiles
+  bool isCut = false; ///< requests are cut wherever that balances parts
+  std::vector<std::string> parameters = {}; ///< of the schedule
+  double scale = 0.1; ///< 2: the running maximum grows by more than 2^8
+
+  std::string getSchedule() const; ///< without "auto: "
+  int64_t getMaxQueryLen() const;
+  int64_t getTokens() const;
+};
+
+/// What a launch of the plan binds: a buffer by name, or a number.
+struct Binding {
+  std::string buffer;
+  int64_t number = 0;
+};
+struct Launch {
+  std::string kernel;
+  std::array<int64_t, 3> grid;
+  std::vector<Binding> bindings;
+};
+
+using Buffers = std::map<std::string, Data>;
+
+/// A case, lowered and planned.
+class Attention {
+public:
+  Attention(const AttentionCase &test, mlir::MLIRContext &context);
+
+  /// Fresh buffers: NaN where nothing was stored, absurd unused table entries.
+  Buffers makeBuffers() const;
+  /// Runs the launches; the result is in the buffer "output".
+  std::optional<simulator::Finding> run(Buffers &buffers, uint64_t seed) const;
+  /// The output in double, token by token.
+  std::vector<double> computeReference() const;
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string chosen; ///< kind of schedule, "" if something failed
+  std::vector<Launch> launches;
+
+private:
+  bool lowerToTile(mlir::MLIRContext &context);
+  bool lowerToSm90();
+  void planWork();
+  bool evaluatePlan(mlir::Block &block);
+
+  AttentionCase test;
+  Buffers buffers;
+  std::map<std::string, int64_t> dims;
+  llvm::DenseMap<mlir::Value, Binding> values;
+};
+
+} // namespace mlac::test
+
+#endif // MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H

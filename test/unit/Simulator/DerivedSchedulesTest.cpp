@@ -1,0 +1,127 @@
+//===- DerivedSchedulesTest.cpp - what passes derive neither races nor hangs ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention.h"
+
+#include "mla/Simulator/Mutations.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+using namespace mlac::test;
+
+namespace {
+
+constexpr uint64_t kSeeds = 20;
+/// A mean of values in [-1, 1]: weights and the result are rounded to bf16 (2^-9
+/// each); a weight may be up to 2^8 above its rounded maximum (lazy rescale),
+/// which does not change relative errors.
+constexpr double kTolerance = 1.0 / 128;
+
+class DerivedSchedules : public ::testing::TestWithParam<AttentionCase>, protected Context {};
+
+TEST_P(DerivedSchedules, GiveTheReferenceUnderEverySeed) {
+  Attention attention(GetParam(), context);
+  ASSERT_EQ(attention.chosen, GetParam().getSchedule());
+  std::vector<double> expected = attention.computeReference();
+  Bits first;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Buffers buffers = attention.makeBuffers();
+    auto finding = attention.run(buffers, seed);
+    if (finding)
+      finding->emit();
+    ASSERT_FALSE(finding) << "seed " << seed << ": " << finding->text;
+    const Bits &output = std::get<Bits>(buffers["output"]);
+    if (seed > 0) {
+      ASSERT_EQ(output, first) << "seed " << seed;
+      continue;
+    }
+    first = output;
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(toFloat(output[i]), expected[i], kTolerance) << i;
+  }
+}
+
+const AttentionCase kCases[] = {
+    // name, schedule, heads, rank, rope, page size, {length, queries}, SMs, cut, parameters, scale
+    {"relay_ragged", "auto: relay", 128, 512, 64, 64, {{130, 1}, {0, 1}, {64, 1}}, 2},
+    {"relay_parts", "auto: relay", 64, 512, 64, 64, {{1, 1}, {65, 1}, {129, 1}}, 2},
+    {"relay_cut", "auto: relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 3, true},
+    {"relay_queries", "auto: relay", 96, 512, 64, 64, {{100, 2}, {2, 2}}, 3},
+    {"relay_ragged_queries", "relay", 40, 256, 64, 64, {{100, 3}, {2, 1}, {9, 2}}, 2},
+    {"relay_no_rope", "auto: relay", 64, 512, 0, 64, {{200, 1}, {3, 1}}, 1},
+    {"relay_narrow", "relay", 20, 128, 64, 64, {{70, 2}, {5, 2}}, 1},
+    {"relay_small_pages", "relay", 64, 256, 64, 16, {{70, 1}, {33, 1}}, 1},
+    {"relay_ungated", "relay", 64, 256, 64, 64, {{300, 1}, {70, 1}}, 1, false, {"gate=none"}},
+    {"relay_strict", "relay", 64, 256, 64, 64, {{300, 1}, {70, 1}}, 1, false,
+     {"gate=left", "early=0", "lazy-threshold=0"}},
+    {"relay_shallow", "relay", 64, 256, 64, 64, {{300, 1}, {70, 1}}, 1, false,
+     {"gate=left", "early=1", "left-stages=2"}},
+    {"relay_jumps", "auto: relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 1, false, {}, 2},
+    {"stream_jumps", "auto: stream", 16, 512, 64, 64, {{300, 1}, {70, 1}}, 1, false, {}, 2},
+    {"stream_16", "auto: stream", 16, 512, 64, 64, {{130, 1}, {0, 1}, {65, 1}}, 2},
+    {"stream_cut", "auto: stream", 16, 512, 64, 64, {{300, 1}, {70, 1}}, 3, true},
+    {"stream_small_pages", "auto: stream", 8, 512, 64, 16, {{100, 1}, {16, 1}}, 1},
+    {"stream_single_tokens", "stream", 8, 256, 64, 1, {{70, 1}, {16, 1}}, 1},
+    {"stream_narrow", "stream", 12, 128, 64, 64, {{70, 1}, {5, 1}}, 1},
+    {"stream_queries", "stream", 4, 256, 64, 64, {{70, 4}, {5, 4}, {64, 4}}, 2},
+    {"stream_eager", "stream", 16, 128, 0, 64, {{70, 1}, {5, 1}}, 1, false,
+     {"lazy-threshold=0", "stages=2"}},
+    {"simple_any_pages", "simple", 128, 256, 64, 4, {{70, 1}, {5, 1}}, 2},
+    {"simple_cut", "simple", 16, 128, 64, 64, {{170, 1}, {65, 1}}, 2, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, DerivedSchedules, ::testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// Planted bugs
+//===----------------------------------------------------------------------===//
+
+class DerivedMutations : public ::testing::TestWithParam<AttentionCase>, protected Context {};
+
+/// The first place of each kind that can be found at all, in few seeds: how many
+/// kinds are found in a schedule nobody wrote by hand.
+TEST_P(DerivedMutations, AreFound) {
+  Attention attention(GetParam(), context);
+  ASSERT_EQ(attention.chosen, GetParam().getSchedule());
+  Buffers right = attention.makeBuffers();
+  ASSERT_FALSE(attention.run(right, 0));
+  mlir::OwningOpRef<mlir::ModuleOp> original = attention.module->clone();
+  unsigned found = 0, planted = 0;
+  for (const std::string &kind : simulator::getMutations()) {
+    attention.module = original->clone();
+    auto kernel =
+        attention.module->lookupSymbol<mlir::sm90::KernelOp>(attention.launches[0].kernel);
+    if (!simulator::mutate(kernel, kind, 0))
+      continue;
+    ++planted;
+    std::string diagnosis;
+    for (uint64_t seed = 0; seed < 4 && diagnosis.empty(); ++seed) {
+      Buffers buffers = attention.makeBuffers();
+      if (auto finding = attention.run(buffers, seed))
+        diagnosis = simulator::stringify(finding->defect).str() + ": " +
+                    finding->op->getName().getStringRef().str();
+      else if (std::get<Bits>(buffers["output"]) != std::get<Bits>(right["output"]))
+        diagnosis = "wrong result";
+    }
+    found += !diagnosis.empty();
+    llvm::outs() << GetParam().name << " " << kind << ": "
+                 << (diagnosis.empty() ? "not found" : diagnosis) << "\n";
+  }
+  llvm::outs() << GetParam().name << ": " << found << " of " << planted << " found\n";
+  EXPECT_GE(found, 25u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, DerivedMutations,
+    ::testing::Values(AttentionCase{"relay", "relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 1},
+                      AttentionCase{"stream", "stream", 16, 512, 64, 64, {{300, 1}, {70, 1}}, 1}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
