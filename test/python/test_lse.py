@@ -96,7 +96,9 @@ def add_lse(text, layout):
 
 @unittest.skipUnless(os.path.exists(COMPILE), "MLAC_COMPILE is not there")
 @unittest.skipUnless(os.path.exists(OPT), "MLAC_OPT is not there")
-class LseTest(unittest.TestCase):
+class LayerTest(unittest.TestCase):
+    """A small layer with an "lse" result and what its steps should give."""
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -137,6 +139,8 @@ class LseTest(unittest.TestCase):
         engine.prepare()
         return engine
 
+
+class LseTest(LayerTest):
     def check_step(self, plan, done, step, layout):
         tokens = [(s, done[s] + j) for s in range(2) for j in range(step[s])]
         hidden = flat(self.hidden[s][t] for s, t in tokens)

@@ -241,6 +241,18 @@ TEST(Absorbed, C10_SplitsOfEveryCount) {
     checkAbsorbed(*steps, PagedBatch({1, 1, 1, 1}, {1, 64, 129, 300}), splits);
 }
 
+/// Speculative decode: [tokens] are [B, Sq], and results come back in that order
+/// whatever the lengths, of which one is shorter than its queries.
+TEST(Absorbed, B22_UniformQueriesAreRowsOfTheirRequest) {
+  for (const char *queryLen : {"2", "4"})
+    for (bool isSplit : {false, true}) {
+      auto steps = Steps::compile(absorbedModule(queryLen, isSplit));
+      ASSERT_TRUE(steps);
+      int64_t length = std::stoi(queryLen);
+      checkAbsorbed(*steps, PagedBatch({length, length, length, length}, {100, 4, 1, 64}), 2);
+    }
+}
+
 TEST(Absorbed, C05_SeveralQueriesSeeDifferentKeys) {
   for (bool isSplit : {false, true}) {
     auto steps = Steps::compile(absorbedModule("?", isSplit));
