@@ -17,7 +17,7 @@ import problems
 
 # How a package is made whose results do not depend on the other requests: without
 # splitting requests, every program works on one request alone.
-INVARIANT_OPTIONS = ("--num-splits=1",)
+INVARIANT_OPTIONS = ("--batch-invariant",)
 # Whose kernel's cold compilation is timed.
 TIMED = problems.Spec(128)
 MANIFEST = "manifest.json"
