@@ -38,6 +38,9 @@ namespace mlac {
 
 using namespace mlir;
 
+/// What scf.for and the branches made of it call a loop's annotation.
+static constexpr StringLiteral kLoopAnnotationAttr = "llvm.loop_annotation";
+
 static LogicalResult branchInsteadOfScf(LLVM::LLVMFuncOp function) {
   RewritePatternSet patterns(function.getContext());
   populateSCFToControlFlowConversionPatterns(patterns);
@@ -69,6 +72,18 @@ static LogicalResult convertToLlvm(LLVM::LLVMFuncOp function) {
   return applyPartialConversion(function, target, std::move(patterns));
 }
 
+/// Loops hand their annotation to the branch back as a discardable attribute; the
+/// translation to LLVM IR reads the op's own.
+static void keepLoopAnnotations(LLVM::LLVMFuncOp function) {
+  function.walk([](LLVM::BrOp branch) {
+    if (auto annotation =
+            branch->getAttrOfType<LLVM::LoopAnnotationAttr>(kLoopAnnotationAttr)) {
+      branch->removeAttr(kLoopAnnotationAttr);
+      branch.setLoopAnnotationAttr(annotation);
+    }
+  });
+}
+
 namespace {
 class ConvertNvvmKernelToLlvm
     : public mlac::impl::ConvertNvvmKernelToLlvmBase<ConvertNvvmKernelToLlvm> {
@@ -79,6 +94,7 @@ public:
       return;
     if (failed(branchInsteadOfScf(function)) || failed(convertToLlvm(function)))
       return signalPassFailure();
+    keepLoopAnnotations(function);
     SmallVector<UnrealizedConversionCastOp> casts;
     function.walk([&](UnrealizedConversionCastOp cast) { casts.push_back(cast); });
     reconcileUnrealizedCasts(casts);

@@ -214,6 +214,19 @@ static void assumeRuns(scf::ForOp loop) {
   loop->removeAttr(kAtLeastOnceAttr);
 }
 
+/// How often a role's loop is unrolled is the schedule's choice: copies of code
+/// that runs seldom cost more in instruction fetches than they save.
+static void keepRolled(scf::ForOp loop) {
+  MLIRContext *context = loop.getContext();
+  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true),
+                                          /*count=*/{}, /*runtimeDisable=*/{}, /*full=*/{},
+                                          /*followupUnrolled=*/{}, /*followupRemainder=*/{},
+                                          /*followupAll=*/{});
+  loop->setAttr("llvm.loop_annotation",
+                LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {},
+                                              {}, {}, {}, {}, {}));
+}
+
 void mlac::sm90nvvm::expandRoles(LLVM::LLVMFuncOp function, Kernel &kernel) {
   int64_t threads = kernel.getThreads();
   scf::IfOp chain, last;
@@ -223,5 +236,7 @@ void mlac::sm90nvvm::expandRoles(LLVM::LLVMFuncOp function, Kernel &kernel) {
   function.walk([&](scf::ForOp loop) {
     if (loop->hasAttr(kAtLeastOnceAttr))
       assumeRuns(loop);
+    if (chain)
+      keepRolled(loop);
   });
 }

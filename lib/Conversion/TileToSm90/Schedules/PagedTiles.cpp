@@ -70,6 +70,8 @@ PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp
     : load(load), boxRows(getBoxRows(load)),
       map(createTensorMap(builder, cloner, load.getPool(), boxRows)) {}
 
+int64_t PagedTiles::countBoxes() const { return load.getType().getDimSize(0) / boxRows; }
+
 PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const {
   Location loc = load.getLoc();
   auto constant = [&](int64_t value) -> Value {

@@ -41,6 +41,9 @@ public:
   /// At the kernel's entry.
   PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load);
 
+  /// Boxes of one block.
+  int64_t countBoxes() const;
+
   /// Where the boxes of the block that `cloner` is at lie: a page for each, and the
   /// row of the first (all others start pages). Reads the block table.
   struct Block {

@@ -72,8 +72,9 @@ private:
   void emitOutput(bool isLeft);
   void refill(OutputState &state, llvm::function_ref<void()> untilFree);
   void emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
-                  const PagedTiles::Block &ropeBlock, Value queryRow);
+                  Value queryRow);
   void emitBlock(OutputState &state, Value block);
+  Value countLastKeys(LazyCloner &cloner, Value blocks);
   void clearTail(OutputState &state, Value block, Value values);
   void emitOutputItem(OutputState &state);
 

@@ -26,6 +26,9 @@ struct relay::Kernel::OutputState {
   LazyCloner cloner;
   Value output;
   Value consumed, weights, scale; // stages
+  // Of the item: keys in its last block, and that block's number if they are few,
+  // else -1 (i32).
+  Value lastKeys, shortBlock;
   // The cursor: the stages it fills next, the item and the entry in it (i32).
   Value filled, filledRope, item, entry;
 
@@ -41,7 +44,7 @@ struct relay::Kernel::OutputState {
 
 /// One thread fills the slot at the cursor.
 void relay::Kernel::emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
-                               const PagedTiles::Block &ropeBlock, Value queryRow) {
+                               Value queryRow) {
   Value ring = state.isLeft ? left : right;
   Location loc = b.getLoc();
   sm90::AcquireOp::create(b, ring, state.filled);
@@ -74,7 +77,7 @@ void relay::Kernel::emitCopies(OutputState &state, Value isQuery, const PagedTil
   Value ropeTile = tileOf(ropes, state.filledRope, 0);
   sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
                          cast<sm90::SmemType>(ropeTile.getType()).getByteSize());
-  rope.copy(b, loc, ropeBlock, 0, ropeTile, ropes, state.filledRope, 0);
+  rope.copy(b, loc, block, 0, ropeTile, ropes, state.filledRope, 0);
 }
 
 /// Finds the entry at the cursor (before `whenFree`, so that the loads of the
@@ -95,7 +98,12 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
     queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
   }
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
-  PagedTiles::Block latentBlock = latent.find(b, cloner), ropeBlock = latentBlock;
+  // The thread that copies finds many pages by itself: held by all threads across
+  // the product they would not fit into registers.
+  bool isFoundEarly = latent.countBoxes() == 1;
+  PagedTiles::Block found;
+  if (isFoundEarly)
+    found = latent.find(b, cloner);
 
   if (untilFree)
     untilFree();
@@ -108,7 +116,9 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
     b.setInsertionPointToStart(&elect.getBody().front());
     auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
     b.setInsertionPointToStart(branch.thenBlock());
-    emitCopies(state, isQuery, latentBlock, ropeBlock, queryRow);
+    if (!isFoundEarly)
+      found = latent.find(b, cloner);
+    emitCopies(state, isQuery, found, queryRow);
   }
   state.filled = next(state.filled, state.isLeft ? left : right);
   if (!state.isLeft && shape.hasRope)
@@ -124,19 +134,26 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
 // Blocks
 //===----------------------------------------------------------------------===//
 
+/// Keys of the item's last block that the request has; at least a block's where
+/// nothing has to be cleared.
+Value relay::Kernel::countLastKeys(LazyCloner &cloner, Value blocks) {
+  LazyCloner::Scope scope(cloner);
+  Value last = arith::SubIOp::create(b, blocks, constant32(1));
+  cloner.map(loop.keys.getInductionVar(), positionOf(cloner, last));
+  AttentionLoop::Term &term = loop.terms[0];
+  Value limit = cloner.get(term.keys.getLimit());
+  return to32(arith::SubIOp::create(b, limit, cloner.get(term.keys.getToken())));
+}
+
 /// Keys behind the request's end may hold anything, and a weight of 0 does not
 /// remove a NaN: zeros take their place in the values.
 void relay::Kernel::clearTail(OutputState &state, Value block, Value values) {
-  LazyCloner &cloner = state.cloner;
-  cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
-  Value limit = cloner.get(loop.terms[0].keys.getLimit());
-  Value rest = arith::SubIOp::create(b, limit, cloner.get(loop.terms[0].keys.getToken()));
-  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rest,
-                                        constantIndex(loop.getBlockKeys()));
-  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
+  // The last block's number, or none.
+  Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, block, state.shortBlock);
+  auto branch = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  sm90::ZeroRowsOp::create(b, values, rest);
+  sm90::ZeroRowsOp::create(b, values, toIndex(state.lastKeys));
   sm90::BarrierOp::create(b);
 }
 
@@ -160,19 +177,20 @@ static Value rescaleIfNeeded(ImplicitLocOpBuilder &b, AttentionLoop &loop, Value
 
 void relay::Kernel::emitBlock(OutputState &state, Value block) {
   Value ring = state.isLeft ? left : right;
+  sm90::AwaitOp::create(b, weights, state.weights, 0);
+  Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
+                                            tileOf(weights, state.weights, 1));
+  Value output = rescaleIfNeeded(b, loop, state.output, factor);
+  Value values = tileOf(ring, state.consumed, 0);
+  clearTail(state, block, values);
+  if (state.isLeft && gate)
+    sm90::AwaitOp::create(b, gate, state.weights, 0);
+  sm90::WgmmaFenceOp::create(b);
+  output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
+                                 output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
+  sm90::WgmmaCommitOp::create(b);
+  // The block table is read under the product.
   refill(state, [&] {
-    sm90::AwaitOp::create(b, weights, state.weights, 0);
-    Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
-                                              tileOf(weights, state.weights, 1));
-    Value output = rescaleIfNeeded(b, loop, state.output, factor);
-    Value values = tileOf(ring, state.consumed, 0);
-    clearTail(state, block, values);
-    if (state.isLeft && gate)
-      sm90::AwaitOp::create(b, gate, state.weights, 0);
-    sm90::WgmmaFenceOp::create(b);
-    output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
-                                   output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
-    sm90::WgmmaCommitOp::create(b);
     state.output =
         sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
     sm90::ReleaseOp::create(b, ring, state.consumed, /*remote=*/false);
@@ -189,6 +207,11 @@ void relay::Kernel::emitBlock(OutputState &state, Value block) {
 void relay::Kernel::emitOutputItem(OutputState &state) {
   LazyCloner &cloner = state.cloner;
   Value blocks = countBlocks(cloner);
+  state.lastKeys = countLastKeys(cloner, blocks);
+  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.lastKeys,
+                                        constant32(loop.getBlockKeys()));
+  Value last = arith::SubIOp::create(b, blocks, constant32(1));
+  state.shortBlock = arith::SelectOp::create(b, isShort, last, constant32(-1));
   if (state.isLeft) { // the scores role takes the queries and frees their slot
     refill(state, {});
     state.consumed = next(state.consumed, left);
@@ -228,10 +251,17 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
 void relay::Kernel::emitOutput(bool isLeft) {
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   Value start = sm90::StageStartOp::create(b);
-  OutputState state{isLeft, LazyCloner(entry, convert), Value(), start, start, start,
-                    start,  start,                      to32(begin), constant32(0)};
-  for (int64_t stage = 0; stage < (isLeft ? options.leftStages : options.rightStages); ++stage)
-    refill(state, {});
+  OutputState state{isLeft,  LazyCloner(entry, convert), Value(), start, start, start,
+                    Value(), Value(),                    start,   start, to32(begin),
+                    constant32(0)};
+  Value slots = constant32(isLeft ? options.leftStages : options.rightStages);
+  auto filled = createLoop(constant32(0), slots, state.packCursor(), /*atLeastOnce=*/true,
+                           [&](Value, ValueRange values) {
+                             state.unpackCursor(values);
+                             refill(state, {});
+                             return state.packCursor();
+                           });
+  state.unpackCursor(filled.getResults());
   SmallVector<Value> carried{start, start, start};
   llvm::append_range(carried, state.packCursor());
   createLoop(begin, end, carried, /*atLeastOnce=*/true, [&](Value item, ValueRange values) {

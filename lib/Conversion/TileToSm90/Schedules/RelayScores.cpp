@@ -198,30 +198,12 @@ void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position,
 // Items
 //===----------------------------------------------------------------------===//
 
-/// Steps over all blocks but the last two: one if their number is odd, then
-/// pairs.
+/// Steps over all blocks but the last two.
 void relay::Kernel::emitUnmasked(ScoreState &state, Value registers, Value blocks) {
-  Value zero = constant32(0), one = constant32(1);
   Value steps = arith::SubIOp::create(b, blocks, constant32(2));
-  Value isOdd = arith::AndIOp::create(
-      b, arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, steps, zero),
-      arith::TruncIOp::create(b, b.getI1Type(), steps));
-  auto single = scf::IfOp::create(b, TypeRange(ValueRange(state.pack())), isOdd, true);
-  SmallVector<Value> before = state.pack();
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(single.thenBlock());
-    emitStep(state, registers, Value(), /*isLast=*/false);
-    scf::YieldOp::create(b, state.pack());
-    b.setInsertionPointToStart(single.elseBlock());
-    scf::YieldOp::create(b, before);
-  }
-  state.unpack(single.getResults());
-  Value pairs = arith::ShRSIOp::create(b, steps, one);
-  auto turns = createLoop(zero, pairs, state.pack(), /*atLeastOnce=*/false,
+  auto turns = createLoop(constant32(0), steps, state.pack(), /*atLeastOnce=*/false,
                           [&](Value, ValueRange values) {
                             state.unpack(values);
-                            emitStep(state, registers, Value(), /*isLast=*/false);
                             emitStep(state, registers, Value(), /*isLast=*/false);
                             return state.pack();
                           });
