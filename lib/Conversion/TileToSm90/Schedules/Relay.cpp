@@ -133,6 +133,7 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
       sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
   options.scoreRegisters = get("score_registers", launchRegisters);
   options.outputRegisters = get("output_registers", launchRegisters);
+  options.stepsPerTurn = get("steps_per_turn", 2);
   return options;
 }
 

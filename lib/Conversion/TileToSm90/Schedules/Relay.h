@@ -54,6 +54,9 @@ struct RelayOptions {
   /// Panels of the right ring that arrive together.
   int64_t rightPanelsPerPart;
   int64_t scoreRegisters, outputRegisters;
+  /// Steps of the scores role in one turn of its loop: with 2 the two accumulators
+  /// in flight need no copies, with 1 there is half the code.
+  int64_t stepsPerTurn;
 };
 
 /// Whether the relay schedule can run `loop`; if not, `why` says what is missing.

@@ -198,16 +198,25 @@ void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position,
 // Items
 //===----------------------------------------------------------------------===//
 
-/// Steps over all blocks but the last two.
+/// Steps over all blocks but the last two: where turns have two steps, first one
+/// if their number is odd.
 void relay::Kernel::emitUnmasked(ScoreState &state, Value registers, Value blocks) {
-  Value steps = arith::SubIOp::create(b, blocks, constant32(2));
-  auto turns = createLoop(constant32(0), steps, state.pack(), /*atLeastOnce=*/false,
-                          [&](Value, ValueRange values) {
-                            state.unpack(values);
-                            emitStep(state, registers, Value(), /*isLast=*/false);
-                            return state.pack();
-                          });
-  state.unpack(turns.getResults());
+  Value zero = constant32(0), steps = arith::SubIOp::create(b, blocks, constant32(2));
+  auto repeat = [&](Value from, Value to, int64_t stepsPerTurn) {
+    auto turns = createLoop(from, to, state.pack(), /*atLeastOnce=*/false,
+                            [&](Value, ValueRange values) {
+                              state.unpack(values);
+                              for (int64_t step = 0; step < stepsPerTurn; ++step)
+                                emitStep(state, registers, Value(), /*isLast=*/false);
+                              return state.pack();
+                            });
+    state.unpack(turns.getResults());
+  };
+  if (options.stepsPerTurn == 1)
+    return repeat(zero, steps, 1);
+  Value known = arith::MaxSIOp::create(b, steps, zero), two = constant32(2);
+  repeat(zero, arith::RemUIOp::create(b, known, two), 1);
+  repeat(zero, arith::DivUIOp::create(b, known, two), 2);
 }
 
 /// The row vectors behind the loop: what the output roles need goes to them,
