@@ -75,6 +75,8 @@ Machine::Fetch Machine::fetchPaged(Warpgroup &, Operation *, ViewRef pool, ViewR
 /// chunks) g, g + G, ...
 Step Machine::runCopy(Warpgroup &warpgroup, Operation *op, mlir::Value target, Fetch fetch) {
   Place place = getAs<Place>(warpgroup, target);
+  if (checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
   if (!isInside(place))
     return fail(Defect::OutOfBounds, op, "reaches beyond the kernel's shared memory");
   constexpr unsigned all = (1 << kWarps) - 1;
@@ -185,6 +187,8 @@ Step Machine::runCopyPublish(Warpgroup &warpgroup, CopyPublishOp op) {
 Step Machine::deliver(Warpgroup &warpgroup, Operation *op, Place place, SharedMemory::Range range,
                       Mbarrier &barrier, int64_t turn, int64_t bytes,
                       std::function<Step()> move) {
+  if (checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
   if (!isInside(place))
     return fail(Defect::OutOfBounds, op, "reaches beyond the kernel's shared memory");
   if (barrier.phase != turn)
@@ -288,7 +292,8 @@ Step Machine::runTmaStore(Warpgroup &warpgroup, TmaStoreOp op) {
   Accessor accessor = makeAccessor(warpgroup, op, Unit::BulkStore, 1);
   accessor.access.count = ++warpgroup.stores.issued;
   SharedMemory::Range range = SharedMemory::getAll(place);
-  if (check(memory->read(place, range, accessor), op, place) == Step::Failed)
+  if (checkDependency(warpgroup, op) == Step::Failed ||
+      check(memory->read(place, range, accessor), op, place) == Step::Failed)
     return Step::Failed;
   warpgroup.stores.pending.push_back({op, accessor.access.count, false, [=, this]() -> Step {
     Step step = Step::Advanced;
@@ -304,8 +309,11 @@ Step Machine::runTmaStore(Warpgroup &warpgroup, TmaStoreOp op) {
         step = fail(Defect::Uninitialized, op,
                     "stores what was never written, in row " + Twine(row) + ", column " +
                         Twine(column));
-      else
-        writeReal(target, map.view->elementType, value);
+      else {
+        char bytes[sizeof(float)];
+        writeReal(bytes, map.view->elementType, value);
+        step = write(op, *map.view, target, bytes);
+      }
     });
     return step;
   }});

@@ -117,12 +117,36 @@ Step Machine::runWarpAny(Warpgroup &warpgroup, WarpAnyOp op) {
 // Global memory
 //===----------------------------------------------------------------------===//
 
-/// Integers of up to 32 bits and floats alike come as floats from `fetch`, which
-/// is exact for neither i32 nor i64: those are read by the view itself.
+/// CTAs of a launch are in no order, so what two of them write must be the same.
+Step Machine::write(Operation *op, const View &view, char *target, const char *bytes) {
+  int64_t elementBytes = getElementBytes(view.elementType);
+  std::vector<uint32_t> &cells = writers[view.data];
+  cells.resize(view.bytes / elementBytes);
+  uint32_t &writer = cells[(target - view.data) / elementBytes];
+  const auto &grid = options.grid;
+  uint32_t self = 1 + position[0] + grid[0] * (position[1] + grid[1] * position[2]);
+  if (writer != 0 && writer != self && memcmp(target, bytes, elementBytes) != 0)
+    return fail(Defect::Race, op,
+                "writes element " + Twine((target - view.data) / elementBytes) +
+                    " of a buffer, where CTA " + Twine(writer - 1) + " wrote another value");
+  writer = self;
+  memcpy(target, bytes, elementBytes);
+  return Step::Advanced;
+}
+
+Step Machine::checkDependency(Warpgroup &warpgroup, Operation *op) {
+  if (!isDependent || warpgroup.hasWaitedForKernels)
+    return Step::Advanced;
+  return fail(Defect::MissingWait, op,
+              "accesses global memory before the kernel's wait_dependency");
+}
+
 Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   if (!isa<FloatType>(type.getElementType()))
     return fail(Defect::Unsupported, op, "of integers is not known to the simulator");
+  if (checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
   auto result = makeTile(warpgroup, type);
   int64_t columns = getColumns(type);
   for (int64_t element = 0; element < type.getNumElements(); ++element) {
@@ -174,16 +198,15 @@ Step Machine::storeElement(Operation *op, mlir::Value value, const Tile &tile, i
   if (!target)
     return fail(Defect::OutOfBounds, op, "writes a view that exceeds its buffer");
   Type type = cast<RankedTensorType>(value.getType()).getElementType();
-  if (!isa<FloatType>(type)) {
-    memcpy(target, &tile.integers[element], getElementBytes(type));
-    return Step::Advanced;
-  }
+  if (!isa<FloatType>(type))
+    return write(op, view, target, reinterpret_cast<const char *>(&tile.integers[element]));
   if (isPoison(tile.reals[element]))
     return fail(Defect::Uninitialized, op,
                 "stores an element that depends on shared memory which was never written, number " +
                     Twine(element) + " of its tile");
-  writeReal(target, type, tile.reals[element]);
-  return Step::Advanced;
+  char bytes[sizeof(float)];
+  writeReal(bytes, type, tile.reals[element]);
+  return write(op, view, target, bytes);
 }
 
 /// Which columns of `type` the warpgroup writes; none if it is not its turn.
@@ -198,7 +221,7 @@ static std::pair<int64_t, int64_t> getWrittenColumns(const Warpgroup &warpgroup,
 
 Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
   Tile *tile = use(warpgroup, op, op.getValue());
-  if (!tile)
+  if (!tile || checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   const View &view = *getAs<ViewRef>(warpgroup, op.getView());
   std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
@@ -219,7 +242,7 @@ Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
 
 Step Machine::runStoreSlots(Warpgroup &warpgroup, StoreSlotsOp op) {
   Tile *tile = use(warpgroup, op, op.getValue());
-  if (!tile)
+  if (!tile || checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   const View &pool = *getAs<ViewRef>(warpgroup, op.getPool());
   const View &slots = *getAs<ViewRef>(warpgroup, op.getSlots());

@@ -33,6 +33,8 @@ constexpr unsigned kMaxBurst = 12;
 
 Machine::Machine(KernelOp kernel, ArrayRef<Argument> arguments, const Options &options)
     : kernel(kernel), arguments(arguments.begin(), arguments.end()), options(options) {
+  isDependent =
+      kernel.walk([](WaitDependencyOp) { return WalkResult::interrupt(); }).wasInterrupted();
   int owner = 0;
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Block *block) {
     for (mlir::Value argument : block->getArguments())
@@ -362,7 +364,11 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
         set(wg, rank.getResult(), int64_t(0));
         return Step::Advanced;
       })
-      .Case<WaitDependencyOp, LaunchDependentsOp>([&](Operation *) { return Step::Advanced; })
+      .Case([&](WaitDependencyOp) {
+        wg.hasWaitedForKernels = true;
+        return Step::Advanced;
+      })
+      .Case([&](LaunchDependentsOp) { return Step::Advanced; })
       // Scalars.cpp
       .Case([&](AllocOp alloc) { return runAlloc(wg, alloc); })
       .Case([&](SliceOp slice) { return runSlice(wg, slice); })

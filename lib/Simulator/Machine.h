@@ -101,6 +101,7 @@ struct Warpgroup {
   Queue products, copies, stores;
   uint64_t fencedAt = 0; ///< position of the last wgmma fence
   bool isGroupFenced = false;
+  bool hasWaitedForKernels = false;
 
   mlir::Operation *waitingAt = nullptr; ///< null: running
   uint64_t blockedVersion = 0;
@@ -243,6 +244,10 @@ private:
   Step runStoreSlots(Warpgroup &warpgroup, mlir::sm90::StoreSlotsOp op);
   Step storeElement(mlir::Operation *op, mlir::Value value, const Tile &tile, int64_t element,
                     const View &view, llvm::ArrayRef<int64_t> indices);
+  /// Writes an element's bytes to global memory, unless another CTA wrote others.
+  Step write(mlir::Operation *op, const View &view, char *target, const char *bytes);
+  /// Global memory is what the kernels before work on, until the kernel has waited.
+  Step checkDependency(Warpgroup &warpgroup, mlir::Operation *op);
   Step runStoreShared(Warpgroup &warpgroup, mlir::sm90::StoreSharedOp op);
   Step runLoadShared(Warpgroup &warpgroup, mlir::sm90::LoadSharedOp op);
   Step runZeroRows(Warpgroup &warpgroup, mlir::sm90::ZeroRowsOp op);
@@ -267,6 +272,9 @@ private:
   Options options;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   llvm::DenseMap<mlir::Operation *, int> owners; ///< first owner number of allocs and rings
+
+  bool isDependent = false; ///< the kernel waits for those before it
+  std::map<const char *, std::vector<uint32_t>> writers; ///< CTA + 1 of each element of a buffer
 
   // State of the CTA that runs.
   std::array<int64_t, 3> position;

@@ -87,6 +87,8 @@ Step Machine::runMemref(Warpgroup &warpgroup, Operation *op) {
     return fail(Defect::Unsupported, op, "is not known to the simulator");
   const View &view = *getAs<ViewRef>(warpgroup, load.getMemRef());
   std::vector<int64_t> indices = getInts(warpgroup, load.getIndices());
+  if (checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
   char *element = view.contains(indices) ? view.locate(indices) : nullptr;
   if (!element)
     return fail(Defect::OutOfBounds, op, "loads outside of its buffer, at index " +
