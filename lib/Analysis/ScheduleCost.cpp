@@ -219,7 +219,8 @@ bool Planner::chooseRegisters(const RelayShape &shape) {
   int64_t valuesNeed = countAccumulators(shape.left) + kWorking;
   // Query fragments (two 16-bit elements per register), scores in the making and
   // the numerators of the block before.
-  int64_t scoresNeed = countAccumulators(shape.partA()) / 2 + 2 * countAccumulators(1) + kScoresWorking;
+  int64_t scoresNeed =
+      countAccumulators(shape.partA()) / 2 + 2 * countAccumulators(1) + kScoresWorking;
   int64_t scores = std::min(sm90::kMaxRoleRegisters, column - 2 * valuesNeed);
   int64_t values = std::min(
       launched, static_cast<int64_t>(alignDown((column - scores) / 2, sm90::kRegisterGranule)));
@@ -440,11 +441,14 @@ ScheduleCost mlac::computeScheduleCost(const AttentionProblem &problem,
 }
 
 ScheduleChoice mlac::chooseSchedule(const AttentionProblem &problem,
-                                    const TargetDescription &target,
-                                    const ScheduleRequest &request) {
+                                    const TargetDescription &target, const ScheduleRequest &request,
+                                    llvm::StringRef whyNotRelay) {
   ScheduleChoice choice;
   for (ScheduleKind kind : kAllScheduleKinds)
     choice.costs.push_back(computeScheduleCost(problem, target, kind, request));
+  for (ScheduleCost &cost : choice.costs)
+    if (cost.parameters.kind == ScheduleKind::Relay && cost.isFeasible())
+      cost.whyNot = whyNotRelay.str();
   const ScheduleCost *best = nullptr;
   for (const ScheduleCost &cost : choice.costs) {
     if (!cost.isFeasible() || (request.kind && *request.kind != cost.parameters.kind))

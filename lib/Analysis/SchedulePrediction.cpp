@@ -35,7 +35,9 @@ WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescri
   double extraBytes = getPartialBytes(problem, cost.parameters.kind) * 3 / 2;
   double mergeCycles =
       target.launchMicroseconds * 1e3 * target.sm.clockGhz + extraBytes / target.sm.l2BytesPerClock;
-  return {cost.itemCycles / blockCycles, mergeCycles / blockCycles};
+  // To hundredths: more is neither known nor read easily.
+  auto round = [](double blocks) { return std::round(blocks * 100) / 100; };
+  return {round(cost.itemCycles / blockCycles), round(mergeCycles / blockCycles)};
 }
 
 int64_t mlac::chooseFixedBlocks(const WorkCosts &costs) {

@@ -117,8 +117,10 @@ struct ScheduleChoice {
 /// The feasible schedule with the least predicted time per block; among equals
 /// (device memory bounds several) the one with the fewest tensor cycles, which
 /// are power and so clock.
+/// `whyNotRelay`: what the caller knows to stand against relay, or "".
 ScheduleChoice chooseSchedule(const AttentionProblem &problem, const TargetDescription &target,
-                              const ScheduleRequest &request = {});
+                              const ScheduleRequest &request = {},
+                              llvm::StringRef whyNotRelay = "");
 
 /// The points that are worth measuring, each once: the choice above first, then
 /// for relay every gate at the ring depths that fill the shared memory (the best

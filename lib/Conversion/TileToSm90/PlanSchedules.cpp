@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionLoop.h"
+#include "Schedules/Relay.h"
 
 #include "mla/Analysis/ScheduleCost.h"
 #include "mla/Conversion/Passes.h"
@@ -157,7 +158,8 @@ LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleReque
     return success();
   }
   AttentionProblem problem = readProblem(*loop);
-  ScheduleChoice choice = chooseSchedule(problem, target, request);
+  (void)canRelay(*loop, why);
+  ScheduleChoice choice = chooseSchedule(problem, target, request, why);
   if (!choice.error.empty())
     return emitError(kernel.getLoc(), name) << "not " << choice.error;
   emitRemark(kernel.getLoc(), name) << describeChoice(problem, target, choice);

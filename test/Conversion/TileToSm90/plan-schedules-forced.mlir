@@ -30,21 +30,25 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
   %one = arith.constant dense<1.0> : tensor<64xf32>
-  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 16, 512], strides: [8192, 512, 1]
-      : memref<?xbf16> to memref<?x16x512xbf16, strided<[8192, 512, 1]>>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
+      : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [512, 1]
       : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
   scf.for %item = %c0 to %len step %c1 {
     %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
-    %state = scf.for %key = %c0 to %len step %c64 iter_args(%o = %zeros) -> (tensor<64x512xf32>) {
+    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%l = %one, %o = %zeros)
+        -> (tensor<64xf32>, tensor<64x512xf32>) {
       %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-          : memref<?x16x512xbf16, strided<[8192, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
+          : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
       %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+      %old = arith.mulf %l, %one : tensor<64xf32>
+      %bs = tile.reduce sum %s : tensor<64x64xf32> -> tensor<64xf32>
+      %sum = arith.addf %old, %bs : tensor<64xf32>
       %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
       %a = arith.mulf %o, %fb : tensor<64x512xf32>
       %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
       %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %n : tensor<64x512xf32>
+      scf.yield %sum, %n : tensor<64xf32>, tensor<64x512xf32>
     }
   }
   tile.return

@@ -6,7 +6,7 @@
 // were measured. What pieces cost goes to the plan's tile.work.
 
 // CHECK-LABEL: tile.plan @decode
-// CHECK: tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 1.8{{[0-9.e+]*}} merge_cost 2.6{{[0-9.e+]*$}}
+// CHECK: tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 1.850000e+00 merge_cost 2.670000e+00
 // FIXED: tile.work {{.*}} fixed_blocks 15
 // FORTY: tile.work {{.*}} fixed_blocks 40
 tile.plan @decode max_query_len 1 {
@@ -35,6 +35,7 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
   %start = arith.constant dense<-1.0e30> : tensor<64xf32>
+  %none = arith.constant dense<0.0> : tensor<64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [36864, 576, 1]
       : memref<?xbf16> to memref<?x64x512xbf16, strided<[36864, 576, 1]>>
   %rv = memref.reinterpret_cast %pool to offset: [512], sizes: [%len, 64, 64], strides: [36864, 576, 1]
@@ -46,8 +47,8 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
   scf.for %item = %c0 to %len step %c1 {
     %ql = tile.load %qv[%item, %c0] : memref<64x576xbf16, strided<[576, 1]>> -> tensor<64x512xbf16>
     %qr = tile.load %qv[%item, %c512] : memref<64x576xbf16, strided<[576, 1]>> -> tensor<64x64xbf16>
-    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%m = %start, %o = %zeros)
-        -> (tensor<64xf32>, tensor<64x512xf32>) {
+    %state:3 = scf.for %key = %c0 to %len step %c64 iter_args(%m = %start, %l = %none, %o = %zeros)
+        -> (tensor<64xf32>, tensor<64xf32>, tensor<64x512xf32>) {
       %k = tile.load_paged %pv[%table at %key, %c0] limit %len
           : memref<?x64x512xbf16, strided<[36864, 576, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
       %r = tile.load_paged %rv[%table at %key, %c0] limit %len
@@ -61,13 +62,16 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
       %mb = tile.broadcast %max : tensor<64xf32> -> tensor<64x64xf32>
       %shifted = arith.subf %s, %mb : tensor<64x64xf32>
       %e = math.exp2 %shifted : tensor<64x64xf32>
+      %old = arith.mulf %l, %f : tensor<64xf32>
+      %bs = tile.reduce sum %e : tensor<64x64xf32> -> tensor<64xf32>
+      %sum = arith.addf %old, %bs : tensor<64xf32>
       %fb = tile.broadcast %f : tensor<64xf32> -> tensor<64x512xf32>
       %a = arith.mulf %o, %fb : tensor<64x512xf32>
       %p = arith.truncf %e : tensor<64x64xf32> to tensor<64x64xbf16>
       %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %max, %n : tensor<64xf32>, tensor<64x512xf32>
+      scf.yield %max, %sum, %n : tensor<64xf32>, tensor<64xf32>, tensor<64x512xf32>
     }
-    tile.store %state#1, %ov[%item, %c0] : tensor<64x512xf32>, memref<64x512xf32, strided<[512, 1]>>
+    tile.store %state#2, %ov[%item, %c0] : tensor<64x512xf32>, memref<64x512xf32, strided<[512, 1]>>
   }
   tile.return
 }
@@ -93,15 +97,59 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
       : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
   scf.for %item = %c0 to %len step %c1 {
     %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
-    %state = scf.for %key = %c0 to %len step %c64 iter_args(%o = %zeros) -> (tensor<64x512xf32>) {
+    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%l = %one, %o = %zeros)
+        -> (tensor<64xf32>, tensor<64x512xf32>) {
       %k = tile.load_paged %pv[%table at %key, %c0] limit %len
           : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
       %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+      %old = arith.mulf %l, %one : tensor<64xf32>
+      %bs = tile.reduce sum %s : tensor<64x64xf32> -> tensor<64xf32>
+      %sum = arith.addf %old, %bs : tensor<64xf32>
       %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
       %a = arith.mulf %o, %fb : tensor<64x512xf32>
       %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
       %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %n : tensor<64x512xf32>
+      scf.yield %sum, %n : tensor<64xf32>, tensor<64x512xf32>
+    }
+  }
+  tile.return
+}
+
+// -----
+
+// What the schedule itself cannot take is out: these queries have a stride that
+// TMA cannot copy.
+
+// CHECK-LABEL: tile.kernel @strided
+// CHECK-SAME: tile.schedule = {kind = "simple"}
+// expected-remark @below {{not relay: TMA cannot copy its queries}}
+tile.kernel @strided(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
+                      %out: memref<?xf32>, %len: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
+  %one = arith.constant dense<1.0> : tensor<64xf32>
+  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
+      : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [1024, 2]
+      : memref<?xbf16> to memref<16x512xbf16, strided<[1024, 2]>>
+  scf.for %item = %c0 to %len step %c1 {
+    %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[1024, 2]>> -> tensor<64x512xbf16>
+    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%l = %one, %o = %zeros)
+        -> (tensor<64xf32>, tensor<64x512xf32>) {
+      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
+          : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
+      %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
+      %old = arith.mulf %l, %one : tensor<64xf32>
+      %bs = tile.reduce sum %s : tensor<64x64xf32> -> tensor<64xf32>
+      %sum = arith.addf %old, %bs : tensor<64xf32>
+      %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
+      %a = arith.mulf %o, %fb : tensor<64x512xf32>
+      %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
+      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
+      scf.yield %sum, %n : tensor<64xf32>, tensor<64x512xf32>
     }
   }
   tile.return
