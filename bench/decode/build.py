@@ -17,7 +17,7 @@ import problems
 
 # How a package is made whose results do not depend on the other requests: without
 # splitting requests, every program works on one request alone.
-INVARIANT_OPTIONS = ("--batch-invariant",)
+INVARIANT_OPTIONS = {"sm_90a": ("--batch-invariant",), "cpu": ("--num-splits=1",)}
 # Whose kernel's cold compilation is timed.
 TIMED = problems.Spec(128)
 MANIFEST = "manifest.json"
@@ -38,7 +38,7 @@ def compile_text(compiler, text, path, target, options=()):
 
 
 def compile_spec(compiler, spec, directory, target, more=()):
-    options = (*(INVARIANT_OPTIONS if spec.invariant else ()), *more)
+    options = (*(INVARIANT_OPTIONS[target] if spec.invariant else ()), *more)
     path = directory / f"{spec.name}.mlac"
     return compile_text(compiler, module.module_text(spec), path, target, options)
 
