@@ -148,14 +148,26 @@ Value KernelBuilder::broadcast(Value vector, int64_t columns) {
       *this, RankedTensorType::get({type.getDimSize(0), columns}, type.getElementType()), vector);
 }
 
-static Value reduce(KernelBuilder &b, tile::ReduceKind kind, Value tile) {
-  RankedTensorType type = tileType(tile);
-  return tile::ReduceOp::create(
-      b, RankedTensorType::get({type.getDimSize(0)}, type.getElementType()), kind, tile);
+Value KernelBuilder::broadcastRows(Value vector, int64_t rows) {
+  RankedTensorType type = tileType(vector);
+  return tile::BroadcastOp::create(
+      *this, RankedTensorType::get({rows, type.getDimSize(0)}, type.getElementType()), vector,
+      /*dim=*/0);
 }
 
-Value KernelBuilder::reduceSum(Value tile) { return reduce(*this, tile::ReduceKind::Sum, tile); }
-Value KernelBuilder::reduceMax(Value tile) { return reduce(*this, tile::ReduceKind::Max, tile); }
+static Value reduce(KernelBuilder &b, tile::ReduceKind kind, Value tile, int32_t dim) {
+  RankedTensorType type = tileType(tile);
+  return tile::ReduceOp::create(
+      b, RankedTensorType::get({type.getDimSize(1 - dim)}, type.getElementType()), kind, tile, dim);
+}
+
+Value KernelBuilder::reduceSum(Value tile, int32_t dim) {
+  return reduce(*this, tile::ReduceKind::Sum, tile, dim);
+}
+
+Value KernelBuilder::reduceMax(Value tile, int32_t dim) {
+  return reduce(*this, tile::ReduceKind::Max, tile, dim);
+}
 
 Value KernelBuilder::dot(Value lhs, Value rhs, Value acc, bool transposeRhs) {
   return tile::DotOp::create(*this, acc.getType(), lhs, rhs, acc, transposeRhs);

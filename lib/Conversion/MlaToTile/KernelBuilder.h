@@ -72,8 +72,10 @@ public:
   Value splat(Value scalar, llvm::ArrayRef<int64_t> shape);
   Value iota(int32_t dim, llvm::ArrayRef<int64_t> shape);
   Value broadcast(Value vector, int64_t columns);
-  Value reduceSum(Value tile);
-  Value reduceMax(Value tile);
+  Value broadcastRows(Value vector, int64_t rows);
+  // Of each row, or of each column (dim 0).
+  Value reduceSum(Value tile, int32_t dim = 1);
+  Value reduceMax(Value tile, int32_t dim = 1);
   Value dot(Value lhs, Value rhs, Value acc, bool transposeRhs);
   Value addf(Value a, Value b);
   Value subf(Value a, Value b);

@@ -223,23 +223,24 @@ static Value normalise(KernelBuilder &b, Value output, Value sum) {
   return b.divf(output, type.getRank() == 2 ? b.broadcast(divisor, type.getDimSize(1)) : divisor);
 }
 
-/// In ascending order, in two passes: the largest LSE, then the weighted sum.
+/// In ascending order, in one pass, so that the loads of a partial's LSE and output
+/// are under way together; what is there is rescaled when a larger LSE comes.
 static Joined joinSerially(KernelBuilder &b, int64_t rows, int64_t columns,
                            const Partials &partials) {
-  Value zero = b.index(0), one = b.index(1);
-  Value lowest = b.constant({rows}, -kInfinity);
-  Value maximum = b.loop(zero, partials.count, one, lowest, [&](Value i, ValueRange state) {
-    return SmallVector<Value>{b.maxf(state[0], partials.lse(i))};
-  })[0];
-  Value reference = referenceOf(b, maximum);
-  SmallVector<Value, 2> start = {b.constant({rows}, 0), b.constant({rows, columns}, 0)};
-  SmallVector<Value> total = b.loop(
-      zero, partials.count, one, start, [&](Value i, ValueRange state) -> SmallVector<Value> {
-        Value weight = b.exp(b.subf(partials.lse(i), reference));
-        Value tile = partials.output(i);
-        return {b.addf(state[0], weight), b.addf(state[1], weigh(b, tile, weight, weight))};
-      });
-  return {normalise(b, total[1], total[0]), reference, total[0]};
+  SmallVector<Value> start = {b.constant({rows}, -kInfinity), b.constant({rows}, 0),
+                              b.constant({rows, columns}, 0)};
+  SmallVector<Value> total =
+      b.loop(b.index(0), partials.count, b.index(1), start,
+             [&](Value i, ValueRange state) -> SmallVector<Value> {
+               Value lse = partials.lse(i), tile = partials.output(i);
+               Value maximum = b.maxf(state[0], lse);
+               Value reference = referenceOf(b, maximum);
+               Value weight = b.exp(b.subf(lse, reference));
+               Value before = b.exp(b.subf(state[0], reference));
+               return {maximum, b.addf(b.mulf(state[1], before), weight),
+                       b.addf(weigh(b, state[2], before, before), weigh(b, tile, weight, weight))};
+             });
+  return {normalise(b, total[2], total[1]), referenceOf(b, total[0]), total[1]};
 }
 
 //===----------------------------------------------------------------------===//
@@ -321,13 +322,13 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::MergeSplitsOp op
 namespace {
 
 /// Two kernels over merge_items (tile.work), z: request. Few pieces are read one
-/// after the other; many are read together, with the pieces along the columns of a
-/// tile, so that their latency is paid once:
+/// after the other; many are read together, as the rows of a tile, so that their
+/// latency is paid once:
 ///
 ///     few    x: tiles of query_len · N rows   y: blocks of columns
-///            rows     the request's                  columns  of the output
+///            rows of a tile: the request's
 ///     many   x: rows of the request           y: blocks of columns
-///            rows     columns of the output          columns  pieces
+///            rows of a tile: pieces
 class MergePiecesKernel {
 public:
   MergePiecesKernel(StepLowering &step, const PieceMerge &merge) : step(step), merge(merge) {
@@ -361,8 +362,9 @@ private:
   SmallVector<Value> args;
 };
 
-/// Pieces that one tile holds.
-constexpr int64_t kPiecesAtOnce = 32;
+/// Columns of a program that merges many pieces: 128 bytes of a partial's row; a
+/// step of one DeepSeek-V3 request has 2048 such programs, as many as the chip holds.
+constexpr int64_t kColumnsOfMany = 32;
 
 } // namespace
 
@@ -432,55 +434,60 @@ void MergePiecesKernel::launchFew() {
   step.launch("merge_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }
 
-/// Element (i, j) is column `column + i` of the row, of piece j. All rows of the
-/// tile of LSEs are alike. Tiles of pieces are joined as pieces are, with one
-/// reference: the largest LSE of all.
+/// The largest of all rows, in each row.
+static Value maxOfRows(KernelBuilder &b, Value vector) {
+  constexpr int64_t fewest = 8; // columns that a tile has at least
+  int64_t rows = cast<RankedTensorType>(vector.getType()).getDimSize(0);
+  Value ofColumns = b.reduceMax(b.broadcast(vector, fewest), /*dim=*/0);
+  return b.reduceMax(b.broadcastRows(ofColumns, rows));
+}
+
+/// Joins the rows of `joined`; the result has vectors of columns, and LSEs that are
+/// alike in all of them.
+static Joined joinRows(KernelBuilder &b, const Joined &joined, int64_t columns) {
+  Value lse = joinedLse(b, joined.reference, joined.sum);
+  Value reference = referenceOf(b, maxOfRows(b, lse));
+  Value weights = b.exp(b.subf(lse, reference));
+  Value sum = b.reduceSum(b.broadcast(weights, columns), /*dim=*/0);
+  Value output = b.reduceSum(weigh(b, joined.output, weights, weights), /*dim=*/0);
+  return {normalise(b, output, sum), b.reduceMax(b.broadcast(reference, columns), /*dim=*/0), sum};
+}
+
+/// Element (i, j) of tile t is column `column + j` of the row, of piece t · rows + i:
+/// a tile's rows join their pieces one after the other, and then each other.
 void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Request &request) {
-  int64_t columns = step.shapes.rows;
-  Value zero = b.index(0), row = b.programId(0), column = b.mul(b.programId(1), columns);
-  Value first = b.add(request.firstPartial, row), pieceStride = request.rows;
+  int64_t atOnce = step.shapes.rows, columns = kColumnsOfMany;
+  Value row = b.programId(0), column = b.mul(b.programId(1), columns);
+  Value first = b.add(request.firstPartial, row), stride = request.rows;
   Value lses = b.view(args[2], b.extent(first, merge.partialLse.offset),
-                      {b.fixed(columns), OpFoldResult(request.pieces)},
-                      {b.fixed(0), OpFoldResult(pieceStride)});
+                      {OpFoldResult(request.pieces)}, {OpFoldResult(stride)});
   Value outputs = b.view(args[1], b.extent(b.mul(first, width), merge.partialOutput.offset),
-                         {b.fixed(width), OpFoldResult(request.pieces)},
-                         {b.fixed(1), OpFoldResult(b.mul(pieceStride, width))});
-  SmallVector<int64_t, 2> shape = {columns, kPiecesAtOnce};
-  auto loadLses = [&](Value piece) {
-    Value left = b.splat(b.toI32(b.sub(request.pieces, piece)), shape);
-    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, b.iota(1, shape), left);
-    Value lse = b.load(lses, {zero, piece}, shape);
-    Value isInfinite = b.equals(b.absf(lse), kInfinity);
-    lse = b.select(isInfinite, b.like(lse, -kInfinity), lse);
+                         {OpFoldResult(request.pieces), b.fixed(width)},
+                         {OpFoldResult(b.mul(stride, width)), b.fixed(1)});
+  auto lseAt = [&](Value tile) {
+    Value piece = b.mul(tile, atOnce);
+    Value left = b.splat(b.toI32(b.sub(request.pieces, piece)), atOnce);
+    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, b.iota(0, atOnce), left);
+    Value lse = readLse(b, lses, piece, atOnce);
     return b.select(isThere, lse, b.like(lse, -kInfinity));
   };
-  Value tileful = b.index(kPiecesAtOnce), lowest = b.constant({columns}, -kInfinity);
-  Value maximum = b.loop(zero, request.pieces, tileful, lowest, [&](Value piece, ValueRange state) {
-    return SmallVector<Value>{b.maxf(state[0], b.reduceMax(loadLses(piece)))};
-  })[0];
-  Value reference = referenceOf(b, maximum);
-  SmallVector<Value, 2> start = {b.constant({columns}, 0), b.constant({columns}, 0)};
-  SmallVector<Value> total = b.loop(
-      zero, request.pieces, tileful, start,
-      [&](Value piece, ValueRange state) -> SmallVector<Value> {
-        Value weights = b.exp(b.subf(loadLses(piece), b.broadcast(reference, kPiecesAtOnce)));
-        Value tile = b.load(outputs, {column, piece}, shape);
-        Value weighted = b.select(b.equals(weights, 0), b.like(tile, 0), b.mulf(tile, weights));
-        return {b.addf(state[0], b.reduceSum(weights)), b.addf(state[1], b.reduceSum(weighted))};
-      });
-  Joined joined{normalise(b, total[1], total[0]), reference, total[0]};
+  auto outputAt = [&](Value tile) {
+    return b.load(outputs, {b.mul(tile, atOnce), column}, {atOnce, columns});
+  };
+  Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
+  Joined joined = joinRows(b, joinSerially(b, atOnce, columns, {tiles, lseAt, outputAt}), columns);
   Value outputRow = b.add(request.firstRow, row);
-  int64_t stride = merge.output.strides[merge.output.rank() - 2];
+  int64_t outputStride = merge.output.strides[merge.output.rank() - 2];
   b.storeNarrow(joined.output,
-                b.view(args[3], b.extent(b.mul(outputRow, stride), merge.output.offset),
+                b.view(args[3], b.extent(b.mul(outputRow, outputStride), merge.output.offset),
                        {b.fixed(width)}, {b.fixed(1)}),
                 column);
-  storeLse(b, args, joined, outputRow, b.index(1), zero);
+  storeLse(b, args, joined, outputRow, b.index(1), b.index(0));
 }
 
 void MergePiecesKernel::launchMany() {
   Value rows = step.multiply(step.dim("max_query_len"), heads);
-  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, step.shapes.rows)),
+  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, kColumnsOfMany)),
                                step.dim("num_merges")};
   auto write = [&](KernelBuilder &b, ValueRange inner) {
     Request request = loadRequest(b, inner);

@@ -98,13 +98,18 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU: tile.store {{.*}} memref<?x40xf32
 // GPU: tile.store {{.*}} memref<?xf32
 
-// A column of a tile is a piece; its LSE is the same for all of its rows.
+// A row of a tile is a piece; all columns have its LSE.
 // GPU-LABEL: tile.kernel @merge_many_partials(
-// GPU: sizes: [64, %[[PIECES:.*]]], strides: [0, %{{.*}}]
-// GPU: sizes: [40, %[[PIECES]]], strides: [1, %{{.*}}]
-// GPU: tile.reduce max %{{.*}} : tensor<64x32xf32> -> tensor<64xf32>
-// GPU: tile.reduce sum %{{.*}} : tensor<64x32xf32> -> tensor<64xf32>
-// GPU: tile.store
+// GPU: sizes: [%[[PIECES:.*]]], strides: [%{{.*}}]
+// GPU: sizes: [%[[PIECES]], 40], strides: [%{{.*}}, 1]
+// GPU: %[[TILES:.*]] = arith.ceildivsi %[[PIECES]], %c64
+// GPU: scf.for %{{.*}} to %[[TILES]] step
+// GPU: tile.load {{.*}} -> tensor<64xf32>
+// GPU: tile.load {{.*}} -> tensor<64x32xf32>
+// GPU: scf.yield
+// GPU: tile.reduce max %{{.*}} dim 0 : tensor<64x8xf32> -> tensor<8xf32>
+// GPU: tile.reduce sum %{{.*}} dim 0 : tensor<64x32xf32> -> tensor<32xf32>
+// GPU: tile.store {{.*}} : tensor<32xbf16>
 
 // Rows of several queries: row / 40 is the query, which sees one key more than
 // the one before. A split's range is whole blocks.
