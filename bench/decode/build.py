@@ -15,8 +15,8 @@ import time
 import module
 import problems
 
-# How a package is made whose results do not depend on the other requests: without
-# splitting requests, every program works on one request alone.
+# How a package is made whose results do not depend on the other requests: cut at fixed
+# places; on the CPU, where every program works on one request, not at all.
 INVARIANT_OPTIONS = {"sm_90a": ("--batch-invariant",), "cpu": ("--num-splits=1",)}
 # Whose kernel's cold compilation is timed.
 TIMED = problems.Spec(128)
