@@ -79,7 +79,8 @@ Step Machine::runCondition(Warpgroup &warpgroup, scf::ConditionOp op) {
     values.push_back(get(warpgroup, value));
   bool goesOn = getInt(warpgroup, op.getCondition()) != 0;
   warpgroup.frames.pop_back();
-  ValueRange targets = goesOn ? ValueRange(loop.getAfterArguments()) : ValueRange(loop.getResults());
+  ValueRange targets =
+      goesOn ? ValueRange(loop.getAfterArguments()) : ValueRange(loop.getResults());
   for (auto [target, value] : llvm::zip(targets, values))
     set(warpgroup, target, value);
   return goesOn ? enter(warpgroup, loop, loop.getAfter()) : Step::Advanced;

@@ -94,21 +94,23 @@ Step Machine::runCopy(Warpgroup &warpgroup, Operation *op, mlir::Value target, F
     if (check(memory->write(place, share, accessor), op, place) == Step::Failed)
       return Step::Failed;
   Access access = accessor.access;
-  warpgroup.copies.pending.push_back({op, access.count, false, [=, this]() -> Step {
-    for (const SharedMemory::Range &share : shares) {
-      int64_t endRow = isLinear ? place.type.getRows() : share.endRow;
-      for (int64_t row = share.firstRow; row < endRow; ++row)
-        for (int64_t column = 0; column < place.type.getColumns(); ++column) {
-          std::optional<float> value = fetch(row, column);
-          if (!value)
-            return fail(Defect::OutOfBounds, op, "reads outside of its buffer for row " +
-                                                     Twine(row) + ", column " + Twine(column));
-          memory->set(place, row, column, *value);
-        }
-      memory->land(place, share, access);
-    }
-    return Step::Advanced;
-  }});
+  warpgroup.copies.pending.push_back(
+      {op, access.count, false, [=, this]() -> Step {
+         for (const SharedMemory::Range &share : shares) {
+           int64_t endRow = isLinear ? place.type.getRows() : share.endRow;
+           for (int64_t row = share.firstRow; row < endRow; ++row)
+             for (int64_t column = 0; column < place.type.getColumns(); ++column) {
+               std::optional<float> value = fetch(row, column);
+               if (!value)
+                 return fail(Defect::OutOfBounds, op,
+                             "reads outside of its buffer for row " + Twine(row) + ", column " +
+                                 Twine(column));
+               memory->set(place, row, column, *value);
+             }
+           memory->land(place, share, access);
+         }
+         return Step::Advanced;
+       }});
   return Step::Advanced;
 }
 
@@ -171,10 +173,11 @@ Step Machine::runCopyPublish(Warpgroup &warpgroup, CopyPublishOp op) {
   warpgroup.copies.waited = last;
   barrier->delivered = turn + 1;
   warpgroup.copies.pending.push_back({op, last, true, [=, this]() -> Step {
-    for (int warp = 0; warp < kWarps; ++warp)
-      barrier->arriving.seen.raise(Access::getAgent(index, warp, Unit::Copy), last);
-    return arrive(*barrier, op, turn, kWarpgroupThreads);
-  }});
+                                        for (int warp = 0; warp < kWarps; ++warp)
+                                          barrier->arriving.seen.raise(
+                                              Access::getAgent(index, warp, Unit::Copy), last);
+                                        return arrive(*barrier, op, turn, kWarpgroupThreads);
+                                      }});
   return Step::Advanced;
 }
 
@@ -185,34 +188,33 @@ Step Machine::runCopyPublish(Warpgroup &warpgroup, CopyPublishOp op) {
 /// Notes the write of a transfer and puts it in flight; its bytes complete
 /// `barrier` in the phase of `turn`.
 Step Machine::deliver(Warpgroup &warpgroup, Operation *op, Place place, SharedMemory::Range range,
-                      Mbarrier &barrier, int64_t turn, int64_t bytes,
-                      std::function<Step()> move) {
+                      Mbarrier &barrier, int64_t turn, int64_t bytes, std::function<Step()> move) {
   if (checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   if (!isInside(place))
     return fail(Defect::OutOfBounds, op, "reaches beyond the kernel's shared memory");
   if (barrier.phase != turn)
-    return fail(Defect::WrongPhase, op,
-                "signals phase " + Twine(turn) + " of " + describe(barrier), barrier.ring->op,
-                "of this ring");
+    return fail(Defect::WrongPhase, op, "signals phase " + Twine(turn) + " of " + describe(barrier),
+                barrier.ring->op, "of this ring");
   Access access{op, uint64_t(turn) + 1, barrier.agent, Unit::Tma, 1};
   if (check(memory->write(place, range, {access, warpgroup.warps}), op, place) == Step::Failed)
     return Step::Failed;
   Mbarrier *signalled = &barrier;
   barrier.delivered = turn + 1;
   transfers.push_back({op, 0, false, [=, this]() -> Step {
-    if (move() == Step::Failed)
-      return Step::Failed;
-    memory->land(place, range, access);
-    if (signalled->phase != turn)
-      return fail(Defect::BytesMismatch, op,
-                  "arrives after its phase " + Twine(turn) +
-                      " is over, which expected fewer bytes: " + describe(*signalled),
-                  signalled->ring->op, "of this ring");
-    signalled->arriving.seen.raise(access.agent, access.count);
-    signalled->transactions -= bytes;
-    return tryComplete(*signalled, op);
-  }});
+                         if (move() == Step::Failed)
+                           return Step::Failed;
+                         memory->land(place, range, access);
+                         if (signalled->phase != turn)
+                           return fail(
+                               Defect::BytesMismatch, op,
+                               "arrives after its phase " + Twine(turn) +
+                                   " is over, which expected fewer bytes: " + describe(*signalled),
+                               signalled->ring->op, "of this ring");
+                         signalled->arriving.seen.raise(access.agent, access.count);
+                         signalled->transactions -= bytes;
+                         return tryComplete(*signalled, op);
+                       }});
   return Step::Advanced;
 }
 
@@ -267,17 +269,17 @@ Step Machine::runBulkLoad(Warpgroup &warpgroup, BulkLoadOp op) {
     return Step::Failed;
   int64_t elementBytes = getElementBytes(view->elementType);
   if ((view->offset + offset) * elementBytes % kTmaAlignment != 0)
-    return fail(Defect::OutOfBounds, op, "starts at element " + Twine(offset) +
-                                             ", which is not aligned to 16 bytes");
+    return fail(Defect::OutOfBounds, op,
+                "starts at element " + Twine(offset) + ", which is not aligned to 16 bytes");
   auto move = [=, this]() -> Step {
     int64_t columns = place.type.getColumns();
     for (int64_t element = 0; element < place.type.getRows() * columns; ++element) {
-      char *source = view->contains({offset + element}) ? view->locate({offset + element}) : nullptr;
+      char *source =
+          view->contains({offset + element}) ? view->locate({offset + element}) : nullptr;
       if (!source)
-        return fail(Defect::OutOfBounds, op, "reads outside of its view, at element " +
-                                                 Twine(offset + element));
-      memory->set(place, element / columns, element % columns,
-                  readReal(source, view->elementType));
+        return fail(Defect::OutOfBounds, op,
+                    "reads outside of its view, at element " + Twine(offset + element));
+      memory->set(place, element / columns, element % columns, readReal(source, view->elementType));
     }
     return Step::Advanced;
   };
@@ -295,28 +297,30 @@ Step Machine::runTmaStore(Warpgroup &warpgroup, TmaStoreOp op) {
   if (checkDependency(warpgroup, op) == Step::Failed ||
       check(memory->read(place, range, accessor), op, place) == Step::Failed)
     return Step::Failed;
-  warpgroup.stores.pending.push_back({op, accessor.access.count, false, [=, this]() -> Step {
-    Step step = Step::Advanced;
-    forEachOfBox(coordinates, map.rows, place.type.getColumns(),
-                 [&](int64_t row, int64_t column, auto indices) {
-      if (!map.view->contains(indices) || step == Step::Failed)
-        return;
-      char *target = map.view->locate(indices);
-      float value = memory->get(place, row, column);
-      if (!target)
-        step = fail(Defect::OutOfBounds, op, "writes a view that exceeds its buffer");
-      else if (isPoison(value))
-        step = fail(Defect::Uninitialized, op,
-                    "stores what was never written, in row " + Twine(row) + ", column " +
-                        Twine(column));
-      else {
-        char bytes[sizeof(float)];
-        writeReal(bytes, map.view->elementType, value);
-        step = write(op, *map.view, target, bytes);
-      }
-    });
-    return step;
-  }});
+  warpgroup.stores.pending.push_back(
+      {op, accessor.access.count, false, [=, this]() -> Step {
+         Step step = Step::Advanced;
+         forEachOfBox(coordinates, map.rows, place.type.getColumns(),
+                      [&](int64_t row, int64_t column, auto indices) {
+                        if (!map.view->contains(indices) || step == Step::Failed)
+                          return;
+                        char *target = map.view->locate(indices);
+                        float value = memory->get(place, row, column);
+                        if (!target)
+                          step = fail(Defect::OutOfBounds, op,
+                                      "writes a view that exceeds its buffer");
+                        else if (isPoison(value))
+                          step = fail(Defect::Uninitialized, op,
+                                      "stores what was never written, in row " + Twine(row) +
+                                          ", column " + Twine(column));
+                        else {
+                          char bytes[sizeof(float)];
+                          writeReal(bytes, map.view->elementType, value);
+                          step = write(op, *map.view, target, bytes);
+                        }
+                      });
+         return step;
+       }});
   return Step::Advanced;
 }
 

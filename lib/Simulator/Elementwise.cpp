@@ -156,23 +156,19 @@ bool Evaluator::evaluateMath() {
       .Case([&](math::CosOp) { return unary([](float a) { return std::cos(a); }); })
       .Case([&](math::ErfOp) { return unary([](float a) { return std::erf(a); }); })
       .Case([&](math::FmaOp) {
-        return real(
-            [&](size_t i) { return std::fma(realAt(0, i), realAt(1, i), realAt(2, i)); });
+        return real([&](size_t i) { return std::fma(realAt(0, i), realAt(1, i), realAt(2, i)); });
       })
       .Default([](Operation *) { return false; });
 }
 
 bool Evaluator::evaluateInteger() {
   return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case([&](arith::AddIOp) {
-        return signedBinary([](uint64_t a, uint64_t b) { return a + b; });
-      })
-      .Case([&](arith::SubIOp) {
-        return signedBinary([](uint64_t a, uint64_t b) { return a - b; });
-      })
-      .Case([&](arith::MulIOp) {
-        return signedBinary([](uint64_t a, uint64_t b) { return a * b; });
-      })
+      .Case(
+          [&](arith::AddIOp) { return signedBinary([](uint64_t a, uint64_t b) { return a + b; }); })
+      .Case(
+          [&](arith::SubIOp) { return signedBinary([](uint64_t a, uint64_t b) { return a - b; }); })
+      .Case(
+          [&](arith::MulIOp) { return signedBinary([](uint64_t a, uint64_t b) { return a * b; }); })
       .Case([&](arith::AndIOp) { return signedBinary([](int64_t a, int64_t b) { return a & b; }); })
       .Case([&](arith::OrIOp) { return signedBinary([](int64_t a, int64_t b) { return a | b; }); })
       .Case([&](arith::XOrIOp) { return signedBinary([](int64_t a, int64_t b) { return a ^ b; }); })
@@ -206,9 +202,13 @@ bool Evaluator::evaluateDivision() {
       hasZeroDivisor())
     return false;
   return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case([&](arith::DivSIOp) { return signedBinary([](int64_t a, int64_t b) { return a / b; }); })
-      .Case([&](arith::RemSIOp) { return signedBinary([](int64_t a, int64_t b) { return a % b; }); })
-      .Case([&](arith::CeilDivSIOp) { return signedBinary(llvm::divideCeilSigned<int64_t, int64_t>); })
+      .Case(
+          [&](arith::DivSIOp) { return signedBinary([](int64_t a, int64_t b) { return a / b; }); })
+      .Case(
+          [&](arith::RemSIOp) { return signedBinary([](int64_t a, int64_t b) { return a % b; }); })
+      .Case([&](arith::CeilDivSIOp) {
+        return signedBinary(llvm::divideCeilSigned<int64_t, int64_t>);
+      })
       .Case([&](arith::FloorDivSIOp) {
         return signedBinary(llvm::divideFloorSigned<int64_t, int64_t>);
       })
@@ -226,20 +226,18 @@ bool Evaluator::evaluateDivision() {
 
 bool Evaluator::evaluateConversion() {
   return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<arith::IndexCastOp, arith::TruncIOp>([&](Operation *) {
-        return integer([&](size_t i) { return intAt(0, i); });
-      })
+      .Case<arith::IndexCastOp, arith::TruncIOp>(
+          [&](Operation *) { return integer([&](size_t i) { return intAt(0, i); }); })
       .Case([&](arith::ExtSIOp) {
         return integer([&](size_t i) { return sourceWidth == 1 ? -intAt(0, i) : intAt(0, i); });
       })
-      .Case<arith::ExtUIOp, arith::IndexCastUIOp>([&](Operation *) {
-        return integer([&](size_t i) { return unsignedAt(0, i); });
-      })
+      .Case<arith::ExtUIOp, arith::IndexCastUIOp>(
+          [&](Operation *) { return integer([&](size_t i) { return unsignedAt(0, i); }); })
       .Case([&](arith::SIToFPOp) { return real([&](size_t i) { return float(intAt(0, i)); }); })
-      .Case([&](arith::UIToFPOp) { return real([&](size_t i) { return float(unsignedAt(0, i)); }); })
-      .Case([&](arith::FPToSIOp) {
-        return integer([&](size_t i) { return int64_t(realAt(0, i)); });
-      })
+      .Case(
+          [&](arith::UIToFPOp) { return real([&](size_t i) { return float(unsignedAt(0, i)); }); })
+      .Case(
+          [&](arith::FPToSIOp) { return integer([&](size_t i) { return int64_t(realAt(0, i)); }); })
       .Default([](Operation *) { return false; });
 }
 

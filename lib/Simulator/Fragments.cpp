@@ -40,8 +40,8 @@ Tile *Machine::use(Warpgroup &warpgroup, Operation *op, mlir::Value value) {
   TileRef &reference = getAs<TileRef>(warpgroup, value);
   if (reference.wgmma > 0) {
     fail(Defect::MissingWait, op,
-         "uses the result of a wgmma that did not come through a wgmma_wait",
-         value.getDefiningOp(), "the value");
+         "uses the result of a wgmma that did not come through a wgmma_wait", value.getDefiningOp(),
+         "the value");
     return nullptr;
   }
   if (reference.tile->usedBy > warpgroup.products.waited) {
@@ -153,8 +153,8 @@ Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
     std::optional<float> value = fetch(element / columns, element % columns);
     if (!value)
       return fail(Defect::OutOfBounds, op,
-                  "reads outside of its buffer for row " + Twine(element / columns) +
-                      ", column " + Twine(element % columns));
+                  "reads outside of its buffer for row " + Twine(element / columns) + ", column " +
+                      Twine(element % columns));
     result->reals[element] = *value;
   }
   set(warpgroup, op->getResult(0), TileRef{result});
@@ -185,9 +185,8 @@ Step Machine::runLoadRows(Warpgroup &warpgroup, LoadRowsOp op) {
 Step Machine::runLoadPaged(Warpgroup &warpgroup, LoadPagedOp op) {
   return fill(warpgroup, op,
               fetchPaged(warpgroup, op, getAs<ViewRef>(warpgroup, op.getPool()),
-                         getAs<ViewRef>(warpgroup, op.getTable()),
-                         getInt(warpgroup, op.getToken()), getInt(warpgroup, op.getColumn()),
-                         getInt(warpgroup, op.getLimit())));
+                         getAs<ViewRef>(warpgroup, op.getTable()), getInt(warpgroup, op.getToken()),
+                         getInt(warpgroup, op.getColumn()), getInt(warpgroup, op.getLimit())));
 }
 
 Step Machine::storeElement(Operation *op, mlir::Value value, const Tile &tile, int64_t element,

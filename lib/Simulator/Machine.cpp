@@ -61,7 +61,8 @@ Machine::Machine(KernelOp kernel, ArrayRef<Argument> arguments, const Options &o
 std::optional<Finding> Machine::checkLayout() {
   int64_t total = kernel.getSharedBytes().value_or(0);
   if (total > kMaxSharedBytes)
-    return Finding{Defect::SharedOvercommit, kernel,
+    return Finding{Defect::SharedOvercommit,
+                   kernel,
                    llvm::formatv("asks for {0} bytes of shared memory, more than the limit of {1}",
                                  total, kMaxSharedBytes),
                    {}};
@@ -88,23 +89,28 @@ std::optional<Finding> Machine::checkLayout() {
     }
   });
   if (unplaced)
-    return Finding{Defect::Unsupported, unplaced,
-                   "has no place in shared memory: run sm90-allocate-shared-memory first", {}};
+    return Finding{Defect::Unsupported,
+                   unplaced,
+                   "has no place in shared memory: run sm90-allocate-shared-memory first",
+                   {}};
   for (const Span &span : spans)
     if (span.end > total)
-      return Finding{Defect::OutOfBounds, span.op,
-                     llvm::formatv("ends at byte {0} of shared memory, the kernel has {1}",
-                                   span.end, total),
-                     {}};
+      return Finding{
+          Defect::OutOfBounds,
+          span.op,
+          llvm::formatv("ends at byte {0} of shared memory, the kernel has {1}", span.end, total),
+          {}};
   for (const Span &barriers : spans)
     for (const Span &other : spans)
       if (barriers.isBarrier && &barriers != &other && barriers.begin < other.end &&
           other.begin < barriers.end)
-        return Finding{Defect::SharedOvercommit, barriers.op,
-                       llvm::formatv("has barriers at bytes {0} to {1} of shared memory, where "
-                                     "something else lies",
-                                     barriers.begin, barriers.end),
-                       {{other.op, llvm::formatv("takes bytes {0} to {1}", other.begin, other.end)}}};
+        return Finding{
+            Defect::SharedOvercommit,
+            barriers.op,
+            llvm::formatv("has barriers at bytes {0} to {1} of shared memory, where "
+                          "something else lies",
+                          barriers.begin, barriers.end),
+            {{other.op, llvm::formatv("takes bytes {0} to {1}", other.begin, other.end)}}};
   return std::nullopt;
 }
 
@@ -134,8 +140,12 @@ void Machine::reset(std::array<int64_t, 3> ctaPosition, uint64_t seed) {
         continue;
       }
       auto view = std::make_shared<View>();
-      *view = {static_cast<char *>(given.data), int64_t(given.bytes), type.getElementType(), 0,
-               {int64_t(given.bytes) / getElementBytes(type.getElementType())}, {1}};
+      *view = {static_cast<char *>(given.data),
+               int64_t(given.bytes),
+               type.getElementType(),
+               0,
+               {int64_t(given.bytes) / getElementBytes(type.getElementType())},
+               {1}};
       set(warpgroup, argument, ViewRef(view));
     }
   }
@@ -143,9 +153,11 @@ void Machine::reset(std::array<int64_t, 3> ctaPosition, uint64_t seed) {
 
 std::optional<Finding> Machine::run(std::array<int64_t, 3> ctaPosition, uint64_t seed) {
   if (kernel.getClusterSize() > 1)
-    return Finding{Defect::Unsupported, kernel, "has a cluster: only single CTAs are simulated", {}};
+    return Finding{
+        Defect::Unsupported, kernel, "has a cluster: only single CTAs are simulated", {}};
   if (arguments.size() != kernel.getBody().getNumArguments())
-    return Finding{Defect::Unsupported, kernel,
+    return Finding{Defect::Unsupported,
+                   kernel,
                    llvm::formatv("expected {0} arguments, got {1}",
                                  kernel.getBody().getNumArguments(), arguments.size()),
                    {}};
@@ -251,10 +263,9 @@ void Machine::reportDeadlock() {
   for (Warpgroup &warpgroup : warpgroups)
     if (!warpgroup.isDone) {
       std::string who = warpgroup.role ? (" of role '" + warpgroup.role.getName() + "'").str() : "";
-      waiters.push_back({warpgroup.waitingAt,
-                         ("warpgroup " + Twine(warpgroup.index) + who + " waits for " +
-                          warpgroup.waitingFor)
-                             .str()});
+      waiters.push_back({warpgroup.waitingAt, ("warpgroup " + Twine(warpgroup.index) + who +
+                                               " waits for " + warpgroup.waitingFor)
+                                                  .str()});
     }
   finding = Finding{Defect::Deadlock, waiters.front().op,
                     "waits for ever: " + std::to_string(waiters.size()) +
@@ -398,9 +409,8 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
         wg.copies.groups.push_back(wg.copies.issued);
         return Step::Advanced;
       })
-      .Case([&](CopyWaitOp wait) {
-        return waitGroups(wg, wg.copies, Unit::Copy, wait.getPending());
-      })
+      .Case(
+          [&](CopyWaitOp wait) { return waitGroups(wg, wg.copies, Unit::Copy, wait.getPending()); })
       .Case([&](TmaLoadOp load) { return runTmaLoad(wg, load); })
       .Case([&](BulkLoadOp load) { return runBulkLoad(wg, load); })
       .Case([&](TmaStoreOp store) { return runTmaStore(wg, store); })

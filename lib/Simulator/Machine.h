@@ -88,8 +88,8 @@ struct Warpgroup {
   int64_t first = 0, count = 0; ///< warpgroups of the role, or of the CTA
   bool isElected = false;
   std::array<Knowledge, kWarps> warps;
-  uint64_t accesses = 0;  ///< ordinary ones so far
-  uint64_t position = 0;  ///< ops so far
+  uint64_t accesses = 0; ///< ordinary ones so far
+  uint64_t position = 0; ///< ops so far
 
   // Each unit: operations issued, the last one of each closed group, and those
   // in flight.
@@ -273,7 +273,7 @@ private:
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   llvm::DenseMap<mlir::Operation *, int> owners; ///< first owner number of allocs and rings
 
-  bool isDependent = false; ///< the kernel waits for those before it
+  bool isDependent = false;                              ///< the kernel waits for those before it
   std::map<const char *, std::vector<uint32_t>> writers; ///< CTA + 1 of each element of a buffer
 
   // State of the CTA that runs.

@@ -83,14 +83,16 @@ template <typename OpType> static bool repeat(KernelOp kernel, unsigned index) {
 
 /// Moves an op before the nearest of `Others` above it, or behind the next below.
 template <typename OpType, typename... Others> static bool moveUp(KernelOp kernel, unsigned index) {
-  Operation *op = find<OpType>(kernel, index, [](Operation *op) { return findBefore<Others...>(op); });
+  Operation *op =
+      find<OpType>(kernel, index, [](Operation *op) { return findBefore<Others...>(op); });
   if (op)
     op->moveBefore(findBefore<Others...>(op));
   return op;
 }
 template <typename OpType, typename... Others>
 static bool moveDown(KernelOp kernel, unsigned index) {
-  Operation *op = find<OpType>(kernel, index, [](Operation *op) { return findAfter<Others...>(op); });
+  Operation *op =
+      find<OpType>(kernel, index, [](Operation *op) { return findAfter<Others...>(op); });
   if (op)
     op->moveAfter(findAfter<Others...>(op));
   return op;
@@ -142,9 +144,8 @@ static bool skipStageNext(KernelOp kernel, unsigned index) {
 }
 
 template <int change> static bool changeFullCount(KernelOp kernel, unsigned index) {
-  Operation *op = find<RingOp>(kernel, index, [](Operation *op) {
-    return cast<RingOp>(op).getFullCount() + change >= 1;
-  });
+  Operation *op = find<RingOp>(
+      kernel, index, [](Operation *op) { return cast<RingOp>(op).getFullCount() + change >= 1; });
   if (op)
     cast<RingOp>(op).setFullCount(cast<RingOp>(op).getFullCount() + change);
   return op;
@@ -226,8 +227,8 @@ static bool addStage(KernelOp kernel, unsigned index) {
   if (!op)
     return false;
   RingType type = op.getResult().getType();
-  op.getResult().setType(RingType::get(kernel.getContext(), type.getStages() + 1, type.getParts(),
-                                       type.getTiles()));
+  op.getResult().setType(
+      RingType::get(kernel.getContext(), type.getStages() + 1, type.getParts(), type.getTiles()));
   return true;
 }
 
@@ -281,8 +282,8 @@ static bool shrinkBudget(KernelOp kernel, unsigned index) {
 
 /// Only one thread of the warpgroup does it.
 template <typename OpType> static bool elect(KernelOp kernel, unsigned index) {
-  Operation *op = find<OpType>(kernel, index,
-                               [](Operation *op) { return !op->getParentOfType<ElectOp>(); });
+  Operation *op =
+      find<OpType>(kernel, index, [](Operation *op) { return !op->getParentOfType<ElectOp>(); });
   if (!op)
     return false;
   OpBuilder builder(op);
@@ -294,9 +295,8 @@ template <typename OpType> static bool elect(KernelOp kernel, unsigned index) {
 
 /// A role runs one iteration more (less) than the others.
 template <bool isMore> static bool changeIterations(KernelOp kernel, unsigned index) {
-  auto loop = cast_or_null<scf::ForOp>(find<scf::ForOp>(kernel, index, [](Operation *op) {
-    return op->getParentOfType<RoleOp>() != nullptr;
-  }));
+  auto loop = cast_or_null<scf::ForOp>(find<scf::ForOp>(
+      kernel, index, [](Operation *op) { return op->getParentOfType<RoleOp>() != nullptr; }));
   if (!loop)
     return false;
   OpBuilder builder(loop);

@@ -72,7 +72,8 @@ Step Machine::checkOperands(Warpgroup &warpgroup, WgmmaOp op, uint64_t sequence)
       continue;
     Tile &tile = *reference->tile;
     if (operand == op.getLhs() && reference->wgmma > 0)
-      return fail(Defect::MissingWait, op, "takes the result of a wgmma in flight as its left side");
+      return fail(Defect::MissingWait, op,
+                  "takes the result of a wgmma in flight as its left side");
     if (reference->wgmma == 0 && !tile.isConstant && tile.writtenAt > warpgroup.fencedAt)
       return fail(Defect::MissingWgmmaFence, op,
                   "reads registers that were written after the last wgmma_fence",
@@ -135,9 +136,9 @@ Step Machine::runWgmma(Warpgroup &warpgroup, WgmmaOp op) {
   product->result = std::make_shared<Tile>();
   set(warpgroup, op.getResult(), TileRef{product->result, sequence});
   warpgroup.products.pending.push_back({op, sequence, false, [product, this]() -> Step {
-    multiply(*memory, *product);
-    return Step::Advanced;
-  }});
+                                          multiply(*memory, *product);
+                                          return Step::Advanced;
+                                        }});
   return Step::Advanced;
 }
 

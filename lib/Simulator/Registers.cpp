@@ -24,7 +24,8 @@ std::optional<Finding> mlac::simulator::checkRegisters(KernelOp kernel) {
     if (!estimate.peak || estimate.getTotal() <= *role.getRegisters())
       continue;
     return Finding{
-        Defect::RegisterOvercommit, estimate.peak,
+        Defect::RegisterOvercommit,
+        estimate.peak,
         llvm::formatv("needs about {0} registers, {1} of them for the fragments that live here, "
                       "but a thread of role '{2}' has {3}",
                       estimate.getTotal(), estimate.fragments, role.getName(),

@@ -110,13 +110,13 @@ Step Machine::waitFor(Warpgroup &warpgroup, Operation *op, Mbarrier &barrier, in
   bool passes = (barrier.phase & 1) != ((phases - 1) & 1);
   if (barrier.phase > phases)
     return fail(Defect::WrongPhase, op,
-                "waits for phase " + Twine(phases - 1) + ", but its end passed unseen: " +
-                    describe(barrier),
+                "waits for phase " + Twine(phases - 1) +
+                    ", but its end passed unseen: " + describe(barrier),
                 barrier.ring->op, "of this ring");
   if (barrier.phase < phases && passes)
     return fail(Defect::WrongPhase, op,
-                "does not wait: it asks for phase " + Twine(phases - 1) + " by parity, too early: " +
-                    describe(barrier),
+                "does not wait: it asks for phase " + Twine(phases - 1) +
+                    " by parity, too early: " + describe(barrier),
                 barrier.ring->op, "of this ring");
   if (barrier.phase < phases)
     return block(warpgroup, op, "phase " + Twine(phases - 1) + " of " + describe(barrier));
@@ -189,8 +189,8 @@ Step Machine::arrive(Mbarrier &barrier, Operation *op, int64_t turn, int64_t arr
                 "of this ring");
   if (barrier.pending < arrivals)
     return fail(Defect::WrongPhase, op,
-                "arrives " + Twine(arrivals) + " times, more than the phase has left: " +
-                    describe(barrier),
+                "arrives " + Twine(arrivals) +
+                    " times, more than the phase has left: " + describe(barrier),
                 barrier.ring->op, "of this ring");
   barrier.pending -= arrivals;
   return tryComplete(barrier, op);

@@ -91,8 +91,9 @@ Step Machine::runMemref(Warpgroup &warpgroup, Operation *op) {
     return Step::Failed;
   char *element = view.contains(indices) ? view.locate(indices) : nullptr;
   if (!element)
-    return fail(Defect::OutOfBounds, op, "loads outside of its buffer, at index " +
-                                             Twine(indices.empty() ? 0 : indices.front()));
+    return fail(Defect::OutOfBounds, op,
+                "loads outside of its buffer, at index " +
+                    Twine(indices.empty() ? 0 : indices.front()));
   if (isa<FloatType>(view.elementType)) {
     set(warpgroup, load.getResult(), readReal(element, view.elementType));
     return Step::Advanced;

@@ -70,10 +70,10 @@ std::optional<Conflict> SharedMemory::order(const Access &before, const Accessor
                    now.access.unit != Unit::Tma &&
                    before.agent / warpgroupAgents == now.access.agent / warpgroupAgents &&
                    now.warps[warp].seen[before.agent + warp * kUnitsOfWarp] < before.count;
-      std::string text = ("reaches row " + Twine(row) + " of a tile at byte " +
-                          Twine(place.base) + " (warp " + Twine(warp) +
-                          "), not ordered after this access to the same bytes")
-                             .str();
+      std::string text =
+          ("reaches row " + Twine(row) + " of a tile at byte " + Twine(place.base) + " (warp " +
+           Twine(warp) + "), not ordered after this access to the same bytes")
+              .str();
       return Conflict{isOwn ? Defect::MissingWait : Defect::Race, text, before.op};
     }
     if (needsFence && !before.isKnownTo(now.warps[warp].fenced))

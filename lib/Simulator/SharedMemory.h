@@ -39,9 +39,9 @@ inline constexpr int kUnitsOfWarp = 4; // Tma's agents are barriers
 struct Access {
   mlir::Operation *op = nullptr;
   uint64_t count = 0;
-  int agent = 0;       ///< of warp 0 of the warpgroup, or of the barrier
+  int agent = 0; ///< of warp 0 of the warpgroup, or of the barrier
   Unit unit = Unit::Generic;
-  uint8_t warps = 0;   ///< bit w: warp w takes part (not Tma)
+  uint8_t warps = 0; ///< bit w: warp w takes part (not Tma)
 
   static int getAgent(int64_t warpgroup, int warp, Unit unit) {
     return (warpgroup * kWarps + warp) * kUnitsOfWarp + int(unit);

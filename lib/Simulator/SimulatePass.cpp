@@ -80,16 +80,16 @@ LogicalResult Simulate::makeArgument(Type type, StringRef text, unsigned index, 
   if (!memref) {
     double number;
     if (text.getAsDouble(number))
-      return getOperation().emitError("expected a number for argument ") << index << ", got "
-                                                                         << text;
+      return getOperation().emitError("expected a number for argument ")
+             << index << ", got " << text;
     argument = type.isF32() ? Argument::f32(number) : Argument::index(number);
     return success();
   }
   auto [content, count] = text.rsplit(':');
   int64_t elements;
   if (count.getAsInteger(10, elements) || elements <= 0)
-    return getOperation().emitError("expected CONTENT:COUNT for argument ") << index << ", got "
-                                                                            << text;
+    return getOperation().emitError("expected CONTENT:COUNT for argument ")
+           << index << ", got " << text;
   buffer.resize(elements * getElementBytes(memref.getElementType()));
   argument = {buffer.data(), buffer.size()};
   return fillBuffer(content, memref.getElementType(), index, buffer);

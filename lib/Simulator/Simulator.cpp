@@ -51,9 +51,8 @@ StringRef mlac::simulator::stringify(Defect defect) {
 
 void Finding::emit() const {
   // At the location, not at the op: nobody wants to see a whole kernel printed.
-  InFlightDiagnostic diagnostic = emitError(op->getLoc())
-                                  << "'" << op->getName() << "' op [" << stringify(defect) << "] "
-                                  << text;
+  InFlightDiagnostic diagnostic = emitError(op->getLoc()) << "'" << op->getName() << "' op ["
+                                                          << stringify(defect) << "] " << text;
   for (const Note &note : notes)
     diagnostic.attachNote(note.op->getLoc()) << "'" << note.op->getName() << "': " << note.text;
 }

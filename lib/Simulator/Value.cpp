@@ -69,8 +69,7 @@ void mlac::simulator::writeReal(char *data, mlir::Type type, float value) {
     memcpy(data, &value, sizeof(value));
     return;
   }
-  uint16_t bits =
-      type.isBF16() ? bit_cast<uint32_t>(roundToBf16(value)) >> 16 : toF16(value);
+  uint16_t bits = type.isBF16() ? bit_cast<uint32_t>(roundToBf16(value)) >> 16 : toF16(value);
   memcpy(data, &bits, sizeof(bits));
 }
 

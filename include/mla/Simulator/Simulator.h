@@ -62,10 +62,10 @@ struct Argument {
 };
 
 struct Options {
-  uint64_t seed = 0;                      ///< order of completion and of warpgroups
+  uint64_t seed = 0; ///< order of completion and of warpgroups
   std::array<int64_t, 3> grid = {1, 1, 1};
-  bool checkRegisters = true;             ///< compare RegisterEstimate with budgets
-  uint64_t maxSteps = uint64_t(1) << 32;  ///< of one CTA, against endless loops
+  bool checkRegisters = true;            ///< compare RegisterEstimate with budgets
+  uint64_t maxSteps = uint64_t(1) << 32; ///< of one CTA, against endless loops
 };
 
 struct Note {

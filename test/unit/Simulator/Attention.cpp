@@ -99,8 +99,13 @@ bool Attention::lowerToTile(MLIRContext &context) {
 bool Attention::lowerToSm90() {
   chosen = "simple";
   for (auto kernel : module->getOps<tile::KernelOp>())
-    if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule"))
+    if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule")) {
       chosen = cast<StringAttr>(schedule.get("kind")).str();
+      NamedAttrList entries(schedule);
+      for (const auto &[name, value] : test.attributes)
+        entries.set(name, Builder(module->getContext()).getI32IntegerAttr(value));
+      kernel->setAttr("tile.schedule", entries.getDictionary(module->getContext()));
+    }
   PassManager passes(module->getContext());
   buildTileToSm90Pipeline(passes);
   return succeeded(passes.run(*module));
@@ -183,24 +188,22 @@ bool Attention::evaluatePlan(Block &block) {
             .Case([&](scf::IfOp branch) {
               Region &taken = values[branch.getCondition()].number ? branch.getThenRegion()
                                                                    : branch.getElseRegion();
-              return branch.getNumResults() == 0 &&
-                     (taken.empty() || evaluatePlan(taken.front()));
+              return branch.getNumResults() == 0 && (taken.empty() || evaluatePlan(taken.front()));
             })
             .Case<tile::WorkOp, tile::ReturnOp, scf::YieldOp>([](Operation *) { return true; })
             .Default([&](Operation *) {
               SmallVector<Attribute> operands;
               for (Value operand : op.getOperands())
-                operands.push_back(
-                    Builder(op.getContext())
-                        .getIntegerAttr(operand.getType(), values[operand].number));
+                operands.push_back(Builder(op.getContext())
+                                       .getIntegerAttr(operand.getType(), values[operand].number));
               SmallVector<OpFoldResult> results;
               if (failed(op.fold(operands, results)) || results.size() != 1)
                 return false;
               if (auto operand = dyn_cast<Value>(results[0]))
                 values[op.getResult(0)] = values[operand];
               else
-                values[op.getResult(0)] = {
-                    "", cast<IntegerAttr>(cast<Attribute>(results[0])).getInt()};
+                values[op.getResult(0)] = {"",
+                                           cast<IntegerAttr>(cast<Attribute>(results[0])).getInt()};
               return true;
             });
     if (!isKnown) {
@@ -259,10 +262,10 @@ std::optional<simulator::Finding> Attention::run(Buffers &data, uint64_t seed) c
     auto kernel = ModuleOp(*module).lookupSymbol<sm90::KernelOp>(launch.kernel);
     std::vector<simulator::Argument> arguments;
     for (const Binding &binding : launch.bindings)
-      arguments.push_back(binding.buffer.empty()
-                              ? simulator::Argument::index(binding.number)
-                              : std::visit([](auto &value) { return toArgument(value); },
-                                           data.at(binding.buffer)));
+      arguments.push_back(
+          binding.buffer.empty()
+              ? simulator::Argument::index(binding.number)
+              : std::visit([](auto &value) { return toArgument(value); }, data.at(binding.buffer)));
     options.grid = launch.grid;
     if (auto finding = simulator::simulate(kernel, arguments, options))
       return finding;

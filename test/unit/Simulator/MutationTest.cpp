@@ -115,8 +115,8 @@ TEST_P(Mutations, AreFound) {
       ASSERT_TRUE(mlir::succeeded(mlir::verify(*mutant))) << kind << " " << index;
       std::string diagnosis = diagnose(*mutant, kernel, expected);
       bool isHarmless = kHarmless.count({kernel.name, kind, index});
-      EXPECT_EQ(diagnosis.empty(), isHarmless) << kernel.name << " " << kind << " " << index << ": "
-                                               << diagnosis;
+      EXPECT_EQ(diagnosis.empty(), isHarmless)
+          << kernel.name << " " << kind << " " << index << ": " << diagnosis;
       llvm::outs() << kernel.name << " " << kind << " " << index << ": "
                    << (diagnosis.empty() ? "harmless" : diagnosis) << "\n";
     }

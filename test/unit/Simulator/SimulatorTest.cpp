@@ -120,9 +120,10 @@ TEST(Deadlock, NamesWaiters) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->defect, simulator::Defect::Deadlock);
   ASSERT_EQ(finding->notes.size(), 2u); // the loader has done its part
-  EXPECT_NE(finding->notes[1].text.find("role 'values' waits for phase 0 of ring 'weights', slot 0, "
-                                        "full, part 0 (in phase 0, 1 of 5 arrivals"),
-            std::string::npos)
+  EXPECT_NE(
+      finding->notes[1].text.find("role 'values' waits for phase 0 of ring 'weights', slot 0, "
+                                  "full, part 0 (in phase 0, 1 of 5 arrivals"),
+      std::string::npos)
       << finding->notes[1].text;
 }
 
