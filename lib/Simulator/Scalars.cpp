@@ -87,7 +87,9 @@ Step Machine::runMemref(Warpgroup &warpgroup, Operation *op) {
     return fail(Defect::Unsupported, op, "is not known to the simulator");
   const View &view = *getAs<ViewRef>(warpgroup, load.getMemRef());
   std::vector<int64_t> indices = getInts(warpgroup, load.getIndices());
-  if (checkDependency(warpgroup, op) == Step::Failed)
+  // Lists of integers (work, block tables) come from the host.
+  bool isList = load.getMemRefType().getElementType().isInteger();
+  if (!isList && checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   char *element = view.contains(indices) ? view.locate(indices) : nullptr;
   if (!element)

@@ -347,7 +347,7 @@ LogicalResult AbsorbedKernel::launchItems() {
       return SmallVector<Value>();
     });
   };
-  step.launch("absorbed_attention", grid, planArgs, write, StepLowering::Overlap::Triggers);
+  step.launch("absorbed_attention", grid, planArgs, write, StepLowering::Overlap::Both);
   emitMergePartials(step, {partialOutput, partialLse, output, lse});
   return success();
 }

@@ -73,13 +73,14 @@ void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange 
   KernelBuilder b(kernel);
   write(b, kernel.getBody().getArguments());
   tile::ReturnOp::create(b);
-  if (overlap == Overlap::Triggers)
+  bool isDependent = overlap == Overlap::Dependent || overlap == Overlap::Both;
+  if (overlap == Overlap::Triggers || overlap == Overlap::Both)
     kernel->setAttr("tile.triggers_dependents", builder.getUnitAttr());
-  if (overlap == Overlap::Dependent)
+  if (isDependent)
     kernel->setAttr("tile.waits_for_dependency", builder.getUnitAttr());
   kernel = kernels.insert(kernel);
   tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args,
-                         overlap == Overlap::Dependent);
+                         isDependent);
 }
 
 void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<void()> few,

@@ -98,9 +98,9 @@ public:
 
   /// Launches a kernel whose body `write` builds from its arguments.
   using WriteBody = llvm::function_ref<void(KernelBuilder &, mlir::ValueRange)>;
-  /// How a launch meets the one behind it (tile.launch): a dependent one may begin
-  /// when the one before, made by `Triggers`, says so.
-  enum class Overlap { None, Triggers, Dependent };
+  /// How a launch meets its neighbours (tile.launch): a dependent one may begin when
+  /// the one before says so (if that `Triggers`) or ends.
+  enum class Overlap { None, Triggers, Dependent, Both };
   void launch(llvm::StringRef name, std::array<mlir::Value, 3> grid, mlir::ValueRange args,
               WriteBody write, Overlap overlap = Overlap::None);
   /// `few` where `rows` is at most `limit`, else `many`: decided now if `rows`

@@ -23,7 +23,7 @@
 // GPU: %[[SIZE:.*]] = arith.muli %[[TOKENS]], %c1600
 // GPU: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xf32>
 // GPU: %[[LSE:.*]] = tile.workspace %{{.*}} : memref<?xf32>
-// GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) args(%[[CACHE]], {{.*}}, %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
+// GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) dependent args(%[[CACHE]], {{.*}}, %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
 // GPU: %[[ANY:.*]] = arith.cmpi sgt, %[[MERGES]], %c0
 // GPU: scf.if %[[ANY]] {
 // GPU:   %[[FEW:.*]] = arith.cmpi sle, %[[MOST]], %c8

@@ -15,6 +15,8 @@
 
 // CHECK-LABEL: sm90.kernel @attention
 // CHECK-SAME: warpgroups = 2
+// CHECK: sm90.launch_dependents
+// CHECK-NOT: sm90.wait_dependency
 // CHECK-DAG: %[[LATENT:.*]] = sm90.tensor_map %{{.*}} : memref<?x32x128xbf16, {{.*}}> -> <32x64xbf16>
 // CHECK-DAG: %[[ROPE:.*]] = sm90.tensor_map %{{.*}} : memref<?x32x64xbf16, {{.*}}> -> <32x64xbf16>
 // CHECK-DAG: %[[QUERY:.*]] = sm90.tensor_map %{{.*}} : memref<?x128xbf16, {{.*}}> -> <16x64xbf16>
@@ -29,7 +31,8 @@
 // CHECK: sm90.elect {
 // CHECK: %[[START:.*]] = sm90.stage_start
 // CHECK: scf.for {{.*}} iter_args(%[[KS:.*]] = %[[START]], %[[QS:.*]] = %[[START]])
-// CHECK: sm90.acquire %[[QUERIES]][%[[QS]]]
+// CHECK: sm90.wait_dependency
+// CHECK-NEXT: sm90.acquire %[[QUERIES]][%[[QS]]]
 // CHECK: sm90.expect %[[QUERIES]][%[[QS]]] part 0 bytes 6144
 // CHECK: sm90.tma_load %[[QUERY]]
 // CHECK: scf.for {{.*}} iter_args(%[[S:.*]] = %[[KS]])
@@ -76,6 +79,7 @@
 // CHECK-NEXT: sm90.release %[[KEYS]][%[[S]]]
 // CHECK: scf.yield
 // CHECK: sm90.release %[[QUERIES]][%[[QS]]]
+// CHECK: sm90.wait_dependency
 // CHECK: sm90.reduce {{ *}}sum
 // CHECK: sm90.store {{.*}} transposed
 // CHECK: sm90.store {{.*}} transposed

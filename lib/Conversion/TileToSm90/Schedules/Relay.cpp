@@ -328,6 +328,8 @@ sm90::KernelOp relay::Kernel::build() {
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   if (source->hasAttr("tile.triggers_dependents"))
     sm90::LaunchDependentsOp::create(b);
+  if (source->hasAttr("tile.waits_for_dependency"))
+    sm90::WaitDependencyOp::create(b);
   findCrossingRows();
   createMaps();
   createRings();

@@ -97,7 +97,10 @@ bool Program::hasLoads(Operation *op) const {
 namespace {
 class Matcher {
 public:
-  explicit Matcher(tile::KernelOp kernel) { program.kernel = kernel; }
+  explicit Matcher(tile::KernelOp kernel) {
+    program.kernel = kernel;
+    program.waits = kernel->hasAttr("tile.waits_for_dependency");
+  }
   std::string match();
   Program program;
 

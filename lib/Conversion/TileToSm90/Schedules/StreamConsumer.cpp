@@ -120,6 +120,9 @@ void Consumer::emit(Operation *op) {
   if (op == program.queriesEnd) {
     sm90::ReleaseOp::create(b, entry.queryRing, queryStage);
     queryStage = next(queryStage, entry.queryRing);
+    // Results may go where the kernels before still read.
+    if (program.waits)
+      sm90::WaitDependencyOp::create(b);
   }
 }
 

@@ -43,6 +43,7 @@ struct Program {
   int64_t rows = 0;    // N
   int64_t stages = 0;  // of keys
   bool usesTma = true; // for keys; else all threads of the producer copy them
+  bool waits = false;  // for the kernels before, before it touches what they do
 
   mlir::Value getKeys(unsigned tile) const {
     return mlir::tile::LoadPagedOp(keys[tile]).getResult();

@@ -66,6 +66,9 @@ void Producer::loadQueries() {
   SmallVector<SmallVector<Value>> offsets;
   for (tile::LoadOp load : program.queries)
     offsets.push_back(cloner.get(load.getOffsets()));
+  // What was read so far came from the host; keys are loaded behind the queries.
+  if (program.waits)
+    sm90::WaitDependencyOp::create(b);
   auto load = [&] {
     sm90::AcquireOp::create(b, entry.queryRing, queryStage);
     SmallVector<Value> tiles;

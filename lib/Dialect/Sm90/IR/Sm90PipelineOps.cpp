@@ -85,7 +85,7 @@ static bool canBeElected(Operation *op) {
     return isa<scf::SCFDialect, arith::ArithDialect, memref::MemRefDialect>(op->getDialect());
   return isa<AcquireOp, AwaitOp, ExpectOp, PublishOp, ReleaseOp, StageStartOp, StageNextOp,
              StageTileOp, SliceOp, TmaLoadOp, TmaStoreOp, StoreCommitOp, StoreWaitOp, BulkLoadOp,
-             PrefetchOp, ProxyFenceOp, ProgramIdOp, ClusterRankOp, EndOp>(op);
+             PrefetchOp, ProxyFenceOp, ProgramIdOp, ClusterRankOp, WaitDependencyOp, EndOp>(op);
 }
 
 LogicalResult ElectOp::verify() {

@@ -62,7 +62,7 @@ def Sm90_ElectOp : Sm90_Op<"elect", [SingleBlockImplicitTerminator<"::mlir::sm90
 
     (C1) inside stand only scalar ops, scf, nested regions of these, and of this
     dialect: program_id, cluster_rank, acquire, await, expect, publish, release, stage ops, tma_load,
-    tma_store, store_commit, store_wait, bulk_load, prefetch.
+    tma_store, store_commit, store_wait, bulk_load, prefetch, wait_dependency.
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";
