@@ -133,8 +133,10 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
       sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
   options.scoreRegisters = get("score_registers", launchRegisters);
   options.outputRegisters = get("output_registers", launchRegisters);
-  // Two are 1 % faster; without RoPE (three right slots) ptxas spills 8 to 16 bytes then.
-  options.stepsPerTurn = get("steps_per_turn", shape.hasRope ? 2 : 1);
+  // Two are 1 % faster; without RoPE (three right slots) and with several pages to a
+  // block ptxas spills 8 to 16 bytes then.
+  bool isLean = shape.hasRope && PagedTiles::getBoxRows(loop.terms[0].keys) == sm90::kTileRows;
+  options.stepsPerTurn = get("steps_per_turn", isLean ? 2 : 1);
   return options;
 }
 
