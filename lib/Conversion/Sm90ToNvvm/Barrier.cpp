@@ -68,13 +68,23 @@ struct WarpAny : public OpConversionPattern<sm90::WarpAnyOp> {
   }
 };
 
-/// griddepcontrol.wait and .launch_dependents.
-template <typename Op, NVVM::GridDepActionKind kind>
-struct GridDependency : public OpConversionPattern<Op> {
-  using OpConversionPattern<Op>::OpConversionPattern;
-  LogicalResult matchAndRewrite(Op op, typename OpConversionPattern<Op>::OneToNOpAdaptor adaptor,
+struct WaitDependency : public OpConversionPattern<sm90::WaitDependencyOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::WaitDependencyOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(op, kind);
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    emitDependencyWait(b);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct LaunchDependents : public OpConversionPattern<sm90::LaunchDependentsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::LaunchDependentsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(op,
+                                                        NVVM::GridDepActionKind::launch_dependents);
     return success();
   }
 };
@@ -150,10 +160,8 @@ struct ClusterRank : public OpConversionPattern<sm90::ClusterRankOp> {
 
 void mlac::sm90nvvm::populateBarrierPatterns(const TypeConverter &converter,
                                              RewritePatternSet &patterns, const Kernel &kernel) {
-  using NVVM::GridDepActionKind;
   patterns.add<Barrier>(converter, patterns.getContext(), kernel);
   patterns.add<NamedBarrier, ClusterBarrier, ClusterRank, WarpAny, ProxyFence, CopyCommit, CopyWait,
-               Return, ProgramId, GridDependency<sm90::WaitDependencyOp, GridDepActionKind::wait>,
-               GridDependency<sm90::LaunchDependentsOp, GridDepActionKind::launch_dependents>>(
+               Return, ProgramId, WaitDependency, LaunchDependents>(
       converter, patterns.getContext());
 }

@@ -58,6 +58,13 @@ SmallVector<Value> mlac::sm90nvvm::emitPin(ImplicitLocOpBuilder &b, ValueRange r
   return emitTied(b, "", registers);
 }
 
+/// To LLVM `nvvm.griddepcontrol wait` touches no memory, so that it moves loads
+/// across it: up, where there is nothing to read yet, and scalars down, where they
+/// are waited for later than need be.
+void mlac::sm90nvvm::emitDependencyWait(ImplicitLocOpBuilder &b) {
+  emitAssembly(b, Type(), {}, "griddepcontrol.wait;", {"~{memory}"});
+}
+
 /// An arrive with cluster scope (`nvvm.mbarrier.arrive` on a cluster pointer)
 /// releases to the whole cluster, for which the assembler puts a GPU-wide memory
 /// barrier before each. This form has CTA scope; the consumer's reads are done.

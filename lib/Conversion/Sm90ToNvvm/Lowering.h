@@ -258,6 +258,8 @@ struct RegisterWgmma {
 };
 /// The new accumulator, a struct.
 Value emitRegisterWgmma(ImplicitLocOpBuilder &b, const RegisterWgmma &wgmma);
+/// `griddepcontrol.wait`, which no access to memory crosses.
+void emitDependencyWait(ImplicitLocOpBuilder &b);
 /// `mbarrier.arrive` on the barrier at the shared address `barrier` in the CTA of
 /// rank `rank` (i32) of the cluster.
 void emitRemoteArrive(ImplicitLocOpBuilder &b, Value barrier, Value rank);

@@ -186,7 +186,7 @@ sm90.kernel @cluster(%x: memref<?xbf16>, %n: index)
 // CHECK:         nvvm.cp.async.bulk.shared.cluster.global %{{.*}}, %{{.*}}, %{{.*}}, %c256_i32
 // CHECK:         nvvm.barrier id = %c9_i32{{.*}} number_of_threads = %c64_i32
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.barrier.cta.arrive.aligned.count"(%c8_i32{{.*}}, %c128_i32
-// CHECK:         nvvm.griddepcontrol wait
+// CHECK:         llvm.inline_asm has_side_effects asm_dialect = att "griddepcontrol.wait;", "~{memory}"
 // CHECK:         nvvm.griddepcontrol launch_dependents
 sm90.kernel @bulk(%x: memref<?xf32>, %n: index)
     attributes {warpgroups = 1 : i32, shared_bytes = 1024 : i64} {

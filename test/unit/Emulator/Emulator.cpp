@@ -453,7 +453,7 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
       .Case<LLVM::InlineAsmOp>([&](LLVM::InlineAsmOp wait) {
         if (wait.getAsmString().starts_with("wgmma.mma_async"))
           return runRegisterWgmma(wait, mask), true;
-        // The tied wgmma wait.
+        // The tied wgmma wait; launches run one by one, so griddepcontrol.wait is nothing.
         for (auto [index, operand] : llvm::enumerate(wait.getOperands()))
           parts(wait.getRes())[index] = lanes(operand);
         return true;
