@@ -308,6 +308,10 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
       warpgroups as the widest split.
     - a loaded tile that is used both ways is loaded twice.
 
+    A kernel that is launched as dependent waits right before its first access to
+    tiles: what the scalars before it read, metadata, was written by the host before
+    the kernel before this one began. Their latency passes while that one runs.
+
     Loads that feed dots become asynchronous copies whose vector width follows
     from what is known of offsets and strides (static values, constants, loop
     steps, `tile.divisibility` of arguments).

@@ -265,10 +265,32 @@ tile.kernel @in_place_by_two_names(%x: memref<?xf32>, %y: memref<?xf32>, %n: ind
 
 // -----
 
-// A dependent launch waits before anything else; the kernel before lets it begin.
+// A dependent launch reads its metadata, and waits before it touches tiles, with all
+// of its threads; the kernel before lets it begin.
 // CHECK-LABEL: sm90.kernel @dependent
+// CHECK:       memref.load
+// CHECK:       %[[ANY:.*]] = arith.cmpi sgt
 // CHECK-NEXT:  sm90.wait_dependency
-tile.kernel @dependent(%n: index) attributes {tile.waits_for_dependency} {
+// CHECK-NEXT:  scf.if %[[ANY]] {
+// CHECK-NEXT:    sm90.load
+// CHECK-NOT:   sm90.wait_dependency
+tile.kernel @dependent(%items: memref<?xi32>, %x: memref<?xf32>, %y: memref<?xf32>)
+    attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i32
+  %count = memref.load %items[%c0] : memref<?xi32>
+  %any = arith.cmpi sgt, %count, %zero : i32
+  scf.if %any {
+    %t = tile.load %x[%c0] : memref<?xf32> -> tensor<64xf32>
+    tile.store %t, %y[%c0] : tensor<64xf32>, memref<?xf32>
+  }
+  tile.return
+}
+
+// CHECK-LABEL: sm90.kernel @dependent_on_nothing
+// CHECK-NEXT:  sm90.wait_dependency
+// CHECK-NEXT:  sm90.return
+tile.kernel @dependent_on_nothing(%n: index) attributes {tile.waits_for_dependency} {
   tile.return
 }
 

@@ -95,6 +95,8 @@ private:
   /// Shared tiles, by the tiles of the old kernel.
   DenseMap<Value, Value> shared;
   llvm::DenseSet<Value> reusedBuffers;
+  /// A dependent kernel waits before this op of the old one; null: never.
+  Operation *waitingOp = nullptr;
 
   bool copiesInFlight = false; // cp.async issued, not waited for
   bool written = false;        // shared memory written since the last barrier
@@ -159,6 +161,25 @@ void SimpleSchedule::findReusedBuffers(int32_t warpgroups) {
   kernel.walk([&](tile::StoreSlotsOp op) { note(op.getPool()); });
 }
 
+/// The first op of the kernel's own block that accesses a tile's memory, or whose
+/// regions do: a dependent kernel waits before it. Scalars before it are metadata,
+/// which is there when the kernel before this one begins.
+static Operation *findWaitingOp(tile::KernelOp kernel) {
+  if (!kernel->hasAttr("tile.waits_for_dependency"))
+    return nullptr;
+  auto accesses = [](Operation *op) {
+    return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::StoreOp,
+               tile::StoreSlotsOp>(op)
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  };
+  Block &body = kernel.getBody().front();
+  for (Operation &op : body)
+    if (op.walk(accesses).wasInterrupted())
+      return &op;
+  return body.getTerminator();
+}
+
 FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   FailureOr<int32_t> warpgroups = chooseWarpgroups(kernel, placement);
   if (failed(warpgroups))
@@ -174,13 +195,14 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   builder.setInsertionPointToStart(&body);
   if (kernel->hasAttr("tile.triggers_dependents"))
     sm90::LaunchDependentsOp::create(builder, kernel.getLoc());
-  if (kernel->hasAttr("tile.waits_for_dependency"))
-    sm90::WaitDependencyOp::create(builder, kernel.getLoc());
+  waitingOp = findWaitingOp(kernel);
   if (failed(emitBlock(kernel.getBody().front()))) {
     result.erase();
     return failure();
   }
   settle(kernel.getLoc());
+  if (waitingOp == kernel.getBody().front().getTerminator())
+    sm90::WaitDependencyOp::create(builder, kernel.getLoc());
   sm90::ReturnOp::create(builder, kernel.getLoc());
   return result;
 }
@@ -254,6 +276,8 @@ static LogicalResult verifyVector(Operation *op) {
 }
 
 LogicalResult SimpleSchedule::emit(Operation *op) {
+  if (op == waitingOp)
+    sm90::WaitDependencyOp::create(builder, op->getLoc());
   if (failed(verifyVector(op)))
     return failure();
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
