@@ -51,8 +51,10 @@ struct RowSpace {
 
   // In a kernel; the head of a head-major program is its program_id 1.
   Value rows(KernelBuilder &b) const { return isTokenMajor ? b.mul(tokens, heads) : tokens; }
-  Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value base) const;
-  Value outputView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base) const;
+  // Views of the first `count` rows, by default of all.
+  Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value base, Value count = {}) const;
+  Value outputView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
+                   Value count = {}) const;
 };
 
 } // namespace
@@ -69,17 +71,20 @@ RowSpace RowSpace::of(StepLowering &step, Value lse) {
           step.value(ref.sizes[isTokenMajor ? last - 1 : last])};
 }
 
-Value RowSpace::lseView(KernelBuilder &b, Value buffer, int64_t offset, Value base) const {
+Value RowSpace::lseView(KernelBuilder &b, Value buffer, int64_t offset, Value base,
+                        Value count) const {
   if (!isTokenMajor)
     base = b.add(base, b.mul(b.programId(1), tokens));
-  return b.view(buffer, b.extent(base, offset), {OpFoldResult(rows(b))}, {b.fixed(1)});
+  return b.view(buffer, b.extent(base, offset), {OpFoldResult(count ? count : rows(b))},
+                {b.fixed(1)});
 }
 
-Value RowSpace::outputView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base) const {
+Value RowSpace::outputView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
+                           Value count) const {
   int64_t rank = ref.rank(), width = ref.size(rank - 1);
   if (!isTokenMajor)
     base = b.add(base, b.mul(b.programId(1), ref.strides[rank - 2]));
-  return b.view(buffer, b.extent(base, ref.offset), {rows(b), b.fixed(width)},
+  return b.view(buffer, b.extent(base, ref.offset), {count ? count : rows(b), b.fixed(width)},
                 {b.fixed(ref.strides[isTokenMajor ? rank - 2 : rank - 3]), b.fixed(1)});
 }
 
@@ -87,10 +92,21 @@ Value RowSpace::outputView(KernelBuilder &b, Value buffer, const TensorRef &ref,
 // Weights
 //===----------------------------------------------------------------------===//
 
-/// Any infinite LSE reads as -inf: an empty partial.
-static Value readLse(KernelBuilder &b, Value view, Value row, int64_t rows) {
-  Value lse = b.load(view, row, rows);
+/// Any infinite LSE counts as -inf: an empty partial.
+static Value unifyEmpty(KernelBuilder &b, Value lse) {
   return b.select(b.equals(b.absf(lse), kInfinity), b.like(lse, -kInfinity), lse);
+}
+
+static Value readLse(KernelBuilder &b, Value view, Value row, int64_t rows) {
+  return unifyEmpty(b, b.load(view, row, rows));
+}
+
+/// -inf in place of LSEs whose `position` (i32) is not below `count`.
+static Value maskLse(KernelBuilder &b, Value lse, Value position, Value count) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(lse.getType()).getShape();
+  Value isThere =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position, b.splat(b.toI32(count), shape));
+  return b.select(isThere, lse, b.like(lse, -kInfinity));
 }
 
 /// The value that is subtracted from LSEs: their maximum, or 0 if all are empty,
@@ -195,7 +211,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::MergeOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Merge of many, one after the other
+// Merge of many, in turns
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -206,11 +222,17 @@ struct Joined {
   Value reference, sum; // [rows], of the LSE
 };
 
-/// The partials of some rows: tiles of the `i`-th one.
+/// The partials of some rows: tiles of the `i`-th one, from views of its first
+/// `rows` rows.
 struct Partials {
-  Value count;
-  llvm::function_ref<Value(Value)> lse;    // [rows], as readLse gives it
-  llvm::function_ref<Value(Value)> output; // [rows, columns], f32
+  Value count, rows;
+  llvm::function_ref<Value(Value i, Value rows)> lse;    // [rows]
+  llvm::function_ref<Value(Value i, Value rows)> output; // [rows, columns], f32
+};
+
+/// Some partials, loaded together.
+struct Turn {
+  SmallVector<Value> lses, outputs;
 };
 
 } // namespace
@@ -223,23 +245,53 @@ static Value normalise(KernelBuilder &b, Value output, Value sum) {
   return b.divf(output, type.getRank() == 2 ? b.broadcast(divisor, type.getDimSize(1)) : divisor);
 }
 
-/// In ascending order, in one pass, so that the loads of a partial's LSE and output
-/// are under way together; what is there is rescaled when a larger LSE comes.
-static Joined joinSerially(KernelBuilder &b, int64_t rows, int64_t columns,
-                           const Partials &partials) {
+/// Partials `first` to `first + pieces`. Those behind the last are read from views
+/// without rows, as 0, and are empty. No load waits for another one's result.
+static Turn loadTurn(KernelBuilder &b, Value first, int64_t pieces, const Partials &partials) {
+  SmallVector<Value> indices = {first}, rows = {partials.rows};
+  for (int64_t k = 1; k < pieces; ++k) {
+    indices.push_back(b.add(first, k));
+    rows.push_back(b.choose(b.isBelow(indices.back(), partials.count), partials.rows, b.index(0)));
+  }
+  Turn turn;
+  for (auto [index, count] : llvm::zip_equal(indices, rows))
+    turn.lses.push_back(partials.lse(index, count));
+  for (auto [index, count] : llvm::zip_equal(indices, rows))
+    turn.outputs.push_back(partials.output(index, count));
+  for (auto [k, lse] : llvm::enumerate(turn.lses)) {
+    lse = unifyEmpty(b, lse);
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(lse.getType()).getShape();
+    if (k > 0) // a turn has a first partial
+      lse = maskLse(b, lse, b.constantI32(shape, static_cast<int32_t>(k)),
+                    b.sub(partials.count, first));
+  }
+  return turn;
+}
+
+/// In ascending order, in one pass, `pieces` at a time, so that the loads of their
+/// LSEs and outputs are under way together; what is there is rescaled when a larger
+/// LSE comes.
+static Joined joinInTurns(KernelBuilder &b, int64_t rows, int64_t columns, int64_t pieces,
+                          const Partials &partials) {
   SmallVector<Value> start = {b.constant({rows}, -kInfinity), b.constant({rows}, 0),
                               b.constant({rows, columns}, 0)};
-  SmallVector<Value> total =
-      b.loop(b.index(0), partials.count, b.index(1), start,
-             [&](Value i, ValueRange state) -> SmallVector<Value> {
-               Value lse = partials.lse(i), tile = partials.output(i);
-               Value maximum = b.maxf(state[0], lse);
-               Value reference = referenceOf(b, maximum);
-               Value weight = b.exp(b.subf(lse, reference));
-               Value before = b.exp(b.subf(state[0], reference));
-               return {maximum, b.addf(b.mulf(state[1], before), weight),
-                       b.addf(weigh(b, state[2], before, before), weigh(b, tile, weight, weight))};
-             });
+  auto join = [&](Value first, ValueRange state) -> SmallVector<Value> {
+    Turn turn = loadTurn(b, first, pieces, partials);
+    Value largest = turn.lses.front();
+    for (Value lse : llvm::drop_begin(turn.lses))
+      largest = b.maxf(largest, lse);
+    Value maximum = b.maxf(state[0], largest);
+    Value reference = referenceOf(b, maximum);
+    Value before = b.exp(b.subf(state[0], reference));
+    Value sum = b.mulf(state[1], before), output = weigh(b, state[2], before, before);
+    for (auto [lse, tile] : llvm::zip_equal(turn.lses, turn.outputs)) {
+      Value weight = b.exp(b.subf(lse, reference));
+      sum = b.addf(sum, weight);
+      output = b.addf(output, weigh(b, tile, weight, weight));
+    }
+    return {maximum, sum, output};
+  };
+  SmallVector<Value> total = b.loop(b.index(0), partials.count, b.index(pieces), start, join);
   return {normalise(b, total[2], total[1]), referenceOf(b, total[0]), total[1]};
 }
 
@@ -260,7 +312,7 @@ public:
       lse = step.allocate(op.getLse());
     tileRows = step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows;
     width = output.size(output.rank() - 1);
-    block = blockWidth(width, step.shapes.joinedColumns);
+    block = blockWidth(width, step.shapes.turnColumns);
   }
   void launch();
 
@@ -280,16 +332,17 @@ void MergeSplitsKernel::write(KernelBuilder &b, ValueRange args) {
   RowSpace inner = space.inKernel(args[0]);
   Value zero = b.index(0);
   Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
-  auto splitLse = [&](Value split) {
+  auto splitLse = [&](Value split, Value rows) {
     Value base = b.mul(split, inner.rows(b));
-    return readLse(b, inner.lseView(b, args[3], partialLse.offset, base), row, tileRows);
+    return b.load(inner.lseView(b, args[3], partialLse.offset, base, rows), row, tileRows);
   };
-  auto splitOutput = [&](Value split) {
+  auto splitOutput = [&](Value split, Value rows) {
     Value base = b.mul(split, b.mul(inner.rows(b), width));
-    return b.loadWide(inner.outputView(b, args[2], partial, base), {row, column},
+    return b.loadWide(inner.outputView(b, args[2], partial, base, rows), {row, column},
                       {tileRows, block});
   };
-  Joined joined = joinSerially(b, tileRows, block, {args[1], splitLse, splitOutput});
+  Joined joined = joinInTurns(b, tileRows, block, step.shapes.turnPieces,
+                              {args[1], inner.rows(b), splitLse, splitOutput});
   b.storeNarrow(joined.output, inner.outputView(b, args[4], output, zero), {row, column});
   if (!lse)
     return;
@@ -321,8 +374,8 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::MergeSplitsOp op
 
 namespace {
 
-/// Two kernels over merge_items (tile.work), z: request. Few pieces are read one
-/// after the other; many are read together, as the rows of a tile, so that their
+/// Two kernels over merge_items (tile.work), z: request. Few pieces are read some
+/// at a time; many are read together, as the rows of a tile, so that their
 /// latency is paid once:
 ///
 ///     few    x: tiles of query_len · N rows   y: blocks of columns
@@ -331,9 +384,15 @@ namespace {
 ///            rows of a tile: pieces
 class MergePiecesKernel {
 public:
-  MergePiecesKernel(StepLowering &step, const PieceMerge &merge) : step(step), merge(merge) {
+  /// Which requests a kernel joins: all, or those with as many pieces as its form
+  /// is for.
+  enum class Takes { All, Own };
+
+  MergePiecesKernel(StepLowering &step, const PieceMerge &merge, Takes takes)
+      : step(step), merge(merge), takes(takes) {
     heads = merge.partialLse.size(1);
     width = merge.output.size(merge.output.rank() - 1);
+    fewPieces = kFewTurns * step.shapes.turnPieces;
     args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
             merge.output.buffer};
     if (merge.lse)
@@ -342,7 +401,14 @@ public:
   void launchFew();
   void launchMany();
 
+  int64_t fewPieces; // the most that are few
+
 private:
+  // A turn of either form takes a latency of memory. Many pieces are one turn, but
+  // have a program for each row and 32 columns: for 4 requests of 128 rows 10 waves
+  // on the H200. An estimate: the forms are equal at 4 to 8 turns.
+  static constexpr int64_t kFewTurns = 4;
+
   struct Request {
     Value rows;                 // query_len · N
     Value firstRow;             // in the output
@@ -351,13 +417,15 @@ private:
   Request loadRequest(KernelBuilder &b, ValueRange args);
   void writeFew(KernelBuilder &b, ValueRange args, const Request &request);
   void writeMany(KernelBuilder &b, ValueRange args, const Request &request);
-  Value rowsView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows);
+  Value blockView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows,
+                  Value column);
   Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow, Value rows);
   void storeLse(KernelBuilder &b, ValueRange args, const Joined &joined, Value firstRow, Value rows,
                 Value row);
 
   StepLowering &step;
   const PieceMerge &merge;
+  Takes takes;
   int64_t heads, width;
   SmallVector<Value> args;
 };
@@ -380,11 +448,17 @@ MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, Valu
   return request;
 }
 
-Value MergePiecesKernel::rowsView(KernelBuilder &b, Value buffer, const TensorRef &ref,
-                                  Value firstRow, Value rows) {
+/// Rows from `firstRow` on, of the block of columns at `column`. The view begins
+/// there, so that a load knows that all columns of a whole block are inside.
+Value MergePiecesKernel::blockView(KernelBuilder &b, Value buffer, const TensorRef &ref,
+                                   Value firstRow, Value rows, Value column) {
   int64_t stride = ref.strides[ref.rank() - 2];
-  return b.view(buffer, b.extent(b.mul(firstRow, stride), ref.offset),
-                {OpFoldResult(rows), b.fixed(width)}, {b.fixed(stride), b.fixed(1)});
+  int64_t block = blockWidth(width, step.shapes.turnColumns);
+  OpFoldResult columns = b.fixed(block);
+  if (width % block != 0)
+    columns = b.extent(b.minimum(b.index(block), b.sub(b.index(width), column)));
+  return b.view(buffer, b.extent(b.add(b.mul(firstRow, stride), column), ref.offset),
+                {OpFoldResult(rows), columns}, {b.fixed(stride), b.fixed(1)});
 }
 
 Value MergePiecesKernel::lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow,
@@ -403,33 +477,40 @@ void MergePiecesKernel::storeLse(KernelBuilder &b, ValueRange args, const Joined
 }
 
 void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Request &request) {
-  int64_t tileRows = step.shapes.rows, block = blockWidth(width, step.shapes.joinedColumns);
+  int64_t tileRows = step.shapes.rows, block = blockWidth(width, step.shapes.turnColumns);
+  Value zero = b.index(0);
   Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
   auto firstOf = [&](Value piece) {
     return b.add(request.firstPartial, b.mul(piece, request.rows));
   };
-  auto pieceLse = [&](Value piece) {
-    Value view = lseView(b, args[2], merge.partialLse.offset, firstOf(piece), request.rows);
-    return readLse(b, view, row, tileRows);
+  auto pieceLse = [&](Value piece, Value rows) {
+    Value view = lseView(b, args[2], merge.partialLse.offset, firstOf(piece), rows);
+    return b.load(view, row, tileRows);
   };
-  auto pieceOutput = [&](Value piece) {
-    Value view = rowsView(b, args[1], merge.partialOutput, firstOf(piece), request.rows);
-    return b.loadWide(view, {row, column}, {tileRows, block});
+  auto pieceOutput = [&](Value piece, Value rows) {
+    Value view = blockView(b, args[1], merge.partialOutput, firstOf(piece), rows, column);
+    return b.loadWide(view, {row, zero}, {tileRows, block});
   };
-  Joined joined = joinSerially(b, tileRows, block, {request.pieces, pieceLse, pieceOutput});
-  b.storeNarrow(joined.output, rowsView(b, args[3], merge.output, request.firstRow, request.rows),
-                {row, column});
+  Joined joined = joinInTurns(b, tileRows, block, step.shapes.turnPieces,
+                              {request.pieces, request.rows, pieceLse, pieceOutput});
+  b.storeNarrow(joined.output,
+                blockView(b, args[3], merge.output, request.firstRow, request.rows, column),
+                {row, zero});
   storeLse(b, args, joined, request.firstRow, request.rows, row);
 }
 
 void MergePiecesKernel::launchFew() {
-  int64_t block = blockWidth(width, step.shapes.joinedColumns);
+  int64_t block = blockWidth(width, step.shapes.turnColumns);
   Value rows = step.multiply(step.dim("max_query_len"), heads);
   std::array<Value, 3> grid = {step.ceilDiv(rows, step.shapes.rows),
                                step.constant(llvm::divideCeil(width, block)),
                                step.dim("num_merges")};
   auto write = [&](KernelBuilder &b, ValueRange inner) {
-    writeFew(b, inner, loadRequest(b, inner));
+    Request request = loadRequest(b, inner);
+    if (takes == Takes::All)
+      return writeFew(b, inner, request);
+    b.ifThen(b.isBelow(request.pieces, b.index(fewPieces + 1)),
+             [&] { writeFew(b, inner, request); });
   };
   step.launch("merge_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }
@@ -464,18 +545,18 @@ void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Reque
   Value outputs = b.view(args[1], b.extent(b.mul(first, width), merge.partialOutput.offset),
                          {OpFoldResult(request.pieces), b.fixed(width)},
                          {OpFoldResult(b.mul(stride, width)), b.fixed(1)});
-  auto lseAt = [&](Value tile) {
+  auto lseAt = [&](Value tile, Value) {
     Value piece = b.mul(tile, atOnce);
-    Value left = b.splat(b.toI32(b.sub(request.pieces, piece)), atOnce);
-    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, b.iota(0, atOnce), left);
-    Value lse = readLse(b, lses, piece, atOnce);
-    return b.select(isThere, lse, b.like(lse, -kInfinity));
+    Value left = b.sub(request.pieces, piece);
+    return maskLse(b, b.load(lses, piece, atOnce), b.iota(0, atOnce), left);
   };
-  auto outputAt = [&](Value tile) {
+  auto outputAt = [&](Value tile, Value) {
     return b.load(outputs, {b.mul(tile, atOnce), column}, {atOnce, columns});
   };
   Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
-  Joined joined = joinRows(b, joinSerially(b, atOnce, columns, {tiles, lseAt, outputAt}), columns);
+  Joined ofRows =
+      joinInTurns(b, atOnce, columns, /*pieces=*/1, {tiles, request.pieces, lseAt, outputAt});
+  Joined joined = joinRows(b, ofRows, columns);
   Value outputRow = b.add(request.firstRow, row);
   int64_t outputStride = merge.output.strides[merge.output.rank() - 2];
   b.storeNarrow(joined.output,
@@ -491,23 +572,28 @@ void MergePiecesKernel::launchMany() {
                                step.dim("num_merges")};
   auto write = [&](KernelBuilder &b, ValueRange inner) {
     Request request = loadRequest(b, inner);
-    b.ifThen(b.isBelow(b.programId(0), request.rows), [&] { writeMany(b, inner, request); });
+    Value isIts = b.isBelow(b.programId(0), request.rows);
+    if (takes == Takes::Own)
+      isIts = arith::AndIOp::create(b, isIts, b.isBelow(b.index(fewPieces), request.pieces));
+    b.ifThen(isIts, [&] { writeMany(b, inner, request); });
   };
   step.launch("merge_many_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }
 
 void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge) {
-  // Reading 8 pieces one after the other takes about as long as a tile of all.
-  constexpr int64_t kFewPieces = 8;
-  MergePiecesKernel kernel(step, merge);
-  step.ifPositive(step.dim("num_merges"), [&] {
-    // The forms sum in different orders. With fixed blocks no row may depend on how
-    // many pieces others have.
-    if (step.costs.fixedBlocks > 0)
-      return kernel.launchMany();
-    step.versionByRows(
-        step.dim("max_partials"), kFewPieces, [&] { kernel.launchFew(); },
-        [&] { kernel.launchMany(); });
+  using Takes = MergePiecesKernel::Takes;
+  // The forms sum in different orders. With fixed blocks no row may depend on how
+  // many pieces others have: each request's own number decides.
+  bool isInvariant = step.costs.fixedBlocks > 0;
+  MergePiecesKernel kernel(step, merge, isInvariant ? Takes::Own : Takes::All);
+  auto few = [&] { kernel.launchFew(); };
+  auto many = [&] { kernel.launchMany(); };
+  step.ifAbove(step.dim("num_merges"), 0, [&] {
+    Value most = step.dim("max_partials");
+    if (!isInvariant)
+      return step.versionByRows(most, kernel.fewPieces, few, many);
+    few();
+    step.ifAbove(most, kernel.fewPieces, many);
   });
 }
 

@@ -99,10 +99,10 @@ void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<v
   many();
 }
 
-void StepLowering::ifPositive(Value size, llvm::function_ref<void()> body) {
-  Value isPositive =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, size, constant(0));
-  auto op = scf::IfOp::create(builder, loc, isPositive, /*withElseRegion=*/false);
+void StepLowering::ifAbove(Value size, int64_t limit, llvm::function_ref<void()> body) {
+  Value isAbove =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, size, constant(limit));
+  auto op = scf::IfOp::create(builder, loc, isAbove, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(op.thenBlock());
   body();

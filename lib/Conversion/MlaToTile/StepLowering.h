@@ -107,8 +107,8 @@ public:
   /// is a constant, else by a condition of the plan.
   void versionByRows(mlir::Value rows, int64_t limit, llvm::function_ref<void()> few,
                      llvm::function_ref<void()> many);
-  /// What runs only where `size` is positive.
-  void ifPositive(mlir::Value size, llvm::function_ref<void()> body);
+  /// What runs only where `size` is above `limit`.
+  void ifAbove(mlir::Value size, int64_t limit, llvm::function_ref<void()> body);
   void copy(const TensorRef &from, const TensorRef &to);
 
 private:

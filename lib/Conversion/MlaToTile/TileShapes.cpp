@@ -26,6 +26,8 @@ static constexpr TileShapes kCpu = {
     .rows = 1,
     .columns = 512,
     .joinedColumns = 512,
+    .turnPieces = 1,
+    .turnColumns = 512,
     .queryRows = 16,
     .isRowCountFixed = false,
     .keys = 64,
@@ -39,7 +41,8 @@ static constexpr TileShapes kCpu = {
 // sm_90: every tile has the 64 rows of one wgmma (PTX ISA, wgmma.mma_async). 512
 // accumulator columns are two warpgroups of 256 f32 columns, 128 registers of
 // each thread. Joining tiles of 128 columns takes 150 registers, of
-// 64 columns 96, which hides more latency. A step of the simple schedule does not
+// 64 columns 96, which hides more latency. Joining 4 at a time, of 32 columns, takes
+// 145: 3 CTAs of an SM have 96 KiB in flight. A step of the simple schedule does not
 // overlap its loads with its products, so steps load as much as lets several CTAs
 // share the 227 KiB of an SM: 48 KiB.
 static constexpr TileShapes kSm90 = {
@@ -49,6 +52,8 @@ static constexpr TileShapes kSm90 = {
     .rows = 64,
     .columns = 128,
     .joinedColumns = 64,
+    .turnPieces = 4,
+    .turnColumns = 32,
     .queryRows = 64,
     .isRowCountFixed = true,
     .keys = 64,

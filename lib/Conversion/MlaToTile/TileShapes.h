@@ -35,6 +35,9 @@ struct TileShapes {
   /// Rows of element-wise kernels, and columns they hold at a time: of one tile,
   /// and where two tiles are joined.
   int64_t rows, columns, joinedColumns;
+  /// Of kernels that join any number of partials: how many they load together,
+  /// and columns of each.
+  int64_t turnPieces, turnColumns;
   /// Rows of one query tile at most; `isRowCountFixed` says that fewer are not
   /// possible (wgmma has 64 rows).
   int64_t queryRows;
