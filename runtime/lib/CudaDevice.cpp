@@ -211,6 +211,8 @@ Status CudaProgram::encode(const TensorMap &map, uint64_t address, EncodedTensor
   if (address % kAlignment != 0)
     return error(MLA_INVALID_ARGUMENT, "starts at an address that ends in ", address % kAlignment,
                  ", expected a multiple of ", kAlignment);
+  Current current(driver, context); // the driver asks which device will read it
+  MLAC_RETURN_IF_ERROR(current.status());
   constexpr std::array<unsigned, kMaxTensorRank> steps = {1, 1, 1, 1, 1};
   MLAC_RETURN_IF_ERROR(driver.check(
       driver.tensorMapEncodeTiled(

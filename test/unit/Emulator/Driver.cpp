@@ -36,7 +36,7 @@ using namespace mlac::emulator;
 
 namespace {
 using Result = int;
-enum : Result { kSuccess = 0, kInvalidValue = 1, kNotFound = 500, kIllegalAddress = 700 };
+enum : Result { kSuccess = 0, kInvalidValue = 1, kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700 };
 // Attributes of an H200 that the runtime asks for (cuda.h, CUdevice_attribute).
 enum : int { kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedOptin = 97 };
 
@@ -119,8 +119,11 @@ MLAC_DRIVER cuDevicePrimaryCtxRetain(void **context, int) {
   return *context = &Device::get(), kSuccess;
 }
 MLAC_DRIVER cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
-MLAC_DRIVER cuCtxPushCurrent_v2(void *) { return kSuccess; }
-MLAC_DRIVER cuCtxPopCurrent_v2(void **) { return kSuccess; }
+/// Contexts that the caller's thread has made current; like the real driver's, calls
+/// that need one fail without.
+static thread_local int currentContexts = 0;
+MLAC_DRIVER cuCtxPushCurrent_v2(void *) { return ++currentContexts, kSuccess; }
+MLAC_DRIVER cuCtxPopCurrent_v2(void **) { return --currentContexts, kSuccess; }
 MLAC_DRIVER cuCtxSynchronize() { return kSuccess; }
 
 MLAC_DRIVER cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
@@ -190,6 +193,8 @@ static_assert(sizeof(TensorMap) <= 128);
 MLAC_DRIVER cuTensorMapEncodeTiled(TensorMap *map, int type, unsigned rank, void *address,
                                    const uint64_t *sizes, const uint64_t *strides,
                                    const unsigned *box, const unsigned *, int, int, int, int) {
+  if (currentContexts == 0)
+    return kInvalidContext;
   *map = {address, type, rank, {}, {}, {}};
   std::copy_n(sizes, rank, map->sizes);
   std::copy_n(strides, rank - 1, map->strides);
