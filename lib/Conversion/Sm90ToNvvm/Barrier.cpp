@@ -162,6 +162,6 @@ void mlac::sm90nvvm::populateBarrierPatterns(const TypeConverter &converter,
                                              RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Barrier>(converter, patterns.getContext(), kernel);
   patterns.add<NamedBarrier, ClusterBarrier, ClusterRank, WarpAny, ProxyFence, CopyCommit, CopyWait,
-               Return, ProgramId, WaitDependency, LaunchDependents>(
-      converter, patterns.getContext());
+               Return, ProgramId, WaitDependency, LaunchDependents>(converter,
+                                                                    patterns.getContext());
 }
