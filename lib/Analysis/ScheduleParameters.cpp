@@ -74,6 +74,8 @@ std::vector<std::string> ScheduleParameters::list() const {
     llvm::raw_string_ostream stream(numbers);
     llvm::interleave(registers, stream, "/");
     add("registers", numbers);
+    if (stepsPerTurn)
+      add("steps-per-turn", llvm::Twine(stepsPerTurn));
   }
   if (kind == ScheduleKind::Stream) {
     add("stages", llvm::Twine(stages));
@@ -123,6 +125,11 @@ static bool takePartColumns(ScheduleRequest &request, StringRef value) {
   constexpr int64_t kPanelColumns = 64;
   return takeInteger<&ScheduleRequest::partColumns, 1>(request, value) &&
          *request.partColumns % kPanelColumns == 0;
+}
+
+static bool takeSteps(ScheduleRequest &request, StringRef value) {
+  return takeInteger<&ScheduleRequest::stepsPerTurn, 1>(request, value) &&
+         *request.stepsPerTurn <= 2;
 }
 
 static bool takeGate(ScheduleRequest &request, StringRef value) {
@@ -176,6 +183,8 @@ static constexpr Option kOptions[] = {
      hasField<&ScheduleRequest::issue>},
     {"registers", "three numbers as 168/168/168", "per thread of each warpgroup (relay)", true,
      false, takeRegisters, hasField<&ScheduleRequest::registers>},
+    {"steps-per-turn", "1 or 2", "blocks in one turn of the scores' loop (relay)", true, false,
+     takeSteps, hasField<&ScheduleRequest::stepsPerTurn>},
     {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag", true,
      true, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>},
     {"stages", "an integer of at least 1", "blocks in the ring (stream)", false, true,

@@ -106,6 +106,10 @@ void Search::addGates(const ScheduleRequest &request) {
 void Search::addRelay(const ScheduleRequest &request) {
   for (const ScheduleRequest &depths : findDepths(request))
     addGates(depths);
+  // The other way to roll the scores' loop: other code, the same model.
+  ScheduleRequest rolled = request;
+  propose<int64_t>(rolled.stepsPerTurn, 1);
+  add(plan(ScheduleKind::Relay, rolled));
   constexpr double kThresholds[] = {0, 4, 12};
   for (double threshold : kThresholds) {
     ScheduleRequest next = request;

@@ -19,6 +19,7 @@
 //   issue           relay          where in the softmax the next scores begin
 //   registers       relay          per thread: scores/values left/values right
 //   lazy-threshold  relay, stream  log2 of how far the maximum may lag behind
+//   steps-per-turn  relay          blocks in one turn of the scores' loop
 //   stages          stream         blocks in the ring
 //   part-columns    stream         columns of keys that one barrier announces
 //
@@ -99,6 +100,7 @@ struct ScheduleParameters {
   IssuePoint issue = IssuePoint::AfterExponential;
   llvm::SmallVector<int64_t, 3> registers;
   double lazyThreshold = kLazyThreshold;
+  int64_t stepsPerTurn = 0; ///< 0: the schedule's own
   int64_t stages = 0;
   int64_t partColumns = 0; ///< 0: the schedule's own
 
@@ -112,7 +114,7 @@ struct ScheduleParameters {
 /// What a user forces; empty: the cost model's choice.
 struct ScheduleRequest {
   std::optional<ScheduleKind> kind;
-  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages, partColumns;
+  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages, partColumns, stepsPerTurn;
   std::optional<GateEdge> gate;
   std::optional<IssuePoint> issue;
   std::optional<llvm::SmallVector<int64_t, 3>> registers;

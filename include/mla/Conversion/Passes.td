@@ -256,6 +256,7 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     | early | relay | the left half's product waits for the next scores but this many 64-column panels; -1: it does not wait |
     | score_registers, output_registers | relay | per thread of the roles |
     | lazy_threshold | relay, stream | the row maximum moves if exceeded by 2^this |
+    | steps_per_turn | relay | blocks in one turn of the scores' loop, 1 or 2; absent: the schedule's own |
     | stages | stream | blocks in the ring |
     | part_columns | stream | columns of keys that one barrier announces; absent: the schedule's own |
 
@@ -270,7 +271,7 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
            "auto (by cost), simple, relay or stream">,
     ListOption<"parameters", "option", "std::string",
                "forced parameters, key=value: left-stages, right-stages, rope-stages, gate, early, "
-               "issue, registers (168/168/168), lazy-threshold, stages, part-columns">,
+               "issue, registers (168/168/168), steps-per-turn, lazy-threshold, stages, part-columns">,
     Option<"itemCost", "item-cost", "double", "-1",
            "fixed cost of a piece of attention, in blocks; negative: by the cost model">,
     Option<"mergeCost", "merge-cost", "double", "-1",

@@ -111,6 +111,8 @@ static DictionaryAttr makeAttribute(const ScheduleParameters &parameters, Builde
     keys.set("score_registers", builder.getI32IntegerAttr(parameters.registers[0]));
     keys.set("output_registers", builder.getI32IntegerAttr(parameters.registers[1]));
   }
+  if (parameters.stepsPerTurn)
+    keys.set("steps_per_turn", builder.getI32IntegerAttr(parameters.stepsPerTurn));
   if (parameters.partColumns)
     keys.set("part_columns", builder.getI32IntegerAttr(parameters.partColumns));
   if (parameters.kind == ScheduleKind::Stream)

@@ -2,7 +2,7 @@
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=2,early=1,lazy-threshold=0})' 2>&1 | FileCheck %s --check-prefix=RELAY
 // RELAY: remark: kernel 'few_rows': schedule relay left-stages=2 right-stages=
-// RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 168 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 168 : i32}
+// RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 168 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 168 : i32, steps_per_turn = 1 : i32}
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=simple})' 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
 // SIMPLE: tile.schedule = {kind = "simple"}
@@ -19,8 +19,8 @@
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{option=early=none})' 2>&1 | FileCheck %s --check-prefix=VALUE
 // VALUE: error: schedule: early: expected an integer of at least 0, got 'none'
 
-// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=gate=none})' 2>/dev/null | FileCheck %s --check-prefix=NONE
-// NONE: tile.schedule = {early = -1 : i32, kind = "relay"
+// RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=gate=none,steps-per-turn=1})' 2>/dev/null | FileCheck %s --check-prefix=NONE
+// NONE: tile.schedule = {early = -1 : i32, kind = "relay"{{.*}}steps_per_turn = 1 : i32
 
 tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
