@@ -213,7 +213,13 @@ def check_invariance(path, spec, arrays, compositions=COMPOSITIONS, requests=64,
     """Compositions in which some request's bits differ from those it had first."""
     generator = random.Random(1)
     query_len = 2
-    lengths = [generator.randint(query_len, max_length) for _ in range(requests)]
+    # Taking the new tokens back and adding them again must not free a page: another
+    # request could get it, and its keys are written once only.
+    def keeps_pages(length):
+        return (length - 1) // spec.page == (length - query_len - 1) // spec.page
+
+    candidates = [length for length in range(query_len + 1, max_length + 1) if keeps_pages(length)]
+    lengths = generator.choices(candidates, k=requests)
     checker = Checker(path, spec, arrays, requests, max_length, num_sms=num_sms)
     case = Case(tuple(lengths), (query_len,) * requests, True)
     sequences, plan, query = checker.prepare(case)
