@@ -63,9 +63,10 @@ private:
 } // namespace
 
 /// A slot is full one latency after it was freed plus what its bytes take, or what
-/// its copies take to be issued: one per panel and page.
+/// its copies take to be issued: one per panel and page. Rows that all threads copy
+/// are not bound by that.
 double Relay::loadCycles(int64_t panels) const {
-  int64_t boxes = panels * std::max<int64_t>(1, kBlockKeys / problem.pageSize);
+  int64_t boxes = panels * problem.boxesPerPanel();
   double bytes = panels * kBlockKeys * sm90::kPanelRowBytes;
   return sm.loadLatencyCycles + std::max(bytes / sm.l2BytesPerClock, boxes * sm.copyIssueCycles);
 }

@@ -41,6 +41,13 @@ int64_t AttentionProblem::rowTiles(ScheduleKind kind) const {
   return divideCeil(rows(), rowsPerTile(kind));
 }
 
+/// Boxes fill whole swizzle atoms, and a block consists of whole boxes.
+int64_t AttentionProblem::boxesPerPanel() const {
+  if (pageSize % kBlockKeys == 0)
+    return 1;
+  return pageSize >= sm90::kSwizzleRows && kBlockKeys % pageSize == 0 ? kBlockKeys / pageSize : 0;
+}
+
 RelayShape::RelayShape(const AttentionProblem &problem)
     : left(divideCeil(countPanels(problem.kvLoraRank), 2)),
       right(countPanels(problem.kvLoraRank) - left), rope(countPanels(problem.ropeDim)) {}
@@ -99,7 +106,6 @@ private:
     cost.whyNot = reason.str();
     return false;
   }
-  bool checkPages();
   double loadCycles(double bytes) const { return bytes / sm.l2BytesPerClock; }
   /// Tensor cycles of `rows` x `columns` x `depth` multiply-adds.
   double productCycles(double rows, double columns, double depth) const {
@@ -142,18 +148,6 @@ ScheduleCost Planner::plan(ScheduleKind kind) {
   return std::move(cost);
 }
 
-/// Boxes of TMA fill whole swizzle atoms, and a block consists of whole boxes.
-bool Planner::checkPages() {
-  int64_t page = problem.pageSize;
-  if (page < sm90::kSwizzleRows)
-    return refuse("pages of " + Twine(page) + " tokens are smaller than a TMA box's " +
-                  Twine(sm90::kSwizzleRows) + " rows");
-  if (page % kBlockKeys != 0 && kBlockKeys % page != 0)
-    return refuse("pages of " + Twine(page) + " tokens neither divide nor are multiples of " +
-                  Twine(kBlockKeys));
-  return true;
-}
-
 //===----------------------------------------------------------------------===//
 // Simple
 //===----------------------------------------------------------------------===//
@@ -183,7 +177,7 @@ void Planner::planRelay() {
   // Without rope keys ptxas 13.0 spills 4 to 8 bytes in turns of two steps, and none
   // in turns of one (rank 512, 64 and 128 heads, page sizes 16 and 64).
   cost.parameters.stepsPerTurn = request.stepsPerTurn.value_or(shape.rope ? 0 : 1);
-  if (!checkRelayShape(shape) || !checkPages() || !chooseRegisters(shape) || !chooseDepths(shape) ||
+  if (!checkRelayShape(shape) || !chooseRegisters(shape) || !chooseDepths(shape) ||
       !orderRoles(shape))
     return;
   countRelay(shape);
@@ -426,8 +420,7 @@ void Planner::planStream() {
   double parts = std::ceil(static_cast<double>(panels) / kStreamPartPanels);
   double held = chain - scores * (parts - 1) / parts;
   // Pages that TMA cannot copy are copied by all threads of a warpgroup.
-  bool usesTma = problem.pageSize >= sm90::kSwizzleRows;
-  double boxes = usesTma ? panels * std::max<int64_t>(1, kBlockKeys / problem.pageSize) : 0;
+  double boxes = panels * problem.boxesPerPanel();
   double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
   cost.recurrenceCycles = std::max(chain, (load + held) / stages);
   cost.itemCycles = itemCycles(chain, rows * width * problem.elementBytes, rows);

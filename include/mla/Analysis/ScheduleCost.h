@@ -57,6 +57,8 @@ struct AttentionProblem {
   /// Rows of a CTA's tile: 64, or for stream all rows in groups of 8.
   int64_t rowsPerTile(ScheduleKind kind) const;
   int64_t rowTiles(ScheduleKind kind) const;
+  /// TMA copies of a block's panel; 0: pages are too small, threads copy rows.
+  int64_t boxesPerPanel() const;
   int64_t blockBytes() const { return kBlockKeys * (kvLoraRank + ropeDim) * elementBytes; }
 };
 

@@ -25,11 +25,13 @@ static LLVM::InlineAsmOp emitAssembly(ImplicitLocOpBuilder &b, Type result, Valu
       LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
 }
 
-/// `text`, through which every f32 register passes ("=f" with a tied input):
-/// later uses depend on it.
+/// `text`, through which every f32 or i32 register passes (an output with a tied
+/// input): later uses depend on it.
 static SmallVector<Value> emitTied(ImplicitLocOpBuilder &b, StringRef text, ValueRange registers) {
   size_t count = registers.size();
-  SmallVector<std::string> constraints(count, "=f");
+  SmallVector<std::string> constraints;
+  for (Type type : registers.getTypes())
+    constraints.push_back(type.isF32() ? "=f" : "=r");
   for (size_t index = 0; index < count; ++index)
     constraints.push_back(std::to_string(index));
   SmallVector<Type> types(registers.getTypes());

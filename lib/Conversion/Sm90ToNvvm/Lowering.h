@@ -241,7 +241,7 @@ void emitWarpBarrier(ImplicitLocOpBuilder &b);
 Value packPair(ImplicitLocOpBuilder &b, Value first, Value second);
 std::pair<Value, Value> unpackPair(ImplicitLocOpBuilder &b, Type elementType, Value packed);
 
-/// Keeps what computes f32 `registers` before what follows.
+/// Keeps what computes `registers` (f32, i32) before what follows.
 llvm::SmallVector<Value> emitPin(ImplicitLocOpBuilder &b, ValueRange registers);
 
 /// `wgmma.wait_group` through which the accumulators' registers pass.

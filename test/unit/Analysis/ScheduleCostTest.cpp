@@ -175,13 +175,14 @@ TEST(ScheduleCost, UnboundedRowsDoNotGoOnTheNSide) {
   EXPECT_EQ(chooseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::Relay);
 }
 
-TEST(ScheduleCost, SmallPagesDecline) {
+/// TMA has boxes of 8 rows at least; smaller pages are copied by threads.
+TEST(ScheduleCost, PagesOfEverySizeAreCopied) {
   AttentionProblem problem = makeProblem(128);
-  problem.pageSize = 1;
-  EXPECT_EQ(whyNotRelay({}, problem), "pages of 1 tokens are smaller than a TMA box's 8 rows");
-  problem.pageSize = 24;
-  EXPECT_EQ(whyNotRelay({}, problem), "pages of 24 tokens neither divide nor are multiples of 64");
-  EXPECT_EQ(chooseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::Simple);
+  for (auto [page, boxes] : {std::pair{1, 0}, {4, 0}, {8, 8}, {24, 0}, {64, 1}, {96, 0}, {128, 1}}) {
+    problem.pageSize = page;
+    EXPECT_EQ(problem.boxesPerPanel(), boxes);
+    EXPECT_EQ(chooseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::Relay);
+  }
 }
 
 //===----------------------------------------------------------------------===//

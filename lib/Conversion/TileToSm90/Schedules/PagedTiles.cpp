@@ -1,4 +1,4 @@
-//===- PagedTiles.cpp - blocks of a paged cache by TMA ---*- C++ -*-===//
+//===- PagedTiles.cpp - blocks of a paged cache in shared memory ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "PagedTiles.h"
+
+#include "ScheduleBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -104,4 +106,18 @@ void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int6
   for (auto [index, page] : llvm::enumerate(block.pages))
     sm90::TmaLoadOp::create(builder, loc, map, ValueRange{page, block.row, first}, target, ring,
                             stage, part, static_cast<int64_t>(index) * boxRows, IntegerAttr());
+}
+
+void mlac::copyPagedRows(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
+                         int64_t column, Value target) {
+  Location loc = load.getLoc();
+  Value first = cloner.get(load.getColumn());
+  if (column != 0)
+    first = builder.createOrFold<arith::AddIOp>(
+        loc, first, arith::ConstantIndexOp::create(builder, loc, column));
+  int64_t vectorBytes = std::min(chooseVectorBytes(load.getPool(), load.getColumn()),
+                                 chooseVectorBytes(load.getPool(), builder.getIndexAttr(column)));
+  sm90::CopyPagedOp::create(builder, loc, cloner.get(load.getPool()), cloner.get(load.getTable()),
+                            cloner.get(load.getToken()), first, cloner.get(load.getLimit()),
+                            target, static_cast<int32_t>(vectorBytes));
 }

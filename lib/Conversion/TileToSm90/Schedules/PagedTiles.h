@@ -1,4 +1,4 @@
-//===- PagedTiles.h - blocks of a paged cache by TMA ---*- C++ -*-===//
+//===- PagedTiles.h - blocks of a paged cache in shared memory ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -9,6 +9,8 @@
 // A block of keys is one box of a page, or several where pages are smaller than
 // blocks. Entries of the block table behind the request's end are not read: the
 // boxes there repeat the last page, and what they bring is masked or zeroed.
+//
+// Pages that boxes do not fit into are copied row by row, by all threads of a role.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,6 +64,12 @@ private:
   int64_t boxRows = 0;
   mlir::Value map;
 };
+
+/// Copies the columns of `load` from `column` on, row by row, by all threads of the
+/// role, to `target`; rows behind the request's end become zeros. A copy_publish of
+/// every thread completes it.
+void copyPagedRows(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
+                   int64_t column, mlir::Value target);
 
 } // namespace mlac
 

@@ -72,10 +72,6 @@ bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
   if (!haveSuitableWidths(loop, why) || !canClone(loop.kernel, why))
     return false;
   for (AttentionLoop::Term &term : loop.terms) {
-    if (PagedTiles::getBoxRows(term.keys) == 0) {
-      why = "TMA cannot copy its pages";
-      return false;
-    }
     tile::LoadPagedOp first = loop.terms[0].keys;
     if (term.keys.getToken() != first.getToken() || term.keys.getTable() != first.getTable() || term.keys.getLimit() != first.getLimit()) {
       why = "its paged loads are not of the same tokens";
@@ -98,7 +94,12 @@ bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
 
 Shape::Shape(AttentionLoop &loop)
     : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
-      hasRope(loop.terms.size() > 1), element(loop.getElementType()) {}
+      hasRope(loop.terms.size() > 1),
+      usesTma(llvm::all_of(loop.terms,
+                           [](AttentionLoop::Term &term) {
+                             return PagedTiles::getBoxRows(term.keys) != 0;
+                           })),
+      element(loop.getElementType()) {}
 
 /// Bytes of shared memory that rings take besides left and right slots.
 static int64_t getFixedPanels(const Shape &shape, int64_t ropeStages) {
@@ -126,7 +127,10 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
   // Measured (docs/performance.md): opening the gate two panels early is best.
   options.gateEarlyPanels = get("early", shape.rightPanels / 2);
-  options.rightPanelsPerPart = shape.rightPanels % 2 == 0 ? 2 : 1;
+  // The rows that all threads copy arrive together: each arrival is a thread's.
+  options.rightPanelsPerPart = !shape.usesTma             ? shape.rightPanels
+                               : shape.rightPanels % 2 == 0 ? 2
+                                                            : 1;
   // What the launch gives (168) suits all roles; with 184 for the scores and 160
   // for the rest ptxas spills in the latter, which hold 128 of output.
   constexpr int64_t launchRegisters =
@@ -244,11 +248,13 @@ scf::ForOp relay::Kernel::createLoop(Value from, Value to, ValueRange carried, b
 //===----------------------------------------------------------------------===//
 
 void relay::Kernel::createMaps() {
-  latent = PagedTiles(b, entry, loop.terms[0].keys);
+  if (shape.usesTma)
+    latent = PagedTiles(b, entry, loop.terms[0].keys);
   queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows);
   if (!shape.hasRope)
     return;
-  rope = PagedTiles(b, entry, loop.terms[1].keys);
+  if (shape.usesTma)
+    rope = PagedTiles(b, entry, loop.terms[1].keys);
   ropeQueryMap = createTensorMap(b, entry, loop.terms[1].query.getView(), sm90::kTileRows);
 }
 
@@ -260,9 +266,10 @@ Value relay::Kernel::createRing(StringRef label, int64_t stages, int64_t parts,
                               b.getStringAttr(label));
 }
 
-/// Arrivals: a filling thread one, a role one per warp.
+/// Arrivals: a filling thread one (by TMA it is one thread), a role one per warp.
 void relay::Kernel::createRings() {
   constexpr int32_t thread = 1, role = sm90::kWarpgroupWarps;
+  int32_t fill = shape.usesTma ? thread : sm90::kWarpgroupThreads;
   int64_t rows = sm90::kTileRows;
   sm90::SmemType leftTile = sharedType(rows, shape.getLeftColumns());
   sm90::SmemType rightTile = sharedType(rows, shape.getRightColumns());
@@ -272,11 +279,11 @@ void relay::Kernel::createRings() {
   if (shape.hasRope)
     queryTiles.push_back(panel);
   queries = createRing("queries", 1, 1, queryTiles, thread, role);
-  left = createRing("left", options.leftStages, 1, {leftTile}, thread, role);
+  left = createRing("left", options.leftStages, 1, {leftTile}, fill, role);
   right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
-                     {rightTile}, thread, role);
+                     {rightTile}, fill, role);
   if (shape.hasRope)
-    ropes = createRing("rope", options.ropeStages, 1, {panel}, thread, role);
+    ropes = createRing("rope", options.ropeStages, 1, {panel}, fill, role);
   if (!crossingRows.empty())
     scale = createRing("scale", 1, 1, SmallVector<sm90::SmemType>(crossingRows.size(), rowsType()),
                        role, 2 * role);

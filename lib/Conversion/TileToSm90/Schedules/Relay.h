@@ -34,6 +34,10 @@
 // The left half of the queries travels through the left ring as entry 0 of each
 // item and stays in registers, which pays for the third left slot.
 //
+// Where pages are too small for TMA, all threads of an output role copy the rows
+// (and the left one the queries of entry 0): left, right and rope are filled by 128
+// arrivals, in one part, and rows behind the request's end are zeros.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_RELAY_H

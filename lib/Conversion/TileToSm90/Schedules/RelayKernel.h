@@ -31,6 +31,8 @@ struct Shape {
   explicit Shape(AttentionLoop &loop);
   int64_t leftPanels, rightPanels;
   bool hasRope;
+  /// Else all threads of the output roles copy the keys (small pages), row by row.
+  bool usesTma;
   mlir::Type element;
 
   int64_t getLeftColumns() const { return leftPanels * mlir::sm90::kPanelColumns; }
@@ -73,8 +75,10 @@ private:
   void refill(OutputState &state, llvm::function_ref<void()> untilFree);
   void emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
                   Value queryRow);
+  void fetchScalars(LazyCloner &cloner);
+  void emitRowCopies(OutputState &state, LazyCloner &cloner, Value isQuery);
   void emitBlock(OutputState &state, Value block);
-  Value countLastKeys(LazyCloner &cloner, Value blocks);
+  void findTail(OutputState &state, Value blocks);
   void clearTail(OutputState &state, Value block, Value values);
   void emitOutputItem(OutputState &state);
 

@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RelayKernel.h"
+#include "ScheduleBuilder.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -80,6 +81,47 @@ void relay::Kernel::emitCopies(OutputState &state, Value isQuery, const PagedTil
   rope.copy(b, loc, block, 0, ropeTile, ropes, state.filledRope, 0);
 }
 
+/// The scalars of row copies, so that what they are loaded from is read here.
+void relay::Kernel::fetchScalars(LazyCloner &cloner) {
+  for (AttentionLoop::Term &term : loop.terms)
+    for (Value value : {Value(term.keys.getPool()), Value(term.keys.getTable()),
+                        Value(term.keys.getToken()), Value(term.keys.getLimit())})
+      cloner.get(value);
+}
+
+/// All threads fill the slot at the cursor.
+void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, Value isQuery) {
+  Value ring = state.isLeft ? left : right;
+  sm90::AcquireOp::create(b, ring, state.filled);
+  Value tile = tileOf(ring, state.filled, 0);
+  auto copyKeys = [&] {
+    copyPagedRows(b, cloner, loop.terms[0].keys, state.isLeft ? 0 : shape.getLeftColumns(), tile);
+  };
+  if (isQuery) {
+    tile::LoadOp query = loop.terms[0].query;
+    auto branch = scf::IfOp::create(b, isQuery, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    {
+      LazyCloner::Scope scope(cloner);
+      b.setInsertionPointToStart(branch.thenBlock());
+      sm90::CopyOp::create(
+          b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tile,
+          static_cast<int32_t>(chooseVectorBytes(query.getView(), query.getOffsets().back())));
+    }
+    LazyCloner::Scope scope(cloner);
+    b.setInsertionPointToStart(branch.elseBlock());
+    copyKeys();
+  } else {
+    copyKeys();
+  }
+  sm90::CopyPublishOp::create(b, ring, state.filled, 0);
+  if (state.isLeft || !shape.hasRope)
+    return;
+  sm90::AcquireOp::create(b, ropes, state.filledRope);
+  copyPagedRows(b, cloner, loop.terms[1].keys, 0, tileOf(ropes, state.filledRope, 0));
+  sm90::CopyPublishOp::create(b, ropes, state.filledRope, 0);
+}
+
 /// Finds the entry at the cursor (before `whenFree`, so that the loads of the
 /// block table overlap with what it emits), fills its slot after, and moves on.
 void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilFree) {
@@ -100,25 +142,33 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
   // The thread that copies finds many pages by itself: held by all threads across
   // the product they would not fit into registers.
-  bool isFoundEarly = latent.countBoxes() == 1;
+  bool isFoundEarly = shape.usesTma && latent.countBoxes() == 1;
   PagedTiles::Block found;
   if (isFoundEarly)
     found = latent.find(b, cloner);
+  else if (!shape.usesTma)
+    fetchScalars(cloner);
 
   if (untilFree)
     untilFree();
 
-  auto elect = sm90::ElectOp::create(b);
   {
     OpBuilder::InsertionGuard guard(b);
-    b.createBlock(&elect.getBody());
-    sm90::EndOp::create(b);
-    b.setInsertionPointToStart(&elect.getBody().front());
+    if (shape.usesTma) {
+      auto elect = sm90::ElectOp::create(b);
+      b.createBlock(&elect.getBody());
+      sm90::EndOp::create(b);
+      b.setInsertionPointToStart(&elect.getBody().front());
+    }
     auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
     b.setInsertionPointToStart(branch.thenBlock());
-    if (!isFoundEarly)
-      found = latent.find(b, cloner);
-    emitCopies(state, isQuery, found, queryRow);
+    if (!shape.usesTma) {
+      emitRowCopies(state, cloner, isQuery);
+    } else {
+      if (!isFoundEarly)
+        found = latent.find(b, cloner);
+      emitCopies(state, isQuery, found, queryRow);
+    }
   }
   state.filled = next(state.filled, state.isLeft ? left : right);
   if (!state.isLeft && shape.hasRope)
@@ -136,13 +186,17 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
 
 /// Keys of the item's last block that the request has; at least a block's where
 /// nothing has to be cleared.
-Value relay::Kernel::countLastKeys(LazyCloner &cloner, Value blocks) {
+void relay::Kernel::findTail(OutputState &state, Value blocks) {
+  LazyCloner &cloner = state.cloner;
   LazyCloner::Scope scope(cloner);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, last));
   AttentionLoop::Term &term = loop.terms[0];
   Value limit = cloner.get(term.keys.getLimit());
-  return to32(arith::SubIOp::create(b, limit, cloner.get(term.keys.getToken())));
+  state.lastKeys = to32(arith::SubIOp::create(b, limit, cloner.get(term.keys.getToken())));
+  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.lastKeys,
+                                        constant32(loop.getBlockKeys()));
+  state.shortBlock = arith::SelectOp::create(b, isShort, last, constant32(-1));
 }
 
 /// Keys behind the request's end may hold anything, and a weight of 0 does not
@@ -182,7 +236,8 @@ void relay::Kernel::emitBlock(OutputState &state, Value block) {
                                             tileOf(weights, state.weights, 1));
   Value output = rescaleIfNeeded(b, loop, state.output, factor);
   Value values = tileOf(ring, state.consumed, 0);
-  clearTail(state, block, values);
+  if (shape.usesTma) // copied rows end with zeros
+    clearTail(state, block, values);
   if (state.isLeft && gate)
     sm90::AwaitOp::create(b, gate, state.weights, 0);
   sm90::WgmmaFenceOp::create(b);
@@ -207,11 +262,8 @@ void relay::Kernel::emitBlock(OutputState &state, Value block) {
 void relay::Kernel::emitOutputItem(OutputState &state) {
   LazyCloner &cloner = state.cloner;
   Value blocks = countBlocks(cloner);
-  state.lastKeys = countLastKeys(cloner, blocks);
-  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.lastKeys,
-                                        constant32(loop.getBlockKeys()));
-  Value last = arith::SubIOp::create(b, blocks, constant32(1));
-  state.shortBlock = arith::SelectOp::create(b, isShort, last, constant32(-1));
+  if (shape.usesTma)
+    findTail(state, blocks);
   if (state.isLeft) { // the scores role takes the queries and frees their slot
     refill(state, {});
     state.consumed = next(state.consumed, left);

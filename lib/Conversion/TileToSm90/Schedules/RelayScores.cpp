@@ -98,6 +98,9 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
                                    /*transpose_lhs=*/false, /*transpose_rhs=*/true);
   };
   if (shape.hasRope) {
+    // Rows that threads copied need a proxy fence behind the wait: one for both.
+    if (!shape.usesTma)
+      sm90::AwaitOp::create(b, right, state.right, 0);
     sm90::AwaitOp::create(b, ropes, state.ropes, 0);
     sm90::WgmmaFenceOp::create(b);
     multiply(tileOf(queries, state.queries, 1), tileOf(ropes, state.ropes, 0));
@@ -106,7 +109,8 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
   bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
   int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels;
   for (int64_t panel = 0; panel < shape.rightPanels; ++panel) {
-    if (panel % options.rightPanelsPerPart == 0) {
+    bool isAwaited = shape.hasRope && !shape.usesTma;
+    if (panel % options.rightPanelsPerPart == 0 && !isAwaited) {
       sm90::AwaitOp::create(b, right, state.right, panel / options.rightPanelsPerPart);
       sm90::WgmmaFenceOp::create(b);
     }

@@ -30,7 +30,6 @@ private:
   void loadQueries();
   void loadKeys();
   void copyPart(const Part &part, int32_t number, Value target);
-  Value constant(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 };
 } // namespace
 
@@ -107,16 +106,9 @@ void Producer::loadKeys() {
   keyStage = next(keyStage, entry.keyRing);
 }
 
-/// Pages that are too small for TMA, row by row; rows behind the request's end
-/// become zeros.
+/// Pages that TMA cannot copy.
 void Producer::copyPart(const Part &part, int32_t number, Value target) {
-  tile::LoadPagedOp load = program.keys[part.tile];
-  Value column = arith::AddIOp::create(b, cloner.get(load.getColumn()), constant(part.column));
-  int64_t vectorBytes = std::min(chooseVectorBytes(load.getPool(), load.getColumn()),
-                                 chooseVectorBytes(load.getPool(), b.getIndexAttr(part.column)));
-  sm90::CopyPagedOp::create(b, cloner.get(load.getPool()), cloner.get(load.getTable()),
-                            cloner.get(load.getToken()), column, cloner.get(load.getLimit()),
-                            target, static_cast<int32_t>(vectorBytes));
+  copyPagedRows(b, cloner, program.keys[part.tile], part.column, target);
   sm90::CopyPublishOp::create(b, entry.keyRing, keyStage, number);
 }
 
