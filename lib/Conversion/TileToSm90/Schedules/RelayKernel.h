@@ -72,6 +72,8 @@ private:
   // RelayOutput.cpp
   struct OutputState;
   void emitOutput(bool isLeft);
+  /// Whether all threads of an output role hold the page to copy next.
+  bool findsPagesEarly() const { return shape.usesTma && latent.countBoxes() == 1; }
   void refill(OutputState &state, llvm::function_ref<void()> untilFree);
   void emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
                   Value queryRow);

@@ -142,9 +142,8 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
   // The thread that copies finds many pages by itself: held by all threads across
   // the product they would not fit into registers.
-  bool isFoundEarly = shape.usesTma && latent.countBoxes() == 1;
   PagedTiles::Block found;
-  if (isFoundEarly)
+  if (findsPagesEarly())
     found = latent.find(b, cloner);
   else if (!shape.usesTma)
     fetchScalars(cloner);
@@ -165,7 +164,7 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
     if (!shape.usesTma) {
       emitRowCopies(state, cloner, isQuery);
     } else {
-      if (!isFoundEarly)
+      if (!findsPagesEarly())
         found = latent.find(b, cloner);
       emitCopies(state, isQuery, found, queryRow);
     }
@@ -230,29 +229,36 @@ static Value rescaleIfNeeded(ImplicitLocOpBuilder &b, AttentionLoop &loop, Value
 }
 
 void relay::Kernel::emitBlock(OutputState &state, Value block) {
-  Value ring = state.isLeft ? left : right;
-  sm90::AwaitOp::create(b, weights, state.weights, 0);
-  Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
-                                            tileOf(weights, state.weights, 1));
-  Value output = rescaleIfNeeded(b, loop, state.output, factor);
-  Value values = tileOf(ring, state.consumed, 0);
-  if (shape.usesTma) // copied rows end with zeros
-    clearTail(state, block, values);
-  if (state.isLeft && gate)
-    sm90::AwaitOp::create(b, gate, state.weights, 0);
-  sm90::WgmmaFenceOp::create(b);
-  output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
-                                 output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
-  sm90::WgmmaCommitOp::create(b);
-  // The block table is read under the product.
-  refill(state, [&] {
+  Value ring = state.isLeft ? left : right, output;
+  auto startProduct = [&] {
+    sm90::AwaitOp::create(b, weights, state.weights, 0);
+    Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
+                                              tileOf(weights, state.weights, 1));
+    output = rescaleIfNeeded(b, loop, state.output, factor);
+    Value values = tileOf(ring, state.consumed, 0);
+    if (shape.usesTma) // copied rows end with zeros
+      clearTail(state, block, values);
+    if (state.isLeft && gate)
+      sm90::AwaitOp::create(b, gate, state.weights, 0);
+    sm90::WgmmaFenceOp::create(b);
+    output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
+                                   output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
+    sm90::WgmmaCommitOp::create(b);
+  };
+  auto finishProduct = [&] {
     state.output =
         sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
     sm90::ReleaseOp::create(b, ring, state.consumed, /*remote=*/false);
     sm90::ReleaseOp::create(b, weights, state.weights, /*remote=*/false);
     state.consumed = next(state.consumed, ring);
     state.weights = next(state.weights, weights);
-  });
+  };
+  // The block table is read while the weights are awaited, which hides a miss of the
+  // caches; what keeps more than a page in registers reads it under the product.
+  if (findsPagesEarly())
+    return refill(state, [&] { startProduct(), finishProduct(); });
+  startProduct();
+  refill(state, finishProduct);
 }
 
 //===----------------------------------------------------------------------===//
