@@ -12,7 +12,7 @@
 // of each output role refills the ring slot that its role has just freed.
 //
 // Block i of 64 keys; A = the scores' product with the left half of the latent,
-// whose queries stay in registers; B = with RoPE and the right half:
+// whose queries stay in registers; B = with the right half and RoPE:
 //
 //   tensor | PV-right(i) + B(i+1)       | PV-left(i)       | A(i+2)    | PV-right(i+1)
 //   scores | issue B(i+1) ... wait S --+- max, exp(i+1) ---+ issue A(i+2), pack, P(i+1) -> full

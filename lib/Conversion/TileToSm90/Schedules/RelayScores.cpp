@@ -90,27 +90,31 @@ Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
   return scores;
 }
 
-/// B: RoPE and the right half; opens the gate on the way if there is a stage for
+/// B: the right half and RoPE; opens the gate on the way if there is a stage for
 /// it. Returns finished scores.
 Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateStage) {
   auto multiply = [&](Value lhs, Value rhs) {
     scores = sm90::WgmmaOp::create(b, scores.getType(), lhs, rhs, scores,
                                    /*transpose_lhs=*/false, /*transpose_rhs=*/true);
   };
-  if (shape.hasRope) {
-    // Rows that threads copied need a proxy fence behind the wait: one for both.
-    if (!shape.usesTma)
-      sm90::AwaitOp::create(b, right, state.right, 0);
+  auto multiplyRope = [&] {
     sm90::AwaitOp::create(b, ropes, state.ropes, 0);
     sm90::WgmmaFenceOp::create(b);
     multiply(tileOf(queries, state.queries, 1), tileOf(ropes, state.ropes, 0));
+  };
+  // Rows that threads copied need a proxy fence behind the wait: one for both. Else
+  // RoPE is what a slot's refill copies last, so it is multiplied last.
+  bool isRopeFirst = shape.hasRope && !shape.usesTma;
+  bool isRopeLast = shape.hasRope && shape.usesTma;
+  if (isRopeFirst) {
+    sm90::AwaitOp::create(b, right, state.right, 0);
+    multiplyRope();
   }
   Value query = tileOf(queries, state.queries, 0), keys = tileOf(right, state.right, 0);
   bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
-  int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels;
+  int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels + (isRopeLast ? 1 : 0);
   for (int64_t panel = 0; panel < shape.rightPanels; ++panel) {
-    bool isAwaited = shape.hasRope && !shape.usesTma;
-    if (panel % options.rightPanelsPerPart == 0 && !isAwaited) {
+    if (panel % options.rightPanelsPerPart == 0 && !isRopeFirst) {
       sm90::AwaitOp::create(b, right, state.right, panel / options.rightPanelsPerPart);
       sm90::WgmmaFenceOp::create(b);
     }
@@ -118,6 +122,8 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
     if (hasGate && panel + 1 == gatePanel)
       sm90::WgmmaCommitOp::create(b);
   }
+  if (isRopeLast)
+    multiplyRope();
   sm90::WgmmaCommitOp::create(b);
   if (hasGate) {
     sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
