@@ -126,11 +126,7 @@ class Checker:
             return reference.Errors()
         outputs, guards = self.run(plan, query)
         xp, double = self.arrays.xp, self.arrays.double
-        # The rule's bound is for scores of about 0.01; f32 sums of products of a hundred
-        # times that are off by more where the LSE is near 0.
-        lse_abs = reference.LSE_ABS * (10 if case.is_sharp else 1)
-        errors = reference.compare(xp, *map(double, outputs.values()), *self.expected(case, query),
-                                   lse_abs=lse_abs)
+        errors = reference.compare(xp, *map(double, outputs.values()), *self.expected(case, query))
         errors.output_bad += sum(int((~xp.isnan(double(guard))).sum()) for guard in guards)
         for sequence in sequences:
             sequence.free()

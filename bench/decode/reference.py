@@ -74,13 +74,13 @@ def _cosdiff(got, expected):
     return 1 - 2 * float((got * expected).sum()) / squares
 
 
-def compare(xp, output, lse, expected_output, expected_lse, lse_abs=LSE_ABS):
+def compare(xp, output, lse, expected_output, expected_lse):
     """Errors of float64 results."""
     errors = Errors()
     if output.shape[0] == 0:
         return errors
     errors.output_bad, errors.output_worst = _element_rule(xp, output, expected_output, OUTPUT_ABS,
                                                            OUTPUT_REL)
-    errors.lse_bad, errors.lse_worst = _element_rule(xp, lse, expected_lse, lse_abs, LSE_REL)
+    errors.lse_bad, errors.lse_worst = _element_rule(xp, lse, expected_lse, LSE_ABS, LSE_REL)
     errors.cosdiff = _cosdiff(output, expected_output)
     return errors
