@@ -25,6 +25,8 @@ anything that speaks DLPack, __array_interface__ or the buffer protocol: NumPy
 arrays, torch tensors on the CPU or a GPU, array.array.
 """
 
+import importlib
+
 from ._errors import (
     Corrupt,
     DeviceError,
@@ -40,7 +42,9 @@ from ._errors import (
 )
 
 # Loaded on first use, so that mlac.reference needs no native library.
-_NATIVE = ("Device", "Engine", "Package", "Plan", "Sequence", "runtime_version")
+_NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
+           "Plan": "_runtime", "Sequence": "_runtime", "runtime_version": "_runtime",
+           "BatchOrder": "_batch", "arrange_batch": "_batch"}
 
 __all__ = [
     "Corrupt",
@@ -61,6 +65,5 @@ __all__ = [
 def __getattr__(name):
     if name not in _NATIVE:
         raise AttributeError(f"module 'mlac' has no attribute '{name}'")
-    from . import _runtime
-
-    return getattr(_runtime, name)
+    module = importlib.import_module(f".{_NATIVE[name]}", __name__)
+    return getattr(module, name)

@@ -18,6 +18,7 @@ LIBRARY = "libmla_runtime.so"
 LIBRARY_VARIABLE = "MLAC_RUNTIME_LIBRARY"
 
 ALLOW_EXTRA_TENSORS = 1
+REQUIRE_UNIFORM = 1
 
 
 class EngineOptions(ctypes.Structure):
@@ -64,6 +65,13 @@ class Batch(ctypes.Structure):
     ]
 
 
+class BatchSplit(ctypes.Structure):
+    """mla_batch_split."""
+
+    _fields_ = [(name, c_int64) for name in (
+        "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens", "num_swaps")]
+
+
 class Binding(ctypes.Structure):
     """mla_binding."""
 
@@ -103,6 +111,8 @@ _SIGNATURES = {
     "mla_cache_poison": [c_void_p, c_int64],
     "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
     "mla_engine_poison_workspace": [c_void_p],
+    "mla_batch_arrange": [
+        POINTER(c_int32), c_int64, c_int64, c_uint32, _OUT_INT, POINTER(BatchSplit)],
     "mla_plan_create": [c_void_p, _OUT_HANDLE],
     "mla_plan_destroy": [c_void_p],
     "mla_step_plan": [c_void_p, POINTER(Batch), c_char_p, c_void_p],

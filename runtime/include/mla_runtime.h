@@ -374,6 +374,31 @@ typedef struct mla_batch {
                                     sum is 0 .. max_num_tokens */
 } mla_batch;
 
+/* How a batch falls into decodes (short queries, in front) and prefills. */
+typedef struct mla_batch_split {
+  int64_t num_decodes;        /* requests [0, num_decodes) */
+  int64_t num_prefills;       /* the others */
+  int64_t num_decode_tokens;  /* rows [0, num_decode_tokens) are those of decodes */
+  int64_t num_prefill_tokens; /* the others */
+  int64_t num_swaps;          /* exchanges that made the order; 0: nothing moved */
+} mla_batch_split;
+
+/* Flags of mla_batch_arrange. */
+#define MLA_REQUIRE_UNIFORM 1u /* all decodes have the query length of the first request; \
+                                  empty requests may pad them if nothing else is there */
+
+/* Splits a batch into decodes and prefills, and says in which order to pass its
+   requests so that decodes come first (mla.md section 10). Host work only.
+   query_lens [num_requests]: new tokens of each request, at least 0.
+   decode_threshold: longest query of a decode: 1, or 1 + speculative tokens.
+   order [num_requests], or NULL to split the batch as it stands: order[i] is the
+   request that comes i-th. It exchanges as few requests as possible, pair by pair,
+   and so is its own inverse: result i belongs to request order[i] and vice versa.
+   All that belongs to a request (sequence, token rows, sampling state) moves with it. */
+MLA_API mla_status mla_batch_arrange(const int32_t *query_lens, int64_t num_requests,
+                                     int64_t decode_threshold, uint32_t flags, int64_t *order,
+                                     mla_batch_split *split);
+
 /* Makes a plan with buffers for the engine's maxima. Two plans let the host plan
    step n + 1 while step n runs. Destroying waits for the device. */
 MLA_API mla_status mla_plan_create(mla_engine *engine, mla_plan **plan);
