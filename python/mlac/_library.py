@@ -5,7 +5,7 @@
 
 import ctypes
 import os
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64
 from ctypes import c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -54,6 +54,25 @@ class CacheStats(ctypes.Structure):
     ]
 
 
+class CacheLayout(ctypes.Structure):
+    """mla_cache_layout."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("format", c_char_p),
+        ("dtype", ctypes.c_int),
+        ("kv_lora_rank", c_int64),
+        ("qk_rope_head_dim", c_int64),
+        ("page_size", c_int64),
+        ("page_stride_bytes", c_int64),
+        ("num_pages", c_int64),
+        ("layer_scale", c_float),
+        ("scale_rule", ctypes.c_int),
+        ("amax_floor", c_float),
+        ("scale_floor", c_float),
+    ]
+
+
 class Batch(ctypes.Structure):
     """mla_batch."""
 
@@ -82,6 +101,7 @@ _INT = ctypes.c_int
 _OUT_HANDLE = POINTER(c_void_p)
 _OUT_TEXT = POINTER(c_char_p)
 _OUT_INT = POINTER(c_int64)
+_LAYOUT = POINTER(CacheLayout)
 
 # Arguments of every function that returns a status.
 _SIGNATURES = {
@@ -110,6 +130,10 @@ _SIGNATURES = {
     "mla_cache_data": [c_void_p, c_int64, _OUT_HANDLE],
     "mla_cache_poison": [c_void_p, c_int64],
     "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
+    "mla_cache_formats": [_OUT_TEXT],
+    "mla_cache_layout_offset": [_LAYOUT, c_char_p, c_int64, _OUT_INT],
+    "mla_cache_encode": [_LAYOUT, c_void_p, c_int64, _OUT_INT, c_void_p, c_size_t],
+    "mla_cache_decode": [_LAYOUT, c_void_p, c_size_t, c_int64, _OUT_INT, c_void_p],
     "mla_engine_poison_workspace": [c_void_p],
     "mla_batch_arrange": [
         POINTER(c_int32), c_int64, c_int64, c_uint32, _OUT_INT, POINTER(BatchSplit)],
@@ -153,6 +177,8 @@ def _load():
     library.mla_runtime_version.restype = c_char_p
     library.mla_engine_options_init.argtypes = [POINTER(EngineOptions)]
     library.mla_engine_options_init.restype = None
+    library.mla_cache_layout_init.argtypes = [_LAYOUT, c_char_p]
+    library.mla_cache_layout_init.restype = None
     library.mla_device_is_cuda.argtypes = [c_void_p]
     library.mla_device_is_cuda.restype = _INT
     return library

@@ -8,6 +8,8 @@
 
 #include "DataType.h"
 
+#include "NarrowFloat.h"
+
 #include <cstring>
 
 using namespace mlac::runtime;
@@ -34,31 +36,6 @@ const char *mlac::runtime::typeName(mla_dtype dtype) {
 
 bool mlac::runtime::isExactWidening(mla_dtype from, mla_dtype to) {
   return from == to || (to == MLA_F32 && (from == MLA_BF16 || from == MLA_F16));
-}
-
-static float widenBf16(uint16_t bits) {
-  uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-/// IEEE half to single: rebias the exponent (15 to 127); subnormals are
-/// normalised by the multiplication, which is exact.
-static float widenF16(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  uint32_t exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ff;
-  uint32_t wide;
-  float value;
-  if (exponent == 0) {
-    constexpr float kSmallestSubnormal = 0x1p-24f;
-    value = static_cast<float>(mantissa) * kSmallestSubnormal;
-    return sign ? -value : value;
-  }
-  uint32_t wideExponent = exponent == 0x1f ? 0xff : exponent - 15 + 127;
-  wide = sign | (wideExponent << 23) | (mantissa << 13);
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
 }
 
 template <float (*widen)(uint16_t)>

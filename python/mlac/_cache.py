@@ -1,0 +1,103 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Formats of the paged cache: rows to and from the bytes of a pool, on the host."""
+
+import ctypes
+import json
+from ctypes import byref, c_char_p, c_int64, c_void_p
+
+from . import _arrays
+from . import _library
+from ._library import call, call_out, library
+
+_SCALE_RULES = {None: 0, "raw": 1, "power_of_two": 2}
+
+
+def cache_formats():
+    """The table of formats, as a list of dicts (see mla_cache_formats)."""
+    return json.loads(call_out("mla_cache_formats", c_char_p))
+
+
+class CacheLayout:
+    """A pool of pages in one format.
+
+    format: a name of cache_formats(). Other arguments are fields of mla_cache_layout
+    (kv_lora_rank, qk_rope_head_dim, page_size, page_stride_bytes, num_pages,
+    layer_scale, amax_floor, scale_floor), dtype ("bf16", "f16", "f32": of rows outside of
+    the pool) and scale_rule (None: the format's, "raw", "power_of_two").
+
+        layout = mlac.CacheLayout("fp8_ds_mla", num_pages=4)
+        layout.encode(rows, pool, slots=[130])     # rows: [1, 576] bf16 or uint16 bits
+        layout.decode(pool, rows, slots=[130])
+    """
+
+    def __init__(self, format, *, dtype=None, scale_rule=None, **fields):
+        self._format = format.encode()
+        self._layout = _library.CacheLayout()
+        library.mla_cache_layout_init(byref(self._layout), self._format)
+        known = {name for name, _ in _library.CacheLayout._fields_}
+        for name, value in fields.items():
+            if name not in known - {"struct_bytes", "format", "dtype", "scale_rule"}:
+                raise TypeError(f"CacheLayout has no argument '{name}'")
+            setattr(self._layout, name, value)
+        if scale_rule not in _SCALE_RULES:
+            raise ValueError(f"scale_rule: expected None, 'raw' or 'power_of_two', got "
+                             f"{scale_rule!r}")
+        self._layout.scale_rule = _SCALE_RULES[scale_rule]
+        if dtype is not None:
+            if dtype not in _arrays.DTYPES:
+                raise ValueError(f"dtype: expected one of {', '.join(_arrays.DTYPES)}, got "
+                                 f"{dtype!r}")
+            self._layout.dtype = _arrays.DTYPES.index(dtype)
+
+    @property
+    def width(self):
+        """Elements of a row: latent, then rope."""
+        return self._layout.kv_lora_rank + self._layout.qk_rope_head_dim
+
+    def offset(self, field, slot):
+        """Byte of "latent", "rope" or "scale" of the token in `slot`."""
+        return call_out("mla_cache_layout_offset", c_int64, byref(self._layout),
+                        field.encode(), slot)
+
+    def encode(self, rows, pool, slots=None):
+        """Writes rows [n, width] to `slots` (default 0, 1, ...) of `pool`, in place."""
+        rows, pool = self._rows(rows), _host("pool", pool, is_written=True)
+        count, slots = self._slots(rows, slots)
+        call("mla_cache_encode", byref(self._layout), c_void_p(rows.address), count, slots,
+             c_void_p(pool.address), pool.nbytes)
+
+    def decode(self, pool, rows, slots=None):
+        """Reads rows [n, width] from `slots` of `pool` into `rows`, in place."""
+        rows, pool = self._rows(rows, is_written=True), _host("pool", pool)
+        count, slots = self._slots(rows, slots)
+        call("mla_cache_decode", byref(self._layout), c_void_p(pool.address), pool.nbytes,
+             count, slots, c_void_p(rows.address))
+
+    def _rows(self, rows, is_written=False):
+        dtype = _arrays.DTYPES[self._layout.dtype]
+        view = _host("rows", rows, is_written, bits_of=dtype)
+        if view.dtype != dtype:
+            raise ValueError(f"rows: expected {dtype}, got {view.dtype}")
+        items = view.nbytes // _arrays.ITEM_BYTES[dtype]
+        if items % self.width or (len(view.shape) > 1 and view.shape[-1] != self.width):
+            raise ValueError(f"rows: expected shape [n, {self.width}], got {view.shape}")
+        return view
+
+    def _slots(self, rows, slots):
+        count = rows.nbytes // _arrays.ITEM_BYTES[rows.dtype] // self.width
+        if slots is None:
+            return count, None
+        if len(slots) != count:
+            raise ValueError(f"slots: expected {count}, one per row, got {len(slots)}")
+        return count, (c_int64 * count)(*[int(slot) for slot in slots])
+
+
+def _host(name, array, is_written=False, bits_of="bf16"):
+    view = _arrays.view(name, array, bits_of)
+    if view.is_cuda:
+        raise ValueError(f"{name}: expected host memory, got CUDA memory")
+    if is_written and not view.is_writable:
+        raise ValueError(f"{name}: is written, but read-only")
+    return view

@@ -1,0 +1,244 @@
+//===- CacheFormats.h - the table of cache formats --------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a page of the cache looks like in each format, described once for the
+// compiler (types and kernels) and the runtime (sizes, addresses, conversion on
+// the host). Adding a format is adding a row to kFormats.
+//
+// A page is one or two *sections*. In a section the tokens of the page follow one
+// another, each with the same *fields*; fields lie in the order of the row without
+// gaps:
+//
+//   one section (fp8_ds_mla)      two sections (model1_584, B tokens)
+//   token 0 | latent scale rope   token 0 | latent rope     section 0
+//   token 1 | latent scale rope   token 1 | latent rope
+//   ...                           ...
+//                                 token 0 | scale padding   section 1, at byte B * 576
+//                                 token 1 | scale padding
+//                                 rest, to a multiple of 576 bytes
+//
+// Sources: docs/spec/paged-cache.md section 2, sparse.md section 3, v4.md section 4.
+// Shared by the compiler and the runtime; depends on neither.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_CACHEFORMATS_H
+#define MLAC_CACHEFORMATS_H
+
+#include <cfloat>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+namespace mlac::cache {
+
+/// How a field's elements are stored. `Model` is the model's activation type.
+enum class Storage : uint8_t { Model, BF16, F32, E4M3, E8M0, Zero };
+
+/// What a field holds of a token.
+enum class Part : uint8_t { Latent, Rope, Scale, Padding };
+
+struct Field {
+  Part part;
+  Storage storage;
+  uint8_t section = 0;
+  /// Elements of a token; 0: the model's width (of scales: one per group).
+  int32_t count = 0;
+};
+
+/// How a scale follows from the largest magnitude `amax` of its group:
+/// s = max(max(amax, amaxFloor) / 448, scaleFloor), rounded up to a power of two or
+/// not. Peers differ in the floors.
+struct ScaleRule {
+  bool isPowerOfTwo;
+  float amaxFloor, scaleFloor;
+};
+
+/// Floors of published writers (paged-cache.md section 4).
+inline constexpr float kAmaxFloor = 1e-4f;
+
+/// Which activation types a format takes, as a set.
+enum Accepts : uint8_t { kBF16 = 1, kF16 = 2, kF32 = 4 };
+
+inline constexpr size_t kMaxFields = 4, kMaxSections = 2;
+
+struct Format {
+  std::string_view name;
+  uint8_t accepts;
+  /// Elements of the latent that share a scale; 0: no scale in the cache.
+  int32_t scaleGroup;
+  /// One scale for all rows of a layer, which is not in the cache.
+  bool hasLayerScale;
+  ScaleRule rule;
+  /// Pages are rounded up to a multiple of this many bytes.
+  int32_t pageMultiple;
+  size_t numFields;
+  Field fields[kMaxFields];
+};
+
+inline constexpr ScaleRule kNoRule = {false, 0, 0};
+
+/// Alignment in bytes of the pool. Rows of formats with one section are multiples of
+/// it too (paged-cache.md section 1).
+inline constexpr int64_t kPoolAlignment = 16;
+
+inline constexpr Format kFormats[] = {
+    {"mla_16",
+     kBF16 | kF16,
+     0,
+     false,
+     kNoRule,
+     1,
+     2,
+     {{Part::Latent, Storage::Model}, {Part::Rope, Storage::Model}}},
+    {"mla_f32",
+     kF32,
+     0,
+     false,
+     kNoRule,
+     1,
+     2,
+     {{Part::Latent, Storage::F32}, {Part::Rope, Storage::F32}}},
+    {"mla_fp8_tensor",
+     kBF16 | kF16 | kF32,
+     0,
+     true,
+     kNoRule,
+     1,
+     2,
+     {{Part::Latent, Storage::E4M3}, {Part::Rope, Storage::E4M3}}},
+    {"fp8_ds_mla",
+     kBF16,
+     128,
+     false,
+     {false, 0, FLT_MIN},
+     1,
+     3,
+     {{Part::Latent, Storage::E4M3, 0, 512},
+      {Part::Scale, Storage::F32},
+      {Part::Rope, Storage::BF16, 0, 64}}},
+    {"index_k",
+     kBF16 | kF16 | kF32,
+     128,
+     false,
+     {true, kAmaxFloor, 0},
+     4,
+     2,
+     {{Part::Latent, Storage::E4M3}, {Part::Scale, Storage::F32, 1}}},
+    // 576 bytes are the rows of its first section, which TMA reads as one matrix.
+    {"model1_584",
+     kBF16,
+     64,
+     false,
+     {true, kAmaxFloor, 0},
+     576,
+     4,
+     {{Part::Latent, Storage::E4M3, 0, 448},
+      {Part::Rope, Storage::BF16, 0, 64},
+      {Part::Scale, Storage::E8M0, 1},
+      {Part::Padding, Storage::Zero, 1, 1}}},
+};
+
+/// The format of that name, or null.
+constexpr const Format *findFormat(std::string_view name) {
+  for (const Format &format : kFormats)
+    if (format.name == name)
+      return &format;
+  return nullptr;
+}
+
+/// Widths of one model's rows, and the bytes of its activations' elements.
+struct Widths {
+  int64_t latent, rope, modelBytes;
+};
+
+constexpr int64_t storageBytes(Storage storage, int64_t modelBytes) {
+  switch (storage) {
+  case Storage::Model:
+    return modelBytes;
+  case Storage::BF16:
+    return 2;
+  case Storage::F32:
+    return 4;
+  case Storage::E4M3:
+  case Storage::E8M0:
+  case Storage::Zero:
+    return 1;
+  }
+  return 0;
+}
+
+/// Elements of a field in one token.
+constexpr int64_t fieldCount(const Format &format, const Field &field, const Widths &widths) {
+  if (field.count > 0)
+    return field.count;
+  if (field.part == Part::Scale)
+    return widths.latent / format.scaleGroup;
+  return field.part == Part::Latent ? widths.latent : widths.rope;
+}
+
+/// Bytes of a token in one section.
+constexpr int64_t sectionBytes(const Format &format, int section, const Widths &widths) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < format.numFields; ++i)
+    if (format.fields[i].section == section)
+      bytes += fieldCount(format, format.fields[i], widths) *
+               storageBytes(format.fields[i].storage, widths.modelBytes);
+  return bytes;
+}
+
+/// Bytes of a token in all sections.
+constexpr int64_t tokenBytes(const Format &format, const Widths &widths) {
+  return sectionBytes(format, 0, widths) + sectionBytes(format, 1, widths);
+}
+
+/// Where a field begins in its section's token, in bytes.
+constexpr int64_t fieldOffset(const Format &format, size_t index, const Widths &widths) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < index; ++i)
+    if (format.fields[i].section == format.fields[index].section)
+      bytes += fieldCount(format, format.fields[i], widths) *
+               storageBytes(format.fields[i].storage, widths.modelBytes);
+  return bytes;
+}
+
+/// Index of the field that holds `part`, or numFields.
+constexpr size_t findField(const Format &format, Part part) {
+  size_t index = 0;
+  while (index < format.numFields && format.fields[index].part != part)
+    ++index;
+  return index;
+}
+
+/// Whether a token's bytes lie together.
+constexpr bool isInterleaved(const Format &format) {
+  for (size_t i = 0; i < format.numFields; ++i)
+    if (format.fields[i].section != 0)
+      return false;
+  return true;
+}
+
+/// Least bytes of a page of `tokens`.
+constexpr int64_t pageBytes(const Format &format, int64_t tokens, const Widths &widths) {
+  int64_t bytes = tokens * tokenBytes(format, widths), multiple = format.pageMultiple;
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+// The sizes that the specification states.
+static_assert(tokenBytes(*findFormat("mla_16"), {512, 64, 2}) == 1152);
+static_assert(tokenBytes(*findFormat("mla_fp8_tensor"), {512, 64, 2}) == 576);
+static_assert(tokenBytes(*findFormat("fp8_ds_mla"), {512, 64, 2}) == 656);
+static_assert(tokenBytes(*findFormat("index_k"), {128, 0, 2}) == 132);
+static_assert(tokenBytes(*findFormat("model1_584"), {448, 64, 2}) == 584);
+static_assert(pageBytes(*findFormat("model1_584"), 64, {448, 64, 2}) == 37440);
+static_assert(pageBytes(*findFormat("model1_584"), 2, {448, 64, 2}) == 1728);
+
+} // namespace mlac::cache
+
+#endif // MLAC_CACHEFORMATS_H

@@ -1,0 +1,262 @@
+//===- CacheFormatTest.cpp - cache rows on the host -------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The literal examples of docs/spec/paged-cache.md section 4, sparse.md section 3 and
+// v4.md sections 2 and 4: rows of features.md B03 (656 bytes), C21 (64-bit offsets),
+// V4-06 (scale bytes) and V4-09 (pages of the 584-byte record), and the sizes of A20
+// and B02.
+//
+//===----------------------------------------------------------------------===//
+
+#include "NarrowFloat.h"
+
+#include "mla_runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace mlac::runtime;
+
+namespace {
+
+constexpr uint8_t kUntouched = 0xa5;
+
+/// A pool in host memory with rows of f32 values rounded to the layout's dtype.
+struct HostPool {
+  explicit HostPool(const char *format, int64_t pages = 4) {
+    mla_cache_layout_init(&layout, format);
+    layout.num_pages = pages;
+  }
+
+  int64_t offset(const char *field, int64_t slot) {
+    int64_t result = -1;
+    EXPECT_EQ(mla_cache_layout_offset(&layout, field, slot, &result), MLA_OK) << mla_last_error();
+    return result;
+  }
+  uint8_t at(const char *field, int64_t slot, int64_t byte) {
+    return bytes[static_cast<size_t>(offset(field, slot) + byte)];
+  }
+  float scale(int64_t slot, int64_t group) {
+    float value;
+    std::memcpy(&value, &bytes[static_cast<size_t>(offset("scale", slot) + 4 * group)], 4);
+    return value;
+  }
+  size_t width() const {
+    return static_cast<size_t>(layout.kv_lora_rank + layout.qk_rope_head_dim);
+  }
+
+  void encode(const std::vector<float> &values, const std::vector<int64_t> &slots) {
+    int64_t stride = layout.page_stride_bytes ? layout.page_stride_bytes : 1 << 20;
+    bytes.assign(static_cast<size_t>(stride * layout.num_pages), kUntouched);
+    std::vector<uint16_t> rows;
+    for (float value : values)
+      rows.push_back(roundToBf16(value));
+    ASSERT_EQ(mla_cache_encode(&layout, rows.data(), static_cast<int64_t>(slots.size()),
+                               slots.data(), bytes.data(), bytes.size()),
+              MLA_OK)
+        << mla_last_error();
+  }
+  std::vector<float> decode(const std::vector<int64_t> &slots) {
+    std::vector<uint16_t> rows(slots.size() * width());
+    EXPECT_EQ(mla_cache_decode(&layout, bytes.data(), bytes.size(),
+                               static_cast<int64_t>(slots.size()), slots.data(), rows.data()),
+              MLA_OK)
+        << mla_last_error();
+    std::vector<float> values;
+    for (uint16_t bits : rows)
+      values.push_back(widenBf16(bits));
+    return values;
+  }
+
+  mla_cache_layout layout;
+  std::vector<uint8_t> bytes;
+};
+
+void expectRefused(const mla_cache_layout &layout, mla_status status, const char *message) {
+  EXPECT_EQ(mla_cache_encode(&layout, nullptr, 0, nullptr, nullptr, SIZE_MAX), status);
+  EXPECT_NE(std::string(mla_last_error()).find(message), std::string::npos) << mla_last_error();
+}
+
+} // namespace
+
+TEST(CacheFormat, RowOf656BytesGoldenBytes) { // B03
+  HostPool pool("fp8_ds_mla");
+  std::vector<float> row(pool.width(), 0.0f);
+  row[0] = -896, row[1] = 1;    // group 0: amax 896
+  row[128] = 1, row[129] = 0.5; // group 1: amax 1
+  row[512] = 3.140625f;
+  pool.encode(row, {130});
+  EXPECT_EQ(pool.offset("latent", 130), 2 * 64 * 656 + 1312);
+  EXPECT_EQ(pool.offset("scale", 130), 2 * 64 * 656 + 1312 + 512);
+  EXPECT_EQ(pool.offset("rope", 130), 2 * 64 * 656 + 1312 + 528);
+  EXPECT_EQ(pool.scale(130, 0), 2.0f);
+  EXPECT_EQ(pool.at("latent", 130, 0), 0xfe);
+  EXPECT_EQ(pool.at("latent", 130, 1), 0x30);
+  EXPECT_EQ(pool.scale(130, 1), 1.0f / 448);
+  EXPECT_EQ(pool.at("latent", 130, 128), 0x7e);
+  EXPECT_EQ(pool.at("latent", 130, 129), 0x76);
+  EXPECT_EQ(pool.scale(130, 2), std::numeric_limits<float>::min()); // all zeros
+  EXPECT_EQ(pool.at("latent", 130, 256), 0);
+  EXPECT_EQ(pool.at("rope", 130, 0) | pool.at("rope", 130, 1) << 8, roundToBf16(3.140625f));
+
+  pool.layout.scale_rule = MLA_SCALE_POWER_OF_TWO;
+  pool.encode(row, {130});
+  EXPECT_EQ(pool.scale(130, 0), 2.0f);
+  EXPECT_EQ(pool.scale(130, 1), 0x1p-8f);
+  EXPECT_EQ(pool.at("latent", 130, 128), 0x78);
+}
+
+TEST(CacheFormat, FloorsOfPublishedWriters) { // paged-cache.md section 4
+  HostPool pool("fp8_ds_mla");
+  std::vector<float> row(pool.width(), 0.0f);
+  row[0] = 1e-5f;
+  pool.layout.scale_floor = 1e-4f;
+  pool.encode(row, {0});
+  EXPECT_EQ(pool.scale(0, 0), 1e-4f);
+  pool.layout.scale_floor = -1;
+  pool.layout.amax_floor = 1e-4f;
+  pool.encode(row, {0});
+  EXPECT_EQ(pool.scale(0, 0), 1e-4f / 448);
+}
+
+TEST(CacheFormat, IndexKeysAreSplitFromTheirScales) { // sparse.md section 3
+  HostPool pool("index_k");
+  ASSERT_EQ(pool.width(), 128u);
+  EXPECT_EQ(pool.offset("latent", 130), 17152);
+  EXPECT_EQ(pool.offset("scale", 130), 25096);
+  std::vector<float> row(128, 0.0f);
+  row[3] = -3.5f;
+  pool.encode(row, {130});
+  EXPECT_EQ(pool.scale(130, 0), 0x1p-7f); // 3.5 / 448 = 2^-7
+  EXPECT_EQ(pool.at("latent", 130, 3), 0xfe);
+  pool.layout.page_stride_bytes = 8640; // V4's pools share pages
+  EXPECT_EQ(pool.offset("scale", 130), 2 * 8640 + 8192 + 8);
+}
+
+TEST(CacheFormat, RecordOf584Bytes) { // V4-06, V4-09
+  HostPool pool("model1_584");
+  EXPECT_EQ(pool.offset("latent", 130), 2 * 37440 + 2 * 576);
+  EXPECT_EQ(pool.offset("rope", 130), 2 * 37440 + 2 * 576 + 448);
+  EXPECT_EQ(pool.offset("scale", 130), 2 * 37440 + 64 * 576 + 2 * 8);
+  struct {
+    float amax;
+    int byte;
+  } golden[] = {{0, 105},    {0.05f, 114}, {0.5f, 118}, {1, 119},   {1.75f, 119},
+                {3.5f, 120}, {7, 121},     {448, 127},  {450, 128}, {1e4f, 132}};
+  for (auto [amax, byte] : golden) {
+    std::vector<float> row(pool.width(), 0.0f);
+    row[64] = -amax;
+    pool.encode(row, {1});
+    EXPECT_EQ(pool.at("scale", 1, 1), byte) << amax;
+    EXPECT_EQ(pool.at("scale", 1, 0), 105); // a zero block
+    EXPECT_EQ(pool.at("latent", 1, 0), 0);
+    EXPECT_EQ(pool.at("scale", 1, 7), 0); // padding
+  }
+  pool.layout.page_stride_bytes = 64 * 584; // not a multiple of 576
+  expectRefused(pool.layout, MLA_INVALID_ARGUMENT, "multiple of 576");
+}
+
+TEST(CacheFormat, OffsetsAre64Bit) { // C21: page 262144 of 32 rows of 512 elements
+  mla_cache_layout layout;
+  mla_cache_layout_init(&layout, "mla_16");
+  layout.kv_lora_rank = 512, layout.qk_rope_head_dim = 0, layout.page_size = 32;
+  layout.num_pages = 262145;
+  int64_t offset;
+  ASSERT_EQ(mla_cache_layout_offset(&layout, "latent", int64_t(262144) * 32, &offset), MLA_OK);
+  EXPECT_EQ(offset, int64_t(262144) * 32 * 512 * 2);
+  layout.page_stride_bytes = int64_t(1) << 40;
+  layout.num_pages = 1 << 22;
+  ASSERT_EQ(mla_cache_layout_offset(&layout, "latent", (int64_t(1) << 27) - 1, &offset), MLA_OK);
+  EXPECT_EQ(offset, ((int64_t(1) << 22) - 1) * (int64_t(1) << 40) + 31 * 1024);
+  layout.num_pages = int64_t(1) << 24; // 2^64 bytes
+  expectRefused(layout, MLA_INVALID_ARGUMENT, "below 2^63");
+}
+
+TEST(CacheFormat, RowsOfEveryFormatComeBack) {
+  for (const char *format : {"mla_16", "mla_fp8_tensor", "fp8_ds_mla", "index_k", "model1_584"}) {
+    HostPool pool(format);
+    pool.layout.layer_scale = 0.0078125f;
+    std::vector<int64_t> slots = {3, 255, -1, 64, 0};
+    std::vector<float> rows;
+    for (size_t i = 0; i < slots.size() * pool.width(); ++i)
+      rows.push_back(std::sin(0.37f * static_cast<float>(i)) * 3);
+    pool.encode(rows, slots);
+    std::vector<float> got = pool.decode(slots);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (i / pool.width() == 2)
+        ASSERT_EQ(got[i], 0) << "a skipped row was written";
+      else // half an ulp of e4m3 is 2^-4 relative; subnormals are 2^-10 of the scale
+        ASSERT_NEAR(got[i], rows[i], std::fabs(rows[i]) / 16 + 0x1p-10f * 3.1f / 448 * 2)
+            << format << " element " << i;
+    }
+    size_t written = 0;
+    for (uint8_t byte : pool.bytes)
+      written += byte != kUntouched;
+    EXPECT_LE(written, 4 * 1152u) << format;
+  }
+}
+
+TEST(CacheFormat, NanAndInfinityStayInTheirElements) {
+  HostPool pool("fp8_ds_mla");
+  std::vector<float> row(pool.width(), 1.0f);
+  row[5] = std::numeric_limits<float>::quiet_NaN();
+  row[130] = -std::numeric_limits<float>::infinity();
+  pool.encode(row, {0});
+  EXPECT_EQ(pool.scale(0, 0), 1.0f / 448);
+  EXPECT_EQ(pool.at("latent", 0, 5) & 0x7f, 0x7f);
+  EXPECT_EQ(pool.at("latent", 0, 6), 0x7e);
+  EXPECT_EQ(pool.at("latent", 0, 130), 0xfe);
+  EXPECT_TRUE(std::isfinite(pool.scale(0, 1)));
+  std::vector<float> got = pool.decode({0});
+  EXPECT_TRUE(std::isnan(got[5]));
+}
+
+TEST(CacheFormat, WrongWidthsAndTypesAreRefused) { // B02
+  HostPool pool("fp8_ds_mla");
+  mla_cache_layout wrong = pool.layout;
+  wrong.kv_lora_rank = 256;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "kv_lora_rank = 256, expected 512");
+  wrong = pool.layout, wrong.qk_rope_head_dim = 32;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "qk_rope_head_dim = 32, expected 64");
+  wrong = pool.layout, wrong.dtype = MLA_F32;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "does not take rows of f32");
+  wrong = pool.layout, wrong.page_stride_bytes = 64 * 656 - 16;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "needs at least 41984");
+  wrong = pool.layout, wrong.scale_floor = std::numeric_limits<float>::quiet_NaN();
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "floor of a scale");
+  wrong = pool.layout, wrong.format = "fp4";
+  expectRefused(wrong, MLA_UNSUPPORTED, "known: mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla");
+  HostPool tensor("mla_fp8_tensor"), record("model1_584");
+  tensor.layout.layer_scale = 0;
+  expectRefused(tensor.layout, MLA_INVALID_ARGUMENT, "scale = 0");
+  record.layout.scale_rule = MLA_SCALE_RAW;
+  expectRefused(record.layout, MLA_INVALID_ARGUMENT, "powers of two");
+  std::vector<uint16_t> rows(2 * 576);
+  std::vector<int64_t> slots = {0, 256};
+  std::vector<uint8_t> bytes(4 * 64 * 656, kUntouched);
+  EXPECT_EQ(
+      mla_cache_encode(&pool.layout, rows.data(), 2, slots.data(), bytes.data(), bytes.size()),
+      MLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(mla_last_error(), "slot 256 of row 1, the pool has 256");
+  EXPECT_EQ(bytes[0], kUntouched) << "a refused call wrote";
+  EXPECT_EQ(mla_cache_encode(&pool.layout, rows.data(), 1, nullptr, bytes.data(), 100),
+            MLA_INVALID_ARGUMENT);
+}
+
+TEST(CacheFormat, TableIsText) { // A20, B02: shapes [nb, page, 576] and [nb, page, 656]
+  const char *json;
+  ASSERT_EQ(mla_cache_formats(&json), MLA_OK);
+  for (const char *name : {"mla_16", "mla_f32", "mla_fp8_tensor", "fp8_ds_mla", "index_k",
+                           "model1_584", "power_of_two"})
+    EXPECT_NE(std::strstr(json, name), nullptr) << name;
+}
