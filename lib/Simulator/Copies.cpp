@@ -249,7 +249,8 @@ Step Machine::runTmaLoad(Warpgroup &warpgroup, TmaLoadOp op) {
   auto move = [=, this]() -> Step {
     bool isInside = true;
     forEachOfBox(coordinates, map.rows, columns, [&](int64_t row, int64_t column, auto indices) {
-      std::optional<float> value = readElement(*map.view, indices);
+      std::optional<float> value =
+          indices.back() < map.endColumn ? readElement(*map.view, indices) : 0.0f;
       isInside &= value.has_value();
       memory->set(place, first + row, column, value.value_or(0));
     });
@@ -302,7 +303,8 @@ Step Machine::runTmaStore(Warpgroup &warpgroup, TmaStoreOp op) {
          Step step = Step::Advanced;
          forEachOfBox(coordinates, map.rows, place.type.getColumns(),
                       [&](int64_t row, int64_t column, auto indices) {
-                        if (!map.view->contains(indices) || step == Step::Failed)
+                        if (!map.view->contains(indices) || indices.back() >= map.endColumn ||
+                            step == Step::Failed)
                           return;
                         char *target = map.view->locate(indices);
                         float value = memory->get(place, row, column);

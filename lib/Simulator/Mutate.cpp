@@ -307,7 +307,8 @@ template <bool isMore> static bool changeIterations(KernelOp kernel, unsigned in
   return true;
 }
 
-/// Shifts a coordinate of a box, the one before last being its row.
+/// Shifts a coordinate of a box, the one before last being its row (the column of a
+/// box of several panels stays a constant multiple of 64).
 template <int fromEnd, int change> static bool shiftBox(KernelOp kernel, unsigned index) {
   auto op = cast_or_null<TmaLoadOp>(find<TmaLoadOp>(kernel, index));
   if (!op)
@@ -317,7 +318,8 @@ template <int fromEnd, int change> static bool shiftBox(KernelOp kernel, unsigne
   unsigned at = coordinates.size() - fromEnd;
   Value offset = arith::ConstantIndexOp::create(builder, op.getLoc(), change);
   Value old = op.getCoordinates()[at];
-  coordinates.slice(at, 1).assign(arith::AddIOp::create(builder, op.getLoc(), old, offset));
+  coordinates.slice(at, 1).assign(
+      builder.createOrFold<arith::AddIOp>(op.getLoc(), old, offset));
   return true;
 }
 
@@ -414,7 +416,7 @@ static const std::pair<StringLiteral, Edit> kEdits[] = {
     {"extra-iteration", changeIterations<true>},
     {"missing-iteration", changeIterations<false>},
     {"shift-box-row", shiftBox<2, 8>},
-    {"shift-box-column", shiftBox<1, 64>},
+    {"shift-box-column", shiftBox<1, kPanelColumns>},
     {"named-barrier-count", changeWarps<4>},
 };
 

@@ -126,8 +126,12 @@ Step Machine::runSlice(Warpgroup &warpgroup, SliceOp op) {
 }
 
 Step Machine::runTensorMap(Warpgroup &warpgroup, TensorMapOp op) {
-  set(warpgroup, op.getResult(),
-      TensorMap{getAs<ViewRef>(warpgroup, op.getView()), op.getResult().getType().getRows()});
+  TensorMapType type = op.getResult().getType();
+  ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
+  int64_t columns = view->sizes.back();
+  if (type.getColumns() > kPanelColumns) // whole panels
+    columns -= columns % kPanelColumns;
+  set(warpgroup, op.getResult(), TensorMap{view, type.getRows(), columns});
   return Step::Advanced;
 }
 

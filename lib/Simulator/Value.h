@@ -78,6 +78,7 @@ struct StageValue {
 struct TensorMap {
   ViewRef view;
   int64_t rows;
+  int64_t endColumn; ///< what boxes do not see of the view
 };
 
 /// A condition that differs between warps: bit w is warp w's.

@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One thread issues an instruction for each panel of 64 columns. PTX names
-// coordinates innermost first, the IR outermost first.
+// One thread issues an instruction for each box. Boxes of several panels of 64
+// columns have a dimension more, so that the panels come one behind the other in
+// shared memory: [page,] panel, row, column. PTX names coordinates innermost first,
+// the IR outermost first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,15 +49,23 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
   auto describeAll = [&](ArrayRef<OpFoldResult> numbers) {
     return b.getArrayAttr(llvm::map_to_vector(numbers, describeNumber));
   };
-  SmallVector<int64_t> box{type.getRows(), type.getColumns()};
+  SmallVector<int64_t> box{type.getRows(), sm90::kPanelColumns};
+  SmallVector<OpFoldResult> sizes = view.getMixedSizes(), strides = view.getMixedStrides();
+  if (int64_t panels = type.getColumns() / sm90::kPanelColumns; panels > 1) {
+    box.insert(box.begin(), panels);
+    int64_t columns = view.getType().getShape().back();
+    sizes.back() = b.getIndexAttr(sm90::kPanelColumns);
+    sizes.insert(sizes.end() - 2, b.getIndexAttr(columns / sm90::kPanelColumns));
+    strides.insert(strides.end() - 2, b.getIndexAttr(sm90::kPanelColumns));
+  }
   if (view.getType().getRank() == 3)
     box.insert(box.begin(), 1); // of one page
   int64_t argument = cast<BlockArgument>(view.getSource()).getArgNumber();
   return b.getDictionaryAttr({
       b.getNamedAttr("argument", b.getI64IntegerAttr(argument)),
       b.getNamedAttr("offset", describeNumber(view.getMixedOffsets()[0])),
-      b.getNamedAttr("sizes", describeAll(view.getMixedSizes())),
-      b.getNamedAttr("strides", describeAll(view.getMixedStrides())),
+      b.getNamedAttr("sizes", describeAll(sizes)),
+      b.getNamedAttr("strides", describeAll(strides)),
       b.getNamedAttr("box", b.getDenseI64ArrayAttr(box)),
   });
 }
@@ -64,13 +74,21 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// Coordinates of the panel `panel`, as PTX wants them.
-static SmallVector<Value> getCoordinates(ImplicitLocOpBuilder &b, ArrayRef<ValueRange> coordinates,
-                                         int64_t panel) {
+/// Coordinates of the box that starts `panel` panels behind the op's, as PTX wants
+/// them.
+template <typename Op>
+static SmallVector<Value> getCoordinates(ImplicitLocOpBuilder &b, Op op,
+                                         ArrayRef<ValueRange> coordinates, int64_t panel) {
   SmallVector<Value> result;
   for (ValueRange coordinate : llvm::reverse(coordinates))
     result.push_back(b.createOrFold<arith::IndexCastOp>(b.getI32Type(), coordinate[0]));
-  result[0] = Int(b, result[0]) + panel * sm90::kPanelColumns;
+  if (op.getMap().getType().getColumns() == sm90::kPanelColumns) {
+    result[0] = Int(b, result[0]) + panel * sm90::kPanelColumns;
+    return result;
+  }
+  int64_t first = *getConstantIntValue(op.getCoordinates().back()) / sm90::kPanelColumns + panel;
+  result[0] = constant32(b, 0);
+  result.insert(result.begin() + 2, constant32(b, static_cast<int32_t>(first)));
   return result;
 }
 
@@ -97,14 +115,16 @@ struct TmaLoad : public KernelPattern<sm90::TmaLoadOp> {
     Value mask;
     if (std::optional<uint32_t> ranks = op.getMulticast())
       mask = constant(b, b.getI16Type(), static_cast<int16_t>(*ranks));
-    for (int64_t panel = 0; panel < type.getPanels(); ++panel) {
+    sm90::TensorMapType map = op.getMap().getType();
+    for (int64_t panel = 0; panel < type.getPanels();
+         panel += map.getColumns() / sm90::kPanelColumns) {
       Value target = kernel.getSharedAddress(
           b, adaptor.getTarget()[0],
           panel * type.getPanelBytes() + static_cast<int64_t>(op.getRow()) * sm90::kPanelRowBytes);
       if (mask)
         target = toClusterPointer(b, target);
       NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
-          b, target, adaptor.getMap()[0], getCoordinates(b, adaptor.getCoordinates(), panel),
+          b, target, adaptor.getMap()[0], getCoordinates(b, op, adaptor.getCoordinates(), panel),
           barrier, /*im2colOffsets=*/ValueRange(), mask, /*l2CacheHint=*/Value(),
           NVVM::TMALoadModeAttr::get(b.getContext(), NVVM::TMALoadMode::TILE),
           /*isCTAOnly=*/b.getBoolAttr(!mask), NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
@@ -120,11 +140,13 @@ struct TmaStore : public KernelPattern<sm90::TmaStoreOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     sm90::SmemType type = op.getSource().getType();
-    for (int64_t panel = 0; panel < type.getPanels(); ++panel)
+    sm90::TensorMapType map = op.getMap().getType();
+    for (int64_t panel = 0; panel < type.getPanels();
+         panel += map.getColumns() / sm90::kPanelColumns)
       NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
           b, adaptor.getMap()[0],
           getKernel(op).getSharedAddress(b, adaptor.getSource()[0], panel * type.getPanelBytes()),
-          getCoordinates(b, adaptor.getCoordinates(), panel), /*l2CacheHint=*/Value(),
+          getCoordinates(b, op, adaptor.getCoordinates(), panel), /*l2CacheHint=*/Value(),
           NVVM::TMAStoreModeAttr::get(b.getContext(), NVVM::TMAStoreMode::TILE),
           /*predicate=*/Value());
     rewriter.eraseOp(op);

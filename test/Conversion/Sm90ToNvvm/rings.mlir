@@ -107,6 +107,37 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %stride: index)
   sm90.return
 }
 
+// A box of several panels is one instruction, with a dimension for the panels: the
+// view's whole ones (4 of 288 columns).
+// CHECK-LABEL: llvm.func @panels(
+// CHECK-SAME:    box = array<i64: 1, 2, 64, 64>
+// CHECK-SAME:    sizes = [array<i64: 1, 1>, array<i64: 4, -1>, array<i64: 64, -1>, array<i64: 64, -1>]
+// CHECK-SAME:    strides = [array<i64: 18432, -1>, array<i64: 64, -1>, array<i64: 288, -1>, array<i64: 1, -1>]
+// CHECK:         %[[PAGE:.*]] = arith.{{.*}} : index to i32
+// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}} box[%c0{{.*}}, %c0{{.*}}, %c1{{.*}}, %[[PAGE]]]
+// CHECK-NOT:     nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK:         nvvm.cp.async.bulk.tensor.global.shared.cta %{{.*}}, %{{.*}}, box[%c0{{.*}}, %c0{{.*}}, %c2{{.*}}, %{{.*}}]
+// CHECK-NOT:     nvvm.cp.async.bulk.tensor.global.shared.cta
+!pair = !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<64x128xbf16>]>
+sm90.kernel @panels(%x: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 17408 : i64} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 64, 288], strides: [18432, 288, 1]
+      : memref<?xbf16> to memref<?x64x288xbf16, strided<[18432, 288, 1]>>
+  %map = sm90.tensor_map %v : memref<?x64x288xbf16, strided<[18432, 288, 1]>> -> !sm90.tensor_map<64x128xbf16>
+  %ring = sm90.ring full_count 1 empty_count 1 offset 0 barrier_offset 16384 : !pair
+  %s = sm90.stage_start
+  sm90.elect {
+    %t = sm90.stage_tile %ring[%s] tile 0 : !pair -> !sm90.smem<64x128xbf16>
+    sm90.expect %ring[%s] part 0 bytes 16384 : !pair
+    sm90.tma_load %map[%n, %c0, %c64] to %t signals %ring[%s] part 0 : !sm90.tensor_map<64x128xbf16>, !sm90.smem<64x128xbf16>, !pair
+    sm90.tma_store %t to %map[%n, %c0, %c128] : !sm90.smem<64x128xbf16>, !sm90.tensor_map<64x128xbf16>
+  }
+  sm90.return
+}
+
 // The slot of a ring of one stage is no arithmetic. An elected thread arrives
 // alone; a row of pages is three coordinates.
 // CHECK-LABEL: llvm.func @elected(

@@ -383,6 +383,52 @@ sm90.kernel @tma_load_coordinates(%x: memref<?xbf16>) attributes {warpgroups = 1
 
 // -----
 
+sm90.kernel @tensor_map_panels(%x: memref<?xbf16>) attributes {warpgroups = 1 : i32} {
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1] : memref<?xbf16> to memref<64x64xbf16, strided<[64, 1]>>
+  // expected-error @+1 {{expected a view of at least 128 columns for boxes of as many, got 'memref<64x64xbf16, strided<[64, 1]>>'}}
+  %m = sm90.tensor_map %v : memref<64x64xbf16, strided<[64, 1]>> -> !sm90.tensor_map<64x128xbf16>
+  sm90.return
+}
+
+// -----
+
+!ring = !sm90.ring<stages = 2, parts = 1>
+!map = !sm90.tensor_map<32x128xbf16>
+func.func @tma_load_boxes(%m: !map, %t: !sm90.smem<64x128xbf16>, %r: !ring, %s: !sm90.stage, %i: index) {
+  %c0 = arith.constant 0 : index
+  sm90.elect {
+    // expected-error @+1 {{expected a tile of whole boxes of 32 rows and 128 columns, got '!sm90.smem<64x128xbf16>'}}
+    sm90.tma_load %m[%i, %c0] to %t signals %r[%s] part 0 : !map, !sm90.smem<64x128xbf16>, !ring
+  }
+  return
+}
+
+// -----
+
+!ring = !sm90.ring<stages = 2, parts = 1>
+!map = !sm90.tensor_map<64x128xbf16>
+func.func @tma_load_column(%m: !map, %t: !sm90.smem<64x128xbf16>, %r: !ring, %s: !sm90.stage, %i: index) {
+  sm90.elect {
+    // expected-error @+1 {{expected the column of a box of 128 columns to be a constant multiple of 64}}
+    sm90.tma_load %m[%i, %i] to %t signals %r[%s] part 0 : !map, !sm90.smem<64x128xbf16>, !ring
+  }
+  return
+}
+
+// -----
+
+!map = !sm90.tensor_map<64x128xbf16>
+func.func @tma_store_boxes(%m: !map, %t: !sm90.smem<64x64xbf16>, %i: index) {
+  %c0 = arith.constant 0 : index
+  sm90.elect {
+    // expected-error @+1 {{expected a tile of whole boxes of 64 rows and 128 columns, got '!sm90.smem<64x64xbf16>'}}
+    sm90.tma_store %t to %m[%i, %c0] : !sm90.smem<64x64xbf16>, !map
+  }
+  return
+}
+
+// -----
+
 !map = !sm90.tensor_map<64x64xbf16>
 sm90.kernel @tma_store_coordinates(%x: memref<?xbf16>) attributes {warpgroups = 1 : i32} {
   %c0 = arith.constant 0 : index

@@ -271,13 +271,13 @@ func.func private @map_element(!sm90.tensor_map<64x64xf32>)
 
 // -----
 
-// expected-error @+1 {{expected a box of 1 to 256 rows and 64 columns, got 257 and 64}}
+// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 64 columns, got 257 and 64}}
 func.func private @map_rows(!sm90.tensor_map<257x64xbf16>)
 
 // -----
 
-// expected-error @+1 {{expected a box of 1 to 256 rows and 64 columns, got 64 and 128}}
-func.func private @map_columns(!sm90.tensor_map<64x128xbf16>)
+// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 64 columns, got 64 and 96}}
+func.func private @map_columns(!sm90.tensor_map<64x96xbf16>)
 
 // -----
 

@@ -17,6 +17,8 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
       : memref<?xf32> to memref<64x64xf32, strided<[64, 1]>>
   // CHECK: sm90.tensor_map %{{.*}} : memref<?x128xbf16, strided<[128, 1]>> -> <64x64xbf16>
   %map = sm90.tensor_map %v : memref<?x128xbf16, strided<[128, 1]>> -> !sm90.tensor_map<64x64xbf16>
+  // CHECK: sm90.tensor_map %{{.*}} : memref<?x128xbf16, strided<[128, 1]>> -> <64x128xbf16>
+  %wide = sm90.tensor_map %v : memref<?x128xbf16, strided<[128, 1]>> -> !sm90.tensor_map<64x128xbf16>
   // CHECK: sm90.ring "keys" full_count 1 empty_count 4 : <stages = 2, parts = 2, tiles = [<64x128xbf16>]>
   %ring = sm90.ring "keys" full_count 1 empty_count 4 : !ring
   // CHECK: sm90.ring full_count 4 empty_count 0 : <stages = 1, parts = 1>

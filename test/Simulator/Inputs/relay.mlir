@@ -34,7 +34,7 @@ sm90.kernel @relay(%q: memref<?xbf16>, %pool: memref<?xbf16>, %table: memref<?xi
       : memref<?xbf16> to memref<?x64x128xbf16, strided<[8192, 128, 1]>>
   %ov = memref.reinterpret_cast %out to offset: [0], sizes: [64, 128], strides: [128, 1]
       : memref<?xbf16> to memref<64x128xbf16, strided<[128, 1]>>
-  %qmap = sm90.tensor_map %qv : memref<64x128xbf16, strided<[128, 1]>> -> !sm90.tensor_map<64x64xbf16>
+  %qmap = sm90.tensor_map %qv : memref<64x128xbf16, strided<[128, 1]>> -> !sm90.tensor_map<64x128xbf16>
   %kmap = sm90.tensor_map %kv : memref<?x64x128xbf16, strided<[8192, 128, 1]>> -> !sm90.tensor_map<64x64xbf16>
   %omap = sm90.tensor_map %ov : memref<64x128xbf16, strided<[128, 1]>> -> !sm90.tensor_map<64x64xbf16>
   %keys = sm90.ring "keys" full_count 1 empty_count 8 offset 0 barrier_offset 74752 : !keys
@@ -47,7 +47,7 @@ sm90.kernel @relay(%q: memref<?xbf16>, %pool: memref<?xbf16>, %table: memref<?xi
       %start = sm90.stage_start
       sm90.expect %query[%start] part 0 bytes 16384 : !query
       %qt = sm90.stage_tile %query[%start] tile 0 : !query -> !tile
-      sm90.tma_load %qmap[%c0, %c0] to %qt signals %query[%start] part 0 : !sm90.tensor_map<64x64xbf16>, !tile, !query
+      sm90.tma_load %qmap[%c0, %c0] to %qt signals %query[%start] part 0 : !sm90.tensor_map<64x128xbf16>, !tile, !query
       %last = scf.for %i = %c0 to %blocks step %c1 iter_args(%s = %start) -> (!sm90.stage) {
         %page32 = memref.load %table[%i] : memref<?xi32>
         %page = arith.index_cast %page32 : i32 to index

@@ -46,10 +46,10 @@ bool mlac::canMapView(Value view) {
          llvm::all_of(cast.getMixedStrides(), isHostValue);
 }
 
-Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows) {
+Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows,
+                            int64_t columns) {
   Type element = cast<MemRefType>(view.getType()).getElementType();
-  auto type =
-      sm90::TensorMapType::get(builder.getContext(), rows, sm90::kPanelColumns, element);
+  auto type = sm90::TensorMapType::get(builder.getContext(), rows, columns, element);
   return sm90::TensorMapOp::create(builder, view.getLoc(), type, cloner.get(view));
 }
 
@@ -68,9 +68,11 @@ int64_t PagedTiles::getBoxRows(tile::LoadPagedOp load) {
   return fits && canMapView(load.getPool()) && matchPattern(load.getColumn(), m_Zero()) ? rows : 0;
 }
 
-PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load)
+PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
+                       int64_t columns)
     : load(load), boxRows(getBoxRows(load)),
-      map(createTensorMap(builder, cloner, load.getPool(), boxRows)) {}
+      map(createTensorMap(builder, cloner, load.getPool(), boxRows,
+                          countBoxes() == 1 ? columns : sm90::kPanelColumns)) {}
 
 int64_t PagedTiles::countBoxes() const { return load.getType().getDimSize(0) / boxRows; }
 

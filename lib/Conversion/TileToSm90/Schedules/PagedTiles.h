@@ -28,10 +28,10 @@ namespace mlac {
 /// innermost stride 1.
 bool canMapView(mlir::Value view);
 
-/// A tensor map of `view` (of the tile kernel) whose boxes have `rows` rows. Must
-/// be called at the kernel's entry.
+/// A tensor map of `view` (of the tile kernel) whose boxes have `rows` rows and
+/// `columns` columns, whole panels. Must be called at the kernel's entry.
 mlir::Value createTensorMap(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::Value view,
-                            int64_t rows);
+                            int64_t rows, int64_t columns = mlir::sm90::kPanelColumns);
 
 /// A paged load of [block, width] tiles whose blocks TMA can copy.
 class PagedTiles {
@@ -40,8 +40,10 @@ public:
   static int64_t getBoxRows(mlir::tile::LoadPagedOp load);
 
   PagedTiles() = default;
-  /// At the kernel's entry.
-  PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load);
+  /// At the kernel's entry. `columns` is what `copy` copies by one instruction where
+  /// a block is one box.
+  PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
+             int64_t columns = mlir::sm90::kPanelColumns);
 
   /// Boxes of one block.
   int64_t countBoxes() const;

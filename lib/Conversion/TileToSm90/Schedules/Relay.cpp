@@ -248,9 +248,13 @@ scf::ForOp relay::Kernel::createLoop(Value from, Value to, ValueRange carried, b
 //===----------------------------------------------------------------------===//
 
 void relay::Kernel::createMaps() {
-  if (shape.usesTma)
-    latent = PagedTiles(b, entry, loop.terms[0].keys);
-  queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows);
+  if (shape.usesTma) {
+    leftKeys = PagedTiles(b, entry, loop.terms[0].keys, shape.getLeftColumns());
+    rightKeys = PagedTiles(b, entry, loop.terms[0].keys,
+                           options.rightPanelsPerPart * sm90::kPanelColumns);
+  }
+  queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
+                             shape.getLeftColumns());
   if (!shape.hasRope)
     return;
   if (shape.usesTma)

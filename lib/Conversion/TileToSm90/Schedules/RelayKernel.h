@@ -73,12 +73,18 @@ private:
   struct OutputState;
   void emitOutput(bool isLeft);
   /// Whether all threads of an output role hold the page to copy next.
-  bool findsPagesEarly() const { return shape.usesTma && latent.countBoxes() == 1; }
+  bool findsPagesEarly() const { return shape.usesTma && leftKeys.countBoxes() == 1; }
+  struct Entry;
+  Entry locate(OutputState &state, LazyCloner &cloner);
+  Value countEntries(OutputState &state, LazyCloner &cloner);
+  void advance(OutputState &state, Value entries);
   void refill(OutputState &state, llvm::function_ref<void()> untilFree);
-  void emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
-                  Value queryRow);
+  void emitKeysOrQueries(OutputState &state, LazyCloner &cloner, const Entry &entry, Value tile,
+                         llvm::function_ref<void()> body);
+  void emitCopies(OutputState &state, LazyCloner &cloner, const Entry &entry,
+                  const PagedTiles::Block &block);
   void fetchScalars(LazyCloner &cloner);
-  void emitRowCopies(OutputState &state, LazyCloner &cloner, Value isQuery);
+  void emitRowCopies(OutputState &state, LazyCloner &cloner, const Entry &entry);
   void emitBlock(OutputState &state, Value block);
   void findTail(OutputState &state, Value blocks);
   void clearTail(OutputState &state, Value block, Value values);
@@ -120,7 +126,7 @@ private:
   /// Values of the entry, by those of the tile kernel; roles start from a copy.
   LazyCloner entry;
   Value begin, end; // items of this part, index
-  PagedTiles latent, rope;
+  PagedTiles leftKeys, rightKeys, rope;
   Value queryMap, ropeQueryMap;
   Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
   /// Row vectors that the epilogue of the output needs, in the order of `scale`.

@@ -39,38 +39,87 @@ struct relay::Kernel::OutputState {
   }
 };
 
+/// What the cursor is at; the last two are null in rings without queries.
+struct relay::Kernel::Entry {
+  Value exists, isQuery, queryRow;
+};
+
 //===----------------------------------------------------------------------===//
 // Refilling
 //===----------------------------------------------------------------------===//
 
+/// Maps `cloner` to the item at the cursor and, of its keys, the entry's block.
+/// Behind the last item it stays at the last.
+relay::Kernel::Entry relay::Kernel::locate(OutputState &state, LazyCloner &cloner) {
+  Value end32 = to32(end), one = constant32(1), zero = constant32(0);
+  Entry found{arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.item, end32), {}, {}};
+  Value last = arith::SubIOp::create(b, end32, one), block = state.entry;
+  cloner.map(loop.items.getInductionVar(), toIndex(arith::MinSIOp::create(b, state.item, last)));
+  if (state.isLeft) {
+    found.isQuery = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, state.entry, zero);
+    block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, state.entry, one), zero);
+    found.queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
+  }
+  cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
+  return found;
+}
+
+Value relay::Kernel::countEntries(OutputState &state, LazyCloner &cloner) {
+  Value blocks = countBlocks(cloner);
+  return state.isLeft ? arith::AddIOp::create(b, blocks, constant32(1)) : blocks;
+}
+
+/// Moves the cursor to the entry behind, in an item of `entries`.
+void relay::Kernel::advance(OutputState &state, Value entries) {
+  Value one = constant32(1), following = arith::AddIOp::create(b, state.entry, one);
+  Value isEnd = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, following, entries);
+  state.entry = arith::SelectOp::create(b, isEnd, constant32(0), following);
+  Value nextItem = arith::AddIOp::create(b, state.item, one);
+  state.item = arith::SelectOp::create(b, isEnd, nextItem, state.item);
+}
+
+/// Emits `body` where the entry is keys, else the copy of the item's queries.
+void relay::Kernel::emitKeysOrQueries(OutputState &state, LazyCloner &cloner, const Entry &entry,
+                                      Value tile, llvm::function_ref<void()> body) {
+  if (!entry.isQuery)
+    return body();
+  tile::LoadOp query = loop.terms[0].query;
+  auto branch = scf::IfOp::create(b, entry.isQuery, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  {
+    LazyCloner::Scope scope(cloner);
+    b.setInsertionPointToStart(branch.thenBlock());
+    if (shape.usesTma)
+      sm90::TmaLoadOp::create(b, queryMap, ValueRange{entry.queryRow, constantIndex(0)}, tile, left,
+                              state.filled, 0, 0, IntegerAttr());
+    else
+      sm90::CopyOp::create(
+          b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tile,
+          static_cast<int32_t>(chooseVectorBytes(query.getView(), query.getOffsets().back())));
+  }
+  LazyCloner::Scope scope(cloner);
+  b.setInsertionPointToStart(branch.elseBlock());
+  body();
+}
+
 /// One thread fills the slot at the cursor.
-void relay::Kernel::emitCopies(OutputState &state, Value isQuery, const PagedTiles::Block &block,
-                               Value queryRow) {
+void relay::Kernel::emitCopies(OutputState &state, LazyCloner &cloner, const Entry &entry,
+                               const PagedTiles::Block &block) {
   Value ring = state.isLeft ? left : right;
-  Location loc = b.getLoc();
+  const PagedTiles &keys = state.isLeft ? leftKeys : rightKeys;
   sm90::AcquireOp::create(b, ring, state.filled);
   Value tile = tileOf(ring, state.filled, 0);
   int64_t perPart = state.isLeft ? shape.leftPanels : options.rightPanelsPerPart;
   int64_t count = state.isLeft ? shape.leftPanels : shape.rightPanels;
   int64_t first = state.isLeft ? 0 : shape.leftPanels;
-  auto copyKeys = [&](int64_t panel) {
-    latent.copy(b, loc, block, (first + panel) * sm90::kPanelColumns, panels(tile, panel, perPart),
-                ring, state.filled, panel / perPart);
-  };
   for (int64_t panel = 0; panel < count; panel += perPart) {
-    int64_t bytes = cast<sm90::SmemType>(panels(tile, panel, perPart).getType()).getByteSize();
+    Value target = panels(tile, panel, perPart);
+    int64_t bytes = cast<sm90::SmemType>(target.getType()).getByteSize();
     sm90::ExpectOp::create(b, ring, state.filled, panel / perPart, bytes);
-    if (!isQuery) {
-      copyKeys(panel);
-      continue;
-    }
-    auto branch = scf::IfOp::create(b, isQuery, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    sm90::TmaLoadOp::create(b, queryMap, ValueRange{queryRow, constantIndex(0)}, tile, ring,
-                            state.filled, 0, 0, IntegerAttr());
-    b.setInsertionPointToStart(branch.elseBlock());
-    copyKeys(panel);
+    emitKeysOrQueries(state, cloner, entry, tile, [&] {
+      keys.copy(b, b.getLoc(), block, (first + panel) * sm90::kPanelColumns, target, ring,
+                state.filled, panel / perPart);
+    });
   }
   if (state.isLeft || !shape.hasRope)
     return;
@@ -78,7 +127,7 @@ void relay::Kernel::emitCopies(OutputState &state, Value isQuery, const PagedTil
   Value ropeTile = tileOf(ropes, state.filledRope, 0);
   sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
                          cast<sm90::SmemType>(ropeTile.getType()).getByteSize());
-  rope.copy(b, loc, block, 0, ropeTile, ropes, state.filledRope, 0);
+  rope.copy(b, b.getLoc(), block, 0, ropeTile, ropes, state.filledRope, 0);
 }
 
 /// The scalars of row copies, so that what they are loaded from is read here.
@@ -90,30 +139,13 @@ void relay::Kernel::fetchScalars(LazyCloner &cloner) {
 }
 
 /// All threads fill the slot at the cursor.
-void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, Value isQuery) {
+void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, const Entry &entry) {
   Value ring = state.isLeft ? left : right;
   sm90::AcquireOp::create(b, ring, state.filled);
   Value tile = tileOf(ring, state.filled, 0);
-  auto copyKeys = [&] {
+  emitKeysOrQueries(state, cloner, entry, tile, [&] {
     copyPagedRows(b, cloner, loop.terms[0].keys, state.isLeft ? 0 : shape.getLeftColumns(), tile);
-  };
-  if (isQuery) {
-    tile::LoadOp query = loop.terms[0].query;
-    auto branch = scf::IfOp::create(b, isQuery, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    {
-      LazyCloner::Scope scope(cloner);
-      b.setInsertionPointToStart(branch.thenBlock());
-      sm90::CopyOp::create(
-          b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tile,
-          static_cast<int32_t>(chooseVectorBytes(query.getView(), query.getOffsets().back())));
-    }
-    LazyCloner::Scope scope(cloner);
-    b.setInsertionPointToStart(branch.elseBlock());
-    copyKeys();
-  } else {
-    copyKeys();
-  }
+  });
   sm90::CopyPublishOp::create(b, ring, state.filled, 0);
   if (state.isLeft || !shape.hasRope)
     return;
@@ -122,29 +154,18 @@ void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, Value 
   sm90::CopyPublishOp::create(b, ropes, state.filledRope, 0);
 }
 
-/// Finds the entry at the cursor (before `whenFree`, so that the loads of the
+/// Finds the entry at the cursor (before `untilFree`, so that the loads of the
 /// block table overlap with what it emits), fills its slot after, and moves on.
 void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilFree) {
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   LazyCloner cloner(entry, convert);
-  Value end32 = to32(end), one = constant32(1), zero = constant32(0);
-  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.item, end32);
-  // Behind the last item the cursor stays behind, looks at the last and copies nothing.
-  Value item = arith::MinSIOp::create(b, state.item, arith::SubIOp::create(b, end32, one));
-  cloner.map(loop.items.getInductionVar(), toIndex(item));
-  Value entries = countBlocks(cloner), block = state.entry, isQuery, queryRow;
-  if (state.isLeft) {
-    entries = arith::AddIOp::create(b, entries, one);
-    isQuery = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, state.entry, zero);
-    block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, state.entry, one), zero);
-    queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
-  }
-  cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
+  Entry found = locate(state, cloner);
+  Value entries = countEntries(state, cloner);
   // The thread that copies finds many pages by itself: held by all threads across
   // the product they would not fit into registers.
-  PagedTiles::Block found;
+  PagedTiles::Block block;
   if (findsPagesEarly())
-    found = latent.find(b, cloner);
+    block = leftKeys.find(b, cloner);
   else if (!shape.usesTma)
     fetchScalars(cloner);
 
@@ -159,24 +180,18 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
       sm90::EndOp::create(b);
       b.setInsertionPointToStart(&elect.getBody().front());
     }
-    auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
+    auto branch = scf::IfOp::create(b, found.exists, /*withElseRegion=*/false);
     b.setInsertionPointToStart(branch.thenBlock());
-    if (!shape.usesTma) {
-      emitRowCopies(state, cloner, isQuery);
-    } else {
-      if (!findsPagesEarly())
-        found = latent.find(b, cloner);
-      emitCopies(state, isQuery, found, queryRow);
-    }
+    LazyCloner::Scope scope(cloner);
+    if (!shape.usesTma)
+      emitRowCopies(state, cloner, found);
+    else
+      emitCopies(state, cloner, found, findsPagesEarly() ? block : leftKeys.find(b, cloner));
   }
   state.filled = next(state.filled, state.isLeft ? left : right);
   if (!state.isLeft && shape.hasRope)
     state.filledRope = next(state.filledRope, ropes);
-  Value following = arith::AddIOp::create(b, state.entry, one);
-  Value isEnd = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, following, entries);
-  state.entry = arith::SelectOp::create(b, isEnd, zero, following);
-  Value nextItem = arith::AddIOp::create(b, state.item, one);
-  state.item = arith::SelectOp::create(b, isEnd, nextItem, state.item);
+  advance(state, entries);
 }
 
 //===----------------------------------------------------------------------===//

@@ -163,9 +163,10 @@ LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError
                                     int64_t columns, Type elementType) {
   if (!elementType.isBF16() && !elementType.isF16()) // (C1)
     return emitError() << "expected bf16 or f16 elements in a tensor map, got " << elementType;
-  if (rows < 1 || rows > kMaxBoxRows || columns != kPanelColumns) // (C1)
-    return emitError() << "expected a box of 1 to " << kMaxBoxRows << " rows and " << kPanelColumns
-                       << " columns, got " << rows << " and " << columns;
+  if (rows < 1 || rows > kMaxBoxRows || columns < kPanelColumns ||
+      columns % kPanelColumns != 0) // (C1)
+    return emitError() << "expected a box of 1 to " << kMaxBoxRows << " rows and a multiple of "
+                       << kPanelColumns << " columns, got " << rows << " and " << columns;
   return success();
 }
 

@@ -224,16 +224,40 @@ LogicalResult TensorMapOp::verify() {
     if (!llvm::all_of(numbers, isHostValue)) // (C1)
       return emitOpError("expected offset, sizes and strides that are constants, arguments or an "
                          "argument times a constant");
+  int64_t columns = getResult().getType().getColumns();
+  if (columns > kPanelColumns &&
+      (view.isDynamicDim(view.getRank() - 1) || view.getShape().back() < columns)) // (C4)
+    return emitOpError("expected a view of at least ")
+           << columns << " columns for boxes of as many, got " << view;
   return success();
 }
 
-/// That there is one coordinate per dimension of the map's view, where it is known.
-static LogicalResult verifyCoordinates(Operation *op, Value map, ValueRange coordinates) {
+/// That there is one coordinate per dimension of the map's view, where it is
+/// known, and that boxes of several panels start at one.
+static LogicalResult verifyCoordinates(Operation *op, TypedValue<TensorMapType> map,
+                                       ValueRange coordinates) {
   auto definition = map.getDefiningOp<TensorMapOp>();
-  if (!definition || static_cast<int64_t>(coordinates.size()) == getRank(definition.getView()))
+  if (definition && static_cast<int64_t>(coordinates.size()) != getRank(definition.getView()))
+    return op->emitOpError("expected ")
+           << getRank(definition.getView()) << " coordinates, got " << coordinates.size();
+  if (map.getType().getColumns() == kPanelColumns)
     return success();
-  return op->emitOpError("expected ")
-         << getRank(definition.getView()) << " coordinates, got " << coordinates.size();
+  std::optional<int64_t> column = getConstantIntValue(coordinates.back());
+  if (column && *column % kPanelColumns == 0)
+    return success();
+  return op->emitOpError("expected the column of a box of ")
+         << map.getType().getColumns() << " columns to be a constant multiple of "
+         << kPanelColumns;
+}
+
+/// That the columns of a shared tile are whole boxes of the map.
+static LogicalResult verifyWholeBoxes(Operation *op, TensorMapType map, SmemType tile) {
+  int64_t columns = map.getColumns();
+  if (columns == kPanelColumns ||
+      (map.getRows() == tile.getRows() && tile.getColumns() % columns == 0))
+    return success();
+  return op->emitOpError("expected a tile of whole boxes of ")
+         << map.getRows() << " rows and " << columns << " columns, got " << tile;
 }
 
 LogicalResult TmaLoadOp::verify() {
@@ -248,7 +272,8 @@ LogicalResult TmaLoadOp::verify() {
     return emitOpError("expected ")
            << map.getRows() << " rows from a multiple of " << kSwizzleRows
            << " within the target's " << target.getRows() << ", got row " << row;
-  if (failed(verifyCoordinates(*this, getMap(), getCoordinates())))
+  if (failed(verifyWholeBoxes(*this, map, target)) || // (C6)
+      failed(verifyCoordinates(*this, getMap(), getCoordinates())))
     return failure();
   if (std::optional<uint32_t> mask = getMulticast())
     if (*mask == 0 || *mask >> getCluster(*this) != 0) // (C5)
@@ -266,7 +291,8 @@ LogicalResult TmaStoreOp::verify() {
       source.getElementType() != map.getElementType()) // (C1)
     return emitOpError("expected a swizzle128 source of ")
            << map.getRows() << " rows of " << map.getElementType() << ", got " << source;
-  if (failed(verifyCoordinates(*this, getMap(), getCoordinates())))
+  if (failed(verifyWholeBoxes(*this, map, source)) || // (C1)
+      failed(verifyCoordinates(*this, getMap(), getCoordinates())))
     return failure();
   return verifyElected(*this); // (C2)
 }

@@ -267,14 +267,16 @@ def Sm90_TensorMapOp : Sm90_Op<"tensor_map", [Pure, HasParent<"::mlir::sm90::Ker
     The launch encodes the descriptor from the kernel's arguments: 128-byte
     swizzle, zeros outside, L2 promotion of 128 bytes (256 costs a tenth of the
     DRAM bandwidth, docs/performance.md). The view has rank 2 [rows, columns] or
-    rank 3 [pages, page_size, columns]; a box is `rows` rows (of one page) by 64
-    columns.
+    rank 3 [pages, page_size, columns]; a box is `rows` rows (of one page) by the
+    map's columns.
 
     (C1) the view is a kernel argument or a memref.reinterpret_cast of one, whose
     offset, sizes and strides are constants, `index` arguments, or an argument
     times a constant.
     (C2) innermost stride 1; the element type is the map's.
     (C3) rank 2 or 3.
+    (C4) boxes of several panels: the view's number of columns is constant and at
+    least a box's.
   }];
   let arguments = (ins Sm90_View:$view);
   let results = (outs Sm90_TensorMap:$result);
@@ -287,9 +289,9 @@ def Sm90_TmaLoadOp : Sm90_Op<"tma_load"> {
   let description = [{
     Copies the map's `rows` rows from the view's position `coordinates` (one
     index per dimension of the view, the last a column) to rows `row` and
-    following of the target, for as many columns as the target has, panel by
-    panel; a panel counts rows · 128 bytes. Outside the view zeros arrive. The
-    bytes complete the full barrier of the ring's stage and part.
+    following of the target, for as many columns as the target has, box by box;
+    a panel counts rows · 128 bytes. Outside the view zeros arrive. The bytes
+    complete the full barrier of the ring's stage and part.
     `multicast`, a mask of cluster ranks, writes the same place of the shared
     memory, and completes the same barrier, in each of these CTAs.
 
@@ -298,6 +300,9 @@ def Sm90_TmaLoadOp : Sm90_Op<"tma_load"> {
     (C3) 0 ≤ part < parts of the ring.
     (C4) stands inside `sm90.elect`.
     (C5) `multicast`: the kernel's cluster has every rank of the mask.
+    (C6) boxes of several panels: rows and `row` are the target's and 0 (its panels
+    follow each other as the box's do), the target's columns are whole boxes, and
+    the coordinate of the column is a constant multiple of 64.
   }];
   let arguments = (ins Sm90_TensorMap:$map, Variadic<Index>:$coordinates,
                        Arg<Sm90_Smem, "", [MemWrite]>:$target,
@@ -317,7 +322,8 @@ def Sm90_TmaStoreOp : Sm90_Op<"tma_store"> {
     `sm90.store_commit` and a `sm90.store_wait`; what ordinary stores wrote to it
     needs a `sm90.proxy_fence` and a barrier before.
 
-    (C1) the source is swizzle128 of the map's element type and rows.
+    (C1) the source is swizzle128 of the map's element type and rows; its columns
+    are whole boxes.
     (C2) stands inside `sm90.elect`.
   }];
   let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source, Sm90_TensorMap:$map,

@@ -207,10 +207,15 @@ def Sm90_TensorMap : TypeDef<Sm90_Dialect, "TensorMap"> {
   let mnemonic = "tensor_map";
   let summary = "a TMA descriptor of a global view";
   let description = [{
-    `!sm90.tensor_map<64x64xbf16>` moves boxes of 64 rows and 64 columns into
-    swizzle128 tiles. Elements outside the view read as 0 and are not written.
+    `!sm90.tensor_map<64x256xbf16>` moves boxes of 64 rows and 256 columns into
+    swizzle128 tiles, by one instruction. Elements outside the view read as 0 and
+    are not written.
 
-    (C1) 16-bit elements; 1 ≤ rows ≤ 256; columns = 64 (one panel).
+    Boxes of one panel (64 columns) see all columns of the view. Boxes of several
+    see whole panels only: the host describes the view's columns by two
+    dimensions, panels and columns in a panel.
+
+    (C1) 16-bit elements; 1 ≤ rows ≤ 256; columns a positive multiple of 64 (a panel).
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "::mlir::Type":$elementType);
   let hasCustomAssemblyFormat = 1;
