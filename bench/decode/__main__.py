@@ -121,6 +121,9 @@ def main():
             command.add_argument("--rounds", type=int, default=9, help="of the speed table")
             command.add_argument("--also", nargs="*", type=pathlib.Path, default=[],
                                  help="more folders of packages that run in the same rounds")
+            command.add_argument("--power", type=float, default=0, metavar="SECONDS",
+                                 help="also run each contestant for so long, and print watts, "
+                                 "clock and energy of a step")
             command.add_argument("--profile", action="store_true",
                                  help="also the time of every kernel of a step")
         if name == "sanitize":

@@ -6,6 +6,7 @@
 import json
 import statistics
 
+import power
 import problems
 
 MANIFEST = "manifest.json"
@@ -80,6 +81,8 @@ def short_line(result):
     for name, kernels in result.get("profile", {}).items():
         for kernel, microseconds in kernels.items():
             text += f"\n      {name}: {microseconds:9.1f} us  {kernel[:60]}"
+    for name, drawn in result.get("power", {}).items():
+        text += "\n" + power.format_line(name, drawn)
     if not result.get("is_peer_right", True):
         text += f"  FlashMLA is off: {result['peer_errors']}"
     return text

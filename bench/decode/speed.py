@@ -17,6 +17,7 @@ import statistics
 import torch
 
 import peers
+import power
 import problems
 import reference
 import report
@@ -210,6 +211,10 @@ def run_row(row, paths, peer, stream, options):
         result["peer_errors"], result["is_peer_right"] = str(off), off.is_good
     if options.profile:
         result["profile"] = {entry.name: entry.profile() for entry in entries}
+    if options.power:
+        nvml = power.Nvml()
+        result["power_limit"] = nvml.limit_watts()
+        result["power"] = {c.name: power.measure(nvml, c, options.power) for c in contestants}
     del contestants, batches, reading
     for entry in entries:
         entry.close()
