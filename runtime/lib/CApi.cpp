@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CApiSupport.h"
+#include "Nvtx.h"
 
 using namespace mlac::runtime;
 
@@ -35,6 +36,7 @@ mla_status mla_engine_destroy(mla_engine *engine) {
     std::shared_ptr<Engine> object;
     MLAC_RETURN_IF_ERROR(engines().remove(engine, object));
     std::lock_guard lock(object->mutex);
+    std::unique_lock cacheLock(object->cache().mutex);
     return object->close();
   });
 }
@@ -111,18 +113,23 @@ mla_status mla_engine_poison_workspace(mla_engine *engine) {
 mla_status mla_sequence_create(mla_engine *engine, mla_sequence *sequence) {
   return withEngine(engine, [&](Engine &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(sequence, "sequence"));
+    std::unique_lock lock(object.cache().mutex);
     return object.cache().create(*sequence);
   });
 }
 
 mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence) {
-  return withEngine(engine, [&](Engine &object) { return object.cache().free(sequence); });
+  return withEngine(engine, [&](Engine &object) {
+    std::unique_lock lock(object.cache().mutex);
+    return object.cache().free(sequence);
+  });
 }
 
-/// Runs function(cache, sequence) under the engine's lock.
+/// Runs function(cache, sequence) under the locks of engine and cache.
 template <typename Function>
 static mla_status withSequence(mla_engine *engine, mla_sequence id, Function function) {
   return withEngine(engine, [&](Engine &object) -> Status {
+    std::unique_lock lock(object.cache().mutex);
     Sequence *sequence;
     MLAC_RETURN_IF_ERROR(object.cache().find(id, sequence));
     return function(object.cache(), *sequence);
@@ -131,7 +138,7 @@ static mla_status withSequence(mla_engine *engine, mla_sequence id, Function fun
 
 mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence id, int64_t num_tokens) {
   return withSequence(engine, id, [&](KVCache &cache, Sequence &sequence) {
-    return cache.reserve(sequence, num_tokens);
+    return cache.admit(sequence, num_tokens);
   });
 }
 
@@ -168,6 +175,7 @@ mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats) {
   return withEngine(engine, [&](Engine &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(stats, "stats"));
     const KVCache &cache = object.cache();
+    std::shared_lock lock(cache.mutex);
     const fb::CacheLayout &layout = object.package().cache();
     *stats = {cache.pool().numPages(),
               cache.pool().numFree(),
@@ -248,6 +256,7 @@ template <typename Function> static mla_status withPlan(mla_plan *plan, Function
 mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
                          mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan");
     MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
     if (batch->struct_bytes != sizeof *batch)
       return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
@@ -258,12 +267,16 @@ mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *fun
 
 mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,
                         mla_stream *stream) {
-  return withPlan(plan, [&](Plan &object) { return object.run(layer, hidden, output, stream); });
+  return withPlan(plan, [&](Plan &object) {
+    NvtxRange range("mla_step_run");
+    return object.run(layer, hidden, output, stream);
+  });
 }
 
 mla_status mla_step_run_bound(mla_plan *plan, int64_t layer, const mla_binding *bindings,
                               int64_t num_bindings, mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_run_bound");
     if (num_bindings < 0)
       return error(MLA_INVALID_ARGUMENT, "num_bindings is ", num_bindings);
     if (num_bindings > 0)

@@ -8,6 +8,9 @@
 
 #include "CApiSupport.h"
 
+#include <new>
+#include <stdexcept>
+
 using namespace mlac::runtime;
 
 // The tables are never destroyed: objects may be closed by other threads while
@@ -22,23 +25,38 @@ DeviceTable &mlac::runtime::devices() { return table<DeviceTable>("device"); }
 EngineTable &mlac::runtime::engines() { return table<EngineTable>("engine"); }
 PlanTable &mlac::runtime::plans() { return table<PlanTable>("plan"); }
 EventTable &mlac::runtime::events() { return table<EventTable>("event"); }
+CacheTable &mlac::runtime::caches() { return table<CacheTable>("cache"); }
 
 static thread_local std::string lastError;
-/// Set instead of formatting a message: the outcome is frequent.
-static thread_local bool isLastOutOfPages = false;
+/// Set instead of a message: the outcome is frequent, or there is no memory.
+static thread_local const char *fixedError = nullptr;
 
 mla_status mlac::runtime::reportStatus(Status status) {
   if (status.isOk())
     return MLA_OK;
-  isLastOutOfPages = status.code() == MLA_OUT_OF_PAGES;
-  if (!isLastOutOfPages)
-    lastError = status.message();
+  bool isOutOfPages = status.code() == MLA_OUT_OF_PAGES;
+  fixedError = isOutOfPages ? "the page pool cannot hold the new tokens" : nullptr;
+  if (!isOutOfPages)
+    lastError = status.takeMessage();
   return status.code();
 }
 
-const char *mla_last_error(void) {
-  return isLastOutOfPages ? "the page pool cannot hold the new tokens" : lastError.c_str();
+mla_status mlac::runtime::reportException() {
+  try {
+    throw;
+  } catch (const std::bad_alloc &) {
+    fixedError = "the process is out of memory";
+    return MLA_OUT_OF_MEMORY;
+  } catch (const std::length_error &) {
+    fixedError = "a size is beyond what memory can hold";
+    return MLA_OUT_OF_MEMORY;
+  } catch (...) {
+    fixedError = "an unexpected exception was thrown";
+    return MLA_INTERNAL;
+  }
 }
+
+const char *mla_last_error(void) { return fixedError ? fixedError : lastError.c_str(); }
 
 const char *mla_status_name(mla_status status) {
   static constexpr const char *kNames[] = {

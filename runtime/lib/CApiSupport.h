@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Handle tables and the thread's last error. Entry points look like
+// Handle tables and the thread's last error. Only a failed allocation throws in
+// the runtime; the entry points turn it into a status. They look like
 //
 //   return report([&]() -> Status { ...; return Status(); });
 //
@@ -35,23 +36,40 @@ struct EventObject {
   std::atomic<bool> isRecorded = false;
 };
 
+/// A cache of its own, or an engine's.
+struct CacheObject {
+  std::shared_ptr<Engine> engine; // null: `own` is the cache
+  std::unique_ptr<KVCache> own;
+  KVCache &cache() { return engine ? engine->cache() : *own; }
+};
+
 using PackageTable = HandleTable<mla_package, PackageObject, 0x51>;
 using DeviceTable = HandleTable<mla_device, Device, 0x52>;
 using EngineTable = HandleTable<mla_engine, Engine, 0x53>;
 using PlanTable = HandleTable<mla_plan, Plan, 0x54>;
 using EventTable = HandleTable<mla_event, EventObject, 0x55>;
+using CacheTable = HandleTable<mla_cache, CacheObject, 0x56>;
 
 PackageTable &packages();
 DeviceTable &devices();
 EngineTable &engines();
 PlanTable &plans();
 EventTable &events();
+CacheTable &caches();
 
 /// Stores the message of a failure for mla_last_error and returns its code.
 mla_status reportStatus(Status status);
 
+/// The same for a failed allocation and for what should not be thrown at all.
+mla_status reportException();
+
+/// Runs `function` and reports its status; nothing thrown leaves it.
 template <typename Function> mla_status report(Function function) {
-  return reportStatus(function());
+  try {
+    return reportStatus(function());
+  } catch (...) {
+    return reportException();
+  }
 }
 
 inline Status requirePointer(const void *pointer, const char *what) {

@@ -26,11 +26,19 @@ static constexpr int64_t kRopeRowStep = 1024;
 // Creation
 //===----------------------------------------------------------------------===//
 
+/// What a row is, for snapshots.
+static std::string rowFormat(const fb::CacheLayout &cache) {
+  return concat("layout ", text(cache.layout()), ", dtype ", cache.dtype(), ", rank ",
+                cache.kv_lora_rank(), " + ", cache.qk_rope_head_dim(), ", rope order ",
+                text(cache.rope_order()), ", row of ", cache.row_bytes(), " bytes");
+}
+
 Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                const mla_engine_options &options)
     : package_(std::move(package)), device_(std::move(device)), options_(options),
       limits_(stepLimits(*package_, options)),
-      cache_(options.num_pages, package_->cache().page_size(), options.max_seq_len) {}
+      cache_({{"latent", options.num_pages, package_->cache().page_size()}}, options.max_seq_len,
+             rowFormat(package_->cache())) {}
 
 Status Engine::create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                       const mla_engine_options *given, std::shared_ptr<Engine> &engine) {
@@ -221,6 +229,7 @@ Status Engine::poison(Layer &layer) {
   MLAC_RETURN_IF_ERROR(device_->synchronize());
   int64_t stride = pageStrideBytes(*package_, options_);
   int64_t rowBytes = package_->cache().row_bytes();
+  std::shared_lock lock(cache_.mutex);
   std::vector<int32_t> used = cache_.usedRows();
   // One fill per run of bytes between tokens: free pages are mostly adjacent.
   int64_t begin = 0;
@@ -239,6 +248,18 @@ Status Engine::poison(Layer &layer) {
   }
   MLAC_RETURN_IF_ERROR(fill(layer.pool.bytes()));
   return device_->synchronize();
+}
+
+Status Engine::runPageCopies(mla_stream *stream) {
+  int64_t stride = pageStrideBytes(*package_, options_);
+  auto bytes = static_cast<size_t>(limits_.pageSize * package_->cache().row_bytes());
+  for (const PageCopy &copy : cache_.copies())
+    for (Layer &layer : layers)
+      MLAC_RETURN_IF_ERROR(device_->copyAsync(layer.pool.data() + copy.to * stride,
+                                              layer.pool.data() + copy.from * stride, bytes,
+                                              stream));
+  cache_.copiesDone();
+  return Status();
 }
 
 Status Engine::checkSlots(int64_t slot, int64_t count) const {

@@ -11,7 +11,8 @@
 // planned and run by Plan.
 //
 // Locking: `mutex` guards all members that change after create; the C API holds
-// it for every call on the engine, its sequences and its plans.
+// it for every call on the engine, its sequences and its plans. The cache has a
+// lock of its own, taken after this one; isClosed changes under both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,6 +80,8 @@ public:
   // Cache access for tests and tools; they wait for the device.
   Status poison(Layer &layer);
   Status poisonWorkspace();
+  /// Makes the page copies that the cache asks for, in every layer.
+  Status runPageCopies(mla_stream *stream);
   Status readRows(Layer &layer, int64_t slot, int64_t count, void *rows);
   Status writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows);
 

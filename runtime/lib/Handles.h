@@ -40,6 +40,9 @@ public:
     uint64_t index;
     if (freeSlots.empty()) {
       index = slots.size();
+      // So that remove() cannot fail for lack of memory.
+      if (freeSlots.capacity() <= index)
+        freeSlots.reserve(2 * index + 1);
       slots.emplace_back();
     } else {
       index = freeSlots.back();

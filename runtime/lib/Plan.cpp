@@ -105,6 +105,7 @@ Status Plan::uploadMetadata(mla_stream *stream) {
 }
 
 Status Plan::fill(const mla_batch &batch, const char *function, mla_stream *stream) {
+  std::unique_lock lock(engine_->cache().mutex);
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
   MLAC_RETURN_IF_ERROR(resolve(batch, function));
   // The last upload may still be reading staging if its stream is far behind.
@@ -116,7 +117,10 @@ Status Plan::fill(const mla_batch &batch, const char *function, mla_stream *stre
   runner.commit();
   dims_ = planner.dims();
   layout = planner.layout();
-  if (Status status = uploadMetadata(stream); !status.isOk()) {
+  Status status = engine_->runPageCopies(stream);
+  if (status.isOk())
+    status = uploadMetadata(stream);
+  if (!status.isOk()) {
     planner.rollback(engine_->cache());
     return status;
   }

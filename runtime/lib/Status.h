@@ -30,6 +30,7 @@ public:
   bool isOk() const { return code_ == MLA_OK; }
   mla_status code() const { return code_; }
   const std::string &message() const { return message_; }
+  std::string takeMessage() { return std::move(message_); }
 
   /// The same code with "context: " before the message.
   Status in(std::string_view context) const {
