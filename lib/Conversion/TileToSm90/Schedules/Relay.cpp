@@ -316,6 +316,13 @@ void relay::Kernel::findCrossingRows() {
   crossingRows.assign(rows.begin(), rows.end());
 }
 
+/// Work lists and block tables come from the host: only what roles read of other
+/// kernels' results, and all they write, stands behind this.
+void relay::Kernel::waitForDependency() {
+  if (loop.kernel->hasAttr("tile.waits_for_dependency"))
+    sm90::WaitDependencyOp::create(b);
+}
+
 void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
                              llvm::function_ref<void()> body) {
   auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1,
@@ -324,9 +331,11 @@ void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t register
   b.createBlock(&role.getBody());
   sm90::EndOp::create(b);
   b.setInsertionPointToStart(&role.getBody().front());
-  // A part without items has nothing to wait for.
   Value hasItems = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
-  auto branch = scf::IfOp::create(b, hasItems, /*withElseRegion=*/false);
+  auto branch = scf::IfOp::create(b, hasItems, /*withElseRegion=*/true);
+  // Without items too: what follows this kernel may depend on what it waits for.
+  b.setInsertionPointToStart(branch.elseBlock());
+  waitForDependency();
   b.setInsertionPointToStart(branch.thenBlock());
   body();
 }
@@ -341,8 +350,6 @@ sm90::KernelOp relay::Kernel::build() {
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   if (source->hasAttr("tile.triggers_dependents"))
     sm90::LaunchDependentsOp::create(b);
-  if (source->hasAttr("tile.waits_for_dependency"))
-    sm90::WaitDependencyOp::create(b);
   findCrossingRows();
   createMaps();
   createRings();

@@ -54,6 +54,7 @@ private:
                    mlir::ArrayRef<mlir::sm90::SmemType> tiles, int32_t fullCount,
                    int32_t emptyCount);
   void findCrossingRows();
+  void waitForDependency();
   void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
                 llvm::function_ref<void()> body);
 

@@ -327,8 +327,9 @@ void relay::Kernel::emitOutput(bool isLeft) {
   OutputState state{isLeft,  LazyCloner(entry, convert), Value(), start, start, start,
                     Value(), Value(),                    start,   start, to32(begin),
                     constant32(0)};
+  refill(state, [&] { waitForDependency(); });
   Value slots = constant32(isLeft ? options.leftStages : options.rightStages);
-  auto filled = createLoop(constant32(0), slots, state.packCursor(), /*atLeastOnce=*/true,
+  auto filled = createLoop(constant32(1), slots, state.packCursor(), /*atLeastOnce=*/false,
                            [&](Value, ValueRange values) {
                              state.unpackCursor(values);
                              refill(state, {});

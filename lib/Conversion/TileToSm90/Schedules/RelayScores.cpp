@@ -304,6 +304,7 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
 void relay::Kernel::emitScores() {
   auto convert = [this](Operation *, Type type) { return convertScoresType(type); };
   Value start = sm90::StageStartOp::create(b);
+  waitForDependency();
   loadQueries(begin, start);
   createLoop(begin, end, SmallVector<Value>(6, start), /*atLeastOnce=*/true,
              [&](Value item, ValueRange stages) {
