@@ -37,7 +37,11 @@ WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescri
       target.launchMicroseconds * 1e3 * target.sm.clockGhz + extraBytes / target.sm.l2BytesPerClock;
   // To hundredths: more is neither known nor read easily.
   auto round = [](double blocks) { return std::round(blocks * 100) / 100; };
-  return {round(cost.itemCycles / blockCycles), round(mergeCycles / blockCycles)};
+  // A token's partial of all heads, written and read by way of the L2 cache.
+  double tokenBytes = 2.0 * problem.rowsPerToken * problem.kvLoraRank * sizeof(float);
+  double tokenCycles = tokenBytes / target.readGbps * target.sm.clockGhz;
+  return {round(cost.itemCycles / blockCycles), round(mergeCycles / blockCycles),
+          round(tokenCycles / blockCycles)};
 }
 
 int64_t mlac::chooseFixedBlocks(const WorkCosts &costs) {

@@ -159,6 +159,7 @@ LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
   function->work->rows_per_tile = op.getRowsPerTile();
   function->work->item_cost = op.getItemCost().convertToDouble();
   function->work->merge_cost = op.getMergeCost().convertToDouble();
+  function->work->partial_cost = op.getPartialCost().convertToDouble();
   function->work->fixed_blocks = op.getFixedBlocks();
   return success();
 }

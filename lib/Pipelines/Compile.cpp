@@ -101,6 +101,8 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --item-cost=" << options.itemCost;
   if (options.mergeCost >= 0)
     stream << " --merge-cost=" << options.mergeCost;
+  if (options.partialCost >= 0)
+    stream << " --partial-cost=" << options.partialCost;
   if (options.latentNormEpsFromConfig)
     stream << " --norm-eps-from-config";
   if (llvm::is_contained(options.targets, "cpu"))
@@ -161,6 +163,7 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.batchInvariant = options.batchInvariant;
   lowering.itemCost = options.itemCost;
   lowering.mergeCost = options.mergeCost;
+  lowering.partialCost = options.partialCost;
 }
 
 /// All steps have the same layer, so one of them tells what its forms cost.

@@ -64,6 +64,7 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   llvm::append_range(planSchedules.parameters, options.scheduleOptions);
   planSchedules.itemCost = options.itemCost;
   planSchedules.mergeCost = options.mergeCost;
+  planSchedules.partialCost = options.partialCost;
   planSchedules.batchInvariant = options.batchInvariant;
   passes.addPass(createTilePlanSchedules(planSchedules));
 }

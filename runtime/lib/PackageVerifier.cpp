@@ -388,8 +388,10 @@ static Status readWork(const fb::Function &raw, std::optional<WorkParams> &work)
   MLAC_RETURN_IF_ERROR(requireRange("fixed_blocks", given->fixed_blocks(), 0, kMaxFixedBlocks));
   MLAC_RETURN_IF_ERROR(requireCost("item_cost", given->item_cost()));
   MLAC_RETURN_IF_ERROR(requireCost("merge_cost", given->merge_cost()));
+  MLAC_RETURN_IF_ERROR(requireCost("partial_cost", given->partial_cost()));
   work = {given->keys_per_block(), given->rows_per_token(), given->rows_per_tile(),
-          given->item_cost(),      given->merge_cost(),     given->fixed_blocks()};
+          given->item_cost(),      given->merge_cost(),     given->fixed_blocks(),
+          given->partial_cost()};
   return Status();
 }
 

@@ -132,6 +132,30 @@ bool WorkPlanner::fits(int64_t cap) const {
   return cutInOrder(cap, [](int64_t, int64_t, int64_t, int64_t) {});
 }
 
+/// What a cut under `cap` costs beside the load: the merge and the partials.
+int64_t WorkPlanner::costOfCuts(int64_t cap) const {
+  int64_t tokens = 0;
+  cutInOrder(cap, [&](int64_t request, int64_t, int64_t count, int64_t) {
+    tokens += count < blocks[request] ? requests[request].queryLen : 0;
+  });
+  return toUnits(params.mergeCost + params.partialCost * static_cast<double>(tokens));
+}
+
+/// The load of the cheapest cut, of those that fit: larger loads have fewer
+/// partials. `whole` where nothing is cheaper than leaving requests whole.
+int64_t WorkPlanner::chooseCap(int64_t smallest, int64_t whole) const {
+  if (params.partialCost == 0)
+    return smallest;
+  int64_t chosen = whole, least = whole;
+  // Steps of a quarter: the optimum is flat, and a look costs as much as a plan.
+  for (int64_t cap = smallest; cap + toUnits(params.mergeCost) < least; cap += ceilDiv(cap, 4)) {
+    int64_t cost = cap + costOfCuts(cap);
+    if (cost < least)
+      least = cost, chosen = cap;
+  }
+  return chosen;
+}
+
 void WorkPlanner::cutByCost() {
   addWhole();
   int64_t whole = assignLongestFirst(), total = 0;
@@ -152,6 +176,9 @@ void WorkPlanner::cutByCost() {
     else
       low = middle + 1;
   }
+  high = chooseCap(high, whole);
+  if (high == whole)
+    return;
   pieces.clear();
   cutInOrder(high, [&](int64_t request, int64_t first, int64_t count, int64_t part) {
     pieces.push_back({static_cast<int32_t>(request), static_cast<int32_t>(first),

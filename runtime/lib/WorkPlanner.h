@@ -13,8 +13,8 @@
 //   whole          part 0  aaaaaaaa        longest first, to the part with the
 //                  part 1  bbbbbcc         least load
 //
-//   in order       part 0  aaaaaaa         the smallest load that fits, then a
-//                  part 1  abbbbbcc        merge of what was cut
+//   in order       part 0  aaaaaaa         the smallest load that fits (or a larger
+//                  part 1  abbbbbcc        one: fewer partials), then a merge
 //
 //   fixed blocks   part 0  aaaa bb         cuts of a request depend on nothing
 //                  part 1  aaaa bbbb cc    else (batch invariance)
@@ -38,6 +38,7 @@ struct WorkParams {
   int64_t keysPerBlock, rowsPerToken, rowsPerTile;
   double itemCost, mergeCost;
   int64_t fixedBlocks;
+  double partialCost = 0;
 };
 
 struct WorkRequest {
@@ -95,6 +96,8 @@ private:
   int64_t assignLongestFirst();
   void placeInHeap(int64_t piece, int64_t cost);
   template <typename Sink> bool cutInOrder(int64_t cap, Sink sink) const;
+  int64_t costOfCuts(int64_t cap) const;
+  int64_t chooseCap(int64_t smallest, int64_t whole) const;
   bool fits(int64_t cap) const;
   void emitMerges();
   void emitItems();

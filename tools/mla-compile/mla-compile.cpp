@@ -101,6 +101,10 @@ static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blo
                                  cl::cat(category),
                                  cl::desc("sm_90a: cost of cutting any request, in blocks of 64 "
                                           "keys (default: by the cost model)"));
+static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"),
+                                   cl::cat(category),
+                                   cl::desc("sm_90a: cost of a token's partial result, in blocks of "
+                                            "64 keys (default: by the cost model)"));
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
@@ -304,7 +308,7 @@ static bool readOptions(CompileOptions &options) {
   if (numSplits < 0 || numSplits > kMostSplits)
     return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
                 llvm::Twine(numSplits));
-  for (const cl::opt<double> *cost : {&itemCost, &mergeCost})
+  for (const cl::opt<double> *cost : {&itemCost, &mergeCost, &partialCost})
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
@@ -316,6 +320,7 @@ static bool readOptions(CompileOptions &options) {
   options.numSplits = numSplits;
   options.itemCost = itemCost;
   options.mergeCost = mergeCost;
+  options.partialCost = partialCost;
   options.costReport = costReport;
   options.cpu = cpu;
   options.assembler.kind = assembler;

@@ -138,7 +138,7 @@ std::vector<ScheduleCost> enumerateSchedules(const AttentionProblem &problem,
 
 /// What tile.work is told, in blocks.
 struct WorkCosts {
-  double item, merge;
+  double item, merge, partial;
 };
 WorkCosts getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
                        const ScheduleCost &cost);

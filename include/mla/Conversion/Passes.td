@@ -276,6 +276,8 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
            "fixed cost of a piece of attention, in blocks; negative: by the cost model">,
     Option<"mergeCost", "merge-cost", "double", "-1",
            "cost of merging pieces at all, in blocks; negative: by the cost model">,
+    Option<"partialCost", "partial-cost", "double", "-1",
+           "cost of a token's partial result, in blocks; negative: by the cost model">,
     Option<"batchInvariant", "batch-invariant", "int64_t", "-1",
            "blocks between the cuts of every request, whatever the batch; 0: by cost; -1: cut by "
            "the batch">,

@@ -70,7 +70,7 @@ struct CompileOptions {
   int64_t batchInvariant = -1; ///< blocks; 0: by cost; -1: requests are cut by the batch
   /// What a piece of attention and merging pieces cost, in blocks; negative: by the
   /// cost model.
-  double itemCost = -1, mergeCost = -1;
+  double itemCost = -1, mergeCost = -1, partialCost = -1;
   bool costReport = false;
   std::string cpu = "x86-64-v3"; ///< or "x86-64-v4", "native"
   AssemblerOptions assembler;

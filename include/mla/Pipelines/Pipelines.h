@@ -73,6 +73,10 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
                            llvm::cl::desc("cost of merging pieces, in blocks of keys; negative: "
                                           "by the cost model"),
                            llvm::cl::init(-1)};
+  Option<double> partialCost{*this, "partial-cost",
+                             llvm::cl::desc("cost of a token's partial result, in blocks of keys; "
+                                            "negative: by the cost model"),
+                             llvm::cl::init(-1)};
   Option<bool> report{*this, "report", llvm::cl::desc("print the cost of every form"),
                       llvm::cl::init(false)};
 };

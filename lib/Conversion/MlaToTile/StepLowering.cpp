@@ -124,7 +124,7 @@ LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken,
   builder.setInsertionPointToStart(&planOp.getBody().front());
   work = tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
                               llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
-                              costs.fixedBlocks);
+                              /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks);
   return success();
 }
 

@@ -131,6 +131,7 @@ void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &
       continue;
     work.setItemCost(APFloat(itemCost >= 0 ? itemCost : costs.item));
     work.setMergeCost(APFloat(mergeCost >= 0 ? mergeCost : costs.merge));
+    work.setPartialCost(APFloat(partialCost >= 0 ? partialCost : costs.partial));
     if (batchInvariant >= 0)
       work.setFixedBlocks(batchInvariant > 0 ? batchInvariant : chooseFixedBlocks(costs));
   }

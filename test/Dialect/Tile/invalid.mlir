@@ -272,6 +272,14 @@ tile.plan @work_merge_cost {
 
 // -----
 
+tile.plan @work_partial_cost {
+  // expected-error@+1 {{expected a finite partial_cost that is not negative, got -5.000000e-01}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 partial_cost -0.5 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
 tile.plan @two_works {
   tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
   // expected-error@+1 {{expected at most one in a tile.plan}}

@@ -48,6 +48,13 @@ double largestLoad(const WorkPlanner &planner, const WorkParams &params) {
 
 /// Pieces of each request tile its blocks, every piece has one part, and what is
 /// said about partials holds.
+/// What the planner minimises, in blocks.
+double costOf(const WorkPlanner &planner, const WorkParams &params) {
+  const WorkSizes &sizes = planner.sizes();
+  return largestLoad(planner, params) + (sizes.merges > 0 ? params.mergeCost : 0) +
+         params.partialCost * sizes.partialTokens;
+}
+
 void checkPlan(const WorkPlanner &planner, const WorkParams &params,
                const std::vector<WorkRequest> &requests) {
   const WorkSizes &sizes = planner.sizes();
@@ -166,6 +173,18 @@ TEST(WorkPlanner, C14_CutsBalanceWhatWholeRequestsCannot) {
   EXPECT_LT(largestLoad(planner, kV3) + kV3.mergeCost, 2 * (128 + 5));
 }
 
+TEST(WorkPlanner, DearPartialsMakeFewerPieces) {
+  // One request of 64 blocks for 66 parts: a block each, or fewer partials.
+  WorkParams params = kV3;
+  auto requests = makeRequests({4096});
+  EXPECT_EQ(planFor(params, requests).sizes().partials, 64);
+  params.partialCost = 1.0 / 16;
+  EXPECT_EQ(planFor(params, requests).sizes().partials, 32);
+  // As dear as the blocks themselves: whole.
+  params.partialCost = 40;
+  EXPECT_EQ(planFor(params, requests).sizes().partials, 0);
+}
+
 TEST(WorkPlanner, DearMergesKeepRequestsWhole) {
   WorkParams params = kV3;
   params.mergeCost = 1000;
@@ -217,8 +236,13 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
   std::mt19937 random(1);
   auto below = [&](int32_t limit) { return static_cast<int32_t>(random() % limit); };
   for (int round = 0; round < 2000; ++round) {
-    WorkParams params = {round % 3 ? 64 : 16, 1 + below(128),  round % 2 ? 64 : 16,
-                         below(64) / 8.0,     below(32) / 8.0, round % 4 == 0 ? 1 + below(20) : 0};
+    WorkParams params = {round % 3 ? 64 : 16,
+                         1 + below(128),
+                         round % 2 ? 64 : 16,
+                         below(64) / 8.0,
+                         below(32) / 8.0,
+                         round % 4 == 0 ? 1 + below(20) : 0,
+                         round % 4 == 1 ? below(64) / 64.0 : 0};
     int32_t maxSeqLen = 1 << below(16), maxQueryLen = 1 + below(4), sms = 1 + below(150);
     std::vector<int32_t> seqLens(1 + below(200)), queryLens;
     for (int32_t &length : seqLens) {
@@ -243,6 +267,14 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
       continue;
     // mla.md section 13: no more partials than requests + parts.
     EXPECT_LE(sizes.partials, int64_t(requests.size()) + sizes.parts);
+    if (params.partialCost > 0) {
+      // Never dearer than the plan that ignores partials.
+      WorkParams free = params;
+      free.partialCost = 0;
+      double slack = 1.0 / 16; // what costs are rounded to
+      EXPECT_LE(costOf(planner, params), costOf(planFor(free, requests, sms), params) + slack);
+      continue;
+    }
     // Never worse than what the bound on a part's load allows.
     double total = 0, longest = 0;
     for (size_t i = 0; i < seqLens.size(); ++i) {

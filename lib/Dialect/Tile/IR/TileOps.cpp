@@ -282,7 +282,9 @@ LogicalResult WorkOp::verify() {
       failed(check("rows_per_tile", getRowsPerTile(), 1)) ||
       failed(check("fixed_blocks", getFixedBlocks(), 0))) // (C3)
     return failure();
-  for (auto [name, cost] : {std::pair("item_cost", getItemCost()), {"merge_cost", getMergeCost()}})
+  for (auto [name, cost] : {std::pair("item_cost", getItemCost()),
+                            {"merge_cost", getMergeCost()},
+                            {"partial_cost", getPartialCost()}})
     if (!cost.isFinite() || cost.isNegative()) // (C2)
       return emitOpError("expected a finite ")
              << name << " that is not negative, got " << cost.convertToDouble();

@@ -437,10 +437,12 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
         num_parts = max(1, num_sms / ceil(max_query_len · rows_per_token / rows_per_tile))
 
     parts, which work side by side. A piece costs its blocks + `item_cost`; that
-    any request is in several pieces costs `merge_cost` once (both in blocks).
-    The runtime takes the cheaper of leaving requests whole (the longest first, to
-    the part with the least work) and of cutting them in request order under the
-    smallest load per part that fits. With `fixed_blocks` > 0, costs do not matter:
+    any request is in several pieces costs `merge_cost` once, and each token of a
+    partial `partial_cost` (all in blocks; the partials of all parts share the
+    way to the L2 cache). The runtime takes the cheapest of leaving requests whole
+    (the longest first, to the part with the least work) and of cutting them in
+    request order under a load per part: the smallest that fits, or a larger one
+    with fewer partials. With `fixed_blocks` > 0, costs do not matter:
     every request is cut at multiples of `fixed_blocks` blocks, by a rule that
     looks at nothing but the request, so that its result does not depend on the
     rest of the batch.
@@ -470,17 +472,18 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     Source: mla.md section 13.
 
     (C1) `keys_per_block`, `rows_per_token` and `rows_per_tile` are positive.
-    (C2) `item_cost` and `merge_cost` are finite and not negative.
+    (C2) `item_cost`, `merge_cost` and `partial_cost` are finite and not negative.
     (C3) `fixed_blocks` is not negative.
     (C4) a plan has at most one.
   }];
   let arguments = (ins I64Attr:$keys_per_block, I64Attr:$rows_per_token, I64Attr:$rows_per_tile,
                        F64Attr:$item_cost, F64Attr:$merge_cost,
+                       DefaultValuedAttr<F64Attr, "0.0">:$partial_cost,
                        DefaultValuedAttr<I64Attr, "0">:$fixed_blocks);
   let assemblyFormat = [{
     `keys_per_block` $keys_per_block `rows_per_token` $rows_per_token
     `rows_per_tile` $rows_per_tile `item_cost` $item_cost `merge_cost` $merge_cost
-    (`fixed_blocks` $fixed_blocks^)? attr-dict
+    (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)? attr-dict
   }];
   let hasVerifier = 1;
 }
