@@ -45,7 +45,7 @@ from ._errors import (
 _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "Plan": "_runtime", "Sequence": "_runtime", "runtime_version": "_runtime",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
-           "CacheLayout": "_cache", "cache_formats": "_cache"}
+           "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages"}
 
 __all__ = [
     "Corrupt",

@@ -97,6 +97,59 @@ class Binding(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t)]
 
 
+class CachePool(ctypes.Structure):
+    """mla_cache_pool."""
+
+    _fields_ = [("name", c_char_p)] + [
+        (name, c_int64)
+        for name in (
+            "num_pages", "page_rows", "tokens_per_row", "window_tokens", "watermark_pages")
+    ]
+
+
+class CacheOptions(ctypes.Structure):
+    """mla_cache_options."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("max_seq_len", c_int64),
+        ("num_pools", c_int64),
+        ("pools", POINTER(CachePool)),
+        ("format", c_char_p),
+    ]
+
+
+class CacheAppendBatch(ctypes.Structure):
+    """mla_cache_append_batch."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("num_requests", c_int64),
+        ("sequences", POINTER(c_uint64)),
+        ("positions", POINTER(c_int64)),
+        ("counts", POINTER(c_int32)),
+    ]
+
+
+class PageCopy(ctypes.Structure):
+    """mla_page_copy; `from` is a Python keyword."""
+
+    _fields_ = [("pool", c_int32), ("from_", c_int32), ("to", c_int32)]
+
+
+class CacheCounters(ctypes.Structure):
+    """mla_cache_counters."""
+
+    _fields_ = [("struct_bytes", c_size_t)] + [
+        (name, c_int64)
+        for name in (
+            "num_pages", "unused_pages", "cached_pages", "shared_pages",
+            "least_free_pages", "num_sequences", "num_blocks", "evicted_pages",
+            "evicted_blocks", "copied_pages", "merged_pages", "lookup_tokens",
+            "hit_tokens", "refusals")
+    ]
+
+
 _INT = ctypes.c_int
 _OUT_HANDLE = POINTER(c_void_p)
 _OUT_TEXT = POINTER(c_char_p)
@@ -135,6 +188,30 @@ _SIGNATURES = {
     "mla_cache_encode": [_LAYOUT, c_void_p, c_int64, _OUT_INT, c_void_p, c_size_t],
     "mla_cache_decode": [_LAYOUT, c_void_p, c_size_t, c_int64, _OUT_INT, c_void_p],
     "mla_engine_poison_workspace": [c_void_p],
+    "mla_cache_create": [POINTER(CacheOptions), _OUT_HANDLE],
+    "mla_engine_cache": [c_void_p, _OUT_HANDLE],
+    "mla_cache_destroy": [c_void_p],
+    "mla_cache_new_sequence": [c_void_p, POINTER(c_uint64)],
+    "mla_cache_free_sequence": [c_void_p, c_uint64],
+    "mla_cache_reserve": [c_void_p, c_uint64, c_int64],
+    "mla_cache_truncate": [c_void_p, c_uint64, c_int64],
+    "mla_cache_length": [c_void_p, c_uint64, _OUT_INT],
+    "mla_cache_sequences": [c_void_p, POINTER(c_uint64), c_int64, _OUT_INT],
+    "mla_cache_pages": [c_void_p, c_int64, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
+    "mla_cache_append": [c_void_p, POINTER(CacheAppendBatch), _OUT_INT, c_int64],
+    "mla_cache_slots": [c_void_p, c_int64, c_uint64, c_int64, c_int64, _OUT_INT],
+    "mla_cache_fork": [c_void_p, c_uint64, c_int64, POINTER(c_uint64)],
+    "mla_cache_publish": [
+        c_void_p, c_uint64, c_int64, POINTER(c_int32), c_int64, _OUT_INT],
+    "mla_cache_match": [c_void_p, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
+    "mla_cache_drop_cached": [c_void_p],
+    "mla_cache_take_copies": [c_void_p, POINTER(PageCopy), c_int64, _OUT_INT],
+    "mla_cache_set_watermark": [c_void_p, c_int64, c_int64],
+    "mla_cache_get_counters": [c_void_p, c_int64, POINTER(CacheCounters)],
+    "mla_cache_save": [c_void_p, c_char_p],
+    "mla_cache_restore": [c_void_p, c_char_p],
+    "mla_cache_check": [c_void_p],
+    "mla_cache_dump": [c_void_p, _OUT_TEXT],
     "mla_batch_arrange": [
         POINTER(c_int32), c_int64, c_int64, c_uint32, _OUT_INT, POINTER(BatchSplit)],
     "mla_plan_create": [c_void_p, _OUT_HANDLE],
@@ -175,6 +252,8 @@ def _load():
         function.restype = _INT
     library.mla_last_error.restype = c_char_p
     library.mla_runtime_version.restype = c_char_p
+    library.mla_cache_options_init.argtypes = [POINTER(CacheOptions)]
+    library.mla_cache_options_init.restype = None
     library.mla_engine_options_init.argtypes = [POINTER(EngineOptions)]
     library.mla_engine_options_init.restype = None
     library.mla_cache_layout_init.argtypes = [_LAYOUT, c_char_p]

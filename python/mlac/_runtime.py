@@ -9,6 +9,7 @@ import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
 from . import _arrays
+from ._pages import Cache
 from ._errors import InvalidArgument
 from ._library import ALLOW_EXTRA_TENSORS, Batch, Binding, CacheStats, EngineOptions
 from ._library import call, call_out, library
@@ -139,6 +140,7 @@ class Engine(_Handle):
                                   device._value, byref(native)))
         self.package_info = package.info
         self.is_cuda = device.is_cuda
+        self._cache = None
 
     @property
     def info(self):
@@ -181,6 +183,13 @@ class Engine(_Handle):
         """A new, empty sequence in the cache."""
         return Sequence(self)
 
+    @property
+    def cache(self):
+        """The bookkeeping of the engine's pages: prefixes, counters, snapshots."""
+        if self._cache is None:
+            self._cache = Cache._of_engine(self._value)
+        return self._cache
+
     def plan(self):
         """A plan; made once and filled for every step."""
         return Plan(self)
@@ -217,10 +226,10 @@ class Engine(_Handle):
 class Sequence:
     """One request's tokens in an engine's cache."""
 
-    def __init__(self, engine):
+    def __init__(self, engine, id=None):
         self._engine = engine
         self._id = None
-        self._id = call_out("mla_sequence_create", c_uint64, engine._value)
+        self._id = id or call_out("mla_sequence_create", c_uint64, engine._value)
 
     def __len__(self):
         """Tokens, counting those of filled plans."""
@@ -243,6 +252,21 @@ class Sequence:
     def truncate(self, num_tokens):
         """Forgets the tokens from `num_tokens` on."""
         call("mla_sequence_truncate", self._engine._value, self._id, num_tokens)
+
+    def fork(self, num_tokens=None):
+        """A new sequence with the first tokens (default: all), in the same pages; a
+        page that both have is copied when one of them writes to it."""
+        return Sequence(self._engine, self._engine.cache.fork(self._id, num_tokens))
+
+    def publish(self, tokens, first=0):
+        """Declares the token ids of the rows from `first` on, so that `match` finds
+        them; returns how many tokens are published now, the next call's `first`."""
+        return self._engine.cache.publish(self._id, tokens, first)
+
+    def match(self, tokens):
+        """Gives this empty sequence the longest published prefix of `tokens` and
+        returns its length; at least one token is left to compute."""
+        return self._engine.cache.match(self._id, tokens)
 
     def free(self):
         """Gives the pages back; the sequence is unusable afterwards."""

@@ -578,6 +578,18 @@ typedef struct mla_cache_counters {
 MLA_API mla_status mla_cache_get_counters(mla_cache *cache, int64_t pool,
                                           mla_cache_counters *counters);
 
+/* Writes the cache to a file, which is replaced or left as it was: sequences, block
+   tables and published blocks, and for an engine's cache the bytes of the pages of
+   all layers. Waits for the engine's device. MLA_WRONG_STATE: copies not taken. */
+MLA_API mla_status mla_cache_save(mla_cache *cache, const char *path);
+
+/* Puts an empty cache into the state of a file. Sequences have new ids then:
+   mla_cache_sequences lists them in the order that it had when the file was
+   written. Counters stay. MLA_CORRUPT: truncated, damaged or inconsistent.
+   MLA_INVALID_ARGUMENT: of a cache with other pools, another page size or format;
+   names it. MLA_WRONG_STATE: the cache is not empty. */
+MLA_API mla_status mla_cache_restore(mla_cache *cache, const char *path);
+
 /* Recomputes everything that must hold of the cache; takes time proportional to its
    pages. MLA_INTERNAL: the message names what does not hold. */
 MLA_API mla_status mla_cache_check(mla_cache *cache);

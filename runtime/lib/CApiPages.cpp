@@ -328,6 +328,45 @@ mla_status mla_cache_set_watermark(mla_cache *cache, int64_t pool, int64_t num_p
 }
 
 //===----------------------------------------------------------------------===//
+// Snapshots
+//===----------------------------------------------------------------------===//
+
+/// Runs function(cache, bytes of its pages) with the engine, if there is one, and
+/// the cache locked.
+template <typename Function>
+static mla_status withPages(mla_cache *handle, const char *path, Function function) {
+  return report([&]() -> Status {
+    std::shared_ptr<CacheObject> object;
+    MLAC_RETURN_IF_ERROR(caches().find(handle, object));
+    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    if (!object->engine) {
+      std::unique_lock lock(object->cache().mutex);
+      return function(object->cache(), PageBytes());
+    }
+    std::lock_guard engineLock(object->engine->mutex);
+    std::unique_lock lock(object->cache().mutex);
+    if (object->engine->isClosed())
+      return error(MLA_INVALID_ARGUMENT, "the cache's engine has been destroyed");
+    MLAC_RETURN_IF_ERROR(object->engine->runPageCopies(nullptr));
+    return function(object->cache(), object->engine->pageBytes());
+  });
+}
+
+mla_status mla_cache_save(mla_cache *cache, const char *path) {
+  return withPages(cache, path, [&](KVCache &object, const PageBytes &pages) {
+    NvtxRange range("mla_cache_save");
+    return CacheSnapshot::save(object, pages, path);
+  });
+}
+
+mla_status mla_cache_restore(mla_cache *cache, const char *path) {
+  return withPages(cache, path, [&](KVCache &object, const PageBytes &pages) {
+    NvtxRange range("mla_cache_restore");
+    return CacheSnapshot::restore(object, pages, path);
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // Observing
 //===----------------------------------------------------------------------===//
 

@@ -78,7 +78,10 @@ bool Checker::checkTable(size_t index, size_t pool) {
     return fail("sequence ", index, " has ", size, " pages in pool '", spec.name, "' for ",
                 sequence.length, " tokens");
   int64_t givenBack = sequence.numGivenBack[pool];
-  if (givenBack < 0 || givenBack > size || (givenBack > 0 && !spec.isWindow()))
+  // The next token sees the window's tokens, itself included.
+  int64_t unseen =
+      spec.isWindow() ? std::max<int64_t>(0, sequence.length + 1 - spec.windowTokens) : 0;
+  if (givenBack < 0 || givenBack > size || givenBack > unseen / spec.pageTokens())
     return fail("sequence ", index, " has given back ", givenBack, " pages of pool '", spec.name,
                 "'");
   for (int64_t i = 0; i < size; ++i) {
@@ -169,7 +172,7 @@ bool Checker::checkReferences() {
     const PoolSpec &spec = cache.spec(pool);
     int64_t perBlock = blocks.blockTokens() / spec.pageTokens();
     std::vector<int32_t> owners(pages.numPages(), PagePool::kNone);
-    for (int32_t block = 0; block < blocks.maxBlocks(); ++block)
+    for (int32_t block = 0; block < blocks.numEver(); ++block)
       for (int64_t i = 0; i < perBlock && blocks.isLive(block); ++i) {
         int32_t page = blocks.pages(block)[place + i];
         if (page == PagePool::kNone && spec.isWindow())
@@ -236,7 +239,7 @@ std::string KVCache::dump() const {
     }
     text += "\n";
   }
-  for (int32_t block = 0; block < index_.maxBlocks(); ++block)
+  for (int32_t block = 0; block < index_.numEver(); ++block)
     if (index_.isLive(block)) {
       text += concat("block ", block, ": behind ", index_.parent(block), ", pages ");
       std::span<const int32_t> pages = index_.pages(block);

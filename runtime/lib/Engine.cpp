@@ -262,6 +262,24 @@ Status Engine::runPageCopies(mla_stream *stream) {
   return Status();
 }
 
+PageBytes Engine::pageBytes() {
+  int64_t stride = pageStrideBytes(*package_, options_);
+  auto bytes = static_cast<size_t>(limits_.pageSize * package_->cache().row_bytes());
+  auto address = [this, stride](int64_t layer, int32_t page) {
+    return layers[static_cast<size_t>(layer)].pool.data() + page * stride;
+  };
+  PageBytes result;
+  result.numLayers = options_.num_layers;
+  result.bytesPerPage = static_cast<int64_t>(bytes);
+  result.read = [=, this](int64_t layer, int32_t page, void *to) {
+    return device_->download(to, address(layer, page), bytes);
+  };
+  result.write = [=, this](int64_t layer, int32_t page, const void *from) {
+    return device_->upload(address(layer, page), from, bytes);
+  };
+  return result;
+}
+
 Status Engine::checkSlots(int64_t slot, int64_t count) const {
   int64_t slots = options_.num_pages * limits_.pageSize;
   if (slot >= 0 && count >= 0 && slot <= slots && count <= slots - slot)

@@ -19,6 +19,7 @@
 #ifndef MLAC_RUNTIME_ENGINE_H
 #define MLAC_RUNTIME_ENGINE_H
 
+#include "CacheSnapshot.h"
 #include "Device.h"
 #include "EngineOptions.h"
 
@@ -82,6 +83,9 @@ public:
   Status poisonWorkspace();
   /// Makes the page copies that the cache asks for, in every layer.
   Status runPageCopies(mla_stream *stream);
+  /// The bytes of all layers' pages, for snapshots; each access waits for the
+  /// device.
+  PageBytes pageBytes();
   Status readRows(Layer &layer, int64_t slot, int64_t count, void *rows);
   Status writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows);
 

@@ -117,6 +117,15 @@ KVCache::KVCache(std::vector<PoolSpec> specs, int64_t maxSeqLen, std::string for
   copies_.reserve(static_cast<size_t>(numPages));
 }
 
+void KVCache::takeFrom(KVCache &other) {
+  pools = std::move(other.pools);
+  index_ = std::move(other.index_);
+  numSequences_ = other.numSequences_;
+  sequences = std::move(other.sequences);
+  freeIndices = std::move(other.freeIndices);
+  cacheId = other.cacheId;
+}
+
 Status KVCache::setWatermark(size_t pool, int64_t numPages) {
   MLAC_RETURN_IF_ERROR(
       checkRange(specs_[pool], "watermark_pages", numPages, 0, specs_[pool].numPages));

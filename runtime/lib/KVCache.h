@@ -179,6 +179,9 @@ public:
   std::span<const PageCopy> copies() const { return copies_; }
   void copiesDone();
 
+  /// Becomes what `other` is, a cache of the same pools. All ids become foreign.
+  void takeFrom(KVCache &other);
+
   Status setWatermark(size_t pool, int64_t numPages);
   /// Slot of the row that token `position` completes; -1 if it completes none
   /// or if its page has left the window.

@@ -52,9 +52,9 @@ int32_t PrefixIndex::find(int32_t parent, const int32_t *tokens) const {
 }
 
 int32_t PrefixIndex::insert(int32_t parent, const int32_t *tokens) {
-  int32_t block = static_cast<int32_t>(numEver);
+  int32_t block = static_cast<int32_t>(numEver_);
   if (unused.empty()) {
-    ++numEver;
+    ++numEver_;
   } else {
     block = unused.back();
     unused.pop_back();
@@ -114,7 +114,7 @@ bool PrefixIndex::isConsistent(std::string &problem) const {
     return false;
   };
   int64_t live = 0, reached = 0, children = 0, parented = 0;
-  for (int32_t block = 0; block < numEver; ++block) {
+  for (int32_t block = 0; block < numEver_; ++block) {
     const Block &entry = blocks[block];
     if (!entry.isLive)
       continue;

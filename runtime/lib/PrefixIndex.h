@@ -40,7 +40,9 @@ public:
               uint64_t hashMask = ~uint64_t(0));
 
   int64_t maxBlocks() const { return maxBlocks_; }
-  int64_t numBlocks() const { return numEver - static_cast<int64_t>(unused.size()); }
+  int64_t numBlocks() const { return numEver_ - static_cast<int64_t>(unused.size()); }
+  /// Blocks that ever lived have lower numbers.
+  int64_t numEver() const { return numEver_; }
   int64_t blockTokens() const { return blockTokens_; }
   int64_t pagesPerBlock() const { return pagesPerBlock_; }
 
@@ -51,7 +53,9 @@ public:
   /// Removes a block without children.
   void erase(int32_t block);
 
-  bool isLive(int32_t block) const { return block >= 0 && block < numEver && blocks[block].isLive; }
+  bool isLive(int32_t block) const {
+    return block >= 0 && block < numEver_ && blocks[block].isLive;
+  }
   int32_t parent(int32_t block) const { return blocks[block].parent; }
   /// A block behind this one, kNone if there is none.
   int32_t firstChild(int32_t block) const { return blocks[block].firstChild; }
@@ -84,7 +88,7 @@ private:
 
   int64_t maxBlocks_, blockTokens_, pagesPerBlock_;
   uint64_t hashMask;
-  int64_t numEver = 0;          // blocks from here on were never used
+  int64_t numEver_ = 0;         // blocks from here on were never used
   std::vector<int32_t> unused;  // blocks that are used no more, the next one last
   std::vector<int32_t> buckets; // first block of each; a power of two of them
   std::unique_ptr<Block[]> blocks;

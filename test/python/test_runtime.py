@@ -12,6 +12,7 @@ TestPackage.h): output[t] = 2 * w + the sum of the hidden rows so far.
 import array
 import ctypes
 import os
+import tempfile
 import unittest
 
 import mlac
@@ -66,6 +67,53 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.engine.info["options"]["num_pages"], 12)
         self.assertFalse(self.device.is_cuda)
         self.assertRegex(mlac.runtime_version(), r"^\d+\.\d+\.\d+$")
+
+    def test_shared_pages(self):
+        """Forks, prefixes and snapshots of an engine's cache."""
+        tokens = [7] * (2 * PAGE + 1)
+        first = self.engine.sequence()
+        self.run_step(first, [1.0] * HIDDEN * len(tokens))
+        self.assertEqual(first.publish(tokens), 2 * PAGE)
+        second = self.engine.sequence()
+        self.assertEqual(second.match(tokens), 2 * PAGE)
+        output = self.run_step(second, [3.0] * HIDDEN)
+        self.assertEqual(output, [2 * w + 2 * PAGE + 3 for w in WEIGHT])
+        fork = second.fork()
+        self.assertEqual(fork.pages, second.pages)
+        output = self.run_step(fork, [1.0] * HIDDEN)
+        self.assertEqual(output, [2 * w + 2 * PAGE + 4 for w in WEIGHT])
+        self.assertNotEqual(fork.pages, second.pages)
+        cache = self.engine.cache
+        cache.check()
+        counters = cache.counters()
+        self.assertEqual(counters["hit_tokens"], 2 * PAGE)
+        self.assertEqual(counters["copied_pages"], 1)
+        self.assertIn("pool latent: 12 pages", cache.dump())
+        with self.assertRaisesRegex(mlac.InvalidArgument, "empty sequence"):
+            second.match(tokens)
+
+    def test_cache_without_an_engine(self):
+        pools = [{"name": "latent", "num_pages": 8, "page_rows": PAGE}]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "snapshot")
+            with mlac.Cache(pools, max_seq_len=32) as cache:
+                sequence = cache.sequence()
+                self.assertEqual(cache.append([sequence], [0], [6]), list(range(6)))
+                child = cache.fork(sequence)
+                self.assertEqual(cache.append([child], [6], [1]), [2 * PAGE + 2])
+                self.assertEqual(cache.take_copies(), [(0, 1, 2)])
+                with self.assertRaises(mlac.OutOfPages):
+                    cache.append([child], [7], [25])
+                with self.assertRaisesRegex(mlac.InvalidArgument, "goes backwards"):
+                    cache.append([child], [3], [1])
+                cache.save(path)
+            with mlac.Cache(pools, max_seq_len=32) as other:
+                ids = other.restore(path)
+                self.assertEqual([other.length(id) for id in ids], [6, 7])
+                self.assertEqual(other.pages(ids[1]), [0, 2])
+            with mlac.Cache(pools, max_seq_len=33) as other:
+                with self.assertRaisesRegex(mlac.InvalidArgument, "max_seq_len is '32'"):
+                    other.restore(path)
 
     def test_prefill_then_decode(self):
         sequence = self.engine.sequence()

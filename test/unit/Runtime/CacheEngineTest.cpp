@@ -13,6 +13,10 @@
 
 #include "TestPackage.h"
 
+#include <atomic>
+#include <thread>
+#include <unistd.h>
+
 using namespace mlac::test;
 
 namespace {
@@ -116,4 +120,60 @@ TEST_F(CacheEngineTest, OutlivedHandlesRefuse) {
   ASSERT_OK(mla_cache_destroy(cache));
   start(defaultOptions());
   ASSERT_OK(mla_engine_cache(engine, &cache));
+}
+
+/// Sequences and the bytes of both layers come back in another engine.
+TEST_F(CacheEngineTest, SnapshotsHoldTheBytes) {
+  mla_sequence a = newSequence(), child;
+  EXPECT_EQ(step(a, kPage + 2, 1), 2 + 6);
+  ASSERT_OK(mla_cache_fork(cache, a, kPage + 2, &child));
+  ASSERT_OK(mla_sequence_reserve(engine, child, kPage + 3)); // a copy to be made
+  std::string path = testing::TempDir() + "mlac-engine-" + std::to_string(getpid());
+  ASSERT_OK(mla_cache_save(cache, path.c_str()));
+  ASSERT_OK(mla_cache_destroy(cache));
+  stop();
+  mla_engine_options options = defaultOptions();
+  options.num_layers = 2;
+  options.page_padding_tokens = 1; // where pages lie is not part of a snapshot
+  start(options);
+  ASSERT_OK(mla_engine_cache(engine, &cache));
+  ASSERT_OK(mla_cache_poison(engine, 0));
+  ASSERT_OK(mla_cache_poison(engine, 1));
+  ASSERT_OK(mla_cache_restore(cache, path.c_str()));
+  mla_sequence ids[2];
+  int64_t count;
+  ASSERT_OK(mla_cache_sequences(cache, ids, 2, &count));
+  ASSERT_EQ(count, 2);
+  EXPECT_EQ(step(ids[0], 1, 10), 2 + 6 + 10);
+  EXPECT_EQ(step(ids[1], 1, 20), 2 + 6 + 20);
+  // Another number of layers is another cache.
+  stop();
+  ASSERT_OK(mla_cache_destroy(cache));
+  start(defaultOptions());
+  ASSERT_OK(mla_engine_cache(engine, &cache));
+  expectStatus(mla_cache_restore(cache, path.c_str()), MLA_INVALID_ARGUMENT,
+               "the number of layers is '2', here it is '1'");
+  std::remove(path.c_str());
+}
+
+/// The cache is read while the engine plans and runs.
+TEST_F(CacheEngineTest, ReadersRunBesideSteps) {
+  mla_sequence sequence = newSequence();
+  std::atomic<bool> isDone{false};
+  std::thread reader([&] {
+    mla_cache_counters counters{};
+    counters.struct_bytes = sizeof counters;
+    int64_t length, last = 0;
+    while (!isDone) {
+      EXPECT_EQ(mla_cache_check(cache), MLA_OK) << mla_last_error();
+      EXPECT_EQ(mla_cache_get_counters(cache, 0, &counters), MLA_OK);
+      EXPECT_EQ(mla_cache_length(cache, sequence, &length), MLA_OK);
+      EXPECT_GE(length, last);
+      last = length;
+    }
+  });
+  for (int i = 0; i < 40; ++i)
+    step(sequence, 1, 1);
+  isDone = true;
+  reader.join();
 }

@@ -1,0 +1,171 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Who has which page: an engine's cache, or one without any engine."""
+
+import ctypes
+import os
+from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+
+from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
+from ._library import call, call_out, library
+
+
+def _tokens(tokens):
+    return (c_int32 * len(tokens))(*tokens), len(tokens)
+
+
+class Cache:
+    """Pages, block tables and published prefixes.
+
+    `engine.cache` is the cache under an engine. Cache(pools, max_seq_len) makes one
+    of its own, for programs that keep the bytes themselves: pools is a list of dicts
+    with name, num_pages, page_rows, and optionally tokens_per_row, window_tokens and
+    watermark_pages.
+    """
+
+    def __init__(self, pools, max_seq_len, format=None):
+        options = CacheOptions()
+        library.mla_cache_options_init(byref(options))
+        natives = (CachePool * len(pools))(*[self._pool(**pool) for pool in pools])
+        options.max_seq_len = max_seq_len
+        options.num_pools = len(pools)
+        options.pools = natives
+        options.format = format.encode() if format is not None else None
+        self._value = call_out("mla_cache_create", c_void_p, byref(options))
+
+    @staticmethod
+    def _pool(name, num_pages, page_rows, tokens_per_row=1, window_tokens=0,
+              watermark_pages=0):
+        return CachePool(name.encode(), num_pages, page_rows, tokens_per_row,
+                         window_tokens, watermark_pages)
+
+    @classmethod
+    def _of_engine(cls, engine_value):
+        cache = cls.__new__(cls)
+        cache._value = call_out("mla_engine_cache", c_void_p, engine_value)
+        return cache
+
+    def close(self):
+        """Closes the handle; a cache of its own goes with it."""
+        value, self._value = getattr(self, "_value", None), None
+        if value is not None:
+            call("mla_cache_destroy", value)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __del__(self):
+        try:
+            self.close()
+        except Exception:  # the interpreter may be shutting down
+            pass
+
+    def sequence(self):
+        """The id of a new, empty sequence."""
+        return call_out("mla_cache_new_sequence", c_uint64, self._value)
+
+    def free(self, sequence):
+        call("mla_cache_free_sequence", self._value, sequence)
+
+    @property
+    def sequences(self):
+        """The ids of all sequences, in an order that snapshots keep."""
+        capacity = self.counters()["num_sequences"]
+        ids, count = (c_uint64 * capacity)(), c_int64()
+        call("mla_cache_sequences", self._value, ids, capacity, byref(count))
+        return ids[: count.value]
+
+    def length(self, sequence):
+        return call_out("mla_cache_length", c_int64, self._value, sequence)
+
+    def pages(self, sequence, pool=0):
+        """Page indices in logical order; 2147480000 where the window has left."""
+        capacity = self.counters(pool)["num_pages"] + self.length(sequence)
+        pages, count = (c_int32 * capacity)(), c_int64()
+        call("mla_cache_pages", self._value, pool, sequence, pages, capacity, byref(count))
+        return pages[: count.value]
+
+    def slots(self, sequence, position, count, pool=0):
+        """Slots of tokens [position, position + count); -1 where there is no row."""
+        slots = (c_int64 * max(count, 1))()
+        call("mla_cache_slots", self._value, pool, sequence, position, count, slots)
+        return slots[:count]
+
+    def reserve(self, sequence, num_tokens):
+        call("mla_cache_reserve", self._value, sequence, num_tokens)
+
+    def truncate(self, sequence, num_tokens):
+        call("mla_cache_truncate", self._value, sequence, num_tokens)
+
+    def append(self, sequences, positions, counts):
+        """Takes pages for a batch and returns the slots of its tokens in pool 0.
+
+        All or nothing; OutOfPages changes nothing. Make `take_copies` before writing.
+        """
+        n, total = len(sequences), sum(max(count, 0) for count in counts)
+        batch = CacheAppendBatch(
+            ctypes.sizeof(CacheAppendBatch), n, (c_uint64 * n)(*sequences),
+            (c_int64 * n)(*positions), (c_int32 * n)(*counts))
+        slots = (c_int64 * max(total, 1))()
+        call("mla_cache_append", self._value, byref(batch), slots, total)
+        return slots[:total]
+
+    def take_copies(self):
+        """Page copies to be made now, in order: (pool, from, to)."""
+        count = c_int64()
+        library.mla_cache_take_copies(self._value, None, 0, byref(count))
+        copies = (PageCopy * count.value)()
+        call("mla_cache_take_copies", self._value, copies, count.value, byref(count))
+        return [(copy.pool, copy.from_, copy.to) for copy in copies[: count.value]]
+
+    def fork(self, parent, num_tokens=None):
+        """A new sequence with the parent's first tokens, in the same pages."""
+        if num_tokens is None:
+            num_tokens = self.length(parent)
+        return call_out("mla_cache_fork", c_uint64, self._value, parent, num_tokens)
+
+    def publish(self, sequence, tokens, first=0):
+        """Declares the token ids of rows from `first` on; returns how many tokens are
+        published now, which is the next call's `first`."""
+        return call_out("mla_cache_publish", c_int64, self._value, sequence, first,
+                        *_tokens(tokens))
+
+    def match(self, sequence, tokens):
+        """Gives an empty sequence the longest published prefix; its length."""
+        return call_out("mla_cache_match", c_int64, self._value, sequence,
+                        *_tokens(tokens))
+
+    def drop_cached(self):
+        """Evicts every block that no sequence uses."""
+        call("mla_cache_drop_cached", self._value)
+
+    def set_watermark(self, num_pages, pool=0):
+        call("mla_cache_set_watermark", self._value, pool, num_pages)
+
+    def counters(self, pool=0):
+        """Pages unused, cached, shared, evicted, copied; hit tokens (a dict)."""
+        native = CacheCounters()
+        native.struct_bytes = ctypes.sizeof(CacheCounters)
+        call("mla_cache_get_counters", self._value, pool, byref(native))
+        return {name: getattr(native, name) for name, _ in CacheCounters._fields_[1:]}
+
+    def check(self):
+        """Proves every invariant; raises Internal naming a broken one."""
+        call("mla_cache_check", self._value)
+
+    def dump(self):
+        """Pools, sequences and blocks as text."""
+        return call_out("mla_cache_dump", c_char_p, self._value).decode()
+
+    def save(self, path):
+        """Writes a snapshot; the file is replaced or left as it was."""
+        call("mla_cache_save", self._value, os.fsencode(path))
+
+    def restore(self, path):
+        """Reads a snapshot into an empty cache; returns the new ids."""
+        call("mla_cache_restore", self._value, os.fsencode(path))
+        return self.sequences
