@@ -257,8 +257,12 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     | score_registers, output_registers | relay | per thread of the roles |
     | lazy_threshold | relay, stream | the row maximum moves if exceeded by 2^this |
     | steps_per_turn | relay | blocks in one turn of the scores' loop, 1 or 2; absent: the schedule's own |
-    | stages | stream | blocks in the ring |
+    | stages | stream, product | blocks, or steps of the depth, in the ring |
     | part_columns | stream | columns of keys that one barrier announces; absent: the schedule's own |
+
+    Kernels with other products get kind "product" where they can (unless simple is
+    forced), with as many stages as shared memory holds, or half of it if that still
+    covers memory's latency.
 
     A kernel that has the attribute keeps it. Rows per request are
     `tile.max_rows`; without it those of the plans' `tile.work` are taken as
@@ -298,6 +302,8 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
       scores and one for each half of the output.
     - *stream* (Schedules/Stream.h): attention with few query rows, after
       `tile-swap-operands`; a producer that streams the cache and one consumer.
+    - *product* (Schedules/Product.h): matrix products of one or two accumulators; a
+      producer for weights, one for activations, a consumer for each accumulator.
 
     The rest is about *simple*. Where values live:
 

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionLoop.h"
+#include "Schedules/Product.h"
 #include "Schedules/Relay.h"
 
 #include "mla/Analysis/ScheduleCost.h"
@@ -147,9 +148,33 @@ static bool attendsToPages(tile::KernelOp kernel) {
       .wasInterrupted();
 }
 
+/// Products that are not part of an attention: rings if they fit.
+static void planProduct(tile::KernelOp kernel, const ScheduleRequest &request) {
+  bool hasProduct =
+      kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (!hasProduct || request.kind == ScheduleKind::Simple)
+    return;
+  std::string why, name = ("kernel '" + kernel.getSymName() + "': ").str();
+  int64_t stages = chooseProductStages(kernel, why);
+  if (stages == 0) {
+    emitRemark(kernel.getLoc(), name) << "schedule simple: " << why;
+    return;
+  }
+  emitRemark(kernel.getLoc(), name) << "schedule product stages=" << stages;
+  Builder builder(kernel.getContext());
+  NamedAttrList keys;
+  keys.set("kind", builder.getStringAttr("product"));
+  keys.set("stages", builder.getI32IntegerAttr(static_cast<int32_t>(stages)));
+  kernel->setAttr(tile::kScheduleAttr, keys.getDictionary(kernel.getContext()));
+}
+
 LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleRequest &request) {
-  if (!attendsToPages(kernel) || kernel->hasAttr(tile::kScheduleAttr))
+  if (kernel->hasAttr(tile::kScheduleAttr))
     return success();
+  if (!attendsToPages(kernel)) {
+    planProduct(kernel, request);
+    return success();
+  }
   std::string why;
   std::optional<AttentionLoop> loop = matchAttentionLoop(kernel, why);
   std::string name = ("kernel '" + kernel.getSymName() + "': ").str();

@@ -14,6 +14,7 @@
 
 #include "mla/Conversion/Passes.h"
 
+#include "Schedules/Product.h"
 #include "Schedules/Relay.h"
 #include "Schedules/Simple.h"
 #include "Schedules/Stream.h"
@@ -44,6 +45,9 @@ static FailureOr<sm90::KernelOp> buildSchedule(tile::KernelOp kernel, StringRef 
   std::string why;
   if (schedule == "stream") {
     if (sm90::KernelOp result = mlac::buildStreamSchedule(kernel, why))
+      return result;
+  } else if (schedule == "product") {
+    if (sm90::KernelOp result = mlac::buildProductSchedule(kernel, why))
       return result;
   } else if (std::optional<mlac::AttentionLoop> loop = mlac::matchAttentionLoop(kernel, why)) {
     if (schedule == "relay" && mlac::canRelay(*loop, why))

@@ -58,7 +58,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     An `index` argument may carry `{tile.divisibility = 8 : i64}`: whoever
     launches promises a multiple of that number. Back ends derive vector widths
     from it (a page stride that is a run-time value, say); without it they must
-    assume 1. The runtime's `page_stride` is a multiple of 16 bytes.
+    assume 1. The runtime's `page_stride` is a multiple of 16 bytes. A buffer may
+    carry `tile.invariant`: no kernel of the step writes it (weights), so that a
+    dependent launch may read it before it waits.
 
     (C1) every argument is `memref<?xT>`, `index` or `f32`.
     (C2) the body has one block and ends in `tile.return`.

@@ -19,6 +19,10 @@ namespace mlir::tile {
 /// when compiling.
 inline constexpr llvm::StringLiteral kMaxRowsAttr = "tile.max_rows";
 
+/// On a kernel's buffer argument: no kernel of the step writes it, so that it may be
+/// read before a dependent launch's wait.
+inline constexpr llvm::StringLiteral kInvariantAttr = "tile.invariant";
+
 /// On a kernel: how it is to be scheduled, `{kind = "...", parameters}`, and the
 /// kind for few rows.
 inline constexpr llvm::StringLiteral kScheduleAttr = "tile.schedule", kStreamKind = "stream";

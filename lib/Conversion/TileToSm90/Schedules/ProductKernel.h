@@ -1,0 +1,73 @@
+//===- ProductKernel.h - the parts of a kernel in the product schedule ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Product.cpp recognises the program and makes the entry; ProductRoles.cpp walks the
+// program once for each role.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PRODUCTKERNEL_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PRODUCTKERNEL_H
+
+#include "LazyCloner.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <string>
+
+namespace mlac::product {
+
+/// What the schedule needs to know of a tile kernel.
+struct Program {
+  mlir::tile::KernelOp kernel;
+  /// One for each consumer; all in one block, as are the loads of their operands.
+  mlir::SmallVector<mlir::tile::DotOp> dots;
+  /// What each producer loads for a step.
+  mlir::SmallVector<mlir::SmallVector<mlir::tile::LoadOp>> loads;
+  /// Whether the producer's loads may run ahead of a dependency.
+  mlir::SmallVector<bool> areInvariant;
+  /// Ops on tiles that belong to one consumer only, its dot's followers.
+  mlir::SmallVector<llvm::DenseSet<mlir::Operation *>> members;
+  int64_t stages = 0;
+  bool waits = false; // for the kernels before
+
+  /// Whether `op` is or encloses the steps.
+  bool hasSteps(mlir::Operation *op) const {
+    mlir::Operation *dot = dots.front();
+    return op->isAncestor(dot);
+  }
+};
+
+/// Null, and in `why` the reason, for kernels that the schedule does not take.
+std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &why);
+
+inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
+/// Index arithmetic and views: every role has its own.
+bool isScalar(mlir::Operation *op);
+
+/// The fragment of a tile in a role of one warpgroup.
+mlir::Type convertType(mlir::Type type);
+mlir::sm90::SmemType getSharedType(mlir::Value tile);
+
+/// What the kernel's entry provides to the roles, by producer.
+struct Entry {
+  mlir::SmallVector<mlir::Value> rings;
+  mlir::SmallVector<mlir::SmallVector<mlir::Value>> maps;
+};
+
+/// Fills the role that `b` stands in.
+void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                  unsigned producer, const LazyCloner &cloner);
+void emitConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                  unsigned consumer, const LazyCloner &cloner);
+
+} // namespace mlac::product
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PRODUCTKERNEL_H

@@ -1,0 +1,107 @@
+// RUN: mla-opt %s --tile-plan-schedules --convert-tile-to-sm90 --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: mla-opt %s --tile-plan-schedules=schedule=simple --convert-tile-to-sm90 --split-input-file 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
+
+// Weights have a producer of their own, which does not wait for the kernel before;
+// 5 stages let two CTAs share a multiprocessor.
+
+// SIMPLE-NOT: sm90.role
+
+// CHECK-LABEL: sm90.kernel @product
+// CHECK-SAME: warpgroups = 3
+// CHECK: sm90.launch_dependents
+// CHECK-DAG: %[[W:.*]] = sm90.tensor_map %{{.*}} : memref<256x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK-DAG: %[[X:.*]] = sm90.tensor_map %{{.*}} : memref<?x512xbf16, {{.*}}> -> <16x64xbf16>
+// CHECK-DAG: %[[WEIGHTS:.*]] = sm90.ring "invariant" full_count 1 empty_count 4 : <stages = 5, parts = 1, tiles = [<64x128xbf16>]>
+// CHECK-DAG: %[[OPERANDS:.*]] = sm90.ring "operands" full_count 1 empty_count 4 : <stages = 5, parts = 1, tiles = [<16x128xbf16>]>
+// CHECK: sm90.role "load_invariant" warpgroups 0 to 1 {
+// CHECK: sm90.elect
+// CHECK-NOT: sm90.wait_dependency
+// CHECK: scf.for
+// CHECK: sm90.acquire %[[WEIGHTS]]
+// CHECK: sm90.expect %[[WEIGHTS]]{{.*}} bytes 16384
+// CHECK: sm90.tma_load %[[W]]
+// CHECK-NOT: sm90.tma_load
+// CHECK: sm90.role "load" warpgroups 1 to 2 {
+// CHECK: sm90.wait_dependency
+// CHECK: sm90.expect %[[OPERANDS]]{{.*}} bytes 4096
+// CHECK: sm90.tma_load %[[X]]
+// CHECK: sm90.role "math0" warpgroups 2 to 3 {
+// CHECK: sm90.wait_dependency
+// CHECK: scf.for
+// CHECK: sm90.await %[[WEIGHTS]]
+// CHECK: sm90.await %[[OPERANDS]]
+// CHECK: sm90.wgmma {{.*}} transpose_rhs
+// CHECK: sm90.wgmma_wait
+// CHECK: sm90.release %[[WEIGHTS]]
+// CHECK: sm90.release %[[OPERANDS]]
+// CHECK: arith.truncf
+// CHECK: sm90.store {{.*}} transposed
+// expected-remark @below {{kernel 'product': schedule product stages=5}}
+tile.kernel @product(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y: memref<?xbf16>, %rows: index)
+    attributes {tile.triggers_dependents, tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c512 = arith.constant 512 : index
+  %pid = tile.program_id 0
+  %column = arith.muli %pid, %c64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<?x512xbf16, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<256x512xbf16, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 256], strides: [256, 1]
+      : memref<?xbf16> to memref<?x256xbf16, strided<[256, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x16xf32>
+  %acc = scf.for %k = %c0 to %c512 step %c128 iter_args(%a = %zero) -> (tensor<64x16xf32>) {
+    %xt = tile.load %xv[%c0, %k] : memref<?x512xbf16, strided<[512, 1]>> -> tensor<16x128xbf16>
+    %wt = tile.load %wv[%column, %k] : memref<256x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %d = tile.dot %wt, %xt, %a transpose_rhs : tensor<64x128xbf16>, tensor<16x128xbf16> -> tensor<64x16xf32>
+    scf.yield %d : tensor<64x16xf32>
+  }
+  %n = arith.truncf %acc : tensor<64x16xf32> to tensor<64x16xbf16>
+  tile.store %n, %yv[%c0, %column] transposed : tensor<64x16xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  tile.return
+}
+
+// -----
+
+// Rows of 36 elements are not aligned to 16 bytes: TMA cannot copy them.
+
+// CHECK-LABEL: sm90.kernel @unaligned
+// CHECK-NOT: sm90.role
+// CHECK: sm90.copy
+// expected-remark @below {{kernel 'unaligned': schedule simple: TMA cannot copy an operand}}
+tile.kernel @unaligned(%x: memref<?xbf16>, %y: memref<?xf32>, %rows: index) {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 36], strides: [36, 1]
+      : memref<?xbf16> to memref<?x36xbf16, strided<[36, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xf32> to memref<64x64xf32, strided<[64, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %xt = tile.load %xv[%c0, %c0] : memref<?x36xbf16, strided<[36, 1]>> -> tensor<64x48xbf16>
+  %d = tile.dot %xt, %xt, %zero transpose_rhs : tensor<64x48xbf16>, tensor<64x48xbf16> -> tensor<64x64xf32>
+  tile.store %d, %yv[%c0, %c0] : tensor<64x64xf32>, memref<64x64xf32, strided<[64, 1]>>
+  tile.return
+}
+
+// -----
+
+// CHECK-LABEL: sm90.kernel @branches
+// CHECK-NOT: sm90.role
+// CHECK: sm90.copy
+// expected-remark @below {{kernel 'branches': schedule simple: it branches}}
+tile.kernel @branches(%x: memref<?xbf16>, %y: memref<?xf32>, %rows: index) {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xf32> to memref<64x64xf32, strided<[64, 1]>>
+  %some = arith.cmpi sgt, %rows, %c0 : index
+  scf.if %some {
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %xt = tile.load %xv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+    %d = tile.dot %xt, %xt, %zero transpose_rhs : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    tile.store %d, %yv[%c0, %c0] : tensor<64x64xf32>, memref<64x64xf32, strided<[64, 1]>>
+  }
+  tile.return
+}
