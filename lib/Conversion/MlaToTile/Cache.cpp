@@ -38,7 +38,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
     args.push_back(part.buffer);
   int64_t tileRows = step.shapes.rows;
   std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
-  step.launch("append", grid, args, [&](KernelBuilder &b, ValueRange args) {
+  auto write = [&](KernelBuilder &b, ValueRange args) {
     Pool inner = pool.inKernel(args);
     Value row = b.mul(b.programId(0), tileRows);
     Value slots = b.view(args[3], b.fixed(0), {OpFoldResult(args[4])}, {b.fixed(1)});
@@ -55,7 +55,8 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
       });
       column += width;
     }
-  });
+  };
+  step.launch("append", grid, args, write, step.chained());
   return success();
 }
 

@@ -20,110 +20,15 @@
 //     fold_query                     N    L  Q  P    w_uk[b]ᵀ     w_uq[b], [k, n]
 //     fold_output                    N    H  L  V    w_o[:, b]    w_uv[b], [k, n]
 //
-// A program computes one tile of `out`, looping over k.
+// Product.h says how such a product becomes kernels.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Lowerings.h"
-
-#include "llvm/Support/FormatVariadic.h"
+#include "Product.h"
 
 using namespace mlir;
 using namespace mlac::mla_to_tile;
-
-namespace {
-
-/// A batch of matrices in a buffer of the plan. Strides in elements.
-struct Matrices {
-  Value buffer;
-  int64_t offset, batchStride, rowStride, columnStride;
-};
-
-struct Product {
-  Matrices lhs, rhs = {}, out = {};
-  std::optional<TensorRef> bias = std::nullopt;
-  bool transposeRhs = true;
-  int64_t batch = 1;
-  Value rows;                     // m, in the plan
-  int64_t columns = 0, depth = 0; // n, k
-};
-
-/// Writes the kernel of one product with one tile shape.
-class ProductKernel {
-public:
-  ProductKernel(const Product &product, MatmulTile limits)
-      : p(product), tile{limits.rows, blockWidth(p.columns, limits.columns),
-                         blockWidth(p.depth, limits.depth)} {}
-
-  bool hasSameTile(const ProductKernel &other) const { return tile == other.tile; }
-  void launch(StepLowering &step);
-
-private:
-  void write(KernelBuilder &b, ValueRange args);
-  Value view(KernelBuilder &b, Value buffer, const Matrices &m, OpFoldResult rows,
-             OpFoldResult columns);
-  Value accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column);
-
-  const Product &p;
-  MatmulTile tile;
-};
-
-} // namespace
-
-Value ProductKernel::view(KernelBuilder &b, Value buffer, const Matrices &m, OpFoldResult rows,
-                          OpFoldResult columns) {
-  OpFoldResult offset = b.fixed(m.offset);
-  if (p.batch != 1)
-    offset = b.extent(b.mul(b.programId(2), m.batchStride), m.offset);
-  return b.view(buffer, offset, {rows, columns}, {b.fixed(m.rowStride), b.fixed(m.columnStride)});
-}
-
-Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column) {
-  Value zero = b.constant({tile.rows, tile.columns}, 0);
-  return b.forBlocks(p.depth, tile.depth, zero, [&](Value k, ValueRange acc) {
-    Value a = b.load(lhs, {row, k}, {tile.rows, tile.depth});
-    Value w = p.transposeRhs ? b.load(rhs, {column, k}, {tile.columns, tile.depth})
-                             : b.load(rhs, {k, column}, {tile.depth, tile.columns});
-    return SmallVector<Value>{b.dot(a, w, acc[0], p.transposeRhs)};
-  })[0];
-}
-
-void ProductKernel::write(KernelBuilder &b, ValueRange args) {
-  OpFoldResult rows = args[3], columns = b.fixed(p.columns), depth = b.fixed(p.depth);
-  Value row = b.mul(b.programId(0), tile.rows), column = b.mul(b.programId(1), tile.columns);
-  Value lhs = view(b, args[0], p.lhs, rows, depth);
-  Value rhs =
-      view(b, args[1], p.rhs, p.transposeRhs ? columns : depth, p.transposeRhs ? depth : columns);
-  Value acc = accumulate(b, lhs, rhs, row, column);
-  if (p.bias) {
-    Value bias = b.view(args[4], b.fixed(p.bias->offset), {rows, columns},
-                        {b.fixed(0), b.fixed(p.bias->strides[0])});
-    acc = b.addf(acc, b.loadWide(bias, {row, column}, {tile.rows, tile.columns}));
-  }
-  b.storeNarrow(acc, view(b, args[2], p.out, rows, columns), {row, column});
-}
-
-void ProductKernel::launch(StepLowering &step) {
-  SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
-  if (p.bias)
-    args.push_back(p.bias->buffer);
-  std::string name =
-      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, tile.rows, tile.columns)
-          .str();
-  std::array<Value, 3> grid = {step.ceilDiv(p.rows, tile.rows),
-                               step.constant(llvm::divideCeil(p.columns, tile.columns)),
-                               step.constant(p.batch)};
-  step.launch(name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
-}
-
-static void emit(StepLowering &step, const Product &product) {
-  ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
-  if (few.hasSameTile(many))
-    return many.launch(step);
-  step.versionByRows(
-      product.rows, step.shapes.fewRowsLimit, [&] { few.launch(step); },
-      [&] { many.launch(step); });
-}
 
 //===----------------------------------------------------------------------===//
 // Projections of token rows
@@ -135,9 +40,9 @@ static Matrices tokenRows(const TensorRef &x) {
   return {x.buffer, x.offset, 0, x.strides[0], x.strides.back()};
 }
 
-/// y = x · wᵀ (+ bias) into `y`, for every shape of mla.project.
-static void emitProject(StepLowering &step, const TensorRef &x, const TensorRef &w,
-                        std::optional<TensorRef> bias, const TensorRef &y) {
+/// y = x · wᵀ (+ bias), for every shape of mla.project.
+static Product makeProduct(StepLowering &step, const TensorRef &x, const TensorRef &w,
+                           std::optional<TensorRef> bias, const TensorRef &y) {
   Product product{.lhs = tokenRows(x), .bias = bias, .rows = step.value(x.sizes[0])};
   product.depth = w.size(w.rank() - 1);
   int64_t inner = w.rank() - 2; // the last output dimension
@@ -146,7 +51,7 @@ static void emitProject(StepLowering &step, const TensorRef &x, const TensorRef 
   product.batch = isOneMatrix ? 1 : w.size(0);
   product.rhs = {w.buffer, w.offset, w.strides[0], w.strides[inner], w.strides.back()};
   product.out = {y.buffer, y.offset, y.strides[y.rank() - 2], y.strides[0], 1};
-  emit(step, product);
+  return product;
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
@@ -157,7 +62,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());
-  emitProject(step, x, w, bias, step.allocate(op.getResult()));
+  emitProduct(step, makeProduct(step, x, w, bias, step.allocate(op.getResult())));
   return success();
 }
 
@@ -168,16 +73,39 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp 
   if (op.getBias())
     bias = step.lookup(op.getBias());
   TensorRef raw = step.workspace({x.sizes[0], w.sizes[0]}, x.element());
-  emitProject(step, x, w, bias, raw);
+  TensorRef head = raw, tail = raw;
+  head.sizes[1] = gamma.sizes[0];
+  int64_t tailWidth = w.size(0) - gamma.size(0);
   if (op.getTail()) { // what the norm leaves alone stays where it is
-    TensorRef tail = raw;
     tail.offset = gamma.size(0);
-    tail.sizes[1] = step.plan().getIndexAttr(w.size(0) - gamma.size(0));
+    tail.sizes[1] = step.plan().getIndexAttr(tailWidth);
     step.setView(op.getTail(), tail);
   }
-  raw.sizes[1] = gamma.sizes[0];
-  emitRmsNorm(step, raw, gamma, latent, op.getEps().convertToDouble(),
-              op.getMultiplier().convertToDouble());
+  RmsNorm norm{gamma, latent, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
+  Product product = makeProduct(step, x, w, bias, raw);
+  auto emitWhole = [&](int64_t moreThan) {
+    emitProduct(step, product, moreThan);
+    emitRmsNorm(step, head, norm);
+  };
+  int64_t parts = chooseDepthParts(step, product);
+  bool fits = canHoldRow(step, gamma.size(0)) && (tailWidth == 0 || canHoldRow(step, tailWidth));
+  if (parts == 1 || !fits) {
+    emitWhole(0);
+    return success();
+  }
+  // Few columns: parts of the depth, summed by the kernel that normalises.
+  int64_t limit = step.shapes.getSwapped().back().rows;
+  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
+  PartialSums sums{step.workspace({size(parts * limit), size(w.size(0))}, step.plan().getF32Type()),
+                   parts, limit};
+  step.versionByRows(
+      product.rows, limit,
+      [&] {
+        emitPartialSums(step, product, sums);
+        emitSumAndNorm(step, sums, product.rows, norm,
+                       tailWidth ? std::optional(tail) : std::nullopt);
+      },
+      [&] { emitWhole(limit); });
   return success();
 }
 
@@ -192,7 +120,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::HeadProjectOp op
                   .rows = step.value(x.sizes[0]),
                   .columns = y.size(2),
                   .depth = x.size(2)};
-  emit(step, product);
+  emitProduct(step, product);
   return success();
 }
 
@@ -213,7 +141,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::FoldQueryOp op) 
       .rows = step.constant(uk.size(2)),
       .columns = uq.size(2),
       .depth = uk.size(1)};
-  emit(step, product);
+  emitProduct(step, product);
   return success();
 }
 
@@ -230,6 +158,6 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::FoldOutputOp op)
       .rows = step.constant(wo.size(0)),
       .columns = latentDim,
       .depth = valueDim};
-  emit(step, product);
+  emitProduct(step, product);
   return success();
 }

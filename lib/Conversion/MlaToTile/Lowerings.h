@@ -14,7 +14,7 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_LOWERINGS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_LOWERINGS_H
 
-#include "StepLowering.h"
+#include "Product.h"
 
 namespace mlac::mla_to_tile {
 
@@ -27,9 +27,18 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
 
 // RmsNorm.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RmsNormOp op);
+struct RmsNorm {
+  TensorRef gamma, output;
+  double eps, multiplier;
+};
 /// output[t] = multiplier · gamma · RMSNorm(input[t]) for [T, L] tensors.
-void emitRmsNorm(StepLowering &step, const TensorRef &input, const TensorRef &gamma,
-                 const TensorRef &output, double eps, double multiplier);
+void emitRmsNorm(StepLowering &step, const TensorRef &input, const RmsNorm &norm);
+/// Whether a program can hold a row of `width` elements in one tile.
+bool canHoldRow(StepLowering &step, int64_t width);
+/// The same of the first columns of the sum of `sums`; the columns behind them, if any,
+/// go to `tail` as they are. Preconditions: canHoldRow of both widths.
+void emitSumAndNorm(StepLowering &step, const PartialSums &sums, mlir::Value rows,
+                    const RmsNorm &norm, const std::optional<TensorRef> &tail);
 
 // Rope.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);

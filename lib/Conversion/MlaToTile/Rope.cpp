@@ -126,7 +126,7 @@ void RopeKernel::launch() {
                              table.buffer, step.metadata("positions", 64),
                              tokens,       step.value(table.sizes[0])};
   std::string name = llvm::formatv("rope_{0}{1}", 2 * half, hasHeads ? "_heads" : "").str();
-  step.launch(name, grid, args, [&](KernelBuilder &b, ValueRange args) {
+  auto write = [&](KernelBuilder &b, ValueRange args) {
     OpFoldResult rows = hasHeads ? b.fixed(heads) : OpFoldResult(args[4]);
     Value row = b.mul(b.programId(hasHeads ? 1 : 0), tileRows);
     Value token = hasHeads ? b.programId(0) : b.index(0);
@@ -134,7 +134,8 @@ void RopeKernel::launch() {
     Pair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
     Pair angles = hasHeads ? headAngles(b, args, token, rows) : tokenAngles(b, args, row);
     rotate(b, from, to, angles, row);
-  });
+  };
+  step.launch(name, grid, args, write, step.chained());
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeOp op) {

@@ -81,6 +81,30 @@ void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange 
   kernel = kernels.insert(kernel);
   tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args,
                          isDependent);
+  hasLaunched = true;
+}
+
+/// Whether the function computes weights of others.
+bool StepLowering::makesWeights() const {
+  func::FuncOp function = func;
+  for (unsigned index = 0; index < function.getNumResults(); ++index)
+    if (function.getResultAttr(index, "mla.derived"))
+      return true;
+  return false;
+}
+
+StepLowering::Overlap StepLowering::chained() const {
+  if (!shapes.overlapsLaunches || makesWeights())
+    return Overlap::None;
+  return hasLaunched ? Overlap::Both : Overlap::Triggers;
+}
+
+bool StepLowering::isInvariant(Value value) const {
+  auto buffer = value.getDefiningOp<tile::BufferOp>();
+  if (!buffer || makesWeights())
+    return false;
+  return buffer.getKind() == tile::BufferKind::Weight ||
+         buffer.getKind() == tile::BufferKind::Derived;
 }
 
 void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<void()> few,
@@ -94,9 +118,12 @@ void StepLowering::versionByRows(Value rows, int64_t limit, llvm::function_ref<v
   auto op = scf::IfOp::create(builder, loc, isFew, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(op.thenBlock());
+  bool before = hasLaunched;
   few();
+  bool launchesFew = std::exchange(hasLaunched, before);
   builder.setInsertionPointToStart(op.elseBlock());
   many();
+  hasLaunched &= launchesFew;
 }
 
 void StepLowering::ifAbove(Value size, int64_t limit, llvm::function_ref<void()> body) {
@@ -105,7 +132,9 @@ void StepLowering::ifAbove(Value size, int64_t limit, llvm::function_ref<void()>
   auto op = scf::IfOp::create(builder, loc, isAbove, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(op.thenBlock());
+  bool before = hasLaunched;
   body();
+  hasLaunched = before;
 }
 
 LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken,
@@ -233,11 +262,15 @@ LogicalResult StepLowering::lowerIf(scf::IfOp op) {
       return op.emitOpError("expected results that are tensors or caches, got ")
              << result.getType();
   }
-  bool hasElse = !op.getElseRegion().empty();
+  bool hasElse = !op.getElseRegion().empty(), before = hasLaunched;
   auto branch = scf::IfOp::create(builder, op.getLoc(), scalar(op.getCondition()), hasElse);
   if (failed(lowerBranch(op, op.getThenRegion(), branch.thenBlock())))
     return failure();
-  return hasElse ? lowerBranch(op, op.getElseRegion(), branch.elseBlock()) : success();
+  bool launchesThen = std::exchange(hasLaunched, before);
+  if (hasElse && failed(lowerBranch(op, op.getElseRegion(), branch.elseBlock())))
+    return failure();
+  hasLaunched &= launchesThen;
+  return success();
 }
 
 LogicalResult StepLowering::lowerFor(scf::ForOp op) {
@@ -264,8 +297,10 @@ LogicalResult StepLowering::lowerFor(scf::ForOp op) {
   scalars.map(op.getInductionVar(), loop.getInductionVar());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
+  bool before = hasLaunched;
   if (failed(lowerBlock(*op.getBody())))
     return failure();
+  hasLaunched = before;
   for (auto [yielded, result] : llvm::zip(op.getYieldedValues(), op.getResults()))
     assign(yielded, result);
   return success();

@@ -103,6 +103,11 @@ public:
   enum class Overlap { None, Triggers, Dependent, Both };
   void launch(llvm::StringRef name, std::array<mlir::Value, 3> grid, mlir::ValueRange args,
               WriteBody write, Overlap overlap = Overlap::None);
+  /// How most launches meet their neighbours: the first of a plan waits for whatever
+  /// ran before, all others begin while the one before runs.
+  Overlap chained() const;
+  /// Whether no kernel of the step writes what `buffer` holds.
+  bool isInvariant(mlir::Value buffer) const;
   /// `few` where `rows` is at most `limit`, else `many`: decided now if `rows`
   /// is a constant, else by a condition of the plan.
   void versionByRows(mlir::Value rows, int64_t limit, llvm::function_ref<void()> few,
@@ -131,6 +136,7 @@ private:
   mlir::LogicalResult lowerBranch(mlir::scf::IfOp op, mlir::Region &from, mlir::Block *to);
   mlir::LogicalResult lowerFor(mlir::scf::ForOp op);
   mlir::LogicalResult lowerReturn(mlir::func::ReturnOp op);
+  bool makesWeights() const;
   /// What a value that leaves a region becomes.
   void assign(mlir::Value from, mlir::Value to);
 
@@ -146,6 +152,7 @@ private:
   mlir::IRMapping scalars;
   llvm::StringMap<mlir::Value> dims, buffers;
   llvm::DenseMap<int64_t, mlir::Value> constants;
+  bool hasLaunched = false; // on every path to where the builder stands
 };
 
 } // namespace mlac::mla_to_tile

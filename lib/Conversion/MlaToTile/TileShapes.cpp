@@ -23,6 +23,8 @@ static constexpr TileShapes kCpu = {
     .few = {.rows = 1, .columns = 32, .depth = 1024},
     .many = {.rows = 16, .columns = 64, .depth = 512},
     .fewRowsLimit = 4,
+    .swapped = {},
+    .overlapsLaunches = false,
     .rows = 1,
     .columns = 512,
     .joinedColumns = 512,
@@ -44,11 +46,16 @@ static constexpr TileShapes kCpu = {
 // 64 columns 96, which hides more latency. Joining 4 at a time, of 32 columns, takes
 // 145: 3 CTAs of an SM have 96 KiB in flight. A step of the simple schedule does not
 // overlap its loads with its products, so steps load as much as lets several CTAs
-// share the 227 KiB of an SM: 48 KiB.
+// share the 227 KiB of an SM: 48 KiB. Products of few rows are bound by the weights, so
+// their rows are padded to one of three numbers, each of which is a kernel to compile.
 static constexpr TileShapes kSm90 = {
     .few = {.rows = 64, .columns = 32, .depth = 256},
     .many = {.rows = 64, .columns = 128, .depth = 128},
     .fewRowsLimit = 64,
+    .swapped = {{{.rows = 16, .depth = 128},
+                 {.rows = 64, .depth = 64},
+                 {.rows = 128, .depth = 64}}},
+    .overlapsLaunches = true,
     .rows = 64,
     .columns = 128,
     .joinedColumns = 64,

@@ -17,6 +17,9 @@
 
 #include "mla/Conversion/MlaToTile/TileTarget.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
+#include <array>
 #include <cstdint>
 
 namespace mlac::mla_to_tile {
@@ -28,10 +31,21 @@ struct MatmulTile {
   bool operator==(const MatmulTile &) const = default;
 };
 
+/// Tile of the transpose of a product with at most `rows` rows: 64 columns of the
+/// result by `rows`, `depth` of the contraction at a time.
+struct SwappedTile {
+  static constexpr int64_t kColumns = 64;
+  int64_t rows, depth;
+};
+
 struct TileShapes {
   /// Products with at most `fewRowsLimit` rows use `few`, others `many`.
   MatmulTile few, many;
   int64_t fewRowsLimit;
+  /// Ascending; products of up to the last one's rows are computed columns first.
+  std::array<SwappedTile, 3> swapped;
+  /// Whether launches may begin while the one before runs (tile.launch).
+  bool overlapsLaunches;
   /// Rows of element-wise kernels, and columns they hold at a time: of one tile,
   /// and where two tiles are joined.
   int64_t rows, columns, joinedColumns;
@@ -52,6 +66,11 @@ struct TileShapes {
   int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;
   /// Elements of the kernels that work on row vectors only.
   int64_t vectorRows;
+
+  /// Empty where products are always computed rows first.
+  llvm::ArrayRef<SwappedTile> getSwapped() const {
+    return swapped.front().rows == 0 ? llvm::ArrayRef<SwappedTile>() : swapped;
+  }
 
   /// Rows of a tile for `available` rows, which may be fewer than `queryRows`.
   int64_t rowsFor(int64_t available) const;

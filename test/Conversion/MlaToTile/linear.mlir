@@ -1,8 +1,9 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
-// A plain projection: two tile shapes, chosen by the number of tokens. K = 40 and
-// O = 72 are no multiples of anything: tiles are padded, views are not.
+// A plain projection: tile shapes chosen by the number of tokens. K = 40 and
+// O = 72 are no multiples of anything: tiles are padded, views are not. On sm90 few
+// tokens are multiplied columns first (columns-first.mlir).
 
 // CHECK-LABEL: tile.plan @project
 // CHECK: %[[X:.*]] = tile.buffer input "hidden" : memref<?xbf16>
@@ -10,12 +11,14 @@
 // CHECK: %[[W:.*]] = tile.buffer weight "w" shape [72, 40] : memref<?xbf16>
 // CHECK: %[[B:.*]] = tile.buffer weight "b" shape [72] : memref<?xbf16>
 // CHECK: %[[Y:.*]] = tile.buffer output "output" : memref<?xbf16>
-// GPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c64
+// GPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c16
 // CPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c4
 // CHECK: scf.if %[[FEW]]
-// GPU: tile.launch @linear_72x40_tile_64x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
+// GPU: tile.launch @linear_72x40_rows_16{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
 // CPU: tile.launch @linear_72x40_tile_1x32{{.*}} args(%[[X]], %[[W]], %[[Y]], %[[T]], %[[B]])
 // CHECK: } else {
+// GPU: tile.launch @linear_72x40_rows_64
+// GPU: tile.launch @linear_72x40_rows_128
 // GPU: tile.launch @linear_72x40_tile_64x80
 // CPU: tile.launch @linear_72x40_tile_16x64
 func.func @project(%x: tensor<?x40xbf16> {mla.input = "hidden"},
@@ -74,14 +77,14 @@ func.func @head_project(%x: tensor<?x3x8xbf16> {mla.input = "hidden"},
   return %z : tensor<?x3x8xbf16>
 }
 
-// CHECK-LABEL: tile.kernel @linear_72x40_tile_{{64x32|1x32}}(
+// CHECK-LABEL: tile.kernel @linear_72x40_tile_{{64x80|1x32}}(
 // CHECK-SAME: %[[X:.*]]: memref<?xbf16>, %[[W:.*]]: memref<?xbf16>, %[[Y:.*]]: memref<?xbf16>, %[[ROWS:.*]]: index, %[[BIAS:.*]]: memref<?xbf16>)
 // CHECK: %[[XV:.*]] = memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[ROWS]], 40], strides: [40, 1]
 // CHECK: %[[WV:.*]] = memref.reinterpret_cast %[[W]] to offset: [0], sizes: [72, 40], strides: [40, 1]
 // CHECK: %[[XT:.*]] = tile.load %[[XV]]
 // CHECK-SAME: -> tensor<{{64|1}}x48xbf16>
 // CHECK: %[[WT:.*]] = tile.load %[[WV]]
-// CHECK-SAME: -> tensor<32x48xbf16>
+// CHECK-SAME: -> tensor<{{80|32}}x48xbf16>
 // CHECK: %[[ACC:.*]] = tile.dot %[[XT]], %[[WT]], %{{.*}} transpose_rhs
 // CHECK: memref.reinterpret_cast %[[BIAS]] to offset: [0], sizes: [%[[ROWS]], 72], strides: [0, 1]
 // CHECK: arith.addf %[[ACC]]
