@@ -141,77 +141,18 @@ void Attention::planWork() {
   runtime::WorkPlanner planner;
   planner.plan(params, requests, test.numSms);
   const runtime::WorkSizes &sizes = planner.sizes();
-  buffers["work_starts"] = flatten(planner.starts());
-  buffers["work_items"] = flatten(planner.items());
-  buffers["merge_items"] = flatten(planner.merges());
-  dims["num_parts"] = sizes.parts;
-  dims["num_partials"] = sizes.partials;
-  dims["partial_tokens"] = sizes.partialTokens;
-  dims["num_merges"] = sizes.merges;
-  dims["max_partials"] = sizes.maxPartials;
-  dims["num_tokens"] = test.getTokens();
-  dims["num_requests"] = test.requests.size();
-  dims["max_query_len"] = test.getMaxQueryLen();
-  dims["num_sms"] = test.numSms;
-}
-
-/// Computes dims and grids by folding, and lists the launches that happen.
-bool Attention::evaluatePlan(Block &block) {
-  for (Operation &op : block) {
-    bool isKnown =
-        llvm::TypeSwitch<Operation *, bool>(&op)
-            .Case([&](tile::DimOp dim) {
-              auto known = dims.find(dim.getName().str());
-              values[dim.getResult()] = {"", known == dims.end() ? 0 : known->second};
-              return known != dims.end();
-            })
-            .Case([&](tile::BufferOp buffer) {
-              values[buffer.getResult()] = {buffer.getName().str()};
-              return buffers.count(buffer.getName().str()) > 0;
-            })
-            .Case([&](tile::WorkspaceOp workspace) {
-              std::string name = "workspace" + std::to_string(values.size());
-              int64_t elements = std::max<int64_t>(values[workspace.getElements()].number, 1);
-              buffers[name] = std::vector<float>(elements, NAN);
-              values[workspace.getResult()] = {name};
-              return true;
-            })
-            .Case([&](tile::LaunchOp launch) {
-              Launch entry{launch.getKernel().str(), {}, {}};
-              entry.grid = {values[launch.getGridX()].number, values[launch.getGridY()].number,
-                            values[launch.getGridZ()].number};
-              for (Value argument : launch.getArgs())
-                entry.bindings.push_back(values[argument]);
-              launches.push_back(entry);
-              return true;
-            })
-            .Case([&](scf::IfOp branch) {
-              Region &taken = values[branch.getCondition()].number ? branch.getThenRegion()
-                                                                   : branch.getElseRegion();
-              return branch.getNumResults() == 0 && (taken.empty() || evaluatePlan(taken.front()));
-            })
-            .Case<tile::WorkOp, tile::ReturnOp, scf::YieldOp>([](Operation *) { return true; })
-            .Default([&](Operation *) {
-              SmallVector<Attribute> operands;
-              for (Value operand : op.getOperands())
-                operands.push_back(Builder(op.getContext())
-                                       .getIntegerAttr(operand.getType(), values[operand].number));
-              SmallVector<OpFoldResult> results;
-              if (failed(op.fold(operands, results)) || results.size() != 1)
-                return false;
-              if (auto operand = dyn_cast<Value>(results[0]))
-                values[op.getResult(0)] = values[operand];
-              else
-                values[op.getResult(0)] = {"",
-                                           cast<IntegerAttr>(cast<Attribute>(results[0])).getInt()};
-              return true;
-            });
-    if (!isKnown) {
-      op.emitError("not known to the test");
-      return false;
-    }
-  }
-  return true;
+  plan.buffers["work_starts"] = flatten(planner.starts());
+  plan.buffers["work_items"] = flatten(planner.items());
+  plan.buffers["merge_items"] = flatten(planner.merges());
+  plan.dims["num_parts"] = sizes.parts;
+  plan.dims["num_partials"] = sizes.partials;
+  plan.dims["partial_tokens"] = sizes.partialTokens;
+  plan.dims["num_merges"] = sizes.merges;
+  plan.dims["max_partials"] = sizes.maxPartials;
+  plan.dims["num_tokens"] = test.getTokens();
+  plan.dims["num_requests"] = test.requests.size();
+  plan.dims["max_query_len"] = test.getMaxQueryLen();
+  plan.dims["num_sms"] = test.numSms;
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,9 +169,9 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
     pages += count;
     most = std::max(most, count);
   }
-  dims["num_pages"] = pages;
-  dims["page_stride"] = stride;
-  dims["max_blocks_per_request"] = most;
+  plan.dims["num_pages"] = pages;
+  plan.dims["page_stride"] = stride;
+  plan.dims["max_blocks_per_request"] = most;
   Bits pool(pages * stride, kNaN);
   std::vector<int32_t> table(most * test.requests.size(), kAbsurd);
   int32_t page = pages;
@@ -242,42 +183,29 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
       Bits row = makeRandom(width, 1000 * index + token + 7);
       llvm::copy(row, pool.begin() + entry * stride + token % test.pageSize * width);
     }
-  buffers["cache"] = pool;
-  buffers["block_table"] = table;
-  buffers["q"] = makeRandom(test.getTokens() * test.heads * test.rank, 1);
-  buffers["q_pe"] = makeRandom(test.getTokens() * test.heads * std::max<int64_t>(test.rope, 1), 2);
-  buffers["output"] = Bits(test.getTokens() * test.heads * test.rank, kNaN);
-  auto plan = *module->getOps<tile::PlanOp>().begin();
-  if (!evaluatePlan(plan.getBody().front()) || !lowerToSm90())
+  plan.buffers["cache"] = pool;
+  plan.buffers["block_table"] = table;
+  plan.buffers["q"] = makeRandom(test.getTokens() * test.heads * test.rank, 1);
+  plan.buffers["q_pe"] =
+      makeRandom(test.getTokens() * test.heads * std::max<int64_t>(test.rope, 1), 2);
+  plan.buffers["output"] = Bits(test.getTokens() * test.heads * test.rank, kNaN);
+  auto planOp = *module->getOps<tile::PlanOp>().begin();
+  if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();
 }
 
-Buffers Attention::makeBuffers() const { return buffers; }
+Buffers Attention::makeBuffers() const { return plan.buffers; }
 
 std::optional<simulator::Finding> Attention::run(Buffers &data, uint64_t seed) const {
-  simulator::Options options;
-  options.seed = seed;
-  options.maxSteps = 1 << 22;
-  for (const Launch &launch : launches) {
-    auto kernel = ModuleOp(*module).lookupSymbol<sm90::KernelOp>(launch.kernel);
-    std::vector<simulator::Argument> arguments;
-    for (const Binding &binding : launch.bindings)
-      arguments.push_back(
-          binding.buffer.empty()
-              ? simulator::Argument::index(binding.number)
-              : std::visit([](auto &value) { return toArgument(value); }, data.at(binding.buffer)));
-    options.grid = launch.grid;
-    if (auto finding = simulator::simulate(kernel, arguments, options))
-      return finding;
-  }
-  return std::nullopt;
+  return plan.run(*module, data, seed);
 }
 
 std::vector<double> Attention::computeReference() const {
-  const Bits &q = std::get<Bits>(buffers.at("q")), &pe = std::get<Bits>(buffers.at("q_pe"));
-  const Bits &pool = std::get<Bits>(buffers.at("cache"));
-  const auto &table = std::get<std::vector<int32_t>>(buffers.at("block_table"));
-  int64_t width = test.rank + test.rope, most = dims.at("max_blocks_per_request");
+  const Bits &q = std::get<Bits>(plan.buffers.at("q")),
+             &pe = std::get<Bits>(plan.buffers.at("q_pe"));
+  const Bits &pool = std::get<Bits>(plan.buffers.at("cache"));
+  const auto &table = std::get<std::vector<int32_t>>(plan.buffers.at("block_table"));
+  int64_t width = test.rank + test.rope, most = plan.dims.at("max_blocks_per_request");
   std::vector<double> output(test.getTokens() * test.heads * test.rank);
   int64_t token = 0;
   for (auto [index, request] : llvm::enumerate(test.requests))

@@ -15,9 +15,7 @@
 #ifndef MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H
 #define MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H
 
-#include "Kernels.h"
-
-#include <map>
+#include "PlanRun.h"
 
 namespace mlac::test {
 
@@ -41,19 +39,6 @@ struct AttentionCase {
   int64_t getTokens() const;
 };
 
-/// What a launch of the plan binds: a buffer by name, or a number.
-struct Binding {
-  std::string buffer;
-  int64_t number = 0;
-};
-struct Launch {
-  std::string kernel;
-  std::array<int64_t, 3> grid;
-  std::vector<Binding> bindings;
-};
-
-using Buffers = std::map<std::string, Data>;
-
 /// A case, lowered and planned.
 class Attention {
 public:
@@ -68,18 +53,14 @@ public:
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string chosen; ///< kind of schedule, "" if something failed
-  std::vector<Launch> launches;
+  PlanRun plan;
 
 private:
   bool lowerToTile(mlir::MLIRContext &context);
   bool lowerToSm90();
   void planWork();
-  bool evaluatePlan(mlir::Block &block);
 
   AttentionCase test;
-  Buffers buffers;
-  std::map<std::string, int64_t> dims;
-  llvm::DenseMap<mlir::Value, Binding> values;
 };
 
 } // namespace mlac::test

@@ -58,7 +58,14 @@ const AttentionCase kCases[] = {
     {"relay_no_rope", "auto: relay", 64, 512, 0, 64, {{200, 1}, {3, 1}}, 1},
     {"relay_narrow", "relay", 20, 128, 64, 64, {{70, 2}, {5, 2}}, 1},
     {"relay_small_pages", "relay", 64, 256, 64, 16, {{70, 1}, {33, 1}}, 1},
-    {"relay_single_tokens", "auto: relay", 128, 512, 64, 1, {{300, 1}, {64, 1}, {0, 1}, {70, 1}}, 2},
+    {"relay_single_tokens",
+     "auto: relay",
+     128,
+     512,
+     64,
+     1,
+     {{300, 1}, {64, 1}, {0, 1}, {70, 1}},
+     2},
     {"relay_tiny_pages", "relay", 40, 256, 64, 4, {{130, 2}, {3, 2}, {257, 1}}, 1},
     {"relay_odd_pages", "relay", 64, 256, 0, 24, {{200, 1}, {33, 1}}, 1},
     {"relay_ungated", "relay", 64, 256, 64, 64, {{300, 1}, {70, 1}}, 1, false, {"gate=none"}},
@@ -138,7 +145,7 @@ TEST_P(DerivedMutations, AreFound) {
   for (const std::string &kind : simulator::getMutations()) {
     attention.module = original->clone();
     auto kernel =
-        attention.module->lookupSymbol<mlir::sm90::KernelOp>(attention.launches[0].kernel);
+        attention.module->lookupSymbol<mlir::sm90::KernelOp>(attention.plan.launches[0].kernel);
     if (!simulator::mutate(kernel, kind, 0))
       continue;
     ++planted;

@@ -1,0 +1,218 @@
+//===- ProductSchedulesTest.cpp - products out of rings neither race nor hang ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Linear operations from the `mla` graph to sm90 kernels by the compiler's own
+// pipelines, against plain loops. Outputs and workspaces start as NaN.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanRun.h"
+
+#include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Pipelines/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+using namespace mlac::test;
+using namespace mlir;
+
+namespace {
+
+constexpr uint64_t kSeeds = 20;
+
+struct ProductCase {
+  std::string name, op; ///< project, heads, rows (contract_rows), columns or latent
+  int64_t tokens, heads, columns, depth;
+  bool isSimple = false;
+};
+
+/// heads · columns results of `depth`; latent: the last 64 columns are the tail.
+std::string makeGraph(const ProductCase &test) {
+  int64_t n = test.heads, c = test.columns, d = test.depth;
+  if (test.op == "project")
+    return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"},
+                %b: tensor<{1}xbf16> {{mla.weight = "b"}) -> (tensor<?x{1}xbf16> {{mla.output = "y"}) {{
+  %y = mla.project %x, %w bias(%b : tensor<{1}xbf16>) : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16> -> tensor<?x{1}xbf16>
+  return %y : tensor<?x{1}xbf16>
+})",
+                         d, c);
+  if (test.op == "heads") // the second half of each head's rows
+    return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %all: tensor<{2}x{3}x{0}xbf16> {{mla.weight = "w"})
+    -> (tensor<?x{2}x{1}xbf16> {{mla.output = "y"}) {{
+  %w = tensor.extract_slice %all[0, {1}, 0] [{2}, {1}, {0}] [1, 1, 1] : tensor<{2}x{3}x{0}xbf16> to tensor<{2}x{1}x{0}xbf16>
+  %y = mla.project %x, %w : tensor<?x{0}xbf16>, tensor<{2}x{1}x{0}xbf16> -> tensor<?x{2}x{1}xbf16>
+  return %y : tensor<?x{2}x{1}xbf16>
+})",
+                         d, c, n, 2 * c);
+  if (test.op == "latent")
+    return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"},
+                %g: tensor<{2}xbf16> {{mla.weight = "g"})
+    -> (tensor<?x{2}xbf16> {{mla.output = "y"}, tensor<?x64xbf16> {{mla.output = "tail"}) {{
+  %y, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16>, tensor<{2}xbf16> -> tensor<?x{2}xbf16>, tensor<?x64xbf16>
+  return %y, %tail : tensor<?x{2}xbf16>, tensor<?x64xbf16>
+})",
+                         d, c, c - 64);
+  bool byRows = test.op == "rows";
+  std::string weight = llvm::formatv("tensor<{0}x{1}x{2}xbf16>", n, byRows ? d : c, byRows ? c : d);
+  return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{2}x{0}xbf16> {{mla.input = "x"}, %w: {3} {{mla.weight = "w"})
+    -> (tensor<?x{2}x{1}xbf16> {{mla.output = "y"}) {{
+  %y = mla.head_project %x, %w {4} : tensor<?x{2}x{0}xbf16>, {3} -> tensor<?x{2}x{1}xbf16>
+  return %y : tensor<?x{2}x{1}xbf16>
+})",
+                       d, c, n, weight, byRows ? "contract_rows" : "");
+}
+
+/// A case, lowered.
+struct Step {
+  Step(const ProductCase &test, MLIRContext &context) : test(test) {
+    module = parseSourceString<ModuleOp>(makeGraph(test), &context);
+    if (!module)
+      return;
+    PassManager passes(&context);
+    LowerToTileOptions options;
+    options.target = TileTarget::Sm90;
+    options.schedule = test.isSimple ? "simple" : "auto";
+    buildLowerToTilePipeline(passes, options);
+    plan.dims["num_tokens"] = test.tokens;
+    bool perHead = test.op == "rows" || test.op == "columns", isHalf = test.op == "heads";
+    plan.buffers["x"] = makeRandom(test.tokens * test.depth * (perHead ? test.heads : 1), 1);
+    plan.buffers["w"] = makeRandom(test.heads * test.columns * test.depth * (isHalf ? 2 : 1), 2);
+    plan.buffers["b"] = makeRandom(test.columns, 3);
+    plan.buffers["g"] = makeRandom(test.columns, 4);
+    plan.buffers["y"] = Bits(test.tokens * test.heads * test.columns, kNaN);
+    plan.buffers["tail"] = Bits(test.tokens * 64, kNaN);
+    if (failed(passes.run(*module)))
+      return;
+    for (auto kernel : module->getOps<tile::KernelOp>())
+      if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule"))
+        chosen[kernel.getSymName().str()] = cast<StringAttr>(schedule.get("kind")).str();
+    auto op = *module->getOps<tile::PlanOp>().begin();
+    if (!plan.evaluate(op.getBody().front()))
+      return;
+    PassManager lower(&context);
+    buildTileToSm90Pipeline(lower);
+    isLowered = succeeded(lower.run(*module));
+  }
+
+  float product(int64_t token, int64_t head, int64_t column) const {
+    const Bits &x = std::get<Bits>(plan.buffers.at("x")), &w = std::get<Bits>(plan.buffers.at("w"));
+    bool perHead = test.op == "rows" || test.op == "columns";
+    int64_t d = test.depth, c = test.columns;
+    double sum = test.op == "project" ? toFloat(std::get<Bits>(plan.buffers.at("b"))[column]) : 0;
+    for (int64_t k = 0; k < d; ++k) {
+      int64_t row = perHead ? token * test.heads + head : token;
+      int64_t at = (head * c + column) * d + k;
+      if (test.op == "rows")
+        at = (head * d + k) * c + column;
+      if (test.op == "heads")
+        at = (head * 2 * c + c + column) * d + k;
+      sum += double(toFloat(x[row * d + k])) * toFloat(w[at]);
+    }
+    return sum;
+  }
+
+  /// `y`, and behind it `tail`.
+  std::vector<double> computeReference() const {
+    std::vector<double> y, tail;
+    for (int64_t token = 0; token < test.tokens; ++token)
+      for (int64_t head = 0; head < test.heads; ++head) {
+        std::vector<double> row(test.columns);
+        for (int64_t column = 0; column < test.columns; ++column)
+          row[column] = product(token, head, column);
+        if (test.op == "latent") {
+          tail.insert(tail.end(), row.end() - 64, row.end());
+          row.resize(test.columns - 64);
+          double squares = 0;
+          for (double value : row)
+            squares += value * value;
+          double scale = 1 / std::sqrt(squares / double(row.size()) + 1e-6);
+          const Bits &gamma = std::get<Bits>(plan.buffers.at("g"));
+          for (auto [value, factor] : llvm::zip(row, gamma))
+            value *= scale * toFloat(factor);
+        }
+        y.insert(y.end(), row.begin(), row.end());
+      }
+    y.insert(y.end(), tail.begin(), tail.end());
+    return y;
+  }
+
+  ProductCase test;
+  OwningOpRef<ModuleOp> module;
+  PlanRun plan;
+  std::map<std::string, std::string> chosen; ///< by kernel
+  bool isLowered = false;
+};
+
+class ProductSchedules : public ::testing::TestWithParam<ProductCase>, protected Context {};
+
+TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
+  Step step(GetParam(), context);
+  ASSERT_TRUE(step.isLowered);
+  bool hasProduct = false;
+  for (const Launch &launch : step.plan.launches)
+    hasProduct |= step.chosen[launch.kernel] == "product";
+  ASSERT_EQ(hasProduct, !GetParam().isSimple);
+  std::vector<double> expected = step.computeReference();
+  Bits first;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Buffers buffers = step.plan.buffers;
+    auto finding = step.plan.run(*step.module, buffers, seed);
+    if (finding)
+      finding->emit();
+    ASSERT_FALSE(finding) << "seed " << seed << ": " << finding->text;
+    Bits output = std::get<Bits>(buffers["y"]);
+    if (GetParam().op == "latent") {
+      output.resize(GetParam().tokens * (GetParam().columns - 64));
+      llvm::append_range(output, std::get<Bits>(buffers["tail"]));
+    }
+    if (seed > 0) {
+      ASSERT_EQ(output, first) << "seed " << seed;
+      continue;
+    }
+    first = output;
+    ASSERT_EQ(output.size(), expected.size());
+    // Rounded to bf16 (2^-9), after a norm twice.
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(toFloat(output[i]), expected[i], std::abs(expected[i]) / 120 + 0.01) << i;
+  }
+}
+
+const ProductCase kCases[] = {
+    {"project_1", "project", 1, 1, 192, 256},
+    {"project_16", "project", 16, 1, 72, 128},
+    {"project_ragged", "project", 17, 1, 200, 200},
+    {"project_70", "project", 70, 1, 136, 320},
+    {"project_140", "project", 140, 1, 136, 320},
+    {"project_simple", "project", 20, 1, 72, 128, true},
+    {"heads_3", "heads", 3, 4, 64, 192},
+    {"heads_90", "heads", 90, 2, 128, 64},
+    {"rows_1", "rows", 1, 3, 192, 128},
+    {"rows_33", "rows", 33, 2, 128, 64},
+    {"columns_5", "columns", 5, 3, 64, 256},
+    {"columns_100", "columns", 100, 2, 64, 192},
+    {"latent_1", "latent", 1, 1, 576, 512},
+    {"latent_20", "latent", 20, 1, 320, 768},
+    {"latent_130", "latent", 130, 1, 320, 256},
+    {"latent_simple", "latent", 3, 1, 320, 256, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, ProductSchedules, ::testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
