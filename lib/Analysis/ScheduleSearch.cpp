@@ -107,9 +107,9 @@ void Search::addRelay(const ScheduleRequest &request) {
   for (const ScheduleRequest &depths : findDepths(request))
     addGates(depths);
   // The other way to roll the scores' loop: other code, the same model.
-  ScheduleRequest rolled = request;
-  propose<int64_t>(rolled.stepsPerTurn, 1);
-  add(plan(ScheduleKind::Relay, rolled));
+  ScheduleRequest unrolled = request;
+  propose<int64_t>(unrolled.stepsPerTurn, 2);
+  add(plan(ScheduleKind::Relay, unrolled));
   constexpr double kThresholds[] = {0, 4, 12};
   for (double threshold : kThresholds) {
     ScheduleRequest next = request;

@@ -239,6 +239,31 @@ Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
   return Step::Advanced;
 }
 
+/// What the warps write to their rows of the scratch tile, they read themselves.
+Step Machine::runStoreStaged(Warpgroup &warpgroup, StoreStagedOp op) {
+  Tile *tile = use(warpgroup, op, op.getValue());
+  if (!tile || checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
+  Place place = getAs<Place>(warpgroup, op.getScratch());
+  constexpr int64_t warpRows = kTileRows / kWarps;
+  for (int64_t warp = 0; warp < kWarps; ++warp) {
+    SharedMemory::Range range{warp * warpRows, (warp + 1) * warpRows, 0,
+                              SharedMemory::getChunks(place)};
+    if (access(warpgroup, op, place, range, 1 << warp, /*isWrite=*/true) == Step::Failed)
+      return Step::Failed;
+  }
+  memory->forget(place.base, place.type.getByteSize());
+  const View &view = *getAs<ViewRef>(warpgroup, op.getView());
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets());
+  int64_t columns = getColumns(op.getValue().getType());
+  for (int64_t row = 0; row < kTileRows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      if (storeElement(op, op.getValue(), *tile, row * columns + column, view,
+                       {offsets[0] + row, offsets[1] + column}) == Step::Failed)
+        return Step::Failed;
+  return Step::Advanced;
+}
+
 Step Machine::runStoreSlots(Warpgroup &warpgroup, StoreSlotsOp op) {
   Tile *tile = use(warpgroup, op, op.getValue());
   if (!tile || checkDependency(warpgroup, op) == Step::Failed)

@@ -430,6 +430,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](StoreSlotsOp store) { return runStoreSlots(wg, store); })
       .Case([&](StoreSharedOp store) { return runStoreShared(wg, store); })
       .Case([&](LoadSharedOp load) { return runLoadShared(wg, load); })
+      .Case([&](StoreStagedOp store) { return runStoreStaged(wg, store); })
       .Case([&](ZeroRowsOp zero) { return runZeroRows(wg, zero); })
       .Case([&](ReduceOp reduce) { return runReduce(wg, reduce); })
       .Case([&](BroadcastOp broadcast) { return runBroadcast(wg, broadcast); })

@@ -250,6 +250,7 @@ private:
   Step checkDependency(Warpgroup &warpgroup, mlir::Operation *op);
   Step runStoreShared(Warpgroup &warpgroup, mlir::sm90::StoreSharedOp op);
   Step runLoadShared(Warpgroup &warpgroup, mlir::sm90::LoadSharedOp op);
+  Step runStoreStaged(Warpgroup &warpgroup, mlir::sm90::StoreStagedOp op);
   Step runZeroRows(Warpgroup &warpgroup, mlir::sm90::ZeroRowsOp op);
   Step runReduce(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step reduceRows(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);

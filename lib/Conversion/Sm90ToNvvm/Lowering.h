@@ -36,6 +36,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/DialectConversion.h"
 
@@ -215,6 +216,9 @@ Value moveAddress(ImplicitLocOpBuilder &b, Value base, Value bytes);
 /// Makes an scf.if of every sm90.role and sm90.elect of the function's body, and
 /// an assumption of every loop marked sm90.at_least_once; fills `kernel.roles`.
 void expandRoles(mlir::LLVM::LLVMFuncOp function, Kernel &kernel);
+/// How often a role's loop is unrolled is the schedule's choice: copies of code
+/// that runs seldom cost more in instruction fetches than they save.
+void keepRolled(mlir::scf::ForOp loop);
 /// Initialises the barriers of the rings, and fetches the tensor maps.
 void emitRingSetup(ImplicitLocOpBuilder &b, const Kernel &kernel,
                    mlir::ArrayRef<mlir::sm90::RingOp> rings, ValueRange tensorMaps);

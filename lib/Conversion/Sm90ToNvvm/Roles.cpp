@@ -214,9 +214,7 @@ static void assumeRuns(scf::ForOp loop) {
   loop->removeAttr(kAtLeastOnceAttr);
 }
 
-/// How often a role's loop is unrolled is the schedule's choice: copies of code
-/// that runs seldom cost more in instruction fetches than they save.
-static void keepRolled(scf::ForOp loop) {
+void mlac::sm90nvvm::keepRolled(scf::ForOp loop) {
   MLIRContext *context = loop.getContext();
   auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true),
                                           /*count=*/{}, /*runtimeDisable=*/{}, /*full=*/{},

@@ -155,6 +155,115 @@ private:
   }
 };
 
+/// See the op: a warp writes its rows of a pass, and reads them back in pieces of
+/// 16 bytes, a whole row (or several) at a time.
+struct StoreStaged : public KernelPattern<sm90::StoreStagedOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::StoreStagedOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    // Addresses are computed here, once in a while: hoisted to the role's entry they
+    // would take registers from everything in between.
+    Kernel kernel = getKernel(op);
+    SmallVector<Value> pinned = emitPin(b, ValueRange{kernel.lane, kernel.groupThread});
+    kernel.lane = pinned[0], kernel.groupThread = pinned[1];
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    MatrixAddresses scratch{b, kernel, op.getScratch().getType(), adaptor.getScratch()[0]};
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    TileAccess access = getDenseAccess(kernel, view, toI64(b, adaptor.getOffsets()[0][0]),
+                                       toI64(b, adaptor.getOffsets()[1][0]));
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    int64_t columns = scratch.type.getPanels() * sm90::kPanelRowBytes / bytes; // of a pass
+    emitIf(b, kernel.isWriter(b, /*split=*/1), [&] {
+      for (int64_t first = 0; first < type.getDimSize(1); first += columns) {
+        if (first > 0) // the warp has read the pass before
+          syncWarp(b);
+        ValueRange registers = adaptor.getValue().slice(
+            first / sm90::kColumnGroup * kGroupRegisters, columns / sm90::kColumnGroup * kGroupRegisters);
+        bytes == 2 ? writeHalves(scratch, registers) : writeWords(scratch, registers);
+        syncWarp(b);
+        copyOut(scratch, access, first);
+      }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// Registers of a thread in a group of eight columns.
+  static constexpr int64_t kGroupRegisters = 4;
+
+  static void syncWarp(ImplicitLocOpBuilder &b) {
+    NVVM::SyncWarpOp::create(b, constant32(b, -1));
+  }
+
+  static void writeHalves(const MatrixAddresses &scratch, ValueRange registers) {
+    ImplicitLocOpBuilder &b = scratch.b;
+    for (int64_t reg = 0; reg < static_cast<int64_t>(registers.size()); reg += 2 * kGroupRegisters) {
+      SmallVector<Value> matrices;
+      for (int64_t i = 0; i < 2 * kGroupRegisters; i += 2)
+        matrices.push_back(packPair(b, registers[reg + i], registers[reg + i + 1]));
+      NVVM::StMatrixOp::create(b, scratch.get(constant32(b, 0), reg / (2 * kGroupRegisters)),
+                               matrices, getMatrixLayout(b, false), getMatrixShape(b),
+                               getMatrixElement(b));
+    }
+  }
+
+  /// Two neighbouring words at a time: the quads of eight rows take every bank once.
+  static void writeWords(const MatrixAddresses &scratch, ValueRange registers) {
+    ImplicitLocOpBuilder &b = scratch.b;
+    constexpr int64_t pairBytes = 8;
+    Type pair = VectorType::get({2}, registers[0].getType());
+    Int quadLane = Int(b, scratch.kernel.lane) % sm90::kQuadLanes;
+    for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
+      for (int64_t j = 0; j < static_cast<int64_t>(registers.size()) / kGroupRegisters; ++j) {
+        Int chunk = quadLane / 2 + 2 * j;
+        Int byte = sm90::getSwizzledChunkByte(scratch.kernel.getRow(b, h), chunk,
+                                              scratch.type.getRows()) +
+                   quadLane % 2 * pairBytes;
+        Value both = LLVM::UndefOp::create(b, pair);
+        for (int64_t i = 0; i < 2; ++i)
+          both = LLVM::InsertElementOp::create(
+              b, both, registers[sm90::getFragmentRegister(j, h, i)], constant32(b, i));
+        LLVM::StoreOp::create(b, both, scratch.kernel.getSharedAddress(b, scratch.tile, byte),
+                              pairBytes);
+      }
+  }
+
+  /// Rows of the warp from scratch to columns `first` and following of the view: a
+  /// few loads in flight at a time, in a loop, so that addresses take few registers.
+  static void copyOut(const MatrixAddresses &scratch, const TileAccess &access, int64_t first) {
+    ImplicitLocOpBuilder &b = scratch.b;
+    constexpr int64_t lanes = kMatrixRows * kMatrices, rows = 2 * kMatrixRows, inFlight = 4;
+    int64_t pieces = scratch.type.getPanels() * sm90::kPanelChunks; // of a row
+    int64_t elements = sm90::kChunkBytes * 8 / access.elementType.getIntOrFloatBitWidth();
+    Type piece = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
+    auto loop = scf::ForOp::create(b, constant32(b, 0), constant32(b, rows * pieces),
+                                   constant32(b, inFlight * lanes));
+    keepRolled(loop);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    SmallVector<Value> loaded;
+    SmallVector<Int> row, chunk;
+    for (int64_t i = 0; i < inFlight; ++i) {
+      Int at = Int(b, loop.getInductionVar()) + Int(b, scratch.kernel.lane) + i * lanes;
+      row.push_back(scratch.getWarp() * rows + at / pieces);
+      chunk.push_back(at % pieces);
+      Value source = scratch.kernel.getSharedAddress(
+          b, scratch.tile,
+          sm90::getSwizzledChunkByte(row.back(), chunk.back(), scratch.type.getRows()));
+      loaded.push_back(LLVM::LoadOp::create(b, piece, source, sm90::kChunkBytes));
+    }
+    for (int64_t i = 0; i < inFlight; ++i) {
+      Row target = access.getRow(b, row[i]);
+      emitIf(b, target.inside, [&] {
+        Value address = access.getAddress(b, target, chunk[i] * elements + first);
+        LLVM::StoreOp::create(b, loaded[i], address, sm90::kChunkBytes);
+      });
+    }
+  }
+};
+
 struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::LoadSharedOp op, OneToNOpAdaptor adaptor,
@@ -244,5 +353,5 @@ struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
 void mlac::sm90nvvm::populateSharedTilePatterns(const TypeConverter &converter,
                                                 RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Alloc, Slice>(converter, patterns.getContext());
-  patterns.add<StoreShared, LoadShared, ZeroRows>(converter, patterns.getContext(), kernel);
+  patterns.add<StoreShared, StoreStaged, LoadShared, ZeroRows>(converter, patterns.getContext(), kernel);
 }

@@ -117,3 +117,50 @@ sm90.kernel @shared(%s: f32) attributes {warpgroups = 3 : i32, shared_bytes = 81
   sm90.store_shared %y, %t : tensor<64x64xbf16, #f2>, !sm90.smem<64x64xbf16>
   sm90.return
 }
+
+// A warp writes its rows of a pass (a tile's bytes: here 32 of 64 words) and reads them
+// back in pieces of 16 bytes, without a barrier. Rows outside are left out.
+// CHECK-LABEL: llvm.func @staged(
+// CHECK-COUNT-8: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// CHECK:         nvvm.bar.warp.sync
+// CHECK:         scf.for
+// CHECK-COUNT-4:   llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// CHECK:           scf.if
+// CHECK:             llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
+// CHECK:         nvvm.bar.warp.sync
+// CHECK-COUNT-8: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// CHECK:         nvvm.bar.warp.sync
+// CHECK:         scf.for
+// CHECK-NOT:     nvvm.barrier
+// CHECK:         llvm.return
+sm90.kernel @staged(%out: memref<?xf32>, %n: index, %row: index, %x: f32)
+    attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xf32> to memref<?x64xf32, strided<[64, 1]>>
+  %value = sm90.splat %x : f32 -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
+  sm90.store_staged %value through %t to %v[%row, %c0]
+      : tensor<64x64xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x64xf32, strided<[64, 1]>>
+  sm90.return
+}
+
+// Halves go to the tile by matrices, all in one pass.
+// CHECK-LABEL: llvm.func @staged_halves(
+// CHECK-COUNT-4: nvvm.stmatrix
+// CHECK:         nvvm.bar.warp.sync
+// CHECK:         scf.for
+// CHECK-NOT:     nvvm.bar.warp.sync
+// CHECK:         llvm.return
+sm90.kernel @staged_halves(%out: memref<?xbf16>, %n: index, %row: index, %x: f32)
+    attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %wide = sm90.splat %x : f32 -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  %value = arith.truncf %wide : tensor<64x64xf32, #sm90.fragment<column_split = 1>> to tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
+  sm90.store_staged %value through %t to %v[%row, %c0]
+      : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x64xbf16, strided<[64, 1]>>
+  sm90.return
+}

@@ -594,3 +594,43 @@ func.func @pin_element(%x: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>)
   %0 = sm90.pin %x : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
   return
 }
+
+// -----
+
+func.func @store_staged_split(%v: memref<?x128xf32>, %i: index, %t: !sm90.smem<64x64xbf16>,
+                               %x: tensor<64x64xf32, #sm90.fragment<column_split = 2>>) {
+  %c = arith.constant 0 : index
+  // expected-error @+1 {{expected a fragment with column_split 1 of 2- or 4-byte elements, got}}
+  sm90.store_staged %x through %t to %v[%i, %c] : tensor<64x64xf32, #sm90.fragment<column_split = 2>>, !sm90.smem<64x64xbf16>, memref<?x128xf32>
+  return
+}
+
+// -----
+
+func.func @store_staged_scratch(%v: memref<?x128xbf16>, %i: index, %t: !sm90.smem<64x128xbf16>,
+                               %x: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>) {
+  %c = arith.constant 0 : index
+  // expected-error @+1 {{expected swizzle128 scratch of 64 rows whose bytes divide those of a row of}}
+  sm90.store_staged %x through %t to %v[%i, %c] : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x128xbf16>, memref<?x128xbf16>
+  return
+}
+
+// -----
+
+func.func @store_staged_view(%v: memref<?x?xbf16>, %i: index, %t: !sm90.smem<64x64xbf16>,
+                               %x: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>) {
+  %c = arith.constant 0 : index
+  // expected-error @+1 {{expected a view [rows, constant columns] of 'bf16' with innermost stride 1 and two offsets, got 'memref<?x?xbf16>'}}
+  sm90.store_staged %x through %t to %v[%i, %c] : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x?xbf16>
+  return
+}
+
+// -----
+
+func.func @store_staged_column(%v: memref<?x128xbf16>, %i: index, %t: !sm90.smem<64x64xbf16>,
+                               %x: tensor<64x64xbf16, #sm90.fragment<column_split = 1>>) {
+  %c = arith.constant 96 : index
+  // expected-error @+1 {{expected a constant column from which 64 are inside the view's 128}}
+  sm90.store_staged %x through %t to %v[%i, %c] : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x128xbf16>
+  return
+}

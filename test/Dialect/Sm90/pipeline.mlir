@@ -172,3 +172,16 @@ sm90.kernel @swapped(%x: memref<?xf32>, %n: index) attributes {warpgroups = 1 : 
   sm90.store_shared %7, %l : tensor<64xf32, #sm90.rows>, !rows
   sm90.return
 }
+
+// CHECK-LABEL: sm90.kernel @staged
+sm90.kernel @staged(%out: memref<?xf32>, %n: index, %row: index) attributes {warpgroups = 1 : i32} {
+  %c64 = arith.constant 64 : index
+  %v = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xf32> to memref<?x128xf32, strided<[128, 1]>>
+  %value = arith.constant dense<1.0> : tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  %t = sm90.alloc : !sm90.smem<64x64xbf16>
+  // CHECK: sm90.store_staged %{{.*}} through %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : tensor<64x64xf32, #sm90.fragment<column_split = 1>>, <64x64xbf16>, memref<?x128xf32, strided<[128, 1]>>
+  sm90.store_staged %value through %t to %v[%row, %c64]
+      : tensor<64x64xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x128xf32, strided<[128, 1]>>
+  sm90.return
+}

@@ -100,7 +100,7 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {{"steps_per_turn", 1}}},
+     {{"steps_per_turn", 2}}},
     {"relay_jumps", "auto: relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 1, false, {}, 2},
     {"stream_jumps", "auto: stream", 16, 512, 64, 64, {{300, 1}, {70, 1}}, 1, false, {}, 2},
     {"stream_16", "auto: stream", 16, 512, 64, 64, {{130, 1}, {0, 1}, {65, 1}}, 2},

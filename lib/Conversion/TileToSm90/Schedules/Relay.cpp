@@ -13,6 +13,9 @@
 #include "Relay.h"
 
 #include "RelayKernel.h"
+#include "ScheduleBuilder.h"
+
+#include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -137,10 +140,9 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
       sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
   options.scoreRegisters = get("score_registers", launchRegisters);
   options.outputRegisters = get("output_registers", launchRegisters);
-  // Two are 1 % faster; without RoPE (three right slots) and with several pages to a
-  // block ptxas spills 8 to 16 bytes then.
-  bool isLean = shape.hasRope && PagedTiles::getBoxRows(loop.terms[0].keys) == sm90::kTileRows;
-  options.stepsPerTurn = get("steps_per_turn", isLean ? 2 : 1);
+  // Two were 1 % faster before the output went through shared memory; one is now
+  // (docs/performance.md), in half of the code and without spills.
+  options.stepsPerTurn = get("steps_per_turn", 1);
   return options;
 }
 
@@ -371,8 +373,24 @@ FailureOr<sm90::KernelOp> mlac::buildRelaySchedule(AttentionLoop &loop) {
 // Epilogue
 //===----------------------------------------------------------------------===//
 
+/// Whole tiles go through `scratch` where rows of the view are aligned for it.
+void relay::Kernel::emitStore(Value value, Value view, SmallVector<Value> offsets,
+                              tile::StoreOp store, Value scratch) {
+  auto type = cast<MemRefType>(view.getType());
+  bool isStaged = scratch && !type.isDynamicDim(type.getRank() - 1) &&
+                  getConstantIntValue(offsets.back()) &&
+                  chooseVectorBytes(store.getView(), store.getOffsets().back()) == sm90::kChunkBytes;
+  if (isStaged) {
+    sm90::StoreStagedOp::create(b, value, scratch, view, offsets);
+    return;
+  }
+  bool paired =
+      offsets.size() == 2 && arePaired(store.getView(), store.getOffsets().back());
+  sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
+}
+
 void relay::Kernel::emitStores(LazyCloner &cloner, Block &block, Operation *after, unsigned rank,
-                               int64_t firstColumn) {
+                               int64_t firstColumn, Value scratch) {
   auto isOurs = [&](tile::StoreOp store) {
     return cast<RankedTensorType>(store.getValue().getType()).getRank() == rank;
   };
@@ -383,9 +401,9 @@ void relay::Kernel::emitStores(LazyCloner &cloner, Block &block, Operation *afte
       Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
       SmallVector<Value> offsets = cloner.get(store.getOffsets());
       if (firstColumn != 0)
-        offsets.back() = arith::AddIOp::create(b, offsets.back(), constantIndex(firstColumn));
-      bool paired = rank == 2 && arePaired(store.getView(), store.getOffsets().back());
-      sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
+        offsets.back() =
+            b.createOrFold<arith::AddIOp>(offsets.back(), constantIndex(firstColumn));
+      emitStore(value, view, offsets, store, scratch);
     }
     auto branch = dyn_cast<scf::IfOp>(op);
     if (!branch || !branch.walk([&](tile::StoreOp store) {
@@ -400,14 +418,15 @@ void relay::Kernel::emitStores(LazyCloner &cloner, Block &block, Operation *afte
       OpBuilder::InsertionGuard guard(b);
       LazyCloner::Scope scope(cloner);
       b.setInsertionPointToStart(&to.front());
-      emitStores(cloner, from.front(), nullptr, rank, firstColumn);
+      emitStores(cloner, from.front(), nullptr, rank, firstColumn, scratch);
     }
   }
 }
 
 /// The key loop may stand under conditions (a tile of rows that a request does
 /// not have): they hold for the stores behind it.
-void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn) {
+void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn,
+                                 Value scratch) {
   SmallVector<scf::IfOp> conditions;
   for (Operation *parent = loop.keys->getParentOp(); parent != loop.items;
        parent = parent->getParentOp())
@@ -418,5 +437,5 @@ void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firs
     b.setInsertionPointToStart(branch.thenBlock());
   }
   LazyCloner::Scope scope(cloner);
-  emitStores(cloner, *loop.keys->getBlock(), loop.keys, rank, firstColumn);
+  emitStores(cloner, *loop.keys->getBlock(), loop.keys, rank, firstColumn, scratch);
 }

@@ -86,9 +86,14 @@ private:
                   const PagedTiles::Block &block);
   void fetchScalars(LazyCloner &cloner);
   void emitRowCopies(OutputState &state, LazyCloner &cloner, const Entry &entry);
-  void emitBlock(OutputState &state, Value block);
+  void emitBlock(OutputState &state);
+  void emitLastBlock(OutputState &state);
+  void freeSlot(OutputState &state);
+  Value startProduct(OutputState &state, bool isLast);
+  void finishProduct(OutputState &state, Value output);
+  void finishItem(OutputState &state);
   void findTail(OutputState &state, Value blocks);
-  void clearTail(OutputState &state, Value block, Value values);
+  void clearTail(OutputState &state, Value values);
   void emitOutputItem(OutputState &state);
 
   // Shared.
@@ -96,10 +101,13 @@ private:
   /// columns starts at `firstColumn`.
   Type convertScoresType(Type type);
   Type convertOutputType(Type type);
-  /// Stores of rank `rank` behind the key loop, with the branches around them.
-  void emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn);
+  /// Stores of rank `rank` behind the key loop, with the branches around them;
+  /// `scratch`, where given, is a shared tile that they may go through.
+  void emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn, Value scratch);
   void emitStores(LazyCloner &cloner, mlir::Block &block, mlir::Operation *after, unsigned rank,
-                  int64_t firstColumn);
+                  int64_t firstColumn, Value scratch);
+  void emitStore(Value value, Value view, SmallVector<Value> offsets, mlir::tile::StoreOp store,
+                 Value scratch);
   /// Blocks of the mapped item, i32, at least 1: an item of length 0 has one
   /// block, which is masked.
   Value countBlocks(LazyCloner &cloner);

@@ -27,9 +27,7 @@ struct relay::Kernel::OutputState {
   LazyCloner cloner;
   Value output;
   Value consumed, weights, scale; // stages
-  // Of the item: keys in its last block, and that block's number if they are few,
-  // else -1 (i32).
-  Value lastKeys, shortBlock;
+  Value lastKeys; // of the item: keys in its last block, i32
   // The cursor: the stages it fills next, the item and the entry in it (i32).
   Value filled, filledRope, item, entry;
 
@@ -208,17 +206,14 @@ void relay::Kernel::findTail(OutputState &state, Value blocks) {
   AttentionLoop::Term &term = loop.terms[0];
   Value limit = cloner.get(term.keys.getLimit());
   state.lastKeys = to32(arith::SubIOp::create(b, limit, cloner.get(term.keys.getToken())));
-  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.lastKeys,
-                                        constant32(loop.getBlockKeys()));
-  state.shortBlock = arith::SelectOp::create(b, isShort, last, constant32(-1));
 }
 
 /// Keys behind the request's end may hold anything, and a weight of 0 does not
-/// remove a NaN: zeros take their place in the values.
-void relay::Kernel::clearTail(OutputState &state, Value block, Value values) {
-  // The last block's number, or none.
-  Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, block, state.shortBlock);
-  auto branch = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
+/// remove a NaN: zeros take their place in the values of the last block.
+void relay::Kernel::clearTail(OutputState &state, Value values) {
+  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.lastKeys,
+                                        constant32(loop.getBlockKeys()));
+  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   sm90::ZeroRowsOp::create(b, values, toIndex(state.lastKeys));
@@ -243,42 +238,82 @@ static Value rescaleIfNeeded(ImplicitLocOpBuilder &b, AttentionLoop &loop, Value
   return branch.getResult(0);
 }
 
-void relay::Kernel::emitBlock(OutputState &state, Value block) {
-  Value ring = state.isLeft ? left : right, output;
-  auto startProduct = [&] {
-    sm90::AwaitOp::create(b, weights, state.weights, 0);
-    Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
-                                              tileOf(weights, state.weights, 1));
-    output = rescaleIfNeeded(b, loop, state.output, factor);
-    Value values = tileOf(ring, state.consumed, 0);
-    if (shape.usesTma) // copied rows end with zeros
-      clearTail(state, block, values);
-    if (state.isLeft && gate)
-      sm90::AwaitOp::create(b, gate, state.weights, 0);
-    sm90::WgmmaFenceOp::create(b);
-    output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
-                                   output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
-    sm90::WgmmaCommitOp::create(b);
-  };
-  auto finishProduct = [&] {
-    state.output =
-        sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
-    sm90::ReleaseOp::create(b, ring, state.consumed, /*remote=*/false);
-    sm90::ReleaseOp::create(b, weights, state.weights, /*remote=*/false);
-    state.consumed = next(state.consumed, ring);
-    state.weights = next(state.weights, weights);
+Value relay::Kernel::startProduct(OutputState &state, bool isLast) {
+  Value ring = state.isLeft ? left : right;
+  sm90::AwaitOp::create(b, weights, state.weights, 0);
+  Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
+                                            tileOf(weights, state.weights, 1));
+  Value output = rescaleIfNeeded(b, loop, state.output, factor);
+  Value values = tileOf(ring, state.consumed, 0);
+  if (isLast && shape.usesTma) // copied rows end with zeros
+    clearTail(state, values);
+  if (state.isLeft && gate)
+    sm90::AwaitOp::create(b, gate, state.weights, 0);
+  sm90::WgmmaFenceOp::create(b);
+  output = sm90::WgmmaOp::create(b, output.getType(), tileOf(weights, state.weights, 0), values,
+                                 output, /*transpose_lhs=*/false, /*transpose_rhs=*/false);
+  sm90::WgmmaCommitOp::create(b);
+  return output;
+}
+
+void relay::Kernel::finishProduct(OutputState &state, Value output) {
+  state.output =
+      sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
+  sm90::ReleaseOp::create(b, weights, state.weights, /*remote=*/false);
+  state.weights = next(state.weights, weights);
+}
+
+void relay::Kernel::freeSlot(OutputState &state) {
+  Value ring = state.isLeft ? left : right;
+  sm90::ReleaseOp::create(b, ring, state.consumed, /*remote=*/false);
+  state.consumed = next(state.consumed, ring);
+}
+
+void relay::Kernel::emitBlock(OutputState &state) {
+  Value output;
+  auto start = [&] { output = startProduct(state, /*isLast=*/false); };
+  auto finish = [&] {
+    finishProduct(state, output);
+    freeSlot(state);
   };
   // The block table is read while the weights are awaited, which hides a miss of the
   // caches; what keeps more than a page in registers reads it under the product.
   if (findsPagesEarly())
-    return refill(state, [&] { startProduct(), finishProduct(); });
-  startProduct();
-  refill(state, finishProduct);
+    return refill(state, [&] { start(), finish(); });
+  start();
+  refill(state, finish);
+}
+
+/// The item's output goes through the slot of its last block, which is free then;
+/// the registers that the page of a refill takes are not.
+void relay::Kernel::emitLastBlock(OutputState &state) {
+  finishProduct(state, startProduct(state, /*isLast=*/true));
+  finishItem(state);
+  freeSlot(state);
+  refill(state, {});
 }
 
 //===----------------------------------------------------------------------===//
 // Items
 //===----------------------------------------------------------------------===//
+
+void relay::Kernel::finishItem(OutputState &state) {
+  LazyCloner &cloner = state.cloner;
+  LazyCloner::Scope scope(cloner);
+  cloner.map(loop.keys.getResult(loop.outputIndex), state.output);
+  if (scale) {
+    sm90::AwaitOp::create(b, scale, state.scale, 0);
+    for (auto [index, rows] : llvm::enumerate(crossingRows))
+      cloner.map(rows, sm90::LoadSharedOp::create(b, convertScoresType(rows.getType()),
+                                                  tileOf(scale, state.scale, index)));
+    sm90::ReleaseOp::create(b, scale, state.scale, /*remote=*/false);
+    state.scale = next(state.scale, scale);
+  }
+  // Every warp's product read all of the slot.
+  sm90::BarrierOp::create(b);
+  Value scratch = tileOf(state.isLeft ? left : right, state.consumed, 0);
+  emitEpilogue(cloner, /*rank=*/2, state.isLeft ? 0 : shape.getLeftColumns(), scratch);
+}
 
 void relay::Kernel::emitOutputItem(OutputState &state) {
   LazyCloner &cloner = state.cloner;
@@ -301,31 +336,23 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
   Type type = convertOutputType(loop.product.getType());
   state.output = arith::ConstantOp::create(
       b, DenseElementsAttr::get(cast<ShapedType>(type), b.getF32FloatAttr(0)));
-  auto done = createLoop(constant32(0), blocks, pack(), /*atLeastOnce=*/true,
-                         [&](Value block, ValueRange values) {
+  Value last = arith::SubIOp::create(b, blocks, constant32(1));
+  auto done = createLoop(constant32(0), last, pack(), /*atLeastOnce=*/false,
+                         [&](Value, ValueRange values) {
                            LazyCloner::Scope scope(cloner);
                            unpack(values);
-                           emitBlock(state, block);
+                           emitBlock(state);
                            return pack();
                          });
   unpack(done.getResults());
-  cloner.map(loop.keys.getResult(loop.outputIndex), state.output);
-  if (scale) {
-    sm90::AwaitOp::create(b, scale, state.scale, 0);
-    for (auto [index, rows] : llvm::enumerate(crossingRows))
-      cloner.map(rows, sm90::LoadSharedOp::create(b, convertScoresType(rows.getType()),
-                                                  tileOf(scale, state.scale, index)));
-    sm90::ReleaseOp::create(b, scale, state.scale, /*remote=*/false);
-    state.scale = next(state.scale, scale);
-  }
-  emitEpilogue(cloner, /*rank=*/2, state.isLeft ? 0 : shape.getLeftColumns());
+  emitLastBlock(state);
 }
 
 void relay::Kernel::emitOutput(bool isLeft) {
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   Value start = sm90::StageStartOp::create(b);
   OutputState state{isLeft,  LazyCloner(entry, convert), Value(), start, start, start,
-                    Value(), Value(),                    start,   start, to32(begin),
+                    Value(), start,                      start,   to32(begin),
                     constant32(0)};
   refill(state, [&] { waitForDependency(); });
   Value slots = constant32(isLeft ? options.leftStages : options.rightStages);

@@ -249,7 +249,7 @@ void relay::Kernel::finishRows(ScoreState &state) {
     sm90::PublishOp::create(b, scale, state.scale, 0);
     state.scale = next(state.scale, scale);
   }
-  emitEpilogue(cloner, /*rank=*/1, /*firstColumn=*/0);
+  emitEpilogue(cloner, /*rank=*/1, /*firstColumn=*/0, /*scratch=*/Value());
 }
 
 void relay::Kernel::emitScoresItem(ScoreState &state) {

@@ -346,6 +346,32 @@ LogicalResult ZeroRowsOp::verify() {
   return emitOpError("expected a swizzle128 target, got ") << getTarget().getType();
 }
 
+LogicalResult StoreStagedOp::verify() {
+  auto value = cast<RankedTensorType>(getValue().getType());
+  int64_t elementBytes = value.getElementTypeBitWidth() / 8;
+  if (getColumnSplit(value) != 1 || (elementBytes != 2 && elementBytes != 4)) // (C1)
+    return emitOpError("expected a fragment with column_split 1 of 2- or 4-byte elements, got ")
+           << value;
+  SmemType scratch = getScratch().getType();
+  int64_t rowBytes = scratch.getPanels() * kPanelRowBytes;
+  if (scratch.getLayout() != SmemLayout::Swizzle128 || scratch.getRows() != kTileRows ||
+      value.getDimSize(1) * elementBytes % rowBytes != 0) // (C2)
+    return emitOpError("expected swizzle128 scratch of ")
+           << kTileRows << " rows whose bytes divide those of a row of " << value << ", got "
+           << scratch;
+  auto view = cast<MemRefType>(getView().getType());
+  if (view.getRank() != 2 || getOffsets().size() != 2 ||
+      view.getElementType() != value.getElementType() ||
+      view.getStridesAndOffset().first.back() != 1 || view.isDynamicDim(1)) // (C3)
+    return emitOpError("expected a view [rows, constant columns] of ")
+           << value.getElementType() << " with innermost stride 1 and two offsets, got " << view;
+  std::optional<int64_t> column = getConstantIntValue(getOffsets()[1]);
+  if (column && *column >= 0 && *column + value.getDimSize(1) <= view.getDimSize(1)) // (C3)
+    return success();
+  return emitOpError("expected a constant column from which ")
+         << value.getDimSize(1) << " are inside the view's " << view.getDimSize(1);
+}
+
 LogicalResult ClusterBarrierOp::verify() {
   if (getCluster(*this) > 1) // (C1)
     return success();

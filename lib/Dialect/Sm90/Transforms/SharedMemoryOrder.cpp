@@ -191,6 +191,9 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
           [&](auto copyOp) { copy(op, copyOp.getTarget(), state, report); })
       .Case<StoreSharedOp, ZeroRowsOp>(
           [&](auto writer) { write(op, writer.getTarget(), state, report); })
+      // Its reads are ordered with its writes, warp by warp.
+      .Case<StoreStagedOp>(
+          [&](auto store) { write(op, store.getScratch(), state, report); })
       .Case<ReduceOp>([&](ReduceOp reduce) {
         if (!reduce.getScratch())
           return;

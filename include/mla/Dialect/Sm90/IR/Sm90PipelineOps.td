@@ -414,6 +414,35 @@ def Sm90_ZeroRowsOp : Sm90_Op<"zero_rows"> {
   let hasVerifier = 1;
 }
 
+def Sm90_StoreStagedOp : Sm90_Op<"store_staged"> {
+  let summary = "stores a fragment to global memory in whole rows, by way of a shared tile";
+  let description = [{
+    `view[offsets[0] + i, offsets[1] + j] = value[i, j]`, dropping rows outside the
+    view. A fragment's lanes hold 4 or 8 bytes of eight rows; here each warp writes
+    its sixteen rows to `scratch` and reads them back in 16-byte pieces, so that a
+    store instruction covers whole cache lines. Warps use rows of `scratch` of their
+    own: no barrier. What `scratch` holds afterwards is undefined.
+
+    ```
+    value [64, C]    | pass 0 | pass 1 |    a pass fills the rows of scratch
+    scratch          | ====== |
+    ```
+
+    (C1) a fragment of 64 rows with column_split 1, of 2- or 4-byte elements.
+    (C2) `scratch` is swizzle128 of 64 rows; its row bytes divide the value's.
+    (C3) the view has rank 2, the value's element type, innermost stride 1 and a
+    constant number of columns; offsets[1] is a constant, and all columns are inside.
+    The address of every row's first element is a multiple of 16 bytes.
+  }];
+  let arguments = (ins Sm90_Tile2D:$value, Arg<Sm90_Smem, "", [MemWrite]>:$scratch,
+                       Arg<Sm90_View, "", [MemWrite]>:$view, Variadic<Index>:$offsets);
+  let assemblyFormat = [{
+    $value `through` $scratch `to` $view `[` $offsets `]` attr-dict
+    `:` type($value) `,` type($scratch) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Clusters and dependent launch
 //===----------------------------------------------------------------------===//
