@@ -129,6 +129,7 @@ typedef struct mla_device mla_device;
 typedef struct mla_engine mla_engine;
 typedef struct mla_plan mla_plan;
 typedef struct mla_cache mla_cache;
+typedef struct mla_table mla_table;
 typedef struct mla_stream mla_stream;
 typedef struct mla_event mla_event;
 
@@ -558,6 +559,41 @@ MLA_API mla_status mla_cache_take_copies(mla_cache *cache, mla_page_copy *copies
 
 /* Changes mla_cache_pool.watermark_pages (an engine's cache starts with 0). */
 MLA_API mla_status mla_cache_set_watermark(mla_cache *cache, int64_t pool, int64_t num_pages);
+
+/* Tables of a pool that stay at fixed device addresses and are kept up to date by
+   small copies: for kernels of one's own in captured graphs. */
+typedef struct mla_table_view {
+  void *block_table;  /* i32 [rows, columns]; 2147480000 where there is no page */
+  void *seq_lens;     /* i32 [rows]; 0 for empty rows */
+  void *slot_mapping; /* i64 [tokens]; -1 behind the slots of the last update */
+  int64_t rows, columns, tokens;
+} mla_table_view;
+
+/* Makes tables for `rows` requests and `tokens` new tokens of a step, columns for
+   max_seq_len, on `device`; all rows are empty. Keeps the cache and the device. */
+MLA_API mla_status mla_table_create(mla_cache *cache, mla_device *device, int64_t pool,
+                                    int64_t rows, int64_t tokens, mla_table **table);
+/* Waits for the device. */
+MLA_API mla_status mla_table_destroy(mla_table *table);
+MLA_API mla_status mla_table_view_of(mla_table *table, mla_table_view *view);
+
+/* Binds a row to a sequence of the table's cache, or empties it (0). Shown by the
+   next update, as is everything that happens to the sequence; the row of a
+   sequence that is freed becomes empty. */
+MLA_API mla_status mla_table_assign(mla_table *table, int64_t row, mla_sequence sequence);
+
+typedef struct mla_table_changes {
+  int64_t entries; /* of block_table that differed */
+  int64_t copies;  /* that were started; neighbours go together */
+} mla_table_changes;
+
+/* Brings the tables up to date: only what has changed is copied, asynchronously on
+   `stream`, from pinned memory. slots: slot_mapping of the step [num_slots], num_slots <=
+   tokens. changes may be NULL. Waits for the copies of the update before, which have
+   long arrived where steps are planned one ahead. Call it before a graph is
+   replayed on `stream`; it must not itself be captured. */
+MLA_API mla_status mla_table_update(mla_table *table, const int64_t *slots, int64_t num_slots,
+                                    mla_stream *stream, mla_table_changes *changes);
 
 typedef struct mla_cache_counters {
   size_t struct_bytes; /* set by the caller: sizeof(mla_cache_counters) */

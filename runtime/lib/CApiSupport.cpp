@@ -26,6 +26,7 @@ EngineTable &mlac::runtime::engines() { return table<EngineTable>("engine"); }
 PlanTable &mlac::runtime::plans() { return table<PlanTable>("plan"); }
 EventTable &mlac::runtime::events() { return table<EventTable>("event"); }
 CacheTable &mlac::runtime::caches() { return table<CacheTable>("cache"); }
+TableTable &mlac::runtime::blockTables() { return table<TableTable>("block table"); }
 
 static thread_local std::string lastError;
 /// Set instead of a message: the outcome is frequent, or there is no memory.

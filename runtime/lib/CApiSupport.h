@@ -16,6 +16,7 @@
 #ifndef MLAC_RUNTIME_CAPISUPPORT_H
 #define MLAC_RUNTIME_CAPISUPPORT_H
 
+#include "BlockTable.h"
 #include "Handles.h"
 #include "Plan.h"
 
@@ -43,12 +44,20 @@ struct CacheObject {
   KVCache &cache() { return engine ? engine->cache() : *own; }
 };
 
+/// A block table on a device. `mutex` is taken before the locks of its cache.
+struct TableObject {
+  std::shared_ptr<CacheObject> cache;
+  std::unique_ptr<BlockTable> table;
+  std::mutex mutex;
+};
+
 using PackageTable = HandleTable<mla_package, PackageObject, 0x51>;
 using DeviceTable = HandleTable<mla_device, Device, 0x52>;
 using EngineTable = HandleTable<mla_engine, Engine, 0x53>;
 using PlanTable = HandleTable<mla_plan, Plan, 0x54>;
 using EventTable = HandleTable<mla_event, EventObject, 0x55>;
 using CacheTable = HandleTable<mla_cache, CacheObject, 0x56>;
+using TableTable = HandleTable<mla_table, TableObject, 0x57>;
 
 PackageTable &packages();
 DeviceTable &devices();
@@ -56,6 +65,7 @@ EngineTable &engines();
 PlanTable &plans();
 EventTable &events();
 CacheTable &caches();
+TableTable &blockTables();
 
 /// Stores the message of a failure for mla_last_error and returns its code.
 mla_status reportStatus(Status status);

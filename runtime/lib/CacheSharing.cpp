@@ -90,6 +90,7 @@ void KVCache::adopt(Sequence &sequence, int32_t block) {
     pools[pool].share(theirs);
     pools[pool].release(own);
     own = theirs;
+    ++sequence.edits;
     ++counters_.mergedPages;
   });
 }
@@ -184,6 +185,7 @@ void KVCache::takeBlocks(Sequence &sequence, int32_t last, int64_t count) {
       sequence.table(pool)[entry] = page;
       pools[pool].share(page);
     });
+  ++sequence.edits;
   sequence.length = position;
   sequence.numBlocks = count;
   sequence.lastBlock = last;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -111,6 +112,7 @@ KVCache::KVCache(std::vector<PoolSpec> specs, int64_t maxSeqLen, std::string for
   int64_t numPages = 0;
   for (const PoolSpec &spec : specs_) {
     pools.emplace_back(spec.numPages);
+    pageShifts.push_back(std::countr_zero(static_cast<uint64_t>(spec.pageRows)));
     numPages += spec.numPages;
   }
   // Every copy holds a page of its own until it is done.
@@ -134,7 +136,7 @@ Status KVCache::setWatermark(size_t pool, int64_t numPages) {
 }
 
 int64_t KVCache::pagesOf(size_t pool, int64_t tokens) const {
-  return ceilDiv(rowsOf(pool, tokens), specs_[pool].pageRows);
+  return entryOf(pool, rowsOf(pool, tokens) + specs_[pool].pageRows - 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,6 +177,13 @@ Status KVCache::create(mla_sequence &id) {
   ++numSequences_;
   id = idOf(index);
   return Status();
+}
+
+const Sequence *KVCache::findLive(mla_sequence id) const {
+  uint64_t index = id & kIndexMask;
+  return index < sequences.size() && sequences[index].isLive && idOf(index) == id
+             ? &sequences[index]
+             : nullptr;
 }
 
 Status KVCache::locate(mla_sequence id, uint64_t &index) const {
@@ -243,7 +252,7 @@ bool KVCache::needsCopy(size_t pool, const Sequence &sequence, int64_t numTokens
   int64_t rows = rowsOf(pool, sequence.length);
   if (rowsOf(pool, numTokens) <= rows)
     return false;
-  auto entry = static_cast<size_t>(rows / specs_[pool].pageRows);
+  auto entry = static_cast<size_t>(entryOf(pool, rows));
   const std::vector<int32_t> &table = sequence.table(pool);
   return entry < table.size() && !pools[pool].isPrivate(table[entry]);
 }
@@ -279,6 +288,7 @@ void KVCache::copyOnWrite(size_t pool, Sequence &sequence, int64_t entry) {
   pools[pool].pin(from);
   pools[pool].pin(page);
   pools[pool].release(from);
+  ++sequence.edits;
   ++counters_.copiedPages;
 }
 
@@ -286,10 +296,13 @@ void KVCache::copyOnWrite(size_t pool, Sequence &sequence, int64_t entry) {
 void KVCache::grow(Sequence &sequence, int64_t numTokens) {
   for (size_t pool = 0; pool < specs_.size(); ++pool) {
     if (needsCopy(pool, sequence, numTokens))
-      copyOnWrite(pool, sequence, rowsOf(pool, sequence.length) / specs_[pool].pageRows);
-    int64_t missing = missingPages(pool, sequence, numTokens);
+      copyOnWrite(pool, sequence, entryOf(pool, rowsOf(pool, sequence.length)));
+    std::vector<int32_t> &table = sequence.table(pool);
+    int64_t missing = pagesOf(pool, numTokens) - static_cast<int64_t>(table.size());
+    if (missing <= 0)
+      continue;
     makeUnused(pool, missing);
-    (void)pools[pool].take(missing, sequence.table(pool));
+    (void)pools[pool].take(missing, table);
   }
 }
 
@@ -366,6 +379,7 @@ void KVCache::shrink(size_t pool, Sequence &sequence, int64_t numPages) {
     if (static_cast<int64_t>(table.size()) > sequence.numGivenBack[pool])
       pools[pool].release(table.back());
     table.pop_back();
+    ++sequence.edits;
   }
 }
 
@@ -379,11 +393,14 @@ int64_t KVCache::firstInWindow(size_t pool, int64_t position) const {
 
 void KVCache::leaveWindows(Sequence &sequence, int64_t position) {
   for (size_t pool = 0; pool < specs_.size(); ++pool) {
+    if (!specs_[pool].isWindow())
+      continue;
     std::vector<int32_t> &table = sequence.table(pool);
     int64_t end = std::min(firstInWindow(pool, position), static_cast<int64_t>(table.size()));
     for (int64_t &entry = sequence.numGivenBack[pool]; entry < end; ++entry) {
       pools[pool].release(table[static_cast<size_t>(entry)]);
       table[static_cast<size_t>(entry)] = kGivenBack;
+      ++sequence.edits;
     }
   }
 }
@@ -417,12 +434,13 @@ Status KVCache::truncate(Sequence &sequence, int64_t numTokens) {
 
 int64_t KVCache::slot(size_t pool, const Sequence &sequence, int64_t position) const {
   const PoolSpec &spec = specs_[pool];
-  if ((position + 1) % spec.tokensPerRow != 0)
+  if (spec.tokensPerRow > 1 && (position + 1) % spec.tokensPerRow != 0)
     return -1;
-  int64_t row = position / spec.tokensPerRow, entry = row / spec.pageRows;
+  int64_t row = rowsOf(pool, position), entry = entryOf(pool, row);
   if (entry < sequence.numGivenBack[pool])
     return -1;
-  return sequence.table(pool)[static_cast<size_t>(entry)] * spec.pageRows + row % spec.pageRows;
+  int64_t page = sequence.table(pool)[static_cast<size_t>(entry)];
+  return page * spec.pageRows + row - entry * spec.pageRows;
 }
 
 std::vector<int32_t> KVCache::usedRows() const {

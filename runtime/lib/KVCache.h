@@ -78,6 +78,9 @@ struct Sequence {
   uint64_t lastStep = 0;
   /// The same for append().
   uint64_t lastAppend = 0;
+  /// Changes of the tables other than pages appended to them: entries replaced
+  /// or taken away. Tells BlockTable which rows to compare.
+  uint64_t edits = 0;
   /// Published blocks, all of them at the front, and the last of them.
   int64_t numBlocks = 0;
   int32_t lastBlock = PrefixIndex::kNone;
@@ -132,6 +135,8 @@ public:
   /// Null and an error for ids that are not live sequences of this cache.
   Status find(mla_sequence id, Sequence *&sequence);
   Status find(mla_sequence id, const Sequence *&sequence) const;
+  /// The sequence, or null; cheap also if there is none.
+  const Sequence *findLive(mla_sequence id) const;
   /// Ids of all live sequences by ascending index.
   std::vector<mla_sequence> ids() const;
 
@@ -202,7 +207,16 @@ public:
 private:
   friend class CacheSnapshot;
 
-  int64_t rowsOf(size_t pool, int64_t tokens) const { return tokens / specs_[pool].tokensPerRow; }
+  int64_t rowsOf(size_t pool, int64_t tokens) const {
+    int64_t tokensPerRow = specs_[pool].tokensPerRow;
+    return tokensPerRow == 1 ? tokens : tokens / tokensPerRow;
+  }
+  /// Entry of the table with row `row`.
+  int64_t entryOf(size_t pool, int64_t row) const {
+    int64_t pageRows = specs_[pool].pageRows;
+    // Nearly all page sizes: a division costs as much as all the rest.
+    return (pageRows & (pageRows - 1)) == 0 ? row >> pageShifts[pool] : row / pageRows;
+  }
   int64_t pagesOf(size_t pool, int64_t tokens) const;
   bool needsCopy(size_t pool, const Sequence &sequence, int64_t numTokens) const;
   Status allocateSequence(uint64_t &index);
@@ -240,6 +254,7 @@ private:
   std::string format_;
   int64_t maxSeqLen_;
   std::vector<PagePool> pools;
+  std::vector<int> pageShifts;      // log2 of page sizes that are powers of two
   std::vector<size_t> blockOffsets; // where a pool's pages start in a block; and the end
   PrefixIndex index_;
   uint64_t cacheId;

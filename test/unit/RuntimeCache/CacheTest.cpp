@@ -391,6 +391,30 @@ TEST_F(CacheTest, MatchNeedsTheWindowsPages) {
   EXPECT_EQ(counters().evicted_blocks, 0);
 }
 
+/// A block whose window pages were evicted is taken up by a sequence that has them
+/// from another block, then gets new ones from a third: found at random.
+TEST_F(CacheTest, WindowPagesOfABlockMayDifferFromItsSequences) {
+  start({{"latent", 32, 2, 1, 0, 0}, {"window", 10, 2, 1, 16, 0}, {"compressed", 16, 1, 8, 0, 0}});
+  const std::vector<int32_t> one = {1, 1, 1, 1, 2, 2, 2, 2}, two = {1, 1, 1, 1, 3, 3, 3, 3};
+  auto publish = [&](mla_sequence id, const std::vector<int32_t> &tokens) {
+    EXPECT_EQ(mla_cache_publish(cache, id, 0, tokens.data(), 8, nullptr), MLA_OK);
+    EXPECT_EQ(mla_cache_check(cache), MLA_OK) << mla_last_error();
+  };
+  mla_sequence parent = create(), child, filler = create(), third = create();
+  ASSERT_EQ(append(parent, 0, 8), MLA_OK);
+  ASSERT_EQ(mla_cache_fork(cache, parent, 4, &child), MLA_OK);
+  publish(parent, one); // owns the pages of the first four tokens
+  ASSERT_EQ(append(child, 4, 4), MLA_OK);
+  ASSERT_EQ(mla_cache_free_sequence(cache, published(two)), MLA_OK);
+  ASSERT_EQ(append(filler, 0, 8), MLA_OK); // evicts the window's pages of `two`
+  ASSERT_EQ(mla_cache_free_sequence(cache, filler), MLA_OK);
+  publish(child, two);
+  ASSERT_EQ(append(third, 0, 8), MLA_OK);
+  publish(third, two);
+  EXPECT_NE(pages(third, 1)[0], pages(child, 1)[0]);
+  EXPECT_EQ(pages(third, 1)[2], pages(child, 1)[2]);
+}
+
 TEST_F(CacheTest, BadPoolsAreRefused) {
   mla_cache *other = nullptr;
   auto refuse = [&](std::vector<mla_cache_pool> pools, int64_t maxSeqLen, const char *text) {
