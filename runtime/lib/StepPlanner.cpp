@@ -282,7 +282,12 @@ DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen, boo
 //===----------------------------------------------------------------------===//
 
 bool StepPlanner::hasPages(const KVCache &cache) const {
-  return missingPages <= cache.pool().numFree();
+  // New sequences leave the watermark to those that run.
+  bool admits = std::any_of(requests.begin(), requests.end(), [](const Request &request) {
+    return request.sequence->pages.empty() && request.queryLen > 0;
+  });
+  int64_t kept = admits ? cache.spec().watermark : 0;
+  return missingPages == 0 || missingPages <= cache.pool().numFree() - kept;
 }
 
 template <typename T>

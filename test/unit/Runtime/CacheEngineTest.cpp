@@ -103,6 +103,19 @@ TEST_F(CacheEngineTest, StepsEvictCachedPages) {
   EXPECT_EQ(length(b), 48);
 }
 
+/// Steps mind the watermark: only those that bring new sequences.
+TEST_F(CacheEngineTest, NewSequencesLeaveTheWatermark) {
+  mla_sequence running = newSequence(), waiting = newSequence();
+  step(running, 7 * kPage, 1);
+  ASSERT_OK(mla_cache_set_watermark(cache, 0, 5));
+  EXPECT_EQ(planStep({waiting}, {1}), MLA_OUT_OF_PAGES);
+  EXPECT_EQ(planStep({running, waiting}, {1, 1}), MLA_OUT_OF_PAGES);
+  EXPECT_EQ(planStep({running, waiting}, {4 * kPage, 0}), MLA_OK);
+  EXPECT_EQ(freePages(), 1);
+  ASSERT_OK(mla_cache_set_watermark(cache, 0, 0));
+  EXPECT_EQ(planStep({waiting}, {1}), MLA_OK);
+}
+
 TEST_F(CacheEngineTest, EnginesCopyTheirOwnPages) {
   int64_t count;
   mla_page_copy copy;
