@@ -422,8 +422,6 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
         return waitGroups(wg, wg.stores, Unit::BulkStore, wait.getPending());
       })
       .Case([&](PrefetchOp prefetch) { return runPrefetch(wg, prefetch); })
-      // Leaves out what is outside of its view, and nothing depends on it.
-      .Case([&](TmaPrefetchOp) { return Step::Advanced; })
       // Fragments.cpp
       .Case([&](LoadOp load) { return runLoad(wg, load); })
       .Case([&](LoadRowsOp load) { return runLoadRows(wg, load); })

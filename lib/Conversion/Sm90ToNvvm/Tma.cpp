@@ -154,21 +154,6 @@ struct TmaStore : public KernelPattern<sm90::TmaStoreOp> {
   }
 };
 
-struct TmaPrefetch : public OpConversionPattern<sm90::TmaPrefetchOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(sm90::TmaPrefetchOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    NVVM::CpAsyncBulkTensorPrefetchOp::create(
-        b, adaptor.getMap()[0], getCoordinates(b, op, adaptor.getCoordinates(), /*panel=*/0),
-        /*im2colOffsets=*/ValueRange(),
-        NVVM::TMALoadModeAttr::get(b.getContext(), NVVM::TMALoadMode::TILE),
-        /*l2CacheHint=*/Value());
-    rewriter.eraseOp(op);
-    return success();
-  }
-};
-
 struct BulkLoad : public KernelPattern<sm90::BulkLoadOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::BulkLoadOp op, OneToNOpAdaptor adaptor,
@@ -224,5 +209,5 @@ struct StoreWait : public OpConversionPattern<sm90::StoreWaitOp> {
 void mlac::sm90nvvm::populateTmaPatterns(const TypeConverter &converter,
                                          RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<TmaLoad, TmaStore, BulkLoad>(converter, patterns.getContext(), kernel);
-  patterns.add<Prefetch, TmaPrefetch, StoreCommit, StoreWait>(converter, patterns.getContext());
+  patterns.add<Prefetch, StoreCommit, StoreWait>(converter, patterns.getContext());
 }

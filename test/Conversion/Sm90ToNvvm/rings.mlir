@@ -116,7 +116,6 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %stride: index)
 // CHECK:         %[[PAGE:.*]] = arith.{{.*}} : index to i32
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}} box[%c0{{.*}}, %c0{{.*}}, %c1{{.*}}, %[[PAGE]]]
 // CHECK-NOT:     nvvm.cp.async.bulk.tensor.shared.cluster.global
-// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %{{.*}}, box[%c0{{.*}}, %c0{{.*}}, %c2{{.*}}, %{{.*}}]
 // CHECK:         nvvm.cp.async.bulk.tensor.global.shared.cta %{{.*}}, %{{.*}}, box[%c0{{.*}}, %c0{{.*}}, %c2{{.*}}, %{{.*}}]
 // CHECK-NOT:     nvvm.cp.async.bulk.tensor.global.shared.cta
 !pair = !sm90.ring<stages = 1, parts = 1, tiles = [!sm90.smem<64x128xbf16>]>
@@ -134,7 +133,6 @@ sm90.kernel @panels(%x: memref<?xbf16>, %n: index)
     %t = sm90.stage_tile %ring[%s] tile 0 : !pair -> !sm90.smem<64x128xbf16>
     sm90.expect %ring[%s] part 0 bytes 16384 : !pair
     sm90.tma_load %map[%n, %c0, %c64] to %t signals %ring[%s] part 0 : !sm90.tensor_map<64x128xbf16>, !sm90.smem<64x128xbf16>, !pair
-    sm90.tma_prefetch %map[%n, %c0, %c128] : !sm90.tensor_map<64x128xbf16>
     sm90.tma_store %t to %map[%n, %c0, %c128] : !sm90.smem<64x128xbf16>, !sm90.tensor_map<64x128xbf16>
   }
   sm90.return

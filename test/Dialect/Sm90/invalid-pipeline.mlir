@@ -634,23 +634,3 @@ func.func @store_staged_column(%v: memref<?x128xbf16>, %i: index, %t: !sm90.smem
   sm90.store_staged %x through %t to %v[%i, %c] : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x128xbf16>
   return
 }
-
-// -----
-
-!map = !sm90.tensor_map<64x128xbf16>
-func.func @tma_prefetch_column(%m: !map, %i: index) {
-  sm90.elect {
-    // expected-error @+1 {{expected the column of a box of 128 columns to be a constant multiple of 64}}
-    sm90.tma_prefetch %m[%i, %i] : !map
-  }
-  return
-}
-
-// -----
-
-!map = !sm90.tensor_map<64x64xbf16>
-func.func @tma_prefetch_elected(%m: !map, %i: index) {
-  // expected-error @+1 {{expected to stand inside sm90.elect: one thread issues it}}
-  sm90.tma_prefetch %m[%i, %i] : !map
-  return
-}

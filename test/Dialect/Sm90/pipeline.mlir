@@ -36,8 +36,6 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
         sm90.expect %ring[%st] part 0 bytes 16384 : !ring
         // CHECK: sm90.tma_load %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}} signals %{{.*}}[%{{.*}}] part 0 : <64x64xbf16>, <64x128xbf16>, <stages
         sm90.tma_load %map[%i, %c0] to %t signals %ring[%st] part 0 : !sm90.tensor_map<64x64xbf16>, !sm90.smem<64x128xbf16>, !ring
-        // CHECK: sm90.tma_prefetch %{{.*}}[%{{.*}}, %{{.*}}] : <64x128xbf16>
-        sm90.tma_prefetch %wide[%i, %c0] : !sm90.tensor_map<64x128xbf16>
         %next = sm90.stage_next %st of %ring : !ring
         scf.yield %next : !sm90.stage
       }

@@ -80,7 +80,6 @@ private:
   Value countEntries(OutputState &state, LazyCloner &cloner);
   void advance(OutputState &state, Value entries);
   void refill(OutputState &state, llvm::function_ref<void()> untilFree);
-  void loadLeftQueries(OutputState &state, LazyCloner &cloner, const Entry &entry, Value tile);
   void emitKeysOrQueries(OutputState &state, LazyCloner &cloner, const Entry &entry, Value tile,
                          llvm::function_ref<void()> body);
   void emitCopies(OutputState &state, LazyCloner &cloner, const Entry &entry,

@@ -76,21 +76,6 @@ void relay::Kernel::advance(OutputState &state, Value entries) {
   state.item = arith::SelectOp::create(b, isEnd, nextItem, state.item);
 }
 
-/// The left half of an item's queries. The scores role copies the rest when it is done
-/// with the item before, and waits for it: the L2 cache is asked for it here, some
-/// blocks ahead.
-void relay::Kernel::loadLeftQueries(OutputState &state, LazyCloner &cloner, const Entry &entry,
-                                    Value tile) {
-  sm90::TmaLoadOp::create(b, queryMap, ValueRange{entry.queryRow, constantIndex(0)}, tile, left,
-                          state.filled, 0, 0, IntegerAttr());
-  sm90::TmaPrefetchOp::create(
-      b, queryMap, ValueRange{entry.queryRow, constantIndex(shape.getLeftColumns())});
-  if (shape.hasRope)
-    sm90::TmaPrefetchOp::create(
-        b, ropeQueryMap,
-        ValueRange{cloner.get(loop.terms[1].query.getOffsets()[0]), constantIndex(0)});
-}
-
 /// Emits `body` where the entry is keys, else the copy of the item's queries.
 void relay::Kernel::emitKeysOrQueries(OutputState &state, LazyCloner &cloner, const Entry &entry,
                                       Value tile, llvm::function_ref<void()> body) {
@@ -103,7 +88,8 @@ void relay::Kernel::emitKeysOrQueries(OutputState &state, LazyCloner &cloner, co
     LazyCloner::Scope scope(cloner);
     b.setInsertionPointToStart(branch.thenBlock());
     if (shape.usesTma)
-      loadLeftQueries(state, cloner, entry, tile);
+      sm90::TmaLoadOp::create(b, queryMap, ValueRange{entry.queryRow, constantIndex(0)}, tile, left,
+                              state.filled, 0, 0, IntegerAttr());
     else
       sm90::CopyOp::create(
           b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tile,

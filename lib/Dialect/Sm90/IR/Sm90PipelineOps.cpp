@@ -85,7 +85,7 @@ static bool canBeElected(Operation *op) {
     return isa<scf::SCFDialect, arith::ArithDialect, memref::MemRefDialect>(op->getDialect());
   return isa<AcquireOp, AwaitOp, ExpectOp, PublishOp, ReleaseOp, StageStartOp, StageNextOp,
              StageTileOp, SliceOp, TmaLoadOp, TmaStoreOp, StoreCommitOp, StoreWaitOp, BulkLoadOp,
-             PrefetchOp, TmaPrefetchOp, ProxyFenceOp, ProgramIdOp, ClusterRankOp, WaitDependencyOp, EndOp>(op);
+             PrefetchOp, ProxyFenceOp, ProgramIdOp, ClusterRankOp, WaitDependencyOp, EndOp>(op);
 }
 
 LogicalResult ElectOp::verify() {
@@ -282,12 +282,6 @@ LogicalResult TmaLoadOp::verify() {
   if (failed(verifyElected(*this))) // (C4)
     return failure();
   return verifyPart(*this, getRing().getType(), static_cast<int32_t>(getPart())); // (C3)
-}
-
-LogicalResult TmaPrefetchOp::verify() {
-  if (failed(verifyCoordinates(*this, getMap(), getCoordinates()))) // (C1)
-    return failure();
-  return verifyElected(*this); // (C2)
 }
 
 LogicalResult TmaStoreOp::verify() {

@@ -315,20 +315,6 @@ def Sm90_TmaLoadOp : Sm90_Op<"tma_load"> {
   let hasVerifier = 1;
 }
 
-def Sm90_TmaPrefetchOp : Sm90_Op<"tma_prefetch"> {
-  let summary = "asks the L2 cache for a box of rows (`cp.async.bulk.prefetch.tensor`)";
-  let description = [{
-    The box at `coordinates`, as `sm90.tma_load` copies it. A hint: nothing waits
-    for it, and what lies outside the view is left out.
-
-    (C1) coordinates as `sm90.tma_load`.
-    (C2) stands inside `sm90.elect`.
-  }];
-  let arguments = (ins Sm90_TensorMap:$map, Variadic<Index>:$coordinates);
-  let assemblyFormat = "$map `[` $coordinates `]` attr-dict `:` type($map)";
-  let hasVerifier = 1;
-}
-
 def Sm90_TmaStoreOp : Sm90_Op<"tma_store"> {
   let summary = "asynchronous copy of a shared tile to a box of a view";
   let description = [{
