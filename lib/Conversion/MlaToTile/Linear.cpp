@@ -27,6 +27,8 @@
 #include "Lowerings.h"
 #include "Product.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
@@ -54,11 +56,60 @@ static Product makeProduct(StepLowering &step, const TensorRef &x, const TensorR
   return product;
 }
 
+/// The projection of the same input by the rows of each head that follow `op`'s, if
+/// both may be parts of wider rows of heads: operands of what takes any strides.
+static mla::ProjectOp findNeighbour(mla::ProjectOp op) {
+  auto takesStrides = [](mla::ProjectOp project) {
+    return !project.getBias() &&
+           llvm::all_of(project.getResult().getUsers(),
+                        llvm::IsaPred<mla::HeadProjectOp, mla::RopeOp, mla::ExpandedAttentionOp>);
+  };
+  auto slice = op.getWeight().getDefiningOp<tensor::ExtractSliceOp>();
+  if (!slice || slice.getType().getRank() != 3 || !takesStrides(op))
+    return {};
+  SmallVector<int64_t> behind(slice.getStaticOffsets());
+  behind[1] += slice.getType().getDimSize(1);
+  for (Operation *user : slice.getSource().getUsers()) {
+    auto other = dyn_cast<tensor::ExtractSliceOp>(user);
+    bool follows = other && other.getType().getRank() == 3 && other->hasOneUse() &&
+                   other.getStaticOffsets() == ArrayRef(behind) &&
+                   other.getType().getDimSize(0) == slice.getType().getDimSize(0) &&
+                   other.getType().getDimSize(2) == slice.getType().getDimSize(2);
+    auto next = follows ? dyn_cast<mla::ProjectOp>(*other->user_begin()) : mla::ProjectOp();
+    if (next && next.getInput() == op.getInput() && next->getBlock() == op->getBlock() &&
+        op->isBeforeInBlock(next) && takesStrides(next))
+      return next;
+  }
+  return {};
+}
+
+/// One product for both, whose rows of heads lie together.
+static void emitNeighbours(StepLowering &step, const TensorRef &x, TensorRef w, mla::ProjectOp op,
+                           mla::ProjectOp next) {
+  auto type = cast<RankedTensorType>(next.getResult().getType());
+  int64_t first = w.size(1), second = type.getDimSize(2);
+  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
+  w.sizes[1] = size(first + second);
+  TensorRef both = step.workspace({x.sizes[0], w.sizes[0], w.sizes[1]}, x.element());
+  TensorRef head = both, tail = both;
+  head.sizes[2] = size(first);
+  tail.sizes[2] = size(second);
+  tail.offset += first;
+  step.setView(op.getResult(), head);
+  step.setView(next.getResult(), tail);
+  step.markLowered(next);
+  emitProduct(step, makeProduct(step, x, w, std::nullopt, both));
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight());
   for (int64_t i = 2; i < x.rank(); ++i)
     if (x.strides[i - 1] != x.size(i) * x.strides[i])
       return op.emitOpError("expected rows that lie together in memory, got a slice of heads");
+  if (mla::ProjectOp next = findNeighbour(op); next && !step.shapes.getSwapped().empty()) {
+    emitNeighbours(step, x, w, op, next);
+    return success();
+  }
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());
@@ -66,46 +117,58 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   return success();
 }
 
+/// What a latent projection is made of once its product is known.
+static void emitLatent(StepLowering &step, const Product &product, const TensorRef &raw,
+                       const RmsNorm &norm, const LatentTarget &target) {
+  int64_t width = norm.gamma.size(0), tailWidth = product.columns - width;
+  bool fits = canHoldRow(step, width) && (tailWidth == 0 || canHoldRow(step, tailWidth));
+  auto emitWhole = [&](int64_t moreThan) {
+    emitProduct(step, product, moreThan);
+    TensorRef head = raw;
+    head.sizes[1] = norm.gamma.sizes[0];
+    if (!target.append) // the tail stays where it is
+      return emitRmsNorm(step, head, norm);
+    emitLatentRows(step, {raw}, product.rows, norm, target);
+  };
+  int64_t parts = fits ? chooseDepthParts(step, product) : 1;
+  if (parts == 1)
+    return emitWhole(0);
+  // Few columns: parts of the depth, summed by the kernel that normalises.
+  int64_t limit = step.shapes.getSwapped().back().rows;
+  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
+  PartialSums sums{
+      step.workspace({size(parts * limit), size(product.columns)}, step.plan().getF32Type()), parts,
+      limit};
+  auto emitParts = [&] {
+    emitPartialSums(step, product, sums);
+    emitLatentRows(step, {sums.sums, parts, limit * product.columns}, product.rows, norm, target);
+  };
+  step.versionByRows(product.rows, limit, emitParts, [&] { emitWhole(limit); });
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
-            gamma = step.lookup(op.getGamma()), latent = step.allocate(op.getLatent());
+            gamma = step.lookup(op.getGamma());
+  LatentTarget target = findAppend(step, op);
+  RmsNorm norm{gamma, {}, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
+  if (!target.append)
+    norm.output = step.allocate(op.getLatent());
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());
   TensorRef raw = step.workspace({x.sizes[0], w.sizes[0]}, x.element());
-  TensorRef head = raw, tail = raw;
-  head.sizes[1] = gamma.sizes[0];
-  int64_t tailWidth = w.size(0) - gamma.size(0);
-  if (op.getTail()) { // what the norm leaves alone stays where it is
+  if (target.append) {
+    step.forwardCache(target.append.getResult(), target.append.getCache());
+    step.markLowered(target.rope);
+    step.markLowered(target.append);
+  } else if (op.getTail()) {
+    TensorRef tail = raw;
     tail.offset = gamma.size(0);
-    tail.sizes[1] = step.plan().getIndexAttr(tailWidth);
+    tail.sizes[1] = step.plan().getIndexAttr(w.size(0) - gamma.size(0));
     step.setView(op.getTail(), tail);
+    target.tail = tail;
   }
-  RmsNorm norm{gamma, latent, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
-  Product product = makeProduct(step, x, w, bias, raw);
-  auto emitWhole = [&](int64_t moreThan) {
-    emitProduct(step, product, moreThan);
-    emitRmsNorm(step, head, norm);
-  };
-  int64_t parts = chooseDepthParts(step, product);
-  bool fits = canHoldRow(step, gamma.size(0)) && (tailWidth == 0 || canHoldRow(step, tailWidth));
-  if (parts == 1 || !fits) {
-    emitWhole(0);
-    return success();
-  }
-  // Few columns: parts of the depth, summed by the kernel that normalises.
-  int64_t limit = step.shapes.getSwapped().back().rows;
-  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
-  PartialSums sums{step.workspace({size(parts * limit), size(w.size(0))}, step.plan().getF32Type()),
-                   parts, limit};
-  step.versionByRows(
-      product.rows, limit,
-      [&] {
-        emitPartialSums(step, product, sums);
-        emitSumAndNorm(step, sums, product.rows, norm,
-                       tailWidth ? std::optional(tail) : std::nullopt);
-      },
-      [&] { emitWhole(limit); });
+  emitLatent(step, makeProduct(step, x, w, bias, raw), raw, norm, target);
   return success();
 }
 

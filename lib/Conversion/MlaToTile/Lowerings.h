@@ -33,12 +33,29 @@ struct RmsNorm {
 };
 /// output[t] = multiplier · gamma · RMSNorm(input[t]) for [T, L] tensors.
 void emitRmsNorm(StepLowering &step, const TensorRef &input, const RmsNorm &norm);
+/// The factor of a row with this sum of squares.
+mlir::Value rmsScale(KernelBuilder &b, mlir::Value squares, int64_t width, const RmsNorm &norm);
+
+// LatentRow.cpp
 /// Whether a program can hold a row of `width` elements in one tile.
 bool canHoldRow(StepLowering &step, int64_t width);
-/// The same of the first columns of the sum of `sums`; the columns behind them, if any,
-/// go to `tail` as they are. Preconditions: canHoldRow of both widths.
-void emitSumAndNorm(StepLowering &step, const PartialSums &sums, mlir::Value rows,
-                    const RmsNorm &norm, const std::optional<TensorRef> &tail);
+/// [T, columns], each row the sum of `parts` rows, `partStride` elements apart.
+struct RowSource {
+  TensorRef rows;
+  int64_t parts = 1, partStride = 0;
+};
+/// What becomes of a row besides its norm: the columns behind it go to `tail` as they
+/// are, or, where `rope` and `append` are given, all of it goes to the cache.
+struct LatentTarget {
+  std::optional<TensorRef> tail = std::nullopt;
+  mlir::mla::RopeOp rope = {};
+  mlir::mla::AppendOp append = {};
+};
+LatentTarget findAppend(StepLowering &step, mlir::mla::LatentProjectOp op);
+/// One program for each of `rows` rows. Preconditions: canHoldRow of the norm's width, and
+/// of the tail's; all dense.
+void emitLatentRows(StepLowering &step, const RowSource &source, mlir::Value rows,
+                    const RmsNorm &norm, const LatentTarget &target);
 
 // Rope.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);

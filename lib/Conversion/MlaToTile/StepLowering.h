@@ -84,6 +84,8 @@ public:
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
   void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }
+  /// Another operation's kernels do what `op` says.
+  void markLowered(mlir::Operation *op) { lowered.insert(op); }
   void forwardCache(mlir::Value result, mlir::Value from) { caches[result] = cache(from); }
 
   /// Gives an operation's result its memory.
@@ -152,6 +154,7 @@ private:
   mlir::IRMapping scalars;
   llvm::StringMap<mlir::Value> dims, buffers;
   llvm::DenseMap<int64_t, mlir::Value> constants;
+  llvm::SmallPtrSet<mlir::Operation *, 4> lowered; // ahead of their turn
   bool hasLaunched = false; // on every path to where the builder stands
 };
 

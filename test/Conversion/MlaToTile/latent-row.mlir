@@ -1,0 +1,80 @@
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefix=CPU
+
+// C17. Norm, rotation and append of a token's latents are one kernel with a program for each
+// token (LatentRow.cpp), where nothing else uses them. Projections by neighbouring rows
+// of each head are one product.
+
+!cache = !mla.cache<page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32,
+                    element = bf16, rope_order = interleaved>
+
+// CHECK-LABEL: tile.plan @step
+// CHECK: tile.launch @linear_288x64_rows_16
+// CHECK-NOT: tile.launch @linear_64x64
+// CHECK: tile.launch @rope_32_heads
+// CHECK: tile.launch @linear_96x64_rows_16
+// CHECK: tile.launch @[[APPEND:append_64]] grid(%{{.*}}, %c1{{.*}}, %c1{{.*}}) dependent
+// CHECK-NOT: tile.launch @rope_32
+// CHECK-NOT: tile.launch @append{{ }}
+// CHECK: tile.return
+
+// CPU-LABEL: tile.plan @step
+// CPU: tile.launch @linear_64x64
+// CPU: tile.launch @linear_32x64
+// CPU: tile.launch @rms_norm_64
+// CPU: tile.launch @rope_32
+// CPU: tile.launch @append
+func.func @step(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64xbf16> {mla.weight = "q"},
+                %u: tensor<3x64x64xbf16> {mla.weight = "u"},
+                %w: tensor<96x64xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"},
+                %batch: !mla.batch, %cache: !cache)
+    -> (tensor<?x3x64xbf16> {mla.output = "output"}, tensor<?x3x32xbf16> {mla.output = "pe"}, !cache) {
+  %table = mla.rope_table <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64> : tensor<?x32xf32>
+  %w_nope = tensor.extract_slice %q[0, 0, 0] [3, 64, 64] [1, 1, 1] : tensor<3x96x64xbf16> to tensor<3x64x64xbf16>
+  %w_pe = tensor.extract_slice %q[0, 64, 0] [3, 32, 64] [1, 1, 1] : tensor<3x96x64xbf16> to tensor<3x32x64xbf16>
+  %nope = mla.project %x, %w_nope : tensor<?x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %pe = mla.project %x, %w_pe : tensor<?x64xbf16>, tensor<3x32x64xbf16> -> tensor<?x3x32xbf16>
+  %turned = mla.rope %pe, %table, %batch with <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64>
+      : tensor<?x3x32xbf16>, tensor<?x32xf32>, <query_len = ?>
+  %latent, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x64xbf16>, tensor<96x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>, tensor<?x32xbf16>
+  %k_pe = mla.rope %tail, %table, %batch with <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64>
+      : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %latent, %k_pe into %cache, %batch
+      : tensor<?x64xbf16>, tensor<?x32xbf16>
+      into <page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32, element = bf16, rope_order = interleaved>, <query_len = ?>
+  %z = mla.head_project %nope, %u : tensor<?x3x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  return %z, %turned, %new : tensor<?x3x64xbf16>, tensor<?x3x32xbf16>, !cache
+}
+
+// Latents that something else reads stay tensors.
+
+// CHECK-LABEL: tile.plan @shared
+// CHECK: tile.launch @rms_norm_row_64
+// CHECK: tile.launch @rope_32
+// CHECK: tile.launch @append{{ }}
+func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
+                  %w: tensor<96x64xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"},
+                  %batch: !mla.batch, %cache: !cache)
+    -> (tensor<?x64xbf16> {mla.output = "output"}, !cache) {
+  %table = mla.rope_table <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64> : tensor<?x32xf32>
+  %latent, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x64xbf16>, tensor<96x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>, tensor<?x32xbf16>
+  %k_pe = mla.rope %tail, %table, %batch with <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64>
+      : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %latent, %k_pe into %cache, %batch
+      : tensor<?x64xbf16>, tensor<?x32xbf16>
+      into <page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32, element = bf16, rope_order = interleaved>, <query_len = ?>
+  return %latent, %new : tensor<?x64xbf16>, !cache
+}
+
+// The slot decides whether there are rows to store, and where.
+// CHECK: tile.kernel @[[APPEND]](
+// CHECK: %[[SLOT:.*]] = memref.load
+// CHECK: arith.cmpi sge
+// CHECK: arith.cmpi slt
+// CHECK: %[[INSIDE:.*]] = arith.andi
+// CHECK: arith.remui
+// CHECK: tile.reduce sum
+// CHECK: %[[ROWS:.*]] = arith.select %[[INSIDE]]
+// CHECK: tile.store
