@@ -440,7 +440,7 @@ ScheduleChoice mlac::chooseSchedule(const AttentionProblem &problem,
                                     const TargetDescription &target, const ScheduleRequest &request,
                                     llvm::StringRef whyNotRelay) {
   ScheduleChoice choice;
-  for (ScheduleKind kind : kAllScheduleKinds)
+  for (ScheduleKind kind : kPagedScheduleKinds)
     choice.costs.push_back(computeScheduleCost(problem, target, kind, request));
   for (ScheduleCost &cost : choice.costs)
     if (cost.parameters.kind == ScheduleKind::Relay && cost.isFeasible())

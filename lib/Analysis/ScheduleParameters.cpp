@@ -21,7 +21,7 @@ using llvm::StringRef;
 //===----------------------------------------------------------------------===//
 
 StringRef mlac::getName(ScheduleKind kind) {
-  constexpr StringRef kNames[] = {"simple", "relay", "stream"};
+  constexpr StringRef kNames[] = {"simple", "relay", "stream", "pingpong"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -42,7 +42,9 @@ static std::optional<Enum> parseName(llvm::ArrayRef<Enum> values, StringRef name
 }
 
 std::optional<ScheduleKind> mlac::parseScheduleKind(StringRef name) {
-  return parseName<ScheduleKind>(kAllScheduleKinds, name);
+  if (auto paged = parseName<ScheduleKind>(kPagedScheduleKinds, name))
+    return paged;
+  return parseName<ScheduleKind>(kDenseScheduleKinds, name);
 }
 std::optional<GateEdge> mlac::parseGateEdge(StringRef name) {
   return parseName<GateEdge>(kAllGateEdges, name);
@@ -82,6 +84,10 @@ std::vector<std::string> ScheduleParameters::list() const {
     if (partColumns)
       add("part-columns", llvm::Twine(partColumns));
   }
+  if (kind == ScheduleKind::PingPong) {
+    add("key-block", llvm::Twine(keyBlock));
+    add("key-stages", llvm::Twine(keyStages));
+  }
   if (kind != ScheduleKind::Simple)
     add("lazy-threshold", formatNumber(lazyThreshold));
   return items;
@@ -102,9 +108,10 @@ namespace {
 /// One key: how its text is taken, and who has it.
 struct Option {
   StringRef key, values, meaning;
-  bool isOfRelay, isOfStream;
+  unsigned kinds; // bits by ScheduleKind
   bool (*take)(ScheduleRequest &request, StringRef value);
   bool (*isSet)(const ScheduleRequest &request);
+  void (*clear)(ScheduleRequest &request);
 };
 } // namespace
 
@@ -120,11 +127,17 @@ static bool takeInteger(ScheduleRequest &request, StringRef value) {
 template <auto field> static bool hasField(const ScheduleRequest &request) {
   return (request.*field).has_value();
 }
+template <auto field> static void clearField(ScheduleRequest &request) { (request.*field).reset(); }
 
 static bool takePartColumns(ScheduleRequest &request, StringRef value) {
   constexpr int64_t kPanelColumns = 64;
   return takeInteger<&ScheduleRequest::partColumns, 1>(request, value) &&
          *request.partColumns % kPanelColumns == 0;
+}
+
+static bool takeKeyBlock(ScheduleRequest &request, StringRef value) {
+  return takeInteger<&ScheduleRequest::keyBlock, kKeyBlockMultiple>(request, value) &&
+         *request.keyBlock % kKeyBlockMultiple == 0 && *request.keyBlock <= kMaxKeyBlock;
 }
 
 static bool takeSteps(ScheduleRequest &request, StringRef value) {
@@ -164,33 +177,48 @@ static bool takeRegisters(ScheduleRequest &request, StringRef value) {
   return true;
 }
 
+static constexpr unsigned bit(ScheduleKind kind) { return 1u << static_cast<unsigned>(kind); }
+static constexpr unsigned kRelay = bit(ScheduleKind::Relay), kStream = bit(ScheduleKind::Stream),
+                          kPingPong = bit(ScheduleKind::PingPong);
+
 static constexpr Option kOptions[] = {
     {"left-stages", "an integer of at least 1", "blocks in the ring of the left values (relay)",
-     true, false, takeInteger<&ScheduleRequest::leftStages, 1>,
-     hasField<&ScheduleRequest::leftStages>},
+     kRelay, takeInteger<&ScheduleRequest::leftStages, 1>, hasField<&ScheduleRequest::leftStages>,
+     clearField<&ScheduleRequest::leftStages>},
     {"right-stages", "an integer of at least 1", "blocks in the ring of the right values (relay)",
-     true, false, takeInteger<&ScheduleRequest::rightStages, 1>,
-     hasField<&ScheduleRequest::rightStages>},
-    {"rope-stages", "an integer of at least 1", "blocks in the ring of rope keys (relay)", true,
-     false, takeInteger<&ScheduleRequest::ropeStages, 1>, hasField<&ScheduleRequest::ropeStages>},
+     kRelay, takeInteger<&ScheduleRequest::rightStages, 1>, hasField<&ScheduleRequest::rightStages>,
+     clearField<&ScheduleRequest::rightStages>},
+    {"rope-stages", "an integer of at least 1", "blocks in the ring of rope keys (relay)", kRelay,
+     takeInteger<&ScheduleRequest::ropeStages, 1>, hasField<&ScheduleRequest::ropeStages>,
+     clearField<&ScheduleRequest::ropeStages>},
     {"gate", "none, left, right or both", "what waits so that the next scores come first (relay)",
-     true, false, takeGate, hasField<&ScheduleRequest::gate>},
+     kRelay, takeGate, hasField<&ScheduleRequest::gate>, clearField<&ScheduleRequest::gate>},
     {"early", "an integer of at least 0",
-     "panels of scores that the gate does not wait for (relay)", true, false,
-     takeInteger<&ScheduleRequest::early, 0>, hasField<&ScheduleRequest::early>},
+     "panels of scores that the gate does not wait for (relay)", kRelay,
+     takeInteger<&ScheduleRequest::early, 0>, hasField<&ScheduleRequest::early>,
+     clearField<&ScheduleRequest::early>},
     {"issue", "before-softmax, after-exp or after-store",
-     "where the next block's scores begin (relay)", true, false, takeIssue,
-     hasField<&ScheduleRequest::issue>},
-    {"registers", "three numbers as 168/168/168", "per thread of each warpgroup (relay)", true,
-     false, takeRegisters, hasField<&ScheduleRequest::registers>},
-    {"steps-per-turn", "1 or 2", "blocks in one turn of the scores' loop (relay)", true, false,
-     takeSteps, hasField<&ScheduleRequest::stepsPerTurn>},
-    {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag", true,
-     true, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>},
-    {"stages", "an integer of at least 1", "blocks in the ring (stream)", false, true,
-     takeInteger<&ScheduleRequest::stages, 1>, hasField<&ScheduleRequest::stages>},
+     "where the next block's scores begin (relay)", kRelay, takeIssue,
+     hasField<&ScheduleRequest::issue>, clearField<&ScheduleRequest::issue>},
+    {"registers", "three numbers as 168/168/168", "per thread of each warpgroup (relay)", kRelay,
+     takeRegisters, hasField<&ScheduleRequest::registers>, clearField<&ScheduleRequest::registers>},
+    {"steps-per-turn", "1 or 2", "blocks in one turn of the scores' loop (relay)", kRelay,
+     takeSteps, hasField<&ScheduleRequest::stepsPerTurn>,
+     clearField<&ScheduleRequest::stepsPerTurn>},
+    {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag",
+     kRelay | kStream | kPingPong, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>,
+     clearField<&ScheduleRequest::lazyThreshold>},
+    {"stages", "an integer of at least 1", "blocks in the ring (stream)", kStream,
+     takeInteger<&ScheduleRequest::stages, 1>, hasField<&ScheduleRequest::stages>,
+     clearField<&ScheduleRequest::stages>},
     {"part-columns", "a multiple of 64", "columns of keys that one barrier announces (stream)",
-     false, true, takePartColumns, hasField<&ScheduleRequest::partColumns>},
+     kStream, takePartColumns, hasField<&ScheduleRequest::partColumns>,
+     clearField<&ScheduleRequest::partColumns>},
+    {"key-block", "a multiple of 16 from 16 to 256", "keys of one block (pingpong)", kPingPong,
+     takeKeyBlock, hasField<&ScheduleRequest::keyBlock>, clearField<&ScheduleRequest::keyBlock>},
+    {"key-stages", "an integer of at least 1", "blocks in the rings of keys and values (pingpong)",
+     kPingPong, takeInteger<&ScheduleRequest::keyStages, 1>, hasField<&ScheduleRequest::keyStages>,
+     clearField<&ScheduleRequest::keyStages>},
 };
 
 bool ScheduleRequest::set(StringRef text, std::string &error) {
@@ -213,16 +241,28 @@ bool ScheduleRequest::setKind(StringRef name, std::string &error) {
   kind = parseScheduleKind(name);
   if (kind || name == "auto")
     return true;
-  error = "expected auto, simple, relay or stream, got '" + name.str() + "'";
+  error = "expected auto, simple, relay, stream or pingpong, got '" + name.str() + "'";
   return false;
 }
 
 StringRef ScheduleRequest::findForeignKey(ScheduleKind kind) const {
   for (const Option &option : kOptions)
-    if (option.isSet(*this) && !(kind == ScheduleKind::Relay && option.isOfRelay) &&
-        !(kind == ScheduleKind::Stream && option.isOfStream))
+    if (option.isSet(*this) && !(option.kinds & bit(kind)))
       return option.key;
   return "";
+}
+
+ScheduleRequest ScheduleRequest::filter(llvm::ArrayRef<ScheduleKind> kinds) const {
+  ScheduleRequest result = *this;
+  if (kind && !llvm::is_contained(kinds, *kind))
+    result.kind.reset();
+  unsigned own = 0;
+  for (ScheduleKind each : kinds)
+    own |= bit(each);
+  for (const Option &option : kOptions)
+    if (!(option.kinds & own))
+      option.clear(result);
+  return result;
 }
 
 std::string mlac::describeScheduleOptions() {

@@ -67,6 +67,9 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   planSchedules.partialCost = options.partialCost;
   planSchedules.batchInvariant = options.batchInvariant;
   passes.addPass(createTilePlanSchedules(planSchedules));
+  passes.addPass(tile::createTileLoopOverPrograms());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
 }
 
 void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {

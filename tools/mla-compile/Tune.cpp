@@ -194,7 +194,7 @@ llvm::Error Tuner::prepare() {
   for (const std::string &option : base.scheduleOptions)
     if (!request.set(option, error))
       return llvm::createStringError(error);
-  points = enumerateSchedules(problem, target, request, error);
+  points = enumerateSchedules(problem, target, request.filter(kPagedScheduleKinds), error);
   if (points.empty())
     return llvm::createStringError("no schedule: " + error);
   if (tuning.timer == "model") {

@@ -80,8 +80,8 @@ static cl::opt<int64_t>
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
 static cl::opt<std::string> schedule(
     "schedule", cl::init("auto"), cl::value_desc("kind"), cl::cat(category),
-    cl::desc("Schedule of the GPU's attention: auto (default, by predicted time), simple, relay or "
-             "stream"));
+    cl::desc("Schedule of the GPU's attention: auto (default, by predicted time), simple, relay, "
+             "stream or pingpong"));
 static cl::list<std::string>
     scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(category),
                     cl::desc("A parameter of the schedule, instead of the predicted best; may be "

@@ -107,7 +107,7 @@ ScheduleCost computeScheduleCost(const AttentionProblem &problem, const TargetDe
                                  ScheduleKind kind, const ScheduleRequest &request = {});
 
 struct ScheduleChoice {
-  /// One per kind, in the order of kAllScheduleKinds.
+  /// One per kind, in the order of kPagedScheduleKinds.
   llvm::SmallVector<ScheduleCost, 3> costs;
   size_t chosen = 0;
   /// Why the request cannot be met; empty: it is.

@@ -18,10 +18,12 @@
 //   early           relay          panels of the scores that the gate does not wait for
 //   issue           relay          where in the softmax the next scores begin
 //   registers       relay          per thread: scores/values left/values right
-//   lazy-threshold  relay, stream  log2 of how far the maximum may lag behind
+//   lazy-threshold  all but simple log2 of how far the maximum may lag behind
 //   steps-per-turn  relay          blocks in one turn of the scores' loop
 //   stages          stream         blocks in the ring
 //   part-columns    stream         columns of keys that one barrier announces
+//   key-block       pingpong       keys of one block
+//   key-stages      pingpong       blocks in the rings of keys and of values
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,9 +48,13 @@ enum class ScheduleKind {
   Relay,
   /// Keys on M, few rows on N, so that rows are not padded to 64.
   Stream,
+  /// Two warpgroups with 64 rows each, which take turns at the tensor cores.
+  PingPong,
 };
-constexpr ScheduleKind kAllScheduleKinds[] = {ScheduleKind::Simple, ScheduleKind::Relay,
-                                              ScheduleKind::Stream};
+/// Of attention over a paged cache, and over dense keys and values.
+constexpr ScheduleKind kPagedScheduleKinds[] = {ScheduleKind::Simple, ScheduleKind::Relay,
+                                                ScheduleKind::Stream};
+constexpr ScheduleKind kDenseScheduleKinds[] = {ScheduleKind::Simple, ScheduleKind::PingPong};
 llvm::StringRef getName(ScheduleKind kind);
 std::optional<ScheduleKind> parseScheduleKind(llvm::StringRef name);
 
@@ -92,6 +98,10 @@ constexpr double kLazyThreshold = 8;
 /// Numerators reach 2^threshold; 2^15 is the largest power of two that f16 holds.
 constexpr double kMaxLazyThreshold = 15;
 
+/// The keys of one block of pingpong: the depth of a product, and the rows of a box
+/// that TMA copies, at most.
+constexpr int64_t kKeyBlockMultiple = 16, kMaxKeyBlock = 256;
+
 struct ScheduleParameters {
   ScheduleKind kind = ScheduleKind::Simple;
   int64_t leftStages = 0, rightStages = 0, ropeStages = 0;
@@ -103,6 +113,7 @@ struct ScheduleParameters {
   int64_t stepsPerTurn = 0; ///< 0: the schedule's own
   int64_t stages = 0;
   int64_t partColumns = 0; ///< 0: the schedule's own
+  int64_t keyBlock = 0, keyStages = 0;
 
   /// "left-stages=3", "right-stages=2", ...: the parameters that the kind has, as
   /// ScheduleRequest::set takes them.
@@ -114,7 +125,9 @@ struct ScheduleParameters {
 /// What a user forces; empty: the cost model's choice.
 struct ScheduleRequest {
   std::optional<ScheduleKind> kind;
-  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages, partColumns, stepsPerTurn;
+  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages, partColumns,
+      stepsPerTurn;
+  std::optional<int64_t> keyBlock, keyStages;
   std::optional<GateEdge> gate;
   std::optional<IssuePoint> issue;
   std::optional<llvm::SmallVector<int64_t, 3>> registers;
@@ -126,6 +139,9 @@ struct ScheduleRequest {
   bool setKind(llvm::StringRef name, std::string &error);
   /// The first forced key that schedules of this kind do not have, or "".
   llvm::StringRef findForeignKey(ScheduleKind kind) const;
+  /// What of it concerns kernels that `kinds` are for: a kind that is not among them
+  /// and keys that none of them has are for other kernels.
+  ScheduleRequest filter(llvm::ArrayRef<ScheduleKind> kinds) const;
 };
 
 /// Lines "  key  meaning" for the help texts of tools.

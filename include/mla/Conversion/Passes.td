@@ -223,12 +223,15 @@ def ConvertNvvmKernelToLlvm : Pass<"convert-nvvm-kernel-to-llvm", "::mlir::LLVM:
 def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
   let summary = "chooses schedule and parameters of attention kernels by cost";
   let description = [{
-    Gives every kernel with an attention loop over paged keys the attribute
-    `tile.schedule`, which `tile-swap-operands` and `convert-tile-to-sm90` follow,
-    and tells the `tile.work` of the plans that launch it what pieces cost. A
-    remark says what was chosen, what bounds it, and why not the others. Costs are
-    those of mla/Analysis/ScheduleCost.h on the H200 (docs/design.md, "Choosing a
-    schedule"); nothing about the kernel's body changes.
+    Gives every kernel with an attention loop, over paged or over dense keys, the
+    attribute `tile.schedule`, which `tile-swap-operands`, `tile-loop-over-programs`
+    and `convert-tile-to-sm90` follow, and tells the `tile.work` of the plans that
+    launch it what pieces cost. A remark says what was chosen, what bounds it, and why
+    not the others. Costs are those of mla/Analysis/ScheduleCost.h and
+    DenseScheduleCost.h on the H200 (docs/design.md, "Choosing a schedule"); nothing
+    about the kernel's body changes. Paged keys have simple, relay and stream, dense
+    ones simple and pingpong; a forced kind or parameter is for the kernels that can
+    have it.
 
     ```
     timeline of one block, relay (tensor pipe; time runs right)
@@ -251,11 +254,13 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
 
     | key | kinds | meaning |
     |---|---|---|
-    | kind | | "simple": one step after the other; "relay": a role for scores, one for each half of the values; "stream": keys on M, few rows on N |
+    | kind | | "simple": one step after the other; "relay": a role for scores, one for each half of the values; "stream": keys on M, few rows on N; "pingpong": two warpgroups with 64 rows each take turns |
     | left_stages, right_stages, rope_stages | relay | blocks in the rings of the values' halves and of the rope keys |
     | early | relay | the left half's product waits for the next scores but this many 64-column panels; -1: it does not wait |
     | score_registers, output_registers | relay | per thread of the roles |
-    | lazy_threshold | relay, stream | the row maximum moves if exceeded by 2^this |
+    | key_block, stages | pingpong | keys of a block, blocks in the rings |
+    | producer_registers, consumer_registers | pingpong | per thread of the roles |
+    | lazy_threshold | relay, stream, pingpong | the row maximum moves if exceeded by 2^this |
     | steps_per_turn | relay | blocks in one turn of the scores' loop, 1 or 2; absent: the schedule's own |
     | stages | stream, product | blocks, or steps of the depth, in the ring |
     | part_columns | stream | columns of keys that one barrier announces; absent: the schedule's own |
@@ -272,10 +277,10 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"auto\"",
-           "auto (by cost), simple, relay or stream">,
+           "auto (by cost), simple, relay, stream or pingpong">,
     ListOption<"parameters", "option", "std::string",
                "forced parameters, key=value: left-stages, right-stages, rope-stages, gate, early, "
-               "issue, registers (168/168/168), steps-per-turn, lazy-threshold, stages, part-columns">,
+               "issue, registers (168/168/168), steps-per-turn, lazy-threshold, stages, part-columns, key-block, key-stages">,
     Option<"itemCost", "item-cost", "double", "-1",
            "fixed cost of a piece of attention, in blocks; negative: by the cost model">,
     Option<"mergeCost", "merge-cost", "double", "-1",
@@ -304,6 +309,10 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
       `tile-swap-operands`; a producer that streams the cache and one consumer.
     - *product* (Schedules/Product.h): matrix products of one or two accumulators; a
       producer for weights, one for activations, a consumer for each accumulator.
+
+    - *pingpong* (Schedules/PingPong.h): attention over dense keys and values, after
+      `tile-loop-over-programs`; a producer, and two consumers with 64 query rows each
+      whose softmax runs under each other's products.
 
     The rest is about *simple*. Where values live:
 
@@ -392,7 +401,7 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"auto\"",
-           "auto (what each kernel's tile.schedule says, else simple), simple, relay or stream">,
+           "auto (what each kernel's tile.schedule says, else simple), simple, relay, stream or pingpong">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::sm90::Sm90Dialect",

@@ -21,6 +21,8 @@
 #include "OnlineSoftmax.h"
 #include "Requests.h"
 
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
@@ -41,6 +43,7 @@ private:
   };
   Operand addOperand(Value tensor, bool isResult = false);
 
+  void countRows(ValueRange args);
   void write(KernelBuilder &b, ValueRange args);
   RowRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
   void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
@@ -57,15 +60,26 @@ private:
 };
 
 // Positions of the arguments that come before the tensors.
-enum Arg : unsigned { kQueryStarts, kKeyStarts, kRequests, kTokens, kChunk, kFirstTensor };
+enum Arg : unsigned {
+  kQueryStarts,
+  kKeyStarts,
+  kRequests,
+  kTokens,
+  kKeyTokens,
+  kChunk,
+  kFirstTensor
+};
 
 } // namespace
 
 ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
   Value queryStarts = step.metadata("query_start_loc", 32);
-  planArgs = {queryStarts, op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
-              step.dim("num_requests"), step.dim("num_tokens"),
+  planArgs = {queryStarts,
+              op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
+              step.dim("num_requests"),
+              step.dim("num_tokens"),
+              step.dim(op.isCausal() ? "num_tokens" : "chunk_tokens"),
               op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
   qNope = addOperand(op.getQNope());
   kNope = addOperand(op.getKNope());
@@ -116,9 +130,11 @@ Value ExpandedKernel::isSeen(KernelBuilder &b, Value row, Value key, Value keyCo
   Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
   if (!op.isCausal())
     return isThere;
+  SmallVector<int64_t, 1> rows = {tileRows};
   Value diagonal =
-      arith::AddIOp::create(b, b.iota(0, shape), b.splat(b.toI32(b.sub(row, key)), shape));
-  Value isPast = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, diagonal);
+      arith::AddIOp::create(b, b.iota(0, rows), b.splat(b.toI32(b.sub(row, key)), rows));
+  Value isPast =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, b.broadcast(diagonal, tileKeys));
   return arith::AndIOp::create(b, isThere, isPast);
 }
 
@@ -162,7 +178,25 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
     storeLse(b, args, queries, row, softmax.lse(state));
 }
 
+/// What bounds the rows of all requests together: TMA copies from whole tensors.
+void ExpandedKernel::countRows(ValueRange args) {
+  auto count = [&](const Operand &operand, Arg rows) {
+    auto argument = cast<BlockArgument>(args[operand.arg]);
+    auto kernel = cast<tile::KernelOp>(argument.getOwner()->getParentOp());
+    kernel.setArgAttr(operand.arg, tile::kRowCountAttr,
+                      IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), rows));
+  };
+  count(qNope, kTokens);
+  count(kNope, kKeyTokens);
+  count(value, kKeyTokens);
+  if (!qPe)
+    return;
+  count(*qPe, kTokens);
+  count(*kPe, kKeyTokens);
+}
+
 void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
+  countRows(args);
   RowRange queries = loadRange(b, args[kQueryStarts], b.programId(2));
   Value row = b.mul(b.programId(0), tileRows);
   b.ifThen(b.isBelow(row, queries.count),

@@ -23,10 +23,7 @@ public:
 
 private:
   StringRef matchLoops();
-  StringRef matchProduct();
-  StringRef matchScores();
-  void matchMask();
-  void matchSum();
+  StringRef matchTerms();
 };
 } // namespace
 
@@ -49,80 +46,91 @@ StringRef Matcher::matchLoops() {
 }
 
 /// The carried value that a plain dot adds to.
-StringRef Matcher::matchProduct() {
-  for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues())) {
+StringRef SoftmaxLoop::matchProduct() {
+  for (auto [index, yielded] : llvm::enumerate(keys.getYieldedValues())) {
     auto dot = yielded.getDefiningOp<tile::DotOp>();
     if (!dot || dot.getTransposeRhs() || dot.getTransposeLhs())
       continue;
-    loop.product = dot;
-    loop.outputIndex = index;
+    product = dot;
+    outputIndex = index;
   }
-  if (!loop.product)
+  if (!product)
     return "no product of weights and values in the loop";
-  loop.rescale = loop.product.getAcc().getDefiningOp<arith::MulFOp>();
-  auto factor = loop.rescale ? loop.rescale.getRhs().getDefiningOp<tile::BroadcastOp>()
-                             : tile::BroadcastOp();
-  if (!factor || loop.rescale.getLhs() != loop.keys.getRegionIterArgs()[loop.outputIndex])
+  rescale = product.getAcc().getDefiningOp<arith::MulFOp>();
+  auto factor = rescale ? rescale.getRhs().getDefiningOp<tile::BroadcastOp>() : tile::BroadcastOp();
+  if (!factor || rescale.getLhs() != keys.getRegionIterArgs()[outputIndex])
     return "the output is not rescaled by one factor per row";
-  loop.correction = factor.getSource();
-  loop.weights = loop.product.getLhs();
-  auto narrow = loop.weights.getDefiningOp<arith::TruncFOp>();
+  correction = factor.getSource();
+  weights = product.getLhs();
+  auto narrow = weights.getDefiningOp<arith::TruncFOp>();
   if (!narrow)
     return "the weights are not narrowed from f32";
-  loop.numerators = narrow.getIn();
+  numerators = narrow.getIn();
   return {};
 }
 
+SmallVector<tile::DotOp, 2> SoftmaxLoop::matchScores(tile::DotOp dot) {
+  SmallVector<tile::DotOp, 2> chain;
+  while (dot) {
+    chain.push_back(dot);
+    scores = dot.getResult();
+    auto next = dot->hasOneUse() ? dyn_cast<tile::DotOp>(*dot->user_begin()) : tile::DotOp();
+    dot = next && next.getAcc() == dot.getResult() ? next : tile::DotOp();
+  }
+  return chain;
+}
+
 /// From the values' load to the chain of dots that makes the scores.
-StringRef Matcher::matchScores() {
+StringRef Matcher::matchTerms() {
   auto values = loop.product.getRhs().getDefiningOp<tile::LoadPagedOp>();
   if (!values)
     return "the values are not a paged load";
-  tile::DotOp dot;
+  tile::DotOp first;
   for (Operation *user : values->getUsers())
     if (auto candidate = dyn_cast<tile::DotOp>(user))
       if (candidate.getTransposeRhs() && candidate.getRhs() == values.getResult())
-        dot = candidate;
-  if (!dot || !matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+        first = candidate;
+  if (!first || !matchPattern(first.getAcc(), m_AnyZeroFloat()))
     return "the scores do not start with a product of queries and values";
-  while (dot) {
+  for (tile::DotOp dot : loop.matchScores(first)) {
     auto query = dot.getLhs().getDefiningOp<tile::LoadOp>();
     auto keys = dot.getRhs().getDefiningOp<tile::LoadPagedOp>();
     if (!query || !keys || loop.keys->isAncestor(query))
       return "a query is not a load outside of the loop over keys";
     loop.terms.push_back({query, keys, dot});
-    auto next = dot->hasOneUse() ? dyn_cast<tile::DotOp>(*dot->user_begin()) : tile::DotOp();
-    dot = next && next.getAcc() == dot.getResult() ? next : tile::DotOp();
   }
   return {};
 }
 
 /// The select between the scores and -inf, if it is all that uses them.
-void Matcher::matchMask() {
-  Value scores = loop.getScores();
-  auto select = scores.hasOneUse() ? dyn_cast<arith::SelectOp>(*scores.user_begin())
-                                   : arith::SelectOp();
-  if (select && select.getTrueValue() == scores && matchPattern(select.getFalseValue(), m_NegInfFloat()))
-    loop.mask = select;
+void SoftmaxLoop::matchMask() {
+  auto select =
+      scores.hasOneUse() ? dyn_cast<arith::SelectOp>(*scores.user_begin()) : arith::SelectOp();
+  if (select && select.getTrueValue() == scores &&
+      matchPattern(select.getFalseValue(), m_NegInfFloat()))
+    mask = select;
 }
 
-void Matcher::matchSum() {
-  for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues())) {
+void SoftmaxLoop::matchSum() {
+  for (auto [index, yielded] : llvm::enumerate(keys.getYieldedValues())) {
     auto add = yielded.getDefiningOp<arith::AddFOp>();
     auto scaled = add ? add.getLhs().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
     auto reduce = add ? add.getRhs().getDefiningOp<tile::ReduceOp>() : tile::ReduceOp();
     if (scaled && reduce && reduce.getKind() == tile::ReduceKind::Sum &&
-        scaled.getLhs() == loop.keys.getRegionIterArgs()[index])
-      loop.sum = AttentionLoop::RunningSum{static_cast<unsigned>(index), add, scaled.getRhs(), reduce};
+        scaled.getLhs() == keys.getRegionIterArgs()[index])
+      sum = RunningSum{static_cast<unsigned>(index), add, scaled.getRhs(), reduce};
   }
 }
 
 StringRef Matcher::match() {
-  for (auto step : {&Matcher::matchLoops, &Matcher::matchProduct, &Matcher::matchScores})
-    if (StringRef why = (this->*step)(); !why.empty())
-      return why;
-  matchMask();
-  matchSum();
+  if (StringRef why = matchLoops(); !why.empty())
+    return why;
+  if (StringRef why = loop.matchProduct(); !why.empty())
+    return why;
+  if (StringRef why = matchTerms(); !why.empty())
+    return why;
+  loop.matchMask();
+  loop.matchSum();
   return {};
 }
 

@@ -37,18 +37,11 @@
 
 namespace mlac {
 
-struct AttentionLoop {
-  /// One summand of the scores.
-  struct Term {
-    mlir::tile::LoadOp query;     // [rows, width], outside of the key loop
-    mlir::tile::LoadPagedOp keys; // [block, width], inside
-    mlir::tile::DotOp dot;
-    int64_t getWidth() { return keys.getType().getDimSize(1); }
-  };
-
+/// What becomes of scores, however they came about.
+struct SoftmaxLoop {
   mlir::tile::KernelOp kernel;
-  mlir::scf::ForOp items, keys;
-  llvm::SmallVector<Term, 2> terms; // terms[0].keys are also the values
+  mlir::scf::ForOp keys;
+  mlir::Value scores;
   mlir::arith::SelectOp mask;
   mlir::Value weights;    // the product's left operand
   mlir::Value numerators; // what `weights` narrows, f32
@@ -67,11 +60,33 @@ struct AttentionLoop {
   };
   std::optional<RunningSum> sum;
 
-  mlir::Value getScores() { return terms.back().dot.getResult(); }
+  mlir::Value getScores() { return scores; }
   int64_t getRows() { return product.getType().getDimSize(0); }
   int64_t getStep() { return *mlir::getConstantIntValue(keys.getStep()); }
-  int64_t getBlockKeys() { return terms.front().keys.getType().getDimSize(0); }
   int64_t getOutputWidth() { return product.getType().getDimSize(1); }
+
+  /// Fills in what hangs on the product of weights and values, from `keys` on, or
+  /// returns what is missing.
+  llvm::StringRef matchProduct();
+  /// The chain of products that starts at `dot` with zeros; the last are the scores.
+  llvm::SmallVector<mlir::tile::DotOp, 2> matchScores(mlir::tile::DotOp dot);
+  void matchMask();
+  void matchSum();
+};
+
+struct AttentionLoop : SoftmaxLoop {
+  /// One summand of the scores.
+  struct Term {
+    mlir::tile::LoadOp query;     // [rows, width], outside of the key loop
+    mlir::tile::LoadPagedOp keys; // [block, width], inside
+    mlir::tile::DotOp dot;
+    int64_t getWidth() { return keys.getType().getDimSize(1); }
+  };
+
+  mlir::scf::ForOp items;
+  llvm::SmallVector<Term, 2> terms; // terms[0].keys are also the values
+
+  int64_t getBlockKeys() { return terms.front().keys.getType().getDimSize(0); }
   mlir::Type getElementType() { return terms.front().keys.getType().getElementType(); }
 };
 

@@ -12,9 +12,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionLoop.h"
+#include "DenseAttentionLoop.h"
+#include "Schedules/PingPong.h"
 #include "Schedules/Product.h"
 #include "Schedules/Relay.h"
 
+#include "mla/Analysis/DenseScheduleCost.h"
 #include "mla/Analysis/ScheduleCost.h"
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
@@ -39,6 +42,8 @@ struct TilePlanSchedules : mlac::impl::TilePlanSchedulesBase<TilePlanSchedules> 
 private:
   LogicalResult readRequest(ScheduleRequest &request);
   LogicalResult plan(tile::KernelOp kernel, const ScheduleRequest &request);
+  LogicalResult planPaged(tile::KernelOp kernel, const ScheduleRequest &request);
+  LogicalResult planDense(DenseAttentionLoop &loop, const ScheduleRequest &request);
   void tellWork(tile::KernelOp kernel, const AttentionProblem &problem, const ScheduleCost &cost);
   llvm::SmallVector<tile::PlanOp> findPlans(tile::KernelOp kernel);
   AttentionProblem readProblem(AttentionLoop &loop);
@@ -118,6 +123,12 @@ static DictionaryAttr makeAttribute(const ScheduleParameters &parameters, Builde
     keys.set("part_columns", builder.getI32IntegerAttr(parameters.partColumns));
   if (parameters.kind == ScheduleKind::Stream)
     keys.set("stages", builder.getI32IntegerAttr(parameters.stages));
+  if (parameters.kind == ScheduleKind::PingPong) {
+    keys.set("key_block", builder.getI32IntegerAttr(parameters.keyBlock));
+    keys.set("stages", builder.getI32IntegerAttr(parameters.keyStages));
+    keys.set("producer_registers", builder.getI32IntegerAttr(parameters.registers[0]));
+    keys.set("consumer_registers", builder.getI32IntegerAttr(parameters.registers[1]));
+  }
   if (parameters.kind != ScheduleKind::Simple)
     keys.set("lazy_threshold", builder.getF64FloatAttr(parameters.lazyThreshold));
   return keys.getDictionary(builder.getContext());
@@ -168,16 +179,45 @@ static void planProduct(tile::KernelOp kernel, const ScheduleRequest &request) {
   kernel->setAttr(tile::kScheduleAttr, keys.getDictionary(kernel.getContext()));
 }
 
+static std::string describe(tile::KernelOp kernel) {
+  return ("kernel '" + kernel.getSymName() + "': ").str();
+}
+
+LogicalResult TilePlanSchedules::planDense(DenseAttentionLoop &loop,
+                                           const ScheduleRequest &request) {
+  DenseAttentionProblem problem;
+  for (DenseAttentionLoop::Term &term : loop.terms)
+    problem.keyWidths.push_back(term.getWidth());
+  problem.valueWidth = loop.getOutputWidth();
+  problem.elementBytes = loop.getElementType().getIntOrFloatBitWidth() / 8;
+  std::string why, name = describe(loop.kernel);
+  (void)canPingPong(loop, why);
+  DenseScheduleChoice choice = chooseDenseSchedule(problem, target, request, why);
+  if (!choice.error.empty())
+    return emitError(loop.kernel.getLoc(), name) << "not " << choice.error;
+  emitRemark(loop.kernel.getLoc(), name) << describeChoice(problem, target, choice);
+  loop.kernel->setAttr(tile::kScheduleAttr, makeAttribute(choice.get().parameters,
+                                                          Builder(loop.kernel.getContext())));
+  return success();
+}
+
 LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleRequest &request) {
   if (kernel->hasAttr(tile::kScheduleAttr))
     return success();
-  if (!attendsToPages(kernel)) {
-    planProduct(kernel, request);
-    return success();
-  }
+  if (attendsToPages(kernel))
+    return planPaged(kernel, request.filter(kPagedScheduleKinds));
+  std::string why;
+  std::optional<DenseAttentionLoop> loop = matchDenseAttentionLoop(kernel, why);
+  if (loop)
+    return planDense(*loop, request.filter(kDenseScheduleKinds));
+  planProduct(kernel, request);
+  return success();
+}
+
+LogicalResult TilePlanSchedules::planPaged(tile::KernelOp kernel, const ScheduleRequest &request) {
   std::string why;
   std::optional<AttentionLoop> loop = matchAttentionLoop(kernel, why);
-  std::string name = ("kernel '" + kernel.getSymName() + "': ").str();
+  std::string name = describe(kernel);
   if (!loop) {
     if (request.kind && *request.kind != ScheduleKind::Simple)
       return emitError(kernel.getLoc(), name)

@@ -14,6 +14,7 @@
 
 #include "mla/Conversion/Passes.h"
 
+#include "Schedules/PingPong.h"
 #include "Schedules/Product.h"
 #include "Schedules/Relay.h"
 #include "Schedules/Simple.h"
@@ -49,6 +50,12 @@ static FailureOr<sm90::KernelOp> buildSchedule(tile::KernelOp kernel, StringRef 
   } else if (schedule == "product") {
     if (sm90::KernelOp result = mlac::buildProductSchedule(kernel, why))
       return result;
+  } else if (schedule == "pingpong") {
+    std::optional<mlac::DenseAttentionLoop> loop = mlac::matchDenseAttentionLoop(kernel, why);
+    if (loop && !loop->programs)
+      why = "its programs are not looped over (tile-loop-over-programs)";
+    else if (loop && mlac::canPingPong(*loop, why))
+      return mlac::buildPingPongSchedule(*loop);
   } else if (std::optional<mlac::AttentionLoop> loop = mlac::matchAttentionLoop(kernel, why)) {
     if (schedule == "relay" && mlac::canRelay(*loop, why))
       return mlac::buildRelaySchedule(*loop);

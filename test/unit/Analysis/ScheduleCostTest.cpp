@@ -257,9 +257,9 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
   EXPECT_EQ(error, "registers: expected three numbers as 168/168/168, got '184/160'");
   EXPECT_FALSE(request.set("depth=3", error));
   EXPECT_EQ(error, "no schedule option 'depth'; there are left-stages right-stages rope-stages "
-                   "gate early issue registers steps-per-turn lazy-threshold stages part-columns");
+                   "gate early issue registers steps-per-turn lazy-threshold stages part-columns key-block key-stages");
   EXPECT_FALSE(request.setKind("fast", error));
-  EXPECT_EQ(error, "expected auto, simple, relay or stream, got 'fast'");
+  EXPECT_EQ(error, "expected auto, simple, relay, stream or pingpong, got 'fast'");
 }
 
 TEST(ScheduleCost, ListedParametersCanBeForced) {

@@ -1,0 +1,85 @@
+//===- DenseScheduleCost.h - schedules of attention over dense keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For expanded attention, per head over dense keys and values: whether the pingpong
+// schedule fits, which parameters suit it, and what a step costs. A step is a block
+// of keys for the query rows of one CTA; it takes the largest of
+//
+//   tensor       cycles of its products
+//   shared       bytes that pass through shared memory / bytes per clock
+//   load         bytes that copies bring from L2 / bytes per clock
+//   recurrence   one warpgroup's own chain: scores, softmax, its turn again
+//
+// Keys of a head are read by the tiles of its queries side by side and stay in the L2
+// cache (tile-loop-over-programs), so device memory does not count.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_ANALYSIS_DENSESCHEDULECOST_H
+#define MLA_ANALYSIS_DENSESCHEDULECOST_H
+
+#include "mla/Analysis/FormCost.h"
+#include "mla/Analysis/ScheduleParameters.h"
+
+#include <string>
+
+namespace mlac {
+
+/// The shape of one head.
+struct DenseAttentionProblem {
+  llvm::SmallVector<int64_t, 2> keyWidths; ///< of the terms of the scores, padded
+  int64_t valueWidth = 128;                ///< padded
+  int64_t elementBytes = 2;
+
+  int64_t getKeyWidth() const;
+};
+
+struct DenseScheduleCost {
+  ScheduleParameters parameters;
+  std::string whyNot; ///< empty: it can be used
+  int64_t sharedBytes = 0;
+  int64_t rows = 0, keys = 0; ///< of a step
+  // Per step.
+  double tensorCycles = 0, sharedCycles = 0, loadCycles = 0, recurrenceCycles = 0;
+
+  bool isFeasible() const { return whyNot.empty(); }
+  double getStepCycles() const;
+  /// Cycles for one row and one key.
+  double getRelativeCycles() const { return getStepCycles() / (static_cast<double>(rows) * keys); }
+  llvm::StringRef getBound() const;
+};
+
+struct DenseScheduleChoice {
+  /// One per kind, in the order of kDenseScheduleKinds.
+  llvm::SmallVector<DenseScheduleCost, 2> costs;
+  size_t chosen = 0;
+  /// Why the request cannot be met; empty: it is.
+  std::string error;
+
+  const DenseScheduleCost &get() const { return costs[chosen]; }
+};
+
+/// Cost and parameters of one schedule; forced parameters are kept.
+DenseScheduleCost computeDenseScheduleCost(const DenseAttentionProblem &problem,
+                                           const TargetDescription &target, ScheduleKind kind,
+                                           const ScheduleRequest &request = {});
+
+/// The feasible schedule with the least predicted time. `whyNotPingPong`: what the
+/// caller knows to stand against it, or "".
+DenseScheduleChoice chooseDenseSchedule(const DenseAttentionProblem &problem,
+                                        const TargetDescription &target,
+                                        const ScheduleRequest &request = {},
+                                        llvm::StringRef whyNotPingPong = "");
+
+/// One line for remarks: what was chosen, its bound, and why not the other.
+std::string describeChoice(const DenseAttentionProblem &problem, const TargetDescription &target,
+                           const DenseScheduleChoice &choice);
+
+} // namespace mlac
+
+#endif // MLA_ANALYSIS_DENSESCHEDULECOST_H

@@ -1,0 +1,248 @@
+//===- PingPong.cpp - two warpgroups that take turns at the tensor cores ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which kernels the schedule takes, the kernel's entry, and what its roles share.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PingPong.h"
+
+#include "PingPongKernel.h"
+#include "SoftmaxRole.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::pingpong;
+
+//===----------------------------------------------------------------------===//
+// What the schedule takes
+//===----------------------------------------------------------------------===//
+
+bool mlac::canPingPong(DenseAttentionLoop &loop, std::string &why) {
+  if (loop.getOutputWidth() > sm90::kMaxWgmmaColumns) {
+    why = "values of " + std::to_string(loop.getOutputWidth()) + " columns, a product has " +
+          std::to_string(sm90::kMaxWgmmaColumns);
+    return false;
+  }
+  if (loop.getRows() != sm90::kTileRows) {
+    why = "its tiles have " + std::to_string(loop.getRows()) + " rows, not " +
+          std::to_string(sm90::kTileRows);
+    return false;
+  }
+  if (!canCloneInRoles(loop.kernel, why))
+    return false;
+  Type element = loop.getElementType();
+  if (!element.isBF16() && !element.isF16()) {
+    why = "wgmma needs bf16 or f16";
+    return false;
+  }
+  for (DenseAttentionLoop::Term &term : loop.terms)
+    if (!DenseRows::match(term.query, why) || !DenseRows::match(term.keys, why))
+      return false;
+  return DenseRows::match(loop.values, why).has_value();
+}
+
+Options::Options(DenseAttentionLoop &loop) {
+  auto given = loop.kernel->getAttrOfType<DictionaryAttr>(tile::kScheduleAttr);
+  auto get = [&](StringRef name, int64_t standard) {
+    auto value = given ? given.getAs<IntegerAttr>(name) : IntegerAttr();
+    return value ? value.getInt() : standard;
+  };
+  // Those of 192/128 columns (lib/Analysis/DenseScheduleCost.cpp) where none are given.
+  keyBlock = get("key_block", 128);
+  stages = get("stages", 2);
+  producerRegisters = get("producer_registers", 40);
+  consumerRegisters = get("consumer_registers", 232);
+}
+
+//===----------------------------------------------------------------------===//
+// Small things
+//===----------------------------------------------------------------------===//
+
+pingpong::Kernel::Kernel(DenseAttentionLoop &loop)
+    : loop(loop), options(loop), b(loop.kernel.getLoc(), loop.kernel.getOperation()),
+      entry(b, [this](Operation *, Type type) { return convertType(type); }) {}
+
+Value pingpong::Kernel::constant32(int64_t value) {
+  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
+}
+Value pingpong::Kernel::constantIndex(int64_t value) {
+  return arith::ConstantIndexOp::create(b, value);
+}
+Value pingpong::Kernel::toIndex(Value value) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), value);
+}
+Value pingpong::Kernel::to32(Value value) {
+  return arith::IndexCastOp::create(b, b.getI32Type(), value);
+}
+Value pingpong::Kernel::next(Value stage, Value ring) {
+  return sm90::StageNextOp::create(b, stage, ring);
+}
+Value pingpong::Kernel::tileOf(Value ring, Value stage, unsigned index) {
+  Type type = cast<sm90::RingType>(ring.getType()).getTiles()[index];
+  return sm90::StageTileOp::create(b, type, ring, stage, index);
+}
+sm90::SmemType pingpong::Kernel::sharedType(int64_t rows, tile::LoadOp load) {
+  return sm90::SmemType::get(b.getContext(), {rows, load.getType().getDimSize(1)},
+                             load.getType().getElementType(), sm90::SmemLayout::Swizzle128);
+}
+RankedTensorType pingpong::Kernel::fragmentType(int64_t columns, Type element) {
+  return RankedTensorType::get({sm90::kTileRows, columns}, element,
+                               sm90::FragmentAttr::get(b.getContext(), 1));
+}
+
+Type pingpong::Kernel::convertType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return type;
+  if (tile.getRank() == 1)
+    return RankedTensorType::get(tile.getShape(), tile.getElementType(),
+                                 sm90::RowsAttr::get(b.getContext()));
+  return fragmentType(tile.getDimSize(1), tile.getElementType());
+}
+
+/// The output, whose width may be that of a block too, is rescaled and multiplied by
+/// the schedule itself.
+Type pingpong::Kernel::convertLoopType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (tile && tile.getRank() == 2 && tile.getDimSize(1) == loop.getBlockKeys())
+    return fragmentType(options.keyBlock, tile.getElementType());
+  return convertType(type);
+}
+
+//===----------------------------------------------------------------------===//
+// Items and blocks
+//===----------------------------------------------------------------------===//
+
+scf::ForOp
+pingpong::Kernel::createLoop(Value from, Value to, ValueRange carried,
+                             llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto result = scf::ForOp::create(b, from, to, constant32(1), carried);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(result.getBody());
+  scf::YieldOp::create(b, body(result.getInductionVar(), result.getRegionIterArgs()));
+  return result;
+}
+
+void pingpong::Kernel::emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body) {
+  auto emitLoop = [&](scf::ForOp source, ValueRange inits, auto fill) {
+    SmallVector<Value> all = cloner.get(source.getInitArgs());
+    llvm::append_range(all, inits);
+    auto result =
+        scf::ForOp::create(b, cloner.get(source.getLowerBound()),
+                           cloner.get(source.getUpperBound()), cloner.get(source.getStep()), all);
+    OpBuilder::InsertionGuard guard(b);
+    LazyCloner::Scope scope(cloner);
+    b.setInsertionPointToEnd(result.getBody());
+    cloner.map(source.getInductionVar(), result.getInductionVar());
+    unsigned own = source.getNumRegionIterArgs();
+    cloner.map(source.getRegionIterArgs(), result.getRegionIterArgs().take_front(own));
+    SmallVector<Value> filled = fill(ValueRange(result.getRegionIterArgs().drop_front(own)));
+    SmallVector<Value> yielded = cloner.get(source.getYieldedValues());
+    llvm::append_range(yielded, filled);
+    scf::YieldOp::create(b, yielded);
+    return SmallVector<Value>(result.getResults().drop_front(own));
+  };
+  emitLoop(loop.requests, carried, [&](ValueRange atRequest) {
+    // What the loop over items and its bounds share is computed before both.
+    return emitLoop(loop.items, atRequest, body);
+  });
+}
+
+/// Both programs of an item go over the blocks of the longer one, so that turns and
+/// stages are the same for both.
+Value pingpong::Kernel::countBlocks(LazyCloner &cloner) {
+  Value count;
+  for (int32_t consumer = 0; consumer < kConsumers; ++consumer) {
+    LazyCloner::Scope scope(cloner);
+    cloner.map(loop.programs.getInductionVar(), constantIndex(consumer));
+    Value from = cloner.get(loop.keys.getLowerBound());
+    Value tokens = to32(arith::SubIOp::create(b, cloner.get(loop.keys.getUpperBound()), from));
+    count = count ? Value(arith::MaxSIOp::create(b, count, tokens)) : tokens;
+  }
+  count = arith::AddIOp::create(b, count, constant32(options.keyBlock - 1));
+  count = arith::DivSIOp::create(b, count, constant32(options.keyBlock));
+  return arith::MaxSIOp::create(b, count, constant32(1));
+}
+
+Value pingpong::Kernel::positionOf(LazyCloner &cloner, Value block) {
+  Value tokens = arith::MulIOp::create(b, block, constant32(options.keyBlock));
+  return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(tokens));
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+void pingpong::Kernel::createMaps() {
+  std::string why;
+  for (DenseAttentionLoop::Term &term : loop.terms) {
+    queryRows.push_back(*DenseRows::match(term.query, why));
+    keyRows.push_back(*DenseRows::match(term.keys, why));
+    queryMaps.push_back(queryRows.back().createMap(b, entry, sm90::kTileRows));
+    keyMaps.push_back(keyRows.back().createMap(b, entry, options.keyBlock));
+  }
+  valueRows = DenseRows::match(loop.values, why);
+  valueMap = valueRows->createMap(b, entry, options.keyBlock);
+}
+
+/// Filled by one thread, freed by every warp of `consumers` warpgroups.
+Value pingpong::Kernel::createRing(StringRef label, int64_t stages, ArrayRef<sm90::SmemType> tiles,
+                                   int32_t consumers) {
+  auto type = sm90::RingType::get(b.getContext(), stages, /*parts=*/1, tiles);
+  return sm90::RingOp::create(b, type, /*full_count=*/1, consumers * sm90::kWarpgroupWarps,
+                              IntegerAttr(), IntegerAttr(), b.getStringAttr(label));
+}
+
+void pingpong::Kernel::createRings() {
+  SmallVector<sm90::SmemType> queryTiles, keyTiles;
+  for (DenseAttentionLoop::Term &term : loop.terms) {
+    queryTiles.push_back(sharedType(sm90::kTileRows, term.query));
+    keyTiles.push_back(sharedType(options.keyBlock, term.keys));
+  }
+  queries[0] = createRing("first queries", 1, queryTiles, 1);
+  queries[1] = createRing("second queries", 1, queryTiles, 1);
+  keys = createRing("keys", options.stages, keyTiles, kConsumers);
+  values =
+      createRing("values", options.stages, sharedType(options.keyBlock, loop.values), kConsumers);
+}
+
+void pingpong::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
+                                llvm::function_ref<void()> body) {
+  auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1,
+                                   b.getI32IntegerAttr(static_cast<int32_t>(registers)));
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&role.getBody());
+  sm90::EndOp::create(b);
+  b.setInsertionPointToStart(&role.getBody().front());
+  body();
+}
+
+sm90::KernelOp pingpong::Kernel::build() {
+  tile::KernelOp source = loop.kernel;
+  kernel = sm90::KernelOp::create(b, source.getSymName(), source.getArgumentTypes(), kWarpgroups);
+  if (ArrayAttr attributes = source.getArgAttrsAttr())
+    kernel.setArgAttrsAttr(attributes);
+  kernel->setDiscardableAttrs(source->getDiscardableAttrDictionary());
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
+  createMaps();
+  createRings();
+  source.walk([&](tile::ProgramIdOp id) { entry.get(id.getResult()); });
+  emitRole("load", 0, options.producerRegisters, [&] { emitProducer(); });
+  emitRole("first", 1, options.consumerRegisters, [&] { emitConsumer(0); });
+  emitRole("second", 2, options.consumerRegisters, [&] { emitConsumer(1); });
+  sm90::ReturnOp::create(b);
+  return kernel;
+}
+
+sm90::KernelOp mlac::buildPingPongSchedule(DenseAttentionLoop &loop) {
+  return pingpong::Kernel(loop).build();
+}

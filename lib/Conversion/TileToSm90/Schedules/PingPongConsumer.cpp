@@ -1,0 +1,251 @@
+//===- PingPongConsumer.cpp - the role of one program of an item ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An item of n blocks, the last first:
+//
+//     S(n-1), softmax | step: S(n-2), P(n-1)·V(n-1), softmax | ... | P(0)·V(0) | stores
+//
+//===----------------------------------------------------------------------===//
+
+#include "PingPongKernel.h"
+#include "SoftmaxRole.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::pingpong;
+
+/// Named barriers: a consumer's turn, and where both meet behind zeroed rows.
+static constexpr int32_t kFirstTurn = 8, kMeeting = kFirstTurn + kConsumers;
+
+/// What changes from block to block.
+struct pingpong::Kernel::State {
+  int32_t consumer;
+  LazyCloner cloner;
+  Value scores, weights, output, correction;
+  SmallVector<Value> carried;  // of the key loop, null for the output
+  Value queries, keys, values; // stages
+
+  SmallVector<Value> pack() const {
+    SmallVector<Value> all{weights, output, keys, values};
+    llvm::append_range(all, llvm::make_filter_range(carried, [](Value v) { return bool(v); }));
+    return all;
+  }
+  void unpack(ValueRange all) {
+    weights = all[0], output = all[1], keys = all[2], values = all[3];
+    unsigned index = 4;
+    for (Value &value : carried)
+      if (value)
+        value = all[index++];
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// Q · Kᵀ of the block at `state.keys`, in flight.
+Value pingpong::Kernel::startScores(State &state) {
+  Value ring = queries[state.consumer];
+  RankedTensorType type = fragmentType(options.keyBlock, b.getF32Type());
+  Value scores = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
+  sm90::WgmmaFenceOp::create(b);
+  for (unsigned term = 0; term < loop.terms.size(); ++term)
+    scores = sm90::WgmmaOp::create(b, type, tileOf(ring, state.queries, term),
+                                   tileOf(keys, state.keys, term), scores,
+                                   /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+  sm90::WgmmaCommitOp::create(b);
+  return scores;
+}
+
+void pingpong::Kernel::finishScores(State &state, Value scores, uint32_t pending) {
+  state.scores = sm90::WgmmaWaitOp::create(b, scores.getType(), pending, scores).getResult(0);
+  sm90::ReleaseOp::create(b, keys, state.keys, /*remote=*/false);
+  state.keys = next(state.keys, keys);
+}
+
+/// O + P · V of the block at `state.values`, in flight.
+Value pingpong::Kernel::startProduct(State &state) {
+  sm90::WgmmaFenceOp::create(b);
+  Value output = sm90::WgmmaOp::create(b, state.output.getType(), state.weights,
+                                       tileOf(values, state.values, 0), state.output,
+                                       /*transpose_lhs=*/false, /*transpose_rhs=*/false);
+  sm90::WgmmaCommitOp::create(b);
+  return output;
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+/// The softmax of `state.scores` up to the numerators, which stay in the scores'
+/// registers: `state.scores` are the numerators then. `position`, where given, is the
+/// loop's position at the block, whose mask matters then.
+void pingpong::Kernel::emitSoftmax(State &state, Value position) {
+  LazyCloner cloner(state.cloner, [this](Operation *, Type type) { return convertLoopType(type); });
+  for (auto [argument, value] : llvm::zip_equal(loop.keys.getRegionIterArgs(), state.carried))
+    if (value)
+      cloner.map(argument, value);
+  cloner.map(loop.getScores(), state.scores);
+  if (position)
+    cloner.map(loop.keys.getInductionVar(), position);
+  else
+    cloner.map(loop.mask.getResult(), state.scores);
+  state.correction = cloner.get(loop.correction);
+  // Under the product in flight, not behind the wait for it.
+  Value numerators = sm90::PinOp::create(b, cloner.get(loop.numerators));
+  cloner.map(loop.numerators, numerators);
+  SmallVector<Value> carried(state.carried.size());
+  for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues()))
+    if (index != loop.outputIndex && index != loop.sum->index)
+      carried[index] = cloner.get(yielded);
+  // The lanes' shares of the sum; they meet behind the loop (finishItem).
+  Value old = state.carried[loop.sum->index];
+  Value share = sm90::ReduceOp::create(b, old.getType(), sm90::ReduceKind::Sum,
+                                       cloner.get(loop.sum->reduce.getSource()), Value());
+  Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum->factor));
+  carried[loop.sum->index] = arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
+  state.carried = carried;
+  state.scores = numerators;
+}
+
+/// Scores and softmax of the next block, around the product of this one.
+void pingpong::Kernel::emitStep(State &state, Value position) {
+  constexpr int32_t warps = kConsumers * sm90::kWarpgroupWarps;
+  sm90::AwaitOp::create(b, keys, state.keys, 0);
+  sm90::NamedBarrierOp::create(b, kFirstTurn + state.consumer, warps, /*arrive=*/false);
+  Value scores = startScores(state);
+  sm90::AwaitOp::create(b, values, state.values, 0);
+  Value output = startProduct(state);
+  sm90::NamedBarrierOp::create(b, kFirstTurn + 1 - state.consumer, warps, /*arrive=*/true);
+  finishScores(state, scores, /*pending=*/1);
+  emitSoftmax(state, position);
+  output = sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
+  sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
+  state.values = next(state.values, values);
+  state.output = rescaleIfNeeded(b, output, state.correction);
+  state.weights = arith::TruncFOp::create(b, fragmentType(options.keyBlock, loop.getElementType()),
+                                          state.scores);
+}
+
+//===----------------------------------------------------------------------===//
+// Items
+//===----------------------------------------------------------------------===//
+
+/// Zeros in the values' rows behind the request's end, in the block that comes first.
+void pingpong::Kernel::clearTail(State &state, Value blocks) {
+  Value position = positionOf(state.cloner, arith::SubIOp::create(b, blocks, constant32(1)));
+  Value rows = arith::SubIOp::create(b, state.cloner.get(valueRows->getRowCount()), position);
+  Value isShort =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, constantIndex(options.keyBlock));
+  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  sm90::AwaitOp::create(b, values, state.values, 0);
+  if (state.consumer == 0)
+    sm90::ZeroRowsOp::create(b, tileOf(values, state.values, 0), rows);
+  sm90::NamedBarrierOp::create(b, kMeeting, kConsumers * sm90::kWarpgroupWarps, /*arrive=*/false);
+}
+
+void pingpong::Kernel::finishItem(State &state) {
+  LazyCloner &cloner = state.cloner;
+  sm90::AwaitOp::create(b, values, state.values, 0);
+  Value output = startProduct(state);
+  output = sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
+  sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
+  state.values = next(state.values, values);
+  for (auto [index, value] : llvm::enumerate(state.carried)) {
+    if (value && index == loop.sum->index)
+      value = sm90::ReduceOp::create(b, convertType(loop.keys.getResult(index).getType()),
+                                     sm90::ReduceKind::Sum, value, Value());
+    cloner.map(loop.keys.getResult(index), value ? value : output);
+  }
+  emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0, /*firstColumn=*/0);
+}
+
+/// What the loop over keys starts with; the sum as the lanes' shares.
+void pingpong::Kernel::startState(State &state) {
+  state.carried.clear();
+  for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
+    if (index == loop.outputIndex)
+      state.carried.push_back(Value());
+    else if (index != loop.sum->index)
+      state.carried.push_back(state.cloner.get(init));
+    else
+      state.carried.push_back(arith::ConstantOp::create(
+          b, DenseElementsAttr::get(RankedTensorType::get({sm90::kTileRows, sm90::kQuadLanes},
+                                                          b.getF32Type(),
+                                                          sm90::PartialAttr::get(b.getContext())),
+                                    b.getF32FloatAttr(0))));
+  }
+  auto outputType = cast<RankedTensorType>(convertType(loop.product.getType()));
+  state.output =
+      arith::ConstantOp::create(b, DenseElementsAttr::get(outputType, b.getF32FloatAttr(0)));
+}
+
+/// The blocks `last - step`, for steps from `from` to `to`.
+void pingpong::Kernel::emitSteps(State &state, Value last, Value from, Value to, bool isMasked) {
+  auto steps = createLoop(from, to, state.pack(), [&](Value step, ValueRange all) {
+    state.unpack(all);
+    Value position;
+    if (isMasked)
+      position = positionOf(state.cloner, arith::SubIOp::create(b, last, step));
+    emitStep(state, position);
+    return state.pack();
+  });
+  state.unpack(steps.getResults());
+}
+
+void pingpong::Kernel::emitConsumerItem(State &state) {
+  LazyCloner &cloner = state.cloner;
+  LazyCloner::Scope scope(cloner);
+  Value blocks = countBlocks(cloner);
+  cloner.map(loop.programs.getInductionVar(), constantIndex(state.consumer));
+  startState(state);
+  sm90::AwaitOp::create(b, queries[state.consumer], state.queries, 0);
+  sm90::AwaitOp::create(b, keys, state.keys, 0);
+  finishScores(state, startScores(state), /*pending=*/0);
+  Value last = arith::SubIOp::create(b, blocks, constant32(1));
+  emitSoftmax(state, positionOf(cloner, last));
+  state.weights = arith::TruncFOp::create(b, fragmentType(options.keyBlock, loop.getElementType()),
+                                          state.scores);
+  clearTail(state, blocks);
+
+  // The blocks that reach into the item's own rows: the diagonal crosses them.
+  constexpr int64_t rows = kConsumers * sm90::kTileRows;
+  int64_t masked = llvm::divideCeil(rows, options.keyBlock) + (rows % options.keyBlock ? 1 : 0);
+  Value from = constant32(1);
+  if (masked > 1) {
+    Value to = arith::MinSIOp::create(b, blocks, constant32(masked));
+    emitSteps(state, last, from, to, /*isMasked=*/true);
+    from = to;
+  }
+  emitSteps(state, last, from, blocks, /*isMasked=*/false);
+  // All products with these queries are done.
+  sm90::ReleaseOp::create(b, queries[state.consumer], state.queries, /*remote=*/false);
+  state.queries = next(state.queries, queries[state.consumer]);
+  finishItem(state);
+}
+
+void pingpong::Kernel::emitConsumer(int32_t consumer) {
+  auto convert = [this](Operation *, Type type) { return convertType(type); };
+  Value start = sm90::StageStartOp::create(b);
+  State state{consumer, LazyCloner(entry, convert), {}, {}, {}, {}, {}, start, start, start};
+  // The first turn is the first consumer's, and it takes the one that is left over.
+  auto meetAtFirstTurn = [&](bool arrives) {
+    sm90::NamedBarrierOp::create(b, kFirstTurn, kConsumers * sm90::kWarpgroupWarps, arrives);
+  };
+  if (consumer != 0)
+    meetAtFirstTurn(/*arrives=*/true);
+  emitItems(state.cloner, {start, start, start}, [&](ValueRange stages) {
+    state.queries = stages[0], state.keys = stages[1], state.values = stages[2];
+    emitConsumerItem(state);
+    return SmallVector<Value>{state.queries, state.keys, state.values};
+  });
+  if (consumer == 0)
+    meetAtFirstTurn(/*arrives=*/false);
+}

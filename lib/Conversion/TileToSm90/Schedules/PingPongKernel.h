@@ -1,0 +1,113 @@
+//===- PingPongKernel.h - the parts of a ping-pong kernel under construction ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// See PingPong.h for the schedule. PingPong.cpp makes the entry and what the roles
+// share, PingPongProducer.cpp and PingPongConsumer.cpp the roles.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PINGPONGKERNEL_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PINGPONGKERNEL_H
+
+#include "DenseRows.h"
+#include "PingPong.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlac::pingpong {
+
+using mlir::SmallVector;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+
+/// Warpgroups: the producer's, then one for each program of an item.
+constexpr int32_t kConsumers = 2, kWarpgroups = 1 + kConsumers;
+
+/// Parameters of the schedule, from the kernel's `tile.schedule`.
+struct Options {
+  explicit Options(DenseAttentionLoop &loop);
+  int64_t keyBlock, stages, producerRegisters, consumerRegisters;
+};
+
+class Kernel {
+public:
+  explicit Kernel(DenseAttentionLoop &loop);
+  mlir::sm90::KernelOp build();
+
+private:
+  // PingPong.cpp
+  void createMaps();
+  void createRings();
+  Value createRing(mlir::StringRef label, int64_t stages,
+                   mlir::ArrayRef<mlir::sm90::SmemType> tiles, int32_t consumers);
+  void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
+                llvm::function_ref<void()> body);
+
+  /// Runs `body` for every item of this CTA; `carried` goes through all of them.
+  using ItemBody = llvm::function_ref<SmallVector<Value>(ValueRange carried)>;
+  void emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body);
+  /// Blocks of the mapped item, i32, at least 1: an item without keys has one block,
+  /// which is masked.
+  Value countBlocks(LazyCloner &cloner);
+  /// The key loop's induction variable at a block (i32) of the mapped item.
+  Value positionOf(LazyCloner &cloner, Value block);
+  mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried,
+                              llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
+
+  // PingPongProducer.cpp
+  struct Cursor;
+  void emitProducer();
+  void emitProducerItem(Cursor &cursor);
+  void copyQueries(Cursor &cursor, int32_t consumer);
+  void copyKeys(Cursor &cursor, Value block);
+  void copyValues(Cursor &cursor, Value block);
+
+  // PingPongConsumer.cpp
+  struct State;
+  void emitConsumer(int32_t consumer);
+  void emitConsumerItem(State &state);
+  void startState(State &state);
+  void emitSteps(State &state, Value last, Value from, Value to, bool isMasked);
+  Value startScores(State &state);
+  void finishScores(State &state, Value scores, uint32_t pending);
+  Value startProduct(State &state);
+  void emitSoftmax(State &state, Value position);
+  void emitStep(State &state, Value position);
+  void clearTail(State &state, Value blocks);
+  void finishItem(State &state);
+
+  Value constant32(int64_t value);
+  Value constantIndex(int64_t value);
+  Value toIndex(Value value);
+  Value to32(Value value);
+  Value next(Value stage, Value ring);
+  Value tileOf(Value ring, Value stage, unsigned index);
+  mlir::sm90::SmemType sharedType(int64_t rows, mlir::tile::LoadOp load);
+  mlir::RankedTensorType fragmentType(int64_t columns, Type element);
+  /// Of values beside the loop over keys; inside it, tiles over a block's keys are as
+  /// wide as the schedule's blocks.
+  Type convertType(Type type);
+  Type convertLoopType(Type type);
+
+  DenseAttentionLoop &loop;
+  Options options;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::sm90::KernelOp kernel;
+  /// Values of the entry, by those of the tile kernel; roles start from a copy.
+  LazyCloner entry;
+  SmallVector<DenseRows> queryRows, keyRows; // by term
+  std::optional<DenseRows> valueRows;
+  SmallVector<Value> queryMaps, keyMaps;
+  Value valueMap;
+  Value queries[kConsumers], keys, values; // rings
+};
+
+} // namespace mlac::pingpong
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PINGPONGKERNEL_H

@@ -1,0 +1,45 @@
+//===- SoftmaxRole.h - what roles with a softmax share ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pieces of warp-specialised attention kernels that do not depend on how the roles
+// divide the work.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_SOFTMAXROLE_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_SOFTMAXROLE_H
+
+#include "../AttentionLoop.h"
+#include "LazyCloner.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlac {
+
+/// Whether every op of the kernel is one that roles can clone; `why` names one that is
+/// not.
+bool canCloneInRoles(mlir::tile::KernelOp kernel, std::string &why);
+
+/// output = output · factor, unless every factor of the warp is 1 (the running
+/// maximum seldom moves).
+mlir::Value rescaleIfNeeded(mlir::ImplicitLocOpBuilder &b, mlir::Value output, mlir::Value factor);
+
+/// The stores of tiles of `rank` (0: of all) that follow `block`'s op `after`, or all of
+/// them, under the branches that enclose them; columns of tiles start at
+/// `firstColumn`.
+void emitStores(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::Block &block,
+                mlir::Operation *after, unsigned rank, int64_t firstColumn);
+
+/// The stores behind the loop over keys, under the conditions between it and `outer`:
+/// a tile of rows that a request does not have.
+void emitEpilogue(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, SoftmaxLoop &loop,
+                  mlir::Operation *outer, unsigned rank, int64_t firstColumn);
+
+} // namespace mlac
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_SOFTMAXROLE_H

@@ -1,0 +1,106 @@
+//===- DenseScheduleCostTest.cpp - schedules of attention over dense keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Analysis/DenseScheduleCost.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+
+namespace {
+
+const TargetDescription kH200 = *findTargetDescription("h200");
+
+DenseAttentionProblem makeProblem(int64_t nope, int64_t rope, int64_t value) {
+  DenseAttentionProblem problem;
+  problem.keyWidths.push_back(nope);
+  if (rope)
+    problem.keyWidths.push_back(rope);
+  problem.valueWidth = value;
+  return problem;
+}
+
+DenseScheduleCost plan(const DenseAttentionProblem &problem, const ScheduleRequest &request = {}) {
+  return computeDenseScheduleCost(problem, kH200, ScheduleKind::PingPong, request);
+}
+
+ScheduleRequest makeRequest(std::initializer_list<const char *> options) {
+  ScheduleRequest request;
+  std::string error;
+  for (const char *option : options)
+    EXPECT_TRUE(request.set(option, error)) << error;
+  return request;
+}
+
+TEST(DenseScheduleCost, DeepSeekIsBoundByTheTensorCores) {
+  DenseScheduleCost cost = plan(makeProblem(128, 64, 128));
+  ASSERT_TRUE(cost.isFeasible()) << cost.whyNot;
+  EXPECT_EQ(cost.parameters.keyBlock, 128);
+  EXPECT_EQ(cost.parameters.keyStages, 2);
+  // 2 · (64 · 128 · 192 + 64 · 128 · 128) multiply-adds, 2048 a clock.
+  EXPECT_EQ(cost.tensorCycles, 2560);
+  EXPECT_EQ(cost.getBound(), "tensor cores");
+  // Queries, and two stages of keys and values; all panels are whole.
+  EXPECT_EQ(cost.sharedBytes, 128 * 384 + 2 * 128 * (384 + 256) + 1024);
+}
+
+TEST(DenseScheduleCost, RegistersFillTheFile) {
+  ScheduleParameters chosen = plan(makeProblem(128, 64, 128)).parameters;
+  int64_t sum = 0;
+  for (int64_t registers : chosen.registers)
+    sum += registers;
+  EXPECT_EQ(sum, 504); // 168 each at the launch
+}
+
+TEST(DenseScheduleCost, WiderHeadsGetNarrowerBlocks) {
+  EXPECT_EQ(plan(makeProblem(256, 0, 256)).parameters.keyBlock, 64);
+  EXPECT_EQ(plan(makeProblem(192, 64, 256)).parameters.keyBlock, 64);
+  EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.keyBlock, 128);
+}
+
+TEST(DenseScheduleCost, SmallHeadsGetMoreStages) {
+  EXPECT_EQ(plan(makeProblem(128, 0, 128)).parameters.keyStages, 3);
+  EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.keyStages, 4);
+}
+
+TEST(DenseScheduleCost, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(plan(makeProblem(128, 64, 512)).whyNot, "values of 512 columns, a product has 256");
+  EXPECT_EQ(plan(makeProblem(128, 64, 128), makeRequest({"key-stages=4"})).parameters.keyBlock, 64);
+  EXPECT_EQ(plan(makeProblem(128, 64, 128), makeRequest({"key-block=128", "key-stages=3"})).whyNot,
+            "key-block 128 and key-stages 3 take 295936 bytes of shared memory, a CTA has 232448");
+  DenseAttentionProblem f32 = makeProblem(128, 64, 128);
+  f32.elementBytes = 4;
+  EXPECT_EQ(plan(f32).whyNot, "wgmma needs elements of 2 bytes, got 4");
+}
+
+TEST(DenseScheduleCost, ChoosesPingPongUnlessSomethingStandsAgainstIt) {
+  DenseAttentionProblem problem = makeProblem(128, 64, 128);
+  EXPECT_EQ(chooseDenseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::PingPong);
+  DenseScheduleChoice choice = chooseDenseSchedule(problem, kH200, {}, "no map");
+  EXPECT_EQ(choice.get().parameters.kind, ScheduleKind::Simple);
+  EXPECT_NE(describeChoice(problem, kH200, choice).find("not pingpong: no map"), std::string::npos);
+  ScheduleRequest request;
+  request.kind = ScheduleKind::PingPong;
+  EXPECT_EQ(chooseDenseSchedule(problem, kH200, request, "no map").error, "pingpong: no map");
+}
+
+TEST(DenseScheduleCost, FilteredRequestsConcernOneFamily) {
+  ScheduleRequest request = makeRequest({"left-stages=3", "key-block=64", "lazy-threshold=4"});
+  request.kind = ScheduleKind::Relay;
+  ScheduleRequest dense = request.filter(kDenseScheduleKinds);
+  EXPECT_FALSE(dense.kind);
+  EXPECT_FALSE(dense.leftStages);
+  EXPECT_EQ(dense.keyBlock, 64);
+  EXPECT_EQ(dense.lazyThreshold, 4);
+  ScheduleRequest paged = request.filter(kPagedScheduleKinds);
+  EXPECT_EQ(paged.kind, ScheduleKind::Relay);
+  EXPECT_EQ(paged.leftStages, 3);
+  EXPECT_FALSE(paged.keyBlock);
+}
+
+} // namespace

@@ -1,0 +1,182 @@
+//===- Prefill.cpp - a step of expanded attention, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Prefill.h"
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+#include "mla/Pipelines/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlac;
+using namespace mlac::test;
+using namespace mlir;
+
+int64_t PrefillCase::getKeys(const Request &request) const {
+  return isCausal ? request.queryLen : request.seqLen;
+}
+
+int64_t PrefillCase::getTokens() const {
+  int64_t tokens = 0;
+  for (const Request &request : requests)
+    tokens += request.queryLen;
+  return tokens;
+}
+
+int64_t PrefillCase::getKeyTokens() const {
+  int64_t tokens = 0;
+  for (const Request &request : requests)
+    tokens += getKeys(request);
+  return tokens;
+}
+
+static std::string makeGraph(const PrefillCase &test) {
+  // {0} type of q, {1} of k, {2} of v, {3} to {6} about RoPE, {7} the chunk, {8} the
+  // scale, {9} heads.
+  constexpr const char *text = R"(
+!lse = tensor<?x{9}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {2} {{mla.input = "v"}, {3}
+    %batch: !mla.batch) -> ({2} {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
+  %c = arith.constant 0 : index
+  %o, %lse = mla.expanded_attention query(%q {4}) keys(%k {5}) values(%v : {2})
+      over %batch : <query_len = ?> {7} scale {8} -> {2}, !lse
+  return %o, %lse : {2}, !lse
+})";
+  auto type = [&](int64_t width) {
+    return llvm::formatv("tensor<?x{0}x{1}xbf16>", test.heads, width).str();
+  };
+  std::string q = type(test.nope), v = type(test.value), pe = type(test.rope),
+              keyPe = llvm::formatv("tensor<?x{0}xbf16>", test.rope).str();
+  bool hasRope = test.rope > 0;
+  std::string arguments =
+      "%q_pe: " + pe + " {mla.input = \"q_pe\"}, %k_pe: " + keyPe + " {mla.input = \"k_pe\"},";
+  return llvm::formatv(
+      text, q, q, v, hasRope ? arguments : "", hasRope ? ", %q_pe : " + q + ", " + pe : ": " + q,
+      hasRope ? ", %k_pe : " + q + ", " + keyPe : ": " + q, "", test.isCausal ? "" : "chunk %c",
+      llvm::formatv("{0:f2}", test.scale).str(), test.heads);
+}
+
+/// Rows of all requests one behind the other, NaN behind the last.
+static Bits makeRows(int64_t rows, int64_t width, unsigned seed) {
+  constexpr int64_t kBehind = 3;
+  Bits bits = makeRandom(rows * width, seed);
+  bits.resize((rows + kBehind) * width, kNaN);
+  return bits;
+}
+
+bool Prefill::lowerToTile(MLIRContext &context) {
+  module = parseSourceString<ModuleOp>(makeGraph(test), &context);
+  if (!module)
+    return false;
+  PassManager passes(&context);
+  ConvertMlaToTileOptions options;
+  options.target = TileTarget::Sm90;
+  passes.addPass(createConvertMlaToTile(options));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  TilePlanSchedulesOptions schedules;
+  schedules.schedule = test.schedule;
+  for (const std::string &parameter : test.parameters)
+    schedules.parameters.push_back(parameter);
+  passes.addPass(createTilePlanSchedules(schedules));
+  passes.addPass(tile::createTileLoopOverPrograms());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  return succeeded(passes.run(*module));
+}
+
+bool Prefill::lowerToSm90() {
+  auto kernel = *module->getOps<tile::KernelOp>().begin();
+  auto schedule = kernel->getAttrOfType<DictionaryAttr>(tile::kScheduleAttr);
+  chosen = schedule ? cast<StringAttr>(schedule.get("kind")).str() : "";
+  PassManager passes(module->getContext());
+  buildTileToSm90Pipeline(passes);
+  return succeeded(passes.run(*module));
+}
+
+Prefill::Prefill(const PrefillCase &test, MLIRContext &context) : test(test) {
+  if (!lowerToTile(context))
+    return;
+  makeBuffers();
+  auto planOp = *module->getOps<tile::PlanOp>().begin();
+  if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
+    chosen.clear();
+}
+
+void Prefill::makeBuffers() {
+  std::vector<int32_t> queryStarts{0}, keyStarts{0};
+  int64_t most = 0;
+  for (const Request &request : test.requests) {
+    queryStarts.push_back(queryStarts.back() + request.queryLen);
+    keyStarts.push_back(keyStarts.back() + request.seqLen);
+    most = std::max<int64_t>(most, request.queryLen);
+  }
+  plan.dims = {{"num_tokens", test.getTokens()},
+          {"num_requests", test.requests.size()},
+          {"max_query_len", most},
+          {"chunk_tokens", test.getKeyTokens()},
+          {"num_sms", test.numSms}};
+  int64_t tokens = test.getTokens(), keys = test.getKeyTokens();
+  plan.buffers["query_start_loc"] = queryStarts;
+  plan.buffers["chunk_cu_seq_lens"] = keyStarts;
+  plan.buffers["q"] = makeRows(tokens, test.heads * test.nope, 1);
+  plan.buffers["k"] = makeRows(keys, test.heads * test.nope, 2);
+  plan.buffers["v"] = makeRows(keys, test.heads * test.value, 3);
+  plan.buffers["q_pe"] = makeRows(tokens, test.heads * test.rope, 4);
+  plan.buffers["k_pe"] = makeRows(keys, test.rope, 5);
+  if (test.poisoned >= 0) {
+    const std::vector<int32_t> &starts = test.isCausal ? queryStarts : keyStarts;
+    for (auto [name, width] : {std::pair{"k", test.heads * test.nope},
+                               {"v", test.heads * test.value},
+                               {"k_pe", test.rope}}) {
+      Bits &rows = std::get<Bits>(plan.buffers[name]);
+      std::fill(rows.begin() + starts[test.poisoned] * width,
+                rows.begin() + starts[test.poisoned + 1] * width, kNaN);
+    }
+  }
+  plan.buffers["output"] = Bits(tokens * test.heads * test.value, kNaN);
+  plan.buffers["lse"] = std::vector<float>(tokens * test.heads, NAN);
+}
+
+Prefill::Reference Prefill::computeReference() const {
+  auto get = [&](const char *name) -> const Bits & { return std::get<Bits>(plan.buffers.at(name)); };
+  const Bits &q = get("q"), &k = get("k"), &v = get("v"), &qPe = get("q_pe"), &kPe = get("k_pe");
+  Reference result{std::vector<double>(test.getTokens() * test.heads * test.value),
+                   std::vector<double>(test.getTokens() * test.heads, -INFINITY)};
+  int64_t token = 0, firstKey = 0;
+  for (const Request &request : test.requests) {
+    for (int64_t query = 0; query < request.queryLen; ++query, ++token)
+      for (int64_t head = 0; head < test.heads; ++head) {
+        int64_t row = token * test.heads + head, seen = test.isCausal ? query + 1 : request.seqLen;
+        std::vector<double> weights(seen);
+        double sum = 0;
+        for (int64_t key = 0; key < seen; ++key) {
+          int64_t keyRow = (firstKey + key) * test.heads + head;
+          double score = 0;
+          for (int64_t i = 0; i < test.nope; ++i)
+            score += toFloat(q[row * test.nope + i]) * toFloat(k[keyRow * test.nope + i]);
+          for (int64_t i = 0; i < test.rope; ++i)
+            score +=
+                toFloat(qPe[row * test.rope + i]) * toFloat(kPe[(firstKey + key) * test.rope + i]);
+          sum += weights[key] = std::exp(score * test.scale); // widths of a test do not overflow
+        }
+        result.lse[row] = std::log(sum);
+        for (int64_t key = 0; key < seen; ++key)
+          for (int64_t i = 0; i < test.value; ++i)
+            result.output[row * test.value + i] +=
+                weights[key] / sum *
+                toFloat(v[((firstKey + key) * test.heads + head) * test.value + i]);
+      }
+    firstKey += test.getKeys(request);
+  }
+  return result;
+}
