@@ -14,11 +14,10 @@
 
 #include "RelayKernel.h"
 #include "ScheduleBuilder.h"
+#include "SoftmaxRole.h"
 
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -32,25 +31,6 @@ static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
 //===----------------------------------------------------------------------===//
 // What the schedule takes
 //===----------------------------------------------------------------------===//
-
-/// Whether every op of the kernel is one that roles can clone.
-static bool canClone(tile::KernelOp kernel, std::string &why) {
-  WalkResult walk = kernel.walk([&](Operation *op) {
-    bool known =
-        isa<tile::TileDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
-            op->getDialect()) ||
-        isa<scf::ForOp, scf::IfOp, scf::YieldOp>(op);
-    if (auto branch = dyn_cast<scf::IfOp>(op))
-      known = branch.getNumResults() == 0;
-    for (Value result : op->getResults())
-      if (auto tile = dyn_cast<RankedTensorType>(result.getType()))
-        known &= isa<tile::LoadPagedOp>(op) || tile.getDimSize(0) == sm90::kTileRows;
-    if (!known)
-      why = ("the kernel has a '" + op->getName().getStringRef() + "'").str();
-    return known ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return !walk.wasInterrupted();
-}
 
 /// What the widths must be for two output roles and panels of 64 columns.
 static bool haveSuitableWidths(AttentionLoop &loop, std::string &why) {
@@ -72,7 +52,7 @@ static bool haveSuitableWidths(AttentionLoop &loop, std::string &why) {
 }
 
 bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
-  if (!haveSuitableWidths(loop, why) || !canClone(loop.kernel, why))
+  if (!haveSuitableWidths(loop, why) || !canCloneInRoles(loop.kernel, why))
     return false;
   for (AttentionLoop::Term &term : loop.terms) {
     tile::LoadPagedOp first = loop.terms[0].keys;

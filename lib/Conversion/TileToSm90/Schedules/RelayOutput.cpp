@@ -17,6 +17,7 @@
 
 #include "RelayKernel.h"
 #include "ScheduleBuilder.h"
+#include "SoftmaxRole.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -220,30 +221,12 @@ void relay::Kernel::clearTail(OutputState &state, Value values) {
   sm90::BarrierOp::create(b);
 }
 
-/// output = output · factor, unless every factor of the warp is 1 (the running
-/// maximum seldom moves).
-static Value rescaleIfNeeded(ImplicitLocOpBuilder &b, AttentionLoop &loop, Value output,
-                             Value factor) {
-  Value one = arith::ConstantOp::create(
-      b, DenseElementsAttr::get(cast<ShapedType>(factor.getType()), b.getF32FloatAttr(1)));
-  Value moved = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
-  Value any = sm90::WarpAnyOp::create(b, b.getI1Type(), moved);
-  auto branch = scf::IfOp::create(b, output.getType(), any, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  Value factors = sm90::BroadcastOp::create(b, output.getType(), factor);
-  scf::YieldOp::create(b, arith::MulFOp::create(b, output, factors).getResult());
-  b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, output);
-  return branch.getResult(0);
-}
-
 Value relay::Kernel::startProduct(OutputState &state, bool isLast) {
   Value ring = state.isLeft ? left : right;
   sm90::AwaitOp::create(b, weights, state.weights, 0);
   Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
                                             tileOf(weights, state.weights, 1));
-  Value output = rescaleIfNeeded(b, loop, state.output, factor);
+  Value output = rescaleIfNeeded(b, state.output, factor);
   Value values = tileOf(ring, state.consumed, 0);
   if (isLast && shape.usesTma) // copied rows end with zeros
     clearTail(state, values);
