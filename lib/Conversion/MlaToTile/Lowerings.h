@@ -75,6 +75,8 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeSplitsOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::EmptyPartialOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertLseOp op);
+
+// MergePieces.cpp
 /// The pieces of the requests in several pieces (tile.work): f32 partials
 /// [partial_tokens, N, L] and their LSEs [partial_tokens, N].
 struct PieceMerge {
