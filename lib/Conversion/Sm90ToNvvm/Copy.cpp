@@ -152,11 +152,7 @@ static void emitCopy(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAc
                      sm90::SmemType type, Value tile, int64_t vectorBytes) {
   CopyPlan plan{type, kernel.getSharedAddress(b, tile), getByteWidth(type.getElementType()),
                 vectorBytes, kernel.getThreads()};
-  // Every thread's rows and targets follow from its number. Roles may have few
-  // registers left, and LLVM would keep all of these in some around a role's loops
-  // (8 bytes spilled beside 128 accumulators): a pinned number is new in each turn.
-  bool isInRole = kernel.barrier != 0;
-  Value thread = isInRole ? emitPin(b, kernel.thread).front() : kernel.thread;
+  Value thread = kernel.pinThread(b).thread;
   if (type.getLayout() == sm90::SmemLayout::Linear)
     emitLinearCopy(b, plan, access, Int(b, thread));
   else

@@ -65,7 +65,7 @@ struct Iota : public KernelPattern<sm90::IotaOp> {
   LogicalResult matchAndRewrite(sm90::IotaOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
+    Kernel kernel = getKernel(op).pinThread(b);
     auto type = cast<RankedTensorType>(op.getType());
     SmallVector<Value> registers;
     int64_t count = getRegisterCount(type);

@@ -265,7 +265,7 @@ struct Store : public KernelPattern<sm90::StoreOp> {
   LogicalResult matchAndRewrite(sm90::StoreOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
+    Kernel kernel = getKernel(op).pinThread(b);
     auto type = cast<RankedTensorType>(op.getValue().getType());
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     Value first = toI64(b, adaptor.getOffsets()[0][0]);

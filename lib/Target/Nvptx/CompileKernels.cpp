@@ -120,10 +120,6 @@ static std::string generatePtx(llvm::Module &module, llvm::TargetMachine &machin
   return std::string(text);
 }
 
-/// Eight registers of a thread: bounds and cursors that live across a loop, as
-/// opposed to accumulators.
-static constexpr uint32_t kNegligibleSpillBytes = 32;
-
 /// Applies the rules on spills and C75xx messages.
 static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
                                  const NvptxOptions &options) {
@@ -137,13 +133,7 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
     error.attachNote() << "--allow-wgmma-messages accepts this";
     return error;
   }
-  uint32_t spilled = std::max(report.spillStoreBytes, report.spillLoadBytes);
-  if (!options.allowSpills && spilled != 0 && spilled <= kNegligibleSpillBytes) {
-    emitWarning(at->getLoc()) << "kernel '" << kernel.name << "' spills " << spilled
-                              << " bytes (accepted up to " << kNegligibleSpillBytes << ")";
-    return success();
-  }
-  if (!options.allowSpills && spilled != 0) {
+  if (!options.allowSpills && (report.spillStoreBytes || report.spillLoadBytes)) {
     InFlightDiagnostic error = emitError(at->getLoc())
                                << "kernel '" << kernel.name << "': expected no spills, got "
                                << report.spillStoreBytes << " bytes of stores and "

@@ -164,3 +164,41 @@ sm90.kernel @staged_halves(%out: memref<?xbf16>, %n: index, %row: index, %x: f32
       : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x64xbf16, strided<[64, 1]>>
   sm90.return
 }
+
+// In a role the thread's number is a new one at each store: what follows from it is
+// not kept around the role's loops.
+// CHECK-LABEL: llvm.func @pinned
+// CHECK:         %[[TID:.*]] = nvvm.read.ptx.sreg.tid.x
+// CHECK:         scf.if
+// CHECK:         %[[NEW:.*]] = llvm.inline_asm has_side_effects asm_dialect = att "", "=r,0"
+// CHECK:         arith.remui %[[NEW]]
+// CHECK-NOT:     %[[TID]]
+// CHECK:         llvm.store
+// CHECK-NOT:     %[[TID]]
+// CHECK:         llvm.return
+sm90.kernel @pinned(%x: memref<?xf32>)
+    attributes {warpgroups = 2 : i32, shared_bytes = 1024 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64], strides: [1]
+      : memref<?xf32> to memref<64xf32>
+  sm90.role "rows" warpgroups 1 to 2 {
+    %rows = arith.constant dense<1.0> : tensor<64xf32, #sm90.rows>
+    sm90.store %rows, %v[%c0] : tensor<64xf32, #sm90.rows>, memref<64xf32>
+    sm90.end
+  }
+  sm90.return
+}
+
+// Outside roles there is nothing to save registers for.
+// CHECK-LABEL: llvm.func @unpinned
+// CHECK-NOT:     llvm.inline_asm
+// CHECK:         llvm.return
+sm90.kernel @unpinned(%x: memref<?xf32>)
+    attributes {warpgroups = 1 : i32, shared_bytes = 1024 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64], strides: [1]
+      : memref<?xf32> to memref<64xf32>
+  %rows = arith.constant dense<1.0> : tensor<64xf32, #sm90.rows>
+  sm90.store %rows, %v[%c0] : tensor<64xf32, #sm90.rows>, memref<64xf32>
+  sm90.return
+}

@@ -53,7 +53,7 @@ struct NvptxOptions {
   /// know with a mere warning, so that the result has to be checked.
   std::string ptxVersion = sm90::kPtxVersion;
   AssemblerOptions assembler;
-  /// Accept kernels whose registers spill to memory. (Up to 32 bytes only warn.)
+  /// Accept kernels whose registers spill to memory.
   bool allowSpills = false;
   /// Accept messages of the C75xx family (wgmma serialised and the like).
   bool allowWgmmaMessages = false;

@@ -348,14 +348,15 @@ void relay::Kernel::emitOutput(bool isLeft) {
   state.unpackCursor(filled.getResults());
   SmallVector<Value> carried{start, start, start};
   llvm::append_range(carried, state.packCursor());
-  createLoop(begin, end, carried, /*atLeastOnce=*/true, [&](Value item, ValueRange values) {
+  auto emitItem = [&](Value item, ValueRange values) {
     LazyCloner::Scope scope(state.cloner);
     state.consumed = values[0], state.weights = values[1], state.scale = values[2];
     state.unpackCursor(values.drop_front(3));
-    state.cloner.map(loop.items.getInductionVar(), item);
+    state.cloner.map(loop.items.getInductionVar(), toIndex(item));
     emitOutputItem(state);
     SmallVector<Value> next{state.consumed, state.weights, state.scale};
     llvm::append_range(next, state.packCursor());
     return next;
-  });
+  };
+  createLoop(to32(begin), to32(end), carried, /*atLeastOnce=*/true, emitItem);
 }

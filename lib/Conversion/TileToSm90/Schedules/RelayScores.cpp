@@ -284,7 +284,9 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
     OpBuilder::InsertionGuard guard(b);
     LazyCloner::Scope scope(cloner);
     b.setInsertionPointToStart(last.thenBlock());
-    Value position = positionOf(cloner, arith::SubIOp::create(b, blocks, constant32(2)));
+    // Not of `blocks - 2`, which the loop before is bounded by: it would be kept.
+    Value behind = positionOf(cloner, arith::SubIOp::create(b, blocks, constant32(1)));
+    Value position = arith::SubIOp::create(b, behind, constantIndex(loop.getStep()));
     emitStep(state, registers, position, /*isLast=*/false);
     scf::YieldOp::create(b, state.pack());
     b.setInsertionPointToStart(last.elseBlock());
@@ -306,12 +308,12 @@ void relay::Kernel::emitScores() {
   Value start = sm90::StageStartOp::create(b);
   waitForDependency();
   loadQueries(begin, start);
-  createLoop(begin, end, SmallVector<Value>(6, start), /*atLeastOnce=*/true,
+  createLoop(to32(begin), to32(end), SmallVector<Value>(6, start), /*atLeastOnce=*/true,
              [&](Value item, ValueRange stages) {
                ScoreState state{LazyCloner(entry, convert), Value(),   {},
                                 stages[0],                  stages[1], stages[2],
                                 stages[3],                  stages[4], stages[5]};
-               state.cloner.map(loop.items.getInductionVar(), item);
+               state.cloner.map(loop.items.getInductionVar(), toIndex(item));
                emitScoresItem(state);
                return SmallVector<Value>{state.left,    state.right,   state.ropes,
                                          state.queries, state.weights, state.scale};
