@@ -21,29 +21,14 @@ using namespace mlac;
 // Tensor maps
 //===----------------------------------------------------------------------===//
 
-static bool isKernelArgument(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && isa<tile::KernelOp>(argument.getOwner()->getParentOp());
-}
-
-/// A constant, a kernel argument, or an argument times a constant.
-static bool isHostValue(OpFoldResult number) {
-  auto value = dyn_cast<Value>(number);
-  if (!value || matchPattern(value, m_Constant()) || isKernelArgument(value))
-    return true;
-  auto product = value.getDefiningOp<arith::MulIOp>();
-  return product && isKernelArgument(product.getLhs()) &&
-         matchPattern(product.getRhs(), m_Constant());
-}
-
 bool mlac::canMapView(Value view) {
   auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
-  if (!cast || !isKernelArgument(cast.getSource()) ||
+  if (!cast || !sm90::isKernelArgument(cast.getSource()) ||
       cast.getType().getStridesAndOffset().first.back() != 1)
     return false;
-  return llvm::all_of(cast.getMixedOffsets(), isHostValue) &&
-         llvm::all_of(cast.getMixedSizes(), isHostValue) &&
-         llvm::all_of(cast.getMixedStrides(), isHostValue);
+  return llvm::all_of(cast.getMixedOffsets(), sm90::isHostValue) &&
+         llvm::all_of(cast.getMixedSizes(), sm90::isHostValue) &&
+         llvm::all_of(cast.getMixedStrides(), sm90::isHostValue);
 }
 
 Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows,

@@ -192,20 +192,18 @@ LogicalResult ReleaseOp::verify() {
 // Asynchronous copies
 //===----------------------------------------------------------------------===//
 
-/// Whether the host can compute `value` from the kernel's arguments: a
-/// constant, an argument, or an argument times a constant.
-static bool isHostValue(OpFoldResult value) {
+bool sm90::isHostValue(OpFoldResult value) {
   auto ssa = dyn_cast<Value>(value);
-  if (!ssa || matchPattern(ssa, m_Constant()))
-    return true;
-  auto isArgument = [](Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument && isa<KernelOp>(argument.getOwner()->getParentOp());
-  };
-  if (isArgument(ssa))
+  if (!ssa || matchPattern(ssa, m_Constant()) || isKernelArgument(ssa))
     return true;
   auto product = ssa.getDefiningOp<arith::MulIOp>();
-  return product && isArgument(product.getLhs()) && matchPattern(product.getRhs(), m_Constant());
+  return product && isKernelArgument(product.getLhs()) &&
+         matchPattern(product.getRhs(), m_Constant());
+}
+
+bool sm90::isKernelArgument(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
 }
 
 LogicalResult TensorMapOp::verify() {

@@ -497,10 +497,12 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     Launches of one plan run in order; each sees all writes of those before.
     A grid dimension of 0 skips the launch.
 
-    A `dependent` launch may begin while the one before still runs: its kernel,
-    marked `tile.waits_for_dependency`, waits before it touches memory
-    (programmatic dependent launch). A kernel marked `tile.triggers_dependents`
-    lets it begin early.
+    A `dependent` launch may begin while the one before still runs (programmatic
+    dependent launch). Its kernel, marked `tile.waits_for_dependency`, waits before
+    it touches memory that kernels write, or that kernels before may still read. The
+    step's metadata is not among it: it is there before the step's first kernel
+    begins and may be read before the wait. A kernel marked
+    `tile.triggers_dependents` lets its dependent begin early.
 
     (C1) `kernel` names a `tile.kernel`; argument types match its signature.
     (C2) the kernel of a `dependent` launch has `tile.waits_for_dependency`.
