@@ -87,19 +87,28 @@ static Turn loadTurn(KernelBuilder &b, Value first, int64_t pieces, const Partia
   return turn;
 }
 
-Joined mlac::mla_to_tile::joinInTurns(KernelBuilder &b, int64_t rows, int64_t columns,
-                                      int64_t pieces, const Partials &partials) {
-  SmallVector<Value> start = {b.constant({rows}, -kInfinity), b.constant({rows}, 0),
-                              b.constant({rows, columns}, 0)};
-  auto join = [&](Value first, ValueRange state) -> SmallVector<Value> {
-    Turn turn = loadTurn(b, first, pieces, partials);
+JoinState mlac::mla_to_tile::joinNone(KernelBuilder &b, int64_t rows, int64_t columns) {
+  return {b.constant({rows}, -kInfinity), b.constant({rows}, 0), b.constant({rows, columns}, 0)};
+}
+
+JoinState mlac::mla_to_tile::joinOne(KernelBuilder &b, Value lse, Value output) {
+  int64_t columns = cast<RankedTensorType>(output.getType()).getDimSize(1);
+  Value weight = b.select(b.equals(lse, -kInfinity), b.like(lse, 0), b.like(lse, 1));
+  Value isEmpty = b.equals(b.broadcast(weight, columns), 0);
+  return {lse, weight, b.select(isEmpty, b.like(output, 0), output)};
+}
+
+JoinState mlac::mla_to_tile::joinInTurns(KernelBuilder &b, const JoinState &state, Value first,
+                                         int64_t pieces, const Partials &partials) {
+  auto join = [&](Value index, ValueRange before) -> SmallVector<Value> {
+    Turn turn = loadTurn(b, index, pieces, partials);
     Value largest = turn.lses.front();
     for (Value lse : llvm::drop_begin(turn.lses))
       largest = b.maxf(largest, lse);
-    Value maximum = b.maxf(state[0], largest);
+    Value maximum = b.maxf(before[0], largest);
     Value reference = referenceOf(b, maximum);
-    Value before = b.exp(b.subf(state[0], reference));
-    Value sum = b.mulf(state[1], before), output = weigh(b, state[2], before, before);
+    Value factor = b.exp(b.subf(before[0], reference));
+    Value sum = b.mulf(before[1], factor), output = weigh(b, before[2], factor, factor);
     for (auto [lse, tile] : llvm::zip_equal(turn.lses, turn.outputs)) {
       Value weight = b.exp(b.subf(lse, reference));
       sum = b.addf(sum, weight);
@@ -107,6 +116,11 @@ Joined mlac::mla_to_tile::joinInTurns(KernelBuilder &b, int64_t rows, int64_t co
     }
     return {maximum, sum, output};
   };
-  SmallVector<Value> total = b.loop(b.index(0), partials.count, b.index(pieces), start, join);
-  return {normalise(b, total[2], total[1]), referenceOf(b, total[0]), total[1]};
+  SmallVector<Value> total = b.loop(first, partials.count, b.index(pieces),
+                                    {state.maximum, state.sum, state.output}, join);
+  return {total[0], total[1], total[2]};
+}
+
+Joined mlac::mla_to_tile::finishJoin(KernelBuilder &b, const JoinState &state) {
+  return {normalise(b, state.output, state.sum), referenceOf(b, state.maximum), state.sum};
 }

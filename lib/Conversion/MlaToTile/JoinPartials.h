@@ -46,6 +46,16 @@ struct Joined {
   mlir::Value reference, sum; // [rows], of the LSE
 };
 
+/// Of each row, what some of its partials add up to.
+struct JoinState {
+  mlir::Value maximum, sum; // of the LSEs; of exp(LSE - maximum)
+  mlir::Value output;       // sum of exp(LSE - maximum) · output
+};
+
+/// Of no partials, and of one.
+JoinState joinNone(KernelBuilder &b, int64_t rows, int64_t columns);
+JoinState joinOne(KernelBuilder &b, mlir::Value lse, mlir::Value output);
+
 /// The partials of some rows: tiles of the `i`-th one, from views of its first
 /// `rows` rows.
 struct Partials {
@@ -54,11 +64,13 @@ struct Partials {
   llvm::function_ref<mlir::Value(mlir::Value i, mlir::Value rows)> output; // [rows, columns], f32
 };
 
-/// In ascending order, in one pass, `pieces` at a time, so that the loads of their
-/// LSEs and outputs are under way together; what is there is rescaled when a larger
-/// LSE comes.
-Joined joinInTurns(KernelBuilder &b, int64_t rows, int64_t columns, int64_t pieces,
-                   const Partials &partials);
+/// Joins the partials from the `first`-th on to `state`: in ascending order, in one
+/// pass, `pieces` at a time, so that the loads of their LSEs and outputs are under way
+/// together; what is there is rescaled when a larger LSE comes.
+JoinState joinInTurns(KernelBuilder &b, const JoinState &state, mlir::Value first, int64_t pieces,
+                      const Partials &partials);
+
+Joined finishJoin(KernelBuilder &b, const JoinState &state);
 
 } // namespace mlac::mla_to_tile
 

@@ -218,8 +218,9 @@ void MergeSplitsKernel::write(KernelBuilder &b, ValueRange args) {
     return b.loadWide(inner.outputView(b, args[2], partial, base, rows), {row, column},
                       {tileRows, block});
   };
-  Joined joined = joinInTurns(b, tileRows, block, step.shapes.turnPieces,
-                              {args[1], inner.rows(b), splitLse, splitOutput});
+  JoinState state = joinInTurns(b, joinNone(b, tileRows, block), zero, step.shapes.turnPieces,
+                                {args[1], inner.rows(b), splitLse, splitOutput});
+  Joined joined = finishJoin(b, state);
   b.storeNarrow(joined.output, inner.outputView(b, args[4], output, zero), {row, column});
   if (!lse)
     return;

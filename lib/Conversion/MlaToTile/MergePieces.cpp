@@ -33,6 +33,7 @@ public:
     heads = merge.partialLse.size(1);
     width = merge.output.size(merge.output.rank() - 1);
     fewPieces = kFewTurns * step.shapes.turnPieces;
+    columnsOfMany = blockWidth(width, kMostColumnsOfMany);
     args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
             merge.output.buffer};
     if (merge.lse)
@@ -45,9 +46,14 @@ public:
 
 private:
   // A turn of either form takes a latency of memory. Many pieces are one turn, but
-  // have a program for each row and 32 columns: for 4 requests of 128 rows 10 waves
+  // have a program for each row and 32 columns: for 4 requests of 128 rows 8 waves
   // on the H200. An estimate: the forms are equal at 4 to 8 turns.
   static constexpr int64_t kFewTurns = 4;
+
+  // Columns of a program that merges many pieces: 128 bytes of a partial's row; a
+  // step of one DeepSeek-V3 request has 2048 such programs. (With 128 columns, for one
+  // wave, the rare second tile takes 173 registers.)
+  static constexpr int64_t kMostColumnsOfMany = 32;
 
   struct Request {
     Value rows;                 // query_len · N
@@ -57,6 +63,7 @@ private:
   Request loadRequest(KernelBuilder &b, ValueRange args);
   void writeFew(KernelBuilder &b, ValueRange args, const Request &request);
   void writeMany(KernelBuilder &b, ValueRange args, const Request &request);
+  OpFoldResult countColumns(KernelBuilder &b, Value column, int64_t block);
   Value blockView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows,
                   Value column);
   Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow, Value rows);
@@ -66,13 +73,9 @@ private:
   StepLowering &step;
   const PieceMerge &merge;
   Takes takes;
-  int64_t heads, width;
+  int64_t heads, width, columnsOfMany;
   SmallVector<Value> args;
 };
-
-/// Columns of a program that merges many pieces: 128 bytes of a partial's row; a
-/// step of one DeepSeek-V3 request has 2048 such programs, as many as the chip holds.
-constexpr int64_t kColumnsOfMany = 32;
 
 } // namespace
 
@@ -88,15 +91,19 @@ MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, Valu
   return request;
 }
 
+/// Columns of the block of `block` ones at `column`.
+OpFoldResult MergePiecesKernel::countColumns(KernelBuilder &b, Value column, int64_t block) {
+  if (width % block == 0)
+    return b.fixed(block);
+  return b.extent(b.minimum(b.index(block), b.sub(b.index(width), column)));
+}
+
 /// Rows from `firstRow` on, of the block of columns at `column`. The view begins
 /// there, so that a load knows that all columns of a whole block are inside.
 Value MergePiecesKernel::blockView(KernelBuilder &b, Value buffer, const TensorRef &ref,
                                    Value firstRow, Value rows, Value column) {
   int64_t stride = ref.strides[ref.rank() - 2];
-  int64_t block = blockWidth(width, step.shapes.turnColumns);
-  OpFoldResult columns = b.fixed(block);
-  if (width % block != 0)
-    columns = b.extent(b.minimum(b.index(block), b.sub(b.index(width), column)));
+  OpFoldResult columns = countColumns(b, column, blockWidth(width, step.shapes.turnColumns));
   return b.view(buffer, b.extent(b.add(b.mul(firstRow, stride), column), ref.offset),
                 {OpFoldResult(rows), columns}, {b.fixed(stride), b.fixed(1)});
 }
@@ -131,8 +138,9 @@ void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Reques
     Value view = blockView(b, args[1], merge.partialOutput, firstOf(piece), rows, column);
     return b.loadWide(view, {row, zero}, {tileRows, block});
   };
-  Joined joined = joinInTurns(b, tileRows, block, step.shapes.turnPieces,
-                              {request.pieces, request.rows, pieceLse, pieceOutput});
+  JoinState state = joinInTurns(b, joinNone(b, tileRows, block), zero, step.shapes.turnPieces,
+                                {request.pieces, request.rows, pieceLse, pieceOutput});
+  Joined joined = finishJoin(b, state);
   b.storeNarrow(joined.output,
                 blockView(b, args[3], merge.output, request.firstRow, request.rows, column),
                 {row, zero});
@@ -155,35 +163,41 @@ void MergePiecesKernel::launchFew() {
   step.launch("merge_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }
 
-/// The largest of all rows, in each row.
-static Value maxOfRows(KernelBuilder &b, Value vector) {
+/// The largest, or the sum, of all rows, in each row.
+static Value reduceRows(KernelBuilder &b, Value vector, bool isSum) {
   constexpr int64_t fewest = 8; // columns that a tile has at least
   int64_t rows = cast<RankedTensorType>(vector.getType()).getDimSize(0);
-  Value ofColumns = b.reduceMax(b.broadcast(vector, fewest), /*dim=*/0);
+  Value alike = b.broadcast(vector, fewest);
+  Value ofColumns = isSum ? b.reduceSum(alike, /*dim=*/0) : b.reduceMax(alike, /*dim=*/0);
   return b.reduceMax(b.broadcastRows(ofColumns, rows));
 }
 
-/// Joins the rows of `joined`; the result has vectors of columns, and LSEs that are
-/// alike in all of them.
-static Joined joinRows(KernelBuilder &b, const Joined &joined, int64_t columns) {
-  Value lse = joinedLse(b, joined.reference, joined.sum);
-  Value reference = referenceOf(b, maxOfRows(b, lse));
-  Value weights = b.exp(b.subf(lse, reference));
-  Value sum = b.reduceSum(b.broadcast(weights, columns), /*dim=*/0);
-  Value output = b.reduceSum(weigh(b, joined.output, weights, weights), /*dim=*/0);
-  return {normalise(b, output, sum), b.reduceMax(b.broadcast(reference, columns), /*dim=*/0), sum};
+/// Joins the rows of a tile. The output is a vector of columns; reference and sum are
+/// alike in all rows. Vectors of rows are reduced by themselves and rows are divided
+/// before they are added: what is done per column costs most.
+static Joined joinRows(KernelBuilder &b, const JoinState &state) {
+  Value reference = referenceOf(b, reduceRows(b, state.maximum, /*isSum=*/false));
+  Value weight = b.exp(b.subf(state.maximum, reference));
+  Value sum = reduceRows(b, b.mulf(state.sum, weight), /*isSum=*/true);
+  int64_t columns = cast<RankedTensorType>(state.output.getType()).getDimSize(1);
+  Value factors = b.broadcast(normalise(b, weight, sum), columns);
+  return {b.reduceSum(b.mulf(state.output, factors), /*dim=*/0), reference, sum};
 }
 
 /// Element (i, j) of tile t is column `column + j` of the row, of piece t · rows + i:
-/// a tile's rows join their pieces one after the other, and then each other.
+/// a tile's rows join their pieces one after the other, and then each other. Mostly
+/// there is one tile, whose loads are all under way at once.
 void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Request &request) {
-  int64_t atOnce = step.shapes.rows, columns = kColumnsOfMany;
+  int64_t atOnce = step.shapes.rows, columns = columnsOfMany;
+  Value zero = b.index(0), one = b.index(1);
   Value row = b.programId(0), column = b.mul(b.programId(1), columns);
   Value first = b.add(request.firstPartial, row), stride = request.rows;
   Value lses = b.view(args[2], b.extent(first, merge.partialLse.offset),
                       {OpFoldResult(request.pieces)}, {OpFoldResult(stride)});
-  Value outputs = b.view(args[1], b.extent(b.mul(first, width), merge.partialOutput.offset),
-                         {OpFoldResult(request.pieces), b.fixed(width)},
+  OpFoldResult inside = countColumns(b, column, columns);
+  Value corner = b.add(b.mul(first, width), column);
+  Value outputs = b.view(args[1], b.extent(corner, merge.partialOutput.offset),
+                         {OpFoldResult(request.pieces), inside},
                          {OpFoldResult(b.mul(stride, width)), b.fixed(1)});
   auto lseAt = [&](Value tile, Value) {
     Value piece = b.mul(tile, atOnce);
@@ -191,24 +205,25 @@ void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Reque
     return maskLse(b, b.load(lses, piece, atOnce), b.iota(0, atOnce), left);
   };
   auto outputAt = [&](Value tile, Value) {
-    return b.load(outputs, {b.mul(tile, atOnce), column}, {atOnce, columns});
+    return b.load(outputs, {b.mul(tile, atOnce), zero}, {atOnce, columns});
   };
   Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
-  Joined ofRows =
-      joinInTurns(b, atOnce, columns, /*pieces=*/1, {tiles, request.pieces, lseAt, outputAt});
-  Joined joined = joinRows(b, ofRows, columns);
+  Value lse = lseAt(zero, {}), output = outputAt(zero, {});
+  JoinState ofRows = joinInTurns(b, joinOne(b, unifyEmpty(b, lse), output), one, /*pieces=*/1,
+                                 {tiles, request.pieces, lseAt, outputAt});
+  Joined joined = joinRows(b, ofRows);
   Value outputRow = b.add(request.firstRow, row);
   int64_t outputStride = merge.output.strides[merge.output.rank() - 2];
+  Value target = b.add(b.mul(outputRow, outputStride), column);
   b.storeNarrow(joined.output,
-                b.view(args[3], b.extent(b.mul(outputRow, outputStride), merge.output.offset),
-                       {b.fixed(width)}, {b.fixed(1)}),
-                column);
-  storeLse(b, args, joined, outputRow, b.index(1), b.index(0));
+                b.view(args[3], b.extent(target, merge.output.offset), {inside}, {b.fixed(1)}),
+                zero);
+  storeLse(b, args, joined, outputRow, one, zero);
 }
 
 void MergePiecesKernel::launchMany() {
   Value rows = step.multiply(step.dim("max_query_len"), heads);
-  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, kColumnsOfMany)),
+  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, columnsOfMany)),
                                step.dim("num_merges")};
   auto write = [&](KernelBuilder &b, ValueRange inner) {
     Request request = loadRequest(b, inner);

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "PinThread.h"
 
 using namespace mlir;
 using namespace mlac::sm90nvvm;
@@ -176,19 +177,23 @@ static void emitTransposedStore(ImplicitLocOpBuilder &b, const Kernel &kernel,
   });
 }
 
-/// Of the first warpgroup, one lane of each quad stores a row vector, and the
-/// first quad a column vector.
+/// Of the first warpgroup, one lane of each quad stores a row vector. All quads have
+/// a whole column vector: each stores its share of the groups of columns.
 static void emitVectorStore(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedTensorType type,
                             const View &view, Value offset, ValueRange registers) {
-  Value isStorer = sm90::isRows(type) ? compare(b, arith::CmpIPredicate::eq,
-                                                sm90::getFragmentColumn(Int(b, kernel.groupThread)),
-                                                constant32(b, 0))
-                                      : compare(b, arith::CmpIPredicate::ult, kernel.groupThread,
-                                                constant32(b, sm90::kQuadLanes));
-  emitIf(b, andOf(b, isStorer, kernel.isWriter(b, 1)), [&] {
+  constexpr int64_t quads = sm90::kWarpgroupThreads / sm90::kQuadLanes;
+  Int thread(b, kernel.groupThread);
+  auto isStorer = [&](int64_t reg) {
+    bool isRows = sm90::isRows(type);
+    Int number = isRows ? sm90::getFragmentColumn(thread) : thread / sm90::kQuadLanes;
+    return compare(b, arith::CmpIPredicate::eq, number,
+                   constant32(b, isRows ? 0 : reg / 2 % quads));
+  };
+  emitIf(b, kernel.isWriter(b, 1), [&] {
     for (int64_t reg = 0; reg < getRegisterCount(type); ++reg) {
       Int index = Int(b, offset) + toI64(b, getVectorIndex(b, kernel, type, reg));
-      emitIf(b, compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]), [&] {
+      Value isInside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
+      emitIf(b, andOf(b, isStorer(reg), isInside), [&] {
         Value address = getElementAddress(b, view.base, view.elementType,
                                           Int(b, view.offset) + index * Int(b, view.strides[0]));
         LLVM::StoreOp::create(b, registers[reg], address);
@@ -265,7 +270,7 @@ struct Store : public KernelPattern<sm90::StoreOp> {
   LogicalResult matchAndRewrite(sm90::StoreOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Kernel kernel = getKernel(op).pinThread(b);
+    Kernel kernel = pinThread(b, getKernel(op));
     auto type = cast<RankedTensorType>(op.getValue().getType());
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     Value first = toI64(b, adaptor.getOffsets()[0][0]);

@@ -1,5 +1,6 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: mla-opt %s --convert-mla-to-tile='target=sm90 fixed-blocks=32' --cse | FileCheck %s --check-prefix=FIXED
 
 // A02, B22, C10, C11, C14. Rows are (query, head) pairs of a request; the latent's
 // tile is key and value. Latent 40 wide, rope 8 wide: two loads of a page, each padded
@@ -31,6 +32,15 @@
 // GPU:     tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
 // GPU:   } else {
 // GPU:     tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
+// With fixed blocks a request's own number of pieces decides between the forms, which
+// sum in different orders: both run if anyone has many.
+// FIXED: tile.work {{.*}} fixed_blocks 32
+// FIXED: %[[MOST:.*]] = tile.dim "max_partials"
+// FIXED: tile.launch @merge_partials
+// FIXED-NEXT: %[[ANY:.*]] = arith.cmpi sgt, %[[MOST]], %c16
+// FIXED-NEXT: scf.if %[[ANY]] {
+// FIXED-NEXT:   tile.launch @merge_many_partials
+// FIXED-NEXT: }
 // CPU: %[[B:.*]] = tile.dim "num_requests"
 // CPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %[[B]], %c1{{[_0-9]*}}) args(%[[CACHE]]
 func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
@@ -113,18 +123,32 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU-NOT: tile.load
 // GPU: scf.yield
 
-// A row of a tile is a piece; all columns have its LSE.
+// FIXED-LABEL: tile.kernel @merge_partials(
+// FIXED: %[[FEW:.*]] = arith.cmpi slt, %[[PIECES:.*]], %c17
+// FIXED: scf.if %[[FEW]] {
+// FIXED: scf.for {{.*}} to %[[PIECES]] step
+
+// A row of a tile is a piece. The first tile is loaded ahead, and not rescaled; the
+// rows are weighed, by vectors, before their columns are added.
 // GPU-LABEL: tile.kernel @merge_many_partials(
 // GPU: sizes: [%[[PIECES:.*]]], strides: [%{{.*}}]
-// GPU: sizes: [%[[PIECES]], 40], strides: [%{{.*}}, 1]
+// GPU: sizes: [%[[PIECES]], %{{.*}}], strides: [%{{.*}}, 1]
 // GPU: %[[TILES:.*]] = arith.ceildivsi %[[PIECES]], %c64
-// GPU: scf.for %{{.*}} to %[[TILES]] step
 // GPU: tile.load {{.*}} -> tensor<64xf32>
-// GPU: tile.load {{.*}} -> tensor<64x32xf32>
+// GPU: tile.load {{.*}} -> tensor<64x[[C:.*]]xf32>
+// GPU-NOT: math.exp
+// GPU: scf.for %{{.*}} = %c1{{.*}} to %[[TILES]] step
 // GPU: scf.yield
 // GPU: tile.reduce max %{{.*}} dim 0 : tensor<64x8xf32> -> tensor<8xf32>
-// GPU: tile.reduce sum %{{.*}} dim 0 : tensor<64x32xf32> -> tensor<32xf32>
-// GPU: tile.store {{.*}} : tensor<32xbf16>
+// GPU: tile.reduce sum %{{.*}} dim 0 : tensor<64x8xf32> -> tensor<8xf32>
+// GPU: tile.reduce sum %{{.*}} dim 0 : tensor<64x[[C]]xf32> -> tensor<[[C]]xf32>
+// GPU-NOT: arith.divf
+// GPU: tile.store {{.*}} : tensor<[[C]]xbf16>
+
+// FIXED-LABEL: tile.kernel @merge_many_partials(
+// FIXED: %[[MANY:.*]] = arith.cmpi slt, %c16{{.*}}, %[[PIECES:.*]] : index
+// FIXED: %[[ITS:.*]] = arith.andi %{{.*}}, %[[MANY]]
+// FIXED: scf.if %[[ITS]] {
 
 // Rows of several queries: row / 40 is the query, which sees one key more than
 // the one before. A split's range is whole blocks.
