@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "PinThread.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -152,7 +153,7 @@ static void emitCopy(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAc
                      sm90::SmemType type, Value tile, int64_t vectorBytes) {
   CopyPlan plan{type, kernel.getSharedAddress(b, tile), getByteWidth(type.getElementType()),
                 vectorBytes, kernel.getThreads()};
-  Value thread = kernel.pinThread(b).thread;
+  Value thread = pinThread(b, kernel).thread;
   if (type.getLayout() == sm90::SmemLayout::Linear)
     emitLinearCopy(b, plan, access, Int(b, thread));
   else

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "PinThread.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -65,7 +66,7 @@ struct Iota : public KernelPattern<sm90::IotaOp> {
   LogicalResult matchAndRewrite(sm90::IotaOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Kernel kernel = getKernel(op).pinThread(b);
+    Kernel kernel = pinThread(b, getKernel(op));
     auto type = cast<RankedTensorType>(op.getType());
     SmallVector<Value> registers;
     int64_t count = getRegisterCount(type);

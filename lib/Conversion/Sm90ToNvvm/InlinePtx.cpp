@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "PinThread.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -58,6 +59,17 @@ SmallVector<Value> mlac::sm90nvvm::emitTiedWgmmaWait(ImplicitLocOpBuilder &b, in
 /// No instruction, but a place that registers pass in program order.
 SmallVector<Value> mlac::sm90nvvm::emitPin(ImplicitLocOpBuilder &b, ValueRange registers) {
   return emitTied(b, "", registers);
+}
+
+Kernel mlac::sm90nvvm::pinThread(ImplicitLocOpBuilder &b, const Kernel &kernel) {
+  Kernel pinned = kernel;
+  bool isRole = kernel.barrier != 0;
+  if (!isRole)
+    return pinned;
+  Int number(b, emitPin(b, kernel.thread).front());
+  pinned.thread = number;
+  pinned.groupThread = kernel.warpgroups == 1 ? number : number % sm90::kWarpgroupThreads;
+  return pinned;
 }
 
 /// To LLVM `nvvm.griddepcontrol wait` touches no memory, so that it moves loads

@@ -67,16 +67,6 @@ const Kernel &Kernel::getScope(Operation *op) const {
   return *this;
 }
 
-Kernel Kernel::pinThread(ImplicitLocOpBuilder &b) const {
-  Kernel pinned = *this;
-  if (barrier == 0)
-    return pinned;
-  Int number(b, emitPin(b, thread).front());
-  pinned.thread = number;
-  pinned.groupThread = warpgroups == 1 ? number : number % sm90::kWarpgroupThreads;
-  return pinned;
-}
-
 Value Kernel::getSharedAddress(ImplicitLocOpBuilder &b, Value tile, Value bytes) const {
   Int start = Int(b, tile) * sm90::kDescriptorUnit;
   return moveAddress(b, shared, start + Int(b, bytes));

@@ -136,10 +136,6 @@ struct Kernel {
   int64_t getThreads() const { return warpgroups * mlir::sm90::kWarpgroupThreads; }
   /// What `op` stands in: this, or one of the roles.
   const Kernel &getScope(mlir::Operation *op) const;
-  /// In a role, the same with thread numbers that are new here. Rows, bounds and
-  /// addresses follow from them, and LLVM would compute these ahead of the role's
-  /// loops and keep them: 8 bytes spilled beside 128 accumulators.
-  Kernel pinThread(ImplicitLocOpBuilder &b) const;
 
   /// Pointer to `bytes` (i32) behind the start of a tile, given as !sm90.smem is.
   Value getSharedAddress(ImplicitLocOpBuilder &b, Value tile, Value bytes) const;

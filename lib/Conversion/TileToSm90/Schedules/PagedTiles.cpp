@@ -10,6 +10,8 @@
 
 #include "ScheduleBuilder.h"
 
+#include "mla/Dialect/Sm90/IR/HostValue.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"

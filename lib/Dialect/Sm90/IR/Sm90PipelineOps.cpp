@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/Sm90/IR/HostValue.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -39,12 +39,6 @@ bool isPartial(Type type);
 bool isColumns(Type type);
 /// Over how many warpgroups the columns of a fragment are split.
 int64_t getColumnSplit(Type fragment);
-
-/// Whether `value` is an argument of a kernel, here or at a level above.
-bool isKernelArgument(Value value);
-/// Whether the host can compute `value` from the kernel's arguments: a constant, an
-/// argument, or an argument times a constant.
-bool isHostValue(OpFoldResult value);
 } // namespace mlir::sm90
 
 #define GET_ATTRDEF_CLASSES
