@@ -85,7 +85,8 @@ public:
         element(getElementType(*module.getContext(), options.activationType)),
         rope(getRopeAttr(*module.getContext(), config)),
         cacheType(mla::CacheType::get(module.getContext(), options.pageSize, config.kvLoraRank,
-                                      config.qkRopeHeadDim, element, getRopeOrder(config))),
+                                      config.qkRopeHeadDim, element, getRopeOrder(config),
+                                      options.cacheFormat, options.scaleRule)),
         tensors(getStepTensors(config)) {}
 
   /// Adds function `name` for requests of `queryLen` new tokens.
@@ -247,6 +248,15 @@ Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
   return FileLineColLoc::get(&context, path, /*line=*/1, /*column=*/1);
 }
 
+/// Whether the cache type of these options exists; says what it lacks if not.
+static LogicalResult verifyCache(Location loc, const ModelConfig &config,
+                                 const ImportOptions &options) {
+  return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, config.kvLoraRank,
+                                config.qkRopeHeadDim,
+                                getElementType(*loc.getContext(), options.activationType),
+                                getRopeOrder(config), options.cacheFormat, options.scaleRule);
+}
+
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,
                                          const ImportOptions &options) {
   loc.getContext()->loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
@@ -259,6 +269,8 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << ": sparse attention is imported as dense, which is equal up to "
                      << "index_topk = " << config.indexer->topk
                      << " tokens; longer sequences will be refused";
+  if (failed(verifyCache(loc, config, options)))
+    return {};
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);

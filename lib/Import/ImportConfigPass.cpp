@@ -44,7 +44,11 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
         module.emitError() << config << ": " << line;
       return signalPassFailure();
     }
-    ImportOptions options{.activationType = activationType, .pageSize = pageSize, .form = form};
+    ImportOptions options{.activationType = activationType,
+                          .pageSize = pageSize,
+                          .form = form,
+                          .cacheFormat = cacheFormat,
+                          .scaleRule = scaleRule};
     OwningOpRef<ModuleOp> imported =
         importConfig(getFileLoc(getContext(), config), *model, options);
     if (!imported)

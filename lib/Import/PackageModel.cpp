@@ -8,6 +8,8 @@
 
 #include "mla/Import/PackageModel.h"
 
+#include "CacheFormats.h"
+
 #include "mla/Import/CheckpointTensors.h"
 
 using namespace mlac;
@@ -46,13 +48,22 @@ static std::unique_ptr<package::CacheLayoutT> makeCacheLayout(const ModelConfig 
                                                               const ImportOptions &options) {
   bool isF32 = options.activationType == ActivationType::F32;
   auto cache = std::make_unique<package::CacheLayoutT>();
-  cache->layout = isF32 ? "mla_f32" : "mla_16";
-  cache->dtype = getDataType(options.activationType);
+  if (options.cacheFormat.empty()) {
+    cache->layout = isF32 ? "mla_f32" : "mla_16";
+    cache->dtype = getDataType(options.activationType);
+  } else {
+    // Rows of several element types are bytes.
+    cache->layout = options.cacheFormat;
+    bool isMixed = cache::findFormat(options.cacheFormat)->scaleGroup > 0;
+    cache->dtype = isMixed ? package::DataType::U8 : package::DataType::E4M3;
+  }
   cache->page_size = options.pageSize;
   cache->kv_lora_rank = config.kvLoraRank;
   cache->qk_rope_head_dim = config.qkRopeHeadDim;
   cache->rope_order = config.rope.pairing == RopePairing::Interleaved ? "interleaved" : "half";
-  cache->row_bytes = config.latentDim() * (isF32 ? sizeof(float) : sizeof(uint16_t));
+  int64_t modelBytes = isF32 ? sizeof(float) : sizeof(uint16_t);
+  cache->row_bytes = cache::tokenBytes(*cache::findFormat(cache->layout),
+                                       {config.kvLoraRank, config.qkRopeHeadDim, modelBytes});
   return cache;
 }
 

@@ -8,6 +8,8 @@
 
 #include "mla/Package/ModelDescription.h"
 
+#include "CacheFormats.h"
+
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Import/ImportConfig.h"
@@ -16,6 +18,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -96,12 +99,18 @@ static int64_t getHiddenSize(func::FuncOp function) {
 static std::unique_ptr<package::CacheLayoutT> describeCache(mla::CacheType type) {
   auto cache = std::make_unique<package::CacheLayoutT>();
   cache->layout = type.getLayoutName().str();
-  cache->dtype = *getPackageDataType(type.getElement());
+  // Rows of several element types are bytes.
+  const cache::Format &format = type.getLayout();
+  Type storage = type.getStorageType(format.fields[0].storage);
+  for (size_t i = 1; i < format.numFields; ++i)
+    if (type.getStorageType(format.fields[i].storage) != storage)
+      storage = IntegerType::get(type.getContext(), 8);
+  cache->dtype = *getPackageDataType(storage);
   cache->page_size = type.getPageSize();
   cache->kv_lora_rank = type.getKvLoraRank();
   cache->qk_rope_head_dim = type.getQkRopeHeadDim();
   cache->rope_order = stringifyRopeOrder(type.getRopeOrder()).str();
-  cache->row_bytes = type.getRowWidth() * getDataTypeBytes(cache->dtype);
+  cache->row_bytes = type.getRowBytes();
   return cache;
 }
 
@@ -129,10 +138,13 @@ static bool isAttention(Operation *op) {
   return isa<mla::AttentionOp, mla::AbsorbedAttentionOp>(op);
 }
 
-static mla::CacheType getCacheType(Operation *attention) {
-  if (auto layer = dyn_cast<mla::AttentionOp>(attention))
-    return layer.getCache().getType();
-  return cast<mla::AbsorbedAttentionOp>(attention).getCache().getType();
+/// What moves rows of the cache: describes a package that does nothing else.
+static bool movesRows(Operation *op) { return isa<mla::AppendOp, mla::GatherOp>(op); }
+
+static mla::CacheType getCacheType(Operation *op) {
+  return llvm::TypeSwitch<Operation *, mla::CacheType>(op)
+      .Case<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::AppendOp, mla::GatherOp>(
+          [](auto typed) { return typed.getCache().getType(); });
 }
 
 static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {
@@ -151,12 +163,21 @@ static void describeLatentAttention(mla::AbsorbedAttentionOp attention, package:
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 
+/// Rows alone: a head as wide as the latent, so that the sizes are those of some model.
+static void describeRows(mla::CacheType cache, package::ModelT &model) {
+  model.num_heads = 1;
+  model.qk_nope_head_dim = model.v_head_dim = model.hidden_size = cache.getKvLoraRank();
+  model.softmax_scale = 1;
+}
+
 static std::unique_ptr<package::ModelT> describeAttention(Operation *attention,
                                                           const package::PackageT &package,
                                                           const ModelOrigin &origin) {
   auto model = std::make_unique<package::ModelT>();
   if (auto layer = dyn_cast<mla::AttentionOp>(attention))
     describeLayer(layer, *model);
+  else if (movesRows(attention))
+    describeRows(getCacheType(attention), *model);
   else
     describeLatentAttention(cast<mla::AbsorbedAttentionOp>(attention), *model);
   model->model_type = origin.modelType;
@@ -174,7 +195,7 @@ static std::unique_ptr<package::ModelT> describeAttention(Operation *attention,
 
 LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &origin,
                                         package::PackageT &package) {
-  Operation *attention = nullptr;
+  Operation *attention = nullptr, *rows = nullptr;
   mla::RopeAttr rope;
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
     if (failed(addWeights(function, package)))
@@ -183,19 +204,24 @@ LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &orig
       if (!attention && isAttention(op))
         attention = op;
     });
+    function.walk([&](Operation *op) {
+      if (!rows && movesRows(op))
+        rows = op;
+    });
     function.walk([&](mla::RopeTableOp op) { rope = rope ? rope : op.getRope(); });
   }
+  attention = attention ? attention : rows;
   if (!attention)
-    return module.emitError("expected a function with an mla.attention or an "
-                            "mla.absorbed_attention, found none: a package describes its model "
-                            "by it");
+    return module.emitError("expected a function with an mla.attention, an "
+                            "mla.absorbed_attention, an mla.append or an mla.gather, found none: "
+                            "a package describes its model by it");
   if (isa<mla::AttentionOp>(attention) &&
       getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
     return attention->emitError("expected its function to have an argument [tokens, hidden] marked "
                                 "mla.input = \"hidden\"");
   mla::CacheType cache = getCacheType(attention);
   WalkResult walk = module.walk([&](Operation *op) {
-    if (!isAttention(op) || getCacheType(op) == cache)
+    if ((!isAttention(op) && !movesRows(op)) || getCacheType(op) == cache)
       return WalkResult::advance();
     op->emitOpError("expected one cache type in a package, got ")
         << getCacheType(op) << " after " << cache;

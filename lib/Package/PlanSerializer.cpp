@@ -77,6 +77,8 @@ static package::BufferKind getPackageKind(tile::BufferKind kind) {
     return package::BufferKind::Metadata;
   case tile::BufferKind::RopeTable:
     return package::BufferKind::RopeTable;
+  case tile::BufferKind::CacheScale:
+    return package::BufferKind::CacheScale;
   }
   llvm_unreachable("unknown buffer kind");
 }

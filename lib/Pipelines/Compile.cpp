@@ -85,7 +85,11 @@ std::string mlac::describeOptions(const CompileOptions &options) {
   stream << "--target=" << llvm::join(options.targets, ",") << " --tp=" << options.tensorParallel
          << " --dtype=" << stringifyActivation(options.import.activationType)
          << " --page-size=" << options.import.pageSize
-         << " --form=" << stringifyForm(options.import.form)
+         << (options.import.cacheFormat.empty() ? "" : " --cache-format=")
+         << options.import.cacheFormat;
+  if (options.import.scaleRule != mla::ScaleRule::Raw)
+    stream << " --scale-rule=" << stringifyScaleRule(options.import.scaleRule);
+  stream << " --form=" << stringifyForm(options.import.form)
          << " --absorb=" << stringifyAbsorb(options.absorb);
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");

@@ -183,6 +183,7 @@ _SIGNATURES = {
     "mla_cache_data": [c_void_p, c_int64, _OUT_HANDLE],
     "mla_cache_poison": [c_void_p, c_int64],
     "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
+    "mla_engine_set_cache_scale": [c_void_p, c_int64, c_float],
     "mla_cache_formats": [_OUT_TEXT],
     "mla_cache_layout_offset": [_LAYOUT, c_char_p, c_int64, _OUT_INT],
     "mla_cache_encode": [_LAYOUT, c_void_p, c_int64, _OUT_INT, c_void_p, c_size_t],

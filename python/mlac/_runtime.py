@@ -179,6 +179,10 @@ class Engine(_Handle):
         """Runs the package's weight-only work; needed before a layer's first step."""
         call("mla_engine_prepare", self._value, layer)
 
+    def set_cache_scale(self, scale, layer=0):
+        """The scale of a layer's cache rows, for formats with one per layer; 1 before."""
+        call("mla_engine_set_cache_scale", self._value, layer, scale)
+
     def sequence(self):
         """A new, empty sequence in the cache."""
         return Sequence(self)

@@ -314,6 +314,14 @@ MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer
    function; calling it again recomputes. */
 MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
 
+/* Sets the scale of one layer's cache rows, for formats that have one per layer
+   (mla_fp8_tensor): rows are stored as e4m3(x / scale) and read as code * scale. 1 until
+   it is set. Set it before the layer's first step: rows already in the cache are not
+   converted. Waits for the device.
+   MLA_INVALID_ARGUMENT: the package's format has no such scale, or scale is not a
+   positive finite number. */
+MLA_API mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale);
+
 /*===--- Sequences and the cache ----------------------------------------===*/
 
 /* Makes an empty sequence. It takes no pages until tokens are planned. */
@@ -425,9 +433,8 @@ MLA_API mla_status mla_cache_layout_offset(const mla_cache_layout *layout, const
    belong to no given row are left alone.
    MLA_UNSUPPORTED: unknown format. MLA_INVALID_ARGUMENT: a width, type, stride, scale or
    slot that the format or the pool does not have, with value and limit. */
-MLA_API mla_status mla_cache_encode(const mla_cache_layout *layout, const void *rows,
-                                    int64_t count, const int64_t *slots, void *pool,
-                                    size_t pool_bytes);
+MLA_API mla_status mla_cache_encode(const mla_cache_layout *layout, const void *rows, int64_t count,
+                                    const int64_t *slots, void *pool, size_t pool_bytes);
 MLA_API mla_status mla_cache_decode(const mla_cache_layout *layout, const void *pool,
                                     size_t pool_bytes, int64_t count, const int64_t *slots,
                                     void *rows);
@@ -633,6 +640,31 @@ MLA_API mla_status mla_cache_check(mla_cache *cache);
 /* Pools, sequences and blocks as text, which lives until this thread's next dump. */
 MLA_API mla_status mla_cache_dump(mla_cache *cache, const char **text);
 
+/* How token positions of requests become rows of a pool, or of a workspace into which
+   prefills have gathered their context. */
+typedef struct mla_index_map {
+  size_t struct_bytes;             /* sizeof(mla_index_map) */
+  const int32_t *block_table;      /* [num_requests, max_blocks_per_request] */
+  int64_t num_requests;
+  int64_t max_blocks_per_request;
+  int64_t page_size;               /* tokens */
+  int64_t block_stride_rows;       /* rows from block to block, >= page_size */
+  int64_t num_blocks;              /* num_blocks * block_stride_rows < 2^31 */
+  const int32_t *prefill_requests; /* [rows], -1: of a decode; NULL: all are */
+  const int32_t *workspace_starts; /* [num_prefills] */
+  int64_t num_prefills;
+} mla_index_map;
+
+/* positions [rows, width] and requests [rows] to indices [rows, width], all in host
+   memory: -1 for negative positions and those beyond the block table; for rows of a
+   prefill workspace_starts[prefill] + position, without a look at the table; else
+   block_table[request, position / page_size] * block_stride_rows + position % page_size.
+   MLA_INVALID_ARGUMENT: a request, prefill or block out of range, or indices that need
+   more than 32 bits; nothing is written. Source: paged-cache.md section 7. */
+MLA_API mla_status mla_cache_convert_indices(const mla_index_map *map, const int32_t *positions,
+                                             const int32_t *requests, int64_t rows, int64_t width,
+                                             int32_t *indices);
+
 /*===--- Steps ----------------------------------------------------------===*/
 
 /* The requests of one step. Token rows of `hidden` and `output` are the requests'
@@ -655,8 +687,9 @@ typedef struct mla_batch_split {
 } mla_batch_split;
 
 /* Flags of mla_batch_arrange. */
-#define MLA_REQUIRE_UNIFORM 1u /* all decodes have the query length of the first request; \
-                                  empty requests may pad them if nothing else is there */
+#define MLA_REQUIRE_UNIFORM                                                                        \
+  1u /* all decodes have the query length of the first request;                                    \
+        empty requests may pad them if nothing else is there */
 
 /* Splits a batch into decodes and prefills, and says in which order to pass its
    requests so that decodes come first (mla.md section 10). Host work only.

@@ -106,6 +106,12 @@ mla_status mla_engine_poison_workspace(mla_engine *engine) {
   return withEngine(engine, [&](Engine &object) { return object.poisonWorkspace(); });
 }
 
+mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &found) {
+    return object.setCacheScale(found, scale);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Sequences and the cache
 //===----------------------------------------------------------------------===//

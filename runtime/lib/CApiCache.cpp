@@ -9,6 +9,7 @@
 #include "CApiSupport.h"
 #include "CacheFormat.h"
 #include "DataType.h"
+#include "IndexMap.h"
 #include "Json.h"
 
 using namespace mlac;
@@ -209,5 +210,18 @@ mla_status mla_cache_decode(const mla_cache_layout *layout, const void *data, si
         pool.layout.decode(pool.encoding.layerScale, data, slot,
                            static_cast<char *>(rows) + i * rowBytes);
     return Status();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Indices
+//===----------------------------------------------------------------------===//
+
+mla_status mla_cache_convert_indices(const mla_index_map *map, const int32_t *positions,
+                                     const int32_t *requests, int64_t rows, int64_t width,
+                                     int32_t *indices) {
+  return report([&]() -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(map, "map"));
+    return convertIndices(*map, positions, requests, rows, width, indices);
   });
 }

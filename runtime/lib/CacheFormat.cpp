@@ -62,11 +62,27 @@ static uint8_t acceptBit(mla_dtype type) {
 //===----------------------------------------------------------------------===//
 
 mla_dtype mlac::runtime::storageType(const cache::Format &format, mla_dtype modelType) {
-  Storage first = format.fields[0].storage;
   for (size_t i = 1; i < format.numFields; ++i)
-    if (format.fields[i].storage != first)
+    if (format.fields[i].storage != format.fields[0].storage)
       return MLA_U8;
-  return first == Storage::E4M3 ? MLA_E4M3 : modelType;
+  return fieldType(format.fields[0], modelType);
+}
+
+mla_dtype mlac::runtime::fieldType(const cache::Field &field, mla_dtype modelType) {
+  switch (field.storage) {
+  case Storage::Model:
+    return modelType;
+  case Storage::BF16:
+    return MLA_BF16;
+  case Storage::F32:
+    return MLA_F32;
+  case Storage::E4M3:
+    return MLA_E4M3;
+  case Storage::E8M0:
+  case Storage::Zero:
+    return MLA_U8;
+  }
+  return MLA_U8;
 }
 
 std::string mlac::runtime::knownFormats() {

@@ -37,6 +37,9 @@ struct CacheShape {
 /// types share a row.
 mla_dtype storageType(const cache::Format &format, mla_dtype modelType);
 
+/// The type of a field's elements; of e8m0 and padding, u8.
+mla_dtype fieldType(const cache::Field &field, mla_dtype modelType);
+
 /// "mla_16, mla_f32, ..." for messages.
 std::string knownFormats();
 

@@ -8,10 +8,12 @@
 
 #include "Engine.h"
 
+#include "CacheFormats.h"
 #include "Json.h"
 #include "RopeTable.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlac::runtime;
 
@@ -93,7 +95,21 @@ Status Engine::allocateLayer(Layer &layer) {
   if (!checkedMul(stride, options_.num_pages, bytes))
     return error(MLA_INVALID_ARGUMENT, "option num_pages = ", options_.num_pages, ": pages of ",
                  stride, " bytes overflow 64 bits");
-  return DeviceBuffer::make(device_, bytes, "cache pool", layer.pool);
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", layer.pool));
+  MLAC_RETURN_IF_ERROR(
+      DeviceBuffer::make(device_, sizeof(float), "scale of the cache", layer.cacheScale));
+  constexpr float kUnscaled = 1;
+  return device_->upload(layer.cacheScale.data(), &kUnscaled, sizeof kUnscaled);
+}
+
+Status Engine::setCacheScale(Layer &layer, float scale) {
+  std::string_view name = text(package_->cache().layout());
+  const cache::Format *format = cache::findFormat(name);
+  if (!format || !format->hasLayerScale)
+    return error(MLA_INVALID_ARGUMENT, "rows of layout '", name, "' have no scale of their layer");
+  if (!(scale > 0 && std::isfinite(scale)))
+    return error(MLA_INVALID_ARGUMENT, "scale = ", scale, ", expected a positive finite number");
+  return device_->upload(layer.cacheScale.data(), &scale, sizeof scale);
 }
 
 /// Workspace sizes need not grow with the batch (fewer requests may get more

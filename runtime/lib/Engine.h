@@ -32,6 +32,7 @@ struct Layer {
   std::vector<bool> isBound;
   std::vector<DeviceBuffer> derived; // parallel to Package::derived
   DeviceBuffer pool;
+  DeviceBuffer cacheScale; // f32 [1]; 1 until it is set
   bool isPrepared = false;
 };
 
@@ -77,6 +78,9 @@ public:
   Status ensureRopeRows(int64_t length);
   DeviceBuffer &workspace() { return workspace_; }
   DeviceBuffer &ropeTable() { return rope_; }
+
+  /// Sets the scale of the layer's rows, for later steps. Waits for the device.
+  Status setCacheScale(Layer &layer, float scale);
 
   // Cache access for tests and tools; they wait for the device.
   Status poison(Layer &layer);

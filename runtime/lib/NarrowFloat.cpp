@@ -41,7 +41,7 @@ uint8_t mlac::runtime::roundToE4m3(float value) {
   uint32_t wide = std::bit_cast<uint32_t>(value), magnitude = wide & ~kSignBit;
   auto sign = static_cast<uint8_t>((wide & kSignBit) >> 24);
   if (magnitude > kInfinity)
-    return sign | kE4m3Nan;
+    return kE4m3Nan;
   uint32_t limit = std::bit_cast<uint32_t>(kMaxE4m3);
   uint32_t rounded = roundMagnitude(std::min(magnitude, limit), kE4m3Bits, kE4m3Bias);
   return sign | static_cast<uint8_t>(rounded);

@@ -26,7 +26,7 @@ namespace mlac::runtime {
 
 inline constexpr float kMaxE4m3 = 448.0f;
 
-/// NaN becomes 0x7F with the sign bit of `value`.
+/// Every NaN becomes 0x7F, as cvt.rn.satfinite makes it (measured on an H200).
 uint8_t roundToE4m3(float value);
 float widenE4m3(uint8_t bits);
 

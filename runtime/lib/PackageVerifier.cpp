@@ -8,6 +8,8 @@
 
 #include "PackageVerifier.h"
 
+#include "CacheFormat.h"
+
 #include "TensorMaps.h"
 
 #include <cmath>
@@ -118,11 +120,30 @@ Status PackageVerifier::checkCache() {
     return error(MLA_CORRUPT, "ranks ", cache.kv_lora_rank(), " + ", cache.qk_rope_head_dim(),
                  " differ from the model's ", model.kv_lora_rank(), " + ",
                  model.qk_rope_head_dim());
-  if (text(cache.layout()) != "mla_16" && text(cache.layout()) != "mla_f32")
-    return error(MLA_UNSUPPORTED, "layout '", text(cache.layout()), "', known: mla_16, mla_f32");
-  int64_t rowBytes = (int64_t(cache.kv_lora_rank()) + cache.qk_rope_head_dim()) *
-                     elementBytes(toType(cache.dtype()));
-  return requireRange("row_bytes", cache.row_bytes(), rowBytes, rowBytes);
+  CacheLayout layout;
+  CacheShape shape{toType(model.activation_dtype()), cache.kv_lora_rank(), cache.qk_rope_head_dim(),
+                   cache.page_size(), 0};
+  // As of a file: what a caller of the formats passes wrongly is damage here.
+  if (Status status = CacheLayout::make(text(cache.layout()), shape, layout); !status.isOk())
+    return status.code() == MLA_UNSUPPORTED ? status : Status(MLA_CORRUPT, status.message());
+  if (!cache::isInterleaved(layout.format()))
+    return error(MLA_UNSUPPORTED, "layout '", text(cache.layout()),
+                 "': this runtime's engines need pages of whole rows");
+  mla_dtype stored = storageType(layout.format(), shape.dtype);
+  if (toType(cache.dtype()) != stored)
+    return error(MLA_CORRUPT, "dtype ", typeName(toType(cache.dtype())), ", rows of layout ",
+                 text(cache.layout()), " are ", typeName(stored));
+  return requireRange("row_bytes", cache.row_bytes(), layout.tokenBytes(), layout.tokenBytes());
+}
+
+/// Whether rows of the package's cache have elements of this type.
+bool PackageVerifier::hasCacheType(mla_dtype type) const {
+  const cache::Format &format = *cache::findFormat(text(package.cache().layout()));
+  auto model = toType(package.model().activation_dtype());
+  for (size_t i = 0; i < format.numFields; ++i)
+    if (fieldType(format.fields[i], model) == type)
+      return true;
+  return false;
 }
 
 static Status requireFinite(const char *what, const flatbuffers::Vector<float> *values) {
@@ -250,7 +271,11 @@ Status PackageVerifier::resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer)
     expected = MLA_F32;
     break;
   case fb::BufferKind::Cache:
-    expected = toType(package.cache().dtype());
+    if (!hasCacheType(buffer.dtype))
+      expected = toType(package.cache().dtype());
+    break;
+  case fb::BufferKind::CacheScale:
+    expected = MLA_F32;
     break;
   default:
     break;
@@ -280,11 +305,12 @@ static Status requireExpr(const char *what, const ExpressionTable &exprs, uint32
 
 Status PackageVerifier::readBuffer(const fb::Buffer *raw, const FunctionInfo &function,
                                    BufferInfo &buffer) {
-  if (raw->kind() > fb::BufferKind::Workspace)
+  if (raw->kind() > fb::BufferKind::CacheScale)
     return error(MLA_CORRUPT, "unknown kind ", raw->kind());
   MLAC_RETURN_IF_ERROR(requireType("buffer", raw->dtype()));
   bool isNamed = raw->kind() != fb::BufferKind::Cache && raw->kind() != fb::BufferKind::RopeTable &&
-                 raw->kind() != fb::BufferKind::Workspace;
+                 raw->kind() != fb::BufferKind::Workspace &&
+                 raw->kind() != fb::BufferKind::CacheScale;
   if (isNamed)
     MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
   buffer = {std::string(text(raw->name())),

@@ -36,6 +36,7 @@ private:
   Status checkKernels(const fb::Target &target);
   Status readFunction(const fb::Target &target, const fb::Function *raw, FunctionInfo &function);
   Status readBuffer(const fb::Buffer *raw, const FunctionInfo &function, BufferInfo &buffer);
+  bool hasCacheType(mla_dtype type) const;
   Status resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer);
 
   Package &package;

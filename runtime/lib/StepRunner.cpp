@@ -30,6 +30,8 @@ static int64_t boundBytes(const Engine &engine, const BufferInfo &buffer,
            elementBytes(static_cast<mla_dtype>(cache.dtype()));
   case fb::BufferKind::Metadata:
     return layout.arrays[buffer.index].elements * elementBytes(buffer.dtype);
+  case fb::BufferKind::CacheScale:
+    return sizeof(float);
   case fb::BufferKind::RopeTable:
     return limits.ropeLength * cache.qk_rope_head_dim() * int64_t(sizeof(float));
   default:
@@ -137,6 +139,9 @@ Status StepRunner::bindBuffers(Engine &engine, Layer &layer, char *metadata,
       break;
     case fb::BufferKind::Cache:
       addresses[i] = layer.pool.data();
+      break;
+    case fb::BufferKind::CacheScale:
+      addresses[i] = layer.cacheScale.data();
       break;
     case fb::BufferKind::Metadata:
       addresses[i] = metadata + current.layout.arrays[buffer.index].offset;

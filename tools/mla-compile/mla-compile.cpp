@@ -55,6 +55,17 @@ static cl::opt<ActivationType>
           cl::desc("Activations, weights and cache (default bf16):"),
           cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
                      clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
+static cl::opt<std::string> cacheFormat(
+    "cache-format", cl::value_desc("name"), cl::cat(category),
+    cl::desc("Rows of the cache: mla_fp8_tensor (e4m3, one scale per layer) or fp8_ds_mla "
+             "(656 bytes: e4m3 with four scales, bf16 rope); default: the activations' "
+             "type"));
+static cl::opt<mlir::mla::ScaleRule>
+    scaleRule("scale-rule", cl::init(mlir::mla::ScaleRule::Raw), cl::cat(category),
+              cl::desc("Scales of the rows' groups, when written (default raw):"),
+              cl::values(clEnumValN(mlir::mla::ScaleRule::Raw, "raw", "amax / 448"),
+                         clEnumValN(mlir::mla::ScaleRule::PowerOfTwo, "power_of_two",
+                                    "rounded up to a power of two")));
 static cl::opt<int64_t> pageSize("page-size", cl::init(64), cl::value_desc("tokens"),
                                  cl::cat(category),
                                  cl::desc("Tokens of a cache page (default 64)"));
@@ -313,7 +324,7 @@ static bool readOptions(CompileOptions &options) {
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
   options.tensorParallel = tensorParallel;
-  options.import = {dtype, pageSize, form};
+  options.import = {dtype, pageSize, form, cacheFormat, scaleRule};
   options.latentNormEpsFromConfig = normEpsFromConfig;
   options.functions = splitList(functions);
   options.absorb = absorb;

@@ -11,7 +11,9 @@
 #include "Commands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <unistd.h>
 
 using namespace mlac::run;
@@ -141,6 +143,14 @@ static void printJson(const Session &session, const std::vector<Finding> &findin
   std::puts(result.dump(2).c_str());
 }
 
+static float readScale(const std::string &text) {
+  char *end = nullptr;
+  float scale = std::strtof(text.c_str(), &end);
+  if (end == text.c_str() || *end || !(scale > 0 && std::isfinite(scale)))
+    throw std::runtime_error("--cache-scale: expected a positive number, got '" + text + "'");
+  return scale;
+}
+
 int mlac::run::runCheck(const std::vector<std::string> &words) {
   Arguments arguments(words,
                       {{"weights", true},
@@ -155,17 +165,21 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
                        {"context", true},
                        {"query-len", true},
                        {"samples", true},
+                       {"cache-scale", true},
                        {"seed", true},
                        {"json", false}},
                       {"PACKAGE"});
   Session session(arguments.positional(0), arguments.get("device", "cpu"),
                   arguments.getInteger("threads", 0, 0));
+  if (arguments.has("cache-scale"))
+    session.cache.layer_scale = readScale(arguments.get("cache-scale", ""));
   if (!arguments.has("json"))
     std::printf("%s: %s\n", arguments.positional(0).c_str(), session.describe().c_str());
   std::vector<Finding> findings = runChecks(session, arguments);
   showProgress("");
 
-  Tolerance tolerance = getTolerance(session.activation);
+  Tolerance tolerance =
+      session.isCacheQuantized ? getQuantizedTolerance() : getTolerance(session.activation);
   bool passed = !findings.empty() &&
                 std::all_of(findings.begin(), findings.end(), [&](const Finding &finding) {
                   return tolerance.accepts(finding.errors);

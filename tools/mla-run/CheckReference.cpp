@@ -74,7 +74,7 @@ static void writeRows(const Session &session, mla_engine *engine, mla_sequence s
   (void)mla_sequence_pages(engine, sequence, nullptr, 0, &count);
   std::vector<int32_t> pages(count);
   check(mla_sequence_pages(engine, sequence, pages.data(), count, &count), "asking for pages");
-  std::vector<uint8_t> bytes = encode(rows, session.activation);
+  std::vector<uint8_t> bytes = encodeRows(session, rows);
   size_t rowBytes = tokens ? bytes.size() / tokens : 0;
   for (int64_t first = 0; first < tokens; first += session.pageSize) {
     int64_t slot = pages[first / session.pageSize] * session.pageSize;
@@ -88,7 +88,8 @@ static void writeRows(const Session &session, mla_engine *engine, mla_sequence s
 static void compareSample(const Session &session, const Reference &reference,
                           const Request &request, const Sample &sample, uint64_t contextSeed,
                           const float *hidden, const float *output, ErrorMeasure &errors) {
-  std::vector<float> context = makeRows(session, contextSeed, request.context);
+  std::vector<float> context =
+      decodeRows(session, encodeRows(session, makeRows(session, contextSeed, request.context)));
   std::vector<double> rows(context.begin(), context.end());
   std::vector<double> added = reference.cachedRows(hidden, request.query, request.context);
   rows.insert(rows.end(), added.begin(), added.end());

@@ -67,6 +67,8 @@ struct Tolerance {
 /// The project's bounds for a layer with activations of this type, hidden
 /// states to output, against float64.
 Tolerance getTolerance(mla_dtype activation);
+/// The same over a cache of e4m3 rows, where the reference keeps new rows as they are.
+Tolerance getQuantizedTolerance();
 
 } // namespace mlac::run
 

@@ -16,9 +16,8 @@ using namespace mlac::run;
 using nlohmann::json;
 
 Session::Session(const std::string &packagePath, const std::string &deviceName, int32_t threads) {
-  openSeconds = timeWork([&] {
-    check(mla_package_open(packagePath.c_str(), package.out()), "opening the package");
-  });
+  openSeconds = timeWork(
+      [&] { check(mla_package_open(packagePath.c_str(), package.out()), "opening the package"); });
   check(mla_device_open(deviceName.c_str(), threads, device.out()), "opening the device");
   const char *text = nullptr;
   check(mla_package_info(package.get(), &text), "reading the package");
@@ -32,7 +31,42 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
   heads = model.at("num_heads");
   ranks = model.at("tensor_parallel");
   pageSize = cache.at("page_size");
-  rowWidth = cache.at("kv_lora_rank").get<int64_t>() + cache.at("qk_rope_head_dim").get<int64_t>();
+  cacheFormat = cache.at("layout");
+  mla_cache_layout_init(&this->cache, cacheFormat.c_str()); // the name is set where it is used
+  this->cache.dtype = activation;
+  this->cache.kv_lora_rank = cache.at("kv_lora_rank");
+  this->cache.qk_rope_head_dim = cache.at("qk_rope_head_dim");
+  this->cache.page_size = 1;
+  rowWidth = this->cache.kv_lora_rank + this->cache.qk_rope_head_dim;
+  int64_t elementBytes = activation == MLA_F32 ? 4 : 2;
+  isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elementBytes;
+}
+
+std::vector<uint8_t> mlac::run::encodeRows(const Session &session, const std::vector<float> &rows) {
+  mla_cache_layout layout = session.cache;
+  layout.format = session.cacheFormat.c_str();
+  layout.num_pages = static_cast<int64_t>(rows.size()) / session.rowWidth; // of one row each
+  std::vector<uint8_t> plain = encode(rows, session.activation);
+  std::vector<uint8_t> bytes(layout.num_pages *
+                             session.info.at("cache").at("row_bytes").get<int64_t>());
+  check(mla_cache_encode(&layout, plain.data(), layout.num_pages, nullptr, bytes.data(),
+                         bytes.size()),
+        "encoding cache rows");
+  return bytes;
+}
+
+std::vector<float> mlac::run::decodeRows(const Session &session,
+                                         const std::vector<uint8_t> &bytes) {
+  mla_cache_layout layout = session.cache;
+  layout.format = session.cacheFormat.c_str();
+  layout.num_pages =
+      static_cast<int64_t>(bytes.size()) / session.info.at("cache").at("row_bytes").get<int64_t>();
+  std::vector<uint8_t> plain(layout.num_pages * session.rowWidth *
+                             (session.activation == MLA_F32 ? 4 : 2));
+  check(mla_cache_decode(&layout, bytes.data(), bytes.size(), layout.num_pages, nullptr,
+                         plain.data()),
+        "decoding cache rows");
+  return decode(plain, session.activation);
 }
 
 std::string Session::describe() const {
@@ -95,6 +129,9 @@ void mlac::run::bindWeights(const Session &session, mla_engine *engine, const We
                                  bytes.data()),
           "binding a weight");
   }
+  if (session.cache.layer_scale != 1)
+    check(mla_engine_set_cache_scale(engine, 0, session.cache.layer_scale),
+          "setting the cache's scale");
   check(mla_engine_prepare(engine, 0), "preparing the layer");
 }
 

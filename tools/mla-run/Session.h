@@ -46,7 +46,17 @@ struct Session {
   double openSeconds = 0; // opening and verifying the package
   mla_dtype activation = MLA_BF16;
   int64_t hidden = 0, heads = 0, ranks = 1, pageSize = 0, rowWidth = 0;
+  /// Rows of the cache as the package keeps them; no pages.
+  mla_cache_layout cache;
+  std::string cacheFormat;
+  /// Whether the cache keeps less of a row than the activations' type.
+  bool isCacheQuantized = false;
 };
+
+/// Rows [n, rowWidth] of floats as they lie in the cache, one after another, and what a
+/// reader of the cache gets.
+std::vector<uint8_t> encodeRows(const Session &session, const std::vector<float> &rows);
+std::vector<float> decodeRows(const Session &session, const std::vector<uint8_t> &bytes);
 
 /// What an engine is made for; 0 keeps the runtime's default.
 struct EngineSizes {

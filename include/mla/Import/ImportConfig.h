@@ -37,6 +37,8 @@ struct ImportOptions {
   ActivationType activationType = ActivationType::BF16;
   int64_t pageSize = 64; ///< tokens per cache page
   mlir::mla::Form form = mlir::mla::Form::Auto;
+  std::string cacheFormat = {}; ///< of CacheFormats.h; empty: the activations' type
+  mlir::mla::ScaleRule scaleRule = mlir::mla::ScaleRule::Raw;
 };
 
 /// The rotary embedding of a configuration; null when R = 0.

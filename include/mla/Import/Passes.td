@@ -62,6 +62,13 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
              clEnumValN(::mlac::ActivationType::F16, "f16", "IEEE half"),
              clEnumValN(::mlac::ActivationType::F32, "f32", "IEEE single"))}]>,
     Option<"pageSize", "page-size", "int64_t", "64", "tokens per cache page">,
+    Option<"cacheFormat", "cache-format", "std::string", "",
+           "rows of the cache: mla_fp8_tensor or fp8_ds_mla (default: the activations' type)">,
+    Option<"scaleRule", "scale-rule", "::mlir::mla::ScaleRule", "::mlir::mla::ScaleRule::Raw",
+           "how scales of groups are rounded when rows are written",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::ScaleRule::Raw, "raw", "not"),
+             clEnumValN(::mlir::mla::ScaleRule::PowerOfTwo, "power_of_two", "up to a power of two"))}]>,
     Option<"form", "form", "::mlir::mla::Form", "::mlir::mla::Form::Auto",
            "form of the attention",
            [{::llvm::cl::values(

@@ -26,6 +26,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CacheRows.h"
 #include "Lowerings.h"
 #include "OnlineSoftmax.h"
 #include "Requests.h"
@@ -33,6 +34,7 @@
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 using namespace mlir;
+using namespace mlac;
 using namespace mlac::mla_to_tile;
 
 namespace {
@@ -68,7 +70,8 @@ private:
   Result attend(KernelBuilder &b, ValueRange args, const Work &work, bool wantsLse);
   Value loadQueries(KernelBuilder &b, ValueRange args, Value buffer, const TensorRef &ref,
                     const Work &work, int64_t width);
-  Value loadKeys(KernelBuilder &b, Value pool, const Work &work, Value key, int64_t width);
+  Value loadKeys(KernelBuilder &b, CacheRows &rows, cache::Part part, const Work &work, Value key,
+                 int64_t width);
   Value rowLimits(KernelBuilder &b, const Work &work);
   Value isSeen(KernelBuilder &b, Value limits, Value key);
   void store(KernelBuilder &b, const Work &work, const Target &target, const Result &result);
@@ -170,11 +173,9 @@ Value AbsorbedKernel::isSeen(KernelBuilder &b, Value limits, Value key) {
                                b.broadcast(limits, tileKeys));
 }
 
-Value AbsorbedKernel::loadKeys(KernelBuilder &b, Value pool, const Work &work, Value key,
-                               int64_t width) {
-  Type element = cast<MemRefType>(pool.getType()).getElementType();
-  return tile::LoadPagedOp::create(b, RankedTensorType::get({tileKeys, width}, element), pool,
-                                   work.table, key, b.index(0), work.seqLen);
+Value AbsorbedKernel::loadKeys(KernelBuilder &b, CacheRows &rows, cache::Part part,
+                               const Work &work, Value key, int64_t width) {
+  return rows.load(part, tileKeys, width, b.index(0), work.table, key, work.seqLen);
 }
 
 AbsorbedKernel::Result AbsorbedKernel::attend(KernelBuilder &b, ValueRange args, const Work &work,
@@ -182,18 +183,19 @@ AbsorbedKernel::Result AbsorbedKernel::attend(KernelBuilder &b, ValueRange args,
   Pool inner = pool.inKernel(args);
   Value latentQuery = loadQueries(b, args, args[arg.qLat], qLat, work, latentWidth);
   Value ropeQuery = qPe ? loadQueries(b, args, args[arg.qPe], *qPe, work, ropeWidth) : Value();
-  Value latentPool = inner.latentView(b), ropePool = qPe ? inner.ropeView(b) : Value();
+  CacheRows rows(b, inner);
   Value limits = rowLimits(b, work);
   OnlineSoftmax softmax(b, tileRows, tileKeys, latentWidth, op.getScale().convertToDouble());
   SmallVector<Value> state =
       b.loop(work.firstBlock, work.lastBlock, b.index(1), softmax.start(),
              [&](Value block, ValueRange carried) {
                Value key = b.mul(block, tileKeys);
-               Value latent = loadKeys(b, latentPool, work, key, latentWidth);
+               Value latent = loadKeys(b, rows, cache::Part::Latent, work, key, latentWidth);
                Value scores = b.constant({tileRows, tileKeys}, 0);
                scores = b.dot(latentQuery, latent, scores, /*transposeRhs=*/true);
                if (qPe)
-                 scores = b.dot(ropeQuery, loadKeys(b, ropePool, work, key, ropeWidth), scores,
+                 scores = b.dot(ropeQuery,
+                                loadKeys(b, rows, cache::Part::Rope, work, key, ropeWidth), scores,
                                 /*transposeRhs=*/true);
                return softmax.advance(carried, scores, isSeen(b, limits, key), latent);
              });
@@ -357,6 +359,14 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentio
   if (width > step.shapes.maxAccumulatorColumns)
     return op.emitOpError("expected a kv_lora_rank of at most ")
            << step.shapes.maxAccumulatorColumns << " on this target, got " << width;
+  // A tile of keys has all groups of a row, each with its own scale.
+  if (op.getCache().getType().getLayout().scaleGroup > 0) {
+    InFlightDiagnostic diag = op.emitOpError("expected a cache format without scales for groups of "
+                                             "a row, got ")
+                              << op.getCache().getType().getLayoutName();
+    diag.attachNote() << "the expanded form reads such a cache (--form=expanded)";
+    return diag;
+  }
   TensorRef queries = step.lookup(op.getQLat());
   if (queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");

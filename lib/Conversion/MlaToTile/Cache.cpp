@@ -6,20 +6,67 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A cache row is [latent | k_pe]; both parts are columns of one pool. `append`
-// scatters token rows by slot, `gather` collects the rows of one chunk of every
-// request:
+// A cache row is [latent | k_pe] in the pool's format (CacheRows). `append` scatters
+// token rows by slot, `gather` collects the rows of one chunk of every request:
 //
 //     request r, chunk i       tokens [i·capacity, i·capacity + len) of r
 //     chunk_cu_seq_lens[i]     0 | len_0 | len_0 + len_1 | …     result rows
 //
+// Programs are tiles of rows times blocks of columns, so that few rows keep many
+// processors busy.
+//
 //===----------------------------------------------------------------------===//
 
+#include "CacheRows.h"
 #include "Lowerings.h"
-#include "Requests.h"
 
 using namespace mlir;
+using namespace mlac;
 using namespace mlac::mla_to_tile;
+using cache::Part;
+
+//===----------------------------------------------------------------------===//
+// Blocks of columns
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The parts of a row and how their columns are cut: blocks of the latent, then of
+/// the rope key.
+struct RowBlocks {
+  struct PartBlocks {
+    Part part;
+    TensorRef rows; // outside of the pool
+    int64_t width, block, count;
+  };
+  SmallVector<PartBlocks, 2> parts;
+
+  void add(const Pool &pool, Part part, TensorRef rows, int64_t limit) {
+    int64_t width = rows.size(1), block = CacheRows::blockWidth(pool, part, limit);
+    parts.push_back({part, std::move(rows), width, block, (width + block - 1) / block});
+  }
+  int64_t count() const {
+    int64_t sum = 0;
+    for (const PartBlocks &blocks : parts)
+      sum += blocks.count;
+    return sum;
+  }
+  /// body(part's index, column) for block `index` of all.
+  void dispatch(KernelBuilder &b, Value index, llvm::function_ref<void(size_t, Value)> body) const {
+    Value column = b.mul(index, parts[0].block);
+    if (parts.size() == 1)
+      return body(0, column);
+    Value ropeColumn = b.mul(b.sub(index, b.index(parts[0].count)), parts[1].block);
+    b.ifThenElse(
+        b.isBelow(index, b.index(parts[0].count)), [&] { body(0, column); },
+        [&] { body(1, ropeColumn); });
+  }
+};
+} // namespace
+
+/// Lets a GPU give each thread neighbouring columns (tile.kernel).
+static void markRowKernel(KernelBuilder &b) {
+  b.getInsertionBlock()->getParentOp()->setAttr("tile.row_kernel", b.getUnitAttr());
+}
 
 //===----------------------------------------------------------------------===//
 // Append
@@ -28,33 +75,33 @@ using namespace mlac::mla_to_tile;
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   Pool pool = Pool::ofPlan(step, op.getCache());
   step.forwardCache(op.getResult(), op.getCache());
-  SmallVector<TensorRef, 2> parts = {step.lookup(op.getLatent())};
+  RowBlocks blocks;
+  blocks.add(pool, Part::Latent, step.lookup(op.getLatent()), step.shapes.columns);
   if (op.getKPe())
-    parts.push_back(step.lookup(op.getKPe()));
-  Value tokens = step.value(parts[0].sizes[0]);
+    blocks.add(pool, Part::Rope, step.lookup(op.getKPe()), step.shapes.columns);
+  Value tokens = step.value(blocks.parts[0].rows.sizes[0]);
   SmallVector<Value> args = pool.args();
+  size_t first = args.size();
   args.append({step.metadata("slot_mapping", 64), tokens});
-  for (const TensorRef &part : parts)
-    args.push_back(part.buffer);
+  for (const RowBlocks::PartBlocks &part : blocks.parts)
+    args.push_back(part.rows.buffer);
   int64_t tileRows = step.shapes.rows;
-  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
+  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(blocks.count()),
+                               step.constant(1)};
   auto write = [&](KernelBuilder &b, ValueRange args) {
+    markRowKernel(b);
     Pool inner = pool.inKernel(args);
+    CacheRows rows(b, inner);
+    ValueRange own = args.drop_front(first);
     Value row = b.mul(b.programId(0), tileRows);
-    Value slots = b.view(args[3], b.fixed(0), {OpFoldResult(args[4])}, {b.fixed(1)});
-    int64_t column = 0;
-    for (auto [index, part] : llvm::enumerate(parts)) {
-      int64_t width = part.size(1), block = blockWidth(width, step.shapes.columns);
-      Value from = b.view(args[5 + index], b.fixed(part.offset), {args[4], b.fixed(width)},
-                          {b.fixed(part.strides[0]), b.fixed(part.strides[1])});
-      Value to = inner.view(b, column, width);
-      b.forBlocks(width, block, {}, [&](Value at, ValueRange) {
-        Value tile = b.load(from, {row, at}, {tileRows, block});
-        tile::StoreSlotsOp::create(b, tile, to, slots, row, at);
-        return SmallVector<Value>();
-      });
-      column += width;
-    }
+    Value slots = b.view(own[0], b.fixed(0), {OpFoldResult(own[1])}, {b.fixed(1)});
+    blocks.dispatch(b, b.programId(1), [&](size_t index, Value column) {
+      const RowBlocks::PartBlocks &part = blocks.parts[index];
+      Value from = b.view(own[2 + index], b.fixed(part.rows.offset), {own[1], b.fixed(part.width)},
+                          {b.fixed(part.rows.strides[0]), b.fixed(part.rows.strides[1])});
+      Value tile = b.load(from, {row, column}, {tileRows, part.block});
+      rows.store(part.part, tile, column, slots, row);
+    });
   };
   step.launch("append", grid, args, write, step.chained());
   return success();
@@ -70,58 +117,56 @@ class GatherKernel {
 public:
   GatherKernel(StepLowering &step, mla::GatherOp op)
       : step(step), pool(Pool::ofPlan(step, op.getCache())), chunk(step.scalar(op.getChunk())),
-        parts{step.allocate(op.getLatent())},
         tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
+    blocks.add(pool, Part::Latent, step.allocate(op.getLatent()), step.shapes.columns);
     if (op.getKPe())
-      parts.push_back(step.allocate(op.getKPe()));
+      blocks.add(pool, Part::Rope, step.allocate(op.getKPe()), step.shapes.columns);
   }
 
   void launch();
 
 private:
+  enum Argument { kBlockTable, kMaxBlocks, kStarts, kRequests, kChunk, kCapacity, kParts };
   void write(KernelBuilder &b, ValueRange args);
-  void copyPart(KernelBuilder &b, Value from, Value table, Value start, RowRange rows,
-                const TensorRef &part, Value to);
+  void copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows, size_t index,
+                 Value column);
 
   StepLowering &step;
   Pool pool;
   Value chunk;
-  SmallVector<TensorRef, 2> parts;
+  RowBlocks blocks;
   int64_t tileRows;
 };
 
 } // namespace
 
-/// Rows of this program: tokens from `start` + its tile of the request.
-void GatherKernel::copyPart(KernelBuilder &b, Value from, Value table, Value start, RowRange rows,
-                            const TensorRef &part, Value to) {
-  int64_t width = part.size(1), block = blockWidth(width, step.shapes.columns);
+/// Rows of this program: tokens from the chunk's start + its tile of the request.
+void GatherKernel::copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows,
+                             size_t index, Value column) {
+  const RowBlocks::PartBlocks &part = blocks.parts[index];
+  Value table = blockTableRow(b, own[kBlockTable], b.programId(1), own[kMaxBlocks]);
+  Value start = b.mul(own[kChunk], own[kCapacity]);
   Value first = b.mul(b.programId(0), tileRows);
-  Value target = b.view(to, b.extent(b.mul(rows.begin, width), part.offset),
-                        {rows.count, b.fixed(width)}, {b.fixed(width), b.fixed(1)});
-  auto type = RankedTensorType::get({tileRows, block}, part.element());
-  b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
-    Value tile = tile::LoadPagedOp::create(b, type, from, table, b.add(start, first), column,
-                                           b.add(start, rows.count));
-    b.store(tile, target, {first, column});
-    return SmallVector<Value>();
-  });
+  Value target =
+      b.view(own[kParts + index], b.extent(b.mul(rows.begin, part.width), part.rows.offset),
+             {rows.count, b.fixed(part.width)}, {b.fixed(part.width), b.fixed(1)});
+  Value tile = CacheRows(b, inner).load(part.part, tileRows, part.block, column, table,
+                                        b.add(start, first), b.add(start, rows.count));
+  b.store(tile, target, {first, column});
 }
 
 void GatherKernel::write(KernelBuilder &b, ValueRange args) {
+  markRowKernel(b);
   Pool inner = pool.inKernel(args);
-  Value blockTable = args[3], maxBlocks = args[4], starts = args[5], requests = args[6],
-        chunkIndex = args[7], capacity = args[8];
+  ValueRange own = args.drop_front(pool.args().size());
   Value request = b.programId(1);
-  Value position = b.add(b.mul(chunkIndex, b.add(requests, 1)), request);
-  RowRange rows = loadRange(b, starts, position);
+  Value position = b.add(b.mul(own[kChunk], b.add(own[kRequests], 1)), request);
+  RowRange rows = loadRange(b, own[kStarts], position);
   Value first = b.mul(b.programId(0), tileRows);
   b.ifThen(b.isBelow(first, rows.count), [&] {
-    Value table = blockTableRow(b, blockTable, request, maxBlocks);
-    Value start = b.mul(chunkIndex, capacity);
-    copyPart(b, inner.latentView(b), table, start, rows, parts[0], args[9]);
-    if (parts.size() == 2)
-      copyPart(b, inner.ropeView(b), table, start, rows, parts[1], args[10]);
+    blocks.dispatch(b, b.programId(2), [&](size_t index, Value column) {
+      copyBlock(b, own, inner, rows, index, column);
+    });
   });
 }
 
@@ -130,9 +175,10 @@ void GatherKernel::launch() {
   SmallVector<Value> args = pool.args();
   args.append({step.metadata("block_table", 32), step.dim("max_blocks_per_request"),
                step.metadata("chunk_cu_seq_lens", 32), requests, chunk, capacity});
-  for (const TensorRef &part : parts)
-    args.push_back(part.buffer);
-  std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests, step.constant(1)};
+  for (const RowBlocks::PartBlocks &part : blocks.parts)
+    args.push_back(part.rows.buffer);
+  std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests,
+                               step.constant(blocks.count())};
   step.launch("gather", grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
 }
 

@@ -177,6 +177,32 @@ Value KernelBuilder::addf(Value a, Value b) { return arith::AddFOp::create(*this
 Value KernelBuilder::subf(Value a, Value b) { return arith::SubFOp::create(*this, a, b); }
 Value KernelBuilder::mulf(Value a, Value b) { return arith::MulFOp::create(*this, a, b); }
 Value KernelBuilder::divf(Value a, Value b) { return arith::DivFOp::create(*this, a, b); }
+Value KernelBuilder::minf(Value a, Value b) { return arith::MinimumFOp::create(*this, a, b); }
+
+Value KernelBuilder::fma(Value a, Value b, Value c) { return math::FmaOp::create(*this, a, b, c); }
+
+Value KernelBuilder::divideExactly(Value a, Value b) {
+  auto op = arith::DivFOp::create(*this, a, b);
+  op->setAttr("tile.correctly_rounded", getUnitAttr());
+  return op;
+}
+
+Value KernelBuilder::zeroNan(Value tile) {
+  Value isNumber = arith::CmpFOp::create(*this, arith::CmpFPredicate::ORD, tile, tile);
+  return select(isNumber, tile, like(tile, 0));
+}
+
+/// On bits, exactly: a mantissa that is not 0 carries into the exponent. The logarithm
+/// of a power of two could be rounded past it.
+Value KernelBuilder::roundUpToPowerOf2(Value tile) {
+  constexpr int32_t mantissa = 0x007fffff;
+  RankedTensorType type = tileType(tile), bits = type.clone(getI32Type());
+  Value word = arith::BitcastOp::create(*this, bits, tile);
+  word = arith::AddIOp::create(*this, word, constantI32(bits.getShape(), mantissa));
+  word = arith::AndIOp::create(*this, word, constantI32(bits.getShape(), ~mantissa));
+  return arith::BitcastOp::create(*this, type, word);
+}
+
 Value KernelBuilder::maxf(Value a, Value b) { return arith::MaximumFOp::create(*this, a, b); }
 Value KernelBuilder::exp(Value a) { return math::ExpOp::create(*this, a); }
 Value KernelBuilder::exp2(Value a) { return math::Exp2Op::create(*this, a); }

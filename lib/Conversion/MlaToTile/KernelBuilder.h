@@ -81,6 +81,8 @@ public:
   Value subf(Value a, Value b);
   Value mulf(Value a, Value b);
   Value divf(Value a, Value b);
+  /// Rounded once on every target: quantisation must agree bit by bit.
+  Value divideExactly(Value a, Value b);
   Value maxf(Value a, Value b);
   Value exp(Value a);
   Value exp2(Value a);
@@ -89,6 +91,12 @@ public:
   Value rsqrt(Value a);
   Value absf(Value a);
   Value select(Value condition, Value a, Value b);
+  Value minf(Value a, Value b);
+  Value fma(Value a, Value b, Value c);
+  /// `tile` with 0 in the place of NaN.
+  Value zeroNan(Value tile);
+  /// The smallest powers of two that are not below positive normal numbers.
+  Value roundUpToPowerOf2(Value tile);
   /// Ordered equality with a constant: false for NaN.
   Value equals(Value tile, double value);
 

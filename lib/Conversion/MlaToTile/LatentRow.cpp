@@ -91,6 +91,7 @@ void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value
   int64_t half = rope.getDim() / 2;
   bool isInterleaved = rope.getOrder() == mla::RopeOrder::Interleaved;
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
+  const Pool::Memory &memory = pool.memories[0]; // the only one of rows as they are
   Value slots = args[5], positions = args[6], table = args[7], token = b.programId(0);
   Value slot = b.loadScalar(slots, token), position = b.loadScalar(positions, token);
   Value pageSize = b.index(pool.type.getPageSize()), zero = b.index(0);
@@ -99,7 +100,7 @@ void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value
                             b.isBelow(slot, b.mul(pool.pages, pageSize)));
   Value safe = b.choose(isInside, slot, zero);
   Value row = b.mul(b.createOrFold<arith::RemUIOp>(safe, pageSize), pool.type.getRowWidth());
-  Value base = b.add(b.mul(b.createOrFold<arith::DivUIOp>(safe, pageSize), pool.pageStride), row);
+  Value base = b.add(b.mul(b.createOrFold<arith::DivUIOp>(safe, pageSize), memory.pageStride), row);
 
   Value latent = load(b, head, args[0], 0);
   RowKernel pairs(step, b, half, isInterleaved ? 2 : 1), angles(step, b, half);
@@ -107,10 +108,10 @@ void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value
   Value x = load(b, pairs, args[0], width), y = load(b, pairs, args[0], width + second);
   Value angle = b.mul(position, 2 * half);
   Value cos = angles.load(table, angle, 0), sin = angles.load(table, angle, half);
-  pairs.storeIf(isInside, b.subf(b.mulf(x, cos), b.mulf(y, sin)), pool.buffer, base, width);
-  pairs.storeIf(isInside, b.addf(b.mulf(y, cos), b.mulf(x, sin)), pool.buffer, base,
+  pairs.storeIf(isInside, b.subf(b.mulf(x, cos), b.mulf(y, sin)), memory.buffer, base, width);
+  pairs.storeIf(isInside, b.addf(b.mulf(y, cos), b.mulf(x, sin)), memory.buffer, base,
                 width + second);
-  head.storeIf(isInside, normalise(b, head, latent, gamma), pool.buffer, base, 0);
+  head.storeIf(isInside, normalise(b, head, latent, gamma), memory.buffer, base, 0);
 }
 
 void LatentRow::write(KernelBuilder &b, ValueRange args) {
@@ -154,8 +155,8 @@ LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjec
     Operation *source = value.getDefiningOp();
     return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(op);
   };
-  if (!isBoth || !isKnown(rope.getTable()) || !isKnown(append.getCache()) ||
-      !canHoldRow(step, rope.getRope().getDim() / 2))
+  if (!isBoth || append.getCache().getType().isQuantized() || !isKnown(rope.getTable()) ||
+      !isKnown(append.getCache()) || !canHoldRow(step, rope.getRope().getDim() / 2))
     return {};
   return {.tail = std::nullopt, .rope = rope, .append = append};
 }

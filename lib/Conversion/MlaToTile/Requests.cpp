@@ -9,6 +9,7 @@
 #include "Requests.h"
 
 using namespace mlir;
+using namespace mlac;
 using namespace mlac::mla_to_tile;
 
 RowRange mlac::mla_to_tile::loadRange(KernelBuilder &b, Value starts, Value position) {
@@ -23,21 +24,77 @@ Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value requ
 }
 
 Pool Pool::ofPlan(StepLowering &step, Value cache) {
-  return {step.cache(cache), step.dim("num_pages"), step.dim("page_stride"),
-          cast<mla::CacheType>(cache.getType())};
+  Pool pool;
+  pool.type = cast<mla::CacheType>(cache.getType());
+  pool.pages = step.dim("num_pages");
+  const cache::Format &format = pool.type.getLayout();
+  // The runtime counts page_stride in bytes where a row has several types, which are
+  // then no wider than its alignment.
+  int64_t unit = 0;
+  for (size_t i = 0; i < format.numFields; ++i) {
+    Type element = pool.type.getStorageType(format.fields[i].storage);
+    if (llvm::any_of(pool.memories, [&](const Memory &known) { return known.element == element; }))
+      continue;
+    int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+    unit = unit ? unit : bytes;
+    assert(bytes % unit == 0 && "the first field of a format has the smallest elements");
+    pool.memories.push_back({element, step.cacheMemory(cache, element),
+                             step.divide(step.dim("page_stride"), bytes / unit)});
+  }
+  if (format.hasLayerScale)
+    pool.layerScale = step.cacheScale();
+  return pool;
+}
+
+SmallVector<Value> Pool::args() const {
+  SmallVector<Value> args{memories[0].buffer, pages, memories[0].pageStride};
+  for (const Memory &memory : llvm::drop_begin(memories))
+    args.append({memory.buffer, memory.pageStride});
+  if (layerScale)
+    args.push_back(layerScale);
+  return args;
 }
 
 Pool Pool::inKernel(ValueRange args) const {
-  constexpr int64_t pageStrideBits = 16 * 8; // tile.kernel: "a multiple of 16 bytes"
-  auto stride = cast<BlockArgument>(args[2]);
-  auto kernel = cast<tile::KernelOp>(stride.getOwner()->getParentOp());
-  int64_t elements = pageStrideBits / type.getElement().getIntOrFloatBitWidth();
-  auto divisibility = IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), elements);
-  kernel.setArgAttr(stride.getArgNumber(), "tile.divisibility", divisibility);
-  return {args[0], args[1], stride, type};
+  Pool inner = *this;
+  size_t position = 0;
+  auto take = [&]() -> Value { return args[position++]; };
+  inner.memories[0].buffer = take();
+  inner.pages = take();
+  inner.memories[0].pageStride = take();
+  for (Memory &memory : llvm::drop_begin(inner.memories)) {
+    memory.buffer = take();
+    memory.pageStride = take();
+  }
+  if (layerScale)
+    inner.layerScale = take();
+  for (const Memory &memory : inner.memories) {
+    auto stride = cast<BlockArgument>(memory.pageStride);
+    auto kernel = cast<tile::KernelOp>(stride.getOwner()->getParentOp());
+    // tile.kernel: "a multiple of 16 bytes"
+    int64_t elements = cache::kPoolAlignment * 8 / memory.element.getIntOrFloatBitWidth();
+    auto divisibility = IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), elements);
+    kernel.setArgAttr(stride.getArgNumber(), "tile.divisibility", divisibility);
+  }
+  return inner;
 }
 
-Value Pool::view(KernelBuilder &b, int64_t column, int64_t width) const {
-  return b.view(buffer, b.fixed(column), {pages, b.fixed(type.getPageSize()), b.fixed(width)},
-                {pageStride, b.fixed(type.getRowWidth()), b.fixed(1)});
+int64_t Pool::width(cache::Part part) const {
+  const cache::Format &format = type.getLayout();
+  return cache::fieldCount(format, format.fields[cache::findField(format, part)], type.getWidths());
+}
+
+Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t width,
+                 bool repeated) const {
+  const cache::Format &format = type.getLayout();
+  size_t index = cache::findField(format, part);
+  Type element = type.getStorageType(format.fields[index].storage);
+  const Memory *memory =
+      llvm::find_if(memories, [&](const Memory &known) { return known.element == element; });
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  int64_t offset = cache::fieldOffset(format, index, type.getWidths()) / bytes;
+  return b.view(
+      memory->buffer, b.extent(b.value(first), offset),
+      {pages, b.fixed(type.getPageSize()), b.fixed(width)},
+      {memory->pageStride, b.fixed(type.getRowBytes() / bytes), b.fixed(repeated ? 0 : 1)});
 }

@@ -13,6 +13,7 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_REQUESTS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_REQUESTS_H
 
+#include "CacheFormats.h"
 #include "StepLowering.h"
 
 namespace mlac::mla_to_tile {
@@ -32,22 +33,29 @@ mlir::Value blockTableRow(KernelBuilder &b, mlir::Value table, mlir::Value reque
 /// The plan's arguments of a kernel that touches the pool, and the pool's views
 /// inside the kernel.
 struct Pool {
-  mlir::Value buffer, pages, pageStride;
+  /// The whole pool as elements of one type.
+  struct Memory {
+    mlir::Type element;
+    mlir::Value buffer, pageStride; // elements
+  };
+  mlir::Value pages;
+  mlir::SmallVector<Memory, 3> memories; // one for each type of the format's fields
+  mlir::Value layerScale;                // f32 [1], null if the format has none
   mlir::mla::CacheType type;
 
   static Pool ofPlan(StepLowering &step, mlir::Value cache);
-  llvm::SmallVector<mlir::Value, 3> args() const { return {buffer, pages, pageStride}; }
-  /// The same pool with the kernel's arguments, of which `args` are the first
-  /// three. Marks the page stride with the divisibility that the runtime keeps.
+  llvm::SmallVector<mlir::Value> args() const;
+  /// The same pool with the kernel's arguments, the first of which are `args`. Marks
+  /// page strides with the divisibility that the runtime keeps.
   Pool inKernel(mlir::ValueRange args) const;
 
-  /// Columns [column, column + width) of all rows, [pages, page_size, width]:
-  /// a tile wider than the view gets zeros, never the neighbouring columns.
-  mlir::Value view(KernelBuilder &b, int64_t column, int64_t width) const;
-  mlir::Value latentView(KernelBuilder &b) const { return view(b, 0, type.getKvLoraRank()); }
-  mlir::Value ropeView(KernelBuilder &b) const {
-    return view(b, type.getKvLoraRank(), type.getQkRopeHeadDim());
-  }
+  /// Elements [first, first + width) of a field of all rows, [pages, page_size, width]:
+  /// a tile wider than the view gets zeros, never the neighbouring elements. With
+  /// `repeated` every column is element `first`.
+  mlir::Value view(KernelBuilder &b, mlac::cache::Part part, mlir::OpFoldResult first,
+                   int64_t width, bool repeated = false) const;
+  /// Elements of a part of a row.
+  int64_t width(mlac::cache::Part part) const;
 };
 
 } // namespace mlac::mla_to_tile

@@ -66,6 +66,10 @@ Value StepLowering::ceilDiv(Value a, int64_t b) {
   return b == 1 ? a : builder.createOrFold<arith::CeilDivSIOp>(loc, a, constant(b));
 }
 
+Value StepLowering::divide(Value a, int64_t b) {
+  return b == 1 ? a : builder.createOrFold<arith::DivSIOp>(loc, a, constant(b));
+}
+
 void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange args,
                           WriteBody write, Overlap overlap) {
   OpBuilder detached(builder.getContext());

@@ -81,6 +81,10 @@ public:
   /// Asks for the partition of attentions with so many rows; a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);
   mlir::Value cache(mlir::Value value) { return caches.lookup(value); }
+  /// The pool of cache `value` as elements of one type.
+  mlir::Value cacheMemory(mlir::Value value, mlir::Type element);
+  /// The scale of the layer's cache rows, f32 [1].
+  mlir::Value cacheScale();
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
   void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }
@@ -97,6 +101,8 @@ public:
   mlir::Value value(mlir::OpFoldResult size);
   mlir::Value multiply(mlir::Value a, int64_t b);
   mlir::Value ceilDiv(mlir::Value a, int64_t b);
+  /// a / b without a remainder.
+  mlir::Value divide(mlir::Value a, int64_t b);
 
   /// Launches a kernel whose body `write` builds from its arguments.
   using WriteBody = llvm::function_ref<void(KernelBuilder &, mlir::ValueRange)>;

@@ -13,6 +13,8 @@
 
 #include "StepLowering.h"
 
+#include "CacheFormats.h"
+
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -87,6 +89,23 @@ Value StepLowering::ropeTable() {
   return addBuffer(tile::BufferKind::RopeTable, "rope_table", builder.getF32Type());
 }
 
+/// Elements of the pool's first field, which a step's `cache` is.
+static Type firstElement(mla::CacheType type) {
+  return type.getStorageType(type.getLayout().fields[0].storage);
+}
+
+Value StepLowering::cacheMemory(Value value, Type element) {
+  if (element == firstElement(cast<mla::CacheType>(value.getType())))
+    return cache(value);
+  std::string name;
+  llvm::raw_string_ostream(name) << "cache_" << element;
+  return addBuffer(tile::BufferKind::Cache, name, element);
+}
+
+Value StepLowering::cacheScale() {
+  return addBuffer(tile::BufferKind::CacheScale, "cache_scale", builder.getF32Type(), {1});
+}
+
 TensorRef StepLowering::contiguous(Value buffer, ArrayRef<OpFoldResult> sizes) const {
   TensorRef ref{.buffer = buffer, .sizes = llvm::to_vector<4>(sizes)};
   ref.strides.resize(sizes.size());
@@ -149,7 +168,7 @@ LogicalResult StepLowering::bindArguments() {
       if (failed(bindTensor(argument)))
         return failure();
     } else if (auto cacheType = dyn_cast<mla::CacheType>(type)) {
-      caches[argument] = addBuffer(tile::BufferKind::Cache, "cache", cacheType.getElement());
+      caches[argument] = addBuffer(tile::BufferKind::Cache, "cache", firstElement(cacheType));
     } else if (!isa<mla::BatchType>(type)) {
       return func.emitOpError("expected argument ")
              << argument.getArgNumber() << " to be a tensor, a batch or a cache, got " << type;

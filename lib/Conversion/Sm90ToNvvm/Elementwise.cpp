@@ -15,7 +15,8 @@
 //   math.log2    lg2.approx         2^-22 absolute near 1, relative elsewhere
 //   math.log     log2(x) * ln(2)
 //   math.rsqrt   rsqrt.approx       2^-22.9 relative
-//   arith.divf   div.full           2 ulp, full range
+//   arith.divf   div.full           2 ulp, full range; correctly rounded where marked
+//   to e4m3      cvt.rn.satfinite   of two neighbours at once, as back to f16, exact
 //   math.sqrt    correctly rounded
 //
 // (Bounds from the PTX ISA's descriptions of the instructions.)
@@ -24,6 +25,7 @@
 
 #include "Lowering.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include <numbers>
@@ -55,6 +57,8 @@ static Value emitFunction(ImplicitLocOpBuilder &b, Operation *op, ValueRange ope
     return multiply(b, callIntrinsic(b, log2, operands), std::numbers::ln2_v<float>);
   if (isa<math::RsqrtOp>(op))
     return callIntrinsic(b, "llvm.nvvm.rsqrt.approx.f", operands);
+  if (isa<arith::DivFOp>(op) && op->hasAttr("tile.correctly_rounded"))
+    return LLVM::FDivOp::create(b, operands[0], operands[1]);
   if (isa<arith::DivFOp>(op))
     return callIntrinsic(b, "llvm.nvvm.div.full", operands);
   if (isa<math::SqrtOp>(op))
@@ -91,6 +95,65 @@ static std::pair<Value, Value> truncatePair(ImplicitLocOpBuilder &b, Type type, 
           LLVM::ExtractElementOp::create(b, narrow, constant32(b, 1))};
 }
 
+/// f32 to e4m3, of which LLVM has bits only. The second operand is the low byte.
+static std::pair<Value, Value> roundPairToE4m3(ImplicitLocOpBuilder &b, Value first, Value second) {
+  Type pair = VectorType::get({2}, b.getI8Type());
+  Value codes = NVVM::ConvertF32x2ToF8x2Op::create(
+      b, pair, second, first, NVVM::FPRoundingMode::RN, NVVM::SaturationMode::SATFINITE,
+      /*relu=*/false, Float8E4M3FNType::get(b.getContext()));
+  return {LLVM::ExtractElementOp::create(b, codes, constant32(b, 0)),
+          LLVM::ExtractElementOp::create(b, codes, constant32(b, 1))};
+}
+
+/// e4m3 to f32 by way of f16, which has all its values.
+static std::pair<Value, Value> widenPairOfE4m3(ImplicitLocOpBuilder &b, Value first, Value second) {
+  Value codes = LLVM::UndefOp::create(b, VectorType::get({2}, first.getType()));
+  codes = LLVM::InsertElementOp::create(b, codes, first, constant32(b, 0));
+  codes = LLVM::InsertElementOp::create(b, codes, second, constant32(b, 1));
+  Value halves =
+      NVVM::ConvertF8x2ToF16x2Op::create(b, VectorType::get({2}, b.getF16Type()), codes,
+                                         /*relu=*/false, Float8E4M3FNType::get(b.getContext()));
+  auto widen = [&](int64_t index) -> Value {
+    Value half = LLVM::ExtractElementOp::create(b, halves, constant32(b, index));
+    return LLVM::FPExtOp::create(b, b.getF32Type(), half);
+  };
+  return {widen(0), widen(1)};
+}
+
+/// Which conversion of two neighbours at once `op` is.
+enum class PairKind { None, Truncate, RoundToE4m3, WidenE4m3 };
+static PairKind getPairKind(Operation *op, size_t registers) {
+  if (!isa<arith::TruncFOp, arith::ExtFOp>(op))
+    return PairKind::None;
+  Type from = getElementTypeOrSelf(op->getOperand(0)), to = getElementTypeOrSelf(op->getResult(0));
+  if (isa<Float8E4M3FNType>(to))
+    return PairKind::RoundToE4m3;
+  if (isa<Float8E4M3FNType>(from))
+    return PairKind::WidenE4m3;
+  bool isNarrowing = from.isF32() && to.getIntOrFloatBitWidth() == 16;
+  return isNarrowing && registers % 4 == 0 ? PairKind::Truncate : PairKind::None;
+}
+
+static std::pair<Value, Value> convertPair(ImplicitLocOpBuilder &b, PairKind kind, Type type,
+                                           Value first, Value second) {
+  if (kind == PairKind::RoundToE4m3)
+    return roundPairToE4m3(b, first, second);
+  if (kind == PairKind::WidenE4m3)
+    return widenPairOfE4m3(b, first, second);
+  return truncatePair(b, type, first, second);
+}
+
+/// e4m3 converts from and to f32, in tiles, whose threads hold pairs.
+static LogicalResult verifyE4m3(Operation *op, size_t registers) {
+  for (Type type :
+       {getElementTypeOrSelf(op->getOperand(0)), getElementTypeOrSelf(op->getResult(0))})
+    if (!isa<Float8E4M3FNType>(type) && !type.isF32())
+      return op->emitOpError("expected a conversion between f8E4M3FN and f32 on sm_90a");
+  if (registers % 2)
+    return op->emitOpError("expected a tile, got a scalar");
+  return success();
+}
+
 namespace {
 class Elementwise : public ConversionPattern {
 public:
@@ -111,12 +174,14 @@ public:
           operands, [&](ValueRange parts) { return parts.size() == 1 ? parts[0] : parts[index]; });
     };
     SmallVector<Value> results;
-    bool pairs = isa<arith::TruncFOp>(op) && types.size() % 4 == 0 &&
-                 operands[0][0].getType().isF32() && types[0].getIntOrFloatBitWidth() == 16;
-    for (size_t index = 0; index < types.size(); index += pairs ? 2 : 1) {
-      if (pairs) {
+    PairKind pairs = getPairKind(op, types.size());
+    bool isE4m3 = pairs == PairKind::RoundToE4m3 || pairs == PairKind::WidenE4m3;
+    if (isE4m3 && failed(verifyE4m3(op, types.size())))
+      return failure();
+    for (size_t index = 0; index < types.size(); index += pairs == PairKind::None ? 1 : 2) {
+      if (pairs != PairKind::None) {
         auto [first, second] =
-            truncatePair(b, types[0], operands[0][index], operands[0][index + 1]);
+            convertPair(b, pairs, types[0], operands[0][index], operands[0][index + 1]);
         results.append({first, second});
         continue;
       }

@@ -84,7 +84,7 @@ struct Iota : public KernelPattern<sm90::IotaOp> {
     } else {
       Int first = kernel.getColumn(b, type);
       for (int64_t index = 0; index < count; ++index)
-        registers.push_back(first + (index / 4 * sm90::kColumnGroup + index % 2));
+        registers.push_back(first + sm90::getRunColumn(index / 4, index % 2, kernel.getRun(type)));
     }
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();

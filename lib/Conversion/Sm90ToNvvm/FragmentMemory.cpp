@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Each thread moves the elements it holds: two rows, and of every group of eight
-// columns two neighbours. A row's address and bounds are found once; columns are
-// only checked where the types do not say that they are inside.
+// columns two neighbours, or runs of more (see Layout.h). A row's address and bounds are found
+// once; columns are only checked where the types do not say that they are inside.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,20 +21,27 @@ using namespace mlac::sm90nvvm;
 static int64_t getByteWidth(Type type) { return std::max(type.getIntOrFloatBitWidth() / 8, 1u); }
 
 namespace {
-/// One access of a thread: `count` neighbouring registers from `reg` on, at
-/// `column` columns to the right of the thread's first.
+/// One access of a thread: `count` neighbouring elements, at `column` columns to the
+/// right of the thread's first; `reg` is the first's register.
 struct Access {
   int64_t reg, column, count;
+  /// Register of element `i`: pairs are four registers apart.
+  int64_t getRegister(int64_t i) const { return reg + i / 2 * 4 + i % 2; }
 };
 } // namespace
 
-/// The accesses that cover half `h` of a fragment.
-static SmallVector<Access> getAccesses(RankedTensorType type, int64_t h, bool paired) {
+/// The widest access of a thread.
+static constexpr int64_t kMaxAccessBytes = 16;
+
+/// The accesses that cover half `h` of a fragment with runs of `run` columns.
+static SmallVector<Access> getAccesses(RankedTensorType type, int64_t h, bool paired, int64_t run) {
+  int64_t width = getByteWidth(type.getElementType());
+  int64_t count = paired ? std::min(run, std::max<int64_t>(kMaxAccessBytes / width, 2)) : 1;
   SmallVector<Access> accesses;
-  for (int64_t j = 0; j < getPartColumns(type) / sm90::kColumnGroup; ++j)
-    for (int64_t i = 0; i < 2; i += paired ? 2 : 1)
-      accesses.push_back(
-          {sm90::getFragmentRegister(j, h, i), sm90::kColumnGroup * j + i, paired ? 2 : 1});
+  for (int64_t element = 0; element < getPartColumns(type) / sm90::kQuadLanes; element += count) {
+    int64_t j = element / 2, i = element % 2;
+    accesses.push_back({sm90::getFragmentRegister(j, h, i), sm90::getRunColumn(j, i, run), count});
+  }
   return accesses;
 }
 
@@ -59,7 +66,7 @@ static void loadAccess(ImplicitLocOpBuilder &b, Type elementType, Value address,
   Value loaded = LLVM::LoadOp::create(b, getAccessType(elementType, access.count), address,
                                       access.count * getByteWidth(elementType));
   for (int64_t i = 0; i < access.count; ++i)
-    registers[access.reg + i] =
+    registers[access.getRegister(i)] =
         access.count == 1 ? loaded
                           : LLVM::ExtractElementOp::create(b, loaded, constant32(b, i)).getResult();
 }
@@ -82,7 +89,7 @@ static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel
     Value rowAddress = tile.getAddress(b, row, firstColumn);
     if (wholeRows)
       rowAddress = tile.getLoadAddress(b, rowAddress, row.inside);
-    for (const Access &access : getAccesses(type, h, paired)) {
+    for (const Access &access : getAccesses(type, h, paired, kernel.getRun(type))) {
       Value address = getAccessAddress(b, tile, rowAddress, access.column);
       if (!wholeRows)
         address = tile.getLoadAddress(
@@ -128,7 +135,8 @@ static void storeAccess(ImplicitLocOpBuilder &b, const TileAccess &tile, Value r
   if (access.count > 1) {
     value = LLVM::UndefOp::create(b, getAccessType(tile.elementType, access.count));
     for (int64_t i = 0; i < access.count; ++i)
-      value = LLVM::InsertElementOp::create(b, value, registers[access.reg + i], constant32(b, i));
+      value = LLVM::InsertElementOp::create(b, value, registers[access.getRegister(i)],
+                                            constant32(b, i));
   }
   LLVM::StoreOp::create(b, value, getAccessAddress(b, tile, rowAddress, access.column),
                         access.count * getByteWidth(tile.elementType));
@@ -143,7 +151,7 @@ static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileA
       Row row = tile.getRow(b, kernel.getRow(b, h));
       emitIf(b, row.inside, [&] {
         Value rowAddress = tile.getAddress(b, row, firstColumn);
-        for (const Access &access : getAccesses(type, h, paired))
+        for (const Access &access : getAccesses(type, h, paired, kernel.getRun(type)))
           emitIf(b, tile.isColumnInside(b, firstColumn + access.column, known),
                  [&] { storeAccess(b, tile, rowAddress, access, registers); });
       });

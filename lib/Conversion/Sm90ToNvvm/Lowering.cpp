@@ -87,15 +87,26 @@ Int Kernel::getPart(ImplicitLocOpBuilder &b, int64_t split) const {
 }
 
 Int Kernel::getColumn(ImplicitLocOpBuilder &b, RankedTensorType type) const {
-  Int column = sm90::getFragmentColumn(Int(b, groupThread));
+  Int column = Int(b, groupThread) % sm90::kQuadLanes * getRun(type);
   int64_t split = sm90::getColumnSplit(type);
   return split == 1 ? column : column + getPart(b, split) * getPartColumns(type);
+}
+
+int64_t Kernel::getRun(RankedTensorType type) const {
+  int64_t run = columnRun;
+  while (getPartColumns(type) % (run * sm90::kQuadLanes) != 0)
+    run /= 2;
+  return run;
 }
 
 Value Kernel::isWriter(ImplicitLocOpBuilder &b, int64_t split) const {
   if (split >= warpgroups)
     return Value();
   return compare(b, arith::CmpIPredicate::ult, warpgroup, constant32(b, split));
+}
+
+Type mlac::sm90nvvm::getRegisterType(Type element) {
+  return isa<Float8E4M3FNType>(element) ? IntegerType::get(element.getContext(), 8) : element;
 }
 
 int64_t mlac::sm90nvvm::getPartColumns(RankedTensorType fragment) {

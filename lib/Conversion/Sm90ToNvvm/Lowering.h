@@ -124,14 +124,16 @@ inline constexpr int64_t kSharedBase = 1024;
 struct Kernel {
   int64_t warpgroups = 1; // of the role, in a role
   int64_t cluster = 1;    // CTAs
-  int64_t barrier = 0;    // hardware barrier of these threads; 0: all of the CTA
-  Value thread;           // within the CTA or role
-  Value groupThread;      // within the warpgroup
-  Value lane;             // within the warp
-  Value warpgroup;        // within the CTA or role; equal in a warp, known to be so
-                          // by the assembler
-  Value shared;           // !llvm.ptr<3>: the dynamic shared memory
-  Value zeros;            // !llvm.ptr<1>: kZeroBytes bytes of zeros
+  /// Neighbouring columns of a thread: 2, that of wgmma, or more in kernels without.
+  int64_t columnRun = 2;
+  int64_t barrier = 0; // hardware barrier of these threads; 0: all of the CTA
+  Value thread;        // within the CTA or role
+  Value groupThread;   // within the warpgroup
+  Value lane;          // within the warp
+  Value warpgroup;     // within the CTA or role; equal in a warp, known to be so
+                       // by the assembler
+  Value shared;        // !llvm.ptr<3>: the dynamic shared memory
+  Value zeros;         // !llvm.ptr<1>: kZeroBytes bytes of zeros
   std::vector<Kernel> roles;
   int64_t getThreads() const { return warpgroups * mlir::sm90::kWarpgroupThreads; }
   /// What `op` stands in: this, or one of the roles.
@@ -146,9 +148,15 @@ struct Kernel {
   Int getRow(ImplicitLocOpBuilder &b, int64_t h) const;
   Int getPart(ImplicitLocOpBuilder &b, int64_t split) const;
   Int getColumn(ImplicitLocOpBuilder &b, RankedTensorType type) const;
+  /// columnRun, or less for tiles with too few columns for four lanes.
+  int64_t getRun(RankedTensorType type) const;
   /// Whether this warpgroup writes fragments of that split; null: it does.
   Value isWriter(ImplicitLocOpBuilder &b, int64_t split) const;
 };
+
+/// What an element is in a register and in memory: e4m3, which LLVM does not have, is
+/// its bits.
+Type getRegisterType(Type element);
 
 /// Columns that one warpgroup holds, and elements that one thread does.
 int64_t getPartColumns(RankedTensorType fragment);

@@ -66,7 +66,7 @@ static void addConversions(TypeConverter &converter) {
         if (!sm90::isFragment(type) && !sm90::isRows(type) && !sm90::isPartial(type) &&
             !sm90::isColumns(type))
           return failure();
-        results.append(getRegisterCount(type), type.getElementType());
+        results.append(getRegisterCount(type), getRegisterType(type.getElementType()));
         return success();
       });
   auto materialize = [](OpBuilder &builder, Type type, ValueRange inputs, Location loc) -> Value {
@@ -141,6 +141,8 @@ static bool usesSharedMemory(sm90::KernelOp kernel) {
 static Kernel emitPrologue(ImplicitLocOpBuilder &b, sm90::KernelOp op) {
   Kernel kernel;
   kernel.warpgroups = op.getWarpgroups();
+  if (auto run = op->getAttrOfType<IntegerAttr>(sm90::kColumnRunAttr))
+    kernel.columnRun = run.getInt();
   kernel.cluster = op.getClusterSize();
   Type i32 = b.getI32Type();
   Int thread(b, NVVM::ThreadIdXOp::create(b, i32));

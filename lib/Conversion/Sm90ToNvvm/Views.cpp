@@ -44,7 +44,7 @@ View mlac::sm90nvvm::getView(ImplicitLocOpBuilder &b, MemRefType type, ValueRang
   auto take = [&](int64_t value) -> Value {
     return ShapedType::isDynamic(value) ? parts[next++] : Value(constant64(b, value));
   };
-  View view{parts[0], type.getElementType(), take(offset), {}, {}};
+  View view{parts[0], getRegisterType(type.getElementType()), take(offset), {}, {}};
   for (int64_t size : type.getShape())
     view.sizes.push_back(take(size));
   for (int64_t stride : strides)

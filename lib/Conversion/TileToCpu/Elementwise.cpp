@@ -151,7 +151,14 @@ Value KernelLowering::evaluateArithmetic(Operation *op, const Chunk &chunk, Valu
       .Case([&](arith::TruncFOp narrowing) -> Value {
         if (element.isBF16() && getElementTypeOrSelf(narrowing.getIn()).isF32())
           return emitRoundToBf16(e, operands[0]);
+        if (isa<Float8E4M3FNType>(element))
+          return emitRoundToE4m3(e, operands[0]);
         return arith::TruncFOp::create(e, e.loc, type, operands[0]);
+      })
+      .Case([&](arith::ExtFOp widening) -> Value {
+        if (isa<Float8E4M3FNType>(getElementTypeOrSelf(widening.getIn())))
+          return emitWidenE4m3(e, operands[0]);
+        return arith::ExtFOp::create(e, e.loc, type, operands[0]);
       })
       .Default([&](Operation *other) {
         OperationState state(e.loc, other->getName(), operands, type, other->getAttrs());

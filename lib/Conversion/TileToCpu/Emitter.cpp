@@ -94,41 +94,61 @@ Value Emitter::advance(Value pointer, Value bytes) {
                              ArrayRef<LLVM::GEPArg>{bytes});
 }
 
+/// Floats that LLVM does not have are moved as their bits.
+static bool isMovedAsBits(Type element) { return isa<Float8E4M3FNType>(element); }
+
 /// The type an element has in memory: i1 becomes i8.
 static Type memoryType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), kBitsPerByte) : element;
+  bool isByte = element.isInteger(1) || isMovedAsBits(element);
+  return isByte ? IntegerType::get(element.getContext(), kBitsPerByte) : element;
+}
+
+/// `type` with the element `element`, or `element` itself where it is a scalar.
+static Type likeWith(Type type, Type element) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? Type(vector.clone(element)) : element;
+}
+
+/// What was loaded as `memoryType(element)`.
+static Value fromMemory(Emitter &e, Type element, Value value) {
+  Type type = likeWith(value.getType(), element);
+  if (element.isInteger(1))
+    return arith::TruncIOp::create(e, e.loc, type, value);
+  return isMovedAsBits(element) ? Value(arith::BitcastOp::create(e, e.loc, type, value)) : value;
+}
+
+static Value toMemory(Emitter &e, Value value) {
+  Type element = getElementTypeOrSelf(value.getType());
+  Type type = likeWith(value.getType(), memoryType(element));
+  if (element.isInteger(1))
+    return arith::ExtUIOp::create(e, e.loc, type, value);
+  return isMovedAsBits(element) ? Value(arith::BitcastOp::create(e, e.loc, type, value)) : value;
 }
 
 Value Emitter::loadScalar(Type element, Value pointer) {
   Value value =
       LLVM::LoadOp::create(*this, loc, memoryType(element), pointer, elementBytes(element));
-  return element.isInteger(1) ? Value(arith::TruncIOp::create(*this, loc, element, value)) : value;
+  return fromMemory(*this, element, value);
 }
 
 void Emitter::storeScalar(Value value, Value pointer) {
-  Type element = value.getType();
-  if (element.isInteger(1))
-    value = arith::ExtUIOp::create(*this, loc, memoryType(element), value);
-  LLVM::StoreOp::create(*this, loc, value, pointer, elementBytes(element));
+  LLVM::StoreOp::create(*this, loc, toMemory(*this, value), pointer, elementBytes(value.getType()));
 }
 
 Value Emitter::loadChunk(Type element, int64_t lanes, Value pointer) {
   auto type = VectorType::get({lanes}, memoryType(element));
   Value value = LLVM::LoadOp::create(*this, loc, type, pointer, elementBytes(element));
-  if (!element.isInteger(1))
-    return value;
-  return arith::TruncIOp::create(*this, loc, VectorType::get({lanes}, element), value);
+  return fromMemory(*this, element, value);
 }
 
 void Emitter::storeChunk(Value value, Value pointer) {
-  auto type = cast<VectorType>(value.getType());
-  Type element = type.getElementType();
-  if (element.isInteger(1))
-    value = arith::ExtUIOp::create(*this, loc, type.clone(memoryType(element)), value);
-  LLVM::StoreOp::create(*this, loc, value, pointer, elementBytes(element));
+  Type element = cast<VectorType>(value.getType()).getElementType();
+  LLVM::StoreOp::create(*this, loc, toMemory(*this, value), pointer, elementBytes(element));
 }
 
 Value Emitter::loadChunkHead(Type element, int64_t lanes, int64_t count, Value pointer) {
+  if (isMovedAsBits(element))
+    return fromMemory(*this, element, loadChunkHead(memoryType(element), lanes, count, pointer));
   auto type = VectorType::get({lanes}, element);
   Value value = arith::ConstantOp::create(*this, loc, getZeroAttr(type));
   for (int64_t lane = 0; lane < count; ++lane) {

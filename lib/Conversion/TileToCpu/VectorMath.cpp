@@ -9,6 +9,7 @@
 // exp2(x) = 2^n 2^f with n = round(x), |f| <= 1/2, and 2^f = exp(f ln 2) by its
 // Taylor series; exp reduces by ln 2 in two parts (Cody and Waite). log(x) =
 // n ln 2 + 2 artanh(s) with x = 2^n m, m in [sqrt(1/2), sqrt(2)), s = (m-1)/(m+1).
+// e4m3 is made and read by integer arithmetic on the bits, without a table.
 // Comparisons are ordered so that NaN is selected and reaches the result.
 //
 //===----------------------------------------------------------------------===//
@@ -72,6 +73,12 @@ private:
 };
 
 } // namespace
+
+/// The vector or scalar type like `type` with that element.
+static Type likeWith(Type type, Type element) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? Type(vector.clone(element)) : element;
+}
 
 /// Adding 1.5 * 2^23 leaves round(x) in the low mantissa bits, for |x| < 2^22.
 static constexpr double kRoundingShift = 12582912.0;
@@ -208,10 +215,56 @@ Value mlac::tile_to_cpu::emitRoundToBf16(Emitter &e, Value x) {
   Value rounded = v.addi(v.addi(bits, v.i(kHalfMinusOne)), lowestKept);
   Value isNan = arith::CmpFOp::create(e, e.loc, arith::CmpFPredicate::UNO, x, x);
   Value kept = arith::SelectOp::create(e, e.loc, isNan, v.ori(bits, v.i(kQuietBit)), rounded);
-  auto narrow = [&](Type element) -> Type {
-    auto vector = dyn_cast<VectorType>(x.getType());
-    return vector ? Type(vector.clone(element)) : element;
+  Type narrow = likeWith(x.getType(), e.getI16Type());
+  Value high = arith::TruncIOp::create(e, e.loc, narrow, v.shr(kept, kDroppedBits));
+  return arith::BitcastOp::create(e, e.loc, likeWith(x.getType(), e.getBF16Type()), high);
+}
+
+//===----------------------------------------------------------------------===//
+// e4m3: bias 7, 3 bits of mantissa, subnormals in units of 2^-9, NaN 0x7F
+//===----------------------------------------------------------------------===//
+
+static constexpr int32_t kE4m3Bits = 3, kE4m3Bias = 7, kE4m3Nan = 0x7f, kE4m3Max = 0x7e;
+static constexpr int32_t kE4m3Dropped = kMantissaBits - kE4m3Bits;
+static constexpr double kE4m3Unit = 0x1p-9;
+/// Moves exponents between the biases, in place.
+static constexpr int32_t kE4m3Rebias = kExponentBias - kE4m3Bias;
+
+Value mlac::tile_to_cpu::emitRoundToE4m3(Emitter &e, Value x) {
+  constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000, kSign = 0x80;
+  Lanes v(e, x.getType());
+  Value bits = v.asInt(x), magnitude = v.andi(bits, v.i(kMagnitude));
+  Value isOdd = v.andi(v.shr(magnitude, kE4m3Dropped), v.i(1));
+  Value half = v.i((1 << (kE4m3Dropped - 1)) - 1);
+  Value normal = v.subi(v.shr(v.addi(v.addi(magnitude, half), isOdd), kE4m3Dropped),
+                        v.i(kE4m3Rebias << kE4m3Bits));
+  // Added to 2^23 units, the number of units is in the mantissa, rounded by the FPU.
+  Value units = v.f(kE4m3Unit * 0x1p23);
+  Value subnormal = v.subi(v.asInt(v.add(v.asFloat(magnitude), units)), v.asInt(units));
+  auto below = [&](Value a, int32_t b) -> Value {
+    return arith::CmpIOp::create(e, e.loc, arith::CmpIPredicate::slt, a, v.i(b));
   };
-  Value high = arith::TruncIOp::create(e, e.loc, narrow(e.getI16Type()), v.shr(kept, kDroppedBits));
-  return arith::BitcastOp::create(e, e.loc, narrow(e.getBF16Type()), high);
+  Value code = e.select(below(magnitude, (kE4m3Rebias + 1) << kMantissaBits), subnormal, normal);
+  code = arith::MinSIOp::create(e, e.loc, code, v.i(kE4m3Max));
+  code = v.ori(code, v.andi(v.shr(bits, 24), v.i(kSign)));
+  code = e.select(below(magnitude, kInfinity + 1), code, v.i(kE4m3Nan));
+  Value byte = arith::TruncIOp::create(e, e.loc, likeWith(x.getType(), e.getI8Type()), code);
+  Type type = Float8E4M3FNType::get(e.getContext());
+  return arith::BitcastOp::create(e, e.loc, likeWith(x.getType(), type), byte);
+}
+
+Value mlac::tile_to_cpu::emitWidenE4m3(Emitter &e, Value x) {
+  constexpr int32_t kMagnitude = 0x7f, kSign = 0x80, kSignShift = 24, kQuietNan = 0x7fc00000;
+  Lanes v(e, likeWith(x.getType(), e.getF32Type()));
+  Value byte = arith::BitcastOp::create(e, e.loc, likeWith(x.getType(), e.getI8Type()), x);
+  Value code = arith::ExtUIOp::create(e, e.loc, v.ints, byte);
+  Value magnitude = v.andi(code, v.i(kMagnitude));
+  auto equalsOrBelow = [&](Value a, int32_t b) -> Value {
+    return arith::CmpIOp::create(e, e.loc, arith::CmpIPredicate::sle, a, v.i(b));
+  };
+  Value normal = v.addi(v.shl(magnitude, kE4m3Dropped), v.i(kE4m3Rebias << kMantissaBits));
+  Value subnormal = v.asInt(v.mul(v.toFloat(magnitude), v.f(kE4m3Unit)));
+  Value wide = e.select(equalsOrBelow(magnitude, (1 << kE4m3Bits) - 1), subnormal, normal);
+  wide = e.select(equalsOrBelow(magnitude, kE4m3Max), wide, v.i(kQuietNan));
+  return v.asFloat(v.ori(wide, v.shl(v.andi(code, v.i(kSign)), kSignShift)));
 }

@@ -32,6 +32,11 @@ mlir::Value emitLog2(Emitter &e, mlir::Value x);
 /// __truncsfbf2, which no image may depend on.
 mlir::Value emitRoundToBf16(Emitter &e, mlir::Value x);
 
+/// f32 to e4m3: rounds to nearest, ties to even, saturates; NaN becomes 0x7F, as on
+/// the GPU. Back: exact.
+mlir::Value emitRoundToE4m3(Emitter &e, mlir::Value x);
+mlir::Value emitWidenE4m3(Emitter &e, mlir::Value x);
+
 } // namespace mlac::tile_to_cpu
 
 #endif // MLAC_LIB_CONVERSION_TILETOCPU_VECTORMATH_H

@@ -44,3 +44,27 @@ sm90.kernel @loop(%y: memref<?xf32>, %n: index, %s: f32)
   sm90.store %r, %w[%c0, %c0] : tensor<64x8xf32, #f1>, memref<64x8xf32, strided<[8, 1]>>
   sm90.return
 }
+
+// e4m3, which LLVM does not have, is bytes; neighbours convert together, the second
+// first. A marked division is the correctly rounded one.
+// CHECK-LABEL: llvm.func @e4m3
+// CHECK:         llvm.load %{{.*}} : !llvm.ptr<1> -> vector<2xi8>
+// CHECK:         %[[F:.*]] = nvvm.convert.f8x2.to.f16x2 %{{.*}} : vector<2xi8>(f8E4M3FN) -> vector<2xf16>
+// CHECK:         llvm.fpext %{{.*}} : f16 to f32
+// CHECK-COUNT-4: llvm.fdiv %{{.*}} : f32
+// CHECK:         nvvm.convert.f32x2.to.f8x2 %{{.*}}, %{{.*}} {rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>} : vector<2xi8>(f8E4M3FN)
+sm90.kernel @e4m3(%x: memref<?xf8E4M3FN>, %y: memref<?xf8E4M3FN>, %s: f32)
+    attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64, 8], strides: [8, 1]
+      : memref<?xf8E4M3FN> to memref<64x8xf8E4M3FN, strided<[8, 1]>>
+  %w = memref.reinterpret_cast %y to offset: [0], sizes: [64, 8], strides: [8, 1]
+      : memref<?xf8E4M3FN> to memref<64x8xf8E4M3FN, strided<[8, 1]>>
+  %a = sm90.load %v[%c0, %c0] paired : memref<64x8xf8E4M3FN, strided<[8, 1]>> -> tensor<64x8xf8E4M3FN, #f1>
+  %b = arith.extf %a : tensor<64x8xf8E4M3FN, #f1> to tensor<64x8xf32, #f1>
+  %k = sm90.splat %s : f32 -> tensor<64x8xf32, #f1>
+  %d = arith.divf %b, %k {tile.correctly_rounded} : tensor<64x8xf32, #f1>
+  %e = arith.truncf %d : tensor<64x8xf32, #f1> to tensor<64x8xf8E4M3FN, #f1>
+  sm90.store %e, %w[%c0, %c0] paired : tensor<64x8xf8E4M3FN, #f1>, memref<64x8xf8E4M3FN, strided<[8, 1]>>
+  sm90.return
+}

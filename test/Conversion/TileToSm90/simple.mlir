@@ -299,3 +299,66 @@ tile.kernel @dependent_on_nothing(%n: index) attributes {tile.waits_for_dependen
 tile.kernel @triggers(%n: index) attributes {tile.triggers_dependents} {
   tile.return
 }
+
+// -----
+
+// Rows that are only moved: as many columns in a thread as every access allows.
+// CHECK-LABEL: sm90.kernel @rows
+// CHECK-SAME:  sm90.column_run = 8
+tile.kernel @rows(%x: memref<?xbf16>, %out: memref<?xbf16>, %n: index) attributes {tile.row_kernel} {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %t = tile.load %xv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+  tile.store %t, %ov[%c0, %c0] : tensor<64x64xbf16>, memref<?x64xbf16, strided<[64, 1]>>
+  tile.return
+}
+
+// -----
+
+// Rows of 4 elements' alignment.
+// CHECK-LABEL: sm90.kernel @rows_of_four
+// CHECK-SAME:  sm90.column_run = 4
+tile.kernel @rows_of_four(%x: memref<?xbf16>, %out: memref<?xbf16>, %n: index) attributes {tile.row_kernel} {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 60], strides: [60, 1]
+      : memref<?xbf16> to memref<?x60xbf16, strided<[60, 1]>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 60], strides: [60, 1]
+      : memref<?xbf16> to memref<?x60xbf16, strided<[60, 1]>>
+  %t = tile.load %xv[%c0, %c0] : memref<?x60xbf16, strided<[60, 1]>> -> tensor<64x64xbf16>
+  tile.store %t, %ov[%c0, %c0] : tensor<64x64xbf16>, memref<?x60xbf16, strided<[60, 1]>>
+  tile.return
+}
+
+// -----
+
+// A transposed store needs the fragment's own order; nobody asked in the second.
+// CHECK-LABEL: sm90.kernel @transposed
+// CHECK-SAME:  sm90.column_run = 2
+tile.kernel @transposed(%x: memref<?xbf16>, %out: memref<?xbf16>, %n: index) attributes {tile.row_kernel} {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %t = tile.load %xv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+  tile.store %t, %ov[%c0, %c0] transposed : tensor<64x64xbf16>, memref<?x64xbf16, strided<[64, 1]>>
+  tile.return
+}
+
+// -----
+
+// CHECK-LABEL: sm90.kernel @unmarked
+// CHECK-NOT:   sm90.column_run
+tile.kernel @unmarked(%x: memref<?xbf16>, %out: memref<?xbf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %ov = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %t = tile.load %xv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+  tile.store %t, %ov[%c0, %c0] : tensor<64x64xbf16>, memref<?x64xbf16, strided<[64, 1]>>
+  tile.return
+}

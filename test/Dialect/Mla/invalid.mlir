@@ -18,6 +18,31 @@ func.func private @cache_v3(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_ro
 
 // -----
 
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, got model1_584}}
+func.func private @cache_v4_name(!mla.cache<page_size = 64, kv_lora_rank = 448, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "model1_584">)
+
+// -----
+
+// expected-error @+1 {{cache format fp8_ds_mla does not take elements of 'f16'}}
+func.func private @cache_v4_element(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = f16, rope_order = half, format = "fp8_ds_mla">)
+
+// -----
+
+// expected-error @+1 {{cache format fp8_ds_mla has kv_lora_rank 512, got 256}}
+func.func private @cache_v4_width(!mla.cache<page_size = 64, kv_lora_rank = 256, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">)
+
+// -----
+
+// expected-error @+1 {{cache format mla_fp8_tensor: expected rows of a multiple of 16 bytes, got 40}}
+func.func private @cache_v5(!mla.cache<page_size = 64, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = half, format = "mla_fp8_tensor">)
+
+// -----
+
+// expected-error @+1 {{expected scale_rule raw: the format has no groups of scales}}
+func.func private @cache_v6(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor", scale_rule = power_of_two>)
+
+// -----
+
 // expected-error @+1 {{expected a length >= 0, got -1}}
 func.func private @batch_v1(!mla.batch<query_len = -1>)
 

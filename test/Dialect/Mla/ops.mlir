@@ -23,6 +23,12 @@ func.func @types(%a: !mla.batch, %b: !mla.batch<query_len = 1>, %c: !mla.batch<c
   return
 }
 
+// CHECK-LABEL: func private @cache_formats
+// CHECK-SAME: rope_order = half, format = "mla_fp8_tensor">
+// CHECK-SAME: rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>
+func.func private @cache_formats(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor">,
+    !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>)
+
 // CHECK-LABEL: func @rms_norm
 func.func @rms_norm(%x: tensor<?x512xbf16>, %gamma: tensor<512xbf16>) {
   // CHECK: mla.rms_norm %{{.*}}, %{{.*}} eps 9.99{{.*}} : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>

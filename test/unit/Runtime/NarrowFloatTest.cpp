@@ -68,7 +68,7 @@ TEST(NarrowFloat, EveryE4m3ByteIsItsDefinition) {
       EXPECT_TRUE(std::isnan(value));
     else
       EXPECT_EQ(std::fabs(value), valueOf(byte & 0x7f, 3, 7));
-    EXPECT_EQ(roundToE4m3(value), byte);
+    EXPECT_EQ(roundToE4m3(value), byte == 0xff ? 0x7f : byte);
     // Exact to both 16-bit types.
     if (!std::isnan(value)) {
       EXPECT_EQ(widenBf16(roundToBf16(value)), value);
@@ -82,7 +82,7 @@ TEST(NarrowFloat, E4m3RoundsToNearestEvenAndSaturates) {
   forEachNearTie(3, [&](float x) {
     uint8_t sign = std::signbit(x) ? 0x80 : 0;
     if (std::isnan(x))
-      ASSERT_EQ(roundToE4m3(x), sign | 0x7f);
+      ASSERT_EQ(roundToE4m3(x), 0x7f);
     else
       ASSERT_EQ(roundToE4m3(x), sign | nearest(values, std::fabs(double(x)))) << x;
   });

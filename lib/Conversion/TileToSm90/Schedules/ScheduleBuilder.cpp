@@ -290,13 +290,45 @@ int64_t mlac::chooseVectorBytes(Value view, OpFoldResult column) {
   return elementBytes;
 }
 
-bool mlac::arePaired(Value view, OpFoldResult column) {
+/// Whether every `count` neighbouring elements of a row lie together and aligned.
+static bool areRuns(Value view, OpFoldResult column, int64_t count) {
   auto type = cast<MemRefType>(view.getType());
-  if (type.getRank() < 2 || getAddressDivisor(view, column) < 2)
+  if (type.getRank() < 2 || getAddressDivisor(view, column) < count)
     return false;
-  // An even column count keeps the two of a pair on one side of the bound.
+  // Such a column count keeps the elements of a run on one side of the bound.
   if (!type.isDynamicDim(type.getRank() - 1))
-    return type.getShape().back() % 2 == 0;
+    return type.getShape().back() % count == 0;
   auto cast = skipCasts(view).getDefiningOp<memref::ReinterpretCastOp>();
-  return cast && getKnownDivisor(cast.getMixedSizes().back()) >= 2;
+  return cast && getKnownDivisor(cast.getMixedSizes().back()) >= count;
+}
+
+bool mlac::arePaired(Value view, OpFoldResult column) { return areRuns(view, column, 2); }
+
+/// The view and the column of an access to a tile's memory; null: `op` is none.
+static std::pair<Value, Value> getAccess(Operation *op) {
+  using Access = std::pair<Value, Value>;
+  return llvm::TypeSwitch<Operation *, Access>(op)
+      .Case<tile::LoadOp, tile::StoreOp>(
+          [](auto op) { return Access(op.getView(), op.getOffsets().back()); })
+      .Case([](tile::LoadRowsOp op) { return Access(op.getView(), op.getColumn()); })
+      .Case<tile::LoadPagedOp, tile::StoreSlotsOp>(
+          [](auto op) { return Access(op.getPool(), op.getColumn()); })
+      .Default([](Operation *) { return Access(); });
+}
+
+int64_t mlac::chooseColumnRun(tile::KernelOp kernel) {
+  int64_t run = 16 / 2; // 16 bytes of the narrowest activations
+  WalkResult walk = kernel.walk([&](Operation *op) {
+    auto store = dyn_cast<tile::StoreOp>(op);
+    auto reduce = dyn_cast<tile::ReduceOp>(op);
+    auto broadcast = dyn_cast<tile::BroadcastOp>(op);
+    if (isa<tile::DotOp>(op) || (store && store.getTransposed()) ||
+        (reduce && reduce.getDim() == 0) || (broadcast && broadcast.getDim() == 0))
+      return WalkResult::interrupt();
+    auto [view, column] = getAccess(op);
+    while (view && run > 2 && arePaired(view, column) && !areRuns(view, column, run))
+      run /= 2;
+    return WalkResult::advance();
+  });
+  return walk.wasInterrupted() ? 2 : run;
 }

@@ -95,6 +95,11 @@ int64_t chooseVectorBytes(mlir::Value view, mlir::OpFoldResult column);
 /// Whether pairs of columns may be moved as one (see sm90.load).
 bool arePaired(mlir::Value view, mlir::OpFoldResult column);
 
+/// Neighbouring columns that one thread may hold in a kernel (see Layout.h): up to 16
+/// bytes of 16-bit elements, where no product or column vector needs the fragment's
+/// own order and every access that could be a pair could be a run.
+int64_t chooseColumnRun(mlir::tile::KernelOp kernel);
+
 /// The kernel argument that a view looks at.
 mlir::Value findBuffer(mlir::Value view);
 

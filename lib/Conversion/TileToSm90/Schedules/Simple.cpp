@@ -25,6 +25,8 @@
 
 #include "ScheduleBuilder.h"
 
+#include "mla/Dialect/Sm90/Utils/Layout.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -190,6 +192,8 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   if (ArrayAttr attributes = kernel.getArgAttrsAttr())
     result.setArgAttrsAttr(attributes);
   result->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
+  if (kernel->hasAttr("tile.row_kernel"))
+    result->setAttr(sm90::kColumnRunAttr, builder.getI64IntegerAttr(chooseColumnRun(kernel)));
   Block &body = result.getBody().front();
   fragments.map(kernel.getBody().getArguments(), body.getArguments());
   builder.setInsertionPointToStart(&body);

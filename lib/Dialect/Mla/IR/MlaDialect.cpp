@@ -8,6 +8,8 @@
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 
+#include "CacheFormats.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -44,19 +46,93 @@ void MlaDialect::initialize() {
 // Cache
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, StringRef name,
+                                  int64_t latent, int64_t rope, Type element) {
+  namespace cache = mlac::cache;
+  const cache::Format *format = cache::findFormat(std::string_view(name));
+  if (!format || !cache::isInterleaved(*format)) { // (V4)
+    InFlightDiagnostic diag = emitError() << "expected a cache format of";
+    for (const cache::Format &known : cache::kFormats)
+      if (cache::isInterleaved(known))
+        diag << " " << StringRef(known.name) << ",";
+    return diag << " got " << name;
+  }
+  uint8_t kind = element.isBF16() ? cache::kBF16 : element.isF16() ? cache::kF16 : cache::kF32;
+  if (!(format->accepts & kind))
+    return emitError() << "cache format " << name << " does not take elements of " << element;
+  cache::Widths widths{latent, rope, element.getIntOrFloatBitWidth() / 8};
+  for (size_t i = 0; i < format->numFields; ++i) {
+    const cache::Field &field = format->fields[i];
+    int64_t given = field.part == cache::Part::Latent ? latent : rope;
+    bool isRow = field.part == cache::Part::Latent || field.part == cache::Part::Rope;
+    if (isRow && field.count > 0 && field.count != given)
+      return emitError() << "cache format " << name << " has "
+                         << (field.part == cache::Part::Latent ? "kv_lora_rank "
+                                                               : "qk_rope_head_dim ")
+                         << field.count << ", got " << given;
+  }
+  int64_t bytes = cache::tokenBytes(*format, widths);
+  if (bytes % cache::kPoolAlignment) // (V5)
+    return emitError() << "cache format " << name << ": expected rows of a multiple of "
+                       << cache::kPoolAlignment << " bytes, got " << bytes;
+  return success();
+}
+
 LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t pageSize,
-                                int64_t kvLoraRank, int64_t ropeDim, Type element, RopeOrder) {
+                                int64_t kvLoraRank, int64_t ropeDim, Type element, RopeOrder,
+                                StringRef format, ScaleRule rule) {
   if (pageSize <= 0 || kvLoraRank <= 0) // (V1)
-    return emitError() << "expected page_size and kv_lora_rank above 0, got " << pageSize
-                       << " and " << kvLoraRank;
+    return emitError() << "expected page_size and kv_lora_rank above 0, got " << pageSize << " and "
+                       << kvLoraRank;
   if (ropeDim < 0 || ropeDim % 2 != 0) // (V2)
     return emitError() << "expected an even qk_rope_head_dim >= 0, got " << ropeDim;
   if (!element.isBF16() && !element.isF16() && !element.isF32()) // (V3)
     return emitError() << "expected a cache element of bf16, f16 or f32, got " << element;
+  if (!format.empty() && failed(verifyFormat(emitError, format, kvLoraRank, ropeDim, element)))
+    return failure();
+  bool hasGroups = !format.empty() && mlac::cache::findFormat(format)->scaleGroup > 0;
+  if (rule != ScaleRule::Raw && !hasGroups) // (V6)
+    return emitError() << "expected scale_rule raw: the format has no groups of scales";
   return success();
 }
 
-StringRef CacheType::getLayoutName() const { return getElement().isF32() ? "mla_f32" : "mla_16"; }
+StringRef CacheType::getLayoutName() const {
+  if (!getFormat().empty())
+    return getFormat();
+  return getElement().isF32() ? "mla_f32" : "mla_16";
+}
+
+const mlac::cache::Format &CacheType::getLayout() const {
+  return *mlac::cache::findFormat(std::string_view(getLayoutName()));
+}
+
+mlac::cache::Widths CacheType::getWidths() const {
+  return {getKvLoraRank(), getQkRopeHeadDim(), getElement().getIntOrFloatBitWidth() / 8};
+}
+
+Type CacheType::getStorageType(mlac::cache::Storage storage) const {
+  using mlac::cache::Storage;
+  switch (storage) {
+  case Storage::Model:
+    return getElement();
+  case Storage::BF16:
+    return BFloat16Type::get(getContext());
+  case Storage::F32:
+    return Float32Type::get(getContext());
+  case Storage::E4M3:
+    return Float8E4M3FNType::get(getContext());
+  case Storage::E8M0:
+  case Storage::Zero:
+    return IntegerType::get(getContext(), 8);
+  }
+  llvm_unreachable("unknown storage");
+}
+
+int64_t CacheType::getRowBytes() const { return mlac::cache::tokenBytes(getLayout(), getWidths()); }
+
+bool CacheType::isQuantized() const {
+  return getStorageType(getLayout().fields[0].storage) != getElement();
+}
 
 //===----------------------------------------------------------------------===//
 // Batch
@@ -118,9 +194,9 @@ void BatchType::print(AsmPrinter &printer) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, RopeOrder, int64_t dim,
-                               Real theta, int64_t length, RopeScaling scaling, Real,
-                               Real factor, int64_t originalMaxPosition, Real, Real,
-                               ArrayRef<Real> shortFactors, ArrayRef<Real> longFactors) {
+                               Real theta, int64_t length, RopeScaling scaling, Real, Real factor,
+                               int64_t originalMaxPosition, Real, Real, ArrayRef<Real> shortFactors,
+                               ArrayRef<Real> longFactors) {
   if (dim <= 0 || dim % 2 != 0) // (V1)
     return emitError() << "expected an even rope dim above 0, got " << dim;
   if (!(theta > 0) || length <= 0) // (V2)

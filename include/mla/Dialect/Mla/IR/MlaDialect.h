@@ -19,6 +19,13 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+// The table of cache formats: runtime/schema/CacheFormats.h.
+namespace mlac::cache {
+struct Format;
+struct Widths;
+enum class Storage : uint8_t;
+} // namespace mlac::cache
+
 #include "mla/Dialect/Mla/IR/MlaDialect.h.inc"
 #include "mla/Dialect/Mla/IR/MlaEnums.h.inc"
 #define GET_ATTRDEF_CLASSES

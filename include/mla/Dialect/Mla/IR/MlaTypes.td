@@ -19,23 +19,50 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
   let summary = "the paged latent cache of one layer";
   let description = [{
     A pool [num_pages, page_size, kv_lora_rank + qk_rope_head_dim] of token
-    rows (latent, then rotated rope key; paged-cache.md section 2, layouts
-    `mla_16` for bf16 and f16, `mla_f32` for f32). `rope_order` is the order in
-    which the rotated key was written; a reader of the other order is an error.
+    rows (latent, then rotated rope key; paged-cache.md section 2). Writers and
+    readers deal in `element`. `rope_order` is the order in which the rotated key
+    was written; a reader of the other order is an error.
+
+    `format` names a row of the table of formats (runtime/schema/CacheFormats.h);
+    without it rows are stored as they are (`mla_16` for bf16 and f16, `mla_f32` for
+    f32). Where groups of the latent have scales, `scale_rule` says how the writer
+    rounds them; readers take any. A format with one scale per layer takes it from
+    the runtime with the pool.
+
+    Example: rows of 656 bytes
+    ```mlir
+    !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16,
+               rope_order = interleaved, format = "fp8_ds_mla", scale_rule = power_of_two>
+    ```
 
     (V1) page_size, kv_lora_rank > 0. (V2) qk_rope_head_dim is even, >= 0.
     (V3) element is bf16, f16 or f32.
+    (V4) format is one whose tokens have their bytes together, that takes the element
+    and has the widths. (V5) rows of a given format are multiples of 16 bytes.
+    (V6) scale_rule is raw unless the format has groups.
   }];
   let parameters = (ins "int64_t":$page_size, "int64_t":$kv_lora_rank,
                         "int64_t":$qk_rope_head_dim, "::mlir::Type":$element,
-                        EnumParameter<Mla_RopeOrder>:$rope_order);
+                        EnumParameter<Mla_RopeOrder>:$rope_order,
+                        StringRefParameter<"format of rows", [{""}]>:$format,
+                        DefaultValuedParameter<"::mlir::mla::ScaleRule",
+                                               "::mlir::mla::ScaleRule::Raw">:$scale_rule);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Elements of one token's row.
     int64_t getRowWidth() const { return getKvLoraRank() + getQkRopeHeadDim(); }
-    /// The layout's name in the package: "mla_16" or "mla_f32".
+    /// The layout's name in the package: the format, or "mla_16" or "mla_f32".
     ::llvm::StringRef getLayoutName() const;
+    /// Its row of the table.
+    const ::mlac::cache::Format &getLayout() const;
+    ::mlac::cache::Widths getWidths() const;
+    /// What a field's elements are in memory; e4m3 is f8E4M3FN.
+    ::mlir::Type getStorageType(::mlac::cache::Storage storage) const;
+    /// Bytes of one token.
+    int64_t getRowBytes() const;
+    /// Whether rows are stored in another type than `element`.
+    bool isQuantized() const;
   }];
 }
 

@@ -54,6 +54,23 @@ template <class Int> Int getFragmentColumn(Int thread) { return thread % 4 * 2; 
 /// Register of column group `j`, half `h`, element `i`.
 constexpr int64_t getFragmentRegister(int64_t j, int64_t h, int64_t i) { return 4 * j + 2 * h + i; }
 
+// Kernels whose fragments meet no wgmma may exchange columns, so that a thread holds
+// runs of more neighbours and its accesses are wider (`sm90.column_run`). With runs of
+// V, lane q of four holds columns q * V .. q * V + V - 1 of every 4 * V; registers keep
+// their order, so that arithmetic does not see it.
+//
+//   V = 2   t0 t0 | t1 t1 | t2 t2 | t3 t3 |       registers of t0: columns 0 1, 8 9, ...
+//   V = 8   t0 x 8 | t1 x 8 | t2 x 8 | t3 x 8 |                    columns 0 .. 7, 32 ...
+
+/// Name of the kernel attribute that holds V.
+inline constexpr char kColumnRunAttr[] = "sm90.column_run";
+
+/// Column of register 4j + 2h + i, to the right of the thread's first.
+constexpr int64_t getRunColumn(int64_t j, int64_t i, int64_t run) {
+  int64_t pairs = run / 2;
+  return j / pairs * (4 * run) + j % pairs * 2 + i;
+}
+
 //===----------------------------------------------------------------------===//
 // Shared memory
 //===----------------------------------------------------------------------===//

@@ -33,6 +33,10 @@ def Tile_Dialect : Dialect {
     and dims, `index` arithmetic from `arith`, `scf.for`, `scf.if` and
     `tile.launch` are allowed in it.
 
+    Numbers: `arith.truncf` to f8E4M3FN saturates to ±448 on every target (it is
+    `cvt.rn.satfinite`); `arith.divf` may be off by 2 ulp on a GPU unless it is marked
+    `tile.correctly_rounded`.
+
     Bounds: a tile load yields zero for every element outside the view's sizes,
     a store drops it. That is the only masking mechanism for ragged shapes; tile
     shapes themselves are padded to what a target likes, and no multiple-of-N

@@ -62,6 +62,10 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     carry `tile.invariant`: no kernel of the step writes it (weights), so that a
     dependent launch may read it before it waits.
 
+    `tile.row_kernel` marks a kernel whose tiles are rows that it only moves and
+    computes element by element: a back end may give a thread more neighbouring
+    columns than a product's layout has.
+
     (C1) every argument is `memref<?xT>`, `index` or `f32`.
     (C2) the body has one block and ends in `tile.return`.
   }];
@@ -393,7 +397,8 @@ def Tile_BufferKind : I32EnumAttr<"BufferKind", "what a plan's buffer is bound t
     I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
     I32EnumAttrCase<"Weight", 2, "weight">, I32EnumAttrCase<"Derived", 3, "derived">,
     I32EnumAttrCase<"Cache", 4, "cache">, I32EnumAttrCase<"Metadata", 5, "metadata">,
-    I32EnumAttrCase<"RopeTable", 6, "rope_table">]> {
+    I32EnumAttrCase<"RopeTable", 6, "rope_table">,
+    I32EnumAttrCase<"CacheScale", 7, "cache_scale">]> {
   let cppNamespace = "::mlir::tile";
   let genSpecializedAttr = 0;
 }
@@ -408,6 +413,8 @@ def Tile_BufferOp : Tile_Op<"buffer", [Pure]> {
     `block_table` i32 [B, max_blocks_per_request], `slot_mapping` i64 [T],
     `positions` i64 [T], `chunk_cu_seq_lens` i32 [num_chunks, B+1],
     (spec: mla.md sections 9 and 11), and those of `tile.work`.
+    A pool whose rows mix element types is several cache buffers, one for each type.
+    `cache_scale` is f32 [1], the scale of a layer's rows (paged-cache.md section 3).
     `shape`, where given, is the tensor's static shape (weights, derived).
   }];
   let arguments = (ins Tile_BufferKindAttr:$kind, StrAttr:$name,

@@ -1,0 +1,332 @@
+//===- CacheFormatKernelTest.cpp - kernels on quantised caches ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What append writes and gather reads, byte by byte against the runtime's own
+// conversion on the host (whose tests have the specification's literal examples):
+// A21 (k_scale), A23 (per-tensor fp8) and B03 (656-byte rows).
+//
+//===----------------------------------------------------------------------===//
+
+#include "CacheFormat.h"
+#include "NarrowFloat.h"
+#include "PlanRunner.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlac::runtime;
+using namespace mlac::test;
+
+namespace {
+
+constexpr int64_t kPages = 4;
+constexpr uint8_t kUntouched = 0xa5;
+constexpr int32_t kGarbagePage = 2147480000;
+
+std::string stepsOf(const std::string &format, int64_t latent, int64_t rope, int64_t page) {
+  return substitute(R"(
+!cache = !mla.cache<page_size = $PAGE, kv_lora_rank = $LATENT, qk_rope_head_dim = $ROPE, element = bf16, rope_order = half$FORMAT>
+func.func @append(%latent: tensor<?x$LATENTxbf16> {mla.input = "latent"}, %k_pe: tensor<?x$ROPExbf16> {mla.input = "k_pe"},
+                  %batch: !mla.batch, %cache: !cache) -> !cache {
+  %new = "mla.append"(%latent, %k_pe, %cache, %batch)
+      : (tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>, !cache, !mla.batch) -> !cache
+  return %new : !cache
+}
+func.func @gather(%batch: !mla.batch, %cache: !cache)
+    -> (tensor<?x$LATENTxbf16> {mla.output = "latent"}, tensor<?x$ROPExbf16> {mla.output = "k_pe"}) {
+  %chunk = arith.constant 0 : index
+  %latent, %k_pe = "mla.gather"(%cache, %batch, %chunk)
+      : (!cache, !mla.batch, index) -> (tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>)
+  return %latent, %k_pe : tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>
+}
+)",
+                    {{"FORMAT", format},
+                     {"LATENT", std::to_string(latent)},
+                     {"ROPE", std::to_string(rope)},
+                     {"PAGE", std::to_string(page)}});
+}
+
+/// One format: its kernels, and the same conversion on the host.
+class Cache {
+public:
+  Cache(const std::string &name, int64_t latent, int64_t rope, float layerScale, bool isPower,
+        int64_t padding = 1)
+      : scale({layerScale}) {
+    CacheShape shape{MLA_BF16, latent, rope, /*pageSize=*/4, 0};
+    EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
+    shape.pageStride = layout.pageStride() + padding * layout.tokenBytes();
+    EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
+    encoding = layout.defaultEncoding();
+    encoding.layerScale = layerScale;
+    encoding.rule.isPowerOfTwo |= isPower;
+    std::string format = ", format = \"" + name + "\"";
+    steps = Steps::compile(
+        stepsOf(format + (isPower ? ", scale_rule = power_of_two" : ""), latent, rope, 4));
+    pool.assign(static_cast<size_t>(layout.poolBytes(kPages)), kUntouched);
+  }
+
+  int64_t latent() const { return layout.shape().latent; }
+  int64_t rope() const { return layout.shape().rope; }
+
+  void append(const std::vector<Bf16> &rows, std::vector<int64_t> slots) {
+    std::vector<Bf16> latents, keys;
+    split(rows, latents, keys);
+    steps->run("append",
+               {{"num_tokens", int64_t(slots.size())},
+                {"num_pages", kPages},
+                {"page_stride", layout.pageStride()}},
+               {{"latent", latents},
+                {"k_pe", keys},
+                {"cache", pool},
+                {"cache_f32", pool},
+                {"cache_bf16", pool},
+                {"cache_scale", scale},
+                {"slot_mapping", slots}});
+  }
+
+  /// The first `length` tokens of a request on `pages`.
+  std::vector<Bf16> gather(std::vector<int32_t> pages, int64_t length) {
+    std::vector<int32_t> starts = {0, static_cast<int32_t>(length)};
+    pages.push_back(kGarbagePage);
+    std::vector<Bf16> latents(length * latent()), keys(length * rope());
+    steps->run("gather",
+               {{"num_requests", 1},
+                {"num_pages", kPages},
+                {"page_stride", layout.pageStride()},
+                {"max_blocks_per_request", int64_t(pages.size())},
+                {"chunk_capacity", length},
+                {"chunk_tokens", length},
+                {"num_tokens", 1}},
+               {{"cache", pool},
+                {"cache_f32", pool},
+                {"cache_bf16", pool},
+                {"cache_scale", scale},
+                {"block_table", pages},
+                {"chunk_cu_seq_lens", starts},
+                {"latent", latents},
+                {"k_pe", keys}});
+    std::vector<Bf16> rows;
+    for (int64_t i = 0; i < length; ++i) {
+      rows.insert(rows.end(), &latents[i * latent()], &latents[i * latent()] + latent());
+      rows.insert(rows.end(), &keys[i * rope()], &keys[i * rope()] + rope());
+    }
+    return rows;
+  }
+
+  std::vector<uint8_t> hostPool(const std::vector<Bf16> &rows, const std::vector<int64_t> &slots) {
+    std::vector<uint8_t> bytes(pool.size(), kUntouched);
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (slots[i] >= 0)
+        layout.encode(encoding, &rows[i * layout.rowWidth()], slots[i], bytes.data());
+    return bytes;
+  }
+
+  CacheLayout layout;
+  CacheLayout::Encoding encoding;
+  std::vector<float> scale;
+  std::vector<uint8_t> pool;
+  std::unique_ptr<Steps> steps;
+
+private:
+  void split(const std::vector<Bf16> &rows, std::vector<Bf16> &latents, std::vector<Bf16> &keys) {
+    for (size_t i = 0; i < rows.size(); ++i)
+      (int64_t(i) % layout.rowWidth() < latent() ? latents : keys).push_back(rows[i]);
+  }
+};
+
+/// Rows of every magnitude that bf16 has, with zeros, NaN and infinities.
+std::vector<Bf16> hardRows(size_t count, bool hasNonFinite) {
+  std::mt19937 engine(7);
+  std::vector<Bf16> rows(count);
+  for (size_t i = 0; i < count; ++i) {
+    rows[i].bits = static_cast<uint16_t>(engine());
+    bool isFinite = (rows[i].bits & 0x7f80) != 0x7f80;
+    if (i / 128 % 3 == 1) // a block of like magnitudes
+      rows[i] = Bf16(std::ldexp(engine() % 2048 - 1024.0, -int(i / 128 % 20)));
+    else if (i / 128 % 5 == 2)
+      rows[i] = Bf16(0.0);
+    else if (!hasNonFinite && !isFinite)
+      rows[i] = Bf16(1.0);
+  }
+  return rows;
+}
+
+void expectSameBytes(const std::vector<uint8_t> &got, const std::vector<uint8_t> &expected) {
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(got[i], expected[i]) << "byte " << i;
+}
+
+void checkBothWays(Cache cache) {
+  ASSERT_TRUE(cache.steps);
+  std::vector<int64_t> slots = {9, -1, 15, 0, 8, 10, 11, 1, 2, 3};
+  auto rows = hardRows(slots.size() * cache.layout.rowWidth(), /*hasNonFinite=*/true);
+  cache.append(rows, slots);
+  expectSameBytes(cache.pool, cache.hostPool(rows, slots));
+  // Pages 2 and 0 hold slots 8 to 11 and 0 to 3.
+  int64_t length = 7, width = cache.layout.rowWidth();
+  std::vector<Bf16> got = cache.gather({2, 0}, length), expected(width);
+  for (int64_t i = 0; i < length; ++i) {
+    int64_t slot = i < 4 ? 8 + i : i - 4;
+    cache.layout.decode(cache.encoding.layerScale, cache.pool.data(), slot, expected.data());
+    for (int64_t column = 0; column < width; ++column) {
+      double x = got[i * width + column], y = expected[column];
+      ASSERT_TRUE(got[i * width + column].bits == expected[column].bits ||
+                  (std::isnan(x) && std::isnan(y)))
+          << "token " << i << ", column " << column << ": " << x << " and " << y;
+    }
+  }
+}
+
+TEST(QuantizedCache, A23_PerTensorRowsAreThoseOfTheHost) {
+  checkBothWays(Cache("mla_fp8_tensor", 48, 16, /*layerScale=*/0.37f, false));
+  checkBothWays(Cache("mla_fp8_tensor", 512, 64, /*layerScale=*/1.0f, false));
+}
+
+TEST(QuantizedCache, B03_RowsOf656BytesAreThoseOfTheHost) {
+  checkBothWays(Cache("fp8_ds_mla", 512, 64, 1, /*isPower=*/false));
+  checkBothWays(Cache("fp8_ds_mla", 512, 64, 1, /*isPower=*/true));
+}
+
+TEST(QuantizedCache, A21_ScaleIsHonoured) {
+  Cache cache("mla_fp8_tensor", 48, 16, /*layerScale=*/0.5f, false);
+  ASSERT_TRUE(cache.steps);
+  cache.append(std::vector<Bf16>(64, Bf16(1.0)), {5});
+  EXPECT_EQ(cache.pool[cache.layout.offset(0, 5)], 0x40); // 1 / 0.5 = 2
+}
+
+/// Softmax attention over the rows that a reader gets, in double.
+TEST(QuantizedCache, A23_AbsorbedDecodeReadsDequantisedRows) {
+  constexpr int64_t latent = 48, rope = 16, heads = 3, keys = 13;
+  constexpr double scale = 0.3;
+  Cache cache("mla_fp8_tensor", latent, rope, /*layerScale=*/0.015625f, false);
+  ASSERT_TRUE(cache.steps);
+  auto rows = randomVector<Bf16>(16 * (latent + rope), 3);
+  std::vector<int64_t> slots(16);
+  for (int64_t i = 0; i < 16; ++i)
+    slots[i] = i;
+  cache.append(rows, slots);
+  auto decode = Steps::compile(R"(
+!cache = !mla.cache<page_size = 4, kv_lora_rank = 48, qk_rope_head_dim = 16, element = bf16, rope_order = half, format = "mla_fp8_tensor">
+func.func @decode(%q_lat: tensor<?x3x48xbf16> {mla.input = "q_lat"}, %q_pe: tensor<?x3x16xbf16> {mla.input = "q_pe"},
+                  %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x3x48xf32> {mla.output = "output"}) {
+  %o = "mla.absorbed_attention"(%q_lat, %q_pe, %cache, %batch) <{scale = 3.0e-01 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 0>}>
+      : (tensor<?x3x48xbf16>, tensor<?x3x16xbf16>, !cache, !mla.batch<query_len = 1>) -> tensor<?x3x48xf32>
+  return %o : tensor<?x3x48xf32>
+}
+)");
+  ASSERT_TRUE(decode);
+  auto qLat = randomVector<Bf16>(heads * latent, 4), qPe = randomVector<Bf16>(heads * rope, 5);
+  std::vector<int32_t> table = {3, 0, 2, 1, kGarbagePage}, starts = {0, 1}, lengths = {keys};
+  std::vector<float> output(heads * latent, std::numeric_limits<float>::quiet_NaN());
+  decode->run("decode",
+              {{"num_tokens", 1},
+               {"num_requests", 1},
+               {"num_pages", kPages},
+               {"page_stride", cache.layout.pageStride()},
+               {"max_query_len", 1},
+               {"max_seq_len", keys},
+               {"max_blocks_per_request", int64_t(table.size())}},
+              {{"cache", cache.pool},
+               {"cache_scale", cache.scale},
+               {"block_table", table},
+               {"query_start_loc", starts},
+               {"seq_lens", lengths},
+               {"q_lat", qLat},
+               {"q_pe", qPe},
+               {"output", output}});
+  for (int64_t head = 0; head < heads; ++head) {
+    double sum = 0;
+    std::vector<double> expected(latent, 0);
+    for (int64_t key = 0; key < keys; ++key) {
+      std::vector<Bf16> row(latent + rope);
+      cache.layout.decode(cache.encoding.layerScale, cache.pool.data(),
+                          table[key / 4] * 4 + key % 4, row.data());
+      double score = 0;
+      for (int64_t i = 0; i < latent + rope; ++i)
+        score += double(row[i]) *
+                 double(i < latent ? qLat[head * latent + i] : qPe[head * rope + i - latent]);
+      double weight = std::exp(scale * score);
+      sum += weight;
+      for (int64_t i = 0; i < latent; ++i)
+        expected[i] += weight * double(row[i]);
+    }
+    for (int64_t i = 0; i < latent; ++i) // weights are rounded to bf16 before the product
+      ASSERT_NEAR(output[head * latent + i], expected[i] / sum, 0x1p-8) << head << ", " << i;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// e4m3 alone
+//===----------------------------------------------------------------------===//
+
+const char kConversions[] = R"(
+tile.kernel @round(%in: memref<?xf32>, %out: memref<?xf8E4M3FN>, %n: index) {
+  %pid = tile.program_id 0
+  %c64 = arith.constant 64 : index
+  %at = arith.muli %pid, %c64 : index
+  %from = memref.reinterpret_cast %in to offset: [0], sizes: [%n], strides: [1] : memref<?xf32> to memref<?xf32, strided<[1]>>
+  %to = memref.reinterpret_cast %out to offset: [0], sizes: [%n], strides: [1] : memref<?xf8E4M3FN> to memref<?xf8E4M3FN, strided<[1]>>
+  %x = tile.load %from[%at] : memref<?xf32, strided<[1]>> -> tensor<64xf32>
+  %q = arith.truncf %x : tensor<64xf32> to tensor<64xf8E4M3FN>
+  tile.store %q, %to[%at] : tensor<64xf8E4M3FN>, memref<?xf8E4M3FN, strided<[1]>>
+  tile.return
+}
+tile.kernel @widen(%in: memref<?xf8E4M3FN>, %out: memref<?xf32>, %n: index) {
+  %pid = tile.program_id 0
+  %c64 = arith.constant 64 : index
+  %at = arith.muli %pid, %c64 : index
+  %from = memref.reinterpret_cast %in to offset: [0], sizes: [%n], strides: [1] : memref<?xf8E4M3FN> to memref<?xf8E4M3FN, strided<[1]>>
+  %to = memref.reinterpret_cast %out to offset: [0], sizes: [%n], strides: [1] : memref<?xf32> to memref<?xf32, strided<[1]>>
+  %q = tile.load %from[%at] : memref<?xf8E4M3FN, strided<[1]>> -> tensor<64xf8E4M3FN>
+  %x = arith.extf %q : tensor<64xf8E4M3FN> to tensor<64xf32>
+  tile.store %x, %to[%at] : tensor<64xf32>, memref<?xf32, strided<[1]>>
+  tile.return
+}
+)";
+
+/// Every exponent of f32 with mantissas at, just below and just above every tie and
+/// every value, and 2^20 random words.
+std::vector<float> hardFloats() {
+  std::vector<float> values;
+  for (uint32_t exponent = 0; exponent < 256; ++exponent)
+    for (uint32_t step = 0; step < 16; ++step)
+      for (int32_t offset = -2; offset <= 2; ++offset) {
+        uint32_t word = (exponent << 23) + (step << 19) + static_cast<uint32_t>(offset);
+        values.push_back(std::bit_cast<float>(word & 0x7fffffff));
+        values.push_back(std::bit_cast<float>(word | 0x80000000));
+      }
+  std::mt19937 engine(1);
+  while (values.size() < (1 << 20) + 77) // the last tile is partly outside
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(engine())));
+  return values;
+}
+
+TEST(E4m3, ConversionsAreThoseOfTheHost) {
+  for (const std::string &cpu : runnableCpus()) {
+    auto image = KernelImage::compile(kConversions, cpu);
+    ASSERT_TRUE(image);
+    std::vector<float> in = hardFloats();
+    std::vector<uint8_t> out(in.size(), kUntouched);
+    auto count = static_cast<int64_t>(in.size());
+    image->launch("round", {in, out, count}, {(count + 63) / 64});
+    for (size_t i = 0; i < in.size(); ++i)
+      ASSERT_EQ(out[i], roundToE4m3(in[i])) << in[i];
+
+    std::vector<uint8_t> codes(256);
+    for (size_t i = 0; i < codes.size(); ++i)
+      codes[i] = static_cast<uint8_t>(i);
+    std::vector<float> wide(256);
+    image->launch("widen", {codes, wide, 256}, {4});
+    for (size_t i = 0; i < codes.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(wide[i]), std::bit_cast<uint32_t>(widenE4m3(codes[i])));
+  }
+}
+
+} // namespace
