@@ -20,6 +20,12 @@ cache; a plan is one step of a batch::
     plan.fill([sequence], [1])
     output = plan.run(next_hidden)             # one decode step
 
+Batches of decodes and prompts run as one step, best with the decodes in front; a
+package compiled with --functions=prefill,decode,step then attends to each its own way::
+
+    batch = mlac.arrange_batch(query_lens)     # order, number of decodes, ...
+    plan.fill(batch.apply(sequences), batch.apply(query_lens))
+
 Everything is a thin layer over the C API (mla_runtime.h), by ctypes. Arrays are
 anything that speaks DLPack, __array_interface__ or the buffer protocol: NumPy
 arrays, torch tensors on the CPU or a GPU, array.array.

@@ -81,7 +81,20 @@ class Batch(ctypes.Structure):
         ("num_requests", c_int64),
         ("sequences", POINTER(c_uint64)),
         ("query_lens", POINTER(c_int32)),
+        ("common_prefix_len", c_int64),
     ]
+
+
+class StepShape(ctypes.Structure):
+    """mla_step_shape."""
+
+    _fields_ = [("struct_bytes", c_size_t)] + [(name, c_int64) for name in (
+        "num_requests", "num_tokens", "max_query_len", "max_seq_len", "num_decodes",
+        "num_decode_tokens")]
+
+
+# mla_all_reduce: user, data, elements, dtype, stream.
+AllReduce = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, c_void_p, c_int64, ctypes.c_int, c_void_p)
 
 
 class BatchSplit(ctypes.Structure):
@@ -218,6 +231,10 @@ _SIGNATURES = {
     "mla_plan_create": [c_void_p, _OUT_HANDLE],
     "mla_plan_destroy": [c_void_p],
     "mla_step_plan": [c_void_p, POINTER(Batch), c_char_p, c_void_p],
+    "mla_step_plan_padded": [
+        c_void_p, POINTER(Batch), c_char_p, POINTER(StepShape), c_void_p],
+    "mla_step_dry_run": [c_void_p, c_void_p, c_int64, c_void_p],
+    "mla_engine_set_all_reduce": [c_void_p, AllReduce, c_void_p],
     "mla_step_run_bound": [c_void_p, c_int64, POINTER(Binding), c_int64, c_void_p],
     "mla_plan_function": [c_void_p, _OUT_TEXT],
     "mla_plan_dim": [c_void_p, c_char_p, _OUT_INT],

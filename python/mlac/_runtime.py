@@ -5,27 +5,37 @@
 
 import ctypes
 import json
+import math
 import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
 from . import _arrays
+from ._errors import Error, InvalidArgument
+from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CacheStats
+from ._library import EngineOptions, StepShape
 from ._pages import Cache
-from ._errors import InvalidArgument
-from ._library import ALLOW_EXTRA_TENSORS, Batch, Binding, CacheStats, EngineOptions
 from ._library import call, call_out, library
 
 DIMS = (
     "num_tokens", "num_requests", "max_query_len", "max_seq_len", "max_context_len",
     "total_context_len", "attended_pairs", "num_context_requests",
     "max_blocks_per_request", "num_pages", "page_stride", "num_chunks",
-    "chunk_capacity", "chunk_tokens", "rope_length", "num_sms",
+    "chunk_capacity", "chunk_tokens", "rope_length", "num_sms", "is_padded",
     "num_parts", "num_partials", "partial_tokens", "num_merges", "max_partials",
+    "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens",
+    "num_prefill_rows",    "max_decode_query_len", "max_decode_seq_len", "max_prefill_query_len",
 )
 
 METADATA = (
     "query_start_loc", "seq_lens", "context_lens", "block_table", "slot_mapping",
     "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items",
+    "req_id_per_token", "output_rows",
+    "decode_query_start_loc", "prefill_query_start_loc", "prefill_block_table",
 )
+
+
+# MLA_DEVICE_ERROR: what an all-reduce that raises gives the run.
+_FAILED_CALLBACK = 7
 
 
 def runtime_version():
@@ -141,6 +151,8 @@ class Engine(_Handle):
         self.package_info = package.info
         self.is_cuda = device.is_cuda
         self._cache = None
+        self._all_reduce = None  # keeps the callback alive
+        self._all_reduce_error = None
 
     @property
     def info(self):
@@ -182,6 +194,35 @@ class Engine(_Handle):
     def set_cache_scale(self, scale, layer=0):
         """The scale of a layer's cache rows, for formats with one per layer; 1 before."""
         call("mla_engine_set_cache_scale", self._value, layer, scale)
+
+    def set_all_reduce(self, function):
+        """Calls function(address, elements, dtype, stream) at the end of every run on
+        its output, to sum it over the ranks of a tensor-parallel layer, in place; None:
+        no more calls. On CUDA it enqueues on `stream` (an address or None) and returns.
+        It must not use this engine; what it raises, the run raises."""
+        def call_back(_, data, elements, dtype, stream):
+            try:
+                function(data, elements, _arrays.DTYPES[dtype], stream)
+                return 0
+            except Exception as error:
+                self._all_reduce_error = error
+                return _FAILED_CALLBACK
+        callback = AllReduce(call_back) if function else AllReduce()
+        call("mla_engine_set_all_reduce", self._value, callback, None)
+        self._all_reduce = callback
+
+    def dry_run(self, output, stream=None):
+        """What a run without a plan gives (memory profiling): zeros in `output`
+        [tokens, hidden_size]. Returns it."""
+        view = _arrays.view("output", output)
+        if not view.is_writable or view.is_cuda != self.is_cuda:
+            raise InvalidArgument("output: expected a writable array on the engine's device")
+        if view.dtype != self.activation_dtype:
+            raise InvalidArgument(f"output: expected dtype {self.activation_dtype}, "
+                                  f"got {view.dtype}")
+        rows = math.prod(view.shape) // self.hidden_size
+        call("mla_step_dry_run", self._value, view.address, rows, _stream(stream))
+        return output
 
     def sequence(self):
         """A new, empty sequence in the cache."""
@@ -294,11 +335,17 @@ class Plan(_Handle):
         super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
         self._engine = engine
 
-    def fill(self, sequences, query_lens, function=None, stream=None):
+    def fill(self, sequences, query_lens, function=None, stream=None, shape=None,
+             common_prefix_len=0):
         """Plans a step and advances the sequences by their query lengths.
 
         function: a name, or None for the one that fits the lengths best.
-        Raises OutOfPages or InvalidArgument; then nothing has changed.
+        shape: the fields of mla_step_shape (a dict) that the step is padded to; then
+        launches depend on the shape alone, and a graph captured from one run may be
+        replayed after every further fill with this shape. hidden and output have
+        shape["num_tokens"] rows: decodes first, prefills from row num_decode_tokens on.
+        Raises OutOfPages, InvalidArgument or Unsupported (cascade attention:
+        common_prefix_len > 0); then nothing has changed.
         """
         if len(sequences) != len(query_lens):
             raise InvalidArgument(f"query_lens: expected {len(sequences)} lengths, "
@@ -306,9 +353,14 @@ class Plan(_Handle):
         count = len(sequences)
         ids = (c_uint64 * count)(*[sequence._id for sequence in sequences])
         lens = (c_int32 * count)(*query_lens)
-        batch = Batch(ctypes.sizeof(Batch), count, ids, lens)
+        batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
         name = function.encode() if function is not None else None
-        call("mla_step_plan", self._value, byref(batch), name, _stream(stream))
+        if shape is None:
+            call("mla_step_plan", self._value, byref(batch), name, _stream(stream))
+        else:
+            sizes = StepShape(ctypes.sizeof(StepShape), **shape)
+            call("mla_step_plan_padded", self._value, byref(batch), name, byref(sizes),
+                 _stream(stream))
 
     def run(self, hidden, output=None, layer=0, stream=None, **outputs):
         """Runs the filled plan for one layer and returns `output`.
@@ -342,8 +394,14 @@ class Plan(_Handle):
         bindings = (Binding * len(views))(*[
             Binding(name.encode(), view.address, view.nbytes)
             for name, view in views.items()])
-        call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
-             _stream(stream))
+        try:
+            call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
+                 _stream(stream))
+        except Error:
+            error, self._engine._all_reduce_error = self._engine._all_reduce_error, None
+            if error is not None:
+                raise error
+            raise
 
     def _check(self, name, array, shape, is_written=False):
         view = _arrays.view(name, array)

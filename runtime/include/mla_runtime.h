@@ -169,8 +169,8 @@ MLA_API mla_status mla_package_close(mla_package *package);
        "targets": [{"kind", "arch", "features", "assembler", "code_bytes",
                     "kernels": [{"name", "symbol", "threads", "shared_bytes",
                                  "registers", "scratch_bytes"}],
-                    "functions": [{"name", "dims", "max_query_len", "launches",
-                                   "buffers"}]}] }
+                    "functions": [{"name", "dims", "max_query_len",
+                                   "decode_threshold", "launches", "buffers"}]}] }
    The text belongs to the package and lives until it is closed. */
 MLA_API mla_status mla_package_info(mla_package *package, const char **json);
 
@@ -233,6 +233,9 @@ MLA_API mla_status mla_event_elapsed(mla_event *begin, mla_event *end, double *m
 
 /*===--- Engine ---------------------------------------------------------===*/
 
+/* workspace_tokens of an engine that runs no chunks of cached context. */
+#define MLA_NO_WORKSPACE (-1)
+
 /* Fill with mla_engine_options_init, then change what matters. */
 typedef struct mla_engine_options {
   size_t struct_bytes;          /* sizeof(mla_engine_options): versions the struct */
@@ -250,7 +253,9 @@ typedef struct mla_engine_options {
                                    section 9); 0: max(min(max(8 * max_seq_len,
                                    4 * max_num_requests * page_size), 65536),
                                    max_num_requests * page_size), and never more
-                                   than max_num_requests * max_seq_len */
+                                   than max_num_requests * max_seq_len.
+                                   MLA_NO_WORKSPACE: none; functions that need it
+                                   then refuse batches with cached context */
   int64_t num_sms;              /* what plans take for the number of processors when
                                    they choose splits; 0: the device's */
   int64_t page_padding_tokens;  /* unused rows between pages of the pool; 0 */
@@ -321,6 +326,23 @@ MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
    MLA_INVALID_ARGUMENT: the package's format has no such scale, or scale is not a
    positive finite number. */
 MLA_API mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale);
+
+/*===--- Tensor parallelism ---------------------------------------------===*/
+
+/* Sums `data` [elements] of `dtype` over the ranks of a tensor-parallel layer, in
+   place: the output of one step, of which each rank has an addend. CUDA: enqueues on
+   `stream` and returns (ncclAllReduce does); CPU: complete on return. Called by runs,
+   under the engine's lock: it must not call this engine. Anything but MLA_OK makes
+   the run fail with that code. */
+typedef mla_status (*mla_all_reduce)(void *user, void *data, int64_t elements, mla_dtype dtype,
+                                     mla_stream *stream);
+
+/* Calls `function` with `user` at the end of every run on its "output", behind the
+   output projection. NULL: no more calls (the default): the caller reduces. A model's
+   o_proj.bias is to be added once, after the reduction.
+   MLA_INVALID_ARGUMENT: the package is of one rank. */
+MLA_API mla_status mla_engine_set_all_reduce(mla_engine *engine, mla_all_reduce function,
+                                             void *user);
 
 /*===--- Sequences and the cache ----------------------------------------===*/
 
@@ -675,6 +697,9 @@ typedef struct mla_batch {
   const mla_sequence *sequences; /* [num_requests], no sequence twice */
   const int32_t *query_lens;     /* [num_requests] new tokens, 0 allowed; their
                                     sum is 0 .. max_num_tokens */
+  int64_t common_prefix_len;     /* 0: attention over a prefix shared by all requests
+                                    (cascade) is MLA_UNSUPPORTED. May be left out:
+                                    struct_bytes then ends before it */
 } mla_batch;
 
 /* How a batch falls into decodes (short queries, in front) and prefills. */
@@ -713,8 +738,9 @@ MLA_API mla_status mla_plan_destroy(mla_plan *plan);
    context_lens, block_table, slot_mapping, positions, chunk tables), resolves the
    function's launches, and uploads the metadata with one asynchronous copy on
    `stream`. Runs of this plan must be ordered after it (same stream).
-   function: a name ("prefill", "decode"), or NULL: the function with the smallest
-   max_query_len that takes the batch.
+   function: a name ("prefill", "decode", "step"), or NULL: the function with the
+   smallest max_query_len that takes the batch; among equals one that splits the batch
+   into decodes and prefills if it has both.
    MLA_OUT_OF_PAGES: nothing changed. MLA_INVALID_ARGUMENT: stale, foreign or
    repeated sequence; seq_len over max_seq_len (rope table, block table); too many
    requests or tokens; query longer than the function takes; W smaller than one
@@ -722,6 +748,36 @@ MLA_API mla_status mla_plan_destroy(mla_plan *plan);
    To run the same tokens again, truncate the sequences and plan again. */
 MLA_API mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
                                  mla_stream *stream);
+
+/* Sizes that a step is padded to, so that its launches hold for every batch within
+   them. Decodes take the first rows of hidden and output, [0, num_decode_tokens),
+   prefills those behind; rows that the batch leaves free are padding. */
+typedef struct mla_step_shape {
+  size_t struct_bytes;       /* sizeof(mla_step_shape) */
+  int64_t num_requests;      /* decodes and prefills */
+  int64_t num_tokens;        /* rows of hidden and output */
+  int64_t max_query_len;     /* of one request */
+  int64_t max_seq_len;       /* of one request, after the step */
+  int64_t num_decodes;       /* of the requests */
+  int64_t num_decode_tokens; /* of the rows */
+} mla_step_shape;
+
+/* mla_step_plan for CUDA graphs, of functions that split the batch: the launches,
+   their arguments and the addresses of the metadata depend on the shape alone. Capture
+   mla_step_run once; then, for every step, plan again on this plan with the same
+   function and shape (one asynchronous copy on `stream`) and replay on the same
+   stream. Nothing reads device data on the host. Rows of padding are neither used nor
+   written. function NULL: the first that splits the batch.
+   MLA_INVALID_ARGUMENT, beside those of mla_step_plan: a size is out of range, or the
+   batch does not fit into the shape. MLA_UNSUPPORTED: the function does not split. */
+MLA_API mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch,
+                                        const char *function, const mla_step_shape *shape,
+                                        mla_stream *stream);
+
+/* What a run without a plan gives, for engines that measure memory before there is a
+   cache: no attention; output [num_tokens, hidden_size] is set to zero. */
+MLA_API mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t num_tokens,
+                                    mla_stream *stream);
 
 /* Runs the plan for one layer.
    hidden [num_tokens, hidden_size], output [num_tokens, hidden_size]: device data
@@ -757,8 +813,11 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
    max_query_len, max_seq_len, max_context_len, total_context_len,
    attended_pairs, num_context_requests, max_blocks_per_request, num_pages,
    page_stride (elements), num_chunks, chunk_capacity, chunk_tokens, rope_length,
-   num_sms; of functions that partition their attention num_parts, num_partials,
-   partial_tokens, num_merges, max_partials, else 0. MLA_NOT_FOUND: unknown name. */
+   num_sms, is_padded (0 or 1); of functions that partition their attention num_parts, num_partials,
+   partial_tokens, num_merges, max_partials, else 0; of functions that split the batch
+   num_decodes, num_prefills, num_decode_tokens, num_prefill_tokens, num_prefill_rows
+   (all tokens, or none without prefills), max_decode_query_len, max_decode_seq_len, max_prefill_query_len, else 0.
+   MLA_NOT_FOUND: unknown name. */
 MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value);
 
 /* Host copy of a metadata array of the filled plan: its dtype (MLA_I32 or
@@ -770,7 +829,14 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
                        after ceil(seq_len / page_size) are 2147480000
      slot_mapping      i64 [num_tokens]
      positions         i64 [num_tokens]
-     chunk_cu_seq_lens i32 [num_chunks, num_requests + 1] */
+     chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]; [num_chunks,
+                       num_prefills + 1] of functions that split the batch
+     req_id_per_token  i32 [num_tokens]: the request of each token, 0 for padding
+   of functions that split the batch also (else no elements)
+     output_rows             i64 [num_tokens]: the row of each token, -1 for padding
+     decode_query_start_loc  i32 [num_decodes + 1]
+     prefill_query_start_loc i32 [num_prefills + 1]: rows of the whole batch
+     prefill_block_table     i32 [num_prefills, max_blocks_per_request] */
 MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype,
                                      int64_t *elements, const void **data);
 

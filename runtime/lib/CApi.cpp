@@ -10,6 +10,8 @@
 #include "CApiSupport.h"
 #include "Nvtx.h"
 
+#include <cstddef>
+
 using namespace mlac::runtime;
 
 //===----------------------------------------------------------------------===//
@@ -110,6 +112,10 @@ mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float s
   return withLayer(engine, layer, [&](Engine &object, Layer &found) {
     return object.setCacheScale(found, scale);
   });
+}
+
+mla_status mla_engine_set_all_reduce(mla_engine *engine, mla_all_reduce function, void *user) {
+  return withEngine(engine, [&](Engine &object) { return object.setAllReduce({function, user}); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,16 +265,44 @@ template <typename Function> static mla_status withPlan(mla_plan *plan, Function
   });
 }
 
+static Status checkBatch(const mla_batch *batch) {
+  MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
+  bool hasPrefix = batch->struct_bytes == sizeof *batch;
+  if (!hasPrefix && batch->struct_bytes != offsetof(mla_batch, common_prefix_len))
+    return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes, ", expected ",
+                 sizeof *batch);
+  if (hasPrefix && batch->common_prefix_len != 0)
+    return error(MLA_UNSUPPORTED, "batch.common_prefix_len = ", batch->common_prefix_len,
+                 ": cascade attention over a shared prefix is not supported, expected 0");
+  return Status();
+}
+
 mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
                          mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
     NvtxRange range("mla_step_plan");
-    MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
-    if (batch->struct_bytes != sizeof *batch)
-      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
-                   ", expected ", sizeof *batch);
-    return object.fill(*batch, function, stream);
+    MLAC_RETURN_IF_ERROR(checkBatch(batch));
+    return object.fill(*batch, function, nullptr, stream);
   });
+}
+
+mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch, const char *function,
+                                const mla_step_shape *shape, mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan_padded");
+    MLAC_RETURN_IF_ERROR(checkBatch(batch));
+    MLAC_RETURN_IF_ERROR(requirePointer(shape, "shape"));
+    if (shape->struct_bytes != sizeof *shape)
+      return error(MLA_INVALID_ARGUMENT, "shape.struct_bytes = ", shape->struct_bytes,
+                   ", expected ", sizeof *shape);
+    return object.fill(*batch, function, shape, stream);
+  });
+}
+
+mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t num_tokens,
+                            mla_stream *stream) {
+  return withEngine(engine,
+                    [&](Engine &object) { return object.dryRun(output, num_tokens, stream); });
 }
 
 mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,

@@ -27,16 +27,37 @@ static constexpr std::array<const char *, kNumDims> kDimNames = {
     "chunk_tokens",
     "rope_length",
     "num_sms",
+    "is_padded",
     "num_parts",
     "num_partials",
     "partial_tokens",
     "num_merges",
     "max_partials",
+    "num_decodes",
+    "num_prefills",
+    "num_decode_tokens",
+    "num_prefill_tokens",
+    "num_prefill_rows",
+    "max_decode_query_len",
+    "max_decode_seq_len",
+    "max_prefill_query_len",
 };
 
-static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {
-    "query_start_loc", "seq_lens",          "context_lens", "block_table", "slot_mapping",
-    "positions",       "chunk_cu_seq_lens", "work_starts",  "work_items",  "merge_items"};
+static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {"query_start_loc",
+                                                                          "seq_lens",
+                                                                          "context_lens",
+                                                                          "block_table",
+                                                                          "slot_mapping",
+                                                                          "positions",
+                                                                          "chunk_cu_seq_lens",
+                                                                          "work_starts",
+                                                                          "work_items",
+                                                                          "merge_items",
+                                                                          "req_id_per_token",
+                                                                          "output_rows",
+                                                                          "decode_query_start_loc",
+                                                                          "prefill_query_start_loc",
+                                                                          "prefill_block_table"};
 
 template <typename Enum, size_t N>
 static std::optional<Enum> find(const std::array<const char *, N> &names, std::string_view name) {
@@ -61,6 +82,7 @@ const char *mlac::runtime::metadataName(Metadata metadata) {
 }
 
 mla_dtype mlac::runtime::metadataType(Metadata metadata) {
-  bool isWide = metadata == Metadata::SlotMapping || metadata == Metadata::Positions;
+  bool isWide = metadata == Metadata::SlotMapping || metadata == Metadata::Positions ||
+                metadata == Metadata::OutputRows;
   return isWide ? MLA_I64 : MLA_I32;
 }

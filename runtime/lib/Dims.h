@@ -41,21 +41,33 @@ enum class Dim : uint8_t {
   ChunkTokens,   // largest total of one chunk
   RopeLength,
   NumSms,
+  IsPadded, // 1 if the step has sizes of its own beside the batch's
   // Of functions that partition their attention (tile.work).
   NumParts,
   NumPartials,   // pieces of requests in several pieces
   PartialTokens, // sum of their query lengths
   NumMerges,     // requests in several pieces
   MaxPartials,   // most pieces of one request
+  // Of functions that split the batch into decodes and prefills.
+  NumDecodes,
+  NumPrefills,
+  NumDecodeTokens,
+  NumPrefillTokens,
+  NumPrefillRows, // all tokens, or none without prefills
+  MaxDecodeQueryLen,
+  MaxDecodeSeqLen,
+  MaxPrefillQueryLen,
 };
-inline constexpr size_t kNumDims = 21;
+inline constexpr size_t kNumDims = 30;
 using DimValues = std::array<int64_t, kNumDims>;
 
 std::optional<Dim> findDim(std::string_view name);
 const char *dimName(Dim dim);
 
 /// Whether only functions with a tile.work have it.
-inline bool isOfWork(Dim dim) { return dim >= Dim::NumParts; }
+inline bool isOfWork(Dim dim) { return dim >= Dim::NumParts && dim <= Dim::MaxPartials; }
+/// Whether only functions that split the batch have it.
+inline bool isOfParts(Dim dim) { return dim >= Dim::NumDecodes; }
 
 inline int64_t &at(DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
 inline int64_t at(const DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
@@ -71,11 +83,19 @@ enum class Metadata : uint8_t {
   WorkStarts,
   WorkItems,
   MergeItems,
+  ReqIdPerToken,
+  OutputRows, // i64: the row of each token, -1 for padding
+  DecodeQueryStartLoc,
+  PrefillQueryStartLoc,
+  PrefillBlockTable,
 };
-inline constexpr size_t kNumMetadata = 10;
+inline constexpr size_t kNumMetadata = 15;
 
 std::optional<Metadata> findMetadata(std::string_view name);
-inline bool isOfWork(Metadata metadata) { return metadata >= Metadata::WorkStarts; }
+inline bool isOfWork(Metadata metadata) {
+  return metadata >= Metadata::WorkStarts && metadata <= Metadata::MergeItems;
+}
+inline bool isOfParts(Metadata metadata) { return metadata >= Metadata::DecodeQueryStartLoc; }
 const char *metadataName(Metadata metadata);
 mla_dtype metadataType(Metadata metadata);
 

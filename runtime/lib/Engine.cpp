@@ -199,6 +199,29 @@ Status Engine::ensureRopeRows(int64_t length) {
   return Status();
 }
 
+Status Engine::setAllReduce(const AllReduce &hook) {
+  int64_t ranks = package_->model().tensor_parallel();
+  if (hook.function && ranks <= 1)
+    return error(MLA_INVALID_ARGUMENT, "nothing to reduce: the package is for ", ranks, " rank");
+  allReduce_ = hook;
+  return Status();
+}
+
+Status Engine::dryRun(void *output, int64_t numTokens, mla_stream *stream) {
+  MLAC_RETURN_IF_ERROR(device_->checkStream(stream));
+  if (numTokens < 0 || numTokens > limits_.maxTokens)
+    return error(MLA_INVALID_ARGUMENT, "num_tokens = ", numTokens,
+                 ", expected 0 to max_num_tokens = ", limits_.maxTokens);
+  if (numTokens == 0)
+    return Status();
+  if (!output)
+    return error(MLA_INVALID_ARGUMENT, "output is null");
+  const fb::Model &model = package_->model();
+  int64_t bytes = numTokens * model.hidden_size() *
+                  elementBytes(static_cast<mla_dtype>(model.activation_dtype()));
+  return device_->fillAsync(output, 0, static_cast<size_t>(bytes), stream);
+}
+
 const std::string &Engine::infoJson() {
   Json functions = Json::array();
   for (const FunctionInfo &function : target_->functions)

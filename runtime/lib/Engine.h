@@ -43,6 +43,12 @@ struct HostTensor {
   const void *data;
 };
 
+/// What sums the ranks' outputs; nothing without a function.
+struct AllReduce {
+  mla_all_reduce function = nullptr;
+  void *user = nullptr;
+};
+
 class Engine {
 public:
   static Status create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
@@ -69,6 +75,11 @@ public:
   Status bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
                          bool allowsExtra);
   Status prepare(Layer &layer);
+
+  Status setAllReduce(const AllReduce &hook);
+  const AllReduce &allReduce() const { return allReduce_; }
+  /// Zeroes `output` [numTokens, hidden_size].
+  Status dryRun(void *output, int64_t numTokens, mla_stream *stream);
 
   // What plans need.
   /// Makes the workspace at least this large. Outgrown ones stay alive, since
@@ -117,6 +128,7 @@ private:
   std::vector<Layer> layers;
   DeviceBuffer workspace_, rope_;
   std::vector<DeviceBuffer> outgrown;
+  AllReduce allReduce_;
   int64_t ropeRows = 0;
   bool isClosed_ = false;
   std::string info;

@@ -54,6 +54,7 @@ static Status checkOptions(const Package &package, const mla_engine_options &opt
   int64_t ropeLength = static_cast<int64_t>(package.rope().length());
   int64_t ranks = std::max<int64_t>(package.model().tensor_parallel(), 1);
   int64_t pageSize = package.cache().page_size();
+  bool hasWorkspace = options.workspace_tokens != MLA_NO_WORKSPACE;
   struct {
     const char *name;
     int64_t value, low, high;
@@ -63,7 +64,8 @@ static Status checkOptions(const Package &package, const mla_engine_options &opt
                 {"num_layers", options.num_layers, 1, kMaxLayers},
                 // block_table entries at kUnusedPage mark what is not a page.
                 {"num_pages", options.num_pages, 1, kUnusedPage - 1},
-                {"workspace_tokens", options.workspace_tokens, pageSize, kMaxInt32},
+                {"workspace_tokens", options.workspace_tokens,
+                 hasWorkspace ? pageSize : MLA_NO_WORKSPACE, kMaxInt32},
                 {"num_sms", options.num_sms, 0, kMaxSms},
                 {"page_padding_tokens", options.page_padding_tokens, 0, kMaxPadding},
                 {"tensor_parallel_rank", options.tensor_parallel_rank, 0, ranks - 1}};
@@ -105,18 +107,22 @@ int64_t mlac::runtime::pageStrideBytes(const Package &package, const mla_engine_
 StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_options &options) {
   auto dtype = static_cast<mla_dtype>(package.cache().dtype());
   std::vector<WorkParams> works;
+  bool hasParts = false;
   for (const TargetInfo &target : package.targets())
-    for (const FunctionInfo &function : target.functions)
+    for (const FunctionInfo &function : target.functions) {
       if (function.work)
         works.push_back(*function.work);
+      hasParts |= function.decodeThreshold > 0;
+    }
   return {options.max_num_requests,
           options.max_num_tokens,
           options.max_seq_len,
-          options.workspace_tokens,
+          std::max<int64_t>(options.workspace_tokens, 0), // MLA_NO_WORKSPACE
           package.cache().page_size(),
           options.num_pages,
           pageStrideBytes(package, options) / elementBytes(dtype),
           options.max_seq_len,
           options.num_sms,
-          std::move(works)};
+          std::move(works),
+          hasParts};
 }

@@ -47,6 +47,9 @@ struct FunctionInfo {
   bool usesChunks;
   /// How the step's attention is partitioned; nothing if it is not.
   std::optional<WorkParams> work;
+  /// Longest query of a decode, if the batch is split into decodes and prefills;
+  /// 0 if it is not.
+  int64_t decodeThreshold;
 };
 
 struct TargetInfo {

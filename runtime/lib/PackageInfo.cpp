@@ -98,6 +98,7 @@ static Json describe(const FunctionInfo &function) {
   return {{"name", function.name},
           {"dims", dims},
           {"max_query_len", function.maxQueryLen},
+          {"decode_threshold", function.decodeThreshold},
           {"launches", countLaunches(function.raw->steps())},
           {"buffers", buffers}};
 }

@@ -434,6 +434,19 @@ static Status checkWorkUses(const FunctionInfo &function) {
   return Status();
 }
 
+/// What only a split batch provides is not used without a threshold.
+static Status checkPartUses(const FunctionInfo &function) {
+  if (function.decodeThreshold > 0)
+    return Status();
+  for (size_t i = 0; i < kNumDims; ++i)
+    if (auto dim = static_cast<Dim>(i); isOfParts(dim) && function.exprs.usesDim(dim))
+      return error(MLA_CORRUPT, "uses ", dimName(dim), " without a decode_threshold");
+  for (const BufferInfo &buffer : function.buffers)
+    if (buffer.kind == fb::BufferKind::Metadata && isOfParts(static_cast<Metadata>(buffer.index)))
+      return error(MLA_CORRUPT, "uses ", buffer.name, " without a decode_threshold");
+  return Status();
+}
+
 static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
   for (uint32_t i = 0; i < sizeOf(raw.dims()); ++i) {
     std::string_view name = text(raw.dims()->Get(i));
@@ -479,5 +492,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   }
   MLAC_RETURN_IF_ERROR(readWork(*raw, function.work).in("work"));
   MLAC_RETURN_IF_ERROR(checkWorkUses(function));
+  function.decodeThreshold = raw->decode_threshold();
+  MLAC_RETURN_IF_ERROR(checkPartUses(function));
   return StepVerifier(target, function).run(raw->steps(), 0, 0);
 }

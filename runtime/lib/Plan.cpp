@@ -68,7 +68,14 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
     return error(MLA_INVALID_ARGUMENT, "function '", name, "' takes queries of at most ",
                  function->maxQueryLen, " tokens, got ", maxQueryLen);
   }
-  auto rank = [](const FunctionInfo &f) { return f.maxQueryLen == 0 ? INT64_MAX : f.maxQueryLen; };
+  auto rank = [&](const FunctionInfo &f) {
+    int64_t limit = f.maxQueryLen == 0 ? INT64_MAX : f.maxQueryLen;
+    enum { SplitsWell, Whole, SplitsInVain };
+    bool isSplit = f.decodeThreshold > 0;
+    return std::pair(limit, !isSplit                             ? Whole
+                            : planner.isMixed(f.decodeThreshold) ? SplitsWell
+                                                                 : SplitsInVain);
+  };
   function = nullptr;
   for (const FunctionInfo &candidate : target.functions)
     if (candidate.name != kPrepareFunction && takes(candidate, maxQueryLen) &&
@@ -80,13 +87,40 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
                " tokens; the package has: ", listFunctions(target));
 }
 
+/// A padded step without a name: the first function that splits its batch.
+Status Plan::choosePadded(const char *&name) const {
+  for (const FunctionInfo &function : engine_->target().functions)
+    if (function.decodeThreshold > 0) {
+      name = function.name.c_str();
+      return Status();
+    }
+  return error(MLA_UNSUPPORTED,
+               "no function splits its batch, which padded steps need; the "
+               "package has: ",
+               listFunctions(engine_->target()));
+}
+
+Status Plan::measureParts(const FunctionInfo &function, const mla_step_shape *shape) {
+  if (shape && function.decodeThreshold == 0)
+    return error(MLA_UNSUPPORTED, "function '", function.name,
+                 "' does not split its batch, which padded steps need");
+  if (shape)
+    return planner.measurePadded(*shape, function.decodeThreshold);
+  if (function.decodeThreshold > 0)
+    planner.measureParts(function.decodeThreshold);
+  return Status();
+}
+
 /// Everything that can refuse the step; changes nothing that is visible.
-Status Plan::resolve(const mla_batch &batch, const char *name) {
+Status Plan::resolve(const mla_batch &batch, const char *name, const mla_step_shape *shape) {
   MLAC_RETURN_IF_ERROR(planner.measure(engine_->cache(), batch));
   const FunctionInfo *function;
+  if (shape && !name)
+    MLAC_RETURN_IF_ERROR(choosePadded(name));
   MLAC_RETURN_IF_ERROR(chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
   if (!planner.hasPages(engine_->cache()))
     return Status(MLA_OUT_OF_PAGES, {});
+  MLAC_RETURN_IF_ERROR(measureParts(*function, shape));
   if (function->usesChunks)
     MLAC_RETURN_IF_ERROR(planner.measureChunks());
   if (function->work)
@@ -104,10 +138,11 @@ Status Plan::uploadMetadata(mla_stream *stream) {
   return Status();
 }
 
-Status Plan::fill(const mla_batch &batch, const char *function, mla_stream *stream) {
+Status Plan::fill(const mla_batch &batch, const char *function, const mla_step_shape *shape,
+                  mla_stream *stream) {
   std::unique_lock lock(engine_->cache().mutex);
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
-  MLAC_RETURN_IF_ERROR(resolve(batch, function));
+  MLAC_RETURN_IF_ERROR(resolve(batch, function, shape));
   // The last upload may still be reading staging if its stream is far behind.
   if (isUploading)
     MLAC_RETURN_IF_ERROR(uploaded->wait());
@@ -162,7 +197,27 @@ Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *st
   // The kernels only read inputs.
   mla_binding bindings[] = {{"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
                             {"output", output, static_cast<size_t>(bytes)}};
-  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, times);
+  MLAC_RETURN_IF_ERROR(
+      runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, times));
+  return allReduce(bindings, stream);
+}
+
+/// The ranks' addends become the output, where the engine has been told how.
+Status Plan::allReduce(std::span<const mla_binding> bindings, mla_stream *stream) {
+  const AllReduce &hook = engine_->allReduce();
+  if (!hook.function)
+    return Status();
+  const fb::Model &model = engine_->package().model();
+  int64_t elements = at(dims_, Dim::NumTokens) * model.hidden_size();
+  for (const mla_binding &binding : bindings) {
+    if (std::string_view(binding.name) != "output")
+      continue;
+    auto dtype = static_cast<mla_dtype>(model.activation_dtype());
+    mla_status code = hook.function(hook.user, binding.data, elements, dtype, stream);
+    if (code != MLA_OK)
+      return error(code, "the all-reduce of the output failed with ", mla_status_name(code));
+  }
+  return Status();
 }
 
 Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_stream *stream) {
@@ -174,7 +229,9 @@ Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_
       return error(MLA_INVALID_ARGUMENT, "a binding's name is null");
   if (at(dims_, Dim::NumTokens) == 0)
     return Status();
-  return runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, nullptr);
+  MLAC_RETURN_IF_ERROR(
+      runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, nullptr));
+  return allReduce(bindings, stream);
 }
 
 Status Plan::profile(int64_t index, const void *hidden, void *output, mla_stream *stream,

@@ -25,7 +25,9 @@ public:
 
   Engine &engine() { return *engine_; }
 
-  Status fill(const mla_batch &batch, const char *function, mla_stream *stream);
+  /// With a `shape`, padded to it.
+  Status fill(const mla_batch &batch, const char *function, const mla_step_shape *shape,
+              mla_stream *stream);
   Status run(int64_t layer, const void *hidden, void *output, mla_stream *stream,
              std::vector<LaunchTime> *times = nullptr);
   Status runBound(int64_t layer, std::span<const mla_binding> bindings, mla_stream *stream);
@@ -40,7 +42,10 @@ public:
 private:
   explicit Plan(std::shared_ptr<Engine> engine);
   Status chooseFunction(const char *name, int64_t maxQueryLen, const FunctionInfo *&function) const;
-  Status resolve(const mla_batch &batch, const char *function);
+  Status choosePadded(const char *&name) const;
+  Status measureParts(const FunctionInfo &function, const mla_step_shape *shape);
+  Status resolve(const mla_batch &batch, const char *function, const mla_step_shape *shape);
+  Status allReduce(std::span<const mla_binding> bindings, mla_stream *stream);
   Status uploadMetadata(mla_stream *stream);
   Status requireFilled() const;
   Status requireLayer(int64_t index, Layer *&layer);

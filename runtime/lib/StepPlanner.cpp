@@ -39,6 +39,11 @@ Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens, int64
   schedule.capacity = roundDown(workspaceTokens / sharers, pageSize);
   if (schedule.numContext == 0)
     return Status();
+  if (workspaceTokens == 0)
+    return error(MLA_INVALID_ARGUMENT, schedule.numContext,
+                 " requests have cached context, which runs in chunks, but the engine has no "
+                 "workspace for them (workspace_tokens = ",
+                 MLA_NO_WORKSPACE, ")");
   if (schedule.capacity == 0)
     return error(MLA_INVALID_ARGUMENT, "workspace_tokens = ", workspaceTokens,
                  " is smaller than one page (", pageSize, " tokens) for each of ",
@@ -71,6 +76,7 @@ void mlac::runtime::fillChunkTable(std::span<const int32_t> contextLens,
 
 StepPlanner::StepPlanner(const StepLimits &limits) : limits(limits) {
   requests.reserve(limits.maxRequests);
+  places.reserve(limits.maxRequests);
   contextLens.reserve(limits.maxRequests);
   workRequests.reserve(limits.maxRequests);
   DimValues largest = largestDims(limits.maxRequests, 0, true);
@@ -104,13 +110,11 @@ Status StepPlanner::addRequest(KVCache &cache, mla_sequence id, int32_t queryLen
                  " (positions of the rope table, pages of the block table)");
   sequence->lastStep = step;
   requests.push_back({sequence, queryLen, sequence->length, sequence->pages.size()});
-  contextLens.push_back(static_cast<int32_t>(sequence->length));
   return Status();
 }
 
 Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   requests.clear();
-  contextLens.clear();
   if (batch.num_requests < 1 || batch.num_requests > limits.maxRequests)
     return error(MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
                  " requests, expected 1 to max_num_requests = ", limits.maxRequests);
@@ -133,9 +137,149 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   sumDims();
   chunks = {};
   hasWork = false;
+  hasParts = false;
+  isPadded = false;
+  placeRequests();
   computeLayout();
   return Status();
 }
+
+void StepPlanner::placeRun(int64_t first, int64_t count, int64_t room, int64_t row) {
+  for (int64_t i = 0; i < room; ++i) {
+    const Request *request = i < count ? &requests[static_cast<size_t>(first + i)] : nullptr;
+    places.push_back({request, row});
+    row += places.back().queryLen();
+  }
+}
+
+void StepPlanner::placeRequests() {
+  places.clear();
+  auto count = static_cast<int64_t>(requests.size());
+  placeRun(0, count, count, 0);
+}
+
+std::span<const StepPlanner::Place> StepPlanner::decodePlaces() const {
+  return std::span(places).first(static_cast<size_t>(numDecodePlaces));
+}
+
+std::span<const StepPlanner::Place> StepPlanner::prefillPlaces() const {
+  return std::span(places).subspan(static_cast<size_t>(numDecodePlaces));
+}
+
+mla_batch_split StepPlanner::splitAt(int64_t decodeThreshold) const {
+  return splitBatch(static_cast<int64_t>(requests.size()), decodeThreshold, /*isUniform=*/false,
+                    [&](int64_t i) { return requests[static_cast<size_t>(i)].queryLen; });
+}
+
+bool StepPlanner::isMixed(int64_t decodeThreshold) const {
+  mla_batch_split parts = splitAt(decodeThreshold);
+  return parts.num_decodes > 0 && parts.num_prefills > 0;
+}
+
+void StepPlanner::measureParts(int64_t decodeThreshold) {
+  split = splitAt(decodeThreshold);
+  hasParts = true;
+  numDecodePlaces = split.num_decodes;
+  at(dims_, Dim::NumDecodes) = split.num_decodes;
+  at(dims_, Dim::NumPrefills) = split.num_prefills;
+  at(dims_, Dim::NumDecodeTokens) = split.num_decode_tokens;
+  at(dims_, Dim::NumPrefillTokens) = split.num_prefill_tokens;
+  at(dims_, Dim::NumPrefillRows) = split.num_prefills > 0 ? at(dims_, Dim::NumTokens) : 0;
+  auto raise = [&](Dim dim, int64_t value) { at(dims_, dim) = std::max(at(dims_, dim), value); };
+  for (const Place &place : decodePlaces()) {
+    raise(Dim::MaxDecodeQueryLen, place.queryLen());
+    raise(Dim::MaxDecodeSeqLen, place.seqLen());
+  }
+  for (const Place &place : prefillPlaces())
+    raise(Dim::MaxPrefillQueryLen, place.queryLen());
+  computeLayout();
+}
+
+//===----------------------------------------------------------------------===//
+// Padding
+//===----------------------------------------------------------------------===//
+
+/// The batch against the shape, and the shape against the engine.
+Status StepPlanner::checkShape(const mla_step_shape &shape) const {
+  const struct {
+    const char *name;
+    int64_t value, low, high;
+  } sizes[] = {
+      {"num_requests", shape.num_requests, 1, limits.maxRequests},
+      {"num_tokens", shape.num_tokens, 1, limits.maxTokens},
+      {"max_query_len", shape.max_query_len, 1, limits.maxTokens},
+      {"max_seq_len", shape.max_seq_len, 1, limits.maxSeqLen},
+      {"num_decodes", shape.num_decodes, 0, shape.num_requests},
+      {"num_decode_tokens", shape.num_decode_tokens, 0, shape.num_tokens},
+      {"num_decodes", shape.num_decodes, split.num_decodes, limits.maxRequests},
+      {"num_decode_tokens", shape.num_decode_tokens, split.num_decode_tokens, limits.maxTokens},
+      {"num_requests", shape.num_requests, shape.num_decodes + split.num_prefills,
+       limits.maxRequests},
+      {"num_tokens", shape.num_tokens, shape.num_decode_tokens + split.num_prefill_tokens,
+       limits.maxTokens},
+      {"max_query_len", shape.max_query_len, at(dims_, Dim::MaxQueryLen), limits.maxTokens},
+      {"max_seq_len", shape.max_seq_len, at(dims_, Dim::MaxSeqLen), limits.maxSeqLen}};
+  for (const auto &size : sizes)
+    if (size.value < size.low || size.value > size.high)
+      return error(MLA_INVALID_ARGUMENT, "shape.", size.name, " = ", size.value, ", expected ",
+                   size.low, " to ", size.high, " for this engine and batch");
+  return Status();
+}
+
+void StepPlanner::setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold) {
+  int64_t prefills = shape.num_requests - shape.num_decodes;
+  int64_t pages = blockColumns(shape.max_seq_len, limits.pageSize);
+  const std::pair<Dim, int64_t> sizes[] = {
+      {Dim::IsPadded, 1},
+      {Dim::NumTokens, shape.num_tokens},
+      {Dim::NumRequests, shape.num_requests},
+      {Dim::MaxQueryLen, shape.max_query_len},
+      {Dim::MaxSeqLen, shape.max_seq_len},
+      {Dim::MaxContextLen, shape.max_seq_len},
+      {Dim::TotalContextLen, shape.num_requests * shape.max_seq_len},
+      {Dim::AttendedPairs, shape.num_tokens * shape.max_seq_len},
+      {Dim::NumContextRequests, shape.num_requests},
+      {Dim::MaxBlocksPerRequest, pages},
+      {Dim::NumDecodes, shape.num_decodes},
+      {Dim::NumPrefills, prefills},
+      {Dim::NumDecodeTokens, shape.num_decode_tokens},
+      {Dim::NumPrefillTokens, shape.num_tokens - shape.num_decode_tokens},
+      {Dim::NumPrefillRows, prefills > 0 ? shape.num_tokens : 0},
+      {Dim::MaxDecodeQueryLen, std::min(decodeThreshold, shape.num_decode_tokens)},
+      {Dim::MaxDecodeSeqLen, shape.max_seq_len},
+      {Dim::MaxPrefillQueryLen, shape.max_query_len}};
+  for (auto [dim, value] : sizes)
+    at(dims_, dim) = value;
+}
+
+Status StepPlanner::measurePadded(const mla_step_shape &shape, int64_t decodeThreshold) {
+  split = splitAt(decodeThreshold);
+  MLAC_RETURN_IF_ERROR(checkShape(shape));
+  hasParts = isPadded = true;
+  numDecodePlaces = shape.num_decodes;
+  places.clear();
+  placeRun(0, split.num_decodes, shape.num_decodes, 0);
+  placeRun(split.num_decodes, split.num_prefills, shape.num_requests - shape.num_decodes,
+           shape.num_decode_tokens);
+  setPaddedDims(shape, decodeThreshold);
+  computeLayout();
+  return Status();
+}
+
+/// As if every place for a prefill held the longest context.
+void StepPlanner::setPaddedChunks() {
+  auto sharers = static_cast<int64_t>(prefillPlaces().size());
+  if (sharers == 0)
+    return;
+  chunks.numContext = sharers;
+  chunks.capacity = roundDown(limits.workspaceTokens / sharers, limits.pageSize);
+  chunks.numChunks = ceilDiv(at(dims_, Dim::MaxSeqLen), chunks.capacity);
+  chunks.chunkTokens = std::min(limits.workspaceTokens, sharers * chunks.capacity);
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
 
 DimValues StepPlanner::staticDims() const {
   DimValues dims{};
@@ -170,8 +314,17 @@ static void setChunkDims(DimValues &dims, const ChunkSchedule &chunks) {
 }
 
 Status StepPlanner::measureChunks() {
+  contextLens.clear();
+  for (const Place &place : hasParts ? prefillPlaces() : places)
+    contextLens.push_back(static_cast<int32_t>(place.contextLen()));
+  // Any batch of the shape must fit: all places with one cached token.
+  if (isPadded)
+    MLAC_RETURN_IF_ERROR(scheduleChunks(std::vector<int32_t>(contextLens.size(), 1),
+                                        limits.workspaceTokens, limits.pageSize, chunks));
   MLAC_RETURN_IF_ERROR(
       scheduleChunks(contextLens, limits.workspaceTokens, limits.pageSize, chunks));
+  if (isPadded)
+    setPaddedChunks();
   setChunkDims(dims_, chunks);
   computeLayout();
   return Status();
@@ -187,32 +340,48 @@ static void setWorkDims(DimValues &dims, const WorkSizes &work) {
 
 void StepPlanner::measureWork(const WorkParams &params) {
   workRequests.clear();
-  int32_t token = 0;
-  for (const Request &request : requests) {
-    auto query = static_cast<int32_t>(request.queryLen);
-    workRequests.push_back({static_cast<int32_t>(request.seqLen()), token, query});
-    token += query;
-  }
+  for (const Place &place : hasParts ? decodePlaces() : places)
+    workRequests.push_back({static_cast<int32_t>(place.seqLen()),
+                            static_cast<int32_t>(place.firstRow),
+                            static_cast<int32_t>(place.queryLen())});
   planner.plan(params, workRequests, limits.numSms);
   hasWork = true;
-  setWorkDims(dims_, planner.sizes());
+  workSizes = planner.sizes();
+  if (isPadded)
+    workSizes = boundWork(params, {at(dims_, Dim::NumDecodes), at(dims_, Dim::NumDecodeTokens),
+                                   at(dims_, Dim::MaxDecodeQueryLen),
+                                   at(dims_, Dim::MaxDecodeSeqLen), limits.numSms});
+  if (workRequests.empty()) // no decodes: nothing to launch
+    workSizes = {};
+  setWorkDims(dims_, workSizes);
   computeLayout();
 }
 
 /// `work`: all zero if the function has none.
 static void layOut(const DimValues &dims, const WorkSizes &work, StepLayout &layout) {
-  int64_t requests = at(dims, Dim::NumRequests);
-  int64_t tokens = at(dims, Dim::NumTokens);
-  const std::array<int64_t, kNumMetadata> elements = {requests + 1,
-                                                      requests,
-                                                      requests,
-                                                      requests * at(dims, Dim::MaxBlocksPerRequest),
-                                                      tokens,
-                                                      tokens,
-                                                      at(dims, Dim::NumChunks) * (requests + 1),
-                                                      work.parts > 0 ? work.parts + 1 : 0,
-                                                      work.items * kItemFields,
-                                                      work.merges * kMergeFields};
+  int64_t requests = at(dims, Dim::NumRequests), tokens = at(dims, Dim::NumTokens);
+  int64_t columns = at(dims, Dim::MaxBlocksPerRequest);
+  int64_t decodes = at(dims, Dim::NumDecodes), prefills = at(dims, Dim::NumPrefills);
+  bool hasParts = prefills + decodes > 0; // there are requests
+  int64_t chunked = hasParts ? prefills : requests;
+  std::array<int64_t, kNumMetadata> elements{};
+  auto set = [&](Metadata which, int64_t count) { elements[static_cast<size_t>(which)] = count; };
+  set(Metadata::QueryStartLoc, requests + 1);
+  set(Metadata::SeqLens, requests);
+  set(Metadata::ContextLens, requests);
+  set(Metadata::BlockTable, requests * columns);
+  for (Metadata ofTokens : {Metadata::SlotMapping, Metadata::Positions, Metadata::ReqIdPerToken})
+    set(ofTokens, tokens);
+  set(Metadata::ChunkCuSeqLens, at(dims, Dim::NumChunks) * (chunked + 1));
+  set(Metadata::WorkStarts, work.parts > 0 ? work.parts + 1 : 0);
+  set(Metadata::WorkItems, work.items * kItemFields);
+  set(Metadata::MergeItems, work.merges * kMergeFields);
+  if (hasParts) {
+    set(Metadata::OutputRows, tokens);
+    set(Metadata::DecodeQueryStartLoc, decodes + 1);
+    set(Metadata::PrefillQueryStartLoc, prefills + 1);
+    set(Metadata::PrefillBlockTable, prefills * columns);
+  }
   layout.bytes = 0;
   for (size_t i = 0; i < kNumMetadata; ++i) {
     layout.arrays[i] = {layout.bytes, elements[i]};
@@ -221,9 +390,7 @@ static void layOut(const DimValues &dims, const WorkSizes &work, StepLayout &lay
   }
 }
 
-void StepPlanner::computeLayout() {
-  layOut(dims_, hasWork ? planner.sizes() : WorkSizes(), layout_);
-}
+void StepPlanner::computeLayout() { layOut(dims_, hasWork ? workSizes : WorkSizes(), layout_); }
 
 int64_t StepPlanner::maxBytes() const {
   DimValues dims = largestDims(limits.maxRequests, 0, true);
@@ -261,6 +428,13 @@ DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen, boo
   at(dims, Dim::AttendedPairs) = tokens * std::max<int64_t>(limits.maxSeqLen, 1);
   at(dims, Dim::NumContextRequests) = hasContext ? numRequests : 0;
   at(dims, Dim::MaxBlocksPerRequest) = blockColumns(limits.maxSeqLen, limits.pageSize);
+  if (limits.hasParts) { // all requests may be of either kind
+    at(dims, Dim::NumDecodes) = at(dims, Dim::NumPrefills) = numRequests;
+    at(dims, Dim::NumDecodeTokens) = at(dims, Dim::NumPrefillTokens) = tokens;
+    at(dims, Dim::NumPrefillRows) = tokens;
+    at(dims, Dim::MaxDecodeQueryLen) = at(dims, Dim::MaxPrefillQueryLen) = longestQuery;
+    at(dims, Dim::MaxDecodeSeqLen) = at(dims, Dim::MaxSeqLen);
+  }
   ChunkSchedule chunks;
   // With a workspace below a page per request, steps of so many requests with
   // context are refused: size for chunks of one page.
@@ -295,46 +469,85 @@ static T *arrayOf(const StepLayout &layout, Metadata metadata, uint8_t *bytes) {
   return reinterpret_cast<T *>(bytes + layout.arrays[static_cast<size_t>(metadata)].offset);
 }
 
+/// First rows of requests, and the end of the last one's.
+void StepPlanner::fillStarts(uint8_t *bytes, Metadata which, std::span<const Place> of) const {
+  auto *starts = arrayOf<int32_t>(layout_, which, bytes);
+  for (const Place &place : of)
+    *starts++ = static_cast<int32_t>(place.firstRow);
+  int64_t end = of.empty() ? 0 : of.back().firstRow + of.back().queryLen();
+  *starts = static_cast<int32_t>(end);
+}
+
+void StepPlanner::fillBlocks(uint8_t *bytes, Metadata which, std::span<const Place> of) const {
+  auto *row = arrayOf<int32_t>(layout_, which, bytes);
+  int64_t columns = at(dims_, Dim::MaxBlocksPerRequest);
+  for (const Place &place : of) {
+    // Reserved pages beyond seq_len stay hidden from the kernels.
+    int64_t used = ceilDiv(place.seqLen(), limits.pageSize);
+    if (place.request)
+      std::copy_n(place.request->sequence->pages.begin(), used, row);
+    std::fill(row + used, row + columns, kUnusedPage);
+    row += columns;
+  }
+}
+
 void StepPlanner::fillRequests(uint8_t *bytes) const {
-  auto *starts = arrayOf<int32_t>(layout_, Metadata::QueryStartLoc, bytes);
+  fillStarts(bytes, Metadata::QueryStartLoc, places);
+  fillBlocks(bytes, Metadata::BlockTable, places);
   auto *seqLens = arrayOf<int32_t>(layout_, Metadata::SeqLens, bytes);
   auto *contexts = arrayOf<int32_t>(layout_, Metadata::ContextLens, bytes);
-  auto *blocks = arrayOf<int32_t>(layout_, Metadata::BlockTable, bytes);
-  int64_t columns = at(dims_, Dim::MaxBlocksPerRequest);
-  starts[0] = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const Request &request = requests[i];
-    starts[i + 1] = starts[i] + static_cast<int32_t>(request.queryLen);
-    seqLens[i] = static_cast<int32_t>(request.seqLen());
-    contexts[i] = static_cast<int32_t>(request.contextLen);
-    // Reserved pages beyond seq_len stay hidden from the kernels.
-    int64_t used = ceilDiv(request.seqLen(), limits.pageSize);
-    int32_t *row = blocks + static_cast<int64_t>(i) * columns;
-    std::copy_n(request.sequence->pages.begin(), used, row);
-    std::fill(row + used, row + columns, kUnusedPage);
+  for (const Place &place : places) {
+    *seqLens++ = static_cast<int32_t>(place.seqLen());
+    *contexts++ = static_cast<int32_t>(place.contextLen());
   }
+  if (!hasParts)
+    return;
+  fillStarts(bytes, Metadata::DecodeQueryStartLoc, decodePlaces());
+  fillStarts(bytes, Metadata::PrefillQueryStartLoc, prefillPlaces());
+  fillBlocks(bytes, Metadata::PrefillBlockTable, prefillPlaces());
 }
 
 void StepPlanner::fillTokens(uint8_t *bytes) const {
   auto *slots = arrayOf<int64_t>(layout_, Metadata::SlotMapping, bytes);
   auto *positions = arrayOf<int64_t>(layout_, Metadata::Positions, bytes);
-  for (const Request &request : requests) {
-    for (int64_t position = request.contextLen; position < request.seqLen(); ++position) {
-      int64_t page = request.sequence->pages[position / limits.pageSize];
-      *slots++ = page * limits.pageSize + position % limits.pageSize;
-      *positions++ = position;
+  auto *owners = arrayOf<int32_t>(layout_, Metadata::ReqIdPerToken, bytes);
+  auto *rows = hasParts ? arrayOf<int64_t>(layout_, Metadata::OutputRows, bytes) : nullptr;
+  if (isPadded) { // rows of no request
+    int64_t tokens = at(dims_, Dim::NumTokens);
+    std::fill_n(slots, tokens, -1);
+    std::fill_n(positions, tokens, 0);
+    std::fill_n(owners, tokens, 0);
+    std::fill_n(rows, tokens, -1);
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Place &place = places[i];
+    int64_t row = place.firstRow;
+    for (int64_t position = place.contextLen(); position < place.seqLen(); ++position, ++row) {
+      int64_t page = place.request->sequence->pages[position / limits.pageSize];
+      slots[row] = page * limits.pageSize + position % limits.pageSize;
+      positions[row] = position;
+      owners[row] = static_cast<int32_t>(i);
+      if (rows)
+        rows[row] = row;
     }
   }
 }
 
+/// A padded step may have room for more parts, pieces and merges than it needs: those
+/// are empty.
 void StepPlanner::fillWork(uint8_t *bytes) const {
-  auto copy = [&](auto rows, Metadata which) {
-    if (!rows.empty())
-      std::memcpy(arrayOf<uint8_t>(layout_, which, bytes), rows.data(), rows.size_bytes());
+  auto copy = [&](auto rows, Metadata which, int32_t rest) {
+    auto *to = arrayOf<int32_t>(layout_, which, bytes);
+    int64_t room = layout_.arrays[static_cast<size_t>(which)].elements;
+    int64_t count = std::min(room, static_cast<int64_t>(rows.size_bytes() / sizeof *to));
+    if (count > 0)
+      std::memcpy(to, rows.data(), static_cast<size_t>(count) * sizeof *to);
+    std::fill_n(to + count, room - count, rest);
   };
-  copy(planner.starts(), Metadata::WorkStarts);
-  copy(planner.items(), Metadata::WorkItems);
-  copy(planner.merges(), Metadata::MergeItems);
+  std::span<const int32_t> starts = planner.starts();
+  copy(starts, Metadata::WorkStarts, starts.empty() ? 0 : starts.back());
+  copy(planner.items(), Metadata::WorkItems, 0);
+  copy(planner.merges(), Metadata::MergeItems, 0);
 }
 
 void StepPlanner::fill(KVCache &cache, uint8_t *bytes) {

@@ -24,11 +24,29 @@
 //
 // A partition of the attention into pieces is made by WorkPlanner.
 //
+// For a function that splits its batch (decode_threshold > 0), chunks and their
+// tables are those of the prefills only and a partition is that of the decodes:
+//
+//   requests              | decodes 0 .. nd-1 | prefills nd .. B-1 |
+//   block_table             whole batch: decodes are its first rows
+//   decode_query_start_loc  nd + 1 entries
+//   prefill_block_table                         the table's rows from nd on
+//   prefill_query_start_loc                     of rows of the whole batch
+//
+// A padded step (mla_step_plan_padded) has the sizes of a shape, whatever the batch.
+// Requests stand in places, of which the batch leaves some empty:
+//
+//   places   | decodes | empty | prefills | empty |      D = shape.num_decodes
+//            0         nd      D                  B
+//   rows     | tokens  | -1    | tokens   | -1    |      Dt = shape.num_decode_tokens
+//            0                 Dt                 T
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_RUNTIME_STEPPLANNER_H
 #define MLAC_RUNTIME_STEPPLANNER_H
 
+#include "BatchOrder.h"
 #include "Dims.h"
 #include "KVCache.h"
 #include "WorkPlanner.h"
@@ -44,6 +62,8 @@ struct StepLimits {
   int64_t pageSize, numPages, pageStrideElements, ropeLength, numSms;
   /// Of the functions that partition their attention, each with its own bound.
   std::vector<WorkParams> works = {};
+  /// Whether any function splits its batch.
+  bool hasParts = false;
 };
 
 /// Value of block_table entries that no kernel may read: far outside any pool.
@@ -85,6 +105,15 @@ public:
   /// Checks `batch` and computes sizes. The result is used by the calls below
   /// and stays until the next measure.
   Status measure(KVCache &cache, const mla_batch &batch);
+  /// The same with the sizes of `shape`, which may not be smaller than the batch's, for
+  /// a function that splits the batch at `decodeThreshold`. In place of measureParts;
+  /// comes behind measure.
+  Status measurePadded(const mla_step_shape &shape, int64_t decodeThreshold);
+  /// Whether the batch, as it stands, begins with decodes and has prefills behind them.
+  bool isMixed(int64_t decodeThreshold) const;
+  /// Splits the batch, as it stands, into decodes and prefills and adds their sizes
+  /// to the dims. Comes before the two below.
+  void measureParts(int64_t decodeThreshold);
   /// Adds the chunk sizes to the dims. Error: workspace too small.
   Status measureChunks();
   /// Partitions the attention and adds the sizes of the partition to the dims.
@@ -116,22 +145,48 @@ private:
     int64_t seqLen() const { return contextLen + queryLen; }
   };
 
+  /// Where a request stands; `request` is null where none does.
+  struct Place {
+    const Request *request;
+    int64_t firstRow;
+    int64_t queryLen() const { return request ? request->queryLen : 0; }
+    int64_t contextLen() const { return request ? request->contextLen : 0; }
+    int64_t seqLen() const { return request ? request->seqLen() : 0; }
+  };
+
   Status addRequest(KVCache &cache, mla_sequence id, int32_t queryLen);
+  void placeRequests();
+  /// Requests [first, first + count) in places [place, place + room), rows from `row` on.
+  void placeRun(int64_t first, int64_t count, int64_t room, int64_t row);
+  Status checkShape(const mla_step_shape &shape) const;
+  std::span<const Place> decodePlaces() const;
+  std::span<const Place> prefillPlaces() const;
+  void setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold);
+  void setPaddedChunks();
+  mla_batch_split splitAt(int64_t decodeThreshold) const;
   void sumDims();
   void computeLayout();
   WorkSizes largestWork(const WorkParams &params, const DimValues &dims) const;
   void fillRequests(uint8_t *bytes) const;
   void fillTokens(uint8_t *bytes) const;
   void fillWork(uint8_t *bytes) const;
+  void fillStarts(uint8_t *bytes, Metadata which, std::span<const Place> of) const;
+  void fillBlocks(uint8_t *bytes, Metadata which, std::span<const Place> of) const;
 
   StepLimits limits;
   std::vector<Request> requests;
-  std::vector<int32_t> contextLens;
+  std::vector<Place> places;
+  std::vector<int32_t> contextLens; // of the places that run in chunks
   std::vector<WorkRequest> workRequests;
   DimValues dims_{};
   ChunkSchedule chunks;
   WorkPlanner planner;
   bool hasWork = false; // `planner` holds this step's partition
+  WorkSizes workSizes;  // of the partition, or of any partition of a padded step
+  mla_batch_split split{};
+  bool hasParts = false; // `split` is this step's
+  bool isPadded = false;
+  int64_t numDecodePlaces = 0; // if it has parts
   StepLayout layout_;
   int64_t missingPages = 0;
   uint64_t step = 0;

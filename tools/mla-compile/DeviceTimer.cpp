@@ -173,7 +173,7 @@ Error DeviceTimer::fillSequences(mla_engine *engine, mla_plan *plan, bool hasPre
                         const char *function) {
     std::vector<int32_t> lengths(requests.size(), tokens);
     mla_batch batch{sizeof(mla_batch), static_cast<int64_t>(requests.size()), requests.data(),
-                    lengths.data()};
+                    lengths.data(), 0};
     return check(mla_step_plan(plan, &batch, function, nullptr), "planning a step");
   };
   if (!hasPrefill) {

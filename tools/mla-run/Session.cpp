@@ -141,7 +141,7 @@ int64_t Batch::tokens() const {
 
 void mlac::run::planStep(mla_plan *plan, const Batch &batch, const char *function) {
   mla_batch description{sizeof(mla_batch), static_cast<int64_t>(batch.sequences.size()),
-                        batch.sequences.data(), batch.queryLens.data()};
+                        batch.sequences.data(), batch.queryLens.data(), 0};
   mla_status status = mla_step_plan(plan, &description, function, nullptr);
   if (status == MLA_OUT_OF_PAGES)
     throw std::runtime_error("planning a step: out of cache pages");

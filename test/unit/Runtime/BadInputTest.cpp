@@ -106,7 +106,7 @@ TEST_F(BadInputTest, NullPointers) {
 TEST_F(BadInputTest, MalformedBatches) {
   mla_sequence sequence = newSequence();
   int32_t one = 1;
-  mla_batch good = {sizeof(mla_batch), 1, &sequence, &one};
+  mla_batch good = {sizeof(mla_batch), 1, &sequence, &one, 0};
   auto refuse = [&](mla_batch batch, const char *text) {
     expectInvalid(mla_step_plan(plan, &batch, nullptr, nullptr), text);
   };

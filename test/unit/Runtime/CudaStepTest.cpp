@@ -74,7 +74,7 @@ protected:
   }
 
   mla_status planStep(int32_t queryLen, const char *function) {
-    mla_batch batch = {sizeof batch, 1, &sequence, &queryLen};
+    mla_batch batch = {sizeof batch, 1, &sequence, &queryLen, 0};
     return mla_step_plan(plan, &batch, function, stream);
   }
 

@@ -177,7 +177,7 @@ TEST(BindShards, CutsTheRanksShare) {
   ASSERT_OK(mla_plan_create(engine, &plan));
   ASSERT_OK(mla_sequence_create(engine, &sequence));
   int32_t queryLen = 1;
-  mla_batch batch = {sizeof batch, 1, &sequence, &queryLen};
+  mla_batch batch = {sizeof batch, 1, &sequence, &queryLen, 0};
   ASSERT_OK(mla_step_plan(plan, &batch, nullptr, nullptr));
   alignas(16) float hidden[kHidden] = {}, output[kHidden];
   ASSERT_OK(mla_step_run(plan, 0, hidden, output, nullptr));

@@ -91,7 +91,7 @@ protected:
     return id;
   }
   Status measure(const std::vector<mla_sequence> &ids, const std::vector<int32_t> &lens) {
-    mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data()};
+    mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data(), 0};
     return planner.measure(cache, batch);
   }
   template <typename T> std::vector<T> array(Metadata which) {
@@ -180,7 +180,7 @@ TEST_F(StepPlannerTest, B26_MaximaHoldForEveryPartition) {
   mla_sequence a = create(30), b = create(9), c = create(0), d = create(17);
   for (std::vector<int32_t> queries : {std::vector<int32_t>{1, 1, 1, 1}, {2, 2, 2, 2}}) {
     std::vector<mla_sequence> ids = {a, b, c, d};
-    mla_batch batch = {sizeof batch, 4, ids.data(), queries.data()};
+    mla_batch batch = {sizeof batch, 4, ids.data(), queries.data(), 0};
     ASSERT_TRUE(large.measure(cache, batch).isOk());
     large.measureWork(work);
     EXPECT_LE(large.layout().bytes, large.maxBytes());

@@ -286,7 +286,7 @@ TEST_F(StepTest, UndefinedPlanExpressionIsRefused) {
   ASSERT_OK(mla_plan_create(other, &otherPlan));
   ASSERT_OK(mla_sequence_create(other, &sequence));
   int32_t queryLen = 2;
-  mla_batch batch = {sizeof batch, 1, &sequence, &queryLen};
+  mla_batch batch = {sizeof batch, 1, &sequence, &queryLen, 0};
   expectStatus(mla_step_plan(otherPlan, &batch, "prefill", nullptr), MLA_CORRUPT,
                "function 'prefill': expression");
   int64_t tokens = -1;

@@ -281,7 +281,7 @@ mla_sequence EngineTest::newSequence() {
 mla_status EngineTest::planStep(const std::vector<mla_sequence> &sequences,
                                 const std::vector<int32_t> &queryLens, const char *function) {
   mla_batch batch = {sizeof batch, static_cast<int64_t>(sequences.size()), sequences.data(),
-                     queryLens.data()};
+                     queryLens.data(), 0};
   return mla_step_plan(plan, &batch, function, nullptr);
 }
 
