@@ -90,7 +90,7 @@ public:
         tensors(getStepTensors(config)) {}
 
   /// Adds function `name` for requests of `queryLen` new tokens.
-  void buildStep(StringRef name, int64_t queryLen);
+  func::FuncOp buildStep(StringRef name, int64_t queryLen);
 
 private:
   using Shape = SmallVector<int64_t, 3>;
@@ -216,7 +216,7 @@ Value LayerBuilder::buildOutput(Value heads) {
                                 weight("o_proj.weight"), weight("o_proj.bias"));
 }
 
-void LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
+func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
   OpBuilder::InsertionGuard guard(builder);
   auto batchType = mla::BatchType::get(builder.getContext(), queryLen, ShapedType::kDynamic);
   func::FuncOp function = createFunction(name, batchType);
@@ -242,6 +242,7 @@ void LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
       batch, builder.getF64FloatAttr(config.softmaxScale()),
       mla::FormAttr::get(builder.getContext(), options.form));
   func::ReturnOp::create(builder, loc, ValueRange{buildOutput(attention.getOutput()), appended});
+  return function;
 }
 
 Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
@@ -275,5 +276,9 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);
   layer.buildStep("decode", 1);
+  if (options.decodeThreshold > 0)
+    layer.buildStep("step", ShapedType::kDynamic)
+        ->setAttr(mla::kDecodeThresholdAttr,
+                  OpBuilder(*module).getI64IntegerAttr(options.decodeThreshold));
   return module;
 }

@@ -44,11 +44,17 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
         module.emitError() << config << ": " << line;
       return signalPassFailure();
     }
+    if (decodeThreshold < 0) {
+      module.emitError() << "option decode-threshold = " << decodeThreshold
+                         << ", expected at least 0";
+      return signalPassFailure();
+    }
     ImportOptions options{.activationType = activationType,
                           .pageSize = pageSize,
                           .form = form,
                           .cacheFormat = cacheFormat,
-                          .scaleRule = scaleRule};
+                          .scaleRule = scaleRule,
+                          .decodeThreshold = decodeThreshold};
     OwningOpRef<ModuleOp> imported =
         importConfig(getFileLoc(getContext(), config), *model, options);
     if (!imported)

@@ -103,6 +103,13 @@ static void rejectUnsupported(const ConfigReader &root) {
   for (llvm::StringRef key : {"alibi", "use_alibi"})
     if (root.boolean(key).value_or(false))
       root.error(key, "ALiBi is not supported, expected false");
+  // BigBird's key, and Phi-3-small's, which comes with others of its prefix.
+  if (root.find("attention_type") && root.string("attention_type") == "block_sparse")
+    root.error("attention_type", "block-sparse attention is not supported, expected null");
+  if (root.find("blocksparse_block_size"))
+    root.error("blocksparse_block_size", "block-sparse attention is not supported, expected null");
+  if (root.boolean("is_encoder_decoder").value_or(false))
+    root.error("is_encoder_decoder", "only decoders are supported, expected false");
 }
 
 static void readDims(const ConfigReader &root, const ModelType &type, ModelConfig &config) {

@@ -8,7 +8,7 @@
 
 #include "mla/Package/PlanSerializer.h"
 
-#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Dialect/Tile/IR/PlanAttrs.h"
 #include "mla/Package/WorkspaceLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -138,6 +138,11 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
   if (maxQueryLen < 0 || maxQueryLen > std::numeric_limits<uint32_t>::max())
     return plan.emitOpError("expected max_query_len in [0, 2^32), got ") << maxQueryLen;
   function->max_query_len = maxQueryLen;
+  int64_t threshold = tile::getDecodeThreshold(plan);
+  if (threshold > std::numeric_limits<uint32_t>::max())
+    return plan.emitOpError("expected ")
+           << tile::kDecodeThresholdAttr << " below 2^32, got " << threshold;
+  function->decode_threshold = threshold;
 
   for (auto work : plan.getBody().getOps<tile::WorkOp>())
     if (failed(convertWork(work)))

@@ -93,6 +93,8 @@ std::string mlac::describeOptions(const CompileOptions &options) {
          << " --absorb=" << stringifyAbsorb(options.absorb);
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");
+  if (options.import.decodeThreshold > 1)
+    stream << " --decode-threshold=" << options.import.decodeThreshold;
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
   if (options.schedule != "auto")

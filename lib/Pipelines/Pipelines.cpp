@@ -22,6 +22,10 @@ using namespace mlir;
 using namespace mlac;
 
 void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &options) {
+  mla::MlaSplitBatchOptions splitBatch;
+  splitBatch.form = options.form;
+  passes.addPass(mla::createMlaSplitBatch(splitBatch));
+
   mla::MlaChooseFormOptions chooseForm;
   chooseForm.form = options.form;
   chooseForm.report = options.report;
@@ -30,6 +34,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaAbsorbWeightsOptions absorbWeights;
   absorbWeights.mode = options.absorb;
   passes.addPass(mla::createMlaAbsorbWeights(absorbWeights));
+  passes.addPass(mla::createMlaGuardPadding());
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());
 

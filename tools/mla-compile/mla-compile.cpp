@@ -85,7 +85,12 @@ static cl::opt<mlir::mla::AbsorbMode> absorb(
                clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
 static cl::opt<std::string>
     functions("functions", cl::value_desc("list"), cl::cat(category),
-              cl::desc("Steps to compile, of prefill,decode (default all)"));
+              cl::desc("Steps to compile, of prefill,decode,step (default prefill,decode; step "
+                       "takes mixed batches)"));
+static cl::opt<int64_t>
+    decodeThreshold("decode-threshold", cl::init(1), cl::value_desc("tokens"), cl::cat(category),
+                    cl::desc("Longest query that step attends to in the absorbed form: 1 "
+                             "(default), or 1 + speculative tokens"));
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
@@ -308,6 +313,8 @@ static bool readSchedule(CompileOptions &options) {
 
 /// More than any machine has processors; the runtime's limit for num_sms, too.
 static constexpr int64_t kMostSplits = 65536;
+/// Far above every crossover of the forms (mla.md section 12).
+static constexpr int64_t kMostDecodeTokens = 65536;
 
 static bool readOptions(CompileOptions &options) {
   if (!readTargets(options) || !readSchedule(options))
@@ -316,6 +323,9 @@ static bool readOptions(CompileOptions &options) {
     return fail("--tp: expected at least 1 rank, got " + llvm::Twine(tensorParallel));
   if (pageSize < 1)
     return fail("--page-size: expected at least 1 token, got " + llvm::Twine(pageSize));
+  if (decodeThreshold < 1 || decodeThreshold > kMostDecodeTokens)
+    return fail("--decode-threshold: expected 1 to " + llvm::Twine(kMostDecodeTokens) + ", got " +
+                llvm::Twine(decodeThreshold));
   if (numSplits < 0 || numSplits > kMostSplits)
     return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
                 llvm::Twine(numSplits));
@@ -324,9 +334,11 @@ static bool readOptions(CompileOptions &options) {
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
   options.tensorParallel = tensorParallel;
-  options.import = {dtype, pageSize, form, cacheFormat, scaleRule};
-  options.latentNormEpsFromConfig = normEpsFromConfig;
   options.functions = splitList(functions);
+  bool hasStep = llvm::is_contained(options.functions, "step");
+  options.import = {dtype, pageSize, form, cacheFormat, scaleRule,
+                    hasStep ? decodeThreshold : 0};
+  options.latentNormEpsFromConfig = normEpsFromConfig;
   options.absorb = absorb;
   options.numSplits = numSplits;
   options.itemCost = itemCost;

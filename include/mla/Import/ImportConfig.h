@@ -10,8 +10,9 @@
 //
 //   @prefill  any number of new tokens per request; form left to the compiler
 //   @decode   one new token per request
+//   @step     any mix, split into decodes and prefills; only with a decode threshold
 //
-// Both take the hidden states, the batch, the cache and the checkpoint's
+// All take the hidden states, the batch, the cache and the checkpoint's
 // tensors (this rank's share, [out, in], named as in the checkpoint) and return
 // the layer's output and the cache after appending. With tensor parallelism the
 // output is this rank's addend: the caller reduces it over ranks and then adds
@@ -39,6 +40,7 @@ struct ImportOptions {
   mlir::mla::Form form = mlir::mla::Form::Auto;
   std::string cacheFormat = {}; ///< of CacheFormats.h; empty: the activations' type
   mlir::mla::ScaleRule scaleRule = mlir::mla::ScaleRule::Raw;
+  int64_t decodeThreshold = 0; ///< longest query of a decode in @step; 0: no @step
 };
 
 /// The rotary embedding of a configuration; null when R = 0.

@@ -16,7 +16,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
   let description = [{
     Reads a Hugging Face `config.json` and puts the `mla` functions of one of its
     attention layers into the module, as `mla-compile` does at its start:
-    `@prefill` (any number of new tokens per request) and `@decode` (one). What
+    `@prefill` (any number of new tokens per request) and `@decode` (one), and with
+    a `decode-threshold` also `@step`, for batches of both (mla-split-batch). What
     the module held before is erased.
 
     After, for a model with a query latent (types shortened):
@@ -75,6 +76,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::mla::Form::Auto, "auto", "chosen by mla-choose-form"),
              clEnumValN(::mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
              clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "on the latents"))}]>,
+    Option<"decodeThreshold", "decode-threshold", "int64_t", "0",
+           "longest query of a decode in @step; 0: no @step">,
     Option<"latentNormEpsFromConfig", "norm-eps-from-config", "bool", "false",
            "take rms_norm_eps for the latent norms (default: 1e-6, as transformers does)">,
   ];

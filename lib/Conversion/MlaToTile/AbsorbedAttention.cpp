@@ -125,9 +125,9 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
       hasOneQuery(op.getBatch().getType().getQueryLen() == 1) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);
   planArgs = pool.args();
-  arg.blockTable = addArg(step.metadata("block_table", 32));
+  arg.blockTable = addArg(step.metadata(op.getBatch(), "block_table", 32));
   arg.maxBlocks = addArg(step.dim("max_blocks_per_request"));
-  arg.tokens = addArg(step.dim("num_tokens"));
+  arg.tokens = addArg(step.dim(op.getBatch(), "num_tokens"));
   arg.qLat = addArg(qLat.buffer);
   arg.output = addArg(output.buffer);
   if (op.getQPe()) {
@@ -141,7 +141,7 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
 }
 
 Value AbsorbedKernel::rowTiles() {
-  Value queries = hasOneQuery ? step.constant(1) : step.dim("max_query_len");
+  Value queries = hasOneQuery ? step.constant(1) : step.dim(op.getBatch(), "max_query_len");
   return step.ceilDiv(step.multiply(queries, heads), tileRows);
 }
 
@@ -258,10 +258,11 @@ void AbsorbedKernel::writeGrid(KernelBuilder &b, ValueRange args, const Work &wo
 }
 
 void AbsorbedKernel::launchGrid() {
-  arg.queryStarts = addArg(step.metadata("query_start_loc", 32));
+  arg.queryStarts = addArg(step.metadata(op.getBatch(), "query_start_loc", 32));
   arg.seqLens = addArg(step.metadata("seq_lens", 32));
   arg.splits = addArg(op.getNumSplits() ? step.scalar(op.getNumSplits()) : step.constant(1));
-  std::array<Value, 3> grid = {rowTiles(), step.dim("num_requests"), planArgs[arg.splits]};
+  std::array<Value, 3> grid = {rowTiles(), step.dim(op.getBatch(), "num_requests"),
+                               planArgs[arg.splits]};
   StringRef name = op.getNumSplits() ? "absorbed_attention_split" : "absorbed_attention";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
     Work work = loadGridWork(b, args);
@@ -350,7 +351,7 @@ LogicalResult AbsorbedKernel::launchItems() {
     });
   };
   step.launch("absorbed_attention", grid, planArgs, write, StepLowering::Overlap::Both);
-  emitMergePartials(step, {partialOutput, partialLse, output, lse});
+  emitMergePartials(step, {op.getBatch(), partialOutput, partialLse, output, lse});
   return success();
 }
 

@@ -108,6 +108,35 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
 }
 
 //===----------------------------------------------------------------------===//
+// Rows of tokens
+//===----------------------------------------------------------------------===//
+
+/// Like append: `output_rows` says where each row goes, nowhere if it is negative.
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::KeepRowsOp op) {
+  TensorRef from = step.lookup(op.getInput()), to = step.allocate(op.getResult());
+  int64_t width = from.size(1), block = blockWidth(width, step.shapes.columns);
+  int64_t tileRows = step.shapes.rows;
+  Value rows = step.value(from.sizes[0]);
+  std::array<Value, 3> grid = {step.ceilDiv(rows, tileRows),
+                               step.constant(llvm::divideCeil(width, block)), step.constant(1)};
+  SmallVector<Value> args = {from.buffer, to.buffer, step.metadata("output_rows", 64), rows};
+  step.launch("keep_rows", grid, args, [&](KernelBuilder &b, ValueRange args) {
+    auto view = [&](Value buffer, const TensorRef &ref) {
+      return b.view(buffer, b.fixed(ref.offset), {args[3], b.fixed(width)},
+                    {b.fixed(ref.strides[0]), b.fixed(ref.strides[1])});
+    };
+    // A pool with one row in each page: its slots are rows.
+    Value pages = b.view(args[1], b.fixed(to.offset), {args[3], b.fixed(1), b.fixed(width)},
+                         {b.fixed(to.strides[0]), b.fixed(to.strides[0]), b.fixed(1)});
+    Value slots = b.view(args[2], b.fixed(0), {OpFoldResult(args[3])}, {b.fixed(1)});
+    Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
+    Value tile = b.load(view(args[0], from), {row, column}, {tileRows, block});
+    tile::StoreSlotsOp::create(b, tile, pages, slots, row, column);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Gather
 //===----------------------------------------------------------------------===//
 
@@ -116,7 +145,8 @@ namespace {
 class GatherKernel {
 public:
   GatherKernel(StepLowering &step, mla::GatherOp op)
-      : step(step), pool(Pool::ofPlan(step, op.getCache())), chunk(step.scalar(op.getChunk())),
+      : step(step), batch(op.getBatch()), pool(Pool::ofPlan(step, op.getCache())),
+        chunk(step.scalar(op.getChunk())),
         tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
     blocks.add(pool, Part::Latent, step.allocate(op.getLatent()), step.shapes.columns);
     if (op.getKPe())
@@ -132,6 +162,7 @@ private:
                  Value column);
 
   StepLowering &step;
+  Value batch;
   Pool pool;
   Value chunk;
   RowBlocks blocks;
@@ -171,9 +202,9 @@ void GatherKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void GatherKernel::launch() {
-  Value requests = step.dim("num_requests"), capacity = step.dim("chunk_capacity");
+  Value requests = step.dim(batch, "num_requests"), capacity = step.dim("chunk_capacity");
   SmallVector<Value> args = pool.args();
-  args.append({step.metadata("block_table", 32), step.dim("max_blocks_per_request"),
+  args.append({step.metadata(batch, "block_table", 32), step.dim("max_blocks_per_request"),
                step.metadata("chunk_cu_seq_lens", 32), requests, chunk, capacity});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);

@@ -74,10 +74,10 @@ enum Arg : unsigned {
 
 ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
-  Value queryStarts = step.metadata("query_start_loc", 32);
+  Value queryStarts = step.metadata(op.getBatch(), "query_start_loc", 32);
   planArgs = {queryStarts,
               op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
-              step.dim("num_requests"),
+              step.dim(op.getBatch(), "num_requests"),
               step.dim("num_tokens"),
               step.dim(op.isCausal() ? "num_tokens" : "chunk_tokens"),
               op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
@@ -204,8 +204,9 @@ void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void ExpandedKernel::launch() {
-  std::array<Value, 3> grid = {step.ceilDiv(step.dim("max_query_len"), tileRows),
-                               step.constant(qNope.ref.size(1)), step.dim("num_requests")};
+  std::array<Value, 3> grid = {step.ceilDiv(step.dim(op.getBatch(), "max_query_len"), tileRows),
+                               step.constant(qNope.ref.size(1)),
+                               step.dim(op.getBatch(), "num_requests")};
   step.launch(op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk", grid,
               planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });
 }

@@ -63,6 +63,7 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);
 // Cache.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::AppendOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::GatherOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::KeepRowsOp op);
 
 // ExpandedAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
@@ -80,6 +81,7 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertLseOp op);
 /// The pieces of the requests in several pieces (tile.work): f32 partials
 /// [partial_tokens, N, L] and their LSEs [partial_tokens, N].
 struct PieceMerge {
+  mlir::Value batch;
   TensorRef partialOutput, partialLse, output;
   std::optional<TensorRef> lse;
 };

@@ -149,7 +149,7 @@ void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Reques
 
 void MergePiecesKernel::launchFew() {
   int64_t block = blockWidth(width, step.shapes.turnColumns);
-  Value rows = step.multiply(step.dim("max_query_len"), heads);
+  Value rows = step.multiply(step.dim(merge.batch, "max_query_len"), heads);
   std::array<Value, 3> grid = {step.ceilDiv(rows, step.shapes.rows),
                                step.constant(llvm::divideCeil(width, block)),
                                step.dim("num_merges")};
@@ -222,7 +222,7 @@ void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Reque
 }
 
 void MergePiecesKernel::launchMany() {
-  Value rows = step.multiply(step.dim("max_query_len"), heads);
+  Value rows = step.multiply(step.dim(merge.batch, "max_query_len"), heads);
   std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, columnsOfMany)),
                                step.dim("num_merges")};
   auto write = [&](KernelBuilder &b, ValueRange inner) {

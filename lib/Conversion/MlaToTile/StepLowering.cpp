@@ -15,6 +15,8 @@
 
 #include "Lowerings.h"
 
+#include "mla/Dialect/Tile/IR/PlanAttrs.h"
+
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -40,6 +42,8 @@ LogicalResult StepLowering::run() {
     return func.emitOpError("expected one block, got ") << func.getBody().getBlocks().size();
   builder.setInsertionPointAfter(func);
   planOp = tile::PlanOp::create(builder, loc, func.getSymName(), maxQueryLen(func));
+  if (Attribute threshold = func->getAttr(mla::kDecodeThresholdAttr))
+    planOp->setAttr(tile::kDecodeThresholdAttr, threshold);
   builder.setInsertionPointToStart(&planOp.getBody().front());
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(&planOp.getBody().front());
@@ -194,7 +198,16 @@ LogicalResult StepLowering::lowerOp(Operation *op) {
 LogicalResult StepLowering::lowerMlaOp(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<mla::BatchDimOp>([&](auto dimOp) {
-        scalars.map(dimOp.getResult(), dim(dimOp.getName()));
+        scalars.map(dimOp.getResult(), dim(dimOp.getBatch(), dimOp.getName()));
+        return success();
+      })
+      .Case<mla::BatchPartOp>([](auto) { return success(); }) // its users look at it
+      .Case<mla::PartRowsOp>([&](auto rows) {
+        lowerPartRows(rows);
+        return success();
+      })
+      .Case<mla::JoinPartsOp>([&](auto join) {
+        lowerJoinParts(join);
         return success();
       })
       .Case<mla::RopeTableOp>([&](auto table) {
@@ -208,7 +221,8 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
       .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::HeadProjectOp,
             mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp, mla::AppendOp, mla::GatherOp,
             mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::EmptyPartialOp, mla::MergeOp,
-            mla::MergeSplitsOp, mla::ConvertLseOp>([&](auto typed) { return lower(*this, typed); })
+            mla::MergeSplitsOp, mla::ConvertLseOp, mla::KeepRowsOp>(
+          [&](auto typed) { return lower(*this, typed); })
       .Case<mla::AttentionOp>([](auto attention) -> LogicalResult {
         auto diag = attention.emitOpError("expected a form to have been chosen and expanded");
         diag.attachNote() << "run mla-choose-form, mla-chunk-context, mla-absorb-weights and "

@@ -77,6 +77,9 @@ public:
   mlir::Value constant(int64_t value);
   mlir::Value dim(llvm::StringRef name);
   mlir::Value metadata(llvm::StringRef name, unsigned bits);
+  /// The same of a batch, which may be a part of the step's (mla.batch_part).
+  mlir::Value dim(mlir::Value batch, llvm::StringRef name);
+  mlir::Value metadata(mlir::Value batch, llvm::StringRef name, unsigned bits);
   mlir::Value ropeTable();
   /// Asks for the partition of attentions with so many rows; a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);
@@ -138,6 +141,9 @@ private:
   mlir::LogicalResult lowerBlock(mlir::Block &block);
   mlir::LogicalResult lowerOp(mlir::Operation *op);
   mlir::LogicalResult lowerMlaOp(mlir::Operation *op);
+  mlir::Value partRows(mlir::mla::PartRowsOp op);
+  void lowerPartRows(mlir::mla::PartRowsOp op);
+  void lowerJoinParts(mlir::mla::JoinPartsOp op);
   mlir::LogicalResult lowerView(mlir::Operation *op);
   mlir::LogicalResult lowerScalar(mlir::Operation *op);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);

@@ -85,6 +85,40 @@ Value StepLowering::metadata(StringRef name, unsigned bits) {
   return addBuffer(tile::BufferKind::Metadata, name, builder.getIntegerType(bits));
 }
 
+/// The name under which the runtime provides `name` of a part of the batch. What is
+/// not here is the same for the part: other tables of decodes are the first rows of the
+/// batch's, chunks are those of prefills.
+static StringRef nameOfPart(Value batch, StringRef name) {
+  static constexpr std::pair<StringLiteral, StringLiteral> kOfDecodes[] = {
+      {"num_tokens", "num_decode_tokens"},
+      {"num_requests", "num_decodes"},
+      {"max_query_len", "max_decode_query_len"},
+      {"max_seq_len", "max_decode_seq_len"},
+      {"query_start_loc", "decode_query_start_loc"}};
+  static constexpr std::pair<StringLiteral, StringLiteral> kOfPrefills[] = {
+      {"num_requests", "num_prefills"},
+      {"max_query_len", "max_prefill_query_len"},
+      {"num_tokens", "num_prefill_rows"},
+      {"query_start_loc", "prefill_query_start_loc"},
+      {"block_table", "prefill_block_table"}};
+  auto part = batch.getDefiningOp<mla::BatchPartOp>();
+  if (!part)
+    return name;
+  for (auto [whole, ofPart] :
+       part.getPart() == mla::BatchPart::Decodes ? ArrayRef(kOfDecodes) : ArrayRef(kOfPrefills))
+    if (whole == name)
+      return ofPart;
+  return name;
+}
+
+Value StepLowering::partRows(mla::PartRowsOp op) { return dim(op.getPart(), "num_tokens"); }
+
+Value StepLowering::dim(Value batch, StringRef name) { return dim(nameOfPart(batch, name)); }
+
+Value StepLowering::metadata(Value batch, StringRef name, unsigned bits) {
+  return metadata(nameOfPart(batch, name), bits);
+}
+
 Value StepLowering::ropeTable() {
   return addBuffer(tile::BufferKind::RopeTable, "rope_table", builder.getF32Type());
 }
@@ -182,7 +216,8 @@ LogicalResult StepLowering::bindArguments() {
 //===----------------------------------------------------------------------===//
 
 /// The number of rows that a dynamic dimension of `tensor` stands for: those of
-/// a chunk for what is computed from a gather, else the step's tokens.
+/// a chunk for what is computed from a gather, those of the decodes for what is
+/// computed from their rows, else the step's tokens.
 Value StepLowering::dynamicRows(Value tensor) {
   auto result = dyn_cast<OpResult>(tensor);
   if (!result) {
@@ -193,8 +228,10 @@ Value StepLowering::dynamicRows(Value tensor) {
   unsigned index = result.getResultNumber();
   return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
       .Case<mla::GatherOp>([&](auto) { return dim("chunk_tokens"); })
+      .Case<mla::PartRowsOp>([&](auto rows) { return partRows(rows); })
       .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
-            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+            mla::AbsorbedAttentionOp, mla::MergeSplitsOp, mla::ConvertLseOp, tensor::ExtractSliceOp,
+            tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
@@ -243,6 +280,8 @@ std::optional<TensorRef> StepLowering::destination(Value tensor) {
     unsigned index = use.getOperandNumber();
     if (isa<func::ReturnOp>(user))
       return returnDestination(tensor, index);
+    if (isa<mla::JoinPartsOp>(user))
+      return allocate(user->getResult(0));
     if (!isa<scf::YieldOp>(user) || user->getBlock() != tensor.getParentBlock())
       continue;
     if (auto ifOp = dyn_cast<scf::IfOp>(user->getParentOp()))
@@ -334,6 +373,20 @@ LogicalResult StepLowering::lowerView(Operation *op) {
   return isView;
 }
 
+void StepLowering::lowerPartRows(mla::PartRowsOp op) {
+  TensorRef rows = lookup(op.getInput());
+  rows.sizes[0] = partRows(op);
+  setView(op.getResult(), std::move(rows));
+}
+
+/// Prefills first: what computes them may write the decodes' rows, too.
+void StepLowering::lowerJoinParts(mla::JoinPartsOp op) {
+  TensorRef joined = allocate(op.getResult());
+  for (Value part : {op.getPrefills(), op.getDecodes()})
+    if (TensorRef source = lookup(part); !source.isSameMemory(joined))
+      copy(source, joined);
+}
+
 //===----------------------------------------------------------------------===//
 // Copies
 //===----------------------------------------------------------------------===//
@@ -357,24 +410,24 @@ void StepLowering::copy(const TensorRef &from, const TensorRef &to) {
   int64_t width = knownColumns ? blockWidth(*knownColumns, shapes.columns) : shapes.columns;
   std::array<Value, 3> grid = {ceilDiv(rows, tileRows), ceilDiv(columns, width),
                                value(source.sizes[0])};
-  launch("copy", grid, {source.buffer, target.buffer, rows, columns},
-         [&](KernelBuilder &b, ValueRange args) {
-           OpFoldResult rows = args[2];
-           OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
-           auto viewOf = [&](Value buffer, const TensorRef &ref) {
-             // Strides are dynamic where the columns are tokens (a head-major LSE).
-             auto strideOf = [&](int64_t dim) -> OpFoldResult {
-               if (!ShapedType::isDynamic(ref.strides[dim]))
-                 return b.fixed(ref.strides[dim]);
-               return dim == 1 ? columns : b.mul(args[2], b.value(columns));
-             };
-             Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
-             return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
-                           {strideOf(1), strideOf(2)});
-           };
-           SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows),
-                                       b.mul(b.programId(1), width)};
-           Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
-           b.store(tile, viewOf(args[1], target), at);
-         });
+  launch(
+      "copy", grid, {source.buffer, target.buffer, rows, columns},
+      [&](KernelBuilder &b, ValueRange args) {
+        OpFoldResult rows = args[2];
+        OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
+        auto viewOf = [&](Value buffer, const TensorRef &ref) {
+          // Strides are dynamic where the columns are tokens (a head-major LSE).
+          auto strideOf = [&](int64_t dim) -> OpFoldResult {
+            if (!ShapedType::isDynamic(ref.strides[dim]))
+              return b.fixed(ref.strides[dim]);
+            return dim == 1 ? columns : b.mul(args[2], b.value(columns));
+          };
+          Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
+          return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
+                        {strideOf(1), strideOf(2)});
+        };
+        SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows), b.mul(b.programId(1), width)};
+        Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
+        b.store(tile, viewOf(args[1], target), at);
+      });
 }

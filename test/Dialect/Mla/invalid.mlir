@@ -681,3 +681,89 @@ func.func @batch_dim_c1(%b: !mla.batch) {
   %0 = mla.batch_dim %b "num_dogs" : !mla.batch
   return
 }
+
+// -----
+
+func.func @batch_part_c1(%b: !mla.batch) {
+  // expected-error @+1 {{expected a function with a positive mla.decode_threshold}}
+  %0 = mla.batch_part %b decodes : !mla.batch -> !mla.batch
+  return
+}
+
+// -----
+
+func.func @batch_part_c2(%b: !mla.batch<query_len = 1>) attributes {mla.decode_threshold = 1 : i64} {
+  // expected-error @+1 {{expected an argument of the function with a dynamic query_len, got '!mla.batch<query_len = 1>'}}
+  %0 = mla.batch_part %b decodes : !mla.batch<query_len = 1> -> !mla.batch
+  return
+}
+
+// -----
+
+func.func @batch_part_c2_part_of_part(%b: !mla.batch) attributes {mla.decode_threshold = 1 : i64} {
+  %0 = mla.batch_part %b prefills : !mla.batch -> !mla.batch
+  // expected-error @+1 {{expected an argument of the function}}
+  %1 = mla.batch_part %0 decodes : !mla.batch -> !mla.batch
+  return
+}
+
+// -----
+
+func.func @batch_part_c3_decodes(%b: !mla.batch) attributes {mla.decode_threshold = 2 : i64} {
+  // expected-error @+1 {{expected query_len = ? and the batch's context_len, got '!mla.batch<query_len = 1>'}}
+  %0 = mla.batch_part %b decodes : !mla.batch -> !mla.batch<query_len = 1>
+  return
+}
+
+// -----
+
+func.func @batch_part_c3_context(%b: !mla.batch) attributes {mla.decode_threshold = 1 : i64} {
+  // expected-error @+1 {{expected query_len = 1 or ? and the batch's context_len, got '!mla.batch<query_len = 1, context_len = 0>'}}
+  %0 = mla.batch_part %b decodes : !mla.batch -> !mla.batch<query_len = 1, context_len = 0>
+  return
+}
+
+// -----
+
+func.func @part_rows_c1(%b: !mla.batch, %x: tensor<8x16xbf16>) attributes {mla.decode_threshold = 1 : i64} {
+  %d = mla.batch_part %b decodes : !mla.batch -> !mla.batch
+  // expected-error @+1 {{expected a dynamic first size, got 'tensor<8x16xbf16>'}}
+  %0 = mla.part_rows %x of %d : tensor<8x16xbf16>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @part_rows_c2(%b: !mla.batch, %x: tensor<?x16xbf16>) {
+  // expected-error @+1 {{expected a mla.batch_part, got <block argument>}}
+  %0 = mla.part_rows %x of %b : tensor<?x16xbf16>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @keep_rows_c1(%b: !mla.batch, %x: tensor<?x?xbf16>) {
+  // expected-error @+1 {{expected rows of a static size, got 'tensor<?x?xbf16>'}}
+  %0 = mla.keep_rows %x, %b : tensor<?x?xbf16>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @join_parts_c1(%x: tensor<8x16xf32>, %g: tensor<16xf32>) {
+  %p = mla.rms_norm %x, %g eps 1.0e-6 : tensor<8x16xf32>, tensor<16xf32> -> tensor<8x16xf32>
+  %d = mla.rms_norm %x, %g eps 1.0e-6 : tensor<8x16xf32>, tensor<16xf32> -> tensor<8x16xf32>
+  // expected-error @+1 {{expected a dynamic first size, got 'tensor<8x16xf32>'}}
+  %0 = mla.join_parts %d, %p : tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @join_parts_c2(%x: tensor<?x16xf32>, %g: tensor<16xf32>) {
+  %d = mla.rms_norm %x, %g eps 1.0e-6 : tensor<?x16xf32>, tensor<16xf32> -> tensor<?x16xf32>
+  %p = mla.rms_norm %x, %g eps 1.0e-6 : tensor<?x16xf32>, tensor<16xf32> -> tensor<?x16xf32>
+  // expected-error @+1 {{expected decodes computed behind prefills, both here and for this only}}
+  %0 = mla.join_parts %d, %p : tensor<?x16xf32>
+  return
+}

@@ -201,3 +201,27 @@ func.func @batch_dim(%batch: !mla.batch) -> index {
   %0 = mla.batch_dim %batch "num_chunks" : !mla.batch
   return %0 : index
 }
+
+// CHECK-LABEL: func @batch_parts
+func.func @batch_parts(%q: tensor<?x4x16xbf16>, %batch: !mla.batch) -> tensor<?x4x16xbf16>
+    attributes {mla.decode_threshold = 1 : i64} {
+  // CHECK: %[[P:.*]] = mla.batch_part %{{.*}} prefills : <query_len = ?> -> <query_len = ?>
+  %p = mla.batch_part %batch prefills : !mla.batch -> !mla.batch
+  // CHECK: %[[D:.*]] = mla.batch_part %{{.*}} decodes : <query_len = ?> -> <query_len = 1>
+  %d = mla.batch_part %batch decodes : !mla.batch -> !mla.batch<query_len = 1>
+  %w = arith.constant dense<0.0> : tensor<4x16x16xbf16>
+  %prefilled = mla.head_project %q, %w : tensor<?x4x16xbf16>, tensor<4x16x16xbf16> -> tensor<?x4x16xbf16>
+  // CHECK: mla.part_rows %{{.*}} of %[[D]] : tensor<?x4x16xbf16>, <query_len = 1>
+  %rows = mla.part_rows %q of %d : tensor<?x4x16xbf16>, !mla.batch<query_len = 1>
+  %decoded = mla.head_project %rows, %w : tensor<?x4x16xbf16>, tensor<4x16x16xbf16> -> tensor<?x4x16xbf16>
+  // CHECK: mla.join_parts %{{.*}}, %{{.*}} : tensor<?x4x16xbf16>
+  %o = mla.join_parts %decoded, %prefilled : tensor<?x4x16xbf16>
+  return %o : tensor<?x4x16xbf16>
+}
+
+// CHECK-LABEL: func @keep_rows
+func.func @keep_rows(%y: tensor<?x64xf32>, %batch: !mla.batch) -> tensor<?x64xf32> {
+  // CHECK: mla.keep_rows %{{.*}}, %{{.*}} : tensor<?x64xf32>, <query_len = ?>
+  %0 = mla.keep_rows %y, %batch : tensor<?x64xf32>, !mla.batch
+  return %0 : tensor<?x64xf32>
+}

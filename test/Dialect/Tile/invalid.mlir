@@ -311,3 +311,18 @@ tile.plan @dependent_launch {
   tile.launch @impatient grid(%c1, %c1, %c1) dependent args()
   tile.return
 }
+
+// -----
+
+tile.plan @parts_without_threshold {
+  // expected-error @+1 {{expected a plan with tile.decode_threshold, which provides 'num_decodes'}}
+  %0 = tile.dim "num_decodes"
+  tile.return
+}
+
+// -----
+
+// expected-error @+1 {{expected tile.decode_threshold of at least 1, got 0 : i64}}
+tile.plan @no_decodes attributes {tile.decode_threshold = 0 : i64} {
+  tile.return
+}

@@ -91,3 +91,13 @@ tile.plan @batch_invariant {
   tile.work keys_per_block 64 rows_per_token 16 rows_per_tile 16 item_cost 2.5 merge_cost 1.5 partial_cost 0.25 fixed_blocks 16
   tile.return
 }
+
+// CHECK-LABEL: tile.plan @split_batch
+// CHECK-SAME: attributes {tile.decode_threshold = 4 : i64}
+tile.plan @split_batch attributes {tile.decode_threshold = 4 : i64} {
+  %decodes = tile.dim "num_decodes"
+  %prefills = tile.dim "num_prefills"
+  %tokens = tile.dim "num_decode_tokens"
+  tile.launch @merge grid(%decodes, %prefills, %tokens) dependent args(%tokens) : index
+  tile.return
+}

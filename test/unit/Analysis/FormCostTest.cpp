@@ -121,6 +121,12 @@ TEST(FormCost, ExactCrossoverIsTheFirstWinner) {
     }
 }
 
+// Erratum 5 of mla.md section 15: which form is for which lengths had been turned round.
+TEST(FormCost, Erratum5_ShortQueriesOverLongContextsAreAbsorbed) {
+  EXPECT_LT(ratio(makeProblem(1, 4096), FormVariant::AbsorbedOnline, true), 0.01);
+  EXPECT_GT(ratio(makeProblem(4096, 4096), FormVariant::AbsorbedOnline, true), 2.9);
+}
+
 TEST(FormCost, WithoutContextExpandedAlwaysWins) {
   EXPECT_EQ(findSmallestExpandedQueryLen(kDeepSeekV3, 0), 1);
   EXPECT_TRUE(isExpandedCheaper(kDeepSeekV3, 0, countAttendedPairs(1, 0)));

@@ -463,6 +463,13 @@ TEST(ModelConfigError, A42_UnsupportedAttention) {
             "supported, expected null");
   EXPECT_EQ(errorWith({{"alibi", true}}),
             "alibi = true: ALiBi is not supported, expected false");
+  EXPECT_EQ(errorWith({{"attention_type", "block_sparse"}}),
+            "attention_type = \"block_sparse\": block-sparse attention is not supported, "
+            "expected null");
+  EXPECT_EQ(errorWith({{"blocksparse_block_size", 64}}),
+            "blocksparse_block_size = 64: block-sparse attention is not supported, expected null");
+  EXPECT_EQ(errorWith({{"is_encoder_decoder", true}}),
+            "is_encoder_decoder = true: only decoders are supported, expected false");
   json config = readConfigJson("deepseek_v3");
   config.update({{"sliding_window", 4096}, {"use_sliding_window", false}});
   parseOrFail(config.dump());

@@ -16,6 +16,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::mla;
@@ -469,7 +470,7 @@ ArrayRef<StringRef> BatchDimOp::getKnownNames() {
       "attended_pairs", "num_context_requests", "max_blocks_per_request",
       "num_pages",      "page_stride",          "num_chunks",
       "chunk_capacity", "chunk_tokens",         "rope_length",
-      "num_sms"};
+      "is_padded",      "num_sms"};
   return kNames;
 }
 
@@ -479,6 +480,58 @@ LogicalResult BatchDimOp::verify() {
   InFlightDiagnostic diagnostic = emitOpError("expected one of ");
   llvm::interleaveComma(getKnownNames(), diagnostic);
   return diagnostic << ", got '" << getName() << "'";
+}
+
+LogicalResult BatchPartOp::verify() {
+  // Not every function of a test has one; a step that splits its batch does.
+  auto function = (*this)->getParentOfType<FunctionOpInterface>();
+  auto threshold =
+      function ? function->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr) : IntegerAttr();
+  if (!threshold || threshold.getInt() < 1) // (C1)
+    return emitOpError("expected a function with a positive ") << kDecodeThresholdAttr;
+  BatchType batch = getBatch().getType(), part = getType();
+  auto argument = dyn_cast<BlockArgument>(getBatch());
+  if (!argument || argument.getOwner() != &function.getFunctionBody().front() ||
+      batch.hasStaticQueryLen()) // (C2)
+    return emitOpError("expected an argument of the function with a dynamic query_len, got ")
+           << batch;
+  bool isOneToken = getPart() == BatchPart::Decodes && threshold.getInt() == 1;
+  bool isKnown = !part.hasStaticQueryLen() || (isOneToken && part.getQueryLen() == 1);
+  if (isKnown && part.getContextLen() == batch.getContextLen()) // (C3)
+    return success();
+  return emitOpError("expected ") << (isOneToken ? "query_len = 1 or ?" : "query_len = ?")
+                                  << " and the batch's context_len, got " << part;
+}
+
+/// Checks that a size that depends on the batch is dynamic.
+static LogicalResult verifyDynamicRows(Operation *op, RankedTensorType type) {
+  if (type.getRank() > 0 && type.isDynamicDim(0))
+    return success();
+  return op->emitOpError("expected a dynamic first size, got ") << type;
+}
+
+LogicalResult KeepRowsOp::verify() {
+  RankedTensorType type = getTensorType(getInput());
+  if (type.getRank() == 2 && type.isDynamicDim(0) && !type.isDynamicDim(1)) // (C1)
+    return success();
+  return emitOpError("expected rows of a static size, got ") << type;
+}
+
+LogicalResult PartRowsOp::verify() {
+  if (!getPart().getDefiningOp<BatchPartOp>()) // (C2)
+    return emitOpError("expected a mla.batch_part, got ") << getPart();
+  return verifyDynamicRows(*this, getTensorType(getInput())); // (C1)
+}
+
+LogicalResult JoinPartsOp::verify() {
+  Operation *decodes = getDecodes().getDefiningOp(), *prefills = getPrefills().getDefiningOp();
+  auto isHere = [&](Value value, Operation *op) {
+    return op && op->getBlock() == (*this)->getBlock() && value.hasOneUse();
+  };
+  if (!isHere(getDecodes(), decodes) || !isHere(getPrefills(), prefills) ||
+      !prefills->isBeforeInBlock(decodes)) // (C2)
+    return emitOpError("expected decodes computed behind prefills, both here and for this only");
+  return verifyDynamicRows(*this, getTensorType(getResult())); // (C1)
 }
 
 #define GET_OP_CLASSES

@@ -44,7 +44,10 @@ static RankedTensorType withLastDim(Value value, int64_t width) {
 
 /// The per-head W_UQ projection that makes q_nope, or null.
 static ProjectOp findQueryUp(AttentionOp attention) {
-  auto project = attention.getQNope().getDefiningOp<ProjectOp>();
+  Value query = attention.getQNope();
+  if (auto rows = query.getDefiningOp<PartRowsOp>())
+    query = rows.getInput();
+  auto project = query.getDefiningOp<ProjectOp>();
   if (!project || project.getBias() || getType(project.getWeight()).getRank() != 3)
     return {};
   return project;
@@ -130,10 +133,13 @@ static Value emitLatentQuery(OpBuilder &builder, AttentionOp attention, bool fol
                                  /*contract_rows=*/true);
   ProjectOp up = findQueryUp(attention);
   ArrayRef<int64_t> upShape = getType(up.getWeight()).getShape();
-  auto foldedType = RankedTensorType::get({upShape[0], kvLoraRank, upShape[2]},
-                                          getType(wUk).getElementType());
+  auto foldedType =
+      RankedTensorType::get({upShape[0], kvLoraRank, upShape[2]}, getType(wUk).getElementType());
   Value folded = FoldQueryOp::create(builder, loc, foldedType, up.getWeight(), wUk);
-  return ProjectOp::create(builder, loc, type, up.getInput(), folded, /*bias=*/Value());
+  Value input = up.getInput();
+  if (auto rows = attention.getQNope().getDefiningOp<PartRowsOp>())
+    input = PartRowsOp::create(builder, loc, input, rows.getPart());
+  return ProjectOp::create(builder, loc, type, input, folded, /*bias=*/Value());
 }
 
 /// Replaces W_O behind `attention` by W_UV_O behind `latentOutput`.
@@ -145,15 +151,15 @@ static void foldOutput(AttentionOp attention, Value latentOutput) {
   Value folded = FoldOutputOp::create(
       builder, loc, withLastDim(output.getWeight(), latentShape[1] * latentShape[2]),
       attention.getWUv(), output.getWeight());
-  Value result = ProjectOp::create(builder, loc, output.getType(), latentOutput, folded,
-                                   output.getBias());
+  Value result =
+      ProjectOp::create(builder, loc, output.getType(), latentOutput, folded, output.getBias());
   output.getResult().replaceAllUsesWith(result);
   output->erase();
 }
 
 static RankedTensorType withTokenMajor(Type lseType, RankedTensorType outputType) {
-  auto encoding = LseAttr::get(lseType.getContext(), LseBase::E, LseLayout::TokenMajor,
-                               LseEmpty::NegInf);
+  auto encoding =
+      LseAttr::get(lseType.getContext(), LseBase::E, LseLayout::TokenMajor, LseEmpty::NegInf);
   return RankedTensorType::get(outputType.getShape().drop_back(),
                                Float32Type::get(lseType.getContext()), encoding);
 }
@@ -198,8 +204,7 @@ static mlac::FormVariant getVariant(Folding folding) {
   if (folding.query)
     return folding.output ? mlac::FormVariant::AbsorbedOffline
                           : mlac::FormVariant::AbsorbedHalfQuery;
-  return folding.output ? mlac::FormVariant::AbsorbedHalfOutput
-                        : mlac::FormVariant::AbsorbedOnline;
+  return folding.output ? mlac::FormVariant::AbsorbedHalfOutput : mlac::FormVariant::AbsorbedOnline;
 }
 
 /// The possible folding with the least predicted time. Ties go to the first:
@@ -266,6 +271,9 @@ FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {
         << "expected q_nope from mla.project with a weight [N, P, Lq] and no bias";
     return error;
   }
+  // Parts of a batch are joined in front of W_O, which prefills need as it is.
+  if (attention.getBatch().getDefiningOp<BatchPartOp>())
+    wanted.output = false;
   if (wanted.output && !possible.output) {
     InFlightDiagnostic error = attention.emitOpError("cannot fold W_UV into the output projection");
     error.attachNote() << "expected one user of the output, mla.project with a weight [H, N·V]";

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Dialect/Tile/IR/PlanAttrs.h"
 
 #include "mla/Dialect/KernelOp.h"
 
@@ -200,6 +200,9 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, in
   state.addRegion()->emplaceBlock();
 }
 
+// The last of the known names of dims.
+static constexpr size_t kNumDimsOfWork = 5, kNumDimsOfParts = 8;
+
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
   if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp,
@@ -222,10 +225,28 @@ static LogicalResult verifyWork(PlanOp plan) {
   return failure(walk.wasInterrupted());
 }
 
+/// Sizes of decodes and prefills need the threshold that tells them apart.
+static LogicalResult verifyParts(PlanOp plan) {
+  Attribute given = plan->getAttr(kDecodeThresholdAttr);
+  if (given && getDecodeThreshold(plan) < 1)
+    return plan.emitOpError("expected ") << kDecodeThresholdAttr << " of at least 1, got " << given;
+  auto isOfParts = [](DimOp dim) {
+    return llvm::is_contained(DimOp::getKnownNames().take_back(kNumDimsOfParts), dim.getName());
+  };
+  WalkResult walk = plan.getBody().walk([&](DimOp dim) {
+    if (given || !isOfParts(dim))
+      return WalkResult::advance();
+    dim.emitOpError("expected a plan with ")
+        << kDecodeThresholdAttr << ", which provides '" << dim.getName() << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult PlanOp::verify() {
   if (!isa<ReturnOp>(getBody().front().back()))
     return emitOpError("expected a body that ends in tile.return");
-  if (failed(verifyWork(*this)))
+  if (failed(verifyWork(*this)) || failed(verifyParts(*this)))
     return failure();
   WalkResult walk = getBody().walk([&](Operation *op) {
     if (!isPlanOp(op)) {
@@ -258,17 +279,26 @@ ArrayRef<StringRef> DimOp::getKnownNames() {
                                     "chunk_tokens",
                                     "rope_length",
                                     "num_sms",
+                                    "is_padded",
                                     "num_parts",
                                     "num_partials",
                                     "partial_tokens",
                                     "num_merges",
-                                    "max_partials"};
+                                    "max_partials",
+                                    "num_decodes",
+                                    "num_prefills",
+                                    "num_decode_tokens",
+                                    "num_prefill_tokens",
+                                    "num_prefill_rows",
+                                    "max_decode_query_len",
+                                    "max_decode_seq_len",
+                                    "max_prefill_query_len"};
   return names;
 }
 
 bool DimOp::isOfWork() {
-  constexpr size_t kNumDimsOfWork = 5; // the last of the known names
-  return llvm::is_contained(getKnownNames().take_back(kNumDimsOfWork), getName());
+  ArrayRef<StringRef> others = getKnownNames().drop_back(kNumDimsOfParts);
+  return llvm::is_contained(others.take_back(kNumDimsOfWork), getName());
 }
 
 LogicalResult WorkOp::verify() {

@@ -1,5 +1,6 @@
 // A06, A07, A08, A09, C06: the head projections of absorbed attention, online or
-// folded into their neighbours. The rope part of the query is never absorbed.
+// folded into their neighbours. The rope part of the query is never absorbed. Erratum 5 of
+// mla.md section 15: W_Q_UK is [Lq, N·Lkv] (here stored [N, Lkv, Lq]), not [Lkv, …].
 //
 // RUN: mla-opt %s --mla-absorb-weights | FileCheck %s --check-prefixes=CHECK,ONLINE
 // RUN: mla-opt %s --mla-absorb-weights=mode=offline | FileCheck %s --check-prefixes=CHECK,OFFLINE

@@ -77,6 +77,7 @@ void expectRow(const Partial &result, size_t row, float output, float lse) {
   EXPECT_TRUE(isSame) << "row " << row << ": expected lse " << lse << ", got " << got;
 }
 
+// With erratum 7 of mla.md section 15: two empty partials gave NaN without a guard.
 TEST(Merge, A32_MergeEdgeCases) {
   Partial result = mergePartials(partial({{1, 0},
                                           {kNan, -kInf},

@@ -31,6 +31,10 @@ def Mla_FormAttr : EnumAttr<Mla_Dialect, Mla_Form, "form"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Mla_BatchPart : Mla_I32Enum<"BatchPart", "a part of a split batch", [
+    I32EnumAttrCase<"Decodes", 0, "decodes">, I32EnumAttrCase<"Prefills", 1, "prefills">]>;
+def Mla_BatchPartAttr : EnumAttr<Mla_Dialect, Mla_BatchPart, "batch_part">;
+
 def Mla_RopeOrder : Mla_I32Enum<"RopeOrder", "pairing of rotated elements", [
     I32EnumAttrCase<"Interleaved", 0, "interleaved">, I32EnumAttrCase<"Half", 1, "half">]>;
 def Mla_RopeScaling : Mla_I32Enum<"RopeScaling", "rule that scales RoPE frequencies", [

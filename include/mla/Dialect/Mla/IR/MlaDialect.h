@@ -38,6 +38,9 @@ enum class Storage : uint8_t;
 namespace mlir::mla {
 /// Marks an mla.absorbed_attention that mla-split-kv leaves in one piece.
 inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
+/// Of a step function: its batch is split into decodes, with queries of at most so many
+/// tokens, and prefills.
+inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "mla.decode_threshold";
 } // namespace mlir::mla
 
 #endif // MLA_DIALECT_MLA_IR_MLADIALECT_H

@@ -16,6 +16,46 @@
 
 include "mlir/Pass/PassBase.td"
 
+def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
+  let summary = "attends to decodes and prefills of a batch apart";
+  let description = [{
+    In functions with `mla.decode_threshold` = t, every attention whose form is open
+    becomes two: the prefills in the expanded form and, behind them, the decodes
+    (queries of at most t tokens in front of the batch) in the absorbed one. A batch
+    of one kind leaves the other part without requests: its launches have empty
+    grids, and the runtime skips them.
+
+    Before:
+    ```mlir
+    %o = mla.attention query(%q, %q_pe) latent(%c, %k_pe) weights(%w_uk, %w_uv)
+      over %cache, %batch … -> tensor<?x16x128xbf16>
+    ```
+    After (t = 1):
+    ```mlir
+    %prefills = mla.batch_part %batch prefills : <query_len = ?> -> <query_len = ?>
+    %all = mla.part_rows %q of %prefills …
+    %p = mla.attention query(%all, …) … over %cache, %prefills … {form = #mla.form<expanded>}
+    %decodes = mla.batch_part %batch decodes : <query_len = ?> -> <query_len = 1>
+    %q1 = mla.part_rows %q of %decodes …
+    %d = mla.attention query(%q1, …) … over %cache, %decodes … {form = #mla.form<absorbed>}
+    %o = mla.join_parts %d, %p : tensor<?x16x128xbf16>
+    ```
+
+    Preconditions: before mla-choose-form. An attention whose form is given, by
+    itself or by `form`, is not split; a function without split attentions loses the
+    attribute. Guarantee: the attribute is there iff the batch is split. Numerics: as
+    those of the forms.
+  }];
+  let options = [
+    Option<"form", "form", "::mlir::mla::Form", "::mlir::mla::Form::Auto",
+           "form of attentions that leave it open; other than auto, nothing is split",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::Form::Auto, "auto", "each part its own"),
+             clEnumValN(::mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+             clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))}]> ];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
 def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
   let summary = "resolves form = auto of every mla.attention";
   let description = [{
@@ -138,6 +178,43 @@ def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
     Option<"requests", "requests", "int64_t", "1",
            "requests per step that mode=auto assumes, at least 1">];
   let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::scf::SCFDialect"];
+}
+
+def MlaGuardPadding : Pass<"mla-guard-padding", "::mlir::ModuleOp"> {
+  let summary = "keeps a padded step from writing rows of padding";
+  let description = [{
+    A step may be padded to fixed sizes, so that a CUDA graph of it holds for every
+    batch within them (mla_step_plan_padded). Its launches then cover rows that are
+    no tokens. Appending skips them (their slots are negative) and attention has no
+    request for them; only the last projection would write them. In functions with
+    `mla.decode_threshold`, results that are made by mla.project and marked
+    `mla.output` go through mla.keep_rows if the step is padded.
+
+    Before:
+    ```mlir
+    %y = mla.project %o, %w_o : …
+    return %y
+    ```
+    After:
+    ```mlir
+    %is_padded = mla.batch_dim %batch "is_padded"
+    %guards = arith.cmpi ne, %is_padded, %c0 : index
+    %y = scf.if %guards -> (tensor<?x7168xbf16>) {
+      %all = mla.project %o, %w_o : …
+      %kept = mla.keep_rows %all, %batch
+      scf.yield %kept
+    } else {
+      %all = mla.project %o, %w_o : …
+      scf.yield %all
+    }
+    return %y
+    ```
+
+    Preconditions: after mla-absorb-weights, which wants to see the projection.
+    Guarantee: such a function writes no row of padding. Numerics: none.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def MlaHoistPrepare : Pass<"mla-hoist-prepare", "::mlir::ModuleOp"> {

@@ -1,0 +1,33 @@
+//===- PlanAttrs.h - optional attributes of tile.plan ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_TILE_IR_PLANATTRS_H
+#define MLA_DIALECT_TILE_IR_PLANATTRS_H
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+
+namespace mlir::tile {
+
+/// i64, at least 1: asks the runtime to split the step's batch into decodes, the
+/// requests in front whose queries have at most so many tokens, and prefills behind
+/// them. Only then there are the sizes num_decodes, num_prefills, num_decode_tokens,
+/// num_prefill_tokens, num_prefill_rows (all tokens, or none without prefills),
+/// max_decode_query_len, max_decode_seq_len and max_prefill_query_len, and the metadata
+/// decode_query_start_loc, prefill_query_start_loc and prefill_block_table; chunks of context are those of prefills and a tile.work
+/// partitions the decodes.
+inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "tile.decode_threshold";
+
+/// The attribute's value, or 0 without it.
+inline int64_t getDecodeThreshold(PlanOp plan) {
+  auto threshold = plan->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
+  return threshold ? threshold.getInt() : 0;
+}
+
+} // namespace mlir::tile
+
+#endif // MLA_DIALECT_TILE_IR_PLANATTRS_H
