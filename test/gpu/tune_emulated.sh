@@ -12,7 +12,7 @@ build=$1 layer=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for functions in decode prefill,decode; do
-  options=(--target=sm_90a --page-size=16 --form=absorbed --functions=$functions)
+  options=(--target=sm_90a --schedule=simple --page-size=16 --form=absorbed --functions=$functions)
   "$build/bin/mla-compile" "$layer" "${options[@]}" --quiet --emit=nvvm -o "$work/layer.mlir"
   LD_LIBRARY_PATH=$build/emulator MLAC_EMULATED_MODULE=$work/layer.mlir \
     "$build/bin/mla-compile" "$layer" "${options[@]}" --tune --tune-batch=3 --tune-context=20 \
