@@ -85,6 +85,7 @@ private:
   // A program for each part.
   enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
   Value loadField(KernelBuilder &b, ValueRange args, Value item, ItemField field);
+  Value seenBlocks(KernelBuilder &b, const Work &work, Value blocks);
   Work loadItem(KernelBuilder &b, ValueRange args, Value item);
   void writeItem(KernelBuilder &b, ValueRange args, Value item);
   void storeItem(KernelBuilder &b, ValueRange args, Value item, const Result &result, bool isWhole);
@@ -280,6 +281,20 @@ Value AbsorbedKernel::loadField(KernelBuilder &b, ValueRange args, Value item, I
   return b.loadScalar(args[arg.workItems], b.add(b.mul(item, fields), field));
 }
 
+/// Blocks of a piece up to the last that the tile's rows see, at least one. The 64
+/// rows of a tile are of at most as many tokens, whose limits lie in two neighbouring
+/// blocks: only the last two need masks, and nothing is multiplied in vain.
+Value AbsorbedKernel::seenBlocks(KernelBuilder &b, const Work &work, Value blocks) {
+  mla::BatchType batch = op.getBatch().getType();
+  if (batch.hasStaticQueryLen() && batch.getQueryLen() <= tileKeys)
+    return blocks; // so few that all of a request's end in its last two
+  Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
+  Value unseen = b.sub(work.queryLen, b.ceilDiv(endRow, b.index(heads)));
+  Value endBlock = b.ceilDiv(b.sub(work.seqLen, unseen), b.index(tileKeys));
+  Value seen = b.minimum(blocks, b.sub(endBlock, work.firstBlock));
+  return b.maximum(seen, b.index(1));
+}
+
 /// A tile beyond the request's rows goes over one block only; its results are
 /// dropped.
 AbsorbedKernel::Work AbsorbedKernel::loadItem(KernelBuilder &b, ValueRange args, Value item) {
@@ -292,7 +307,8 @@ AbsorbedKernel::Work AbsorbedKernel::loadItem(KernelBuilder &b, ValueRange args,
   work.queryLen = loadField(b, args, item, kQueryLen);
   work.rows = b.mul(work.queryLen, heads);
   work.row = b.mul(b.programId(0), tileRows);
-  Value covered = b.choose(b.isBelow(work.row, work.rows), blocks, b.index(1));
+  Value covered =
+      b.choose(b.isBelow(work.row, work.rows), seenBlocks(b, work, blocks), b.index(1));
   work.lastBlock = b.add(work.firstBlock, covered);
   work.table = blockTableRow(b, args[arg.blockTable], request, args[arg.maxBlocks]);
   return work;

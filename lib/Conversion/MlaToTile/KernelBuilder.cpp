@@ -44,6 +44,7 @@ Value KernelBuilder::ceilDivNarrow(Value a, Value b) {
                                           createOrFold<arith::DivUIOp>(sum, divisor));
 }
 Value KernelBuilder::minimum(Value a, Value b) { return createOrFold<arith::MinSIOp>(a, b); }
+Value KernelBuilder::maximum(Value a, Value b) { return createOrFold<arith::MaxSIOp>(a, b); }
 
 Value KernelBuilder::isBelow(Value a, Value b) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, a, b);

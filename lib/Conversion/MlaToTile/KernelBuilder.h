@@ -44,6 +44,7 @@ public:
   /// the wgmma of a kernel that calls.
   Value ceilDivNarrow(Value a, Value b);
   Value minimum(Value a, Value b);
+  Value maximum(Value a, Value b);
   Value isBelow(Value a, Value b);
   Value choose(Value condition, Value a, Value b);
   Value toI32(Value value);

@@ -25,9 +25,9 @@ tile.plan @decode max_query_len 1 {
 
 // CHECK-LABEL: tile.kernel @attention
 // CHECK-SAME: tile.schedule = {early = 2 : i32, kind = "relay", lazy_threshold = 8.000000e+00 : f64, left_stages = 3 : i32, output_registers = 168 : i32, right_stages = 2 : i32, rope_stages = 2 : i32, score_registers = 168 : i32}
-// expected-remark @below {{schedule relay left-stages=3 right-stages=2 rope-stages=2 gate=left early=2 issue=after-exp registers=168/168/168 lazy-threshold=8 (1.53 us per block and SM, bound by the roles' recurrence; item 4523 cycles; 231424 bytes of shared memory); predicted with 4096 keys: batch 1 14.1 us, batch 16 38.0 us, batch 128 201.9 us; not simple: 4.93 us, bound by the roles' recurrence; not stream: 128 rows per request, its products hold 32}}
+// expected-remark @below {{schedule relay left-stages=3 right-stages=2 rope-stages=2 gate=left early=2 issue=after-exp registers=168/168/168 lazy-threshold=8 (1.53 us per block and SM, bound by the roles' recurrence; item 4523 cycles; 231424 bytes of shared memory); predicted with 4096 keys: batch 1 14.1 us, batch 16 38.0 us, batch 128 201.9 us; not simple: 4.93 us, bound by the roles' recurrence; not stream: how many rows a request has is not known when compiling}}
 tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
-                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 128 : i64} {
+                       %out: memref<?xf32>, %len: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
@@ -124,7 +124,7 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
 // CHECK-SAME: tile.schedule = {kind = "simple"}
 // expected-remark @below {{not relay: TMA cannot copy its queries}}
 tile.kernel @strided(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
-                      %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 128 : i64} {
+                      %out: memref<?xf32>, %len: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index

@@ -55,6 +55,8 @@ const AttentionCase kCases[] = {
     {"relay_cut", "auto: relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 3, true},
     {"relay_queries", "auto: relay", 96, 512, 64, 64, {{100, 2}, {2, 2}}, 3},
     {"relay_ragged_queries", "relay", 40, 256, 64, 64, {{100, 3}, {2, 1}, {9, 2}}, 2},
+    {"relay_long_queries", "relay", 9, 256, 64, 64, {{200, 100}, {150, 130}, {70, 66}}, 2},
+    {"relay_long_cut", "relay", 9, 256, 64, 64, {{300, 70}, {66, 66}}, 3, true},
     {"relay_no_rope", "auto: relay", 64, 512, 0, 64, {{200, 1}, {3, 1}}, 1},
     {"relay_narrow", "relay", 20, 128, 64, 64, {{70, 2}, {5, 2}}, 1},
     {"relay_small_pages", "relay", 64, 256, 64, 16, {{70, 1}, {33, 1}}, 1},
