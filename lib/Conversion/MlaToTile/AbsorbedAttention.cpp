@@ -307,8 +307,7 @@ AbsorbedKernel::Work AbsorbedKernel::loadItem(KernelBuilder &b, ValueRange args,
   work.queryLen = loadField(b, args, item, kQueryLen);
   work.rows = b.mul(work.queryLen, heads);
   work.row = b.mul(b.programId(0), tileRows);
-  Value covered =
-      b.choose(b.isBelow(work.row, work.rows), seenBlocks(b, work, blocks), b.index(1));
+  Value covered = b.choose(b.isBelow(work.row, work.rows), seenBlocks(b, work, blocks), b.index(1));
   work.lastBlock = b.add(work.firstBlock, covered);
   work.table = blockTableRow(b, args[arg.blockTable], request, args[arg.maxBlocks]);
   return work;
