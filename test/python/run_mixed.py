@@ -97,7 +97,7 @@ class Cpu:
         error = reference.relative_error(got, wanted)
         return error if np.isfinite(error) else np.inf, 1e-5
 
-    def replay(self, key, plan, buffers):
+    def replay(self, graphs, key, plan, buffers):
         plan.run_bound(**buffers)
 
 
@@ -116,7 +116,6 @@ class Gpu:
 
         self.torch = torch
         self.stream = torch.cuda.Stream()
-        self.graphs = {}
 
     def array(self, values):
         return self.torch.as_tensor(values).to(self.torch.bfloat16).cuda()
@@ -135,17 +134,17 @@ class Gpu:
         worst = max(wmape / 0.01, cosine / 5e-5)
         return worst if np.isfinite(worst) else np.inf, 1.0
 
-    def replay(self, key, plan, buffers):
+    def replay(self, graphs, key, plan, buffers):
         """The graph holds its own buffers: the step's inputs are copied there."""
         torch = self.torch
-        if key not in self.graphs:
+        if key not in graphs:
             held = {name: torch.empty_like(buffer) for name, buffer in buffers.items()}
             graph = torch.cuda.CUDAGraph()
             torch.cuda.synchronize()
             with torch.cuda.graph(graph, stream=self.stream):
                 plan.run_bound(stream=self.stream, **held)
-            self.graphs[key] = graph, held
-        graph, held = self.graphs[key]
+            graphs[key] = graph, held
+        graph, held = graphs[key]
         torch.cuda.synchronize()
         for name, buffer in buffers.items():
             held[name].copy_(buffer)
@@ -204,6 +203,7 @@ class Server:
             # One plan for padded steps: graphs hold the addresses of its metadata.
             self.engines.append((engine, engine.plan(), engine.plan(), []))
         self.sizes = {}
+        self.graphs = {}  # of padded steps, which end with the engines they read
 
     def checkpoint(self, weights):
         if self.machine.device == "cpu":
@@ -293,7 +293,7 @@ class Server:
         buffers = dict(hidden=self.machine.array(hidden),
                        output=self.machine.array(np.full(hidden.shape, UNTOUCHED, np.float32)))
         if shape:
-            self.machine.replay((id(self), which, shape["num_decodes"]), plan, buffers)
+            self.machine.replay(self.graphs, (which, shape["num_decodes"]), plan, buffers)
         else:
             plan.run_bound(**buffers)
         output = self.machine.doubles(buffers["output"])
