@@ -50,10 +50,8 @@ bool mlac::canPingPong(DenseAttentionLoop &loop, std::string &why) {
 }
 
 Options::Options(DenseAttentionLoop &loop) {
-  auto given = loop.kernel->getAttrOfType<DictionaryAttr>(tile::kScheduleAttr);
   auto get = [&](StringRef name, int64_t standard) {
-    auto value = given ? given.getAs<IntegerAttr>(name) : IntegerAttr();
-    return value ? value.getInt() : standard;
+    return getScheduleParameter(loop.kernel, name, standard);
   };
   // Those of 192/128 columns (lib/Analysis/DenseScheduleCost.cpp) where none are given.
   keyBlock = get("key_block", 128);
@@ -67,45 +65,11 @@ Options::Options(DenseAttentionLoop &loop) {
 //===----------------------------------------------------------------------===//
 
 pingpong::Kernel::Kernel(DenseAttentionLoop &loop)
-    : loop(loop), options(loop), b(loop.kernel.getLoc(), loop.kernel.getOperation()),
-      entry(b, [this](Operation *, Type type) { return convertType(type); }) {}
+    : RoleKernel(loop.kernel, [](Operation *, Type type) { return convertRoleType(type); }),
+      loop(loop), options(loop) {}
 
-Value pingpong::Kernel::constant32(int64_t value) {
-  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
-}
-Value pingpong::Kernel::constantIndex(int64_t value) {
-  return arith::ConstantIndexOp::create(b, value);
-}
-Value pingpong::Kernel::toIndex(Value value) {
-  return arith::IndexCastOp::create(b, b.getIndexType(), value);
-}
-Value pingpong::Kernel::to32(Value value) {
-  return arith::IndexCastOp::create(b, b.getI32Type(), value);
-}
-Value pingpong::Kernel::next(Value stage, Value ring) {
-  return sm90::StageNextOp::create(b, stage, ring);
-}
-Value pingpong::Kernel::tileOf(Value ring, Value stage, unsigned index) {
-  Type type = cast<sm90::RingType>(ring.getType()).getTiles()[index];
-  return sm90::StageTileOp::create(b, type, ring, stage, index);
-}
 sm90::SmemType pingpong::Kernel::sharedType(int64_t rows, tile::LoadOp load) {
-  return sm90::SmemType::get(b.getContext(), {rows, load.getType().getDimSize(1)},
-                             load.getType().getElementType(), sm90::SmemLayout::Swizzle128);
-}
-RankedTensorType pingpong::Kernel::fragmentType(int64_t columns, Type element) {
-  return RankedTensorType::get({sm90::kTileRows, columns}, element,
-                               sm90::FragmentAttr::get(b.getContext(), 1));
-}
-
-Type pingpong::Kernel::convertType(Type type) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  if (!tile)
-    return type;
-  if (tile.getRank() == 1)
-    return RankedTensorType::get(tile.getShape(), tile.getElementType(),
-                                 sm90::RowsAttr::get(b.getContext()));
-  return fragmentType(tile.getDimSize(1), tile.getElementType());
+  return getSharedType({rows, load.getType().getDimSize(1)}, load.getType().getElementType());
 }
 
 /// The output, whose width may be that of a block too, is rescaled and multiplied by
@@ -113,8 +77,8 @@ Type pingpong::Kernel::convertType(Type type) {
 Type pingpong::Kernel::convertLoopType(Type type) {
   auto tile = dyn_cast<RankedTensorType>(type);
   if (tile && tile.getRank() == 2 && tile.getDimSize(1) == loop.getBlockKeys())
-    return fragmentType(options.keyBlock, tile.getElementType());
-  return convertType(type);
+    return getFragmentType(options.keyBlock, tile.getElementType());
+  return convertRoleType(type);
 }
 
 //===----------------------------------------------------------------------===//
@@ -216,22 +180,12 @@ void pingpong::Kernel::createRings() {
 
 void pingpong::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
                                 llvm::function_ref<void()> body) {
-  auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1,
-                                   b.getI32IntegerAttr(static_cast<int32_t>(registers)));
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&role.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&role.getBody().front());
-  body();
+  mlac::emitRole(b, name, warpgroup, b.getI32IntegerAttr(static_cast<int32_t>(registers)), body);
 }
 
 sm90::KernelOp pingpong::Kernel::build() {
   tile::KernelOp source = loop.kernel;
-  kernel = sm90::KernelOp::create(b, source.getSymName(), source.getArgumentTypes(), kWarpgroups);
-  if (ArrayAttr attributes = source.getArgAttrsAttr())
-    kernel.setArgAttrsAttr(attributes);
-  kernel->setDiscardableAttrs(source->getDiscardableAttrDictionary());
-  b.setInsertionPointToStart(&kernel.getBody().front());
+  kernel = createRoleKernel(b, source, kWarpgroups);
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   createMaps();
   createRings();

@@ -51,7 +51,7 @@ struct pingpong::Kernel::State {
 /// Q · Kᵀ of the block at `state.keys`, in flight.
 Value pingpong::Kernel::startScores(State &state) {
   Value ring = queries[state.consumer];
-  RankedTensorType type = fragmentType(options.keyBlock, b.getF32Type());
+  RankedTensorType type = getFragmentType(options.keyBlock, b.getF32Type());
   Value scores = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
   sm90::WgmmaFenceOp::create(b);
   for (unsigned term = 0; term < loop.terms.size(); ++term)
@@ -128,8 +128,8 @@ void pingpong::Kernel::emitStep(State &state, Value position) {
   sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
   state.values = next(state.values, values);
   state.output = rescaleIfNeeded(b, output, state.correction);
-  state.weights = arith::TruncFOp::create(b, fragmentType(options.keyBlock, loop.getElementType()),
-                                          state.scores);
+  state.weights = arith::TruncFOp::create(
+      b, getFragmentType(options.keyBlock, loop.getElementType()), state.scores);
 }
 
 //===----------------------------------------------------------------------===//
@@ -160,11 +160,12 @@ void pingpong::Kernel::finishItem(State &state) {
   state.values = next(state.values, values);
   for (auto [index, value] : llvm::enumerate(state.carried)) {
     if (value && index == loop.sum->index)
-      value = sm90::ReduceOp::create(b, convertType(loop.keys.getResult(index).getType()),
+      value = sm90::ReduceOp::create(b, convertRoleType(loop.keys.getResult(index).getType()),
                                      sm90::ReduceKind::Sum, value, Value());
     cloner.map(loop.keys.getResult(index), value ? value : output);
   }
-  emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0, /*firstColumn=*/0);
+  emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0,
+               [&](tile::StoreOp store) { emitStore(b, cloner, store); });
 }
 
 /// What the loop over keys starts with; the sum as the lanes' shares.
@@ -182,7 +183,7 @@ void pingpong::Kernel::startState(State &state) {
                                                           sm90::PartialAttr::get(b.getContext())),
                                     b.getF32FloatAttr(0))));
   }
-  auto outputType = cast<RankedTensorType>(convertType(loop.product.getType()));
+  auto outputType = cast<RankedTensorType>(convertRoleType(loop.product.getType()));
   state.output =
       arith::ConstantOp::create(b, DenseElementsAttr::get(outputType, b.getF32FloatAttr(0)));
 }
@@ -211,8 +212,8 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
   finishScores(state, startScores(state), /*pending=*/0);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
   emitSoftmax(state, positionOf(cloner, last));
-  state.weights = arith::TruncFOp::create(b, fragmentType(options.keyBlock, loop.getElementType()),
-                                          state.scores);
+  state.weights = arith::TruncFOp::create(
+      b, getFragmentType(options.keyBlock, loop.getElementType()), state.scores);
   clearTail(state, blocks);
 
   // The blocks that reach into the item's own rows: the diagonal crosses them.
@@ -232,7 +233,7 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
 }
 
 void pingpong::Kernel::emitConsumer(int32_t consumer) {
-  auto convert = [this](Operation *, Type type) { return convertType(type); };
+  auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Value start = sm90::StageStartOp::create(b);
   State state{consumer, LazyCloner(entry, convert), {}, {}, {}, {}, {}, start, start, start};
   // The first turn is the first consumer's, and it takes the one that is left over.

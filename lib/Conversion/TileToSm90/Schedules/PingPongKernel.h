@@ -16,8 +16,7 @@
 
 #include "DenseRows.h"
 #include "PingPong.h"
-
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "RoleKernel.h"
 
 namespace mlac::pingpong {
 
@@ -35,7 +34,7 @@ struct Options {
   int64_t keyBlock, stages, producerRegisters, consumerRegisters;
 };
 
-class Kernel {
+class Kernel : RoleKernel {
 public:
   explicit Kernel(DenseAttentionLoop &loop);
   mlir::sm90::KernelOp build();
@@ -82,25 +81,13 @@ private:
   void clearTail(State &state, Value blocks);
   void finishItem(State &state);
 
-  Value constant32(int64_t value);
-  Value constantIndex(int64_t value);
-  Value toIndex(Value value);
-  Value to32(Value value);
-  Value next(Value stage, Value ring);
-  Value tileOf(Value ring, Value stage, unsigned index);
   mlir::sm90::SmemType sharedType(int64_t rows, mlir::tile::LoadOp load);
-  mlir::RankedTensorType fragmentType(int64_t columns, Type element);
-  /// Of values beside the loop over keys; inside it, tiles over a block's keys are as
-  /// wide as the schedule's blocks.
-  Type convertType(Type type);
+  /// Inside the loop over keys, tiles over a block's keys are as wide as the schedule's
+  /// blocks.
   Type convertLoopType(Type type);
 
   DenseAttentionLoop &loop;
   Options options;
-  mlir::ImplicitLocOpBuilder b;
-  mlir::sm90::KernelOp kernel;
-  /// Values of the entry, by those of the tile kernel; roles start from a copy.
-  LazyCloner entry;
   SmallVector<DenseRows> queryRows, keyRows; // by term
   std::optional<DenseRows> valueRows;
   SmallVector<Value> queryMaps, keyMaps;

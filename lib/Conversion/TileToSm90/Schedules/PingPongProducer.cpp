@@ -92,7 +92,7 @@ void pingpong::Kernel::emitProducer() {
   sm90::EndOp::create(b);
   b.setInsertionPointToStart(&elect.getBody().front());
   Value start = sm90::StageStartOp::create(b);
-  auto convert = [this](Operation *, Type type) { return convertType(type); };
+  auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Cursor cursor{LazyCloner(entry, convert), start, start, start};
   emitItems(cursor.cloner, cursor.pack(), [&](ValueRange stages) {
     cursor.unpack(stages);

@@ -58,24 +58,6 @@ static constexpr int64_t kMapElements = 8;
 /// are launched with 168 each, 504 in all (docs/design.md).
 static constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
 
-//===----------------------------------------------------------------------===//
-// Types
-//===----------------------------------------------------------------------===//
-
-Type product::convertType(Type type) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  if (!tile)
-    return type;
-  return RankedTensorType::get(tile.getShape(), tile.getElementType(),
-                               sm90::FragmentAttr::get(type.getContext(), /*column_split=*/1));
-}
-
-sm90::SmemType product::getSharedType(Value tile) {
-  auto type = cast<RankedTensorType>(tile.getType());
-  return sm90::SmemType::get(type.getContext(), type.getShape(), type.getElementType(),
-                             sm90::SmemLayout::Swizzle128);
-}
-
 bool product::isScalar(Operation *op) {
   return op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
          llvm::none_of(op->getOperands(), isTile) && llvm::none_of(op->getResults(), isTile);
@@ -88,20 +70,16 @@ bool product::isScalar(Operation *op) {
 namespace {
 class Matcher {
 public:
-  explicit Matcher(tile::KernelOp kernel) {
-    program.kernel = kernel;
-    program.waits = kernel->hasAttr("tile.waits_for_dependency");
-  }
-  std::string match();
-  Program program;
-
-private:
+  explicit Matcher(tile::KernelOp kernel) : program(kernel) {}
   std::string findDots();
   std::string checkLoops();
   std::string checkOperands();
   std::string checkOps();
   std::string findMembers();
   std::string chooseStages();
+  Program program;
+
+private:
   void groupLoads(ArrayRef<tile::LoadOp> loads);
 };
 } // namespace
@@ -290,29 +268,14 @@ std::string Matcher::chooseStages() {
   int64_t most = (sm90::kMaxSharedBytes - kReservedBytes) / stage;
   int64_t ofHalf = (kHalfSharedBytes - kReservedBytes) / stage;
   int64_t standard = std::min(ofHalf * ahead >= kBytesInFlight ? ofHalf : most, kMaxStages);
-  auto given = program.kernel->getAttrOfType<DictionaryAttr>(tile::kScheduleAttr);
-  auto forced = given ? given.getAs<IntegerAttr>("stages") : IntegerAttr();
-  program.stages = forced ? forced.getInt() : standard;
-  if (program.stages >= 2 && program.stages <= most)
-    return "";
-  return std::to_string(std::max<int64_t>(program.stages, 2)) + " stages of " +
-         std::to_string(stage) + " bytes do not fit in shared memory";
-}
-
-std::string Matcher::match() {
-  for (auto step : {&Matcher::findDots, &Matcher::checkLoops, &Matcher::checkOperands,
-                    &Matcher::checkOps, &Matcher::findMembers, &Matcher::chooseStages})
-    if (std::string why = (this->*step)(); !why.empty())
-      return why;
-  return "";
+  return program.chooseStages(standard, most, stage);
 }
 
 std::optional<Program> product::matchProgram(tile::KernelOp kernel, std::string &why) {
-  Matcher matcher(kernel);
-  why = matcher.match();
-  if (!why.empty())
-    return std::nullopt;
-  return matcher.program;
+  return runMatcher(Matcher(kernel),
+                    {&Matcher::findDots, &Matcher::checkLoops, &Matcher::checkOperands,
+                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::chooseStages},
+                    why);
 }
 
 int64_t mlac::chooseProductStages(tile::KernelOp kernel, std::string &why) {
@@ -343,25 +306,6 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   return entry;
 }
 
-/// Scalars and views of the kernel's own block, which all roles use.
-static void cloneScalars(LazyCloner &cloner, Block &block) {
-  for (Operation &op : block.without_terminator())
-    if (isScalar(&op) &&
-        llvm::all_of(op.getOperands(), [&](Value v) { return cloner.isMapped(v); }))
-      for (Value result : op.getResults())
-        cloner.get(result);
-}
-
-static void emitRole(ImplicitLocOpBuilder &b, StringRef name, int32_t warpgroup,
-                     IntegerAttr registers, llvm::function_ref<void()> body) {
-  auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1, registers);
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&role.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&role.getBody().front());
-  body();
-}
-
 /// Producers first, then a consumer for each dot.
 static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner) {
@@ -386,17 +330,11 @@ sm90::KernelOp mlac::buildProductSchedule(tile::KernelOp kernel, std::string &wh
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  auto result = sm90::KernelOp::create(b, kernel.getSymName(), kernel.getArgumentTypes(),
-                                       program->loads.size() + program->dots.size());
-  if (ArrayAttr attributes = kernel.getArgAttrsAttr())
-    result.setArgAttrsAttr(attributes);
-  result->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
-  b.setInsertionPointToStart(&result.getBody().front());
-  LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
+  auto result = createRoleKernel(b, kernel, program->loads.size() + program->dots.size());
+  LazyCloner cloner(b, [](Operation *, Type type) { return convertRoleType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
-  if (kernel->hasAttr("tile.triggers_dependents"))
-    sm90::LaunchDependentsOp::create(b);
-  cloneScalars(cloner, kernel.getBody().front());
+  emitLaunchDependents(b, kernel);
+  cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
   emitRoles(b, *program, entry, cloner);
   sm90::ReturnOp::create(b);

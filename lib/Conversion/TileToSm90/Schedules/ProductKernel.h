@@ -14,19 +14,16 @@
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PRODUCTKERNEL_H
 #define MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_PRODUCTKERNEL_H
 
-#include "LazyCloner.h"
+#include "RoleKernel.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/DenseSet.h"
-
-#include <string>
 
 namespace mlac::product {
 
 /// What the schedule needs to know of a tile kernel.
-struct Program {
-  mlir::tile::KernelOp kernel;
+struct Program : RoleProgram {
+  using RoleProgram::RoleProgram;
   /// One for each consumer; all in one block, as are the loads of their operands.
   mlir::SmallVector<mlir::tile::DotOp> dots;
   /// What each producer loads for a step.
@@ -35,8 +32,6 @@ struct Program {
   mlir::SmallVector<bool> areInvariant;
   /// Ops on tiles that belong to one consumer only, its dot's followers.
   mlir::SmallVector<llvm::DenseSet<mlir::Operation *>> members;
-  int64_t stages = 0;
-  bool waits = false; // for the kernels before
 
   /// Whether `op` is or encloses the steps.
   bool hasSteps(mlir::Operation *op) const {
@@ -51,10 +46,6 @@ std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &wh
 inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
 /// Index arithmetic and views: every role has its own.
 bool isScalar(mlir::Operation *op);
-
-/// The fragment of a tile in a role of one warpgroup.
-mlir::Type convertType(mlir::Type type);
-mlir::sm90::SmemType getSharedType(mlir::Value tile);
 
 /// What the kernel's entry provides to the roles, by producer.
 struct Entry {

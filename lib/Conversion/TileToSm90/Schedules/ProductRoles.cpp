@@ -24,7 +24,7 @@ public:
   Role(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
        const LazyCloner &cloner)
       : b(b), program(program), entry(entry),
-        cloner(cloner, [](Operation *, Type type) { return convertType(type); }) {}
+        cloner(cloner, [](Operation *, Type type) { return convertRoleType(type); }) {}
   virtual ~Role() = default;
 
   void run() {
@@ -221,8 +221,8 @@ void Consumer::emit(Operation *op) {
   if (!program.members[index].contains(op))
     return;
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
-    Value loaded = sm90::LoadOp::create(b, convertType(load.getType()), cloner.get(load.getView()),
-                                        cloner.get(load.getOffsets()),
+    Value loaded = sm90::LoadOp::create(b, convertRoleType(load.getType()),
+                                        cloner.get(load.getView()), cloner.get(load.getOffsets()),
                                         arePaired(load.getView(), load.getOffsets().back()));
     return cloner.map(load.getResult(), loaded);
   }

@@ -92,10 +92,8 @@ static int64_t getFixedPanels(const Shape &shape, int64_t ropeStages) {
 }
 
 RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
-  auto given = loop.kernel->getAttrOfType<DictionaryAttr>("tile.schedule");
   auto get = [&](StringRef name, int64_t standard) {
-    auto value = given ? given.getAs<IntegerAttr>(name) : IntegerAttr();
-    return value ? value.getInt() : standard;
+    return getScheduleParameter(loop.kernel, name, standard);
   };
   RelayOptions options;
   // As many slots as fit, the left ring (whose slots live longer) first.
@@ -131,38 +129,15 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
 //===----------------------------------------------------------------------===//
 
 relay::Kernel::Kernel(AttentionLoop &loop)
-    : loop(loop), shape(loop), options(chooseOptions(loop, shape)),
-      b(loop.kernel.getLoc(), loop.kernel.getOperation()),
-      entry(b, [this](Operation *, Type type) { return convertScoresType(type); }) {}
+    : RoleKernel(loop.kernel, [](Operation *, Type type) { return convertRoleType(type); }),
+      loop(loop), shape(loop), options(chooseOptions(loop, shape)) {}
 
-Value relay::Kernel::constant32(int64_t value) {
-  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
-}
-Value relay::Kernel::constantIndex(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-Value relay::Kernel::toIndex(Value value) {
-  return arith::IndexCastOp::create(b, b.getIndexType(), value);
-}
-Value relay::Kernel::to32(Value value) {
-  return arith::IndexCastOp::create(b, b.getI32Type(), value);
-}
-Value relay::Kernel::next(Value stage, Value ring) {
-  return sm90::StageNextOp::create(b, stage, ring);
-}
-Value relay::Kernel::tileOf(Value ring, Value stage, unsigned index) {
-  Type type = cast<sm90::RingType>(ring.getType()).getTiles()[index];
-  return sm90::StageTileOp::create(b, type, ring, stage, index);
-}
 sm90::SmemType relay::Kernel::sharedType(int64_t rows, int64_t columns) {
-  return sm90::SmemType::get(b.getContext(), {rows, columns}, shape.element,
-                             sm90::SmemLayout::Swizzle128);
+  return getSharedType({rows, columns}, shape.element);
 }
 sm90::SmemType relay::Kernel::rowsType() {
   return sm90::SmemType::get(b.getContext(), {1, sm90::kTileRows}, b.getF32Type(),
                              sm90::SmemLayout::Linear);
-}
-RankedTensorType relay::Kernel::fragmentType(int64_t columns, Type element) {
-  return RankedTensorType::get({sm90::kTileRows, columns}, element,
-                               sm90::FragmentAttr::get(b.getContext(), 1));
 }
 
 /// Panels [first, first + count) of a shared tile.
@@ -175,21 +150,11 @@ Value relay::Kernel::panels(Value tile, int64_t first, int64_t count) {
                                first * sm90::kPanelColumns);
 }
 
-Type relay::Kernel::convertScoresType(Type type) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  if (!tile)
-    return type;
-  if (tile.getRank() == 1)
-    return RankedTensorType::get(tile.getShape(), tile.getElementType(),
-                                 sm90::RowsAttr::get(b.getContext()));
-  return fragmentType(tile.getDimSize(1), tile.getElementType());
-}
-
 Type relay::Kernel::convertOutputType(Type type) {
   auto tile = dyn_cast<RankedTensorType>(type);
   if (!tile || tile.getRank() == 1 || tile.getDimSize(1) != loop.getOutputWidth())
-    return convertScoresType(type);
-  return fragmentType(tile.getDimSize(1) / 2, tile.getElementType());
+    return convertRoleType(type);
+  return getFragmentType(tile.getDimSize(1) / 2, tile.getElementType());
 }
 
 Value relay::Kernel::countBlocks(LazyCloner &cloner) {
@@ -307,31 +272,23 @@ void relay::Kernel::waitForDependency() {
 
 void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
                              llvm::function_ref<void()> body) {
-  auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1,
-                                   b.getI32IntegerAttr(static_cast<int32_t>(registers)));
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&role.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&role.getBody().front());
-  Value hasItems = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
-  auto branch = scf::IfOp::create(b, hasItems, /*withElseRegion=*/true);
-  // Without items too: what follows this kernel may depend on what it waits for.
-  b.setInsertionPointToStart(branch.elseBlock());
-  waitForDependency();
-  b.setInsertionPointToStart(branch.thenBlock());
-  body();
+  auto budget = b.getI32IntegerAttr(static_cast<int32_t>(registers));
+  mlac::emitRole(b, name, warpgroup, budget, [&] {
+    Value hasItems = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+    auto branch = scf::IfOp::create(b, hasItems, /*withElseRegion=*/true);
+    // Without items too: what follows this kernel may depend on what it waits for.
+    b.setInsertionPointToStart(branch.elseBlock());
+    waitForDependency();
+    b.setInsertionPointToStart(branch.thenBlock());
+    body();
+  });
 }
 
 sm90::KernelOp relay::Kernel::build() {
   tile::KernelOp source = loop.kernel;
-  kernel = sm90::KernelOp::create(b, source.getSymName(), source.getArgumentTypes(), kWarpgroups);
-  if (ArrayAttr attributes = source.getArgAttrsAttr())
-    kernel.setArgAttrsAttr(attributes);
-  kernel->setDiscardableAttrs(source->getDiscardableAttrDictionary());
-  b.setInsertionPointToStart(&kernel.getBody().front());
+  kernel = createRoleKernel(b, source, kWarpgroups);
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
-  if (source->hasAttr("tile.triggers_dependents"))
-    sm90::LaunchDependentsOp::create(b);
+  emitLaunchDependents(b, source);
   findCrossingRows();
   createMaps();
   createRings();
@@ -354,8 +311,12 @@ FailureOr<sm90::KernelOp> mlac::buildRelaySchedule(AttentionLoop &loop) {
 //===----------------------------------------------------------------------===//
 
 /// Whole tiles go through `scratch` where rows of the view are aligned for it.
-void relay::Kernel::emitStore(Value value, Value view, SmallVector<Value> offsets,
-                              tile::StoreOp store, Value scratch) {
+void relay::Kernel::emitStore(LazyCloner &cloner, tile::StoreOp store, int64_t firstColumn,
+                              Value scratch) {
+  Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
+  SmallVector<Value> offsets = cloner.get(store.getOffsets());
+  if (firstColumn != 0)
+    offsets.back() = b.createOrFold<arith::AddIOp>(offsets.back(), constantIndex(firstColumn));
   auto type = cast<MemRefType>(view.getType());
   bool isStaged = scratch && !type.isDynamicDim(type.getRank() - 1) &&
                   getConstantIntValue(offsets.back()) &&
@@ -364,58 +325,14 @@ void relay::Kernel::emitStore(Value value, Value view, SmallVector<Value> offset
     sm90::StoreStagedOp::create(b, value, scratch, view, offsets);
     return;
   }
-  bool paired =
-      offsets.size() == 2 && arePaired(store.getView(), store.getOffsets().back());
+  bool paired = offsets.size() == 2 && arePaired(store.getView(), store.getOffsets().back());
   sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
-}
-
-void relay::Kernel::emitStores(LazyCloner &cloner, Block &block, Operation *after, unsigned rank,
-                               int64_t firstColumn, Value scratch) {
-  auto isOurs = [&](tile::StoreOp store) {
-    return cast<RankedTensorType>(store.getValue().getType()).getRank() == rank;
-  };
-  for (Operation &op : block.without_terminator()) {
-    if (after && (&op == after || op.isBeforeInBlock(after)))
-      continue;
-    if (auto store = dyn_cast<tile::StoreOp>(op); store && isOurs(store)) {
-      Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
-      SmallVector<Value> offsets = cloner.get(store.getOffsets());
-      if (firstColumn != 0)
-        offsets.back() =
-            b.createOrFold<arith::AddIOp>(offsets.back(), constantIndex(firstColumn));
-      emitStore(value, view, offsets, store, scratch);
-    }
-    auto branch = dyn_cast<scf::IfOp>(op);
-    if (!branch || !branch.walk([&](tile::StoreOp store) {
-                         return isOurs(store) ? WalkResult::interrupt() : WalkResult::advance();
-                       }).wasInterrupted())
-      continue;
-    auto result =
-        scf::IfOp::create(b, cloner.get(branch.getCondition()), !branch.getElseRegion().empty());
-    for (auto [from, to] : llvm::zip_equal(branch->getRegions(), result->getRegions())) {
-      if (from.empty())
-        continue;
-      OpBuilder::InsertionGuard guard(b);
-      LazyCloner::Scope scope(cloner);
-      b.setInsertionPointToStart(&to.front());
-      emitStores(cloner, from.front(), nullptr, rank, firstColumn, scratch);
-    }
-  }
 }
 
 /// The key loop may stand under conditions (a tile of rows that a request does
 /// not have): they hold for the stores behind it.
 void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn,
                                  Value scratch) {
-  SmallVector<scf::IfOp> conditions;
-  for (Operation *parent = loop.keys->getParentOp(); parent != loop.items;
-       parent = parent->getParentOp())
-    conditions.push_back(cast<scf::IfOp>(parent));
-  OpBuilder::InsertionGuard guard(b);
-  for (scf::IfOp condition : llvm::reverse(conditions)) {
-    auto branch = scf::IfOp::create(b, cloner.get(condition.getCondition()), false);
-    b.setInsertionPointToStart(branch.thenBlock());
-  }
-  LazyCloner::Scope scope(cloner);
-  emitStores(cloner, *loop.keys->getBlock(), loop.keys, rank, firstColumn, scratch);
+  mlac::emitEpilogue(b, cloner, loop, loop.items, rank,
+                     [&](tile::StoreOp store) { emitStore(cloner, store, firstColumn, scratch); });
 }

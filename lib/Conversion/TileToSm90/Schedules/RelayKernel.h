@@ -16,8 +16,7 @@
 
 #include "PagedTiles.h"
 #include "Relay.h"
-
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "RoleKernel.h"
 
 namespace mlac::relay {
 
@@ -41,7 +40,7 @@ struct Shape {
 
 RelayOptions chooseOptions(AttentionLoop &loop, const Shape &shape);
 
-class Kernel {
+class Kernel : RoleKernel {
 public:
   explicit Kernel(AttentionLoop &loop);
   mlir::sm90::KernelOp build();
@@ -97,17 +96,12 @@ private:
   void emitOutputItem(OutputState &state);
 
   // Shared.
-  /// Types of the scores role, or of an output role whose part of the output's
-  /// columns starts at `firstColumn`.
-  Type convertScoresType(Type type);
+  /// Types of an output role, which holds half of the output's columns.
   Type convertOutputType(Type type);
   /// Stores of rank `rank` behind the key loop, with the branches around them;
   /// `scratch`, where given, is a shared tile that they may go through.
   void emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn, Value scratch);
-  void emitStores(LazyCloner &cloner, mlir::Block &block, mlir::Operation *after, unsigned rank,
-                  int64_t firstColumn, Value scratch);
-  void emitStore(Value value, Value view, SmallVector<Value> offsets, mlir::tile::StoreOp store,
-                 Value scratch);
+  void emitStore(LazyCloner &cloner, mlir::tile::StoreOp store, int64_t firstColumn, Value scratch);
   /// Blocks of the mapped item, i32, at least 1: an item of length 0 has one
   /// block, which is masked.
   Value countBlocks(LazyCloner &cloner);
@@ -116,24 +110,13 @@ private:
   mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
                               llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
 
-  Value constant32(int64_t value);
-  Value constantIndex(int64_t value);
-  Value toIndex(Value value);
-  Value to32(Value value);
-  Value next(Value stage, Value ring);
-  Value tileOf(Value ring, Value stage, unsigned index);
   Value panels(Value tile, int64_t first, int64_t count);
   mlir::sm90::SmemType sharedType(int64_t rows, int64_t columns);
   mlir::sm90::SmemType rowsType();
-  mlir::RankedTensorType fragmentType(int64_t columns, Type element);
 
   AttentionLoop &loop;
   Shape shape;
   RelayOptions options;
-  mlir::ImplicitLocOpBuilder b;
-  mlir::sm90::KernelOp kernel;
-  /// Values of the entry, by those of the tile kernel; roles start from a copy.
-  LazyCloner entry;
   Value begin, end; // items of this part, index
   PagedTiles leftKeys, rightKeys, rope;
   Value queryMap, ropeQueryMap;

@@ -224,7 +224,7 @@ void relay::Kernel::clearTail(OutputState &state, Value values) {
 Value relay::Kernel::startProduct(OutputState &state, bool isLast) {
   Value ring = state.isLeft ? left : right;
   sm90::AwaitOp::create(b, weights, state.weights, 0);
-  Value factor = sm90::LoadSharedOp::create(b, convertScoresType(loop.correction.getType()),
+  Value factor = sm90::LoadSharedOp::create(b, convertRoleType(loop.correction.getType()),
                                             tileOf(weights, state.weights, 1));
   Value output = rescaleIfNeeded(b, state.output, factor);
   Value values = tileOf(ring, state.consumed, 0);
@@ -287,7 +287,7 @@ void relay::Kernel::finishItem(OutputState &state) {
   if (scale) {
     sm90::AwaitOp::create(b, scale, state.scale, 0);
     for (auto [index, rows] : llvm::enumerate(crossingRows))
-      cloner.map(rows, sm90::LoadSharedOp::create(b, convertScoresType(rows.getType()),
+      cloner.map(rows, sm90::LoadSharedOp::create(b, convertRoleType(rows.getType()),
                                                   tileOf(scale, state.scale, index)));
     sm90::ReleaseOp::create(b, scale, state.scale, /*remote=*/false);
     state.scale = next(state.scale, scale);

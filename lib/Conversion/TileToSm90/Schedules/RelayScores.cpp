@@ -54,7 +54,7 @@ struct relay::Kernel::ScoreState {
 
 /// The right half and the RoPE part of the queries of `item`, by one thread.
 void relay::Kernel::loadQueries(Value item, Value stage) {
-  LazyCloner cloner(entry, [this](Operation *, Type type) { return convertScoresType(type); });
+  LazyCloner cloner(entry, [](Operation *, Type type) { return convertRoleType(type); });
   auto elect = sm90::ElectOp::create(b);
   OpBuilder::InsertionGuard guard(b);
   b.createBlock(&elect.getBody());
@@ -79,7 +79,7 @@ void relay::Kernel::loadQueries(Value item, Value stage) {
 
 /// A: the left half, from queries in registers.
 Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
-  RankedTensorType type = fragmentType(loop.getBlockKeys(), b.getF32Type());
+  RankedTensorType type = getFragmentType(loop.getBlockKeys(), b.getF32Type());
   Value zero = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
   sm90::AwaitOp::create(b, left, state.left, 0);
   sm90::WgmmaFenceOp::create(b);
@@ -237,7 +237,7 @@ void relay::Kernel::finishRows(ScoreState &state) {
     if (!value)
       continue;
     if (index == loop.sum->index)
-      value = sm90::ReduceOp::create(b, convertScoresType(loop.keys.getResult(index).getType()),
+      value = sm90::ReduceOp::create(b, convertRoleType(loop.keys.getResult(index).getType()),
                                      sm90::ReduceKind::Sum, value, Value());
     cloner.map(loop.keys.getResult(index), value);
   }
@@ -257,7 +257,7 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
   Value blocks = countBlocks(cloner);
   sm90::AwaitOp::create(b, left, state.left, 0);
   Value registers = sm90::LoadSharedOp::create(
-      b, fragmentType(shape.getLeftColumns(), shape.element), tileOf(left, state.left, 0));
+      b, getFragmentType(shape.getLeftColumns(), shape.element), tileOf(left, state.left, 0));
   sm90::ReleaseOp::create(b, left, state.left, /*remote=*/false);
   state.left = next(state.left, left);
   sm90::AwaitOp::create(b, queries, state.queries, 0);
@@ -304,7 +304,7 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
 }
 
 void relay::Kernel::emitScores() {
-  auto convert = [this](Operation *, Type type) { return convertScoresType(type); };
+  auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Value start = sm90::StageStartOp::create(b);
   waitForDependency();
   loadQueries(begin, start);

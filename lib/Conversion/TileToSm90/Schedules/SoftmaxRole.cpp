@@ -52,20 +52,17 @@ static bool isOfRank(tile::StoreOp store, unsigned rank) {
   return rank == 0 || cast<RankedTensorType>(store.getValue().getType()).getRank() == rank;
 }
 
-static void emitStore(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::StoreOp store,
-                      int64_t firstColumn) {
+void mlac::emitStore(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::StoreOp store) {
   Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
   SmallVector<Value> offsets = cloner.get(store.getOffsets());
-  if (firstColumn != 0)
-    offsets.back() =
-        arith::AddIOp::create(b, offsets.back(), arith::ConstantIndexOp::create(b, firstColumn));
   bool paired = cast<RankedTensorType>(store.getValue().getType()).getRank() == 2 &&
                 arePaired(store.getView(), store.getOffsets().back());
   sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
 }
 
-void mlac::emitStores(ImplicitLocOpBuilder &b, LazyCloner &cloner, Block &block, Operation *after,
-                      unsigned rank, int64_t firstColumn) {
+/// The stores that follow `block`'s op `after`, or all of them.
+static void emitStores(ImplicitLocOpBuilder &b, LazyCloner &cloner, Block &block, Operation *after,
+                       unsigned rank, StoreEmitter emitStore) {
   auto findOurs = [&](tile::StoreOp store) {
     return isOfRank(store, rank) ? WalkResult::interrupt() : WalkResult::advance();
   };
@@ -73,7 +70,7 @@ void mlac::emitStores(ImplicitLocOpBuilder &b, LazyCloner &cloner, Block &block,
     if (after && (&op == after || op.isBeforeInBlock(after)))
       continue;
     if (auto store = dyn_cast<tile::StoreOp>(op); store && isOfRank(store, rank))
-      emitStore(b, cloner, store, firstColumn);
+      emitStore(store);
     auto branch = dyn_cast<scf::IfOp>(op);
     if (!branch || !branch.walk(findOurs).wasInterrupted())
       continue;
@@ -85,13 +82,13 @@ void mlac::emitStores(ImplicitLocOpBuilder &b, LazyCloner &cloner, Block &block,
       OpBuilder::InsertionGuard guard(b);
       LazyCloner::Scope scope(cloner);
       b.setInsertionPointToStart(&to.front());
-      emitStores(b, cloner, from.front(), nullptr, rank, firstColumn);
+      emitStores(b, cloner, from.front(), nullptr, rank, emitStore);
     }
   }
 }
 
 void mlac::emitEpilogue(ImplicitLocOpBuilder &b, LazyCloner &cloner, SoftmaxLoop &loop,
-                        Operation *outer, unsigned rank, int64_t firstColumn) {
+                        Operation *outer, unsigned rank, StoreEmitter emitStore) {
   SmallVector<scf::IfOp> conditions;
   for (Operation *parent = loop.keys->getParentOp(); parent != outer;
        parent = parent->getParentOp())
@@ -102,5 +99,5 @@ void mlac::emitEpilogue(ImplicitLocOpBuilder &b, LazyCloner &cloner, SoftmaxLoop
     b.setInsertionPointToStart(branch.thenBlock());
   }
   LazyCloner::Scope scope(cloner);
-  emitStores(b, cloner, *loop.keys->getBlock(), loop.keys, rank, firstColumn);
+  emitStores(b, cloner, *loop.keys->getBlock(), loop.keys, rank, emitStore);
 }

@@ -29,16 +29,17 @@ bool canCloneInRoles(mlir::tile::KernelOp kernel, std::string &why);
 /// maximum seldom moves).
 mlir::Value rescaleIfNeeded(mlir::ImplicitLocOpBuilder &b, mlir::Value output, mlir::Value factor);
 
-/// The stores of tiles of `rank` (0: of all) that follow `block`'s op `after`, or all of
-/// them, under the branches that enclose them; columns of tiles start at
-/// `firstColumn`.
-void emitStores(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::Block &block,
-                mlir::Operation *after, unsigned rank, int64_t firstColumn);
+/// Emits the counterpart of a store at the builder's place.
+using StoreEmitter = llvm::function_ref<void(mlir::tile::StoreOp)>;
 
-/// The stores behind the loop over keys, under the conditions between it and `outer`:
-/// a tile of rows that a request does not have.
+/// The stores of tiles of `rank` (0: of all) behind the loop over keys, under the
+/// branches that enclose them and the conditions between the loop and `outer`: a tile
+/// of rows that a request does not have.
 void emitEpilogue(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, SoftmaxLoop &loop,
-                  mlir::Operation *outer, unsigned rank, int64_t firstColumn);
+                  mlir::Operation *outer, unsigned rank, StoreEmitter emitStore);
+
+/// A store of the same whole tile, by every thread for itself.
+void emitStore(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::tile::StoreOp store);
 
 } // namespace mlac
 

@@ -59,15 +59,6 @@ Type stream::convertType(Type type) {
   return RankedTensorType::get(tile.getShape(), tile.getElementType(), encoding);
 }
 
-static sm90::SmemType getSharedType(ArrayRef<int64_t> shape, Type element) {
-  return sm90::SmemType::get(element.getContext(), shape, element, sm90::SmemLayout::Swizzle128);
-}
-
-sm90::SmemType stream::getSharedType(Value tile) {
-  auto type = cast<RankedTensorType>(tile.getType());
-  return ::getSharedType(type.getShape(), type.getElementType());
-}
-
 /// Scratch of a reduction over keys, and a computed operand [N, 64], K-major.
 static sm90::SmemType getScratchType(const Program &program) {
   MLIRContext *context = program.queries.front()->getContext();
@@ -76,7 +67,7 @@ static sm90::SmemType getScratchType(const Program &program) {
 }
 static sm90::SmemType getOperandType(const Program &program) {
   tile::LoadOp query = program.queries.front();
-  return ::getSharedType({program.rows, sm90::kTileRows}, query.getType().getElementType());
+  return getSharedType({program.rows, sm90::kTileRows}, query.getType().getElementType());
 }
 
 bool Program::isKeys(Value tile) const {
@@ -97,22 +88,17 @@ bool Program::hasLoads(Operation *op) const {
 namespace {
 class Matcher {
 public:
-  explicit Matcher(tile::KernelOp kernel) {
-    program.kernel = kernel;
-    program.waits = kernel->hasAttr("tile.waits_for_dependency");
-  }
-  std::string match();
-  Program program;
-
-private:
-  std::string checkOps();
-  std::string checkOp(Operation *op);
-  std::string checkDot(tile::DotOp dot);
+  explicit Matcher(tile::KernelOp kernel) : program(kernel) {}
   std::string findLoads();
+  std::string checkOps();
   std::string checkLoads();
   std::string chooseParts();
   std::string chooseStages();
-  int64_t getParameter(StringRef name, int64_t standard);
+  Program program;
+
+private:
+  std::string checkOp(Operation *op);
+  std::string checkDot(tile::DotOp dot);
 };
 } // namespace
 
@@ -238,14 +224,8 @@ std::string Matcher::checkLoads() {
   return "";
 }
 
-int64_t Matcher::getParameter(StringRef name, int64_t standard) {
-  auto given = program.kernel->getAttrOfType<DictionaryAttr>("tile.schedule");
-  auto value = given ? given.getAs<IntegerAttr>(name) : IntegerAttr();
-  return value ? value.getInt() : standard;
-}
-
 std::string Matcher::chooseParts() {
-  int64_t width = getParameter("part_columns", kPartColumns);
+  int64_t width = getScheduleParameter(program.kernel, "part_columns", kPartColumns);
   if (width <= 0 || width % sm90::kPanelColumns != 0)
     return "part_columns is " + std::to_string(width) + ", not a multiple of 64";
   for (auto [index, load] : llvm::enumerate(program.keys)) {
@@ -279,27 +259,14 @@ std::string Matcher::chooseStages() {
     return "its output takes " + std::to_string(outputs) + " registers of a thread, more than " +
            std::to_string(kMaxOutputRegisters);
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
-  program.stages = getParameter("stages", std::min(most, kMaxStages));
-  if (program.stages >= 2 && program.stages <= most)
-    return "";
-  return std::to_string(std::max<int64_t>(program.stages, 2)) + " stages of " +
-         std::to_string(stage) + " bytes do not fit in shared memory";
-}
-
-std::string Matcher::match() {
-  for (auto step : {&Matcher::findLoads, &Matcher::checkOps, &Matcher::checkLoads,
-                    &Matcher::chooseParts, &Matcher::chooseStages})
-    if (std::string why = (this->*step)(); !why.empty())
-      return why;
-  return "";
+  return program.chooseStages(std::min(most, kMaxStages), most, stage);
 }
 
 std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {
-  Matcher matcher(kernel);
-  why = matcher.match();
-  if (!why.empty())
-    return std::nullopt;
-  return matcher.program;
+  return runMatcher(Matcher(kernel),
+                    {&Matcher::findLoads, &Matcher::checkOps, &Matcher::checkLoads,
+                     &Matcher::chooseParts, &Matcher::chooseStages},
+                    why);
 }
 
 //===----------------------------------------------------------------------===//
@@ -324,12 +291,12 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   Entry entry;
   SmallVector<sm90::SmemType> keyTiles, queryTiles;
   for (tile::LoadPagedOp load : program.keys) {
-    keyTiles.push_back(stream::getSharedType(load.getResult()));
+    keyTiles.push_back(getSharedType(load.getResult()));
     if (program.usesTma)
       entry.keyMaps.emplace_back(b, cloner, load);
   }
   for (tile::LoadOp load : program.queries) {
-    queryTiles.push_back(stream::getSharedType(load.getResult()));
+    queryTiles.push_back(getSharedType(load.getResult()));
     entry.queryMaps.push_back(createTensorMap(b, cloner, load.getView(), program.rows));
   }
   entry.keyRing =
@@ -347,25 +314,11 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   return entry;
 }
 
-/// Scalars that all roles use: index arithmetic and loads of the kernel's own block.
-static void cloneScalars(LazyCloner &cloner, Block &block) {
+/// Index arithmetic and loads of scalars.
+static bool isScalar(Operation *op) {
   auto isTile = [](Value value) { return isa<RankedTensorType>(value.getType()); };
-  for (Operation &op : block.without_terminator())
-    if (op.getNumRegions() == 0 && llvm::none_of(op.getOperands(), isTile) &&
-        llvm::none_of(op.getResults(), isTile) &&
-        llvm::all_of(op.getOperands(), [&](Value v) { return cloner.isMapped(v); }))
-      for (Value result : op.getResults())
-        cloner.get(result);
-}
-
-static void emitRole(ImplicitLocOpBuilder &b, StringRef name, int32_t warpgroup,
-                     llvm::function_ref<void()> body) {
-  auto role = sm90::RoleOp::create(b, name, warpgroup, warpgroup + 1, IntegerAttr());
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&role.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&role.getBody().front());
-  body();
+  return op->getNumRegions() == 0 && llvm::none_of(op->getOperands(), isTile) &&
+         llvm::none_of(op->getResults(), isTile);
 }
 
 sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why) {
@@ -373,20 +326,14 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  auto result =
-      sm90::KernelOp::create(b, kernel.getSymName(), kernel.getArgumentTypes(), kWarpgroups);
-  if (ArrayAttr attributes = kernel.getArgAttrsAttr())
-    result.setArgAttrsAttr(attributes);
-  result->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
-  b.setInsertionPointToStart(&result.getBody().front());
+  auto result = createRoleKernel(b, kernel, kWarpgroups);
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
-  if (kernel->hasAttr("tile.triggers_dependents"))
-    sm90::LaunchDependentsOp::create(b);
-  cloneScalars(cloner, kernel.getBody().front());
+  emitLaunchDependents(b, kernel);
+  cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
-  emitRole(b, "load", kProducer, [&] { emitProducer(b, *program, entry, cloner); });
-  emitRole(b, "math", kConsumer, [&] { emitConsumer(b, *program, entry, cloner); });
+  emitRole(b, "load", kProducer, IntegerAttr(), [&] { emitProducer(b, *program, entry, cloner); });
+  emitRole(b, "math", kConsumer, IntegerAttr(), [&] { emitConsumer(b, *program, entry, cloner); });
   sm90::ReturnOp::create(b);
   return result;
 }

@@ -16,13 +16,10 @@
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_STREAMKERNEL_H
 #define MLAC_LIB_CONVERSION_TILETOSM90_SCHEDULES_STREAMKERNEL_H
 
-#include "LazyCloner.h"
 #include "PagedTiles.h"
+#include "RoleKernel.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
-
-#include <string>
 
 namespace mlac::stream {
 
@@ -33,17 +30,15 @@ struct Part {
 };
 
 /// What the schedule needs to know of a tile kernel.
-struct Program {
-  mlir::tile::KernelOp kernel;
+struct Program : RoleProgram {
+  using RoleProgram::RoleProgram;
   mlir::SmallVector<mlir::tile::LoadOp> queries;   // one block's, [N, width]
   mlir::SmallVector<mlir::tile::LoadPagedOp> keys; // one loop's, [64, width]
   mlir::Operation *queriesEnd = nullptr;           // last op of the queries' block that uses them
   mlir::Operation *keysEnd = nullptr;              // the same of the keys
   mlir::SmallVector<Part> parts;
   int64_t rows = 0;    // N
-  int64_t stages = 0;  // of keys
   bool usesTma = true; // for keys; else all threads of the producer copy them
-  bool waits = false;  // for the kernels before, before it touches what they do
 
   mlir::Value getKeys(unsigned tile) const {
     return mlir::tile::LoadPagedOp(keys[tile]).getResult();
@@ -59,7 +54,6 @@ std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &wh
 
 /// The fragment, or the vector with an element per column, of a tile.
 mlir::Type convertType(mlir::Type type);
-mlir::sm90::SmemType getSharedType(mlir::Value tile);
 
 /// What the kernel's entry provides to the roles.
 struct Entry {
