@@ -30,8 +30,7 @@ struct NamedBarrier : public OpConversionPattern<sm90::NamedBarrierOp> {
   LogicalResult matchAndRewrite(sm90::NamedBarrierOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    constexpr int64_t warpThreads = 32;
-    Value id = constant32(b, op.getId()), threads = constant32(b, op.getWarps() * warpThreads);
+    Value id = constant32(b, op.getId()), threads = constant32(b, op.getWarps() * kWarpThreads);
     // nvvm.barrier.arrive would hand the number over in a register, for which the
     // assembler reserves all 16 barriers.
     if (op.getArrive())

@@ -54,6 +54,8 @@ using mlir::ValueRange;
 inline constexpr unsigned kGlobalSpace = 1;
 inline constexpr unsigned kSharedSpace = 3;
 
+inline constexpr int64_t kWarpThreads = mlir::sm90::kWarpgroupThreads / mlir::sm90::kWarpgroupWarps;
+
 /// An integer SSA value with the operators that Layout.h wants; folds constants.
 class Int {
 public:

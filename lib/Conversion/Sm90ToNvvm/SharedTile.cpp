@@ -163,7 +163,8 @@ struct StoreStaged : public KernelPattern<sm90::StoreStagedOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     // Addresses are computed here, once in a while: hoisted to the role's entry they
-    // would take registers from everything in between.
+    // would take registers from everything in between. Not with pinThread: what is
+    // computed of its number here spills 8 bytes in relay (ptxas 13.0).
     Kernel kernel = getKernel(op);
     SmallVector<Value> pinned = emitPin(b, ValueRange{kernel.lane, kernel.groupThread});
     kernel.lane = pinned[0], kernel.groupThread = pinned[1];

@@ -38,7 +38,6 @@ using namespace mlac::sm90nvvm;
 /// memory.
 static constexpr StringLiteral kSharedSymbol = "mlac_shared";
 static constexpr StringLiteral kZerosSymbol = "mlac_zeros";
-static constexpr int64_t kWarpThreads = 32;
 /// Alignment of the zeros: that of the widest access.
 static constexpr int64_t kZeroAlignment = 16;
 
