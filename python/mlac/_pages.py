@@ -7,6 +7,7 @@ import ctypes
 import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
+from ._handle import Handle
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
 
@@ -15,14 +16,16 @@ def _tokens(tokens):
     return (c_int32 * len(tokens))(*tokens), len(tokens)
 
 
-class Cache:
+class Cache(Handle):
     """Pages, block tables and published prefixes.
 
     `engine.cache` is the cache under an engine. Cache(pools, max_seq_len) makes one
     of its own, for programs that keep the bytes themselves: pools is a list of dicts
     with name, num_pages, page_rows, and optionally tokens_per_row, window_tokens and
-    watermark_pages.
+    watermark_pages. Closing it closes the handle; a cache of its own goes with it.
     """
+
+    _release = "mla_cache_destroy"
 
     def __init__(self, pools, max_seq_len, format=None):
         options = CacheOptions()
@@ -32,7 +35,7 @@ class Cache:
         options.num_pools = len(pools)
         options.pools = natives
         options.format = format.encode() if format is not None else None
-        self._value = call_out("mla_cache_create", c_void_p, byref(options))
+        super().__init__(call_out("mla_cache_create", c_void_p, byref(options)))
 
     @staticmethod
     def _pool(name, num_pages, page_rows, tokens_per_row=1, window_tokens=0,
@@ -43,26 +46,8 @@ class Cache:
     @classmethod
     def _of_engine(cls, engine_value):
         cache = cls.__new__(cls)
-        cache._value = call_out("mla_engine_cache", c_void_p, engine_value)
+        Handle.__init__(cache, call_out("mla_engine_cache", c_void_p, engine_value))
         return cache
-
-    def close(self):
-        """Closes the handle; a cache of its own goes with it."""
-        value, self._value = getattr(self, "_value", None), None
-        if value is not None:
-            call("mla_cache_destroy", value)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-
-    def __del__(self):
-        try:
-            self.close()
-        except Exception:  # the interpreter may be shutting down
-            pass
 
     def sequence(self):
         """The id of a new, empty sequence."""

@@ -11,6 +11,7 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
 from . import _arrays
 from ._errors import Error, InvalidArgument
+from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CacheStats
 from ._library import EngineOptions, StepShape
 from ._pages import Cache
@@ -52,34 +53,7 @@ def _stream(stream):
     return getattr(stream, "cuda_stream", stream)
 
 
-class _Handle:
-    """An object of the C API that is released once."""
-
-    _release = None  # name of the function that releases it
-
-    def __init__(self, value):
-        self._value = value
-
-    def close(self):
-        """Releases the object now; its methods fail afterwards. Twice is fine."""
-        value, self._value = getattr(self, "_value", None), None
-        if value is not None:
-            call(self._release, value)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-
-    def __del__(self):
-        try:
-            self.close()
-        except Exception:  # the interpreter may be shutting down
-            pass
-
-
-class Package(_Handle):
+class Package(Handle):
     """A verified package, from a path or from bytes.
 
     Raises NotFound, Corrupt or Unsupported.
@@ -101,7 +75,7 @@ class Package(_Handle):
         return json.loads(call_out("mla_package_info", c_char_p, self._value))
 
 
-class Device(_Handle):
+class Device(Handle):
     """"cpu", "cuda" or "cuda:N".
 
     threads: workers of the CPU device; 0 means one per processor.
@@ -127,7 +101,7 @@ class Device(_Handle):
         call("mla_device_synchronize", self._value)
 
 
-class Engine(_Handle):
+class Engine(Handle):
     """A package on a device, with weights, cache and workspace.
 
     Options are those of mla_engine_options: max_num_requests, max_num_tokens,
@@ -326,7 +300,7 @@ class Sequence:
                 pass
 
 
-class Plan(_Handle):
+class Plan(Handle):
     """One step of a batch: fill, then run for every layer."""
 
     _release = "mla_plan_destroy"
