@@ -8,6 +8,8 @@
 
 #include "mla/Analysis/DenseScheduleCost.h"
 
+#include "SchedulePlanner.h"
+
 #include "mla/Dialect/Sm90/IR/Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,18 +27,6 @@ using llvm::Twine;
 
 int64_t DenseAttentionProblem::getKeyWidth() const {
   return std::accumulate(keyWidths.begin(), keyWidths.end(), int64_t(0));
-}
-
-double DenseScheduleCost::getStepCycles() const {
-  return std::max({tensorCycles, sharedCycles, loadCycles, recurrenceCycles});
-}
-
-llvm::StringRef DenseScheduleCost::getBound() const {
-  double cycles = getStepCycles();
-  return cycles == tensorCycles   ? "tensor cores"
-         : cycles == sharedCycles ? "shared memory"
-         : cycles == loadCycles   ? "copies from L2"
-                                  : "the recurrence";
 }
 
 namespace {
@@ -57,11 +47,9 @@ constexpr int64_t kProducerRegisters = 40;
 /// Barriers, and what alignment takes.
 constexpr int64_t kSmallBytes = sm90::kSwizzleAtomBytes;
 
-class Planner {
+class Planner : SchedulePlanner<DenseAttentionProblem, DenseScheduleCost> {
 public:
-  Planner(const DenseAttentionProblem &problem, const TargetDescription &target,
-          const ScheduleRequest &request)
-      : problem(problem), target(target), sm(target.sm), request(request) {}
+  using SchedulePlanner::SchedulePlanner;
   DenseScheduleCost plan(ScheduleKind kind);
 
 private:
@@ -70,10 +58,6 @@ private:
   bool chooseBlock();
   void countPingPong();
 
-  bool refuse(const Twine &reason) {
-    cost.whyNot = reason.str();
-    return false;
-  }
   /// Of `rows` rows, in whole panels.
   int64_t countKeyBytes(int64_t rows) const {
     int64_t panels = 0;
@@ -100,29 +84,14 @@ private:
     int64_t rest = ((1 + kConsumers) * launched - kProducerRegisters) / kConsumers;
     return llvm::alignDown(std::min(rest, sm90::kMaxRoleRegisters), sm90::kRegisterGranule);
   }
-  double productCycles(double rows, double columns, double depth) const {
-    return 2 * rows * columns * depth / sm.tensorFlopsPerClock;
-  }
   /// Up to the exponentials, of one warpgroup.
   double softmaxCycles(double keys) const { return sm.exponentialCycles * keys / sm90::kTileRows; }
-
-  const DenseAttentionProblem &problem;
-  const TargetDescription &target;
-  const SmDescription &sm;
-  const ScheduleRequest &request;
-  DenseScheduleCost cost;
 };
 } // namespace
 
 DenseScheduleCost Planner::plan(ScheduleKind kind) {
-  cost.parameters.kind = kind;
-  cost.parameters.lazyThreshold = request.lazyThreshold.value_or(kLazyThreshold);
-  if (llvm::StringRef foreign = request.findForeignKey(kind); !foreign.empty())
-    refuse("it has no " + foreign);
-  else if (kind == ScheduleKind::Simple)
-    planSimple();
-  else
-    planPingPong();
+  if (start(kind))
+    kind == ScheduleKind::Simple ? planSimple() : planPingPong();
   return std::move(cost);
 }
 

@@ -8,6 +8,8 @@
 
 #include "mla/Analysis/ScheduleCost.h"
 
+#include "SchedulePlanner.h"
+
 #include "mla/Dialect/Sm90/IR/Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -56,22 +58,14 @@ RelayShape::RelayShape(const AttentionProblem &problem)
 // Costs
 //===----------------------------------------------------------------------===//
 
-double ScheduleCost::getSmCycles() const {
-  return std::max({tensorCycles, sharedCycles, loadCycles, recurrenceCycles});
-}
-
 double ScheduleCost::getBlockNanoseconds(const TargetDescription &target) const {
-  return std::max(getSmCycles() / target.sm.clockGhz, memoryNanoseconds);
+  return std::max(getStepCycles() / target.sm.clockGhz, memoryNanoseconds);
 }
 
 llvm::StringRef ScheduleCost::getBound(const TargetDescription &target) const {
-  if (memoryNanoseconds >= getSmCycles() / target.sm.clockGhz)
+  if (memoryNanoseconds >= getStepCycles() / target.sm.clockGhz)
     return "device memory";
-  double cycles = getSmCycles();
-  return cycles == tensorCycles   ? "tensor cores"
-         : cycles == sharedCycles ? "shared memory"
-         : cycles == loadCycles   ? "copies from L2"
-                                  : "the roles' recurrence";
+  return getLargestTerm("the roles' recurrence");
 }
 
 namespace {
@@ -80,12 +74,9 @@ namespace {
 constexpr double kNoise = 0.002;
 bool isFaster(double time, double than) { return time < than * (1 - kNoise); }
 
-class Planner {
+class Planner : SchedulePlanner<AttentionProblem, ScheduleCost> {
 public:
-  Planner(const AttentionProblem &problem, const TargetDescription &target,
-          const ScheduleRequest &request)
-      : problem(problem), target(target), sm(target.sm), request(request) {}
-
+  using SchedulePlanner::SchedulePlanner;
   ScheduleCost plan(ScheduleKind kind);
 
 private:
@@ -102,15 +93,6 @@ private:
   bool orderRoles(const RelayShape &shape);
   void countRelay(const RelayShape &shape);
 
-  bool refuse(const Twine &reason) {
-    cost.whyNot = reason.str();
-    return false;
-  }
-  double loadCycles(double bytes) const { return bytes / sm.l2BytesPerClock; }
-  /// Tensor cycles of `rows` x `columns` x `depth` multiply-adds.
-  double productCycles(double rows, double columns, double depth) const {
-    return 2 * rows * columns * depth / sm.tensorFlopsPerClock;
-  }
   /// Filling and draining (`fill`), queries that wait for their tile to be free,
   /// and the output's way to L2.
   double itemCycles(double fill, double exposedQueryBytes, double outputRows) const {
@@ -119,25 +101,17 @@ private:
     double outputBytes = outputRows * problem.kvLoraRank * problem.elementBytes;
     return fill + std::max(0.0, query) + loadCycles(outputBytes);
   }
-
-  const AttentionProblem &problem;
-  const TargetDescription &target;
-  const SmDescription &sm;
-  const ScheduleRequest &request;
-  ScheduleCost cost;
 };
 } // namespace
 
 ScheduleCost Planner::plan(ScheduleKind kind) {
-  cost.parameters.kind = kind;
-  cost.parameters.lazyThreshold = request.lazyThreshold.value_or(kLazyThreshold);
+  bool isAllowed = start(kind);
   cost.loadCycles = loadCycles(problem.blockBytes());
   double readGbpsPerSm = target.readGbps / target.numSms;
   cost.memoryNanoseconds = problem.blockBytes() / problem.rowTiles(kind) / readGbpsPerSm;
-  llvm::StringRef foreign = request.findForeignKey(kind);
-  if (!foreign.empty())
-    refuse("it has no " + foreign);
-  else if (kind == ScheduleKind::Simple)
+  if (!isAllowed)
+    return std::move(cost);
+  if (kind == ScheduleKind::Simple)
     planSimple();
   else if (problem.elementBytes != 2)
     refuse("wgmma needs elements of 2 bytes, got " + Twine(problem.elementBytes));

@@ -24,7 +24,7 @@
 #define MLA_ANALYSIS_DENSESCHEDULECOST_H
 
 #include "mla/Analysis/FormCost.h"
-#include "mla/Analysis/ScheduleParameters.h"
+#include "mla/Analysis/StepCost.h"
 
 #include <string>
 
@@ -39,19 +39,12 @@ struct DenseAttentionProblem {
   int64_t getKeyWidth() const;
 };
 
-struct DenseScheduleCost {
-  ScheduleParameters parameters;
-  std::string whyNot; ///< empty: it can be used
-  int64_t sharedBytes = 0;
+struct DenseScheduleCost : StepCost {
   int64_t rows = 0, keys = 0; ///< of a step
-  // Per step.
-  double tensorCycles = 0, sharedCycles = 0, loadCycles = 0, recurrenceCycles = 0;
 
-  bool isFeasible() const { return whyNot.empty(); }
-  double getStepCycles() const;
   /// Cycles for one row and one key.
   double getRelativeCycles() const { return getStepCycles() / (static_cast<double>(rows) * keys); }
-  llvm::StringRef getBound() const;
+  llvm::StringRef getBound() const { return getLargestTerm("the recurrence"); }
 };
 
 struct DenseScheduleChoice {

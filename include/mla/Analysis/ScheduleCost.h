@@ -28,7 +28,7 @@
 #define MLA_ANALYSIS_SCHEDULECOST_H
 
 #include "mla/Analysis/FormCost.h"
-#include "mla/Analysis/ScheduleParameters.h"
+#include "mla/Analysis/StepCost.h"
 
 #include <string>
 #include <vector>
@@ -72,21 +72,13 @@ struct RelayShape {
   int64_t partB() const { return right + rope; }
 };
 
-struct ScheduleCost {
-  ScheduleParameters parameters;
-  /// Why the schedule cannot be used; empty: it can.
-  std::string whyNot;
-  int64_t sharedBytes = 0;
-  // Per block, in cycles.
-  double tensorCycles = 0, sharedCycles = 0, loadCycles = 0, recurrenceCycles = 0;
-  double memoryNanoseconds = 0;
+/// A step is a block of keys.
+struct ScheduleCost : StepCost {
+  double memoryNanoseconds = 0; // of a block
   /// What an item takes besides its blocks: filling and draining the roles, its
   /// queries, its output.
   double itemCycles = 0;
 
-  bool isFeasible() const { return whyNot.empty(); }
-  /// The largest of the terms of the multiprocessor, without device memory.
-  double getSmCycles() const;
   double getBlockNanoseconds(const TargetDescription &target) const;
   /// Which term is the largest.
   llvm::StringRef getBound(const TargetDescription &target) const;
