@@ -10,7 +10,6 @@
 
 #include "WorkPlanner.h"
 
-#include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Pipelines/Pipelines.h"
 
@@ -18,7 +17,6 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -76,24 +74,6 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
                        hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
                        hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
                        llvm::formatv("{0:f2}", test.scale).str());
-}
-
-bool Attention::lowerToTile(MLIRContext &context) {
-  module = parseSourceString<ModuleOp>(makeGraph(test), &context);
-  if (!module)
-    return false;
-  PassManager passes(&context);
-  ConvertMlaToTileOptions options;
-  options.target = TileTarget::Sm90;
-  passes.addPass(createConvertMlaToTile(options));
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
-  TilePlanSchedulesOptions schedules;
-  schedules.schedule = test.schedule == test.getSchedule() ? test.schedule : "auto";
-  for (const std::string &parameter : test.parameters)
-    schedules.parameters.push_back(parameter);
-  passes.addPass(createTilePlanSchedules(schedules));
-  return succeeded(passes.run(*module));
 }
 
 bool Attention::lowerToSm90() {
@@ -160,7 +140,8 @@ void Attention::planWork() {
 //===----------------------------------------------------------------------===//
 
 Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(test) {
-  if (!lowerToTile(context))
+  std::string schedule = test.schedule == test.getSchedule() ? test.schedule : "auto";
+  if (!lowerToTile(context, makeGraph(test), schedule, test.parameters))
     return;
   planWork();
   int64_t width = test.rank + test.rope, stride = test.pageSize * width, pages = 1, most = 1;
@@ -192,12 +173,6 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();
-}
-
-Buffers Attention::makeBuffers() const { return plan.buffers; }
-
-std::optional<simulator::Finding> Attention::run(Buffers &data, uint64_t seed) const {
-  return plan.run(*module, data, seed);
 }
 
 std::vector<double> Attention::computeReference() const {

@@ -15,7 +15,7 @@
 #ifndef MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H
 #define MLAC_TEST_UNIT_SIMULATOR_ATTENTION_H
 
-#include "PlanRun.h"
+#include "ScheduledStep.h"
 
 namespace mlac::test {
 
@@ -39,24 +39,16 @@ struct AttentionCase {
   int64_t getTokens() const;
 };
 
-/// A case, lowered and planned.
-class Attention {
+/// A case, lowered and planned. Buffers hold NaN where nothing was stored, and absurd
+/// entries of the block table where it is not used; the result is in "output".
+class Attention : public ScheduledStep {
 public:
   Attention(const AttentionCase &test, mlir::MLIRContext &context);
 
-  /// Fresh buffers: NaN where nothing was stored, absurd unused table entries.
-  Buffers makeBuffers() const;
-  /// Runs the launches; the result is in the buffer "output".
-  std::optional<simulator::Finding> run(Buffers &buffers, uint64_t seed) const;
   /// The output in double, token by token.
   std::vector<double> computeReference() const;
 
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::string chosen; ///< kind of schedule, "" if something failed
-  PlanRun plan;
-
 private:
-  bool lowerToTile(mlir::MLIRContext &context);
   bool lowerToSm90();
   void planWork();
 

@@ -8,8 +8,6 @@
 
 #include "Prefill.h"
 
-#include "mla/Simulator/Mutations.h"
-
 #include "gtest/gtest.h"
 
 using namespace mlac;
@@ -17,39 +15,24 @@ using namespace mlac::test;
 
 namespace {
 
-constexpr uint64_t kSeeds = 20;
-/// As in DerivedSchedulesTest.cpp: weights and the result are rounded to bf16.
-constexpr double kTolerance = 1.0 / 128;
-
 class PingPong : public ::testing::TestWithParam<PrefillCase>, protected Context {};
 
 TEST_P(PingPong, GivesTheReferenceUnderEverySeed) {
   Prefill prefill(GetParam(), context);
   ASSERT_EQ(prefill.chosen, "pingpong");
   Prefill::Reference expected = prefill.computeReference();
-  Bits first;
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    Buffers buffers = prefill.plan.buffers;
-    auto finding = prefill.run(buffers, seed);
-    if (finding)
-      finding->emit();
-    ASSERT_FALSE(finding) << "seed " << seed << ": " << finding->text;
-    const Bits &output = std::get<Bits>(buffers["output"]);
-    if (seed > 0) {
-      ASSERT_EQ(output, first) << "seed " << seed;
-      continue;
-    }
-    first = output;
-    for (size_t i = 0; i < expected.output.size(); ++i)
-      if (!std::isnan(expected.output[i]))
-        ASSERT_NEAR(toFloat(output[i]), expected.output[i], kTolerance) << i;
-    const auto &lse = std::get<std::vector<float>>(buffers["lse"]);
-    for (size_t i = 0; i < expected.lse.size(); ++i)
-      if (expected.lse[i] == -INFINITY)
-        ASSERT_EQ(lse[i], -INFINITY) << i;
-      else if (!std::isnan(expected.lse[i]))
-        ASSERT_NEAR(lse[i], expected.lse[i], kTolerance) << i;
-  }
+  std::optional<Buffers> buffers = runUnderEverySeed(prefill.plan, *prefill.module, {"output"});
+  ASSERT_TRUE(buffers);
+  const Bits &output = std::get<Bits>((*buffers)["output"]);
+  for (size_t i = 0; i < expected.output.size(); ++i)
+    if (!std::isnan(expected.output[i]))
+      ASSERT_NEAR(toFloat(output[i]), expected.output[i], kTolerance) << i;
+  const auto &lse = std::get<std::vector<float>>((*buffers)["lse"]);
+  for (size_t i = 0; i < expected.lse.size(); ++i)
+    if (expected.lse[i] == -INFINITY)
+      ASSERT_EQ(lse[i], -INFINITY) << i;
+    else if (!std::isnan(expected.lse[i]))
+      ASSERT_NEAR(lse[i], expected.lse[i], kTolerance) << i;
 }
 
 const PrefillCase kPrefills[] = {
@@ -94,36 +77,6 @@ INSTANTIATE_TEST_SUITE_P(Cases, PingPong, ::testing::ValuesIn(kPrefills),
 // Planted bugs
 //===----------------------------------------------------------------------===//
 
-/// The first place of each kind that can be found at all, in few seeds: how many kinds
-/// are found.
-static unsigned countFound(Prefill &step, const std::string &name) {
-  Buffers right = step.plan.buffers;
-  EXPECT_FALSE(step.run(right, 0));
-  mlir::OwningOpRef<mlir::ModuleOp> original = step.module->clone();
-  unsigned found = 0, planted = 0;
-  for (const std::string &kind : simulator::getMutations()) {
-    step.module = original->clone();
-    auto kernel = step.module->lookupSymbol<mlir::sm90::KernelOp>(step.plan.launches[0].kernel);
-    if (!simulator::mutate(kernel, kind, 0))
-      continue;
-    ++planted;
-    std::string diagnosis;
-    for (uint64_t seed = 0; seed < 4 && diagnosis.empty(); ++seed) {
-      Buffers buffers = step.plan.buffers;
-      if (auto finding = step.run(buffers, seed))
-        diagnosis = simulator::stringify(finding->defect).str() + ": " +
-                    finding->op->getName().getStringRef().str();
-      else if (std::get<Bits>(buffers["output"]) != std::get<Bits>(right["output"]))
-        diagnosis = "wrong result";
-    }
-    found += !diagnosis.empty();
-    llvm::outs() << name << " " << kind << ": " << (diagnosis.empty() ? "not found" : diagnosis)
-                 << "\n";
-  }
-  llvm::outs() << name << ": " << found << " of " << planted << " found\n";
-  return found;
-}
-
 class PingPongMutations : public ::testing::Test, protected Context {};
 
 TEST_F(PingPongMutations, AreFound) {
@@ -131,7 +84,7 @@ TEST_F(PingPongMutations, AreFound) {
   test.poisoned = 1;
   Prefill prefill(test, context);
   ASSERT_EQ(prefill.chosen, "pingpong");
-  EXPECT_GE(countFound(prefill, test.name), 25u);
+  EXPECT_GE(prefill.countFoundMutations(test.name), 25u);
 }
 
 } // namespace

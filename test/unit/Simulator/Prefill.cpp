@@ -74,20 +74,9 @@ static Bits makeRows(int64_t rows, int64_t width, unsigned seed) {
 }
 
 bool Prefill::lowerToTile(MLIRContext &context) {
-  module = parseSourceString<ModuleOp>(makeGraph(test), &context);
-  if (!module)
+  if (!ScheduledStep::lowerToTile(context, makeGraph(test), test.schedule, test.parameters))
     return false;
   PassManager passes(&context);
-  ConvertMlaToTileOptions options;
-  options.target = TileTarget::Sm90;
-  passes.addPass(createConvertMlaToTile(options));
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
-  TilePlanSchedulesOptions schedules;
-  schedules.schedule = test.schedule;
-  for (const std::string &parameter : test.parameters)
-    schedules.parameters.push_back(parameter);
-  passes.addPass(createTilePlanSchedules(schedules));
   passes.addPass(tile::createTileLoopOverPrograms());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

@@ -10,7 +10,6 @@
 #define MLAC_TEST_UNIT_SIMULATOR_PREFILL_H
 
 #include "Attention.h"
-#include "PlanRun.h"
 
 namespace mlac::test {
 
@@ -32,22 +31,14 @@ struct PrefillCase {
   int64_t getKeys(const Request &request) const;
 };
 
-class Prefill {
+class Prefill : public ScheduledStep {
 public:
   Prefill(const PrefillCase &test, mlir::MLIRContext &context);
-
-  std::optional<simulator::Finding> run(Buffers &buffers, uint64_t seed) const {
-    return plan.run(*module, buffers, seed);
-  }
 
   struct Reference {
     std::vector<double> output, lse;
   };
   Reference computeReference() const;
-
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::string chosen; ///< kind of schedule, "" if something failed
-  PlanRun plan;
 
 private:
   bool lowerToTile(mlir::MLIRContext &context);

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PlanRun.h"
+#include "ScheduledStep.h"
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
@@ -28,8 +28,6 @@ using namespace mlac::test;
 using namespace mlir;
 
 namespace {
-
-constexpr uint64_t kSeeds = 20;
 
 struct ProductCase {
   std::string name, op; ///< project, heads, rows (contract_rows), columns or latent
@@ -169,28 +167,17 @@ TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
     hasProduct |= step.chosen[launch.kernel] == "product";
   ASSERT_EQ(hasProduct, !GetParam().isSimple);
   std::vector<double> expected = step.computeReference();
-  Bits first;
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    Buffers buffers = step.plan.buffers;
-    auto finding = step.plan.run(*step.module, buffers, seed);
-    if (finding)
-      finding->emit();
-    ASSERT_FALSE(finding) << "seed " << seed << ": " << finding->text;
-    Bits output = std::get<Bits>(buffers["y"]);
-    if (GetParam().op == "latent") {
-      output.resize(GetParam().tokens * (GetParam().columns - 64));
-      llvm::append_range(output, std::get<Bits>(buffers["tail"]));
-    }
-    if (seed > 0) {
-      ASSERT_EQ(output, first) << "seed " << seed;
-      continue;
-    }
-    first = output;
-    ASSERT_EQ(output.size(), expected.size());
-    // Rounded to bf16 (2^-9), after a norm twice.
-    for (size_t i = 0; i < expected.size(); ++i)
-      ASSERT_NEAR(toFloat(output[i]), expected[i], std::abs(expected[i]) / 120 + 0.01) << i;
+  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"y", "tail"});
+  ASSERT_TRUE(buffers);
+  Bits output = std::get<Bits>((*buffers)["y"]);
+  if (GetParam().op == "latent") {
+    output.resize(GetParam().tokens * (GetParam().columns - 64));
+    llvm::append_range(output, std::get<Bits>((*buffers)["tail"]));
   }
+  ASSERT_EQ(output.size(), expected.size());
+  // Rounded to bf16 (2^-9), after a norm twice.
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(toFloat(output[i]), expected[i], std::abs(expected[i]) / 120 + 0.01) << i;
 }
 
 const ProductCase kCases[] = {

@@ -1,0 +1,58 @@
+//===- ScheduledStep.h - a step's kernels in derived schedules, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What tests of schedules do with any step: lower a graph, run it under every order of
+// events, plant bugs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_TEST_UNIT_SIMULATOR_SCHEDULEDSTEP_H
+#define MLAC_TEST_UNIT_SIMULATOR_SCHEDULEDSTEP_H
+
+#include "PlanRun.h"
+
+#include <optional>
+
+namespace mlac::test {
+
+/// Orders of events that each case is run in.
+constexpr uint64_t kSeeds = 20;
+/// A mean of values in [-1, 1]: weights and the result are rounded to bf16 (2^-9
+/// each); a weight may be up to 2^8 above its rounded maximum (lazy rescale),
+/// which does not change relative errors.
+constexpr double kTolerance = 1.0 / 128;
+
+/// Runs the plan under every seed: a test failure on a finding, or if one of the 16-bit
+/// buffers `outputs` has other bits than under the first. The first's buffers; nothing
+/// if a run failed.
+std::optional<Buffers> runUnderEverySeed(const PlanRun &plan, mlir::ModuleOp module,
+                                         llvm::ArrayRef<const char *> outputs);
+
+/// A graph, lowered and planned.
+class ScheduledStep {
+public:
+  std::optional<simulator::Finding> run(Buffers &buffers, uint64_t seed) const {
+    return plan.run(*module, buffers, seed);
+  }
+  /// Plants the first place of each kind of bug in the first launch's kernel. How many
+  /// kinds are found in few seeds, by a finding or by a wrong "output".
+  unsigned countFoundMutations(const std::string &name);
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string chosen; ///< kind of schedule, "" if something failed
+  PlanRun plan;
+
+protected:
+  /// To the tile dialect, with schedules planned.
+  bool lowerToTile(mlir::MLIRContext &context, const std::string &graph,
+                   const std::string &schedule, const std::vector<std::string> &parameters);
+};
+
+} // namespace mlac::test
+
+#endif // MLAC_TEST_UNIT_SIMULATOR_SCHEDULEDSTEP_H
