@@ -214,7 +214,7 @@ Expected<double> DeviceTimer::profile(mla_plan *plan, int64_t hiddenSize) {
   constexpr int kWarmUps = 3, kRuns = 15;
   size_t bytes = options.batch * hiddenSize * sizeof(uint16_t);
   void *hidden = nullptr, *output = nullptr;
-  auto cleanUp = llvm::make_scope_exit([&] {
+  llvm::scope_exit cleanUp([&] {
     (void)mla_device_free(device.handle, hidden);
     (void)mla_device_free(device.handle, output);
   });
