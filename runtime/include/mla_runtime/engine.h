@@ -1,0 +1,133 @@
+/*===- mla_runtime/engine.h - a package on a device, its weights --*- C -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===*/
+
+#ifndef MLA_RUNTIME_ENGINE_H
+#define MLA_RUNTIME_ENGINE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* workspace_tokens of an engine that runs no chunks of cached context. */
+#define MLA_NO_WORKSPACE (-1)
+
+/* Fill with mla_engine_options_init, then change what matters. */
+typedef struct mla_engine_options {
+  size_t struct_bytes;          /* sizeof(mla_engine_options): versions the struct */
+  int64_t max_num_requests;     /* requests of one step; default 8 */
+  int64_t max_num_tokens;       /* new tokens of one step; default 2048 */
+  int64_t max_seq_len;          /* tokens of one sequence; default and upper limit:
+                                   the package's rope length. Bounds the block table:
+                                   ceil(max_seq_len / page_size) pages a sequence */
+  int64_t num_pages;            /* pages of every layer's pool; default: enough for
+                                   max_num_requests sequences of max_seq_len */
+  int64_t num_layers;           /* layers with this package's shapes, each with its
+                                   own weights and pool, sharing the block tables;
+                                   default 1 */
+  int64_t workspace_tokens;     /* W, tokens of gathered context at a time (mla.md
+                                   section 9); 0: max(min(max(8 * max_seq_len,
+                                   4 * max_num_requests * page_size), 65536),
+                                   max_num_requests * page_size), and never more
+                                   than max_num_requests * max_seq_len.
+                                   MLA_NO_WORKSPACE: none; functions that need it
+                                   then refuse batches with cached context */
+  int64_t num_sms;              /* what plans take for the number of processors when
+                                   they choose splits; 0: the device's */
+  int64_t page_padding_tokens;  /* unused rows between pages of the pool; 0 */
+  int64_t tensor_parallel_rank; /* which share of an unsharded checkpoint's heads
+                                to bind: < model.tensor_parallel; 0 */
+} mla_engine_options;
+
+/* Sets the defaults above (0 where the default depends on the package). */
+MLA_API void mla_engine_options_init(mla_engine_options *options);
+
+/* Makes an engine: picks the package's target for the device, loads its code,
+   and allocates pools, workspaces, weights and tables at the maxima.
+   options may be NULL (all defaults).
+   MLA_UNSUPPORTED: no target for this device; the message lists the package's
+   targets and the device's architecture or the missing CPU features.
+   MLA_INVALID_ARGUMENT: an option is out of range; names value and limit.
+   MLA_OUT_OF_MEMORY: names what was being allocated and its bytes. */
+MLA_API mla_status mla_engine_create(mla_package *package, mla_device *device,
+                                     const mla_engine_options *options, mla_engine **engine);
+
+/* Destroys the engine; its sequences and plans become stale. Waits for the
+   device first. */
+MLA_API mla_status mla_engine_destroy(mla_engine *engine);
+
+/* { "target", "options": {every resolved option}, "workspace_bytes",
+     "cache_bytes", "weight_bytes", "functions": [names] } as JSON text that lives
+   until the next mla_engine_info on this engine or its destruction. */
+MLA_API mla_status mla_engine_info(mla_engine *engine, const char **json);
+
+/*===--- Weights --------------------------------------------------------===*/
+
+/* Binds one tensor of one layer by copying it.
+   name: a name of the package's weight list ("kv_b_proj.weight").
+   shape [rank], dtype, data: host memory, row-major, dense, aligned to its
+   element size. Any of bf16, f16 and f32 is accepted where the widening to the
+   package's dtype is exact; otherwise the dtype must be equal.
+   MLA_NOT_FOUND: unknown name; lists the known ones. MLA_INVALID_ARGUMENT: shape
+   or dtype, with expected and got. Binding again replaces the tensor and makes
+   the layer unprepared. */
+MLA_API mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
+                                          mla_dtype dtype, const int64_t *shape, int32_t rank,
+                                          const void *data);
+
+/* Flags of mla_engine_bind_safetensors. */
+#define MLA_ALLOW_EXTRA_TENSORS 1u /* ignore tensors that the package lacks */
+
+/* Binds every weight of one layer from a safetensors file: tensor PREFIX + name
+   for each name of the package's list. prefix NULL means "". Tensors under the
+   prefix that the package does not know are errors unless allowed by the flag
+   (with an empty prefix every tensor of the file is under it).
+   With model.tensor_parallel > 1, a tensor one of whose dimensions is that many
+   times the expected one is cut along it for options.tensor_parallel_rank.
+   All or nothing: nothing is bound if any tensor is missing, extra or wrong.
+   MLA_CORRUPT: header or data truncated, offsets out of range or overlapping. */
+MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
+                                               const char *prefix, uint32_t flags);
+
+/* Runs the package's "prepare" function for one layer (weight-only products) and
+   waits for it. Needs every weight of the layer (MLA_WRONG_STATE lists the missing
+   ones). Required before the layer's first step, also for packages without such a
+   function; calling it again recomputes. */
+MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
+
+/* Sets the scale of one layer's cache rows, for formats that have one per layer
+   (mla_fp8_tensor): rows are stored as e4m3(x / scale) and read as code * scale. 1 until
+   it is set. Set it before the layer's first step: rows already in the cache are not
+   converted. Waits for the device.
+   MLA_INVALID_ARGUMENT: the package's format has no such scale, or scale is not a
+   positive finite number. */
+MLA_API mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale);
+
+/*===--- Tensor parallelism ---------------------------------------------===*/
+
+/* Sums `data` [elements] of `dtype` over the ranks of a tensor-parallel layer, in
+   place: the output of one step, of which each rank has an addend. CUDA: enqueues on
+   `stream` and returns (ncclAllReduce does); CPU: complete on return. Called by runs,
+   under the engine's lock: it must not call this engine. Anything but MLA_OK makes
+   the run fail with that code. */
+typedef mla_status (*mla_all_reduce)(void *user, void *data, int64_t elements, mla_dtype dtype,
+                                     mla_stream *stream);
+
+/* Calls `function` with `user` at the end of every run on its "output", behind the
+   output projection. NULL: no more calls (the default): the caller reduces. A model's
+   o_proj.bias is to be added once, after the reduction.
+   MLA_INVALID_ARGUMENT: the package is of one rank. */
+MLA_API mla_status mla_engine_set_all_reduce(mla_engine *engine, mla_all_reduce function,
+                                             void *user);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MLA_RUNTIME_ENGINE_H */

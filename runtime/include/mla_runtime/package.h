@@ -1,0 +1,54 @@
+/*===- mla_runtime/package.h - compiled kernels and plans ---------*- C -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===*/
+
+#ifndef MLA_RUNTIME_PACKAGE_H
+#define MLA_RUNTIME_PACKAGE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Opens and verifies a package file: the FlatBuffer's structure, and every
+   index, expression, name and size in it.
+   MLA_NOT_FOUND: cannot be read. MLA_CORRUPT: names the first thing that is
+   wrong. MLA_UNSUPPORTED: another schema version.
+   Code for the CPU runs in this process: open only packages that you trust as
+   much as a shared library. */
+MLA_API mla_status mla_package_open(const char *path, mla_package **package);
+
+/* The same from memory; `data` [bytes] is copied. */
+MLA_API mla_status mla_package_open_bytes(const void *data, size_t bytes, mla_package **package);
+
+/* Closes the handle. Engines made from the package stay usable. */
+MLA_API mla_status mla_package_close(mla_package *package);
+
+/* What the package holds, as JSON text:
+     { "schema_version", "compiler", "options", "bytes",
+       "model": {"model_type", "hidden_size", "num_heads", "tensor_parallel",
+                 "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim",
+                 "qk_rope_head_dim", "v_head_dim", "softmax_scale",
+                 "activation_dtype", "config"},
+       "cache": {"layout", "dtype", "page_size", "kv_lora_rank",
+                 "qk_rope_head_dim", "rope_order", "row_bytes"},
+       "rope": {"length", "short_length", "multiplier", "has_long"},
+       "weights": [{"name", "dtype", "shape"}], "derived": [...],
+       "targets": [{"kind", "arch", "features", "assembler", "code_bytes",
+                    "kernels": [{"name", "symbol", "threads", "shared_bytes",
+                                 "registers", "scratch_bytes"}],
+                    "functions": [{"name", "dims", "max_query_len",
+                                   "decode_threshold", "launches", "buffers"}]}] }
+   The text belongs to the package and lives until it is closed. */
+MLA_API mla_status mla_package_info(mla_package *package, const char **json);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MLA_RUNTIME_PACKAGE_H */

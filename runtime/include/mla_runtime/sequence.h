@@ -1,0 +1,78 @@
+/*===- mla_runtime/sequence.h - tokens in an engine's cache -------*- C -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===*/
+
+#ifndef MLA_RUNTIME_SEQUENCE_H
+#define MLA_RUNTIME_SEQUENCE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes an empty sequence. It takes no pages until tokens are planned. */
+MLA_API mla_status mla_sequence_create(mla_engine *engine, mla_sequence *sequence);
+
+/* Frees the sequence and its pages; the id becomes stale. Work already launched
+   keeps reading the pages correctly as long as later steps go to the same stream. */
+MLA_API mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence);
+
+/* Takes pages so that the sequence can hold `num_tokens` in total. All or nothing:
+   MLA_OUT_OF_PAGES changes nothing. MLA_INVALID_ARGUMENT: over max_seq_len.
+   mla_step_plan does this by itself; reserving first moves the refusal forward. */
+MLA_API mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence sequence,
+                                        int64_t num_tokens);
+
+/* Forgets tokens at and after `num_tokens` (<= length) and gives back the pages
+   behind it: rejected speculative tokens, or a step to be planned again. */
+MLA_API mla_status mla_sequence_truncate(mla_engine *engine, mla_sequence sequence,
+                                         int64_t num_tokens);
+
+/* Tokens in the sequence, counting those of planned steps. */
+MLA_API mla_status mla_sequence_length(mla_engine *engine, mla_sequence sequence, int64_t *length);
+
+/* Copies the sequence's page indices, in logical order, to pages [capacity] and
+   their number to *count. MLA_INVALID_ARGUMENT if capacity < *count (*count is
+   set, so capacity 0 with pages NULL asks for the number). */
+MLA_API mla_status mla_sequence_pages(mla_engine *engine, mla_sequence sequence, int32_t *pages,
+                                      int64_t capacity, int64_t *count);
+
+typedef struct mla_cache_stats {
+  int64_t num_pages; /* of one layer's pool */
+  int64_t free_pages; /* can be had: unused, or cached for a prefix that nobody uses */
+  int64_t num_sequences;
+  int64_t page_size;         /* tokens */
+  int64_t row_bytes;         /* one token's latent row */
+  int64_t page_stride_bytes; /* page_size * row_bytes + padding */
+  mla_dtype dtype;
+} mla_cache_stats;
+MLA_API mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats);
+
+/* Device address of one layer's pool: page p, offset o is at
+   data + p * page_stride_bytes + o * row_bytes. Lives as long as the engine. */
+MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data);
+
+/* For tests and debugging; they wait for the device.
+   poison: writes NaN to every row of the layer's pool that holds no token (free
+   pages, unused tails, padding). read / write: `count` rows of row_bytes from
+   slot `slot` on, consecutive slots, to or from host memory. */
+MLA_API mla_status mla_cache_poison(mla_engine *engine, int64_t layer);
+MLA_API mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                                  void *rows);
+MLA_API mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                                   const void *rows);
+
+/* Fills the engine's workspace with NaN (tests: nothing may be read before it is
+   written). Waits for the device. */
+MLA_API mla_status mla_engine_poison_workspace(mla_engine *engine);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MLA_RUNTIME_SEQUENCE_H */

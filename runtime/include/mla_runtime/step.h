@@ -1,0 +1,173 @@
+/*===- mla_runtime/step.h - batches and their runs ----------------*- C -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===*/
+
+#ifndef MLA_RUNTIME_STEP_H
+#define MLA_RUNTIME_STEP_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The requests of one step. Token rows of `hidden` and `output` are the requests'
+   new tokens one after another, in this order. */
+typedef struct mla_batch {
+  size_t struct_bytes;           /* sizeof(mla_batch) */
+  int64_t num_requests;          /* 1 .. max_num_requests */
+  const mla_sequence *sequences; /* [num_requests], no sequence twice */
+  const int32_t *query_lens;     /* [num_requests] new tokens, 0 allowed; their
+                                    sum is 0 .. max_num_tokens */
+  int64_t common_prefix_len;     /* 0: attention over a prefix shared by all requests
+                                    (cascade) is MLA_UNSUPPORTED. May be left out:
+                                    struct_bytes then ends before it */
+} mla_batch;
+
+/* How a batch falls into decodes (short queries, in front) and prefills. */
+typedef struct mla_batch_split {
+  int64_t num_decodes;        /* requests [0, num_decodes) */
+  int64_t num_prefills;       /* the others */
+  int64_t num_decode_tokens;  /* rows [0, num_decode_tokens) are those of decodes */
+  int64_t num_prefill_tokens; /* the others */
+  int64_t num_swaps;          /* exchanges that made the order; 0: nothing moved */
+} mla_batch_split;
+
+/* Flags of mla_batch_arrange. */
+#define MLA_REQUIRE_UNIFORM                                                                        \
+  1u /* all decodes have the query length of the first request;                                    \
+        empty requests may pad them if nothing else is there */
+
+/* Splits a batch into decodes and prefills, and says in which order to pass its
+   requests so that decodes come first (mla.md section 10). Host work only.
+   query_lens [num_requests]: new tokens of each request, at least 0.
+   decode_threshold: longest query of a decode: 1, or 1 + speculative tokens.
+   order [num_requests], or NULL to split the batch as it stands: order[i] is the
+   request that comes i-th. It exchanges as few requests as possible, pair by pair,
+   and so is its own inverse: result i belongs to request order[i] and vice versa.
+   All that belongs to a request (sequence, token rows, sampling state) moves with it. */
+MLA_API mla_status mla_batch_arrange(const int32_t *query_lens, int64_t num_requests,
+                                     int64_t decode_threshold, uint32_t flags, int64_t *order,
+                                     mla_batch_split *split);
+
+/* Makes a plan with buffers for the engine's maxima. Two plans let the host plan
+   step n + 1 while step n runs. Destroying waits for the device. */
+MLA_API mla_status mla_plan_create(mla_engine *engine, mla_plan **plan);
+MLA_API mla_status mla_plan_destroy(mla_plan *plan);
+
+/* Fills the plan for a batch, and advances its sequences by their query lengths:
+   takes pages, computes sizes and metadata (query_start_loc, seq_lens,
+   context_lens, block_table, slot_mapping, positions, chunk tables), resolves the
+   function's launches, and uploads the metadata with one asynchronous copy on
+   `stream`. Runs of this plan must be ordered after it (same stream).
+   function: a name ("prefill", "decode", "step"), or NULL: the function with the
+   smallest max_query_len that takes the batch; among equals one that splits the batch
+   into decodes and prefills if it has both.
+   MLA_OUT_OF_PAGES: nothing changed. MLA_INVALID_ARGUMENT: stale, foreign or
+   repeated sequence; seq_len over max_seq_len (rope table, block table); too many
+   requests or tokens; query longer than the function takes; W smaller than one
+   page per request with context. MLA_NOT_FOUND: lists the functions.
+   To run the same tokens again, truncate the sequences and plan again. */
+MLA_API mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
+                                 mla_stream *stream);
+
+/* Sizes that a step is padded to, so that its launches hold for every batch within
+   them. Decodes take the first rows of hidden and output, [0, num_decode_tokens),
+   prefills those behind; rows that the batch leaves free are padding. */
+typedef struct mla_step_shape {
+  size_t struct_bytes;       /* sizeof(mla_step_shape) */
+  int64_t num_requests;      /* decodes and prefills */
+  int64_t num_tokens;        /* rows of hidden and output */
+  int64_t max_query_len;     /* of one request */
+  int64_t max_seq_len;       /* of one request, after the step */
+  int64_t num_decodes;       /* of the requests */
+  int64_t num_decode_tokens; /* of the rows */
+} mla_step_shape;
+
+/* mla_step_plan for CUDA graphs, of functions that split the batch: the launches,
+   their arguments and the addresses of the metadata depend on the shape alone. Capture
+   mla_step_run once; then, for every step, plan again on this plan with the same
+   function and shape (one asynchronous copy on `stream`) and replay on the same
+   stream. Nothing reads device data on the host. Rows of padding are neither used nor
+   written. function NULL: the first that splits the batch.
+   MLA_INVALID_ARGUMENT, beside those of mla_step_plan: a size is out of range, or the
+   batch does not fit into the shape. MLA_UNSUPPORTED: the function does not split. */
+MLA_API mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch,
+                                        const char *function, const mla_step_shape *shape,
+                                        mla_stream *stream);
+
+/* What a run without a plan gives, for engines that measure memory before there is a
+   cache: no attention; output [num_tokens, hidden_size] is set to zero. */
+MLA_API mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t num_tokens,
+                                    mla_stream *stream);
+
+/* Runs the plan for one layer.
+   hidden [num_tokens, hidden_size], output [num_tokens, hidden_size]: device data
+   in the model's activation dtype, 16-byte aligned, not overlapping; both may be
+   NULL if num_tokens is 0. CUDA: asynchronous on `stream`, neither allocates nor
+   synchronises, can be captured in a graph. CPU: complete on return. */
+MLA_API mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,
+                                mla_stream *stream);
+
+/* An input or output buffer of a function by name. */
+typedef struct mla_binding {
+  const char *name; /* "hidden", "output", "lse", ... */
+  void *data;       /* device data, 16-byte aligned; inputs are only read */
+  size_t bytes;     /* size of the buffer: checked against what the step touches */
+} mla_binding;
+
+/* mla_step_run with any set of named buffers. Every input and output of the
+   function must be bound (MLA_INVALID_ARGUMENT names the first one missing) and
+   every binding must be known to it. */
+MLA_API mla_status mla_step_run_bound(mla_plan *plan, int64_t layer, const mla_binding *bindings,
+                                      int64_t num_bindings, mla_stream *stream);
+
+/* A run of mla_step_run that waits and measures: JSON text
+     [{"label", "kernel", "grid": [x, y, z], "microseconds"}, ...]
+   one entry per launch in order, that lives until the plan's next profile. */
+MLA_API mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *hidden, void *output,
+                                    mla_stream *stream, const char **json);
+
+/* The filled plan's function name; lives until the next mla_step_plan. */
+MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
+
+/* The value of a named size of the filled plan: num_tokens, num_requests,
+   max_query_len, max_seq_len, max_context_len, total_context_len,
+   attended_pairs, num_context_requests, max_blocks_per_request, num_pages,
+   page_stride (elements), num_chunks, chunk_capacity, chunk_tokens, rope_length,
+   num_sms, is_padded (0 or 1); of functions that partition their attention num_parts, num_partials,
+   partial_tokens, num_merges, max_partials, else 0; of functions that split the batch
+   num_decodes, num_prefills, num_decode_tokens, num_prefill_tokens, num_prefill_rows
+   (all tokens, or none without prefills), max_decode_query_len, max_decode_seq_len, max_prefill_query_len, else 0.
+   MLA_NOT_FOUND: unknown name. */
+MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value);
+
+/* Host copy of a metadata array of the filled plan: its dtype (MLA_I32 or
+   MLA_I64), number of elements and data, which live until the next mla_step_plan.
+     query_start_loc   i32 [num_requests + 1]
+     seq_lens          i32 [num_requests]
+     context_lens      i32 [num_requests]
+     block_table       i32 [num_requests, max_blocks_per_request]; entries at and
+                       after ceil(seq_len / page_size) are 2147480000
+     slot_mapping      i64 [num_tokens]
+     positions         i64 [num_tokens]
+     chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]; [num_chunks,
+                       num_prefills + 1] of functions that split the batch
+     req_id_per_token  i32 [num_tokens]: the request of each token, 0 for padding
+   of functions that split the batch also (else no elements)
+     output_rows             i64 [num_tokens]: the row of each token, -1 for padding
+     decode_query_start_loc  i32 [num_decodes + 1]
+     prefill_query_start_loc i32 [num_prefills + 1]: rows of the whole batch
+     prefill_block_table     i32 [num_prefills, max_blocks_per_request] */
+MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype,
+                                     int64_t *elements, const void **data);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MLA_RUNTIME_STEP_H */
