@@ -1,0 +1,240 @@
+//===- MlaAttentionOps.td - attention, partial results and their merge -*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attention in every form, and what joins partial results. Included by MlaOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_MLA_IR_MLAATTENTIONOPS_TD
+#define MLA_DIALECT_MLA_IR_MLAATTENTIONOPS_TD
+
+def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
+  let summary = "attention of new tokens over their requests, in a form to be chosen";
+  let description = [{
+    For request r with context_len C: query j sees keys s <= C + j. With
+    k_nope = c·W_UK, v = c·W_UV per head:
+    `S = scale · (q_nope·k_nope + q_pe·k_pe)`, `output = softmax(S) · v`.
+    Keys below C come from the cache, the others from `latent` and `k_pe` (which
+    `mla.append` has already put into `cache`). Both forms give the same result
+    in real arithmetic (mla.md sections 5, 6); `form` says which one to use.
+    `scale` is the (P+R)-based value in both.
+
+    q_nope [T, N, P], q_pe [T, N, R], latent [T, Lkv], k_pe [T, R],
+    w_uk [N, P, Lkv], w_uv [N, V, Lkv], output [T, N, V];
+    q_pe and k_pe are absent iff R = 0.
+    lse, if wanted: f32 with an #mla.lse encoding, base e, empty = neg_inf.
+    (C1) shapes agree. (C2) cache widths are Lkv and R. (C3) scale > 0.
+    (C4) one element type. (C5) lse has an encoding and shape [N, T] or [T, N] accordingly.
+
+    Example:
+    ```mlir
+    %o = mla.attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+      latent(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>)
+      weights(%w_uk, %w_uv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
+      over %cache, %batch
+      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = ?>
+      scale 0.1352 {form = #mla.form<absorbed>} -> tensor<?x16x128xbf16>
+    ```
+
+    Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
+  }];
+  let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$latent,
+                       Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$w_uk, Mla_Tensor:$w_uv,
+                       Mla_CacheType:$cache, Mla_BatchType:$batch, F64Attr:$scale,
+                       DefaultValuedAttr<Mla_FormAttr, "Form::Auto">:$form);
+  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
+  let assemblyFormat = [{
+    `query` `(` $q_nope (`,` $q_pe^)? `:` type($q_nope) (`,` type($q_pe)^)? `)`
+    `latent` `(` $latent (`,` $k_pe^)? `:` type($latent) (`,` type($k_pe)^)? `)`
+    `weights` `(` $w_uk `,` $w_uv `:` type($w_uk) `,` type($w_uv) `)`
+    `over` $cache `,` $batch `:` type($cache) `,` type($batch)
+    `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
+  }];
+}
+
+def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegments]> {
+  let summary = "multi-head attention over up-projected keys and values";
+  let description = [{
+    Without `chunk`: keys are the step's new tokens (rows query_start_loc[r]..),
+    causal: query j sees keys i <= j of its request. With `chunk`: keys are that
+    chunk of the cached context (rows chunk_cu_seq_lens[chunk][r]..), unmasked;
+    a request without rows in the chunk gets output 0, lse −inf.
+    `S = scale · (q_nope·k_nope[n] + q_pe·k_pe)` with k_pe shared by the heads.
+
+    q_nope [T, N, P], q_pe [T, N, R], k_nope [S, N, P], k_pe [S, R], v [S, N, V],
+    output [T, N, V] (activation type, or f32 for a partial that will be merged),
+    lse [T, N] or [N, T] f32 with an #mla.lse encoding.
+    (C1) shapes and element types agree; q_pe and k_pe are both there or both not;
+    S = T without `chunk`. (C2) scale > 0.
+    (C3) lse, if there, has an encoding with base e and empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o, %lse = mla.expanded_attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
+      keys(%k_nope, %k_pe : tensor<?x16x128xbf16>, tensor<?x64xbf16>)
+      values(%v : tensor<?x16x128xbf16>) over %batch : <query_len = ?> chunk %i scale 0.1352
+      -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+    ```
+
+    Source: FlashAttention-2 (Dao, 2023).
+  }];
+  let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$k_nope,
+                       Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$v, Mla_BatchType:$batch,
+                       Optional<Index>:$chunk, F64Attr:$scale);
+  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
+  let assemblyFormat = [{
+    `query` `(` $q_nope (`,` $q_pe^)? `:` type($q_nope) (`,` type($q_pe)^)? `)`
+    `keys` `(` $k_nope (`,` $k_pe^)? `:` type($k_nope) (`,` type($k_pe)^)? `)`
+    `values` `(` $v `:` type($v) `)` `over` $batch `:` type($batch) (`chunk` $chunk^)?
+    `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
+  }];
+  let extraClassDeclaration = [{
+    /// Causal over new tokens, or unmasked over a chunk of context.
+    bool isCausal() { return !getChunk(); }
+  }];
+}
+
+def Mla_AbsorbedAttentionOp : Mla_Op<"absorbed_attention", [AttrSizedOperandSegments]> {
+  let summary = "multi-query attention on the cached latents";
+  let description = [{
+    One KV head: the key is the cache row [c | k_pe], the value its first Lkv
+    columns. Query j of request r sees keys s < seq_len − (query_len − 1 − j)
+    (mla.md sections 6, 10); a row that sees none gives output 0, lse −inf.
+    `S = scale · (q_lat·c + q_pe·k_pe)`.
+
+    q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0).
+    Without `num_splits`: output [T, N, Lkv], lse [T, N].
+    With it: split s of request r covers the s-th of `num_splits` equal ranges
+    of the request's KV blocks; output [S, T, N, Lkv] f32 normalised per split,
+    lse [S, T, N]; an empty split has lse −inf and unspecified output.
+    (C1) shapes agree with the cache; q_lat and q_pe have its element type, the
+    output has it or is f32. (C2) scale > 0.
+    (C3) lse, if there, has an encoding with base e, token_major, empty = neg_inf.
+    (C4) with num_splits: output is f32 and lse is there.
+
+    Example:
+    ```mlir
+    %o = mla.absorbed_attention query(%q_lat, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      over %cache, %batch
+      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = 1>
+      scale 0.1352 -> tensor<?x16x512xbf16>
+    ```
+
+    Source: FlashMLA (deepseek-ai/FlashMLA); Flash-Decoding (Dao et al., 2023) for splits.
+  }];
+  let arguments = (ins Mla_Tensor:$q_lat, Optional<Mla_Tensor>:$q_pe, Mla_CacheType:$cache,
+                       Mla_BatchType:$batch, Optional<Index>:$num_splits, F64Attr:$scale);
+  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
+  let assemblyFormat = [{
+    `query` `(` $q_lat (`,` $q_pe^)? `:` type($q_lat) (`,` type($q_pe)^)? `)`
+    `over` $cache `,` $batch `:` type($cache) `,` type($batch) (`splits` $num_splits^)?
+    `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
+  }];
+}
+
+def Mla_EmptyPartialOp : Mla_Op<"empty_partial"> {
+  let summary = "the identity of merge";
+  let description = [{
+    lse −inf everywhere; the output is unspecified (merge never reads it).
+    output [T, N, V] f32, lse [T, N] or [N, T] with an encoding.
+    (C1) shapes agree; empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o, %lse = mla.empty_partial %batch : <query_len = ?>
+      -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+    ```
+  }];
+  let arguments = (ins Mla_BatchType:$batch);
+  let results = (outs Mla_Tensor:$output, Mla_LseTensor:$lse);
+  let assemblyFormat = "$batch attr-dict `:` type($batch) `->` type($output) `,` type($lse)";
+}
+
+def Mla_MergeOp : Mla_Op<"merge"> {
+  let summary = "joins two partials by their LSE";
+  let description = [{
+    Per (token, head), in f32 (mla.md section 8): infinite LSEs count as −inf
+    (empty); m = max(lA, lB); w = exp(l − m); output = Σ select(w = 0, 0, o·w)/Σ w;
+    lse = m + ln Σ w. Both empty: output 0, lse −inf. NaN propagates. The output of
+    an empty partial is never read into the result.
+
+    a, b, output [T, N, V]; lses [T, N] or [N, T].
+    (C1) shapes agree. (C2) the LSE encodings, the result's too, are equal, base e, empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o = mla.merge %a, %a_lse with %b, %b_lse
+      : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      with tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x128xbf16>
+    ```
+
+    Source: Flash-Decoding (Dao et al., 2023); cascade attention of flashinfer-ai/flashinfer.
+  }];
+  let arguments = (ins Mla_Tensor:$a, Mla_LseTensor:$a_lse, Mla_Tensor:$b, Mla_LseTensor:$b_lse);
+  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let assemblyFormat = [{
+    $a `,` $a_lse `with` $b `,` $b_lse attr-dict
+    `:` type($a) `,` type($a_lse) `with` type($b) `,` type($b_lse) `->` type($output) (`,` type($lse)^)?
+  }];
+  let hasCanonicalizer = 1;
+}
+
+def Mla_MergeSplitsOp : Mla_Op<"merge_splits"> {
+  let summary = "joins the splits of every request by their LSE";
+  let description = [{
+    `lse = ln Σ_s exp(lse_s)`, `output = Σ_s exp(lse_s − lse) · output_s`, in
+    ascending split order (deterministic), with the rules of `mla.merge` for
+    empty splits.
+
+    partial_output [S, T, N, V] f32, partial_lse [S, T, N], output [T, N, V], lse [T, N].
+    (C1) shapes agree; partial_output is f32. (C2) encodings equal, base e, token_major, empty = neg_inf.
+
+    Example:
+    ```mlir
+    %o = mla.merge_splits %p, %p_lse
+      : tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x512xbf16>
+    ```
+
+    Source: Flash-Decoding (Dao et al., 2023).
+  }];
+  let arguments = (ins Mla_Tensor:$partial_output, Mla_LseTensor:$partial_lse);
+  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let hasCanonicalizer = 1;
+  let assemblyFormat = [{
+    $partial_output `,` $partial_lse attr-dict
+    `:` type($partial_output) `,` type($partial_lse) `->` type($output) (`,` type($lse)^)?
+  }];
+}
+
+def Mla_ConvertLseOp : Mla_Op<"convert_lse"> {
+  let summary = "changes the convention of an LSE tensor";
+  let description = [{
+    Converts base (lse_e = lse_2 · ln 2), layout and the value of empty rows.
+    (C1) both types have an encoding; shapes agree up to layout.
+
+    Example:
+    ```mlir
+    %api = mla.convert_lse %lse
+      : tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<16x?xf32, #mla.lse<base = two, layout = head_major, empty = pos_inf>>
+    ```
+  }];
+  let arguments = (ins Mla_LseTensor:$input);
+  let results = (outs Mla_LseTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+}
+
+#endif // MLA_DIALECT_MLA_IR_MLAATTENTIONOPS_TD
