@@ -52,6 +52,7 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   buildMlaPipeline(passes, options);
   ConvertMlaToTileOptions convert;
   convert.target = options.target;
+  convert.persistentProducts = options.schedule != "simple";
   if (options.itemCost >= 0)
     convert.itemCost = options.itemCost;
   if (options.mergeCost >= 0)

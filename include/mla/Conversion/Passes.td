@@ -74,6 +74,9 @@ def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
            "fixed cost of a piece of attention, in blocks of 64 keys (mla.md section 13)">,
     Option<"mergeCost", "merge-cost", "double", "::mlac::kDefaultMergeCost",
            "cost of merging pieces at all, in blocks: about 2 us on an H200">,
+    Option<"persistentProducts", "persistent-products", "bool", "true",
+           "on sm90: products of many rows by programs that go over wide tiles, whose "
+           "accumulators only the product schedule holds">,
     Option<"fixedBlocks", "fixed-blocks", "int64_t", "0",
            "cut requests every so many blocks, whatever the batch; 0: by cost">,
   ];

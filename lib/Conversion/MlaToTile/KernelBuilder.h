@@ -43,6 +43,8 @@ public:
   /// division by a run-time value is a call on GPUs, and nvJitLink serialises
   /// the wgmma of a kernel that calls.
   Value ceilDivNarrow(Value a, Value b);
+  /// a / b, rounded down, for such numbers.
+  Value divNarrow(Value a, Value b);
   Value minimum(Value a, Value b);
   Value maximum(Value a, Value b);
   Value isBelow(Value a, Value b);

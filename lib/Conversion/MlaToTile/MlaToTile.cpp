@@ -40,7 +40,8 @@ public:
 
   void runOnOperation() override {
     KernelTable kernels(getOperation());
-    const TileShapes &shapes = TileShapes::get(target);
+    TileShapes shapes = TileShapes::get(target);
+    shapes.isProductPersistent &= persistentProducts;
     WorkCosts costs{itemCost, mergeCost, fixedBlocks};
     // The functions go last, so that no kernel takes the name of a plan.
     auto steps = llvm::to_vector(getOperation().getOps<func::FuncOp>());

@@ -11,9 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Product.h"
-
-#include "mla/Dialect/Tile/Transforms/Passes.h"
+#include "PersistentProduct.h"
+#include "ProductViews.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -102,6 +101,10 @@ void ProductKernel::launch(StepLowering &step) {
 /// flight each, 112 of them read as fast as 132 do.
 static constexpr int64_t kBusyPrograms = 112;
 
+/// Rows up to which the next kernel begins early: with more, the programs that wait beside
+/// those that work cost more than they hide (docs/performance.md, "A decode layer").
+static constexpr int64_t kEarlyRows = 16;
+
 /// Most parts of a depth: each is one more row that the sum reads.
 static constexpr int64_t kMaxDepthParts = 16;
 
@@ -111,8 +114,7 @@ public:
   SwappedKernel(const Product &product, SwappedTile limits, int64_t parts = 1)
       : p(product), parts(parts), rows(limits.rows), depth(chooseDepth(p.depth, limits.depth)) {}
 
-  /// Whether the operands can be addressed so; rows first takes every product.
-  bool fits() const;
+  bool fits() const { return ProductViews(p).fit(tileColumns(), depth); }
   void launch(StepLowering &step);
   /// Tiles of 64 columns of all the batch.
   int64_t countTiles() const { return llvm::divideCeil(p.columns, tileColumns()) * p.batch; }
@@ -123,13 +125,7 @@ private:
   int64_t tileColumns() const { return SwappedTile::kColumns; }
   int64_t countTilesOfProgram() const;
 
-  /// Where the program's part of the batch begins in a matrix of all.
-  struct Place {
-    Value view, row, column;
-  };
-  Place place(KernelBuilder &b, Value buffer, const Matrices &m, OpFoldResult rows,
-              int64_t columns);
-  Place placeWeights(KernelBuilder &b, Value buffer);
+  using Place = ProductViews::Place;
   void write(KernelBuilder &b, ValueRange args);
   Value accumulate(KernelBuilder &b, const Place &tokens, const Place &weights, Value column);
 
@@ -138,13 +134,6 @@ private:
   bool isInvariant = false;
 };
 } // namespace
-
-/// No kernel of the step writes the buffer: it may be read ahead of a dependency.
-static void markInvariant(Value argument) {
-  auto block = cast<BlockArgument>(argument);
-  auto kernel = cast<tile::KernelOp>(block.getOwner()->getParentOp());
-  kernel.setArgAttr(block.getArgNumber(), tile::kInvariantAttr, UnitAttr::get(kernel.getContext()));
-}
 
 /// Whole panels of 64 that divide the width, if there are any.
 int64_t SwappedKernel::chooseDepth(int64_t width, int64_t limit) {
@@ -155,19 +144,6 @@ int64_t SwappedKernel::chooseDepth(int64_t width, int64_t limit) {
   return blockWidth(width, limit);
 }
 
-bool SwappedKernel::fits() const {
-  if (p.lhs.columnStride != 1 || p.rhs.columnStride != 1 || p.out.columnStride != 1 ||
-      ShapedType::isDynamic(p.lhs.rowStride) || ShapedType::isDynamic(p.out.rowStride))
-    return false;
-  if (p.batch == 1)
-    return true;
-  // No tile may reach into the next part of the batch.
-  return p.depth % depth == 0 && p.columns % tileColumns() == 0 &&
-         p.rhs.batchStride % p.rhs.rowStride == 0 &&
-         (p.batch - 1) * p.lhs.batchStride + p.depth <= p.lhs.rowStride &&
-         (p.batch - 1) * p.out.batchStride + p.columns <= p.out.rowStride;
-}
-
 /// As many as leave enough programs, so that few of them pay for a start.
 int64_t SwappedKernel::countTilesOfProgram() const {
   int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
@@ -175,27 +151,6 @@ int64_t SwappedKernel::countTilesOfProgram() const {
     if (tiles % count == 0 && tiles / count * p.batch * parts >= kBusyPrograms)
       return count;
   return 1;
-}
-
-/// Activations: parts of the batch lie side by side in a row.
-SwappedKernel::Place SwappedKernel::place(KernelBuilder &b, Value buffer, const Matrices &m,
-                                          OpFoldResult rows, int64_t columns) {
-  bool isBatch = p.batch != 1 && m.batchStride != 0;
-  int64_t width = isBatch ? (p.batch - 1) * m.batchStride + columns : columns;
-  Value view =
-      b.view(buffer, b.fixed(m.offset), {rows, b.fixed(width)}, {b.fixed(m.rowStride), b.fixed(1)});
-  return {view, b.index(0), isBatch ? b.mul(b.programId(2), m.batchStride) : b.index(0)};
-}
-
-/// Weights: parts of the batch lie one below the other.
-SwappedKernel::Place SwappedKernel::placeWeights(KernelBuilder &b, Value buffer) {
-  const Matrices &m = p.rhs;
-  int64_t rows = p.transposeRhs ? p.columns : p.depth, columns = p.columns + p.depth - rows;
-  int64_t rowsApart = p.batch == 1 ? 0 : m.batchStride / m.rowStride;
-  Value view = b.view(buffer, b.fixed(m.offset),
-                      {b.fixed((p.batch - 1) * rowsApart + rows), b.fixed(columns)},
-                      {b.fixed(m.rowStride), b.fixed(1)});
-  return {view, rowsApart ? b.mul(b.programId(2), rowsApart) : b.index(0), b.index(0)};
 }
 
 Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, const Place &weights,
@@ -219,9 +174,11 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
   OpFoldResult tokenRows = args[3];
   if (isInvariant)
     markInvariant(args[1]);
-  Place tokens = place(b, args[0], p.lhs, tokenRows, p.depth);
-  Place weights = placeWeights(b, args[1]);
-  Place out = place(b, args[2], p.out, tokenRows, p.columns);
+  ProductViews views(p);
+  Value part = b.programId(2);
+  Place tokens = views.placeTokens(b, args[0], p.lhs, tokenRows, p.depth, part);
+  Place weights = views.placeWeights(b, args[1], part);
+  Place out = views.placeTokens(b, args[2], p.out, tokenRows, p.columns, part);
   if (parts != 1) // each has rows of its own
     out.view = b.view(args[2], b.extent(b.mul(b.programId(1), p.out.batchStride), p.out.offset),
                       {tokenRows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
@@ -253,7 +210,7 @@ void SwappedKernel::launch(StepLowering &step) {
                                step.constant(p.batch)};
   step.launch(
       name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); },
-      step.chained());
+      step.chained(/*early=*/rows <= kEarlyRows));
 }
 
 //===----------------------------------------------------------------------===//
@@ -286,7 +243,10 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
   if (canSwap(step, product)) {
     llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped().drop_while(
         [&](const SwappedTile &shape) { return shape.rows <= moreThan; });
-    return emitSwapped(step, product, shapes, /*parts=*/1, [&] { many.launch(step); });
+    return emitSwapped(step, product, shapes, /*parts=*/1, [&] {
+      if (!emitPersistentProduct(step, product))
+        many.launch(step);
+    });
   }
   if (few.hasSameTile(many))
     return many.launch(step);

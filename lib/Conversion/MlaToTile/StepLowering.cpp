@@ -101,9 +101,11 @@ bool StepLowering::makesWeights() const {
   return false;
 }
 
-StepLowering::Overlap StepLowering::chained() const {
+StepLowering::Overlap StepLowering::chained(bool early) const {
   if (!shapes.overlapsLaunches || makesWeights())
     return Overlap::None;
+  if (!early)
+    return hasLaunched ? Overlap::Dependent : Overlap::None;
   return hasLaunched ? Overlap::Both : Overlap::Triggers;
 }
 

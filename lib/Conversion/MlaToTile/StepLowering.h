@@ -115,8 +115,9 @@ public:
   void launch(llvm::StringRef name, std::array<mlir::Value, 3> grid, mlir::ValueRange args,
               WriteBody write, Overlap overlap = Overlap::None);
   /// How most launches meet their neighbours: the first of a plan waits for whatever
-  /// ran before, all others begin while the one before runs.
-  Overlap chained() const;
+  /// ran before, all others begin while the one before runs: as soon as its programs
+  /// have, or, not `early`, as these end.
+  Overlap chained(bool early = true) const;
   /// Whether no kernel of the step writes what `buffer` holds.
   bool isInvariant(mlir::Value buffer) const;
   /// `few` where `rows` is at most `limit`, else `many`: decided now if `rows`

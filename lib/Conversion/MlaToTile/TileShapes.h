@@ -44,6 +44,9 @@ struct TileShapes {
   int64_t fewRowsLimit;
   /// Ascending; products of up to the last one's rows are computed columns first.
   std::array<SwappedTile, 3> swapped;
+  /// Whether products of more rows are computed by persistent programs where they can be
+  /// (PersistentProduct.h); `many` is for the others.
+  bool isProductPersistent;
   /// Whether launches may begin while the one before runs (tile.launch).
   bool overlapsLaunches;
   /// Rows of element-wise kernels, and columns they hold at a time: of one tile,

@@ -14,7 +14,7 @@
 // CHECK: tile.launch @[[FIRST:linear_128x192_rows_16]] grid(%c1{{.*}}, %c1{{.*}}, %c128{{.*}}) args
 // CHECK: tile.launch @linear_128x192_rows_64
 // CHECK: tile.launch @linear_128x192_rows_128
-// CHECK: tile.launch @linear_128x192_tile_64x128
+// CHECK: tile.launch @linear_128x192_tile_128x128
 // CHECK: tile.launch @[[SECOND:linear_64x128_rows_16]] grid(%c1{{.*}}, %c1{{.*}}, %c128{{.*}}) dependent args
 func.func @heads(%x: tensor<?x192xbf16> {mla.input = "x"},
                  %all: tensor<128x160x192xbf16> {mla.weight = "w"},

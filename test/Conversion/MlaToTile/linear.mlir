@@ -19,7 +19,7 @@
 // CHECK: } else {
 // GPU: tile.launch @linear_72x40_rows_64
 // GPU: tile.launch @linear_72x40_rows_128
-// GPU: tile.launch @linear_72x40_tile_64x80
+// GPU: tile.launch @linear_72x40_tile_128x64
 // CPU: tile.launch @linear_72x40_tile_16x64
 func.func @project(%x: tensor<?x40xbf16> {mla.input = "hidden"},
                    %w: tensor<72x40xbf16> {mla.weight = "w"},
@@ -77,14 +77,14 @@ func.func @head_project(%x: tensor<?x3x8xbf16> {mla.input = "hidden"},
   return %z : tensor<?x3x8xbf16>
 }
 
-// CHECK-LABEL: tile.kernel @linear_72x40_tile_{{64x80|1x32}}(
-// CHECK-SAME: %[[X:.*]]: memref<?xbf16>, %[[W:.*]]: memref<?xbf16>, %[[Y:.*]]: memref<?xbf16>, %[[ROWS:.*]]: index, %[[BIAS:.*]]: memref<?xbf16>)
+// CHECK-LABEL: tile.kernel @linear_72x40_tile_{{128x64|1x32}}(
+// CHECK-SAME: %[[X:.*]]: memref<?xbf16>, %[[W:.*]]: memref<?xbf16>{{.*}}, %[[Y:.*]]: memref<?xbf16>, %[[ROWS:[a-z0-9]*]]: index{{.*}}, %[[BIAS:.*]]: memref<?xbf16>)
 // CHECK: %[[XV:.*]] = memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[ROWS]], 40], strides: [40, 1]
 // CHECK: %[[WV:.*]] = memref.reinterpret_cast %[[W]] to offset: [0], sizes: [72, 40], strides: [40, 1]
 // CHECK: %[[XT:.*]] = tile.load %[[XV]]
-// CHECK-SAME: -> tensor<{{64|1}}x48xbf16>
+// CHECK-SAME: -> tensor<{{64x64|1x48}}xbf16>
 // CHECK: %[[WT:.*]] = tile.load %[[WV]]
-// CHECK-SAME: -> tensor<{{80|32}}x48xbf16>
+// CHECK-SAME: -> tensor<{{64x64|32x48}}xbf16>
 // CHECK: %[[ACC:.*]] = tile.dot %[[XT]], %[[WT]], %{{.*}} transpose_rhs
 // CHECK: memref.reinterpret_cast %[[BIAS]] to offset: [0], sizes: [%[[ROWS]], 72], strides: [0, 1]
 // CHECK: arith.addf %[[ACC]]

@@ -65,6 +65,74 @@ tile.kernel @product(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y
 
 // -----
 
+// Two products that share an operand, over tiles in turn: a consumer each, with a product
+// in flight when it frees the stage of the one before. Results leave by TMA while the next
+// tile is multiplied.
+
+// CHECK-LABEL: sm90.kernel @tiles
+// CHECK-SAME: warpgroups = 3
+// CHECK: %[[RING:.*]] = sm90.ring "operands" full_count 1 empty_count 8 : <stages = 3, parts = 1, tiles = [<64x64xbf16>, <64x64xbf16>, <256x64xbf16>]>
+// CHECK: %[[TILE:.*]] = sm90.alloc : <64x256xbf16>
+// CHECK: %[[OUT:.*]] = sm90.tensor_map %{{.*}} : memref<?x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK: sm90.alloc : <64x256xbf16>
+// CHECK: sm90.role "load" warpgroups 0 to 1 registers 40
+// CHECK: sm90.role "math0" warpgroups 1 to 2 registers 232
+// CHECK: sm90.wgmma
+// CHECK: sm90.wgmma_commit
+// CHECK-NOT: sm90.release
+// CHECK: scf.for
+// CHECK: sm90.wgmma
+// CHECK: sm90.wgmma_wait 1
+// CHECK: sm90.release %[[RING]]
+// CHECK: scf.yield
+// CHECK: sm90.wgmma_wait 0
+// CHECK: sm90.release %[[RING]]
+// CHECK: sm90.store_wait 0
+// CHECK: sm90.barrier
+// CHECK: sm90.store_shared %{{.*}}, %[[TILE]]
+// CHECK: sm90.barrier
+// CHECK: sm90.tma_store %[[TILE]] to %[[OUT]]
+// CHECK: sm90.store_commit
+// CHECK: }
+// CHECK: sm90.elect
+// CHECK-NEXT: sm90.store_wait 0
+// CHECK: sm90.role "math1" warpgroups 2 to 3 registers 232
+// expected-remark @below {{kernel 'tiles': schedule product stages=3}}
+tile.kernel @tiles(%x: memref<?xbf16>, %w: memref<?xbf16>, %y: memref<?xbf16>, %rows: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c512 = arith.constant 512 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<?x512xbf16, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<256x512xbf16, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<?x512xbf16, strided<[512, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x256xf32>
+  %pid = tile.program_id 0
+  scf.for %t = %pid to %n step %c1 {
+    %row = arith.muli %t, %c128 : index
+    %next = arith.addi %row, %c64 : index
+    %acc:2 = scf.for %k = %c0 to %c512 step %c64 iter_args(%a = %zero, %b = %zero) -> (tensor<64x256xf32>, tensor<64x256xf32>) {
+      %x0 = tile.load %xv[%row, %k] : memref<?x512xbf16, strided<[512, 1]>> -> tensor<64x64xbf16>
+      %x1 = tile.load %xv[%next, %k] : memref<?x512xbf16, strided<[512, 1]>> -> tensor<64x64xbf16>
+      %wt = tile.load %wv[%c0, %k] : memref<256x512xbf16, strided<[512, 1]>> -> tensor<256x64xbf16>
+      %d = tile.dot %x0, %wt, %a transpose_rhs : tensor<64x64xbf16>, tensor<256x64xbf16> -> tensor<64x256xf32>
+      %e = tile.dot %x1, %wt, %b transpose_rhs : tensor<64x64xbf16>, tensor<256x64xbf16> -> tensor<64x256xf32>
+      scf.yield %d, %e : tensor<64x256xf32>, tensor<64x256xf32>
+    }
+    %m = arith.truncf %acc#0 : tensor<64x256xf32> to tensor<64x256xbf16>
+    tile.store %m, %yv[%row, %c0] : tensor<64x256xbf16>, memref<?x512xbf16, strided<[512, 1]>>
+    %o = arith.truncf %acc#1 : tensor<64x256xf32> to tensor<64x256xbf16>
+    tile.store %o, %yv[%next, %c0] : tensor<64x256xbf16>, memref<?x512xbf16, strided<[512, 1]>>
+  }
+  tile.return
+}
+
+// -----
+
 // Rows of 36 elements are not aligned to 16 bytes: TMA cannot copy them.
 
 // CHECK-LABEL: sm90.kernel @unaligned

@@ -88,6 +88,7 @@ struct Step {
     options.schedule = test.isSimple ? "simple" : "auto";
     buildLowerToTilePipeline(passes, options);
     plan.dims["num_tokens"] = test.tokens;
+    plan.dims["num_sms"] = 4; // programs with several tiles, and with none
     bool perHead = test.op == "rows" || test.op == "columns", isHalf = test.op == "heads";
     plan.buffers["x"] = makeRandom(test.tokens * test.depth * (perHead ? test.heads : 1), 1);
     plan.buffers["w"] = makeRandom(test.heads * test.columns * test.depth * (isHalf ? 2 : 1), 2);
@@ -186,6 +187,10 @@ const ProductCase kCases[] = {
     {"project_ragged", "project", 17, 1, 200, 200},
     {"project_70", "project", 70, 1, 136, 320},
     {"project_140", "project", 140, 1, 136, 320},
+    {"project_300", "project", 300, 1, 456, 200},
+    {"project_330", "project", 330, 1, 200, 72},         // 4 wide tiles and 4 narrow ones
+    {"project_200_shallow", "project", 200, 1, 128, 64}, // narrow ones only
+    {"project_2100", "project", 2100, 1, 64, 64},        // two strips
     {"project_simple", "project", 20, 1, 72, 128, true},
     {"heads_3", "heads", 3, 4, 64, 192},
     {"heads_90", "heads", 90, 2, 128, 64},
@@ -193,6 +198,9 @@ const ProductCase kCases[] = {
     {"rows_33", "rows", 33, 2, 128, 64},
     {"columns_5", "columns", 5, 3, 64, 256},
     {"columns_100", "columns", 100, 2, 64, 192},
+    {"columns_150", "columns", 150, 3, 64, 128},
+    {"rows_260", "rows", 260, 2, 128, 64},
+    {"heads_270", "heads", 270, 2, 128, 192},
     {"latent_1", "latent", 1, 1, 576, 512},
     {"latent_20", "latent", 20, 1, 320, 768},
     {"latent_130", "latent", 130, 1, 320, 256},

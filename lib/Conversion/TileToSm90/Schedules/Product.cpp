@@ -54,9 +54,21 @@ static constexpr int64_t kMaxBoxRows = 256;
 /// Addresses and strides of a tensor map are multiples of 16 bytes: of 8 elements.
 static constexpr int64_t kMapElements = 8;
 
+/// Rows of a store's view from which it goes through shared memory. Fewer are faster
+/// stored by the threads themselves than waited for.
+static constexpr int64_t kStagedRows = 64;
+
 /// Registers of a thread, where consumers hold 64x256 accumulators: three warpgroups
 /// are launched with 168 each, 504 in all (docs/design.md).
 static constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
+
+sm90::SmemType product::getStagingType(tile::StoreOp store) {
+  auto type = cast<RankedTensorType>(store.getValue().getType());
+  SmallVector<int64_t, 2> shape(type.getShape());
+  if (store.getTransposed())
+    std::swap(shape[0], shape[1]);
+  return getSharedType(shape, type.getElementType());
+}
 
 bool product::isScalar(Operation *op) {
   return op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
@@ -76,6 +88,7 @@ public:
   std::string checkOperands();
   std::string checkOps();
   std::string findMembers();
+  std::string findStaged();
   std::string chooseStages();
   Program program;
 
@@ -111,7 +124,8 @@ std::string Matcher::checkLoops() {
   if (auto loop = dyn_cast<scf::ForOp>(parent); loop && loop.getNumResults() != 0) {
     auto first = getConstantIntValue(loop.getLowerBound()),
          end = getConstantIntValue(loop.getUpperBound());
-    if (!first || !end || *first >= *end || loop.getNumResults() != program.dots.size())
+    if (!first || !end || *first >= *end || !getConstantIntValue(loop.getStep()) ||
+        loop.getNumResults() != program.dots.size())
       why = "its loop over the depth is in a form not known";
     for (tile::DotOp dot : program.dots) {
       auto carried = dyn_cast<BlockArgument>(dot.getAcc());
@@ -258,6 +272,26 @@ static int64_t getSharedBytes(tile::LoadOp load) {
          sm90::kPanelColumns * tile.getElementTypeBitWidth() / 8;
 }
 
+static int64_t getSharedBytes(tile::StoreOp store) {
+  auto tile = cast<RankedTensorType>(store.getValue().getType());
+  return tile.getNumElements() * tile.getElementTypeBitWidth() / 8;
+}
+
+/// Whole panels of rows to where a tensor map can describe.
+std::string Matcher::findStaged() {
+  program.kernel.walk([&](tile::StoreOp store) {
+    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    Type element = tile.getElementType();
+    int64_t rows = tile.getDimSize(store.getTransposed() ? 1 : 0);
+    int64_t columns = tile.getDimSize(store.getTransposed() ? 0 : 1);
+    if ((element.isBF16() || element.isF16()) && rows >= kStagedRows && rows <= kMaxBoxRows &&
+        columns % sm90::kPanelColumns == 0 && canMapView(store.getView()) &&
+        isAligned(store.getView()))
+      program.staged.insert(store);
+  });
+  return "";
+}
+
 std::string Matcher::chooseStages() {
   int64_t stage = 0, ahead = 0;
   for (auto [loads, isInvariant] : llvm::zip_equal(program.loads, program.areInvariant))
@@ -265,8 +299,11 @@ std::string Matcher::chooseStages() {
       stage += getSharedBytes(load);
       ahead += isInvariant ? getSharedBytes(load) : 0;
     }
-  int64_t most = (sm90::kMaxSharedBytes - kReservedBytes) / stage;
-  int64_t ofHalf = (kHalfSharedBytes - kReservedBytes) / stage;
+  int64_t fixed = kReservedBytes;
+  for (Operation *store : program.staged)
+    fixed += getSharedBytes(cast<tile::StoreOp>(store));
+  int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
+  int64_t ofHalf = std::max<int64_t>(kHalfSharedBytes - fixed, 0) / stage;
   int64_t standard = std::min(ofHalf * ahead >= kBytesInFlight ? ofHalf : most, kMaxStages);
   return program.chooseStages(standard, most, stage);
 }
@@ -274,7 +311,8 @@ std::string Matcher::chooseStages() {
 std::optional<Program> product::matchProgram(tile::KernelOp kernel, std::string &why) {
   return runMatcher(Matcher(kernel),
                     {&Matcher::findDots, &Matcher::checkLoops, &Matcher::checkOperands,
-                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::chooseStages},
+                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::findStaged,
+                     &Matcher::chooseStages},
                     why);
 }
 
@@ -303,6 +341,14 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
                                                IntegerAttr(), b.getStringAttr(label)));
     entry.maps.push_back(maps);
   }
+  tile::KernelOp kernel = program.kernel;
+  kernel.walk([&](tile::StoreOp store) {
+    if (!program.staged.contains(store))
+      return;
+    sm90::SmemType type = getStagingType(store);
+    entry.staging[store] = {sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr()),
+                            createTensorMap(b, cloner, store.getView(), type.getRows())};
+  });
   return entry;
 }
 

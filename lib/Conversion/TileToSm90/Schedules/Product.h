@@ -23,6 +23,13 @@
 //   activations   | wait_dependency ..........| X(0) X(1) ...
 //   consumer      |                             C += W(0)·X(0) ...
 //
+// Two products that share an operand (tiles of 128 rows) are bound by the tensor cores: a
+// consumer starts the next product before it waits for the one before. Results in whole
+// panels leave through shared memory by TMA, under the next tile's products:
+//
+//   consumer 0    | C += A(0)·B | C += A(1)·B, free stage 0 | ... | C to shared memory | next tile
+//   copy engine   |                                                                    | C to memory
+//
 // Two CTAs share a multiprocessor if half its shared memory still holds
 // enough of the invariant operand to cover memory's latency; so do the CTAs of this kernel
 // and of the next.

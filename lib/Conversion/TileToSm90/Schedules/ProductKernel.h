@@ -32,12 +32,17 @@ struct Program : RoleProgram {
   mlir::SmallVector<bool> areInvariant;
   /// Ops on tiles that belong to one consumer only, its dot's followers.
   mlir::SmallVector<llvm::DenseSet<mlir::Operation *>> members;
+  /// Stores of whole rows: by way of shared memory and TMA.
+  llvm::DenseSet<mlir::Operation *> staged;
 
   /// Whether `op` is or encloses the steps.
   bool hasSteps(mlir::Operation *op) const {
     mlir::Operation *dot = dots.front();
     return op->isAncestor(dot);
   }
+  /// Whether a consumer has its next product in flight before it frees the stage of the
+  /// one before: where products, not copies, take the time.
+  bool overlapsProducts() const { return dots.size() > 1; }
 };
 
 /// Null, and in `why` the reason, for kernels that the schedule does not take.
@@ -47,10 +52,18 @@ inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>
 /// Index arithmetic and views: every role has its own.
 bool isScalar(mlir::Operation *op);
 
+/// The shared tile of a staged store: rows and columns are those of its view.
+mlir::sm90::SmemType getStagingType(mlir::tile::StoreOp store);
+
 /// What the kernel's entry provides to the roles, by producer.
 struct Entry {
   mlir::SmallVector<mlir::Value> rings;
   mlir::SmallVector<mlir::SmallVector<mlir::Value>> maps;
+  /// Of a staged store: its tile, and the map of where that goes.
+  struct Staging {
+    mlir::Value tile, map;
+  };
+  llvm::DenseMap<mlir::Operation *, Staging> staging;
 };
 
 /// Fills the role that `b` stands in.

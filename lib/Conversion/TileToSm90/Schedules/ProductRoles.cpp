@@ -34,12 +34,21 @@ public:
     emitBlock(kernel.getBody().front());
   }
 
+  void emitElected(llvm::function_ref<void()> body) {
+    auto elected = sm90::ElectOp::create(b);
+    OpBuilder::InsertionGuard guard(b);
+    b.createBlock(&elected.getBody());
+    sm90::EndOp::create(b);
+    b.setInsertionPointToStart(&elected.getBody().front());
+    body();
+  }
+
 protected:
   virtual bool keeps(Value carried) const = 0;
   virtual void emit(Operation *op) = 0;
+  virtual void emitFor(scf::ForOp loop);
 
   void emitBlock(Block &block);
-  void emitFor(scf::ForOp loop);
   void emitRegion(scf::ForOp from, scf::ForOp to);
   Value getTile(unsigned ring, unsigned index) {
     auto type = cast<sm90::RingType>(entry.rings[ring].getType()).getTiles()[index];
@@ -75,12 +84,26 @@ public:
            const LazyCloner &cloner, unsigned index)
       : Role(b, program, entry, cloner), index(index) {}
 
+  void run() {
+    Role::run();
+    if (!entry.staging.empty()) // shared memory is read until then
+      emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
+  }
+
 private:
   /// Accumulators of other consumers are not kept.
   bool keeps(Value carried) const override;
   void emit(Operation *op) override;
-  void multiply(tile::DotOp dot);
+  void emitFor(scf::ForOp loop) override;
+  void emitSteps(scf::ForOp loop);
+  SmallVector<Value> emitStep(ValueRange values);
+  Value startProduct(Value acc);
+  Value finishProduct(Value acc);
+  void release(ValueRange used);
+  void advanceAll();
   Value findOperand(Value tile);
+  void store(tile::StoreOp op);
+  void storeStaged(tile::StoreOp op, const Entry::Staging &staging);
 
   unsigned index;
 };
@@ -169,14 +192,12 @@ void Producer::emit(Operation *op) {
 
 void product::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                            unsigned producer, const LazyCloner &cloner) {
-  auto elected = sm90::ElectOp::create(b);
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&elected.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&elected.getBody().front());
-  if (program.waits && !program.areInvariant[producer])
-    sm90::WaitDependencyOp::create(b);
-  Producer(b, program, entry, cloner, producer).run();
+  Producer role(b, program, entry, cloner, producer);
+  role.emitElected([&] {
+    if (program.waits && !program.areInvariant[producer])
+      sm90::WaitDependencyOp::create(b);
+    role.run();
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -197,27 +218,111 @@ Value Consumer::findOperand(Value tile) {
   llvm_unreachable("the program has checked the operands");
 }
 
-void Consumer::multiply(tile::DotOp dot) {
+/// The step at `stages`, in flight.
+Value Consumer::startProduct(Value acc) {
+  tile::DotOp dot = program.dots[index];
   for (auto [ring, stage] : llvm::zip_equal(entry.rings, stages))
     sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
-  // Waiting is a loop: ptxas must see the registers as ordered behind it.
-  Value acc = cloner.get(dot.getAcc());
   Value lhs = findOperand(dot.getLhs()), rhs = findOperand(dot.getRhs());
+  // Waiting is a loop: ptxas must see the registers as ordered behind it.
   sm90::WgmmaFenceOp::create(b);
   Value next = sm90::WgmmaOp::create(b, acc.getType(), lhs, rhs, acc, dot.getTransposeLhs(),
                                      dot.getTransposeRhs());
   sm90::WgmmaCommitOp::create(b);
-  auto wait = sm90::WgmmaWaitOp::create(b, next.getType(), /*pending=*/0, next);
-  cloner.map(dot.getResult(), wait.getResult(0));
-  for (unsigned ring = 0; ring < entry.rings.size(); ++ring) {
-    sm90::ReleaseOp::create(b, entry.rings[ring], stages[ring]);
+  return next;
+}
+
+Value Consumer::finishProduct(Value acc) {
+  return sm90::WgmmaWaitOp::create(b, acc.getType(), /*pending=*/0, acc).getResult(0);
+}
+
+void Consumer::release(ValueRange used) {
+  for (auto [ring, stage] : llvm::zip_equal(entry.rings, used))
+    sm90::ReleaseOp::create(b, ring, stage);
+}
+
+void Consumer::advanceAll() {
+  for (unsigned ring = 0; ring < entry.rings.size(); ++ring)
     advance(ring);
+}
+
+void Consumer::emitFor(scf::ForOp loop) {
+  bool isOverDepth = loop.getBody() == program.dots[index]->getBlock();
+  if (isOverDepth && loop.getNumResults() != 0 && program.overlapsProducts())
+    return emitSteps(loop);
+  Role::emitFor(loop);
+}
+
+/// A step of the loop over the depth: the next product starts, the one before ends.
+/// `values`: the accumulator in flight, the stages that it reads, the next ones.
+SmallVector<Value> Consumer::emitStep(ValueRange values) {
+  SmallVector<Value> used(values.drop_front().drop_back(stages.size()));
+  stages = llvm::to_vector(values.take_back(stages.size()));
+  SmallVector<Value> next{startProduct(values.front())};
+  sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
+  release(used);
+  next.append(stages);
+  advanceAll();
+  next.append(stages);
+  return next;
+}
+
+/// The loop over the depth. Ahead of it the first product, which has no stage to free:
+///
+///     start 0 | start 1, end 0, free | start 2, end 1, free | ... | end, free
+void Consumer::emitSteps(scf::ForOp loop) {
+  tile::DotOp dot = program.dots[index];
+  unsigned number = cast<BlockArgument>(dot.getAcc()).getArgNumber() - 1;
+  int64_t step = *getConstantIntValue(loop.getStep());
+  int64_t second = *getConstantIntValue(loop.getLowerBound()) + step;
+  SmallVector<Value> values{startProduct(cloner.get(loop.getInitArgs()[number]))};
+  values.append(stages);
+  advanceAll();
+  values.append(stages);
+  if (second < *getConstantIntValue(loop.getUpperBound())) {
+    auto result = scf::ForOp::create(b, arith::ConstantIndexOp::create(b, second),
+                                     cloner.get(loop.getUpperBound()),
+                                     arith::ConstantIndexOp::create(b, step), values);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(result.getBody());
+    scf::YieldOp::create(b, emitStep(result.getRegionIterArgs()));
+    values = llvm::to_vector(ValueRange(result.getResults()));
   }
+  ValueRange all = values;
+  stages = llvm::to_vector(all.take_back(stages.size()));
+  cloner.map(loop.getResult(number), finishProduct(all.front()));
+  release(all.drop_front().drop_back(stages.size()));
+}
+
+void Consumer::store(tile::StoreOp op) {
+  auto staging = entry.staging.find(op);
+  if (staging != entry.staging.end())
+    return storeStaged(op, staging->second);
+  bool paired = !op.getTransposed() && arePaired(op.getView(), op.getOffsets().back());
+  sm90::StoreOp::create(b, cloner.get(op.getValue()), cloner.get(op.getView()),
+                        cloner.get(op.getOffsets()), paired, op.getTransposed());
+}
+
+/// The copy out of shared memory goes on under the next tile's products.
+void Consumer::storeStaged(tile::StoreOp op, const Entry::Staging &staging) {
+  emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
+  sm90::BarrierOp::create(b);
+  sm90::StoreSharedOp::create(b, cloner.get(op.getValue()), staging.tile, op.getTransposed());
+  sm90::BarrierOp::create(b);
+  SmallVector<Value> offsets = cloner.get(op.getOffsets());
+  emitElected([&] {
+    sm90::TmaStoreOp::create(b, staging.tile, staging.map, offsets);
+    sm90::StoreCommitOp::create(b);
+  });
 }
 
 void Consumer::emit(Operation *op) {
-  if (op == program.dots[index])
-    return multiply(program.dots[index]);
+  if (op == program.dots[index]) {
+    tile::DotOp dot = program.dots[index];
+    cloner.map(dot.getResult(), finishProduct(startProduct(cloner.get(dot.getAcc()))));
+    release(stages);
+    return advanceAll();
+  }
   if (!program.members[index].contains(op))
     return;
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
@@ -226,12 +331,8 @@ void Consumer::emit(Operation *op) {
                                         arePaired(load.getView(), load.getOffsets().back()));
     return cloner.map(load.getResult(), loaded);
   }
-  if (auto store = dyn_cast<tile::StoreOp>(op)) {
-    bool paired = !store.getTransposed() && arePaired(store.getView(), store.getOffsets().back());
-    sm90::StoreOp::create(b, cloner.get(store.getValue()), cloner.get(store.getView()),
-                          cloner.get(store.getOffsets()), paired, store.getTransposed());
-    return;
-  }
+  if (auto store = dyn_cast<tile::StoreOp>(op))
+    return this->store(store);
   for (Value result : op->getResults())
     cloner.get(result);
 }

@@ -326,7 +326,8 @@ def Sm90_TmaStoreOp : Sm90_Op<"tma_store"> {
     are whole boxes.
     (C2) stands inside `sm90.elect`.
   }];
-  let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source, Sm90_TensorMap:$map,
+  let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source,
+                       Arg<Sm90_TensorMap, "the view", [MemWrite]>:$map,
                        Variadic<Index>:$coordinates);
   let assemblyFormat = [{
     $source `to` $map `[` $coordinates `]` attr-dict `:` type($source) `,` type($map)

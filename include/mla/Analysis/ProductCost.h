@@ -1,0 +1,56 @@
+//===- ProductCost.h - tiles of matrix products of many rows ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// As many programs as there are multiprocessors go over tiles of 128 rows in turns. A
+// tile takes
+//
+//     steps of 64 of the depth, each the larger of
+//       tensor   cycles of its products
+//       load     bytes of both operands / bytes per clock that copies bring from L2
+//     and what follows: writing the results to shared memory
+//
+// Wide tiles need fewer bytes for a product. The last turn may leave most programs
+// without one; narrower tiles, so many that still one turn is enough, shorten it:
+//
+//     program 0  | tile 0 | tile 4 | tile 8a |
+//             1  | tile 1 | tile 5 | tile 8b |
+//             2  | tile 2 | tile 6 | tile 9a |
+//             3  | tile 3 | tile 7 | tile 9b |
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_ANALYSIS_PRODUCTCOST_H
+#define MLA_ANALYSIS_PRODUCTCOST_H
+
+#include "mla/Analysis/FormCost.h"
+
+namespace mlac {
+
+/// A tile's rows, and what a step takes of the depth.
+inline constexpr int64_t kProductTileRows = 128, kProductDepth = 64;
+
+/// [rows, depth] times [depth, columns], `batch` times, of 2-byte elements.
+struct ProductShape {
+  int64_t columns = 0, depth = 0, batch = 1;
+};
+
+/// Columns of the tiles, and of those that replace them in the last turn (0: none).
+struct ProductTiles {
+  int64_t columns = 0, tailColumns = 0;
+};
+
+/// Clocks of the product with these tiles.
+double predictProductCycles(const ProductShape &shape, int64_t rows, const ProductTiles &tiles,
+                            const TargetDescription &target);
+
+/// The tiles that suit hundreds to thousands of rows.
+ProductTiles chooseProductTiles(const ProductShape &shape, const TargetDescription &target);
+
+} // namespace mlac
+
+#endif // MLA_ANALYSIS_PRODUCTCOST_H
