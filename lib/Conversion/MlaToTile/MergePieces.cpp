@@ -9,19 +9,28 @@
 #include "JoinPartials.h"
 #include "Lowerings.h"
 
+#include <algorithm>
+#include <limits>
+
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
 namespace {
 
 /// Two kernels over merge_items (tile.work), z: request. Few pieces are read some
-/// at a time; many are read together, as the rows of a tile, so that their
+/// at a time; many are read together, as the rows or columns of a tile, so that their
 /// latency is paid once:
 ///
 ///     few    x: tiles of query_len · N rows   y: blocks of columns
 ///            rows of a tile: the request's
 ///     many   x: rows of the request           y: blocks of columns
-///            rows of a tile: pieces
+///            rows of a tile: pieces, columns: the block's; or, where there are many
+///            heads, rows: 64 columns of the block, columns: pieces
+///
+/// With pieces as rows every column's sum crosses threads and warps, and a program
+/// has 32 columns: little code and many programs, for few heads. With pieces as
+/// columns a thread has a quarter of a sum's pieces, without shared memory, and a
+/// program has up to 256 columns for the same weights: a third of the instructions.
 class MergePiecesKernel {
 public:
   /// Which requests a kernel joins: all, or those with as many pieces as its form
@@ -34,6 +43,8 @@ public:
     width = merge.output.size(merge.output.rank() - 1);
     fewPieces = kFewTurns * step.shapes.turnPieces;
     columnsOfMany = blockWidth(width, kMostColumnsOfMany);
+    int64_t tiles = heads * width / (step.shapes.rows * kProgramsOfMany);
+    tilesOfMany = std::min<int64_t>(llvm::bit_floor<uint64_t>(tiles), kMostTilesOfMany);
     args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
             merge.output.buffer};
     if (merge.lse)
@@ -50,10 +61,14 @@ private:
   // on the H200. An estimate: the forms are equal at 4 to 8 turns.
   static constexpr int64_t kFewTurns = 4;
 
-  // Columns of a program that merges many pieces: 128 bytes of a partial's row; a
-  // step of one DeepSeek-V3 request has 2048 such programs. (With 128 columns, for one
-  // wave, the rare second tile takes 173 registers.)
+  // Columns of a program that merges many pieces as rows: 128 bytes of a partial's row.
   static constexpr int64_t kMostColumnsOfMany = 32;
+
+  // Pieces as columns: tiles of a program at most, and programs of a request at least.
+  // For 128 heads two programs on each of the H200's multiprocessors, all of one wave:
+  // 4 tiles take 15.3 us of a step, 2 and 1, in two waves, 17.3 and 17.1, pieces as
+  // rows 18.1. For 16 heads pieces as rows take 9.1 us, as columns 9.7 or more.
+  static constexpr int64_t kMostTilesOfMany = 4, kProgramsOfMany = 256;
 
   struct Request {
     Value rows;                 // query_len · N
@@ -62,7 +77,8 @@ private:
   };
   Request loadRequest(KernelBuilder &b, ValueRange args);
   void writeFew(KernelBuilder &b, ValueRange args, const Request &request);
-  void writeMany(KernelBuilder &b, ValueRange args, const Request &request);
+  void writeManyAsRows(KernelBuilder &b, ValueRange args, const Request &request);
+  void writeManyAsColumns(KernelBuilder &b, ValueRange args, const Request &request);
   OpFoldResult countColumns(KernelBuilder &b, Value column, int64_t block);
   Value blockView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows,
                   Value column);
@@ -74,6 +90,7 @@ private:
   const PieceMerge &merge;
   Takes takes;
   int64_t heads, width, columnsOfMany;
+  int64_t tilesOfMany; // 0: pieces as rows
   SmallVector<Value> args;
 };
 
@@ -85,7 +102,9 @@ MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, Valu
   auto field = [&](int64_t index) { return b.loadScalar(args[0], b.add(base, index)); };
   Request request;
   request.firstRow = b.mul(field(0), heads);
-  request.rows = b.mul(field(1), heads);
+  // With one query the pieces' places are constants: fewer instructions than loads.
+  bool hasOneQuery = cast<mla::BatchType>(merge.batch.getType()).getQueryLen() == 1;
+  request.rows = hasOneQuery ? b.index(heads) : b.mul(field(1), heads);
   request.firstPartial = b.mul(field(2), heads);
   request.pieces = field(3);
   return request;
@@ -187,18 +206,18 @@ static Joined joinRows(KernelBuilder &b, const JoinState &state) {
 /// Element (i, j) of tile t is column `column + j` of the row, of piece t · rows + i:
 /// a tile's rows join their pieces one after the other, and then each other. Mostly
 /// there is one tile, whose loads are all under way at once.
-void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Request &request) {
+void MergePiecesKernel::writeManyAsRows(KernelBuilder &b, ValueRange args, const Request &request) {
   int64_t atOnce = step.shapes.rows, columns = columnsOfMany;
   Value zero = b.index(0), one = b.index(1);
   Value row = b.programId(0), column = b.mul(b.programId(1), columns);
   Value first = b.add(request.firstPartial, row), stride = request.rows;
   Value lses = b.view(args[2], b.extent(first, merge.partialLse.offset),
-                      {OpFoldResult(request.pieces)}, {OpFoldResult(stride)});
+                      {OpFoldResult(request.pieces)}, {b.extent(stride)});
   OpFoldResult inside = countColumns(b, column, columns);
   Value corner = b.add(b.mul(first, width), column);
-  Value outputs = b.view(args[1], b.extent(corner, merge.partialOutput.offset),
-                         {OpFoldResult(request.pieces), inside},
-                         {OpFoldResult(b.mul(stride, width)), b.fixed(1)});
+  Value outputs =
+      b.view(args[1], b.extent(corner, merge.partialOutput.offset),
+             {OpFoldResult(request.pieces), inside}, {b.extent(b.mul(stride, width)), b.fixed(1)});
   auto lseAt = [&](Value tile, Value) {
     Value piece = b.mul(tile, atOnce);
     Value left = b.sub(request.pieces, piece);
@@ -221,16 +240,78 @@ void MergePiecesKernel::writeMany(KernelBuilder &b, ValueRange args, const Reque
   storeLse(b, args, joined, outputRow, one, zero);
 }
 
+/// Element (i, j) of tile t is column `column + i` of the row, of piece t · pieces + j:
+/// a thread has a share of a column's pieces, so that little crosses threads. Tiles of
+/// neighbouring columns share the weights, and the loads of all are under way at once.
+/// `state` and the result: maximum and sum, alike in all rows, then the outputs.
+static SmallVector<Value> joinColumns(KernelBuilder &b, ValueRange state, Value lse,
+                                      ArrayRef<Value> outputs) {
+  int64_t pieces = cast<RankedTensorType>(lse.getType()).getDimSize(1);
+  Value maximum = b.maxf(state[0], b.reduceMax(lse)), reference = referenceOf(b, maximum);
+  Value factor = b.exp(b.subf(state[0], reference));
+  Value weights = b.exp(b.subf(lse, b.broadcast(reference, pieces)));
+  SmallVector<Value> joined = {maximum, b.addf(b.mulf(state[1], factor), b.reduceSum(weights))};
+  Value isEmpty = b.equals(weights, 0);
+  for (auto [before, output] : llvm::zip_equal(state.drop_front(2), outputs)) {
+    Value weighed = b.select(isEmpty, b.like(output, 0), b.mulf(output, weights));
+    joined.push_back(b.addf(b.mulf(before, factor), b.reduceSum(weighed)));
+  }
+  return joined;
+}
+
+/// Tiles of pieces, one after the other; mostly there is one.
+void MergePiecesKernel::writeManyAsColumns(KernelBuilder &b, ValueRange args,
+                                           const Request &request) {
+  int64_t atOnce = step.shapes.keys, columns = step.shapes.rows;
+  Value zero = b.index(0), one = b.index(1), row = b.programId(0);
+  Value first = b.add(request.firstPartial, row), stride = request.rows;
+  Value lses =
+      b.view(args[2], b.extent(first, merge.partialLse.offset),
+             {b.fixed(columns), OpFoldResult(request.pieces)}, {b.fixed(0), b.extent(stride)});
+  Value outputRow = b.add(request.firstRow, row);
+  int64_t ofProgram = tilesOfMany * columns;
+  Value column = b.mul(b.programId(1), ofProgram);
+  Value corner = b.add(b.mul(first, width), column);
+  Value outputs = b.view(args[1], b.extent(corner, merge.partialOutput.offset),
+                         {countColumns(b, column, ofProgram), OpFoldResult(request.pieces)},
+                         {b.fixed(1), b.extent(b.mul(stride, width))});
+  SmallVector<Value> state = {b.constant({columns}, -std::numeric_limits<double>::infinity())};
+  state.append(1 + tilesOfMany, b.constant({columns}, 0));
+  Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
+  state = b.loop(zero, tiles, one, state, [&](Value tile, ValueRange before) {
+    Value piece = b.mul(tile, atOnce);
+    Value lse = b.load(lses, {zero, piece}, {columns, atOnce});
+    SmallVector<Value> tiles;
+    for (int64_t tile = 0; tile < tilesOfMany; ++tile)
+      tiles.push_back(b.load(outputs, {b.index(tile * columns), piece}, {columns, atOnce}));
+    Value position = b.iota(1, {columns, atOnce});
+    lse = maskLse(b, unifyEmpty(b, lse), position, b.sub(request.pieces, piece));
+    return joinColumns(b, before, lse, tiles);
+  });
+  Value sum = state[1];
+  Value scale = b.divf(b.like(sum, 1), b.select(b.equals(sum, 0), b.like(sum, 1), sum));
+  int64_t outputStride = merge.output.strides[merge.output.rank() - 2];
+  Value target =
+      b.view(args[3], b.extent(b.add(b.mul(outputRow, outputStride), column), merge.output.offset),
+             {countColumns(b, column, ofProgram)}, {b.fixed(1)});
+  for (auto [tile, output] : llvm::enumerate(ArrayRef(state).drop_front(2)))
+    b.storeNarrow(b.mulf(output, scale), target, b.index(tile * columns));
+  storeLse(b, args, {Value(), referenceOf(b, state[0]), sum}, outputRow, one, zero);
+}
+
 void MergePiecesKernel::launchMany() {
   Value rows = step.multiply(step.dim(merge.batch, "max_query_len"), heads);
-  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, columnsOfMany)),
+  int64_t columns = tilesOfMany == 0 ? columnsOfMany : tilesOfMany * step.shapes.rows;
+  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, columns)),
                                step.dim("num_merges")};
   auto write = [&](KernelBuilder &b, ValueRange inner) {
     Request request = loadRequest(b, inner);
     Value isIts = b.isBelow(b.programId(0), request.rows);
     if (takes == Takes::Own)
       isIts = arith::AndIOp::create(b, isIts, b.isBelow(b.index(fewPieces), request.pieces));
-    b.ifThen(isIts, [&] { writeMany(b, inner, request); });
+    auto write = tilesOfMany == 0 ? &MergePiecesKernel::writeManyAsRows
+                                  : &MergePiecesKernel::writeManyAsColumns;
+    b.ifThen(isIts, [&] { (this->*write)(b, inner, request); });
   };
   step.launch("merge_many_partials", grid, args, write, StepLowering::Overlap::Dependent);
 }

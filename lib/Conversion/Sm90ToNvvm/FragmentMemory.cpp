@@ -77,12 +77,53 @@ static bool fitsZeros(const TileAccess &tile, int64_t columns) {
   return stride && *stride >= 0 && columns * *stride * getByteWidth(tile.elementType) <= kZeroBytes;
 }
 
+/// Whether a column, whose rows are all inside, fits the zeros from its first row on.
+static bool haveWholeColumns(const TileAccess &tile) {
+  if (!tile.areRowsInside(sm90::kTileRows))
+    return false;
+  std::optional<int64_t> stride = getConstant(tile.rowStride);
+  int64_t rows = *getConstant(tile.firstRow) + sm90::kTileRows;
+  return stride && *stride >= 0 && rows * *stride * getByteWidth(tile.elementType) <= kZeroBytes;
+}
+
+/// Columns are whole or absent: an absent one is exchanged for zeros at once, and rows
+/// are immediate offsets, also those of other loads from the same columns.
+static SmallVector<Value> emitLoadByColumns(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                            const TileAccess &tile, RankedTensorType type,
+                                            bool paired) {
+  SmallVector<Value> registers(getRegisterCount(type));
+  int64_t rowStride = *getConstant(tile.rowStride), firstRow = *getConstant(tile.firstRow);
+  Int column = kernel.getColumn(b, type);
+  Int elements = Int(b, tile.viewOffset) + toI64(b, kernel.getRow(b, 0)) * rowStride +
+                 (Int(b, tile.firstColumn) + toI64(b, column)) * Int(b, tile.columnStride);
+  Value address = getElementAddress(b, tile.base, tile.elementType, elements);
+  int64_t last = 0;
+  for (const Access &access : getAccesses(type, /*h=*/0, paired, kernel.getRun(type))) {
+    // From one to the next: a product with the stride for each would cost more.
+    address = getElementAddress(b, address, tile.elementType,
+                                Int(b, tile.columnStride) * (access.column - last));
+    last = access.column;
+    Value inside = tile.isColumnInside(b, column + access.column, /*known=*/false);
+    Value start = tile.getLoadAddress(b, address, inside);
+    for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+      // Rows of the halves are 8 apart, as their registers are 2.
+      Value below = constant64(b, (firstRow + h * sm90::kColumnGroup) * rowStride);
+      Access inHalf{access.reg + 2 * h, access.column, access.count};
+      loadAccess(b, tile.elementType, getElementAddress(b, start, tile.elementType, below), inHalf,
+                 registers);
+    }
+  }
+  return registers;
+}
+
 static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
                                    const TileAccess &tile, RankedTensorType type, bool paired) {
   SmallVector<Value> registers(getRegisterCount(type));
   bool known = tile.areColumnsInside(type.getDimSize(1));
   // If rows are whole or absent, an absent one is exchanged for zeros at once.
   bool wholeRows = known && fitsZeros(tile, getPartColumns(type));
+  if (!known && haveWholeColumns(tile))
+    return emitLoadByColumns(b, kernel, tile, type, paired);
   Int firstColumn = kernel.getColumn(b, type);
   for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
     Row row = tile.getRow(b, kernel.getRow(b, h));

@@ -194,8 +194,12 @@ struct TileAccess {
   Type elementType;
   std::function<Row(ImplicitLocOpBuilder &, Value row)> getRow; // row: i32
   Value firstColumn, columns, columnStride;                     // i64
+  /// Of a dense view, else null: a row's offset is viewOffset + index · rowStride.
+  Value viewOffset = {}, firstRow = {}, rows = {}, rowStride = {}; // i64
   /// Whether the tile's columns [0, count) are known to be inside the view.
   bool areColumnsInside(int64_t count) const;
+  /// The same of the tile's rows.
+  bool areRowsInside(int64_t count) const;
   /// i1: is tile column `column` (i32) inside? Null if `known`.
   Value isColumnInside(ImplicitLocOpBuilder &b, Value column, bool known) const;
   /// Address of tile column `column` (i32) in a row.

@@ -69,6 +69,12 @@ bool TileAccess::areColumnsInside(int64_t count) const {
   return first && size && *first + count <= *size;
 }
 
+bool TileAccess::areRowsInside(int64_t count) const {
+  std::optional<int64_t> first = firstRow ? getConstant(firstRow) : std::nullopt;
+  std::optional<int64_t> size = rows ? getConstant(rows) : std::nullopt;
+  return first && size && *first + count <= *size;
+}
+
 Value TileAccess::isColumnInside(ImplicitLocOpBuilder &b, Value column, bool known) const {
   if (known)
     return Value();
@@ -102,7 +108,8 @@ TileAccess mlac::sm90nvvm::getDenseAccess(const Kernel &kernel, const View &view
                Int(b, view.offset) + index * Int(b, view.strides[0])};
   };
   return {view.base,    kernel.zeros,  view.elementType, getRow,
-          columnOffset, view.sizes[1], view.strides[1]};
+          columnOffset, view.sizes[1], view.strides[1],  view.offset,
+          rowOffset,    view.sizes[0], view.strides[0]};
 }
 
 TileAccess mlac::sm90nvvm::getListAccess(const Kernel &kernel, const View &view,

@@ -320,6 +320,42 @@ sm90.kernel @loop(%x: memref<?xbf16>, %gamma: memref<?xbf16>, %y: memref<?xf32>,
   assemble();
 }
 
+TEST_F(Sm90ToNvvmTest, WholeColumnsAreThereOrZero) {
+  // y[r, c] = x[c, 64 + r] + l[c]: all rows are inside, only the first %columns columns.
+  // What is behind them is NaN and must not be read.
+  lower(fill(R"(
+sm90.kernel @transpose(%x: memref<?xf32>, %l: memref<?xf32>, %y: memref<?xf32>, %columns: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [128, %columns], strides: [1, 128]
+      : memref<?xf32> to memref<128x?xf32, strided<[1, 128]>>
+  %lv = memref.reinterpret_cast %l to offset: [0], sizes: [64, %columns], strides: [0, 1]
+      : memref<?xf32> to memref<64x?xf32, strided<[0, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [64, 24], strides: [24, 1]
+      : memref<?xf32> to memref<64x24xf32, strided<[24, 1]>>
+  %a = sm90.load %xv[%c64, %c0] : memref<128x?xf32, strided<[1, 128]>> -> tensor<64x24xf32, #f1>
+  %b = sm90.load %lv[%c0, %c0] : memref<64x?xf32, strided<[0, 1]>> -> tensor<64x24xf32, #f1>
+  %s = arith.addf %a, %b : tensor<64x24xf32, #f1>
+  sm90.store %s, %yv[%c0, %c0] : tensor<64x24xf32, #f1>, memref<64x24xf32, strided<[24, 1]>>
+  sm90.return
+})",
+             {}));
+  for (int64_t columns : {0, 1, 19, 24}) {
+    std::vector<float> x(24 * 128, NAN), l(24, NAN), y(64 * 24, -1);
+    for (int64_t c = 0; c < columns; ++c) {
+      l[c] = 1000.0f * c;
+      for (int64_t r = 0; r < 64; ++r)
+        x[c * 128 + 64 + r] = static_cast<float>(r);
+    }
+    run({Argument::buffer(x), Argument::buffer(l), Argument::buffer(y), Argument::index(columns)});
+    for (int64_t r = 0; r < 64; ++r)
+      for (int64_t c = 0; c < 24; ++c)
+        ASSERT_EQ(y[r * 24 + c], c < columns ? r + 1000.0f * c : 0.0f) << r << " " << c;
+  }
+  assemble();
+}
+
 TEST_F(Sm90ToNvvmTest, ListsTablesAndSlotsAreRespected) {
   // Gathers by list into registers and shared memory, and scatters by slots.
   lower(fill(R"(
