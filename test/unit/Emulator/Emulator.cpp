@@ -13,6 +13,7 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/ADT/bit.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -242,6 +243,9 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
       .Case<arith::RemUIOp>([&](auto) { return apply([](auto a, auto b) { return a % b; }); })
       .Case<arith::DivSIOp>(
           [&](auto) { return apply([&](auto a, auto b) { return ext(a) / ext(b); }); })
+      .Case<arith::CeilDivSIOp>([&](auto) {
+        return apply([&](auto a, auto b) { return llvm::divideCeilSigned(ext(a), ext(b)); });
+      })
       .Case<arith::RemSIOp>(
           [&](auto) { return apply([&](auto a, auto b) { return ext(a) % ext(b); }); })
       .Case<arith::XOrIOp>([&](auto) { return apply([](auto a, auto b) { return a ^ b; }); })
