@@ -71,14 +71,19 @@ static mla::ProjectOp findNeighbour(mla::ProjectOp op) {
   behind[1] += slice.getType().getDimSize(1);
   for (Operation *user : slice.getSource().getUsers()) {
     auto other = dyn_cast<tensor::ExtractSliceOp>(user);
-    bool follows = other && other.getType().getRank() == 3 && other->hasOneUse() &&
+    bool follows = other && other.getType().getRank() == 3 &&
                    other.getStaticOffsets() == ArrayRef(behind) &&
                    other.getType().getDimSize(0) == slice.getType().getDimSize(0) &&
                    other.getType().getDimSize(2) == slice.getType().getDimSize(2);
-    auto next = follows ? dyn_cast<mla::ProjectOp>(*other->user_begin()) : mla::ProjectOp();
-    if (next && next.getInput() == op.getInput() && next->getBlock() == op->getBlock() &&
-        op->isBeforeInBlock(next) && takesStrides(next))
-      return next;
+    if (!follows)
+      continue;
+    // New tokens and chunks of context may share the slices.
+    for (Operation *sliceUser : other->getUsers()) {
+      auto next = dyn_cast<mla::ProjectOp>(sliceUser);
+      if (next && next.getInput() == op.getInput() && next->getBlock() == op->getBlock() &&
+          op->isBeforeInBlock(next) && takesStrides(next))
+        return next;
+    }
   }
   return {};
 }

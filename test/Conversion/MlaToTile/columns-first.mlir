@@ -44,6 +44,32 @@ func.func @latent(%x: tensor<?x1024xbf16> {mla.input = "x"},
   return %y, %tail : tensor<?x512xbf16>, tensor<?x64xbf16>
 }
 
+// Keys and values of a head are rows of one product, for new tokens and for those of a
+// chunk, which share the slices of the weight.
+
+// CHECK-LABEL: tile.plan @neighbours
+// CHECK: tile.launch @linear_384x64_rows_16 grid({{.*}}) args(%[[NEW:[a-z0-9_]*]],
+// CHECK: tile.launch @linear_384x64_rows_16{{[_0-9]*}} grid({{.*}}) dependent args(%[[OLD:[a-z0-9_]*]],
+// CHECK-NOT: linear_192x64
+// CHECK: tile.return
+func.func @neighbours(%x: tensor<?x64xbf16> {mla.input = "x"}, %z: tensor<?x64xbf16> {mla.input = "z"},
+                      %w: tensor<3x128x64xbf16> {mla.weight = "w"},
+                      %u: tensor<3x64x64xbf16> {mla.weight = "u"})
+    -> (tensor<?x3x64xbf16> {mla.output = "a"}, tensor<?x3x64xbf16> {mla.output = "b"},
+        tensor<?x3x64xbf16> {mla.output = "c"}, tensor<?x3x64xbf16> {mla.output = "d"}) {
+  %k = tensor.extract_slice %w[0, 0, 0] [3, 64, 64] [1, 1, 1] : tensor<3x128x64xbf16> to tensor<3x64x64xbf16>
+  %v = tensor.extract_slice %w[0, 64, 0] [3, 64, 64] [1, 1, 1] : tensor<3x128x64xbf16> to tensor<3x64x64xbf16>
+  %xk = mla.project %x, %k : tensor<?x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %xv = mla.project %x, %v : tensor<?x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %zk = mla.project %z, %k : tensor<?x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %zv = mla.project %z, %v : tensor<?x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %a = mla.head_project %xk, %u : tensor<?x3x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %b = mla.head_project %xv, %u : tensor<?x3x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %c = mla.head_project %zk, %u : tensor<?x3x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  %d = mla.head_project %zv, %u : tensor<?x3x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
+  return %a, %b, %c, %d : tensor<?x3x64xbf16>, tensor<?x3x64xbf16>, tensor<?x3x64xbf16>, tensor<?x3x64xbf16>
+}
+
 // 40 columns of a head would reach into the next one: rows first.
 
 // CHECK-LABEL: tile.plan @narrow_heads
