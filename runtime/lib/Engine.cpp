@@ -42,10 +42,31 @@ Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
       cache_({{"latent", options.num_pages, package_->cache().page_size()}}, options.max_seq_len,
              rowFormat(package_->cache())) {}
 
+/// A pool beyond the device's memory. The allocator would refuse it too, but behind the
+/// tables of all its pages, and without the option that made it so large.
+static Status checkPool(Device &device, const Package &package, const mla_engine_options *given,
+                        const mla_engine_options &options) {
+  int64_t stride = pageStrideBytes(package, options), bytes;
+  if (!checkedMul(stride, options.num_pages, bytes))
+    return error(MLA_INVALID_ARGUMENT, "option num_pages = ", options.num_pages, ": pages of ",
+                 stride, " bytes overflow 64 bits");
+  auto memory = Json::parse(device.infoJson()).at("memory_bytes").get<int64_t>();
+  if (bytes <= memory)
+    return Status();
+  bool isDefault = !given || given->num_pages == 0;
+  return error(MLA_OUT_OF_MEMORY, "option num_pages = ", options.num_pages,
+               isDefault
+                   ? concat(" (by default enough for max_num_requests = ", options.max_num_requests,
+                            " of max_seq_len = ", options.max_seq_len, ")")
+                   : "",
+               ": a layer's pool takes ", bytes, " bytes, the device has ", memory);
+}
+
 Status Engine::create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                       const mla_engine_options *given, std::shared_ptr<Engine> &engine) {
   mla_engine_options options;
   MLAC_RETURN_IF_ERROR(resolveOptions(*package, given, options));
+  MLAC_RETURN_IF_ERROR(checkPool(*device, *package, given, options));
   if (options.num_sms == 0)
     options.num_sms = device->numSms();
   std::shared_ptr<Engine> result(new Engine(std::move(package), std::move(device), options));
@@ -91,10 +112,7 @@ Status Engine::allocateLayer(Layer &layer) {
   MLAC_RETURN_IF_ERROR(addAll(package_->weights(), layer.weights));
   MLAC_RETURN_IF_ERROR(addAll(package_->derived(), layer.derived));
   layer.isBound.assign(layer.weights.size(), false);
-  int64_t stride = pageStrideBytes(*package_, options_), bytes;
-  if (!checkedMul(stride, options_.num_pages, bytes))
-    return error(MLA_INVALID_ARGUMENT, "option num_pages = ", options_.num_pages, ": pages of ",
-                 stride, " bytes overflow 64 bits");
+  int64_t bytes = pageStrideBytes(*package_, options_) * options_.num_pages; // see checkPool
   MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", layer.pool));
   MLAC_RETURN_IF_ERROR(
       DeviceBuffer::make(device_, sizeof(float), "scale of the cache", layer.cacheScale));

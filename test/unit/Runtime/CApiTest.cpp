@@ -157,6 +157,27 @@ TEST_F(EngineTest, OptionsNameValueAndLimit) {
                "options.struct_bytes = 4");
 }
 
+TEST_F(EngineTest, PoolsBeyondTheMemoryNameTheirOption) {
+  mla_engine_options options = defaultOptions();
+  options.num_pages = 2147479999; // the most
+  options.page_padding_tokens = 1 << 16;
+  mla_engine *other;
+  expectStatus(mla_engine_create(package, device, &options, &other), MLA_OUT_OF_MEMORY,
+               "option num_pages = 2147479999: a layer's pool takes ");
+  fb::PackageT huge = makePackage();
+  huge.rope->length = uint64_t(1) << 31; // the most
+  std::string bytes = pack(huge);
+  mla_package *another;
+  ASSERT_OK(mla_package_open_bytes(bytes.data(), bytes.size(), &another));
+  options = defaultOptions();
+  options.num_pages = 0;
+  options.page_padding_tokens = 1 << 16;
+  expectStatus(mla_engine_create(another, device, &options, &other), MLA_OUT_OF_MEMORY,
+               "option num_pages = 2147479999 (by default enough for max_num_requests = 4 of "
+               "max_seq_len = 2147483647): a layer's pool takes ");
+  ASSERT_OK(mla_package_close(another));
+}
+
 TEST_F(EngineTest, UnboundWeightsAreWrongState) {
   mla_engine *other;
   ASSERT_OK(mla_engine_create(package, device, nullptr, &other));
