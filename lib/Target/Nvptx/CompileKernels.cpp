@@ -152,7 +152,7 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
     InFlightDiagnostic error = emitError(at->getLoc()) << "kernel '" << kernel.name
                                                        << "': the assembler weakened the code: "
                                                        << report.wgmmaMessages.front();
-    error.attachNote() << "--allow-wgmma-messages accepts this";
+    error.attachNote() << "--allow-wgmma-warnings accepts this";
     return error;
   }
   if (!options.allowSpills && (report.spillStoreBytes || report.spillLoadBytes)) {

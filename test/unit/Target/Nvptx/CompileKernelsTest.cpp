@@ -158,6 +158,7 @@ TEST_F(CompileKernelsTest, WgmmaFamilyMessagesAreRefusedUnlessAllowed) {
     EXPECT_NE(messages.find("kernel 'role': the assembler weakened the code"), std::string::npos)
         << stringifyAssemblerKind(kind).str() << messages;
     EXPECT_NE(messages.find("'setmaxnreg' ignored"), std::string::npos) << messages;
+    EXPECT_NE(messages.find("--allow-wgmma-warnings accepts this"), std::string::npos) << messages;
     options.allowWgmmaMessages = true;
     EXPECT_TRUE(mlir::succeeded(compile(kIgnoredSetMaxRegister, options)));
   }
