@@ -179,8 +179,9 @@ struct StoreStaged : public KernelPattern<sm90::StoreStagedOp> {
       for (int64_t first = 0; first < type.getDimSize(1); first += columns) {
         if (first > 0) // the warp has read the pass before
           syncWarp(b);
-        ValueRange registers = adaptor.getValue().slice(
-            first / sm90::kColumnGroup * kGroupRegisters, columns / sm90::kColumnGroup * kGroupRegisters);
+        ValueRange registers =
+            adaptor.getValue().slice(first / sm90::kColumnGroup * kGroupRegisters,
+                                     columns / sm90::kColumnGroup * kGroupRegisters);
         bytes == 2 ? writeHalves(scratch, registers) : writeWords(scratch, registers);
         syncWarp(b);
         copyOut(scratch, access, first);
@@ -194,13 +195,12 @@ private:
   /// Registers of a thread in a group of eight columns.
   static constexpr int64_t kGroupRegisters = 4;
 
-  static void syncWarp(ImplicitLocOpBuilder &b) {
-    NVVM::SyncWarpOp::create(b, constant32(b, -1));
-  }
+  static void syncWarp(ImplicitLocOpBuilder &b) { NVVM::SyncWarpOp::create(b, constant32(b, -1)); }
 
   static void writeHalves(const MatrixAddresses &scratch, ValueRange registers) {
     ImplicitLocOpBuilder &b = scratch.b;
-    for (int64_t reg = 0; reg < static_cast<int64_t>(registers.size()); reg += 2 * kGroupRegisters) {
+    for (int64_t reg = 0; reg < static_cast<int64_t>(registers.size());
+         reg += 2 * kGroupRegisters) {
       SmallVector<Value> matrices;
       for (int64_t i = 0; i < 2 * kGroupRegisters; i += 2)
         matrices.push_back(packPair(b, registers[reg + i], registers[reg + i + 1]));
@@ -219,9 +219,9 @@ private:
     for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
       for (int64_t j = 0; j < static_cast<int64_t>(registers.size()) / kGroupRegisters; ++j) {
         Int chunk = quadLane / 2 + 2 * j;
-        Int byte = sm90::getSwizzledChunkByte(scratch.kernel.getRow(b, h), chunk,
-                                              scratch.type.getRows()) +
-                   quadLane % 2 * pairBytes;
+        Int byte =
+            sm90::getSwizzledChunkByte(scratch.kernel.getRow(b, h), chunk, scratch.type.getRows()) +
+            quadLane % 2 * pairBytes;
         Value both = LLVM::UndefOp::create(b, pair);
         for (int64_t i = 0; i < 2; ++i)
           both = LLVM::InsertElementOp::create(
@@ -231,37 +231,43 @@ private:
       }
   }
 
-  /// Rows of the warp from scratch to columns `first` and following of the view: a
-  /// few loads in flight at a time, in a loop, so that addresses take few registers.
+  /// Rows of the warp from scratch to columns `first` and following of the view. The
+  /// eight lanes of a row take its 128 bytes in a panel, so that addresses differ by
+  /// constants, but for the swizzle of odd groups of rows.
   static void copyOut(const MatrixAddresses &scratch, const TileAccess &access, int64_t first) {
     ImplicitLocOpBuilder &b = scratch.b;
-    constexpr int64_t lanes = kMatrixRows * kMatrices, rows = 2 * kMatrixRows, inFlight = 4;
-    int64_t pieces = scratch.type.getPanels() * sm90::kPanelChunks; // of a row
+    constexpr int64_t rowsAtOnce = kMatrixRows * kMatrices / sm90::kPanelChunks;
     int64_t elements = sm90::kChunkBytes * 8 / access.elementType.getIntOrFloatBitWidth();
     Type piece = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
-    auto loop = scf::ForOp::create(b, constant32(b, 0), constant32(b, rows * pieces),
-                                   constant32(b, inFlight * lanes));
+    Int lane(b, scratch.kernel.lane), chunk = lane % sm90::kPanelChunks;
+    Int firstRow = scratch.getWarp() * (2 * kMatrixRows) + lane / sm90::kPanelChunks;
+    Int firstTarget(b, toI64(b, firstRow)); // wide, so that a constant more is one
+    SmallVector<Int> rows;
+    SmallVector<Row> targets;
+    for (int64_t row = 0; row < 2 * kMatrixRows; row += rowsAtOnce) {
+      rows.push_back(firstRow + row);
+      targets.push_back(access.getRow(b, firstTarget + row));
+    }
+    // Rolled: all panels' pieces at once would take too many registers.
+    auto loop = scf::ForOp::create(b, constant32(b, 0), constant32(b, scratch.type.getPanels()),
+                                   constant32(b, 1));
     keepRolled(loop);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
+    Int panel(b, loop.getInductionVar());
     SmallVector<Value> loaded;
-    SmallVector<Int> row, chunk;
-    for (int64_t i = 0; i < inFlight; ++i) {
-      Int at = Int(b, loop.getInductionVar()) + Int(b, scratch.kernel.lane) + i * lanes;
-      row.push_back(scratch.getWarp() * rows + at / pieces);
-      chunk.push_back(at % pieces);
-      Value source = scratch.kernel.getSharedAddress(
-          b, scratch.tile,
-          sm90::getSwizzledChunkByte(row.back(), chunk.back(), scratch.type.getRows()));
+    for (Int row : rows) {
+      Int byte = sm90::getSwizzledChunkByte(row, chunk, scratch.type.getRows()) +
+                 panel * scratch.type.getPanelBytes();
+      Value source = scratch.kernel.getSharedAddress(b, scratch.tile, byte);
       loaded.push_back(LLVM::LoadOp::create(b, piece, source, sm90::kChunkBytes));
     }
-    for (int64_t i = 0; i < inFlight; ++i) {
-      Row target = access.getRow(b, row[i]);
+    for (auto [value, target] : llvm::zip_equal(loaded, targets))
       emitIf(b, target.inside, [&] {
-        Value address = access.getAddress(b, target, chunk[i] * elements + first);
-        LLVM::StoreOp::create(b, loaded[i], address, sm90::kChunkBytes);
+        Int inRow = chunk + panel * sm90::kPanelChunks;
+        Value address = access.getAddress(b, target, inRow * elements + first);
+        LLVM::StoreOp::create(b, value, address, sm90::kChunkBytes);
       });
-    }
   }
 };
 
@@ -354,5 +360,6 @@ struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
 void mlac::sm90nvvm::populateSharedTilePatterns(const TypeConverter &converter,
                                                 RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Alloc, Slice>(converter, patterns.getContext());
-  patterns.add<StoreShared, StoreStaged, LoadShared, ZeroRows>(converter, patterns.getContext(), kernel);
+  patterns.add<StoreShared, StoreStaged, LoadShared, ZeroRows>(converter, patterns.getContext(),
+                                                               kernel);
 }

@@ -28,7 +28,7 @@ struct relay::Kernel::OutputState {
   LazyCloner cloner;
   Value output;
   Value consumed, weights, scale; // stages
-  Value lastKeys; // of the item: keys in its last block, i32
+  Value lastKeys;                 // of the item: keys in its last block, i32
   // The cursor: the stages it fills next, the item and the entry in it (i32).
   Value filled, filledRope, item, entry;
 
@@ -189,7 +189,9 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
   }
   state.filled = next(state.filled, state.isLeft ? left : right);
   if (!state.isLeft && shape.hasRope)
-    state.filledRope = next(state.filledRope, ropes);
+    // Rings of equal length are at the same stage: one register for both.
+    state.filledRope =
+        options.ropeStages == options.rightStages ? state.filled : next(state.filledRope, ropes);
   advance(state, entries);
 }
 
@@ -240,8 +242,7 @@ Value relay::Kernel::startProduct(OutputState &state, bool isLast) {
 }
 
 void relay::Kernel::finishProduct(OutputState &state, Value output) {
-  state.output =
-      sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
+  state.output = sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
   sm90::ReleaseOp::create(b, weights, state.weights, /*remote=*/false);
   state.weights = next(state.weights, weights);
 }
@@ -320,13 +321,13 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
   state.output = arith::ConstantOp::create(
       b, DenseElementsAttr::get(cast<ShapedType>(type), b.getF32FloatAttr(0)));
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
-  auto done = createLoop(constant32(0), last, pack(), /*atLeastOnce=*/false,
-                         [&](Value, ValueRange values) {
-                           LazyCloner::Scope scope(cloner);
-                           unpack(values);
-                           emitBlock(state);
-                           return pack();
-                         });
+  auto done =
+      createLoop(constant32(0), last, pack(), /*atLeastOnce=*/false, [&](Value, ValueRange values) {
+        LazyCloner::Scope scope(cloner);
+        unpack(values);
+        emitBlock(state);
+        return pack();
+      });
   unpack(done.getResults());
   emitLastBlock(state);
 }
@@ -334,8 +335,11 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
 void relay::Kernel::emitOutput(bool isLeft) {
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   Value start = sm90::StageStartOp::create(b);
-  OutputState state{isLeft,  LazyCloner(entry, convert), Value(), start, start, start,
-                    Value(), start,                      start,   to32(begin),
+  OutputState state{isLeft,       LazyCloner(entry, convert),
+                    Value(),      start,
+                    start,        start,
+                    Value(),      start,
+                    start,        to32(begin),
                     constant32(0)};
   refill(state, [&] { waitForDependency(); });
   Value slots = constant32(isLeft ? options.leftStages : options.rightStages);
