@@ -230,7 +230,9 @@ Expected<double> DeviceTimer::profile(mla_plan *plan, int64_t hiddenSize) {
   for (int run = 0; run < kWarmUps + kRuns; ++run) {
     const char *text = nullptr;
     if (Error error =
-            check(mla_step_profile(plan, 0, hidden, output, nullptr, &text), "running a step"))
+            check(mla_step_profile(plan, 0, hidden, output, nullptr, &text),
+                  "running a step from hidden states to output (--tune-timer=model takes modules "
+                  "without them)"))
       return error;
     Expected<double> sum = sumAttention(text);
     if (!sum)
