@@ -33,6 +33,7 @@ struct ProductCase {
   std::string name, op; ///< project, heads, rows (contract_rows), columns or latent
   int64_t tokens, heads, columns, depth;
   bool isSimple = false;
+  int64_t numSms = 4; ///< some programs have several tiles, some none
 };
 
 /// heads · columns results of `depth`; latent: the last 64 columns are the tail.
@@ -41,7 +42,7 @@ std::string makeGraph(const ProductCase &test) {
   if (test.op == "project")
     return llvm::formatv(R"(
 func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"},
-                %b: tensor<{1}xbf16> {{mla.weight = "b"}) -> (tensor<?x{1}xbf16> {{mla.output = "y"}) {{
+                %b: tensor<{1}xbf16> {{mla.weight = "b"}) -> (tensor<?x{1}xbf16> {{mla.output = "output"}) {{
   %y = mla.project %x, %w bias(%b : tensor<{1}xbf16>) : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16> -> tensor<?x{1}xbf16>
   return %y : tensor<?x{1}xbf16>
 })",
@@ -49,7 +50,7 @@ func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf
   if (test.op == "heads") // the second half of each head's rows
     return llvm::formatv(R"(
 func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %all: tensor<{2}x{3}x{0}xbf16> {{mla.weight = "w"})
-    -> (tensor<?x{2}x{1}xbf16> {{mla.output = "y"}) {{
+    -> (tensor<?x{2}x{1}xbf16> {{mla.output = "output"}) {{
   %w = tensor.extract_slice %all[0, {1}, 0] [{2}, {1}, {0}] [1, 1, 1] : tensor<{2}x{3}x{0}xbf16> to tensor<{2}x{1}x{0}xbf16>
   %y = mla.project %x, %w : tensor<?x{0}xbf16>, tensor<{2}x{1}x{0}xbf16> -> tensor<?x{2}x{1}xbf16>
   return %y : tensor<?x{2}x{1}xbf16>
@@ -59,7 +60,7 @@ func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %all: tensor<{2}x{3}x
     return llvm::formatv(R"(
 func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"},
                 %g: tensor<{2}xbf16> {{mla.weight = "g"})
-    -> (tensor<?x{2}xbf16> {{mla.output = "y"}, tensor<?x64xbf16> {{mla.output = "tail"}) {{
+    -> (tensor<?x{2}xbf16> {{mla.output = "output"}, tensor<?x64xbf16> {{mla.output = "tail"}) {{
   %y, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
       : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16>, tensor<{2}xbf16> -> tensor<?x{2}xbf16>, tensor<?x64xbf16>
   return %y, %tail : tensor<?x{2}xbf16>, tensor<?x64xbf16>
@@ -69,7 +70,7 @@ func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf
   std::string weight = llvm::formatv("tensor<{0}x{1}x{2}xbf16>", n, byRows ? d : c, byRows ? c : d);
   return llvm::formatv(R"(
 func.func @step(%x: tensor<?x{2}x{0}xbf16> {{mla.input = "x"}, %w: {3} {{mla.weight = "w"})
-    -> (tensor<?x{2}x{1}xbf16> {{mla.output = "y"}) {{
+    -> (tensor<?x{2}x{1}xbf16> {{mla.output = "output"}) {{
   %y = mla.head_project %x, %w {4} : tensor<?x{2}x{0}xbf16>, {3} -> tensor<?x{2}x{1}xbf16>
   return %y : tensor<?x{2}x{1}xbf16>
 })",
@@ -77,7 +78,7 @@ func.func @step(%x: tensor<?x{2}x{0}xbf16> {{mla.input = "x"}, %w: {3} {{mla.wei
 }
 
 /// A case, lowered.
-struct Step {
+struct Step : ScheduledStep {
   Step(const ProductCase &test, MLIRContext &context) : test(test) {
     module = parseSourceString<ModuleOp>(makeGraph(test), &context);
     if (!module)
@@ -88,19 +89,19 @@ struct Step {
     options.schedule = test.isSimple ? "simple" : "auto";
     buildLowerToTilePipeline(passes, options);
     plan.dims["num_tokens"] = test.tokens;
-    plan.dims["num_sms"] = 4; // programs with several tiles, and with none
+    plan.dims["num_sms"] = test.numSms;
     bool perHead = test.op == "rows" || test.op == "columns", isHalf = test.op == "heads";
     plan.buffers["x"] = makeRandom(test.tokens * test.depth * (perHead ? test.heads : 1), 1);
     plan.buffers["w"] = makeRandom(test.heads * test.columns * test.depth * (isHalf ? 2 : 1), 2);
     plan.buffers["b"] = makeRandom(test.columns, 3);
     plan.buffers["g"] = makeRandom(test.columns, 4);
-    plan.buffers["y"] = Bits(test.tokens * test.heads * test.columns, kNaN);
+    plan.buffers["output"] = Bits(test.tokens * test.heads * test.columns, kNaN);
     plan.buffers["tail"] = Bits(test.tokens * 64, kNaN);
     if (failed(passes.run(*module)))
       return;
     for (auto kernel : module->getOps<tile::KernelOp>())
       if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule"))
-        chosen[kernel.getSymName().str()] = cast<StringAttr>(schedule.get("kind")).str();
+        schedules[kernel.getSymName().str()] = cast<StringAttr>(schedule.get("kind")).str();
     auto op = *module->getOps<tile::PlanOp>().begin();
     if (!plan.evaluate(op.getBody().front()))
       return;
@@ -126,7 +127,7 @@ struct Step {
     return sum;
   }
 
-  /// `y`, and behind it `tail`.
+  /// `output`, and behind it `tail`.
   std::vector<double> computeReference() const {
     std::vector<double> y, tail;
     for (int64_t token = 0; token < test.tokens; ++token)
@@ -152,9 +153,7 @@ struct Step {
   }
 
   ProductCase test;
-  OwningOpRef<ModuleOp> module;
-  PlanRun plan;
-  std::map<std::string, std::string> chosen; ///< by kernel
+  std::map<std::string, std::string> schedules; ///< by kernel
   bool isLowered = false;
 };
 
@@ -165,12 +164,12 @@ TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
   ASSERT_TRUE(step.isLowered);
   bool hasProduct = false;
   for (const Launch &launch : step.plan.launches)
-    hasProduct |= step.chosen[launch.kernel] == "product";
+    hasProduct |= step.schedules[launch.kernel] == "product";
   ASSERT_EQ(hasProduct, !GetParam().isSimple);
   std::vector<double> expected = step.computeReference();
-  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"y", "tail"});
+  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
   ASSERT_TRUE(buffers);
-  Bits output = std::get<Bits>((*buffers)["y"]);
+  Bits output = std::get<Bits>((*buffers)["output"]);
   if (GetParam().op == "latent") {
     output.resize(GetParam().tokens * (GetParam().columns - 64));
     llvm::append_range(output, std::get<Bits>((*buffers)["tail"]));
@@ -209,5 +208,19 @@ const ProductCase kCases[] = {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ProductSchedules, ::testing::ValuesIn(kCases),
                          [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// Planted bugs
+//===----------------------------------------------------------------------===//
+
+class ProductMutations : public ::testing::Test, protected Context {};
+
+TEST_F(ProductMutations, AreFound) {
+  // One program with more steps than stages in each of its tiles' sum.
+  Step step({"tiles", "project", 260, 1, 128, 320, false, 1}, context);
+  ASSERT_TRUE(step.isLowered);
+  ASSERT_NE(step.plan.launches[0].kernel.find("_tile_"), std::string::npos);
+  EXPECT_GE(step.countFoundMutations("tiles"), 40u);
+}
 
 } // namespace
