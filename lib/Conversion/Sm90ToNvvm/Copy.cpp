@@ -20,6 +20,7 @@
 
 #include "Lowering.h"
 #include "PinThread.h"
+#include "TileAccess.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -161,50 +162,14 @@ static void emitCopy(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileAc
 }
 
 namespace {
-struct Copy : public KernelPattern<sm90::CopyOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::CopyOp op, OneToNOpAdaptor adaptor,
+/// Of any op that copies rows to a shared tile.
+template <typename Op> struct CopyTile : public KernelPattern<Op> {
+  using KernelPattern<Op>::KernelPattern;
+  LogicalResult matchAndRewrite(Op op, typename KernelPattern<Op>::OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
-    TileAccess access = getDenseAccess(kernel, view, toI64(b, adaptor.getOffsets()[0][0]),
-                                       toI64(b, adaptor.getOffsets()[1][0]));
-    emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
-             op.getVectorBytes());
-    rewriter.eraseOp(op);
-    return success();
-  }
-};
-
-struct CopyRows : public KernelPattern<sm90::CopyRowsOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::CopyRowsOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
-    View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
-    TileAccess access = getListAccess(kernel, view, indices, toI64(b, adaptor.getFirst()[0]),
-                                      toI64(b, adaptor.getColumn()[0]));
-    emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
-             op.getVectorBytes());
-    rewriter.eraseOp(op);
-    return success();
-  }
-};
-
-struct CopyPaged : public KernelPattern<sm90::CopyPagedOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::CopyPagedOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
-    View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
-    TileAccess access =
-        getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
-                       toI64(b, adaptor.getColumn()[0]), toI64(b, adaptor.getLimit()[0]));
+    const Kernel &kernel = this->getKernel(op);
+    TileAccess access = getAccess(b, kernel, op, adaptor);
     emitCopy(b, kernel, access, op.getTarget().getType(), adaptor.getTarget()[0],
              op.getVectorBytes());
     rewriter.eraseOp(op);
@@ -215,5 +180,6 @@ struct CopyPaged : public KernelPattern<sm90::CopyPagedOp> {
 
 void mlac::sm90nvvm::populateCopyPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<Copy, CopyRows, CopyPaged>(converter, patterns.getContext(), kernel);
+  patterns.add<CopyTile<sm90::CopyOp>, CopyTile<sm90::CopyRowsOp>, CopyTile<sm90::CopyPagedOp>>(
+      converter, patterns.getContext(), kernel);
 }

@@ -14,6 +14,7 @@
 
 #include "Lowering.h"
 #include "PinThread.h"
+#include "TileAccess.h"
 
 using namespace mlir;
 using namespace mlac::sm90nvvm;
@@ -279,34 +280,14 @@ struct Load : public KernelPattern<sm90::LoadOp> {
   }
 };
 
-struct LoadRows : public KernelPattern<sm90::LoadRowsOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::LoadRowsOp op, OneToNOpAdaptor adaptor,
+/// Of any op that loads rows by an index.
+template <typename Op> struct LoadTile : public KernelPattern<Op> {
+  using KernelPattern<Op>::KernelPattern;
+  LogicalResult matchAndRewrite(Op op, typename KernelPattern<Op>::OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
-    View indices = getView(b, cast<MemRefType>(op.getIndices().getType()), adaptor.getIndices());
-    TileAccess access = getListAccess(kernel, view, indices, toI64(b, adaptor.getFirst()[0]),
-                                      toI64(b, adaptor.getColumn()[0]));
-    SmallVector<Value> registers =
-        emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
-    rewriter.replaceOpWithMultiple(op, {registers});
-    return success();
-  }
-};
-
-struct LoadPaged : public KernelPattern<sm90::LoadPagedOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::LoadPagedOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
-    View table = getView(b, cast<MemRefType>(op.getTable().getType()), adaptor.getTable());
-    TileAccess access =
-        getPagedAccess(kernel, pool, table, toI64(b, adaptor.getToken()[0]),
-                       toI64(b, adaptor.getColumn()[0]), toI64(b, adaptor.getLimit()[0]));
+    const Kernel &kernel = this->getKernel(op);
+    TileAccess access = getAccess(b, kernel, op, adaptor);
     SmallVector<Value> registers =
         emitLoad(b, kernel, access, cast<RankedTensorType>(op.getType()), op.getPaired());
     rewriter.replaceOpWithMultiple(op, {registers});
@@ -343,10 +324,7 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     const Kernel &kernel = getKernel(op);
-    View pool = getView(b, cast<MemRefType>(op.getPool().getType()), adaptor.getPool());
-    View slots = getView(b, cast<MemRefType>(op.getSlots().getType()), adaptor.getSlots());
-    TileAccess access = getSlotAccess(kernel, pool, slots, toI64(b, adaptor.getFirst()[0]),
-                                      toI64(b, adaptor.getColumn()[0]));
+    TileAccess access = getAccess(b, kernel, op, adaptor);
     emitStore(b, kernel, access, cast<RankedTensorType>(op.getValue().getType()), op.getPaired(),
               adaptor.getValue());
     rewriter.eraseOp(op);
@@ -358,6 +336,6 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
 void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &converter,
                                                     RewritePatternSet &patterns,
                                                     const Kernel &kernel) {
-  patterns.add<Load, LoadRows, LoadPaged, Store, StoreSlots>(converter, patterns.getContext(),
-                                                             kernel);
+  patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, Store, StoreSlots>(
+      converter, patterns.getContext(), kernel);
 }

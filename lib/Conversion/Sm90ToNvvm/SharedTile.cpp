@@ -20,7 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
+#include "TileAccess.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -170,9 +170,7 @@ struct StoreStaged : public KernelPattern<sm90::StoreStagedOp> {
     kernel.lane = pinned[0], kernel.groupThread = pinned[1];
     auto type = cast<RankedTensorType>(op.getValue().getType());
     MatrixAddresses scratch{b, kernel, op.getScratch().getType(), adaptor.getScratch()[0]};
-    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
-    TileAccess access = getDenseAccess(kernel, view, toI64(b, adaptor.getOffsets()[0][0]),
-                                       toI64(b, adaptor.getOffsets()[1][0]));
+    TileAccess access = getAccess(b, kernel, op, adaptor);
     int64_t bytes = type.getElementTypeBitWidth() / 8;
     int64_t columns = scratch.type.getPanels() * sm90::kPanelRowBytes / bytes; // of a pass
     emitIf(b, kernel.isWriter(b, /*split=*/1), [&] {
