@@ -50,7 +50,7 @@ static bool tryEngine(mla_package *package, mla_device *device) {
   EXPECT_EQ(mla_sequence_create(engine, &sequence), MLA_OK);
   if (mla_plan_create(engine, &plan) == MLA_OK) {
     for (int32_t tokens : {3, 1, 0}) {
-      mla_batch batch = {sizeof batch, 1, &sequence, &tokens};
+      mla_batch batch = {sizeof batch, 1, &sequence, &tokens, 0};
       for (const char *function : {static_cast<const char *>(nullptr), "chunked"})
         (void)mla_step_plan(plan, &batch, function, nullptr);
     }
