@@ -286,6 +286,11 @@ void WorkPlanner::emitItems() {
   // Each start has moved to the next part's.
   std::copy_backward(starts_.begin(), starts_.end() - 1, starts_.end());
   starts_[0] = 0;
+  // Parts behind the last piece are not launched: empty programs take time, too.
+  while (sizes_.parts > 1 && starts_[sizes_.parts - 1] == starts_[sizes_.parts]) {
+    starts_.pop_back();
+    --sizes_.parts;
+  }
   sizes_.items = static_cast<int64_t>(items_.size());
 }
 

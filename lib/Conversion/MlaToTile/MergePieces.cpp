@@ -17,15 +17,16 @@ using namespace mlac::mla_to_tile;
 
 namespace {
 
-/// Two kernels over merge_items (tile.work), z: request. Few pieces are read some
-/// at a time; many are read together, as the rows or columns of a tile, so that their
-/// latency is paid once:
+/// Kernels over merge_items (tile.work), z: request. Up to four pieces are loaded
+/// together by programs of 64 rows; more are read together, too, by programs of one
+/// row, so that their latency is paid once:
 ///
-///     few    x: tiles of query_len · N rows   y: blocks of columns
-///            rows of a tile: the request's
-///     many   x: rows of the request           y: blocks of columns
-///            rows of a tile: pieces, columns: the block's; or, where there are many
-///            heads, rows: 64 columns of the block, columns: pieces
+///     few      x: tiles of query_len · N rows   y: blocks of columns
+///              rows of a tile: the request's; more than four pieces take turns
+///     columns  x: rows of the request           y: blocks of columns
+///              rows of a tile: 64 columns of the block, columns: 16, 32 or 64 pieces
+///     rows     as `columns`, but
+///              rows of a tile: 64 pieces, columns: the block's
 ///
 /// With pieces as rows every column's sum crosses threads and warps, and a program
 /// has 32 columns: little code and many programs, for few heads. With pieces as
@@ -52,22 +53,28 @@ public:
   }
   void launchFew();
   void launchMany();
+  void launchAsColumns(int64_t atOnce);
+  /// Requests with few pieces that are rather merged as columns.
+  int64_t countMostMerges() const;
 
   int64_t fewPieces; // the most that are few
 
 private:
-  // A turn of either form takes a latency of memory. Many pieces are one turn, but
-  // have a program for each row and 32 columns: for 4 requests of 128 rows 8 waves
-  // on the H200. An estimate: the forms are equal at 4 to 8 turns.
+  // A turn takes a latency of memory, and so does a wave of programs of rows.
   static constexpr int64_t kFewTurns = 4;
+
+  // Programs of rows at most, where there are few pieces: on the H200 16 pieces of 4
+  // requests and 128 heads take 21.4 us of a step instead of 24.2, 8 pieces of 8 requests
+  // 29.5 instead of 28.7.
+  static constexpr int64_t kMostProgramsOfSome = 1024;
 
   // Columns of a program that merges many pieces as rows: 128 bytes of a partial's row.
   static constexpr int64_t kMostColumnsOfMany = 32;
 
   // Pieces as columns: tiles of a program at most, and programs of a request at least.
   // For 128 heads two programs on each of the H200's multiprocessors, all of one wave:
-  // 4 tiles take 15.3 us of a step, 2 and 1, in two waves, 17.3 and 17.1, pieces as
-  // rows 18.1. For 16 heads pieces as rows take 9.1 us, as columns 9.7 or more.
+  // with 64 pieces 4 tiles take 27.7 us of a step, 2 and 1 tiles 30.4 and 31.5. For 16
+  // heads 64 pieces as rows take 9.1 us, as columns 9.7 or more.
   static constexpr int64_t kMostTilesOfMany = 4, kProgramsOfMany = 256;
 
   struct Request {
@@ -78,7 +85,10 @@ private:
   Request loadRequest(KernelBuilder &b, ValueRange args);
   void writeFew(KernelBuilder &b, ValueRange args, const Request &request);
   void writeManyAsRows(KernelBuilder &b, ValueRange args, const Request &request);
-  void writeManyAsColumns(KernelBuilder &b, ValueRange args, const Request &request);
+  void writeAsColumns(KernelBuilder &b, ValueRange args, const Request &request, int64_t atOnce);
+  using Write = llvm::function_ref<void(KernelBuilder &b, ValueRange args, const Request &request)>;
+  void launchRows(int64_t columns, Write write);
+  int64_t columnsOfProgram() const { return std::max<int64_t>(tilesOfMany, 1) * step.shapes.rows; }
   OpFoldResult countColumns(KernelBuilder &b, Value column, int64_t block);
   Value blockView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows,
                   Value column);
@@ -260,30 +270,29 @@ static SmallVector<Value> joinColumns(KernelBuilder &b, ValueRange state, Value 
 }
 
 /// Tiles of pieces, one after the other; mostly there is one.
-void MergePiecesKernel::writeManyAsColumns(KernelBuilder &b, ValueRange args,
-                                           const Request &request) {
-  int64_t atOnce = step.shapes.keys, columns = step.shapes.rows;
+void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const Request &request,
+                                       int64_t atOnce) {
+  int64_t columns = step.shapes.rows, ofProgram = columnsOfProgram();
   Value zero = b.index(0), one = b.index(1), row = b.programId(0);
   Value first = b.add(request.firstPartial, row), stride = request.rows;
   Value lses =
       b.view(args[2], b.extent(first, merge.partialLse.offset),
              {b.fixed(columns), OpFoldResult(request.pieces)}, {b.fixed(0), b.extent(stride)});
   Value outputRow = b.add(request.firstRow, row);
-  int64_t ofProgram = tilesOfMany * columns;
   Value column = b.mul(b.programId(1), ofProgram);
   Value corner = b.add(b.mul(first, width), column);
   Value outputs = b.view(args[1], b.extent(corner, merge.partialOutput.offset),
                          {countColumns(b, column, ofProgram), OpFoldResult(request.pieces)},
                          {b.fixed(1), b.extent(b.mul(stride, width))});
   SmallVector<Value> state = {b.constant({columns}, -std::numeric_limits<double>::infinity())};
-  state.append(1 + tilesOfMany, b.constant({columns}, 0));
+  state.append(1 + ofProgram / columns, b.constant({columns}, 0));
   Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
   state = b.loop(zero, tiles, one, state, [&](Value tile, ValueRange before) {
     Value piece = b.mul(tile, atOnce);
     Value lse = b.load(lses, {zero, piece}, {columns, atOnce});
     SmallVector<Value> tiles;
-    for (int64_t tile = 0; tile < tilesOfMany; ++tile)
-      tiles.push_back(b.load(outputs, {b.index(tile * columns), piece}, {columns, atOnce}));
+    for (int64_t column = 0; column < ofProgram; column += columns)
+      tiles.push_back(b.load(outputs, {b.index(column), piece}, {columns, atOnce}));
     Value position = b.iota(1, {columns, atOnce});
     lse = maskLse(b, unifyEmpty(b, lse), position, b.sub(request.pieces, piece));
     return joinColumns(b, before, lse, tiles);
@@ -299,21 +308,39 @@ void MergePiecesKernel::writeManyAsColumns(KernelBuilder &b, ValueRange args,
   storeLse(b, args, {Value(), referenceOf(b, state[0]), sum}, outputRow, one, zero);
 }
 
-void MergePiecesKernel::launchMany() {
+/// A program for each row and `columns` columns.
+void MergePiecesKernel::launchRows(int64_t columns, Write write) {
   Value rows = step.multiply(step.dim(merge.batch, "max_query_len"), heads);
-  int64_t columns = tilesOfMany == 0 ? columnsOfMany : tilesOfMany * step.shapes.rows;
   std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, columns)),
                                step.dim("num_merges")};
-  auto write = [&](KernelBuilder &b, ValueRange inner) {
+  auto writeRow = [&](KernelBuilder &b, ValueRange inner) {
     Request request = loadRequest(b, inner);
     Value isIts = b.isBelow(b.programId(0), request.rows);
     if (takes == Takes::Own)
       isIts = arith::AndIOp::create(b, isIts, b.isBelow(b.index(fewPieces), request.pieces));
-    auto write = tilesOfMany == 0 ? &MergePiecesKernel::writeManyAsRows
-                                  : &MergePiecesKernel::writeManyAsColumns;
-    b.ifThen(isIts, [&] { (this->*write)(b, inner, request); });
+    b.ifThen(isIts, [&] { write(b, inner, request); });
   };
-  step.launch("merge_many_partials", grid, args, write, StepLowering::Overlap::Dependent);
+  step.launch("merge_many_partials", grid, args, writeRow, StepLowering::Overlap::Dependent);
+}
+
+void MergePiecesKernel::launchAsColumns(int64_t atOnce) {
+  launchRows(columnsOfProgram(), [&](KernelBuilder &b, ValueRange inner, const Request &request) {
+    writeAsColumns(b, inner, request, atOnce);
+  });
+}
+
+void MergePiecesKernel::launchMany() {
+  if (tilesOfMany > 0)
+    return launchAsColumns(step.shapes.keys);
+  launchRows(columnsOfMany, [&](KernelBuilder &b, ValueRange inner, const Request &request) {
+    writeManyAsRows(b, inner, request);
+  });
+}
+
+int64_t MergePiecesKernel::countMostMerges() const {
+  auto batch = cast<mla::BatchType>(merge.batch.getType());
+  int64_t rows = heads * (batch.hasStaticQueryLen() ? batch.getQueryLen() : 1);
+  return kMostProgramsOfSome / (rows * llvm::divideCeil(width, columnsOfProgram()));
 }
 
 void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge) {
@@ -326,9 +353,21 @@ void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &
   auto many = [&] { kernel.launchMany(); };
   step.ifAbove(step.dim("num_merges"), 0, [&] {
     Value most = step.dim("max_partials");
-    if (!isInvariant)
-      return step.versionByRows(most, kernel.fewPieces, few, many);
-    few();
-    step.ifAbove(most, kernel.fewPieces, many);
+    if (isInvariant) {
+      few();
+      return step.ifAbove(most, kernel.fewPieces, many);
+    }
+    // Programs of a row are many: for many requests turns are faster than waves.
+    auto some = [&] {
+      step.versionByRows(
+          step.dim("num_merges"), kernel.countMostMerges(),
+          [&] { kernel.launchAsColumns(kernel.fewPieces); }, few);
+    };
+    auto more = [&] {
+      step.versionByRows(
+          most, 2 * kernel.fewPieces, [&] { kernel.launchAsColumns(2 * kernel.fewPieces); }, many);
+    };
+    step.versionByRows(most, step.shapes.turnPieces, few,
+                       [&] { step.versionByRows(most, kernel.fewPieces, some, more); });
   });
 }

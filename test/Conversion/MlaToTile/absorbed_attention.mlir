@@ -27,11 +27,22 @@
 // GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) dependent args(%[[CACHE]], {{.*}}, %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
 // GPU: %[[ANY:.*]] = arith.cmpi sgt, %[[MERGES]], %c0
 // GPU: scf.if %[[ANY]] {
-// GPU:   %[[FEW:.*]] = arith.cmpi sle, %[[MOST]], %c16
+// GPU:   %[[FEW:.*]] = arith.cmpi sle, %[[MOST]], %c4
 // GPU:   scf.if %[[FEW]] {
 // GPU:     tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
 // GPU:   } else {
-// GPU:     tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
+// GPU:     %[[SOME:.*]] = arith.cmpi sle, %[[MOST]], %c16
+// Up to 16 pieces: of few requests by programs of rows, 1024 at most; of many in turns.
+// GPU:     scf.if %[[SOME]] {
+// GPU:       %[[PROGRAMS:.*]] = arith.cmpi sle, %[[MERGES]], %c25
+// GPU:       scf.if %[[PROGRAMS]] {
+// GPU:         tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
+// GPU:       } else {
+// GPU:         tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
+// GPU:     } else {
+// GPU:       arith.cmpi sle, %[[MOST]], %c32
+// GPU:         tile.launch @merge_many_partials_0 grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
+// GPU:         tile.launch @merge_many_partials_1 grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
 // With fixed blocks a request's own number of pieces decides between the forms, which
 // sum in different orders: both run if anyone has many.
 // FIXED: tile.work {{.*}} fixed_blocks 32
@@ -131,7 +142,7 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // A row of a tile is a piece. The first tile is loaded ahead, and not rescaled; the
 // rows are weighed, by vectors, before their columns are added. With one query per
 // request a piece's place is a constant.
-// GPU-LABEL: tile.kernel @merge_many_partials(
+// GPU-LABEL: tile.kernel @merge_many_partials_1(
 // GPU: sizes: [%[[PIECES:.*]]], strides: [40]
 // GPU: sizes: [%[[PIECES]], %{{.*}}], strides: [1600, 1]
 // GPU: %[[TILES:.*]] = arith.ceildivsi %[[PIECES]], %c64

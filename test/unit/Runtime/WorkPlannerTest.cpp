@@ -221,6 +221,15 @@ TEST(WorkPlanner, OnePartTakesEverything) {
   EXPECT_EQ(planner.sizes().merges, 0);
 }
 
+TEST(WorkPlanner, PartsEndWithTheLastPiece) {
+  WorkParams params = kV3;
+  params.partialCost = 1.0 / 16; // two blocks of 64 for each part
+  WorkPlanner planner = planFor(params, makeRequests({4096}));
+  EXPECT_EQ(planner.sizes().parts, 32);
+  EXPECT_EQ(planFor(params, makeRequests({64})).sizes().parts, 1);
+  EXPECT_EQ(planFor(params, makeRequests({64}, {0})).sizes().parts, 1); // nobody asks
+}
+
 TEST(WorkPlanner, EqualStepsGetEqualPlans) {
   auto requests = makeRequests({777, 4096, 130, 1, 9000, 9000});
   WorkPlanner first = planFor(kV3, requests), second;
@@ -284,7 +293,9 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
       total += queryLens[i] > 0 ? cost : 0;
       longest = std::max(longest, queryLens[i] > 0 ? cost : 0);
     }
-    double cap = total / sizes.parts + 2 * params.itemCost + 2 + params.mergeCost;
+    int64_t parts = countParts(params, *std::ranges::max_element(queryLens), sms);
+    EXPECT_LE(sizes.parts, parts);
+    double cap = total / parts + 2 * params.itemCost + 2 + params.mergeCost;
     EXPECT_LE(largestLoad(planner, params), std::max(cap, longest)) << round;
   }
 }

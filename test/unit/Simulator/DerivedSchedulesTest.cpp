@@ -34,10 +34,12 @@ const AttentionCase kCases[] = {
     {"relay_ragged", "auto: relay", 128, 512, 64, 64, {{130, 1}, {0, 1}, {64, 1}}, 2},
     {"relay_parts", "auto: relay", 64, 512, 64, 64, {{1, 1}, {65, 1}, {129, 1}}, 2},
     {"relay_cut", "auto: relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 3, true},
-    // More than 16 pieces are merged as columns of tiles (with heads · rank of 16384 and
-    // more; 66 are two tiles) or as rows.
+    // Merges by turns (up to 4 pieces), as columns of tiles of 16 and 32, of 64 where heads ·
+    // rank is 16384 and more (two tiles here), as rows.
     {"relay_many_pieces", "relay", 64, 256, 0, 64, {{4170, 1}}, 66, true},
-    {"stream_many_pieces", "stream", 4, 64, 0, 64, {{1100, 2}}, 18, true},
+    {"stream_some_pieces", "stream", 4, 64, 0, 64, {{600, 1}, {0, 1}, {70, 1}}, 13, true},
+    {"stream_more_pieces", "stream", 4, 64, 0, 64, {{1100, 2}}, 18, true},
+    {"stream_many_pieces", "stream", 4, 64, 0, 64, {{4200, 1}}, 66, true},
     {"relay_queries", "auto: relay", 96, 512, 64, 64, {{100, 2}, {2, 2}}, 3},
     {"relay_ragged_queries", "relay", 40, 256, 64, 64, {{100, 3}, {2, 1}, {9, 2}}, 2},
     {"relay_long_queries", "relay", 9, 256, 64, 64, {{200, 100}, {150, 130}, {70, 66}}, 2},

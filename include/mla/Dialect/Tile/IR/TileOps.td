@@ -443,11 +443,11 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     `keys_per_block`; a *piece* is a run of blocks of one request and belongs to
     one of
 
-        num_parts = max(1, num_sms / ceil(max_query_len · rows_per_token / rows_per_tile))
+        num_parts <= max(1, num_sms / ceil(max_query_len · rows_per_token / rows_per_tile))
 
-    parts, which work side by side. A piece costs its blocks + `item_cost`; that
-    any request is in several pieces costs `merge_cost` once, and each token of a
-    partial `partial_cost` (all in blocks; the partials of all parts share the
+    parts, which work side by side; parts behind the last piece do not count. A piece
+    costs its blocks + `item_cost`; that any request is in several pieces costs
+    `merge_cost` once, and each token of a partial `partial_cost` (all in blocks; the partials of all parts share the
     way to the L2 cache). The runtime takes the cheapest of leaving requests whole
     (the longest first, to the part with the least work) and of cutting them in
     request order under a load per part: the smallest that fits, or a larger one
