@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
+#include "RingPattern.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -145,97 +145,56 @@ static void emitRemoteArrivals(ImplicitLocOpBuilder &b, const Kernel &kernel, Op
 }
 
 namespace {
-struct Acquire : public KernelPattern<sm90::AcquireOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::AcquireOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Value barrier = getRingBarrier(b, getKernel(op), op.getRing(), adaptor.getStage(), {});
-    if (!barrier)
-      return failure();
+struct Acquire : public RingPattern<sm90::AcquireOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::AcquireOp op, Adaptor adaptor,
+            Value barrier) const override {
     // A fresh barrier counts as being in phase 0 after a phase of parity 1.
     emitWait(b, barrier, Int(b, adaptor.getStage()[1]) ^ 1);
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
-struct Await : public KernelPattern<sm90::AwaitOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::AwaitOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Value barrier =
-        getRingBarrier(b, getKernel(op), op.getRing(), adaptor.getStage(), op.getPart());
-    if (!barrier)
-      return failure();
+struct Await : public RingPattern<sm90::AwaitOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::AwaitOp op, Adaptor adaptor,
+            Value barrier) const override {
     emitWait(b, barrier, adaptor.getStage()[1]);
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
-struct Expect : public KernelPattern<sm90::ExpectOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::ExpectOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Value barrier =
-        getRingBarrier(b, getKernel(op), op.getRing(), adaptor.getStage(), op.getPart());
-    if (!barrier)
-      return failure();
+struct Expect : public RingPattern<sm90::ExpectOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::ExpectOp op, Adaptor adaptor,
+            Value barrier) const override {
     NVVM::MBarrierArriveExpectTxOp::create(b, TypeRange(), barrier, constant32(b, op.getBytes()),
                                            getCtaScope(b), b.getBoolAttr(false), Value());
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
-struct Publish : public KernelPattern<sm90::PublishOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::PublishOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    Value barrier = getRingBarrier(b, kernel, op.getRing(), adaptor.getStage(), op.getPart());
-    if (!barrier)
-      return failure();
+struct Publish : public RingPattern<sm90::PublishOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::PublishOp op, Adaptor adaptor,
+            Value barrier) const override {
     emitArrivals(b, kernel, op, barrier);
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
-struct CopyPublish : public KernelPattern<sm90::CopyPublishOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::CopyPublishOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Value barrier =
-        getRingBarrier(b, getKernel(op), op.getRing(), adaptor.getStage(), op.getPart());
-    if (!barrier)
-      return failure();
+struct CopyPublish : public RingPattern<sm90::CopyPublishOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::CopyPublishOp op, Adaptor adaptor,
+            Value barrier) const override {
     NVVM::CpAsyncMBarrierArriveOp::create(b, barrier, b.getBoolAttr(true));
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
-struct Release : public KernelPattern<sm90::ReleaseOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::ReleaseOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    Value barrier = getRingBarrier(b, kernel, op.getRing(), adaptor.getStage(), {});
-    if (!barrier)
-      return failure();
+struct Release : public RingPattern<sm90::ReleaseOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::ReleaseOp op, Adaptor adaptor,
+            Value barrier) const override {
     if (op.getRemote())
       emitRemoteArrivals(b, kernel, op, barrier);
     else
       emitArrivals(b, kernel, op, barrier);
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 } // namespace

@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
+#include "RingPattern.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -102,15 +102,10 @@ static Value toClusterPointer(ImplicitLocOpBuilder &b, Value pointer) {
 }
 
 namespace {
-struct TmaLoad : public KernelPattern<sm90::TmaLoadOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::TmaLoadOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    Value barrier = getRingBarrier(b, kernel, op.getRing(), adaptor.getStage(), op.getPart());
-    if (!barrier)
-      return failure();
+struct TmaLoad : public RingPattern<sm90::TmaLoadOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::TmaLoadOp op, Adaptor adaptor,
+            Value barrier) const override {
     sm90::SmemType type = op.getTarget().getType();
     Value mask;
     if (std::optional<uint32_t> ranks = op.getMulticast())
@@ -129,8 +124,6 @@ struct TmaLoad : public KernelPattern<sm90::TmaLoadOp> {
           NVVM::TMALoadModeAttr::get(b.getContext(), NVVM::TMALoadMode::TILE),
           /*isCTAOnly=*/b.getBoolAttr(!mask), NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
     }
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
@@ -154,22 +147,15 @@ struct TmaStore : public KernelPattern<sm90::TmaStoreOp> {
   }
 };
 
-struct BulkLoad : public KernelPattern<sm90::BulkLoadOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::BulkLoadOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    const Kernel &kernel = getKernel(op);
-    Value barrier = getRingBarrier(b, kernel, op.getRing(), adaptor.getStage(), op.getPart());
-    if (!barrier)
-      return failure();
+struct BulkLoad : public RingPattern<sm90::BulkLoadOp> {
+  using RingPattern::RingPattern;
+  void emit(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::BulkLoadOp op, Adaptor adaptor,
+            Value barrier) const override {
     View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
     NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(
         b, kernel.getSharedAddress(b, adaptor.getTarget()[0]),
         getViewAddress(b, view, adaptor.getOffset()), barrier,
         constant32(b, op.getTarget().getType().getByteSize()), Value(), Value());
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 
