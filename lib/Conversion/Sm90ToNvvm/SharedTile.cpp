@@ -237,7 +237,16 @@ private:
     constexpr int64_t rowsAtOnce = kMatrixRows * kMatrices / sm90::kPanelChunks;
     int64_t elements = sm90::kChunkBytes * 8 / access.elementType.getIntOrFloatBitWidth();
     Type piece = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
-    Int lane(b, scratch.kernel.lane), chunk = lane % sm90::kPanelChunks;
+    // Rolled: all panels' pieces at once would take too many registers.
+    auto loop = scf::ForOp::create(b, constant32(b, 0), constant32(b, scratch.type.getPanels()),
+                                   constant32(b, 1));
+    keepRolled(loop);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Int panel(b, loop.getInductionVar());
+    // Again for every panel: four addresses and conditions kept over the loop spill 24
+    // bytes where queries are of any length.
+    Int lane(b, emitPin(b, scratch.kernel.lane).front()), chunk = lane % sm90::kPanelChunks;
     Int firstRow = scratch.getWarp() * (2 * kMatrixRows) + lane / sm90::kPanelChunks;
     Int firstTarget(b, toI64(b, firstRow)); // wide, so that a constant more is one
     SmallVector<Int> rows;
@@ -246,13 +255,6 @@ private:
       rows.push_back(firstRow + row);
       targets.push_back(access.getRow(b, firstTarget + row));
     }
-    // Rolled: all panels' pieces at once would take too many registers.
-    auto loop = scf::ForOp::create(b, constant32(b, 0), constant32(b, scratch.type.getPanels()),
-                                   constant32(b, 1));
-    keepRolled(loop);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Int panel(b, loop.getInductionVar());
     SmallVector<Value> loaded;
     for (Int row : rows) {
       Int byte = sm90::getSwizzledChunkByte(row, chunk, scratch.type.getRows()) +
