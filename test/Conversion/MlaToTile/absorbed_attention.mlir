@@ -140,11 +140,11 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // FIXED: scf.for {{.*}} to %[[PIECES]] step
 
 // A row of a tile is a piece. The first tile is loaded ahead, and not rescaled; the
-// rows are weighed, by vectors, before their columns are added. With one query per
-// request a piece's place is a constant.
+// rows are weighed, by vectors, before their columns are added. What follows may begin.
 // GPU-LABEL: tile.kernel @merge_many_partials_1(
-// GPU: sizes: [%[[PIECES:.*]]], strides: [40]
-// GPU: sizes: [%[[PIECES]], %{{.*}}], strides: [1600, 1]
+// GPU-SAME: tile.triggers_dependents, tile.waits_for_dependency
+// GPU: sizes: [%[[PIECES:.*]]], strides: [%{{.*}}]
+// GPU: sizes: [%[[PIECES]], %{{.*}}], strides: [%{{.*}}, 1]
 // GPU: %[[TILES:.*]] = arith.ceildivsi %[[PIECES]], %c64
 // GPU: tile.load {{.*}} -> tensor<64xf32>
 // GPU: tile.load {{.*}} -> tensor<64x[[C:.*]]xf32>
