@@ -61,6 +61,20 @@ func.func @gather(%batch: !mla.batch, %cache: !cache)
 func.func @advance(%batch: !mla.batch, %cache: !cache) -> !cache {{
   return %cache : !cache
 }}
+func.func @copy_pages(%batch: !mla.batch, %cache: !cache) -> !cache {{
+  %new = mla.copy_pages %cache to %cache, %batch : !cache, !mla.batch
+  return %new : !cache
+}}
+func.func @swap_out(%batch: !mla.batch, %cache: !cache, %host: !cache {{mla.output = "host"}})
+    -> !cache {{
+  %new = mla.copy_pages %cache to %host, %batch : !cache, !mla.batch
+  return %new : !cache
+}}
+func.func @swap_in(%batch: !mla.batch, %cache: !cache, %host: !cache {{mla.input = "host"}})
+    -> !cache {{
+  %new = mla.copy_pages %host to %cache, %batch : !cache, !mla.batch
+  return %new : !cache
+}}
 """
 
 
@@ -297,6 +311,127 @@ def check_decode(options, name):
     return {"format": name, "error": worst}
 
 
+class Moves:
+    """Two groups of sequences with `pages` pages of random bytes each, which are moved."""
+
+    PAGES_OF_ONE = 1 << 10  # of a sequence at most
+
+    def __init__(self, options, name, pages):
+        import numpy
+
+        self.count = -(-pages // self.PAGES_OF_ONE)
+        self.each = -(-pages // self.count)
+        self.rows = Rows(options, name, 2 * self.count * self.each * PAGE, 2 * self.count)
+        self.engine = self.rows.engine
+        self.bytes = self.count * self.each * PAGE * self.rows.row_bytes
+        self.swap = self.engine.swap_space(self.count * self.each)
+        self.front, self.back = self.sequences(), self.sequences()
+        data = numpy.random.default_rng(3).integers(
+            0, 256, self.rows.pages * PAGE * self.rows.row_bytes, numpy.uint8)
+        if options.device == "cpu":
+            import ctypes
+
+            ctypes.memmove(self.engine.cache_data(), data.ctypes.data, len(data))
+        else:
+            import torch
+
+            memory = _DeviceMemory(self.engine.cache_data(), len(data))
+            torch.as_tensor(memory, device=options.device).copy_(torch.from_numpy(data))
+
+    def sequences(self):
+        made = [self.engine.sequence() for _ in range(self.count)]
+        self.engine.cache.append([sequence._id for sequence in made], [0] * self.count,
+                                 [self.each * PAGE] * self.count)
+        return made
+
+    def content(self):
+        """The bytes of the sequences in front, in their order."""
+        import numpy
+
+        pool = numpy.frombuffer(self.rows.pool(), numpy.uint8).reshape(self.rows.pages, -1)
+        return pool[[page for sequence in self.front for page in sequence.pages]].copy()
+
+    def free_front(self):
+        for sequence in self.front:
+            sequence.free()
+        self.front, self.back = self.back, None
+
+    def compact(self, stream):
+        """Moves pages to where those of the freed sequences were."""
+        moved = self.engine.cache.compact(stream=stream)
+        assert moved == self.count * self.each, moved
+
+    def renew(self):
+        self.back = self.sequences()
+
+    def out(self, stream):
+        self.tickets = [self.swap.swap_out(sequence, stream=stream) for sequence in self.front]
+
+    def back_in(self, stream):
+        for ticket, sequence in zip(self.tickets, self.front):
+            self.swap.swap_in(ticket, sequence, stream=stream)
+
+
+def check_moves(options, name):
+    """Bytes that a compaction, a swap and its return change."""
+    moves = Moves(options, name, 64)
+    moves.free_front()
+    expected = moves.content()
+    moves.compact(moves.rows.stream())
+    wrong = int((moves.content() != expected).sum())
+    moves.out(moves.rows.stream())
+    moves.renew()  # takes the pages
+    moves.back_in(moves.rows.stream())
+    wrong += int((moves.content() != expected).sum())
+    print(f"  {name:16} {3 * moves.bytes:>10} bytes moved: {wrong} wrong", flush=True)
+    return {"format": name, "moved_bytes": 3 * moves.bytes, "wrong_bytes": wrong}
+
+
+def time_moves(options, name, size, peak, pinned):
+    """Bandwidth of moves inside the pool, and to and from the host."""
+    import torch
+
+    row_bytes = FORMATS[name][2]
+    moves = Moves(options, name, max(1, size // 2 // (PAGE * row_bytes)))
+    stream = torch.cuda.current_stream()
+    result = {"format": name, "bytes": moves.bytes}
+    def nothing():
+        pass
+    for kind, ready, launch, undo, factor, ceiling in (
+            ("move", moves.free_front, moves.compact, lambda _: moves.renew(), 2, peak),
+            ("swap_out", nothing, moves.out, moves.back_in, 1, pinned["out"]),
+            ("swap_in", nothing, moves.back_in, moves.out, 1, pinned["in"])):
+        if kind == "swap_in":
+            moves.out(stream)
+        times = []
+        for _ in range(7):
+            ready()
+            torch.cuda.synchronize()
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            launch(stream)
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) / 1e3)
+            undo(stream)
+        seconds = statistics.median(times)
+        moved = factor * moves.bytes
+        result[kind] = {"us": seconds * 1e6, "GB/s": moved / seconds / 1e9,
+                        "of_copy": moved / seconds / ceiling}
+        print(f"  {name:16} {moves.bytes >> 20:>5} MiB {kind:8}: {seconds * 1e6:9.2f} us "
+              f"{moved / seconds / 1e9:7.1f} GB/s, {moved / seconds / ceiling:.3f} of torch's copy",
+              flush=True)
+    return result
+
+
+def pinned_bandwidth(torch, size):
+    """Bytes per second of torch's copies to and from pinned memory."""
+    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    device = torch.empty(size, dtype=torch.uint8, device="cuda")
+    return {"out": size / seconds_of(torch, lambda _: host.copy_(device, non_blocking=True), 5, 1),
+            "in": size / seconds_of(torch, lambda _: device.copy_(host, non_blocking=True), 5, 1)}
+
+
 def seconds_of(torch, launch, repeats, inner):
     """Median seconds of one launch; `inner` launches in a graph."""
     launch(0)
@@ -356,6 +491,8 @@ def run_command(options):
     results = {"exact": [entry for name in names for entry in check(options, name, values)]}
     wrong = sum(entry["wrong_bytes"] + entry["wrong_values_read"] for entry in results["exact"])
     results["decode"] = [check_decode(options, name) for name in names if name in ATTENDED]
+    results["moves"] = [check_moves(options, name) for name in names]
+    wrong += sum(entry["wrong_bytes"] for entry in results["moves"])
     # Weights and outputs are rounded to bf16, 2^-9 each.
     wrong += sum(entry["error"] > 2 ** -7 for entry in results["decode"])
     if options.device != "cpu":
@@ -368,6 +505,11 @@ def run_command(options):
         # 64 MB and 512 MB of cache and plain rows together, and one row.
         results["speed"] = [time_format(options, name, tokens, peak)
                             for tokens in (1 << 15, 1 << 18, 1) for name in names]
+        pinned = pinned_bandwidth(torch, 256 << 20)
+        print(f"== moves of pages; torch copies {pinned['out'] / 1e9:.1f} GB/s to pinned memory, "
+              f"{pinned['in'] / 1e9:.1f} GB/s from it", flush=True)
+        results["moves_speed"] = [time_moves(options, name, size, peak, pinned)
+                                  for size in (64 << 20, 512 << 20, 1) for name in names]
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
     print("PASS" if wrong == 0 else f"FAIL: {wrong} differences")

@@ -8,6 +8,8 @@
 
 #include "mla/Import/ImportConfig.h"
 
+#include "CacheFormats.h"
+
 #include "mla/Import/CheckpointTensors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -91,6 +93,13 @@ public:
 
   /// Adds function `name` for requests of `queryLen` new tokens.
   func::FuncOp buildStep(StringRef name, int64_t queryLen);
+
+  /// Pages that kernels cannot move are left to the device's own copies.
+  bool canCopyPages() const {
+    return cacheType.getPageSize() * cacheType.getRowBytes() % cache::kPoolAlignment == 0;
+  }
+  /// Adds the copies of whole pages that the runtime makes by itself.
+  void buildPageCopies();
 
 private:
   using Shape = SmallVector<int64_t, 3>;
@@ -245,6 +254,35 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
   return function;
 }
 
+void LayerBuilder::buildPageCopies() {
+  enum Place { Pool, Host };
+  struct Copy {
+    StringRef name;
+    Place from, to;
+  };
+  auto batchType =
+      mla::BatchType::get(builder.getContext(), ShapedType::kDynamic, ShapedType::kDynamic);
+  for (const Copy &copy : {Copy{"copy_pages", Pool, Pool}, Copy{"swap_out", Pool, Host},
+                           Copy{"swap_in", Host, Pool}}) {
+    OpBuilder::InsertionGuard guard(builder);
+    SmallVector<Type> inputs{batchType, cacheType};
+    bool usesHost = copy.from == Host || copy.to == Host;
+    if (usesHost)
+      inputs.push_back(cacheType);
+    auto function =
+        func::FuncOp::create(builder, loc, copy.name, builder.getFunctionType(inputs, {cacheType}));
+    Block *body = function.addEntryBlock();
+    builder.setInsertionPointToStart(body);
+    if (usesHost)
+      function.setArgAttr(2, copy.from == Host ? "mla.input" : "mla.output",
+                          builder.getStringAttr("host"));
+    auto memory = [&](Place place) { return body->getArgument(place == Host ? 2 : 1); };
+    Value copied = mla::CopyPagesOp::create(builder, loc, cacheType, memory(copy.from),
+                                            memory(copy.to), body->getArgument(0));
+    func::ReturnOp::create(builder, loc, copied);
+  }
+}
+
 Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
   return FileLineColLoc::get(&context, path, /*line=*/1, /*column=*/1);
 }
@@ -280,5 +318,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
     layer.buildStep("step", ShapedType::kDynamic)
         ->setAttr(mla::kDecodeThresholdAttr,
                   OpBuilder(*module).getI64IntegerAttr(options.decodeThreshold));
+  if (layer.canCopyPages())
+    layer.buildPageCopies();
   return module;
 }

@@ -129,7 +129,14 @@ static FailureOr<LoadedModel> parseModule(MLIRContext &context, const std::strin
   return model;
 }
 
-/// Erases the functions that were not asked for.
+/// Whether a function is no step of the model's but the runtime's own: all that it
+/// takes are caches and what says which pages.
+static bool isOfCache(func::FuncOp function) {
+  return llvm::all_of(function.getArgumentTypes(),
+                      [](Type type) { return isa<mla::CacheType, mla::BatchType>(type); });
+}
+
+/// Erases the steps that were not asked for.
 static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::string> &names) {
   if (names.empty())
     return success();
@@ -138,11 +145,12 @@ static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::strin
       continue;
     InFlightDiagnostic error = module.emitError("no function '") << name << "'; there are:";
     for (func::FuncOp function : module.getOps<func::FuncOp>())
-      error << " " << function.getSymName();
+      if (!isOfCache(function))
+        error << " " << function.getSymName();
     return error;
   }
   for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (!llvm::is_contained(names, function.getSymName()))
+    if (!llvm::is_contained(names, function.getSymName()) && !isOfCache(function))
       function.erase();
   return success();
 }

@@ -54,6 +54,12 @@ class CacheStats(ctypes.Structure):
     ]
 
 
+class SwapStats(ctypes.Structure):
+    """mla_swap_stats."""
+
+    _fields_ = [("num_pages", c_int64), ("free_pages", c_int64), ("num_tickets", c_int64)]
+
+
 class CacheLayout(ctypes.Structure):
     """mla_cache_layout."""
 
@@ -195,6 +201,7 @@ _SIGNATURES = {
     "mla_cache_get_stats": [c_void_p, POINTER(CacheStats)],
     "mla_cache_data": [c_void_p, c_int64, _OUT_HANDLE],
     "mla_cache_poison": [c_void_p, c_int64],
+    "mla_cache_write": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
     "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
     "mla_engine_set_cache_scale": [c_void_p, c_int64, c_float],
     "mla_cache_formats": [_OUT_TEXT],
@@ -220,6 +227,14 @@ _SIGNATURES = {
     "mla_cache_match": [c_void_p, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
     "mla_cache_drop_cached": [c_void_p],
     "mla_cache_take_copies": [c_void_p, POINTER(PageCopy), c_int64, _OUT_INT],
+    "mla_cache_compact": [c_void_p, c_int64, c_void_p, _OUT_INT],
+    "mla_swap_create": [c_void_p, c_int64, _OUT_HANDLE],
+    "mla_swap_destroy": [c_void_p],
+    "mla_swap_out": [c_void_p, c_uint64, c_void_p, POINTER(c_uint64)],
+    "mla_swap_in": [c_void_p, c_uint64, c_uint64, c_void_p],
+    "mla_swap_drop": [c_void_p, c_uint64],
+    "mla_swap_length": [c_void_p, c_uint64, _OUT_INT],
+    "mla_swap_get_stats": [c_void_p, POINTER(SwapStats)],
     "mla_cache_set_watermark": [c_void_p, c_int64, c_int64],
     "mla_cache_get_counters": [c_void_p, c_int64, POINTER(CacheCounters)],
     "mla_cache_save": [c_void_p, c_char_p],

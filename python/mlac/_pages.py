@@ -128,6 +128,12 @@ class Cache(Handle):
         """Evicts every block that no sequence uses."""
         call("mla_cache_drop_cached", self._value)
 
+    def compact(self, max_moves=2**62, stream=None):
+        """Moves the pages with the highest indices to unused ones at the front; returns
+        how many. An engine copies the bytes on `stream`; else `take_copies` has them."""
+        return call_out("mla_cache_compact", c_int64, self._value, max_moves,
+                        getattr(stream, "cuda_stream", stream))
+
     def set_watermark(self, num_pages, pool=0):
         call("mla_cache_set_watermark", self._value, pool, num_pages)
 

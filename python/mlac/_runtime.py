@@ -13,7 +13,7 @@ from . import _arrays
 from ._errors import Error, InvalidArgument
 from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CacheStats
-from ._library import EngineOptions, StepShape
+from ._library import EngineOptions, StepShape, SwapStats
 from ._pages import Cache
 from ._library import call, call_out, library
 
@@ -22,6 +22,7 @@ DIMS = (
     "total_context_len", "attended_pairs", "num_context_requests",
     "max_blocks_per_request", "num_pages", "page_stride", "num_chunks",
     "chunk_capacity", "chunk_tokens", "rope_length", "num_sms", "is_padded",
+    "num_host_pages",
     "num_parts", "num_partials", "partial_tokens", "num_merges", "max_partials",
     "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens",
     "num_prefill_rows",    "max_decode_query_len", "max_decode_seq_len", "max_prefill_query_len",
@@ -209,6 +210,10 @@ class Engine(Handle):
             self._cache = Cache._of_engine(self._value)
         return self._cache
 
+    def swap_space(self, num_pages):
+        """Room in pinned host memory for sequences, `num_pages` pages of all layers."""
+        return SwapSpace(self, num_pages)
+
     def plan(self):
         """A plan; made once and filled for every step."""
         return Plan(self)
@@ -298,6 +303,47 @@ class Sequence:
                 self.free()
             except Exception:  # the engine may be gone
                 pass
+
+
+class SwapSpace(Handle):
+    """Sequences of an engine in pinned host memory.
+
+    Copies are asynchronous on the stream (None: the default one), which must be that of
+    the sequences' steps; byte for byte the same comes back, in other pages.
+    """
+
+    _release = "mla_swap_destroy"
+
+    def __init__(self, engine, num_pages):
+        super().__init__(call_out("mla_swap_create", c_void_p, engine._value, num_pages))
+        self._engine = engine
+
+    def swap_out(self, sequence, stream=None):
+        """Moves the sequence's rows to the host and gives its pages back; it is empty
+        then. Returns a ticket. OutOfPages (the swap space is full) changes nothing."""
+        return call_out("mla_swap_out", c_uint64, self._value, sequence._id, _stream(stream))
+
+    def swap_in(self, ticket, sequence=None, stream=None):
+        """Gives an empty sequence (default: a new one) the rows of a ticket, which is
+        used up; returns it. OutOfPages (the pool is full) changes nothing."""
+        target = self._engine.sequence() if sequence is None else sequence
+        call("mla_swap_in", self._value, ticket, target._id, _stream(stream))
+        return target
+
+    def drop(self, ticket):
+        """Forgets the rows of a ticket."""
+        call("mla_swap_drop", self._value, ticket)
+
+    def length(self, ticket):
+        """Tokens of a ticket."""
+        return call_out("mla_swap_length", c_int64, self._value, ticket)
+
+    @property
+    def stats(self):
+        """num_pages, free_pages, num_tickets (a dict)."""
+        stats = SwapStats()
+        call("mla_swap_get_stats", self._value, byref(stats))
+        return {name: getattr(stats, name) for name, _ in SwapStats._fields_}
 
 
 class Plan(Handle):

@@ -67,6 +67,7 @@
 #include "mla_runtime/package.h"
 #include "mla_runtime/sequence.h"
 #include "mla_runtime/step.h"
+#include "mla_runtime/swap.h"
 #include "mla_runtime/table.h"
 
 #endif /* MLA_RUNTIME_H */

@@ -27,6 +27,7 @@ PlanTable &mlac::runtime::plans() { return table<PlanTable>("plan"); }
 EventTable &mlac::runtime::events() { return table<EventTable>("event"); }
 CacheTable &mlac::runtime::caches() { return table<CacheTable>("cache"); }
 TableTable &mlac::runtime::blockTables() { return table<TableTable>("block table"); }
+SwapTable &mlac::runtime::swapSpaces() { return table<SwapTable>("swap space"); }
 
 static thread_local std::string lastError;
 /// Set instead of a message: the outcome is frequent, or there is no memory.

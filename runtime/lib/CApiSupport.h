@@ -51,6 +51,8 @@ struct TableObject {
   std::mutex mutex;
 };
 
+class SwapSpace;
+
 using PackageTable = HandleTable<mla_package, PackageObject, 0x51>;
 using DeviceTable = HandleTable<mla_device, Device, 0x52>;
 using EngineTable = HandleTable<mla_engine, Engine, 0x53>;
@@ -58,6 +60,7 @@ using PlanTable = HandleTable<mla_plan, Plan, 0x54>;
 using EventTable = HandleTable<mla_event, EventObject, 0x55>;
 using CacheTable = HandleTable<mla_cache, CacheObject, 0x56>;
 using TableTable = HandleTable<mla_table, TableObject, 0x57>;
+using SwapTable = HandleTable<mla_swap, SwapSpace, 0x58>;
 
 PackageTable &packages();
 DeviceTable &devices();
@@ -66,6 +69,7 @@ PlanTable &plans();
 EventTable &events();
 CacheTable &caches();
 TableTable &blockTables();
+SwapTable &swapSpaces();
 
 /// Stores the message of a failure for mla_last_error and returns its code.
 mla_status reportStatus(Status status);

@@ -28,6 +28,7 @@ static constexpr std::array<const char *, kNumDims> kDimNames = {
     "rope_length",
     "num_sms",
     "is_padded",
+    "num_host_pages",
     "num_parts",
     "num_partials",
     "partial_tokens",

@@ -41,7 +41,8 @@ enum class Dim : uint8_t {
   ChunkTokens,   // largest total of one chunk
   RopeLength,
   NumSms,
-  IsPadded, // 1 if the step has sizes of its own beside the batch's
+  IsPadded,     // 1 if the step has sizes of its own beside the batch's
+  NumHostPages, // of the memory that pages are swapped to; 0 in steps
   // Of functions that partition their attention (tile.work).
   NumParts,
   NumPartials,   // pieces of requests in several pieces
@@ -58,7 +59,7 @@ enum class Dim : uint8_t {
   MaxDecodeSeqLen,
   MaxPrefillQueryLen,
 };
-inline constexpr size_t kNumDims = 30;
+inline constexpr size_t kNumDims = 31;
 using DimValues = std::array<int64_t, kNumDims>;
 
 std::optional<Dim> findDim(std::string_view name);

@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 #include "Json.h"
+#include "PageMover.h"
 #include "RopeTable.h"
 
 #include <algorithm>
@@ -40,7 +41,10 @@ Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
     : package_(std::move(package)), device_(std::move(device)), options_(options),
       limits_(stepLimits(*package_, options)),
       cache_({{"latent", options.num_pages, package_->cache().page_size()}}, options.max_seq_len,
-             rowFormat(package_->cache())) {}
+             rowFormat(package_->cache())),
+      mover_(std::make_unique<PageMover>(*this)) {}
+
+Engine::~Engine() = default;
 
 /// A pool beyond the device's memory. The allocator would refuse it too, but behind the
 /// tables of all its pages, and without the option that made it so large.
@@ -143,7 +147,7 @@ int64_t Engine::largestWorkspace() const {
       bytes = std::max(bytes, need);
   };
   for (const FunctionInfo &function : target_->functions) {
-    if (function.name == kPrepareFunction) {
+    if (!isStepFunction(function.name)) {
       sample(function, planner.staticDims());
       continue;
     }
@@ -174,6 +178,7 @@ Status Engine::close() {
   Status status = device_->synchronize();
   isClosed_ = true;
   layers.clear();
+  mover_ = std::make_unique<PageMover>(*this);
   outgrown.clear();
   workspace_ = DeviceBuffer();
   rope_ = DeviceBuffer();
@@ -308,13 +313,9 @@ Status Engine::poison(Layer &layer) {
 }
 
 Status Engine::runPageCopies(mla_stream *stream) {
-  int64_t stride = pageStrideBytes(*package_, options_);
-  auto bytes = static_cast<size_t>(limits_.pageSize * package_->cache().row_bytes());
-  for (const PageCopy &copy : cache_.copies())
-    for (Layer &layer : layers)
-      MLAC_RETURN_IF_ERROR(device_->copyAsync(layer.pool.data() + copy.to * stride,
-                                              layer.pool.data() + copy.from * stride, bytes,
-                                              stream));
+  if (cache_.copies().empty())
+    return Status();
+  MLAC_RETURN_IF_ERROR(mover_->copy(resolveChains(cache_.copies()), stream));
   cache_.copiesDone();
   return Status();
 }

@@ -49,8 +49,11 @@ struct AllReduce {
   void *user = nullptr;
 };
 
+class PageMover;
+
 class Engine {
 public:
+  ~Engine();
   static Status create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                        const mla_engine_options *given, std::shared_ptr<Engine> &engine);
 
@@ -96,6 +99,15 @@ public:
   // Cache access for tests and tools; they wait for the device.
   Status poison(Layer &layer);
   Status poisonWorkspace();
+  /// What copies pages.
+  PageMover &mover() { return *mover_; }
+  /// Bytes from page to page of a pool, and of a page without what lies between.
+  int64_t pageStride() const { return pageStrideBytes(*package_, options_); }
+  int64_t pageBytesUsed() const { return limits_.pageSize * package_->cache().row_bytes(); }
+  /// Of one layer's part of host memory for `pages` pages.
+  int64_t hostBytesPerLayer(int64_t pages) const {
+    return roundUp(pages * pageBytesUsed(), kBufferAlignment);
+  }
   /// Makes the page copies that the cache asks for, in every layer.
   Status runPageCopies(mla_stream *stream);
   /// The bytes of all layers' pages, for snapshots; each access waits for the
@@ -129,6 +141,7 @@ private:
   DeviceBuffer workspace_, rope_;
   std::vector<DeviceBuffer> outgrown;
   AllReduce allReduce_;
+  std::unique_ptr<PageMover> mover_;
   int64_t ropeRows = 0;
   bool isClosed_ = false;
   std::string info;

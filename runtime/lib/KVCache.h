@@ -184,6 +184,11 @@ public:
   std::span<const PageCopy> copies() const { return copies_; }
   void copiesDone();
 
+  /// Moves the pages with the highest indices to unused ones at the front, `most` of
+  /// each pool; the bytes follow by copies(), of which there must be none before.
+  /// Returns the number of pages.
+  int64_t compact(int64_t most);
+
   /// Becomes what `other` is, a cache of the same pools. All ids become foreign.
   void takeFrom(KVCache &other);
 
@@ -240,6 +245,8 @@ private:
   void adopt(Sequence &sequence, int32_t block);
   bool canPublish(const Sequence &sequence) const;
   void ownPages(Sequence &sequence, int32_t block);
+  int64_t moveToFront(size_t pool, int64_t most, std::vector<int32_t> &movedTo);
+  void replacePages(size_t pool, const std::vector<int32_t> &movedTo);
   size_t firstPageOf(size_t pool) const { return blockOffsets[pool]; }
 
   /// Calls function(pool, entry of the table, place in the block's pages) for

@@ -72,6 +72,13 @@ struct TensorInfo {
 
 /// The function that runs when weights are bound; never chosen for a batch.
 inline constexpr std::string_view kPrepareFunction = "prepare";
+/// Functions that the runtime runs by itself, never as a step.
+inline constexpr std::string_view kCopyPagesFunction = "copy_pages", kSwapOutFunction = "swap_out",
+                                  kSwapInFunction = "swap_in";
+inline bool isStepFunction(std::string_view name) {
+  return name != kPrepareFunction && name != kCopyPagesFunction && name != kSwapOutFunction &&
+         name != kSwapInFunction;
+}
 
 class Package {
 public:

@@ -11,6 +11,7 @@
 #include "Status.h"
 
 #include <algorithm>
+#include <functional>
 
 using namespace mlac::runtime;
 
@@ -68,6 +69,22 @@ void PagePool::pin(int32_t page) {
 void PagePool::unpin(int32_t page) {
   --pages[page].pins;
   release(page);
+}
+
+void PagePool::sortUnused() { std::sort(unused.begin(), unused.end(), std::greater<>()); }
+
+int32_t PagePool::moveOut(int32_t from) {
+  int32_t to = unused.back();
+  unused.pop_back();
+  Page &source = pages[from], &target = pages[to];
+  target = source;
+  if (source.references == 0) {
+    (source.older == kNone ? oldest : pages[source.older].newer) = to;
+    (source.newer == kNone ? newest : pages[source.newer].older) = to;
+  }
+  source = {.references = 1, .pins = 1};
+  pin(to);
+  return to;
 }
 
 void PagePool::dropOwner(int32_t page) {

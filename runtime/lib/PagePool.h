@@ -78,6 +78,16 @@ public:
   void pin(int32_t page);
   void unpin(int32_t page);
 
+  /// Orders the unused pages so that the lowest is taken first.
+  void sortUnused();
+  /// Whether nobody has or keeps it.
+  bool isUnused(int32_t page) const {
+    return pages[page].references == 0 && pages[page].owner == kNone;
+  }
+  /// Makes the unused page that is next all that `from` is, which is not unused; both are
+  /// pinned, as those of a copy under way. Returns the page.
+  int32_t moveOut(int32_t from);
+
   /// Gives a page that is in use to a block.
   void setOwner(int32_t page, int32_t block) { pages[page].owner = block; }
   /// Takes it from its block; a cached page becomes unused.

@@ -50,7 +50,7 @@ static bool takes(const FunctionInfo &function, int64_t maxQueryLen) {
 static std::string listFunctions(const TargetInfo &target) {
   std::string names;
   for (const FunctionInfo &function : target.functions)
-    if (function.name != kPrepareFunction)
+    if (isStepFunction(function.name))
       names += (names.empty() ? "" : ", ") + function.name;
   return names;
 }
@@ -60,7 +60,7 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
   const TargetInfo &target = engine_->target();
   if (name) {
     function = target.find(name);
-    if (!function || function->name == kPrepareFunction)
+    if (!function || !isStepFunction(function->name))
       return error(MLA_NOT_FOUND, "unknown function '", name,
                    "', the package has: ", listFunctions(target));
     if (takes(*function, maxQueryLen))
@@ -78,7 +78,7 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
   };
   function = nullptr;
   for (const FunctionInfo &candidate : target.functions)
-    if (candidate.name != kPrepareFunction && takes(candidate, maxQueryLen) &&
+    if (isStepFunction(candidate.name) && takes(candidate, maxQueryLen) &&
         (!function || rank(candidate) < rank(*function)))
       function = &candidate;
   if (function)

@@ -22,6 +22,13 @@ using cache::Part;
 /// The largest e4m3 number.
 static constexpr double kMaxCode = 448;
 
+std::pair<Value, Value> RowGrid::place(KernelBuilder &b) const {
+  if (blocks == 1)
+    return {b.mul(b.programId(0), tileRows), b.index(0)};
+  Value tile = b.createOrFold<arith::DivUIOp>(b.programId(0), b.index(blocks));
+  return {b.mul(tile, tileRows), b.sub(b.programId(0), b.mul(tile, blocks))};
+}
+
 CacheRows::CacheRows(KernelBuilder &b, const Pool &pool) : b(b), pool(pool) {
   latent = pool.view(b, Part::Latent, b.fixed(0), pool.width(Part::Latent));
   if (pool.type.getQkRopeHeadDim() > 0)

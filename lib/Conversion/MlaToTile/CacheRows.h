@@ -57,6 +57,20 @@ private:
   mlir::Value latent, rope; // views
 };
 
+/// Programs for tiles of rows times blocks of columns. The blocks of a tile follow one
+/// another, so that sectors of 32 bytes that two of them share, as rows of 656 bytes do,
+/// are complete before they leave the L2 cache: half a sector costs a read.
+struct RowGrid {
+  int64_t tileRows, blocks;
+
+  std::array<mlir::Value, 3> size(StepLowering &step, mlir::Value rows) const {
+    return {step.multiply(step.ceilDiv(rows, tileRows), blocks), step.constant(1),
+            step.constant(1)};
+  }
+  /// The program's first row and block, in a kernel.
+  std::pair<mlir::Value, mlir::Value> place(KernelBuilder &b) const;
+};
+
 } // namespace mlac::mla_to_tile
 
 #endif // MLAC_LIB_CONVERSION_MLATOTILE_CACHEROWS_H

@@ -65,6 +65,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::AppendOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::GatherOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::KeepRowsOp op);
 
+// CopyPages.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::CopyPagesOp op);
+
 // ExpandedAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
 

@@ -62,6 +62,10 @@ struct WorkCosts {
   int64_t fixedBlocks;
 };
 
+/// What whole pages are moved as: a type of the format's rows, of 16 bits where it has
+/// one.
+mlir::Type getPageWord(mlir::mla::CacheType type);
+
 class StepLowering {
 public:
   StepLowering(mlir::func::FuncOp func, KernelTable &kernels, const TileShapes &shapes,
@@ -131,6 +135,7 @@ public:
 private:
   mlir::LogicalResult bindArguments();
   mlir::LogicalResult bindTensor(mlir::BlockArgument argument);
+  mlir::Value bindCache(mlir::BlockArgument argument, mlir::mla::CacheType type);
   mlir::Value addBuffer(mlir::tile::BufferKind kind, llvm::StringRef name, mlir::Type element,
                         llvm::ArrayRef<int64_t> shape = {});
   TensorRef contiguous(mlir::Value buffer, llvm::ArrayRef<mlir::OpFoldResult> sizes) const;

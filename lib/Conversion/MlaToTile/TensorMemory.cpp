@@ -195,6 +195,25 @@ LogicalResult StepLowering::bindTensor(BlockArgument argument) {
   return weight ? bind(tile::BufferKind::Weight, weight) : bind(tile::BufferKind::Derived, derived);
 }
 
+Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
+  Type word = firstElement(type);
+  const mlac::cache::Format &format = type.getLayout();
+  for (size_t i = 0; i < format.numFields; ++i)
+    if (Type element = type.getStorageType(format.fields[i].storage); element.isBF16())
+      word = element;
+  return word;
+}
+
+/// The layer's pool, or memory of the caller's that holds such pages.
+Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
+  unsigned index = argument.getArgNumber();
+  for (auto [mark, kind] : {std::pair(kInput, tile::BufferKind::Input),
+                            std::pair(kOutput, tile::BufferKind::Output)})
+    if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
+      return addBuffer(kind, name, getPageWord(type));
+  return addBuffer(tile::BufferKind::Cache, "cache", firstElement(type));
+}
+
 LogicalResult StepLowering::bindArguments() {
   for (BlockArgument argument : func.getArguments()) {
     Type type = argument.getType();
@@ -202,7 +221,7 @@ LogicalResult StepLowering::bindArguments() {
       if (failed(bindTensor(argument)))
         return failure();
     } else if (auto cacheType = dyn_cast<mla::CacheType>(type)) {
-      caches[argument] = addBuffer(tile::BufferKind::Cache, "cache", firstElement(cacheType));
+      caches[argument] = bindCache(argument, cacheType);
     } else if (!isa<mla::BatchType>(type)) {
       return func.emitOpError("expected argument ")
              << argument.getArgNumber() << " to be a tensor, a batch or a cache, got " << type;

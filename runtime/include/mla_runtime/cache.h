@@ -139,6 +139,16 @@ typedef struct mla_page_copy {
 MLA_API mla_status mla_cache_take_copies(mla_cache *cache, mla_page_copy *copies, int64_t capacity,
                                          int64_t *count);
 
+/* Moves the pages with the highest indices to unused ones at the front, at most
+   max_moves of each pool, so that what is used lies together; sequences and published
+   blocks keep what they hold. *moved (may be NULL): pages. An engine copies the bytes
+   of its cache in all layers, asynchronously on `stream` (not to be captured): steps
+   planned before must have been launched, later ones follow on the same stream. Of
+   other caches the copies are to be taken (mla_cache_take_copies), `stream` is unused.
+   MLA_INVALID_ARGUMENT: max_moves < 0. MLA_WRONG_STATE: earlier copies not taken. */
+MLA_API mla_status mla_cache_compact(mla_cache *cache, int64_t max_moves, mla_stream *stream,
+                                     int64_t *moved);
+
 /* Changes mla_cache_pool.watermark_pages (an engine's cache starts with 0). */
 MLA_API mla_status mla_cache_set_watermark(mla_cache *cache, int64_t pool, int64_t num_pages);
 

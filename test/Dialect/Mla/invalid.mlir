@@ -742,6 +742,14 @@ func.func @part_rows_c2(%b: !mla.batch, %x: tensor<?x16xbf16>) {
 
 // -----
 
+func.func @copy_pages_c1(%b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 12, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+  // expected-error @+1 {{expected pages of a multiple of 16 bytes, got 24}}
+  %0 = mla.copy_pages %cache to %cache, %b : !mla.cache<page_size = 1, kv_lora_rank = 12, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch
+  return
+}
+
+// -----
+
 func.func @keep_rows_c1(%b: !mla.batch, %x: tensor<?x?xbf16>) {
   // expected-error @+1 {{expected rows of a static size, got 'tensor<?x?xbf16>'}}
   %0 = mla.keep_rows %x, %b : tensor<?x?xbf16>, !mla.batch

@@ -219,6 +219,15 @@ func.func @batch_parts(%q: tensor<?x4x16xbf16>, %batch: !mla.batch) -> tensor<?x
   return %o : tensor<?x4x16xbf16>
 }
 
+// CHECK-LABEL: func @copy_pages
+func.func @copy_pages(%cache: !cache, %host: !cache, %batch: !mla.batch) -> !cache {
+  // CHECK: %[[MOVED:.*]] = mla.copy_pages %[[CACHE:.*]] to %[[CACHE]], %{{.*}} : <page_size = 64, {{.*}}>, <query_len = ?>
+  %moved = mla.copy_pages %cache to %cache, %batch : !cache, !mla.batch
+  // CHECK: mla.copy_pages %{{.*}} to %[[MOVED]]
+  %0 = mla.copy_pages %host to %moved, %batch : !cache, !mla.batch
+  return %0 : !cache
+}
+
 // CHECK-LABEL: func @keep_rows
 func.func @keep_rows(%y: tensor<?x64xf32>, %batch: !mla.batch) -> tensor<?x64xf32> {
   // CHECK: mla.keep_rows %{{.*}}, %{{.*}} : tensor<?x64xf32>, <query_len = ?>

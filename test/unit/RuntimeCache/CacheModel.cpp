@@ -387,6 +387,18 @@ bool CacheModel::dropCached() {
   return true;
 }
 
+/// Rows follow their pages.
+bool CacheModel::compactSome() {
+  constexpr int64_t kMost = 8; // of a pool; applyCopies has room for all of them
+  int64_t most = random(0, kMost), moved = -1;
+  mla_status status = guarded([&] { return mla_cache_compact(cache, most, nullptr, &moved); });
+  if (status != MLA_OK)
+    return status == MLA_OUT_OF_MEMORY;
+  EXPECT_LE(moved, most * static_cast<int64_t>(memory.size()));
+  EXPECT_EQ(mla_cache_check(cache), MLA_OK) << mla_last_error();
+  return applyCopies() && checkAll();
+}
+
 /// What must be refused, whatever the state.
 bool CacheModel::badCall() {
   auto it = pick();
@@ -458,7 +470,8 @@ bool CacheModel::step() {
                  : dice < 750 ? truncateOne()
                  : dice < 870 ? publishOne()
                  : dice < 930 ? matchOne()
-                 : dice < 999 ? badCall()
+                 : dice < 992 ? badCall()
+                 : dice < 999 ? compactSome()
                               : dropCached();
   return isRight && !testing::Test::HasFailure();
 }

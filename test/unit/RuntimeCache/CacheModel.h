@@ -82,6 +82,7 @@ private:
   bool matchOne();
   bool badCall();
   bool dropCached();
+  bool compactSome();
 
   /// Calls `function`, sometimes without memory; a refused call must have
   /// changed nothing.

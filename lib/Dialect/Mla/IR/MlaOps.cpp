@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CacheFormats.h"
 #include "ShapeCheck.h"
 
 #include "mlir/IR/Builders.h"
@@ -515,6 +516,15 @@ LogicalResult KeepRowsOp::verify() {
   if (type.getRank() == 2 && type.isDynamicDim(0) && !type.isDynamicDim(1)) // (C1)
     return success();
   return emitOpError("expected rows of a static size, got ") << type;
+}
+
+LogicalResult CopyPagesOp::verify() {
+  CacheType type = getFrom().getType();
+  int64_t bytes = type.getPageSize() * type.getRowBytes();
+  if (bytes % mlac::cache::kPoolAlignment == 0) // (C1)
+    return success();
+  return emitOpError("expected pages of a multiple of ")
+         << mlac::cache::kPoolAlignment << " bytes, got " << bytes;
 }
 
 LogicalResult PartRowsOp::verify() {

@@ -280,6 +280,7 @@ ArrayRef<StringRef> DimOp::getKnownNames() {
                                     "rope_length",
                                     "num_sms",
                                     "is_padded",
+                                    "num_host_pages",
                                     "num_parts",
                                     "num_partials",
                                     "partial_tokens",

@@ -292,6 +292,32 @@ def Mla_GatherOp : Mla_Op<"gather"> {
   }];
 }
 
+def Mla_CopyPagesOp : Mla_Op<"copy_pages", [AllTypesMatch<["from", "to", "result"]>]> {
+  let summary = "copies whole pages, byte by byte";
+  let description = [{
+    Page block_table[0, i] of `from` goes to page slot_mapping[i] of `to`, for
+    i < num_tokens: pages are the rows of this operation. Bytes stay as they are,
+    whatever the format. The result is `to` after the write; `from` may be the same
+    pool, if no page is both read and written.
+
+    A cache argument marked `mla.input` or `mla.output` is memory of the caller's
+    instead of the layer's pool: num_host_pages pages without padding.
+    (C1) a page is a multiple of 16 bytes.
+
+    Example: pages leave for memory of the host.
+    ```mlir
+    %host_after = mla.copy_pages %cache to %host, %batch
+      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = ?>
+    ```
+
+    Source: copy-on-write and swapping of PagedAttention (Kwon et al., 2023), section 4.
+  }];
+  let arguments = (ins Mla_CacheType:$from, Mla_CacheType:$to, Mla_BatchType:$batch);
+  let results = (outs Mla_CacheType:$result);
+  let assemblyFormat = "$from `to` $to `,` $batch attr-dict `:` type($from) `,` type($batch)";
+}
+
 //===----------------------------------------------------------------------===//
 // Quantisation
 //===----------------------------------------------------------------------===//

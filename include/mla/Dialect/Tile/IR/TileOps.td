@@ -377,7 +377,8 @@ def Tile_DimOp : Tile_Op<"dim", [Pure]> {
     max_blocks_per_request, num_pages, page_stride (elements between pages of
     the pool), num_chunks, chunk_capacity (tokens per request and chunk),
     chunk_tokens (largest total of one chunk), rope_length, num_sms
-    (multiprocessors, or CPU threads), and those of `tile.work`: num_parts,
+    (multiprocessors, or CPU threads), num_host_pages (of copies between the pool and
+    memory of the host), and those of `tile.work`: num_parts,
     num_partials, partial_tokens, num_merges, max_partials.
     (C2) the plan has a `tile.work` if the dim is one of its.
   }];
