@@ -86,16 +86,15 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
   int64_t tileRows = step.shapes.rows;
-  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(blocks.count()),
-                               step.constant(1)};
+  RowGrid grid{tileRows, blocks.count()};
   auto write = [&](KernelBuilder &b, ValueRange args) {
     markRowKernel(b);
     Pool inner = pool.inKernel(args);
     CacheRows rows(b, inner);
     ValueRange own = args.drop_front(first);
-    Value row = b.mul(b.programId(0), tileRows);
+    auto [row, block] = grid.place(b);
     Value slots = b.view(own[0], b.fixed(0), {OpFoldResult(own[1])}, {b.fixed(1)});
-    blocks.dispatch(b, b.programId(1), [&](size_t index, Value column) {
+    blocks.dispatch(b, block, [&, row = row](size_t index, Value column) {
       const RowBlocks::PartBlocks &part = blocks.parts[index];
       Value from = b.view(own[2 + index], b.fixed(part.rows.offset), {own[1], b.fixed(part.width)},
                           {b.fixed(part.rows.strides[0]), b.fixed(part.rows.strides[1])});
@@ -103,7 +102,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
       rows.store(part.part, tile, column, slots, row);
     });
   };
-  step.launch("append", grid, args, write, step.chained());
+  step.launch("append", grid.size(step, tokens), args, write, step.chained());
   return success();
 }
 
