@@ -54,6 +54,19 @@ class CacheStats(ctypes.Structure):
     ]
 
 
+class TableView(ctypes.Structure):
+    """mla_table_view."""
+
+    _fields_ = [("block_table", c_void_p), ("seq_lens", c_void_p), ("slot_mapping", c_void_p),
+                ("rows", c_int64), ("columns", c_int64), ("tokens", c_int64)]
+
+
+class TableChanges(ctypes.Structure):
+    """mla_table_changes."""
+
+    _fields_ = [("entries", c_int64), ("copies", c_int64)]
+
+
 class SwapStats(ctypes.Structure):
     """mla_swap_stats."""
 
@@ -185,6 +198,7 @@ _SIGNATURES = {
     "mla_device_close": [c_void_p],
     "mla_device_info": [c_void_p, _OUT_TEXT],
     "mla_device_synchronize": [c_void_p],
+    "mla_device_download": [c_void_p, c_void_p, c_void_p, c_size_t],
     "mla_engine_create": [c_void_p, c_void_p, POINTER(EngineOptions), _OUT_HANDLE],
     "mla_engine_destroy": [c_void_p],
     "mla_engine_info": [c_void_p, _OUT_TEXT],
@@ -228,6 +242,11 @@ _SIGNATURES = {
     "mla_cache_drop_cached": [c_void_p],
     "mla_cache_take_copies": [c_void_p, POINTER(PageCopy), c_int64, _OUT_INT],
     "mla_cache_compact": [c_void_p, c_int64, c_void_p, _OUT_INT],
+    "mla_table_create": [c_void_p, c_void_p, c_int64, c_int64, c_int64, _OUT_HANDLE],
+    "mla_table_destroy": [c_void_p],
+    "mla_table_view_of": [c_void_p, POINTER(TableView)],
+    "mla_table_assign": [c_void_p, c_int64, c_uint64],
+    "mla_table_update": [c_void_p, _OUT_INT, c_int64, c_void_p, POINTER(TableChanges)],
     "mla_swap_create": [c_void_p, c_int64, _OUT_HANDLE],
     "mla_swap_destroy": [c_void_p],
     "mla_swap_out": [c_void_p, c_uint64, c_void_p, POINTER(c_uint64)],

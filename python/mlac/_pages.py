@@ -10,6 +10,7 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from ._handle import Handle
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
+from ._table import BlockTable
 
 
 def _tokens(tokens):
@@ -133,6 +134,11 @@ class Cache(Handle):
         how many. An engine copies the bytes on `stream`; else `take_copies` has them."""
         return call_out("mla_cache_compact", c_int64, self._value, max_moves,
                         getattr(stream, "cuda_stream", stream))
+
+    def table(self, device, rows, tokens, pool=0):
+        """Tables for `rows` requests and `tokens` tokens of a step that stay on a device
+        (BlockTable)."""
+        return BlockTable(self, device, rows, tokens, pool)
 
     def set_watermark(self, num_pages, pool=0):
         call("mla_cache_set_watermark", self._value, pool, num_pages)

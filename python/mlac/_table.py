@@ -1,0 +1,63 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Block tables that stay on the device, for kernels of one's own in captured graphs."""
+
+from ctypes import byref, c_int64, c_void_p
+
+from ._handle import Handle
+from ._library import TableChanges, TableView, call, call_out
+
+_TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
+
+
+class _Memory:
+    """Device memory for numpy.asarray (CPU) or torch.as_tensor (CUDA), read-only there."""
+
+    def __init__(self, owner, is_cuda, address, shape, typestr):
+        self._owner = owner  # keeps the table alive
+        name = "__cuda_array_interface__" if is_cuda else "__array_interface__"
+        setattr(self, name, {"data": (address, not is_cuda), "shape": shape, "typestr": typestr,
+                             "version": 3})
+        self.address = address
+
+
+class BlockTable(Handle):
+    """Block table, sequence lengths and slot mapping of a cache's pool on a device.
+
+    The addresses never change, so a captured graph may read them; before each replay
+    `update` copies what has changed since, on the same stream: in decode an entry for
+    each request that starts a page, the lengths and the slots.
+
+    block_table [rows, columns], seq_lens [rows], slot_mapping [tokens]: what
+    numpy.asarray (CPU) and torch.as_tensor (CUDA) take; `.address` is the address.
+    """
+
+    _release = "mla_table_destroy"
+
+    def __init__(self, cache, device, rows, tokens, pool=0):
+        super().__init__(call_out("mla_table_create", c_void_p, cache._value, device._value,
+                                  pool, rows, tokens))
+        view = TableView()
+        call("mla_table_view_of", self._value, byref(view))
+        self.rows, self.columns, self.tokens = view.rows, view.columns, view.tokens
+        shapes = {"block_table": (view.rows, view.columns), "seq_lens": (view.rows,),
+                  "slot_mapping": (view.tokens,)}
+        for name, typestr in _TYPES.items():
+            setattr(self, name, _Memory(self._value, device.is_cuda, getattr(view, name),
+                                        shapes[name], typestr))
+
+    def assign(self, row, sequence):
+        """Binds a row to a sequence (an id or a Sequence), or empties it (None). Shown by
+        the next update."""
+        identifier = 0 if sequence is None else getattr(sequence, "_id", sequence)
+        call("mla_table_assign", self._value, row, identifier)
+
+    def update(self, slots=(), stream=None):
+        """Copies what has changed, asynchronously on `stream`; not to be captured.
+        slots: the step's slot mapping (Cache.append). Returns how many entries of the
+        block table differed, and how many copies were started."""
+        changes = TableChanges()
+        call("mla_table_update", self._value, (c_int64 * max(len(slots), 1))(*slots), len(slots),
+             getattr(stream, "cuda_stream", stream), byref(changes))
+        return {"entries": changes.entries, "copies": changes.copies}
