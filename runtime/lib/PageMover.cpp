@@ -9,6 +9,7 @@
 #include "PageMover.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 using namespace mlac::runtime;
 
@@ -18,12 +19,12 @@ static constexpr int64_t kPagesPerBatch = 1 << 14;
 std::vector<PagePair> mlac::runtime::resolveChains(std::span<const PageCopy> copies) {
   std::vector<PagePair> pairs;
   pairs.reserve(copies.size());
+  // Targets were unused pages, so each page is the target of one copy at most.
+  std::unordered_map<int32_t, int32_t> sources;
   for (const PageCopy &copy : copies) {
-    int32_t from = copy.from;
-    // Targets were unused pages, so each page is the target of one copy at most.
-    for (const PagePair &earlier : pairs)
-      if (earlier.to == copy.from)
-        from = earlier.from;
+    auto earlier = sources.find(copy.from);
+    int32_t from = earlier == sources.end() ? copy.from : earlier->second;
+    sources.emplace(copy.to, from);
     pairs.push_back({from, copy.to});
   }
   return pairs;
