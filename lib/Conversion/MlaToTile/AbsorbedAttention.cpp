@@ -375,14 +375,6 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentio
   if (width > step.shapes.maxAccumulatorColumns)
     return op.emitOpError("expected a kv_lora_rank of at most ")
            << step.shapes.maxAccumulatorColumns << " on this target, got " << width;
-  // A tile of keys has all groups of a row, each with its own scale.
-  if (op.getCache().getType().getLayout().scaleGroup > 0) {
-    InFlightDiagnostic diag = op.emitOpError("expected a cache format without scales for groups of "
-                                             "a row, got ")
-                              << op.getCache().getType().getLayoutName();
-    diag.attachNote() << "the expanded form reads such a cache (--form=expanded)";
-    return diag;
-  }
   TensorRef queries = step.lookup(op.getQLat());
   if (queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");

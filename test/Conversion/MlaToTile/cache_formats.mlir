@@ -69,3 +69,32 @@ func.func @rows_of_656_bytes(%latent: tensor<?x512xbf16> {mla.input = "latent"},
 // CHECK: arith.bitcast {{.*}}xf32> to tensor<{{.*}}xi32>
 // CHECK: %[[INDEX:.*]] = arith.addi %{{.*}}, %c128
 // CHECK: offset: [%[[INDEX]]], sizes: [%{{.*}}, 64, 1], strides: [%{{.*}}, 164, 1]
+
+// -----
+
+// B02. Absorbed attention reads all four groups of a key at once: each scale once for a
+// row, as a vector, and by its column an element takes one of them.
+
+!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">
+
+// CHECK-LABEL: tile.plan @decode
+func.func @decode(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64xbf16> {mla.input = "r"},
+                  %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x2x512xbf16> {mla.output = "output"}) {
+  %o = mla.absorbed_attention query(%q, %r : tensor<?x2x512xbf16>, tensor<?x2x64xbf16>)
+      over %cache, %batch : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">, <query_len = 1>
+      scale 0.25 -> tensor<?x2x512xbf16>
+  return %o : tensor<?x2x512xbf16>
+}
+// CHECK: tile.kernel @absorbed_attention
+// CHECK-COUNT-4: tile.load_paged {{.*}} -> tensor<64x16xf32>
+// CHECK: tile.iota 1 : tensor<64x512xi32>
+// CHECK: arith.andi
+// CHECK: arith.cmpi eq
+// CHECK: arith.select
+// CHECK: arith.select
+// CHECK: arith.andi
+// CHECK: %[[SCALES:.*]] = arith.select
+// CHECK: %[[CODES:.*]] = tile.load_paged {{.*}} -> tensor<64x512xf8E4M3FN>
+// CHECK: %[[WIDE:.*]] = arith.extf %[[CODES]]
+// CHECK: arith.mulf %[[WIDE]], %[[SCALES]] : tensor<64x512xf32>
+// CHECK: arith.truncf {{.*}} to tensor<64x512xbf16>

@@ -61,17 +61,3 @@ func.func @exchange(%x: tensor<?x8xf32> {mla.input = "x"}, %y: tensor<?x8xf32> {
   }
   return %r#0, %r#1 : tensor<?x8xf32>, tensor<?x8xf32>
 }
-
-// -----
-
-// The groups of a row have their own scales, so a tile of keys cannot have one.
-func.func @groups(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64xbf16> {mla.input = "r"},
-    %batch: !mla.batch, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">)
-    -> (tensor<?x2x512xbf16> {mla.output = "output"}) {
-  // expected-error@+2 {{expected a cache format without scales for groups of a row, got fp8_ds_mla}}
-  // expected-note@+1 {{the expanded form reads such a cache (--form=expanded)}}
-  %o = mla.absorbed_attention query(%q, %r : tensor<?x2x512xbf16>, tensor<?x2x64xbf16>)
-      over %cache, %batch : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">, <query_len = ?>
-      scale 0.25 -> tensor<?x2x512xbf16>
-  return %o : tensor<?x2x512xbf16>
-}

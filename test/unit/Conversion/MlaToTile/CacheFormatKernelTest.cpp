@@ -18,6 +18,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -201,26 +202,33 @@ TEST(QuantizedCache, A21_ScaleIsHonoured) {
   EXPECT_EQ(cache.pool[cache.layout.offset(0, 5)], 0x40); // 1 / 0.5 = 2
 }
 
-/// Softmax attention over the rows that a reader gets, in double.
-TEST(QuantizedCache, A23_AbsorbedDecodeReadsDequantisedRows) {
-  constexpr int64_t latent = 48, rope = 16, heads = 3, keys = 13;
-  constexpr double scale = 0.3;
-  Cache cache("mla_fp8_tensor", latent, rope, /*layerScale=*/0.015625f, false);
+/// Absorbed decode against softmax attention over the rows that a reader gets, in double.
+static void checkDecode(const std::string &format, int64_t latent, int64_t rope, double scale,
+                        float layerScale) {
+  constexpr int64_t heads = 3, keys = 13;
+  Cache cache(format, latent, rope, layerScale, false);
   ASSERT_TRUE(cache.steps);
   auto rows = randomVector<Bf16>(16 * (latent + rope), 3);
+  // Groups of a row differ in size, so that no scale stands for another.
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = Bf16(float(rows[i]) * (1 + i % (latent + rope) / 128));
   std::vector<int64_t> slots(16);
   for (int64_t i = 0; i < 16; ++i)
     slots[i] = i;
   cache.append(rows, slots);
-  auto decode = Steps::compile(R"(
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 48, qk_rope_head_dim = 16, element = bf16, rope_order = half, format = "mla_fp8_tensor">
-func.func @decode(%q_lat: tensor<?x3x48xbf16> {mla.input = "q_lat"}, %q_pe: tensor<?x3x16xbf16> {mla.input = "q_pe"},
-                  %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x3x48xf32> {mla.output = "output"}) {
-  %o = "mla.absorbed_attention"(%q_lat, %q_pe, %cache, %batch) <{scale = 3.0e-01 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 0>}>
-      : (tensor<?x3x48xbf16>, tensor<?x3x16xbf16>, !cache, !mla.batch<query_len = 1>) -> tensor<?x3x48xf32>
-  return %o : tensor<?x3x48xf32>
+  auto decode = Steps::compile(substitute(R"(
+!cache = !mla.cache<page_size = 4, kv_lora_rank = $LATENT, qk_rope_head_dim = $ROPE, element = bf16, rope_order = half, format = "$FORMAT">
+func.func @decode(%q_lat: tensor<?x3x$LATENTxbf16> {mla.input = "q_lat"}, %q_pe: tensor<?x3x$ROPExbf16> {mla.input = "q_pe"},
+                  %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x3x$LATENTxf32> {mla.output = "output"}) {
+  %o = "mla.absorbed_attention"(%q_lat, %q_pe, %cache, %batch) <{scale = $SCALE : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 0>}>
+      : (tensor<?x3x$LATENTxbf16>, tensor<?x3x$ROPExbf16>, !cache, !mla.batch<query_len = 1>) -> tensor<?x3x$LATENTxf32>
+  return %o : tensor<?x3x$LATENTxf32>
 }
-)");
+)",
+                                          {{"LATENT", std::to_string(latent)},
+                                           {"ROPE", std::to_string(rope)},
+                                           {"SCALE", std::to_string(scale)},
+                                           {"FORMAT", format}}));
   ASSERT_TRUE(decode);
   auto qLat = randomVector<Bf16>(heads * latent, 4), qPe = randomVector<Bf16>(heads * rope, 5);
   std::vector<int32_t> table = {3, 0, 2, 1, kGarbagePage}, starts = {0, 1}, lengths = {keys};
@@ -234,6 +242,8 @@ func.func @decode(%q_lat: tensor<?x3x48xbf16> {mla.input = "q_lat"}, %q_pe: tens
                {"max_seq_len", keys},
                {"max_blocks_per_request", int64_t(table.size())}},
               {{"cache", cache.pool},
+               {"cache_f32", cache.pool},
+               {"cache_bf16", cache.pool},
                {"cache_scale", cache.scale},
                {"block_table", table},
                {"query_start_loc", starts},
@@ -242,7 +252,7 @@ func.func @decode(%q_lat: tensor<?x3x48xbf16> {mla.input = "q_lat"}, %q_pe: tens
                {"q_pe", qPe},
                {"output", output}});
   for (int64_t head = 0; head < heads; ++head) {
-    double sum = 0;
+    double sum = 0, largest = 0;
     std::vector<double> expected(latent, 0);
     for (int64_t key = 0; key < keys; ++key) {
       std::vector<Bf16> row(latent + rope);
@@ -254,12 +264,23 @@ func.func @decode(%q_lat: tensor<?x3x48xbf16> {mla.input = "q_lat"}, %q_pe: tens
                  double(i < latent ? qLat[head * latent + i] : qPe[head * rope + i - latent]);
       double weight = std::exp(scale * score);
       sum += weight;
-      for (int64_t i = 0; i < latent; ++i)
+      for (int64_t i = 0; i < latent; ++i) {
         expected[i] += weight * double(row[i]);
+        largest = std::max(largest, std::abs(double(row[i])));
+      }
     }
     for (int64_t i = 0; i < latent; ++i) // weights are rounded to bf16 before the product
-      ASSERT_NEAR(output[head * latent + i], expected[i] / sum, 0x1p-8) << head << ", " << i;
+      ASSERT_NEAR(output[head * latent + i], expected[i] / sum, 0x1p-8 * std::max(1.0, largest))
+          << head << ", " << i;
   }
+}
+
+TEST(QuantizedCache, A23_AbsorbedDecodeReadsDequantisedRows) {
+  checkDecode("mla_fp8_tensor", 48, 16, 0.3, 0.015625f);
+}
+
+TEST(QuantizedCache, B02_AbsorbedDecodeReadsRowsOf656Bytes) {
+  checkDecode("fp8_ds_mla", 512, 64, 0.0625, 1);
 }
 
 //===----------------------------------------------------------------------===//
