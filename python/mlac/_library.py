@@ -54,6 +54,16 @@ class CacheStats(ctypes.Structure):
     ]
 
 
+class IndexMap(ctypes.Structure):
+    """mla_index_map."""
+
+    _fields_ = [("struct_bytes", c_size_t), ("block_table", POINTER(c_int32)),
+                ("num_requests", c_int64), ("max_blocks_per_request", c_int64),
+                ("page_size", c_int64), ("block_stride_rows", c_int64), ("num_blocks", c_int64),
+                ("prefill_requests", POINTER(c_int32)), ("workspace_starts", POINTER(c_int32)),
+                ("num_prefills", c_int64)]
+
+
 class TableView(ctypes.Structure):
     """mla_table_view."""
 
@@ -242,6 +252,9 @@ _SIGNATURES = {
     "mla_cache_drop_cached": [c_void_p],
     "mla_cache_take_copies": [c_void_p, POINTER(PageCopy), c_int64, _OUT_INT],
     "mla_cache_compact": [c_void_p, c_int64, c_void_p, _OUT_INT],
+    "mla_cache_convert_indices": [
+        POINTER(IndexMap), POINTER(c_int32), POINTER(c_int32), c_int64, c_int64,
+        POINTER(c_int32)],
     "mla_table_create": [c_void_p, c_void_p, c_int64, c_int64, c_int64, _OUT_HANDLE],
     "mla_table_destroy": [c_void_p],
     "mla_table_view_of": [c_void_p, POINTER(TableView)],

@@ -1,12 +1,15 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Block tables that stay on the device, for kernels of one's own in captured graphs."""
+"""Block tables on the device, for kernels of one's own in captured graphs, and what
+positions of requests are in the cache."""
 
-from ctypes import byref, c_int64, c_void_p
+import ctypes
+from ctypes import byref, c_int32, c_int64, c_void_p
 
+from ._errors import InvalidArgument
 from ._handle import Handle
-from ._library import TableChanges, TableView, call, call_out
+from ._library import IndexMap, TableChanges, TableView, call, call_out
 
 _TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
 
@@ -61,3 +64,38 @@ class BlockTable(Handle):
         call("mla_table_update", self._value, (c_int64 * max(len(slots), 1))(*slots), len(slots),
              getattr(stream, "cuda_stream", stream), byref(changes))
         return {"entries": changes.entries, "copies": changes.copies}
+
+
+def _flat(name, rows):
+    """Rows of one length as an i32 array; the number of rows and their length."""
+    width = len(rows[0]) if rows else 0
+    for row in rows:
+        if len(row) != width:
+            raise InvalidArgument(f"{name}: expected rows of {width} entries, got {len(row)}")
+    return (c_int32 * max(len(rows) * width, 1))(*[v for row in rows for v in row]), width
+
+
+def convert_indices(positions, requests, block_table, page_size, num_blocks,
+                    block_stride_rows=None, prefill_requests=None, workspace_starts=()):
+    """Rows of the cache, or of a workspace, for token positions of requests (lists, on the
+    host; mla_cache_convert_indices).
+
+    positions [rows][width], requests [rows], block_table [requests][blocks]. -1 for
+    negative positions and those beyond the table. With prefill_requests [rows], rows of a
+    prefill (not -1) get workspace_starts[prefill] + position.
+    """
+    given, width = _flat("positions", positions)
+    table, blocks = _flat("block_table", block_table)
+    for name, column in (("requests", requests), ("prefill_requests", prefill_requests)):
+        if column is not None and len(column) != len(positions):
+            raise InvalidArgument(f"{name}: expected {len(positions)} entries, got {len(column)}")
+    prefills = None if prefill_requests is None else (c_int32 * len(positions))(*prefill_requests)
+    starts = (c_int32 * max(len(workspace_starts), 1))(*workspace_starts)
+    index_map = IndexMap(
+        ctypes.sizeof(IndexMap), table, len(block_table), blocks, page_size,
+        page_size if block_stride_rows is None else block_stride_rows, num_blocks, prefills,
+        starts, len(workspace_starts))
+    indices = (c_int32 * len(given))()
+    call("mla_cache_convert_indices", byref(index_map), given,
+         (c_int32 * max(len(requests), 1))(*requests), len(positions), width, indices)
+    return [indices[i * width:(i + 1) * width] for i in range(len(positions))]

@@ -1,7 +1,8 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""C15: tables at fixed device addresses follow a cache by small copies. Needs no NumPy.
+"""C15: tables at fixed device addresses follow a cache by small copies; B08, B09: positions
+of requests become rows of the cache or of a workspace. Needs no NumPy.
 
 With MLAC_TEST_DEVICE=cuda and torch a captured graph reads them, and sees what changed
 between its replays.
@@ -113,6 +114,29 @@ class TableTest(unittest.TestCase):
                 self.assertEqual(seen[0][1].tolist(), pages + [NO_PAGE] * (4 - len(pages)))
                 self.assertEqual(seen[1].tolist(), [0, self.cache.length(sequence), 0])
                 self.assertEqual(seen[2].tolist(), slots + [-1] * (6 - count))
+
+
+class IndexTest(unittest.TestCase):
+    def test_examples_of_the_specification(self):
+        arguments = {"block_table": [[5, 7]], "page_size": 64, "num_blocks": 8}
+        self.assertEqual(mlac.convert_indices([[70, 3, 130, -1]], [0], **arguments),
+                         [[454, 323, -1, -1]])
+        # Two decodes around a prefill, which takes no look at the table.
+        self.assertEqual(
+            mlac.convert_indices([[64], [900], [0]], [0, 0, 0], prefill_requests=[-1, 1, -1],
+                                 workspace_starts=[0, 10], **arguments), [[448], [910], [320]])
+        # Blocks that are further apart than their rows.
+        self.assertEqual(mlac.convert_indices([[70]], [0], block_stride_rows=65, **arguments),
+                         [[7 * 65 + 6]])
+
+    def test_wrong_arguments_are_named(self):
+        arguments = {"block_table": [[5, 7]], "page_size": 64, "num_blocks": 8}
+        with self.assertRaisesRegex(ValueError, "positions: expected rows of 2 entries, got 1"):
+            mlac.convert_indices([[1, 2], [3]], [0, 0], **arguments)
+        with self.assertRaisesRegex(ValueError, "requests: expected 1 entries, got 2"):
+            mlac.convert_indices([[1]], [0, 0], **arguments)
+        with self.assertRaisesRegex(ValueError, "request"):
+            mlac.convert_indices([[1]], [1], **arguments)
 
 
 if __name__ == "__main__":
