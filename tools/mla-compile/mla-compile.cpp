@@ -14,6 +14,7 @@
 #include "mla/RegisterAll.h"
 #include "mla/Target/Cpu/CompileKernels.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -60,6 +61,10 @@ static cl::opt<std::string> cacheFormat(
     cl::desc("Rows of the cache: mla_fp8_tensor (e4m3, one scale per layer) or fp8_ds_mla "
              "(656 bytes: e4m3 with four scales, bf16 rope); default: the activations' "
              "type"));
+static cl::opt<int64_t> rowWidth(
+    "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
+    cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
+             "that kernels like FlashMLA's take, which then may share the cache; default: any"));
 static cl::opt<mlir::mla::ScaleRule>
     scaleRule("scale-rule", cl::init(mlir::mla::ScaleRule::Raw), cl::cat(category),
               cl::desc("Scales of the rows' groups, when written (default raw):"),
@@ -326,6 +331,9 @@ static bool readOptions(CompileOptions &options) {
   if (decodeThreshold < 1 || decodeThreshold > kMostDecodeTokens)
     return fail("--decode-threshold: expected 1 to " + llvm::Twine(kMostDecodeTokens) + ", got " +
                 llvm::Twine(decodeThreshold));
+  if (rowWidth < 0)
+    return fail("--row-width: expected at least 0 elements, got " +
+                llvm::Twine(rowWidth.getValue()));
   if (numSplits < 0 || numSplits > kMostSplits)
     return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
                 llvm::Twine(numSplits));
@@ -427,6 +435,18 @@ static bool writeLevel(const LoadedModel &model, const Invocation &invocation, S
   return done || fail(error);
 }
 
+/// Whether all caches have rows of --row-width, if that is given.
+static bool checkRowWidth(mlir::ModuleOp module) {
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (mlir::Type type : function.getArgumentTypes())
+      if (auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
+          cache && rowWidth != 0 && cache.getRowWidth() != rowWidth)
+        return fail("--row-width: expected cache rows of " + llvm::Twine(rowWidth.getValue()) +
+                    " elements, got " + llvm::Twine(cache.getKvLoraRank()) + " + " +
+                    llvm::Twine(cache.getQkRopeHeadDim()));
+  return true;
+}
+
 static bool run() {
   Invocation invocation;
   if (!readInvocation(invocation))
@@ -451,6 +471,8 @@ static bool run() {
   mlir::FailureOr<LoadedModel> model = loadModel(context, invocation.input, invocation.options);
   if (mlir::failed(model))
     return fail("cannot compile '" + invocation.input + "'");
+  if (!checkRowWidth(*model->module))
+    return false;
   if (invocation.tuning) {
     timer.begin("tune");
     if (llvm::Error error = tune(*model, *invocation.tuning, invocation.options))
