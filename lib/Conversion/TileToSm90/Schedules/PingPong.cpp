@@ -189,7 +189,6 @@ sm90::KernelOp pingpong::Kernel::build() {
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   createMaps();
   createRings();
-  source.walk([&](tile::ProgramIdOp id) { entry.get(id.getResult()); });
   emitRole("load", 0, options.producerRegisters, [&] { emitProducer(); });
   emitRole("first", 1, options.consumerRegisters, [&] { emitConsumer(0); });
   emitRole("second", 2, options.consumerRegisters, [&] { emitConsumer(1); });
