@@ -366,7 +366,8 @@ LogicalResult AbsorbedKernel::launchItems() {
     });
   };
   step.launch("absorbed_attention", grid, planArgs, write, StepLowering::Overlap::Both);
-  emitMergePartials(step, {op.getBatch(), partialOutput, partialLse, output, lse});
+  bool isLast = llvm::all_of(op->getUsers(), llvm::IsaPred<func::ReturnOp>);
+  emitMergePartials(step, {op.getBatch(), partialOutput, partialLse, output, lse, isLast});
   return success();
 }
 

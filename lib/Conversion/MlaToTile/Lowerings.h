@@ -87,6 +87,7 @@ struct PieceMerge {
   mlir::Value batch;
   TensorRef partialOutput, partialLse, output;
   std::optional<TensorRef> lse;
+  bool isLast; // of the step's launches
 };
 /// Merges them into `output`, where there are any.
 void emitMergePartials(StepLowering &step, const PieceMerge &merge);
