@@ -28,6 +28,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
 
+import module  # noqa: E402
+
 CONFIG = ROOT / "test/data/configs/deepseek_v3.json"
 HIDDEN, NOPE, ROPE, VALUE, Q_RANK, KV_RANK, PAGE = 7168, 128, 64, 128, 1536, 512, 64
 WIDTH, HEAD = KV_RANK + ROPE, NOPE + ROPE
@@ -42,8 +44,6 @@ ROUND_SECONDS = 4e-3  # of launches between two events, at least one
 ALLOWED = 0.02  # of the norm, between two computations with bf16 intermediates
 
 MERGE = """\
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 128, qk_rope_head_dim = 64,
-                    element = bf16, rope_order = interleaved>
 !partial = tensor<?x128x128xf32>
 !result = tensor<?x128x128xbf16>
 !lse = tensor<?x128xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
@@ -53,14 +53,6 @@ func.func @merge(%a: !partial {mla.input = "a"}, %a_lse: !lse {mla.input = "a_ls
   %output = mla.merge %a, %a_lse with %b, %b_lse : !partial, !lse with !partial, !lse -> !result
   return %output : !result
 }
-func.func @decode(%q: tensor<?x8x128xbf16> {mla.input = "q_lat"},
-                  %r: tensor<?x8x64xbf16> {mla.input = "q_pe"},
-                  %batch: !mla.batch<query_len = 1>, %cache: !cache)
-    -> (tensor<?x8x128xbf16> {mla.output = "output"}) {
-  %o = mla.absorbed_attention query(%q, %r : tensor<?x8x128xbf16>, tensor<?x8x64xbf16>)
-      over %cache, %batch : !cache, !mla.batch<query_len = 1> scale 0.1 -> tensor<?x8x128xbf16>
-  return %o : tensor<?x8x128xbf16>
-}
 """
 
 
@@ -68,7 +60,7 @@ def build(options):
     folder = options.directory
     folder.mkdir(parents=True, exist_ok=True)
     merge, rank = folder / "merge.mlir", folder / "rank.json"
-    merge.write_text(MERGE)
+    merge.write_text(module.PLACEHOLDER + MERGE)
     config = json.loads(CONFIG.read_text())
     config.update(num_attention_heads=16, num_key_value_heads=16)
     rank.write_text(json.dumps(config))

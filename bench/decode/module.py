@@ -32,6 +32,20 @@ FUNCTION = """\
     return %output, %lse : !latent, !lse
   }}"""
 
+# By which a package of other kernels describes its model: the runtime wants a cache.
+PLACEHOLDER = """\
+!cache = !mla.cache<page_size = 64, kv_lora_rank = 128, qk_rope_head_dim = 64,
+                    element = bf16, rope_order = interleaved>
+func.func @decode(%q: tensor<?x8x128xbf16> {mla.input = "q_lat"},
+                  %r: tensor<?x8x64xbf16> {mla.input = "q_pe"},
+                  %batch: !mla.batch<query_len = 1>, %cache: !cache)
+    -> (tensor<?x8x128xbf16> {mla.output = "output"}) {
+  %o = mla.absorbed_attention query(%q, %r : tensor<?x8x128xbf16>, tensor<?x8x64xbf16>)
+      over %cache, %batch : !cache, !mla.batch<query_len = 1> scale 0.1 -> tensor<?x8x128xbf16>
+  return %o : tensor<?x8x128xbf16>
+}
+"""
+
 
 def function_text(spec, length):
     rope_argument, query = "", "%q_lat : !latent"

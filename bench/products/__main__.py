@@ -22,7 +22,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "python"))
+sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
+
+import module  # noqa: E402
 
 # name: (columns of the result, depth)
 PRODUCTS = {"q_down": (1536, 7168), "kv_down": (576, 7168), "q_up": (24576, 1536),
@@ -42,25 +44,12 @@ func.func @{name}(%x: tensor<?x{depth}xbf16> {{mla.input = "x"}},
   return %y : tensor<?x{columns}xbf16>
 }}
 """
-# What a package describes its model by.
-DECODE = """\
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 128, qk_rope_head_dim = 64,
-                    element = bf16, rope_order = interleaved>
-func.func @decode(%q: tensor<?x8x128xbf16> {mla.input = "q_lat"},
-                  %r: tensor<?x8x64xbf16> {mla.input = "q_pe"},
-                  %batch: !mla.batch<query_len = 1>, %cache: !cache)
-    -> (tensor<?x8x128xbf16> {mla.output = "output"}) {
-  %o = mla.absorbed_attention query(%q, %r : tensor<?x8x128xbf16>, tensor<?x8x64xbf16>)
-      over %cache, %batch : !cache, !mla.batch<query_len = 1> scale 0.1 -> tensor<?x8x128xbf16>
-  return %o : tensor<?x8x128xbf16>
-}
-"""
 
 
 def build_command(options):
     options.directory.mkdir(parents=True, exist_ok=True)
     source = options.directory / "products.mlir"
-    source.write_text(DECODE + "".join(
+    source.write_text(module.PLACEHOLDER + "".join(
         FUNCTION.format(name=name, columns=columns, depth=depth)
         for name, (columns, depth) in PRODUCTS.items()))
     subprocess.run([options.build_dir / "bin/mla-compile", source, "--quiet",
