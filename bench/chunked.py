@@ -29,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
 
 import module  # noqa: E402
+from turns import race  # noqa: E402
 
 CONFIG = ROOT / "test/data/configs/deepseek_v3.json"
 HIDDEN, NOPE, ROPE, VALUE, Q_RANK, KV_RANK, PAGE = 7168, 128, 64, 128, 1536, 512, 64
@@ -40,7 +41,6 @@ NEW, CACHED = 4096, 65536
 CROSSOVER = ((64, 4096), (128, 4096), (192, 4096), (256, 4096),
              (64, 32768), (128, 32768), (256, 32768), (512, 32768))
 MERGE_TOKENS = (512, 2048, 8192)
-ROUND_SECONDS = 4e-3  # of launches between two events, at least one
 ALLOWED = 0.02  # of the norm, between two computations with bf16 intermediates
 
 MERGE = """\
@@ -168,45 +168,6 @@ class Composition:
         merged = far * (far_lse - both).exp() + near * (near_lse - both).exp()
         flat = merged[0].transpose(0, 1).reshape(-1, self.heads * VALUE).bfloat16()
         self.output = flat @ w["o_proj"].T
-
-
-class Contestant:
-    """Launches in a CUDA graph, so that the host's time does not count."""
-
-    def __init__(self, launch):
-        import torch
-
-        self.seconds = []
-        launch()
-        self.repeats = max(1, round(ROUND_SECONDS / self.time(launch, 1)))
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            for _ in range(self.repeats):
-                launch()
-
-    @staticmethod
-    def time(launch, repeats):
-        import torch
-
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        launch()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / 1e3 / repeats
-
-    def run(self):
-        self.seconds.append(self.time(self.graph.replay, self.repeats))
-
-
-def race(launches, rounds):
-    """Seconds of each, by rounds."""
-    contestants = {name: Contestant(launch) for name, launch in launches.items()}
-    for index in range(rounds):
-        # The first of a round runs on the coolest chip: take turns.
-        for one in list(contestants.values())[::1 if index % 2 else -1]:
-            one.run()
-    return {name: one.seconds for name, one in contestants.items()}
 
 
 def ratio(seconds, other):

@@ -152,13 +152,13 @@ def run(options):
           f"{ceilings['matmul_flops_per_s'] / 1e12:.0f} TFLOP/s, "
           f"{'FlashMLA' if peer else 'no attention'} in the composition", flush=True)
     weights, rows = random_weights(), []
-    packages = [options.directory / "layer.mlac", *options.also]
+    packages = {"layer": options.directory / "layer.mlac", **{str(p): p for p in options.also}}
     for batch in options.batch:
-        layers = [Layer(path, batch, options.context, weights) for path in packages]
+        layers = [Layer(path, batch, options.context, weights) for path in packages.values()]
         composition = Composition(layers[0], weights, peer)
         torch.cuda.synchronize()
         contestants = [Contestant(name, [launch], seconds_per_launch([launch])) for name, launch in
-                       [(path.stem, layer.launch) for path, layer in zip(packages, layers)]
+                       [(name, layer.launch) for name, layer in zip(packages, layers)]
                        + [("torch", composition.launch)]]
         race(contestants, options.rounds)
         floor = floor_seconds(batch, options.context, ceilings)

@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "python"), str(ROOT / "bench/decode")]
 
 import module  # noqa: E402
+from turns import race  # noqa: E402
 
 # name: (columns of the result, depth)
 PRODUCTS = {"q_down": (1536, 7168), "kv_down": (576, 7168), "q_up": (24576, 1536),
@@ -33,7 +34,6 @@ PRODUCTS = {"q_down": (1536, 7168), "kv_down": (576, 7168), "q_up": (24576, 1536
 ROWS = (2048, 4096, 8192, 65536)
 # Results beyond this are left out: they would not fit beside torch's.
 MOST_RESULT_BYTES = 16 << 30
-ROUND_SECONDS = 4e-3  # of launches between two events, at least one
 
 FUNCTION = """\
 func.func @{name}(%x: tensor<?x{depth}xbf16> {{mla.input = "x"}},
@@ -116,39 +116,6 @@ class Products:
 ALLOWED = 2 ** -8
 
 
-class Contestant:
-    """Launches in a CUDA graph, so that the host's time does not count."""
-
-    def __init__(self, torch, launch, flops):
-        self.torch, self.flops, self.rates = torch, flops, []
-        launch()
-        self.repeats = max(1, round(ROUND_SECONDS / self.time(launch, 1)))
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            for _ in range(self.repeats):
-                launch()
-
-    def time(self, launch, repeats):
-        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        launch()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / 1e3 / repeats
-
-    def run(self):
-        self.rates.append(self.flops / self.time(self.graph.replay, self.repeats))
-
-
-def race(torch, launches, flops, rounds):
-    contestants = {name: Contestant(torch, launch, flops) for name, launch in launches.items()}
-    for index in range(rounds):
-        # The first of a round runs on the coolest chip: take turns.
-        for one in list(contestants.values())[::1 if index % 2 else -1]:
-            one.run()
-    return {name: one.rates for name, one in contestants.items()}
-
-
 def run_command(options):
     for folder in (options.directory, options.build_dir / "lib"):
         if (folder / "libmla_runtime.so").exists():
@@ -176,11 +143,13 @@ def run_command(options):
             line = f"  {name:10} {rows:6} x {columns:5} x {depth:5}  error {errors['mlac']:.1e}"
             line += "" if good else " FAIL"
             if options.device != "cpu":
-                rates = race(torch, launches, 2 * rows * columns * depth, options.rounds)
+                flops = 2 * rows * columns * depth
+                rates = {key: [flops / seconds for seconds in times]
+                         for key, times in race(launches, options.rounds).items()}
                 median = {key: statistics.median(value) for key, value in rates.items()}
                 for key in engines:
                     ratio = statistics.median(a / b for a, b in zip(rates[key], rates["torch"]))
-                    line += (f"  {key} {2 * rows * columns * depth / median[key] * 1e6:8.1f} us "
+                    line += (f"  {key} {flops / median[key] * 1e6:8.1f} us "
                              f"{median[key] / 1e12:6.1f} TFLOP/s {ratio:.3f} of torch")
                 line += f"  (torch {median['torch'] / 1e12:.1f})"
                 rows_out.append({"name": name, "rows": rows, "columns": columns, "depth": depth,
