@@ -57,10 +57,9 @@ static cl::opt<ActivationType>
           cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
                      clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
 static cl::opt<std::string> cacheFormat(
-    "cache-format", cl::value_desc("name"), cl::cat(category),
-    cl::desc("Rows of the cache: mla_fp8_tensor (e4m3, one scale per layer) or fp8_ds_mla "
-             "(656 bytes: e4m3 with four scales, bf16 rope); default: the activations' "
-             "type"));
+    "cache-format", cl::value_desc("name"), cl::cat(category), cl::init("auto"),
+    cl::desc("Rows of the cache: auto (the activations' type, the default), mla_fp8_tensor (e4m3, "
+             "one scale per layer) or fp8_ds_mla (656 bytes: e4m3 with four scales, bf16 rope)"));
 static cl::opt<int64_t> rowWidth(
     "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
@@ -344,7 +343,8 @@ static bool readOptions(CompileOptions &options) {
   options.tensorParallel = tensorParallel;
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
-  options.import = {dtype, pageSize, form, cacheFormat, scaleRule,
+  std::string format = cacheFormat == "auto" ? "" : cacheFormat.getValue();
+  options.import = {dtype, pageSize, form, format, scaleRule,
                     hasStep ? decodeThreshold : 0};
   options.latentNormEpsFromConfig = normEpsFromConfig;
   options.absorb = absorb;

@@ -8,7 +8,8 @@
 //
 // What append writes and gather reads, byte by byte against the runtime's own
 // conversion on the host (whose tests have the specification's literal examples):
-// A21 (k_scale), A23 (per-tensor fp8) and B03 (656-byte rows).
+// A21 (k_scale), A23 (per-tensor fp8), B03 (656-byte rows), B04 (pages of 64) and B21
+// (gather and upconvert of a chunk).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +22,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
 
 using namespace mlac::runtime;
 using namespace mlac::test;
@@ -29,7 +32,22 @@ namespace {
 
 constexpr int64_t kPages = 4;
 constexpr uint8_t kUntouched = 0xa5;
+constexpr float kUntouchedRow = -7;
 constexpr int32_t kGarbagePage = 2147480000;
+
+/// A function that gathers one chunk of every request's context.
+std::string gatherOf(const std::string &name, int64_t chunk) {
+  return substitute(R"(
+func.func @$NAME(%batch: !mla.batch, %cache: !cache)
+    -> (tensor<?x$LATENTxbf16> {mla.output = "latent"}, tensor<?x$ROPExbf16> {mla.output = "k_pe"}) {
+  %chunk = arith.constant $CHUNK : index
+  %latent, %k_pe = "mla.gather"(%cache, %batch, %chunk)
+      : (!cache, !mla.batch, index) -> (tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>)
+  return %latent, %k_pe : tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>
+}
+)",
+                    {{"NAME", name}, {"CHUNK", std::to_string(chunk)}});
+}
 
 std::string stepsOf(const std::string &format, int64_t latent, int64_t rope, int64_t page) {
   return substitute(R"(
@@ -40,14 +58,8 @@ func.func @append(%latent: tensor<?x$LATENTxbf16> {mla.input = "latent"}, %k_pe:
       : (tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>, !cache, !mla.batch) -> !cache
   return %new : !cache
 }
-func.func @gather(%batch: !mla.batch, %cache: !cache)
-    -> (tensor<?x$LATENTxbf16> {mla.output = "latent"}, tensor<?x$ROPExbf16> {mla.output = "k_pe"}) {
-  %chunk = arith.constant 0 : index
-  %latent, %k_pe = "mla.gather"(%cache, %batch, %chunk)
-      : (!cache, !mla.batch, index) -> (tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>)
-  return %latent, %k_pe : tensor<?x$LATENTxbf16>, tensor<?x$ROPExbf16>
-}
-)",
+)" + gatherOf("gather_first", 0) +
+                        gatherOf("gather_second", 1),
                     {{"FORMAT", format},
                      {"LATENT", std::to_string(latent)},
                      {"ROPE", std::to_string(rope)},
@@ -58,9 +70,10 @@ func.func @gather(%batch: !mla.batch, %cache: !cache)
 class Cache {
 public:
   Cache(const std::string &name, int64_t latent, int64_t rope, float layerScale, bool isPower,
-        int64_t padding = 1)
-      : scale({layerScale}) {
-    CacheShape shape{MLA_BF16, latent, rope, /*pageSize=*/4, 0};
+        int64_t pageSize = 4, int64_t numPages = kPages)
+      : scale({layerScale}), numPages(numPages) {
+    constexpr int64_t padding = 1;
+    CacheShape shape{MLA_BF16, latent, rope, pageSize, 0};
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
     shape.pageStride = layout.pageStride() + padding * layout.tokenBytes();
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
@@ -69,8 +82,8 @@ public:
     encoding.rule.isPowerOfTwo |= isPower;
     std::string format = ", format = \"" + name + "\"";
     steps = Steps::compile(
-        stepsOf(format + (isPower ? ", scale_rule = power_of_two" : ""), latent, rope, 4));
-    pool.assign(static_cast<size_t>(layout.poolBytes(kPages)), kUntouched);
+        stepsOf(format + (isPower ? ", scale_rule = power_of_two" : ""), latent, rope, pageSize));
+    pool.assign(static_cast<size_t>(layout.poolBytes(numPages)), kUntouched);
   }
 
   int64_t latent() const { return layout.shape().latent; }
@@ -81,7 +94,7 @@ public:
     split(rows, latents, keys);
     steps->run("append",
                {{"num_tokens", int64_t(slots.size())},
-                {"num_pages", kPages},
+                {"num_pages", numPages},
                 {"page_stride", layout.pageStride()}},
                {{"latent", latents},
                 {"k_pe", keys},
@@ -93,28 +106,45 @@ public:
   }
 
   /// The first `length` tokens of a request on `pages`.
-  std::vector<Bf16> gather(std::vector<int32_t> pages, int64_t length) {
-    std::vector<int32_t> starts = {0, static_cast<int32_t>(length)};
-    pages.push_back(kGarbagePage);
-    std::vector<Bf16> latents(length * latent()), keys(length * rope());
-    steps->run("gather",
-               {{"num_requests", 1},
-                {"num_pages", kPages},
+  std::vector<Bf16> gather(const std::vector<int32_t> &pages, int64_t length) {
+    return gatherChunk(0, {pages}, {length}, length);
+  }
+
+  /// Of each request `lengths[r]` tokens from token `chunk * capacity` on, one request behind
+  /// the other; and a row behind the last, which stays as it was.
+  std::vector<Bf16> gatherChunk(int64_t chunk, const std::vector<std::vector<int32_t>> &pages,
+                                const std::vector<int64_t> &lengths, int64_t capacity) {
+    size_t requests = pages.size(), columns = 1;
+    for (const std::vector<int32_t> &row : pages)
+      columns = std::max(columns, row.size() + 1);
+    std::vector<int32_t> table, starts((chunk + 1) * (requests + 1), 0);
+    int32_t *ends = &starts[chunk * (requests + 1) + 1];
+    for (size_t r = 0; r < requests; ++r) {
+      table.insert(table.end(), pages[r].begin(), pages[r].end());
+      table.resize((r + 1) * columns, kGarbagePage);
+      ends[r] = (r > 0 ? ends[r - 1] : 0) + static_cast<int32_t>(lengths[r]);
+    }
+    int64_t total = starts.back();
+    std::vector<Bf16> latents((total + 1) * latent(), Bf16(kUntouchedRow)),
+        keys((total + 1) * rope(), Bf16(kUntouchedRow));
+    steps->run(chunk == 0 ? "gather_first" : "gather_second",
+               {{"num_requests", int64_t(requests)},
+                {"num_pages", numPages},
                 {"page_stride", layout.pageStride()},
-                {"max_blocks_per_request", int64_t(pages.size())},
-                {"chunk_capacity", length},
-                {"chunk_tokens", length},
+                {"max_blocks_per_request", int64_t(columns)},
+                {"chunk_capacity", capacity},
+                {"chunk_tokens", total},
                 {"num_tokens", 1}},
                {{"cache", pool},
                 {"cache_f32", pool},
                 {"cache_bf16", pool},
                 {"cache_scale", scale},
-                {"block_table", pages},
+                {"block_table", table},
                 {"chunk_cu_seq_lens", starts},
                 {"latent", latents},
                 {"k_pe", keys}});
     std::vector<Bf16> rows;
-    for (int64_t i = 0; i < length; ++i) {
+    for (int64_t i = 0; i <= total; ++i) {
       rows.insert(rows.end(), &latents[i * latent()], &latents[i * latent()] + latent());
       rows.insert(rows.end(), &keys[i * rope()], &keys[i * rope()] + rope());
     }
@@ -132,6 +162,7 @@ public:
   CacheLayout layout;
   CacheLayout::Encoding encoding;
   std::vector<float> scale;
+  int64_t numPages;
   std::vector<uint8_t> pool;
   std::unique_ptr<Steps> steps;
 
@@ -184,6 +215,54 @@ void checkBothWays(Cache cache) {
     }
   }
 }
+
+/// Lengths and shuffled pages of paged-cache.md section 6, in a chunk of each request.
+void checkUpconvert(const std::string &format, int64_t chunk, int64_t capacity) {
+  const int64_t start = chunk * capacity;
+  constexpr int64_t pageSize = 64; // the block size of kernels (paged-cache.md section 8)
+  const std::vector<int64_t> lengths = {1, 64, 0, 128, 512};
+  std::vector<std::vector<int32_t>> pages;
+  int32_t numPages = 0;
+  for (int64_t length : lengths) {
+    pages.emplace_back();
+    for (int64_t page = 0; length > 0 && page * pageSize < start + length; ++page)
+      pages.back().push_back(numPages++);
+  }
+  std::vector<int32_t> order(numPages);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(11));
+  for (std::vector<int32_t> &row : pages)
+    for (int32_t &page : row)
+      page = order[page];
+  Cache cache(format, 512, 64, 1, /*isPower=*/false, pageSize, numPages);
+  ASSERT_TRUE(cache.steps);
+  std::vector<int64_t> slots(numPages * pageSize);
+  std::iota(slots.begin(), slots.end(), 0);
+  auto rows = randomVector<Bf16>(slots.size() * 576, 12);
+  cache.append(rows, slots);
+  std::vector<Bf16> got = cache.gatherChunk(chunk, pages, lengths, capacity);
+  size_t at = 0;
+  for (size_t r = 0; r < lengths.size(); ++r)
+    for (int64_t i = 0; i < lengths[r]; ++i) {
+      int64_t token = start + i;
+      int64_t slot = pages[r][token / pageSize] * pageSize + token % pageSize;
+      for (int64_t column = 0; column < 576; ++column, ++at) {
+        float exact = rows[slot * 576 + column], read = got[at];
+        if (column < 512) // e4m3 has three bits of mantissa; subnormals by the largest scale
+          ASSERT_NEAR(read, exact, std::abs(exact) / 16 + 0x1p-9)
+              << r << ", " << i << ", " << column;
+        else
+          ASSERT_EQ(got[at].bits, rows[slot * 576 + column].bits)
+              << r << ", " << i << ", " << column;
+      }
+    }
+  for (; at < got.size(); ++at)
+    ASSERT_EQ(float(got[at]), kUntouchedRow);
+}
+
+TEST(QuantizedCache, B21_B04_ChunksFromTheFirstToken) { checkUpconvert("fp8_ds_mla", 0, 512); }
+TEST(QuantizedCache, B21_B04_ChunksFromWithinAPage) { checkUpconvert("fp8_ds_mla", 1, 549); }
+TEST(QuantizedCache, B21_B04_ChunksFromAPageBoundary) { checkUpconvert("fp8_ds_mla", 1, 576); }
 
 TEST(QuantizedCache, A23_PerTensorRowsAreThoseOfTheHost) {
   checkBothWays(Cache("mla_fp8_tensor", 48, 16, /*layerScale=*/0.37f, false));
