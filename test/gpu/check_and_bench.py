@@ -33,10 +33,16 @@ HALF_MODES = (("absorbed", "half-query"), ("absorbed", "half-output"))
 TIMED = ((1, 1, 4096, 1), (1, 16, 4096, 1), (1, 64, 4096, 1), (1, 128, 4096, 1),
          (8, 1, 4096, 1), (8, 64, 4096, 1), (1, 1, 0, 2048), (1, 1, 0, 8192),
          (1, 1, 16384, 2048))
-CHECKED = (*(["--batch=1", f"--context={context}"] for context in (1, 63, 64, 65, 4096)),
-           ["--batch=64", "--context=1,63,64,65,4096"],
-           ["--batch=64", "--context=4096", "--query-len=1"],
-           ["--context=0,63,64,65", "--query-len=130"])
+# (tensor-parallel degree, options) of the comparisons with float64, which takes seconds for each
+# row that sees 131072 tokens: one decodes, one takes the absorbed form, one the expanded form.
+CHECKED = (*((1, "--samples=8", "--batch=1", f"--context={context}")
+             for context in (1, 63, 64, 65, 4096)),
+           (1, "--samples=8", "--batch=64", "--context=1,63,64,65,4096"),
+           (1, "--samples=8", "--batch=64", "--context=4096", "--query-len=1"),
+           (1, "--samples=8", "--context=0,63,64,65", "--query-len=130"),
+           (8, "--samples=2", "--batch=2", "--context=131072,131071", "--query-len=1"),
+           (8, "--samples=2", "--batch=1", "--context=131072", "--query-len=100"),
+           (8, "--samples=2", "--batch=2", "--context=131072,100001", "--query-len=300"))
 STEP_LIMIT_S = 150
 
 
@@ -119,10 +125,10 @@ def run(directory, out, only):
             passed &= report_check(name, result)
             results.append(result)
     print("== DeepSeek-V3, real dimensions, random weights, sampled rows against float64")
-    for options in CHECKED:
-        name = "v3-tp1 " + " ".join(options)
+    for tp, *options in CHECKED:
+        name = f"v3-tp{tp} " + " ".join(options)
         if wanted(name):
-            result = call(directory, "check", "v3-tp1.mlac", "--random", "--samples=8", *options)
+            result = call(directory, "check", f"v3-tp{tp}.mlac", "--random", *options)
             passed &= report_check(name, result)
             results.append(result)
     print("== DeepSeek-V3 layer steps: time, bytes and FLOPs of the step over it, % of the ceilings")
