@@ -26,9 +26,7 @@ static std::optional<int64_t> readIndex(const View &view, int64_t index) {
   char *element = view.locate({index});
   if (!element)
     return std::nullopt;
-  int64_t bits = 0, bytes = getElementBytes(view.elementType);
-  memcpy(&bits, element, bytes);
-  return llvm::SignExtend64(bits, 8 * bytes);
+  return readInteger(element, view.elementType);
 }
 
 /// The element, 0 outside of the view; nothing, and a finding, outside of the buffer.

@@ -141,38 +141,71 @@ Step Machine::checkDependency(Warpgroup &warpgroup, Operation *op) {
               "accesses global memory before the kernel's wait_dependency");
 }
 
-Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
+Step Machine::fillEach(Warpgroup &warpgroup, Operation *op, SetElement setElement) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
-  if (!isa<FloatType>(type.getElementType()))
-    return fail(Defect::Unsupported, op, "of integers is not known to the simulator");
   if (checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   auto result = makeTile(warpgroup, type);
   int64_t columns = getColumns(type);
-  for (int64_t element = 0; element < type.getNumElements(); ++element) {
-    std::optional<float> value = fetch(element / columns, element % columns);
-    if (!value)
+  for (int64_t element = 0; element < type.getNumElements(); ++element)
+    if (!setElement(*result, element, element / columns, element % columns))
       return fail(Defect::OutOfBounds, op,
                   "reads outside of its buffer for row " + Twine(element / columns) + ", column " +
                       Twine(element % columns));
-    result->reals[element] = *value;
-  }
   set(warpgroup, op->getResult(0), TileRef{result});
   return Step::Advanced;
 }
 
-Step Machine::runLoad(Warpgroup &warpgroup, LoadOp op) {
-  ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
-  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
-  return fill(warpgroup, op, [=](int64_t row, int64_t column) mutable -> std::optional<float> {
-    indices.front() = offsets.front() + row;
-    if (indices.size() == 2)
-      indices[1] = offsets[1] + column;
-    if (!view->contains(indices))
-      return 0.0f;
-    char *element = view->locate(indices);
-    return element ? std::optional(readReal(element, view->elementType)) : std::nullopt;
+Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
+  if (!isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType()))
+    return fail(Defect::Unsupported, op, "of integers is not known to the simulator");
+  return fillEach(warpgroup, op, [&](Tile &tile, int64_t element, int64_t row, int64_t column) {
+    std::optional<float> value = fetch(row, column);
+    tile.reals[element] = value.value_or(0);
+    return value.has_value();
   });
+}
+
+Step Machine::fill(Warpgroup &warpgroup, Operation *op, ViewRef view, Place2D place) {
+  return fillEach(warpgroup, op, [&](Tile &tile, int64_t element, int64_t row, int64_t column) {
+    std::vector<int64_t> indices = place(row, column);
+    if (!view->contains(indices))
+      return true; // tiles begin as zeros
+    const char *source = view->locate(indices);
+    if (source && isa<FloatType>(view->elementType))
+      tile.reals[element] = readReal(source, view->elementType);
+    else if (source)
+      tile.integers[element] = readInteger(source, view->elementType);
+    return source != nullptr;
+  });
+}
+
+Step Machine::runLoad(Warpgroup &warpgroup, LoadOp op) {
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
+  return fill(warpgroup, op, getAs<ViewRef>(warpgroup, op.getView()),
+              [=](int64_t row, int64_t column) mutable {
+                indices.front() = offsets.front() + row;
+                if (indices.size() == 2)
+                  indices[1] = offsets[1] + column;
+                return indices;
+              });
+}
+
+Step Machine::runLoadElements(Warpgroup &warpgroup, LoadElementsOp op) {
+  std::vector<const Tile *> tiles;
+  for (mlir::Value index : op.getIndices()) {
+    tiles.push_back(use(warpgroup, op, index));
+    if (!tiles.back())
+      return Step::Failed;
+  }
+  int64_t columns = getColumns(op.getType());
+  return fill(warpgroup, op, getAs<ViewRef>(warpgroup, op.getView()),
+              [&](int64_t row, int64_t column) {
+                std::vector<int64_t> indices;
+                for (const Tile *tile : tiles)
+                  indices.push_back(tile->integers[row * columns + column]);
+                return indices;
+              });
 }
 
 Step Machine::runLoadRows(Warpgroup &warpgroup, LoadRowsOp op) {

@@ -426,6 +426,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](LoadOp load) { return runLoad(wg, load); })
       .Case([&](LoadRowsOp load) { return runLoadRows(wg, load); })
       .Case([&](LoadPagedOp load) { return runLoadPaged(wg, load); })
+      .Case([&](LoadElementsOp load) { return runLoadElements(wg, load); })
       .Case([&](StoreOp store) { return runStore(wg, store); })
       .Case([&](StoreSlotsOp store) { return runStoreSlots(wg, store); })
       .Case([&](StoreSharedOp store) { return runStoreShared(wg, store); })

@@ -239,7 +239,14 @@ private:
   Step runLoad(Warpgroup &warpgroup, mlir::sm90::LoadOp op);
   Step runLoadRows(Warpgroup &warpgroup, mlir::sm90::LoadRowsOp op);
   Step runLoadPaged(Warpgroup &warpgroup, mlir::sm90::LoadPagedOp op);
+  Step runLoadElements(Warpgroup &warpgroup, mlir::sm90::LoadElementsOp op);
   Step fill(Warpgroup &warpgroup, mlir::Operation *op, Fetch fetch);
+  /// The elements of `view`, of any type, at the indices that `place` says.
+  using Place2D = std::function<std::vector<int64_t>(int64_t row, int64_t column)>;
+  Step fill(Warpgroup &warpgroup, mlir::Operation *op, ViewRef view, Place2D place);
+  /// Calls `set` for each element of the result; false: it is outside of the buffer.
+  using SetElement = std::function<bool(Tile &, int64_t element, int64_t row, int64_t column)>;
+  Step fillEach(Warpgroup &warpgroup, mlir::Operation *op, SetElement set);
   Step runStore(Warpgroup &warpgroup, mlir::sm90::StoreOp op);
   Step runStoreSlots(Warpgroup &warpgroup, mlir::sm90::StoreSlotsOp op);
   Step storeElement(mlir::Operation *op, mlir::Value value, const Tile &tile, int64_t element,

@@ -100,10 +100,7 @@ Step Machine::runMemref(Warpgroup &warpgroup, Operation *op) {
     set(warpgroup, load.getResult(), readReal(element, view.elementType));
     return Step::Advanced;
   }
-  int64_t bits = 0;
-  int64_t bytes = getElementBytes(view.elementType);
-  memcpy(&bits, element, bytes);
-  set(warpgroup, load.getResult(), llvm::SignExtend64(bits, 8 * bytes));
+  set(warpgroup, load.getResult(), readInteger(element, view.elementType));
   return Step::Advanced;
 }
 

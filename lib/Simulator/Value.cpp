@@ -73,6 +73,12 @@ void mlac::simulator::writeReal(char *data, mlir::Type type, float value) {
   memcpy(data, &bits, sizeof(bits));
 }
 
+int64_t mlac::simulator::readInteger(const char *data, mlir::Type type) {
+  int64_t bits = 0, bytes = getElementBytes(type);
+  memcpy(&bits, data, bytes);
+  return llvm::SignExtend64(bits, 8 * bytes);
+}
+
 int64_t mlac::simulator::getElementBytes(mlir::Type type) {
   return type.isIndex() ? 8 : llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
 }

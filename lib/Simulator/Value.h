@@ -34,6 +34,8 @@ float roundTo(float value, mlir::Type type);
 /// An element of a float type at `data`, and back.
 float readReal(const char *data, mlir::Type type);
 void writeReal(char *data, mlir::Type type, float value);
+/// An element of an integer type at `data`, sign-extended.
+int64_t readInteger(const char *data, mlir::Type type);
 int64_t getElementBytes(mlir::Type type);
 
 /// The content of a tensor.

@@ -295,6 +295,33 @@ template <typename Op> struct LoadTile : public KernelPattern<Op> {
   }
 };
 
+/// Registers of all tiles belong to the same element.
+struct LoadElements : public KernelPattern<sm90::LoadElementsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadElementsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    View view = getView(b, cast<MemRefType>(op.getView().getType()), adaptor.getView());
+    SmallVector<Value> registers;
+    for (int64_t reg = 0; reg < getRegisterCount(cast<RankedTensorType>(op.getType())); ++reg) {
+      Int element(b, view.offset);
+      Value inside;
+      for (auto [index, size, stride] : llvm::zip(adaptor.getIndices(), view.sizes, view.strides)) {
+        Int at = toI64(b, index[reg]);
+        // Unsigned, so that negative indices are outside too.
+        inside = andOf(b, inside, compare(b, arith::CmpIPredicate::ult, at, size));
+        element = element + at * Int(b, stride);
+      }
+      Value address = getElementAddress(b, view.base, view.elementType, element);
+      registers.push_back(
+          LLVM::LoadOp::create(b, view.elementType, selectOf(b, inside, address, kernel.zeros)));
+    }
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+};
+
 struct Store : public KernelPattern<sm90::StoreOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::StoreOp op, OneToNOpAdaptor adaptor,
@@ -336,6 +363,6 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
 void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &converter,
                                                     RewritePatternSet &patterns,
                                                     const Kernel &kernel) {
-  patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, Store, StoreSlots>(
-      converter, patterns.getContext(), kernel);
+  patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, LoadElements, Store,
+               StoreSlots>(converter, patterns.getContext(), kernel);
 }

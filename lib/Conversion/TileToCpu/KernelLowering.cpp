@@ -205,6 +205,7 @@ LogicalResult KernelLowering::lowerTileOp(Operation *op) {
       .Case([&](tile::LoadOp load) { lowerLoad(load); })
       .Case([&](tile::LoadRowsOp load) { lowerLoadRows(load); })
       .Case([&](tile::LoadPagedOp load) { lowerLoadPaged(load); })
+      .Case([&](tile::LoadElementsOp load) { lowerLoadElements(load); })
       .Case([&](tile::StoreOp storeOp) { lowerStore(storeOp); })
       .Case([&](tile::StoreSlotsOp storeOp) { lowerStoreSlots(storeOp); })
       .Case([&](tile::DotOp dot) { lowerDot(dot); })

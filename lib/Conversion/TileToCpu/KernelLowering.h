@@ -108,6 +108,7 @@ private:
   void lowerLoad(mlir::tile::LoadOp op);
   void lowerLoadRows(mlir::tile::LoadRowsOp op);
   void lowerLoadPaged(mlir::tile::LoadPagedOp op);
+  void lowerLoadElements(mlir::tile::LoadElementsOp op);
   void lowerStore(mlir::tile::StoreOp op);
   void lowerStoreSlots(mlir::tile::StoreSlotsOp op);
   /// One row of a load: `valid` of its columns come from `from`, the rest is 0.

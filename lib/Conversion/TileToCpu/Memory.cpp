@@ -255,6 +255,37 @@ void KernelLowering::lowerLoadPaged(tile::LoadPagedOp op) {
   });
 }
 
+/// One element after the other: each comes from an address of its own.
+void KernelLowering::lowerLoadElements(tile::LoadElementsOp op) {
+  View view = viewOf(op.getView());
+  TileShape shape(op.getType());
+  Type indexType = e.getI32Type();
+  SmallVector<TileRef> tiles =
+      llvm::map_to_vector(op.getIndices(), [&](Value tile) { return memoryOf(tile); });
+  TileRef target = allocateTile(op.getType());
+  auto place = [&](const TileRef &tile, Type element, Value row, Value column) {
+    return e.advance(rowPointer(tile, row), e.mul(column, elementBytes(element)));
+  };
+  auto loadElement = [&](Value row, Value column) {
+    SmallVector<Value> indices;
+    Value inside;
+    for (auto [tile, size] : llvm::zip_equal(tiles, view.sizes)) {
+      Value index = e.loadScalar(indexType, place(tile, indexType, row, column));
+      indices.push_back(arith::ExtSIOp::create(e, e.loc, e.getI64Type(), index));
+      // Unsigned, so that negative indices are outside too.
+      Value isBelow = e.compare(Predicate::ult, indices.back(), size);
+      inside = inside ? e.both(inside, isBelow) : isBelow;
+    }
+    Value zeros = zeroRow(shape.bytesPerElement());
+    Value from = e.select(inside, elementAddress(view, indices), zeros);
+    e.storeScalar(e.loadScalar(shape.element, from), place(target, shape.element, row, column));
+  };
+  e.loop(shape.rows, 1, [&](Value row) {
+    e.loop(shape.columns, 1, [&](Value column) { loadElement(row, column); });
+  });
+  memory[op.getResult()] = target;
+}
+
 //===----------------------------------------------------------------------===//
 // Stores
 //===----------------------------------------------------------------------===//

@@ -551,3 +551,27 @@ func.func @iota_element() {
   %0 = sm90.iota 0 : tensor<64xf32, #sm90.rows>
   return
 }
+
+// -----
+
+func.func @load_elements_c1_rank(%x: memref<?xi32>, %i: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{expected a view of rank 2, got rank 1}}
+  %0 = sm90.load_elements %x[%i, %i] : memref<?xi32>, tensor<64xi32, #sm90.rows>, tensor<64xi32, #sm90.rows> -> tensor<64xi32, #sm90.rows>
+  return
+}
+
+// -----
+
+func.func @load_elements_c1_type(%x: memref<?xi32>, %i: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{expected indices of type 'tensor<64x32xi32, #sm90.fragment<column_split = 1>>', got 'tensor<64xi32, #sm90.rows>'}}
+  %0 = sm90.load_elements %x[%i] : memref<?xi32>, tensor<64xi32, #sm90.rows> -> tensor<64x32xi32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @load_elements_c2(%x: memref<?xf32>, %i: tensor<64xi32, #sm90.rows>) {
+  // expected-error @+1 {{element type}}
+  %0 = sm90.load_elements %x[%i] : memref<?xf32>, tensor<64xi32, #sm90.rows> -> tensor<64xi32, #sm90.rows>
+  return
+}

@@ -86,6 +86,11 @@ sm90.kernel @rows(%x: memref<?xbf16>, %ids: memref<?xi64>, %slots: memref<?xi64>
       : memref<?x16x64xbf16, strided<[1024, 64, 1]>>, memref<?xi32> -> tensor<64x64xbf16, #fragment>
   sm90.store_slots %c, %pool[%slots at %c0, %c0] paired
       : tensor<64x64xbf16, #fragment>, memref<?x16x64xbf16, strided<[1024, 64, 1]>>, memref<?xi64>
+  %e0 = sm90.iota 0 : tensor<64x32xi32, #fragment>
+  // CHECK: sm90.load_elements %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x32xbf16, strided<[64, 2]>>, tensor<64x32xi32, #sm90.fragment<column_split = 1>>, tensor<64x32xi32, #sm90.fragment<column_split = 1>> -> tensor<64x32xbf16, #sm90.fragment<column_split = 1>>
+  %e1 = sm90.load_elements %v[%e0, %e0]
+      : memref<?x32xbf16, strided<[64, 2]>>, tensor<64x32xi32, #fragment>, tensor<64x32xi32, #fragment>
+        -> tensor<64x32xbf16, #fragment>
   %t = sm90.alloc : !sm90.smem<64x32xbf16>
   sm90.copy_rows %v[%ids at %c0, %c0] to %t vector_bytes 2
       : memref<?x32xbf16, strided<[64, 2]>>, memref<?xi64>, !sm90.smem<64x32xbf16>

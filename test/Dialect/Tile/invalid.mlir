@@ -326,3 +326,30 @@ tile.plan @parts_without_threshold {
 tile.plan @no_decodes attributes {tile.decode_threshold = 0 : i64} {
   tile.return
 }
+
+// -----
+
+tile.kernel @load_elements_c1_rank(%list: memref<?xi32>) {
+  %i = tile.iota 0 : tensor<64x32xi32>
+  // expected-error@+1 {{expected a view of rank 2, got rank 1}}
+  %t = tile.load_elements %list[%i, %i] : memref<?xi32>, tensor<64x32xi32>, tensor<64x32xi32> -> tensor<64x32xi32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_elements_c1_shape(%list: memref<?xi32>) {
+  %i = tile.iota 0 : tensor<64x32xi32>
+  // expected-error@+1 {{expected indices of type 'tensor<64x16xi32>', got 'tensor<64x32xi32>'}}
+  %t = tile.load_elements %list[%i] : memref<?xi32>, tensor<64x32xi32> -> tensor<64x16xi32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @load_elements_c2(%list: memref<?xf32>) {
+  %i = tile.iota 0 : tensor<64x32xi32>
+  // expected-error@+1 {{expected the tile's element type to be the view's, 'f32', got 'i32'}}
+  %t = tile.load_elements %list[%i] : memref<?xf32>, tensor<64x32xi32> -> tensor<64x32xi32>
+  tile.return
+}

@@ -101,3 +101,19 @@ tile.plan @split_batch attributes {tile.decode_threshold = 4 : i64} {
   tile.launch @merge grid(%decodes, %prefills, %tokens) dependent args(%tokens) : index
   tile.return
 }
+
+// One tile of indices for each dimension of the view.
+// CHECK-LABEL: tile.kernel @elements
+// CHECK: tile.load_elements %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x?xi32, strided<[?, 1]>>, tensor<64x32xi32>, tensor<64x32xi32> -> tensor<64x32xi32>
+// CHECK: tile.load_elements %{{.*}}[%{{.*}}] : memref<?xi32>, tensor<64xi32> -> tensor<64xi32>
+tile.kernel @elements(%table: memref<?xi32>, %n: index) {
+  %view = memref.reinterpret_cast %table to offset: [0], sizes: [%n, %n], strides: [%n, 1]
+      : memref<?xi32> to memref<?x?xi32, strided<[?, 1]>>
+  %i = tile.iota 0 : tensor<64x32xi32>
+  %j = tile.iota 1 : tensor<64x32xi32>
+  %a = tile.load_elements %view[%i, %j]
+      : memref<?x?xi32, strided<[?, 1]>>, tensor<64x32xi32>, tensor<64x32xi32> -> tensor<64x32xi32>
+  %k = tile.iota 0 : tensor<64xi32>
+  %b = tile.load_elements %table[%k] : memref<?xi32>, tensor<64xi32> -> tensor<64xi32>
+  tile.return
+}

@@ -54,6 +54,7 @@ private:
   LogicalResult emitRegion(Region &from, Region &to);
   LogicalResult emitDot(tile::DotOp dot);
   LogicalResult emitReduce(tile::ReduceOp reduce);
+  LogicalResult emitLoadElements(tile::LoadElementsOp load);
   LogicalResult emitSlice(tensor::ExtractSliceOp slice);
   LogicalResult emitCopied(Operation *op);
   template <typename OpTy> LogicalResult emitLoad(OpTy load);
@@ -146,7 +147,8 @@ void SimpleSchedule::settle(Location loc) {
 void SimpleSchedule::findReusedBuffers(int32_t warpgroups) {
   llvm::SetVector<Value> loaded;
   kernel.walk([&](Operation *op) {
-    if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, memref::LoadOp>(op))
+    if (isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
+            memref::LoadOp>(op))
       for (Value operand : op->getOperands())
         if (isa<MemRefType>(operand.getType()))
           loaded.insert(findBuffer(operand));
@@ -170,8 +172,8 @@ static Operation *findWaitingOp(tile::KernelOp kernel) {
   if (!kernel->hasAttr("tile.waits_for_dependency"))
     return nullptr;
   auto accesses = [](Operation *op) {
-    return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::StoreOp,
-               tile::StoreSlotsOp>(op)
+    return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
+               tile::StoreOp, tile::StoreSlotsOp>(op)
                ? WalkResult::interrupt()
                : WalkResult::advance();
   };
@@ -289,6 +291,7 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
       .Case([&](scf::IfOp op) { return emitIf(op); })
       .Case<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp>(
           [&](auto op) { return emitLoad(op); })
+      .Case([&](tile::LoadElementsOp op) { return emitLoadElements(op); })
       .Case([&](tensor::ExtractSliceOp op) { return emitSlice(op); })
       .Case([&](tile::DotOp op) { return emitDot(op); })
       .Case([&](tile::ReduceOp op) { return emitReduce(op); })
@@ -386,6 +389,18 @@ template <typename OpTy> LogicalResult SimpleSchedule::emitLoad(OpTy load) {
     fragments.map(slice.getResult(), loadFragment(load, *type, column));
   }
   return success();
+}
+
+/// Indices are in registers, and so is what they pick.
+LogicalResult SimpleSchedule::emitLoadElements(tile::LoadElementsOp load) {
+  FailureOr<Type> type = convertTileType(load, load.getType());
+  if (failed(type))
+    return failure();
+  fragments.map(load.getResult(),
+                sm90::LoadElementsOp::create(builder, load.getLoc(), *type, get(load.getView()),
+                                             get(load.getIndices()))
+                    .getResult());
+  return shareResults(load, load.getResult());
 }
 
 /// The fragment of a slice was loaded with its source; here only the view of

@@ -353,6 +353,17 @@ LogicalResult LoadPagedOp::verify() {
   return verifyPaired(*this, getPaired(), getPool().getType());
 }
 
+LogicalResult LoadElementsOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (failed(verifyRank(*this, "a view", getView().getType(), getIndices().size())))
+    return failure(); // (C1)
+  Type expected = result.clone(IntegerType::get(getContext(), 32));
+  for (Value index : getIndices())
+    if (index.getType() != expected) // (C1)
+      return emitOpError("expected indices of type ") << expected << ", got " << index.getType();
+  return verifySameElement(*this, getView().getType(), result); // (C2)
+}
+
 LogicalResult StoreSlotsOp::verify() {
   if (failed(verifyPool(*this, getPool().getType(), getValue().getType())))
     return failure(); // (C1)

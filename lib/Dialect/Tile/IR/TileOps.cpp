@@ -112,6 +112,18 @@ LogicalResult LoadPagedOp::verify() {
   return verifyPaged(*this, getPool().getType(), getResult().getType());
 }
 
+LogicalResult LoadElementsOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  int64_t indices = getIndices().size();
+  if (failed(verifyRank(*this, "a view", getView().getType(), indices)))
+    return failure(); // (C1)
+  auto expected = RankedTensorType::get(result.getShape(), IntegerType::get(getContext(), 32));
+  for (Value index : getIndices())
+    if (index.getType() != expected) // (C1)
+      return emitOpError("expected indices of type ") << expected << ", got " << index.getType();
+  return verifySameElement(*this, getView().getType(), result); // (C2)
+}
+
 LogicalResult StoreOp::verify() {
   if (getTransposed() && cast<ShapedType>(getValue().getType()).getRank() != 2) // (C3)
     return emitOpError("expected a transposed tile of rank 2, got ") << getValue().getType();

@@ -432,6 +432,25 @@ def Sm90_LoadPagedOp : Sm90_Op<"load_paged"> {
   let hasVerifier = 1;
 }
 
+def Sm90_LoadElementsOp : Sm90_Op<"load_elements"> {
+  let summary = "gathers single elements by computed indices into registers";
+  let description = [{
+    Meaning as `tile.load_elements`: `result[i, j] = view[indices_0[i, j], …]`, or 0
+    where an index is outside. Each thread loads the elements whose indices it holds.
+
+    (C1) as many index tiles as the view has dimensions, i32, of the result's shape
+    and encoding.
+    (C2) view and result have the same element type.
+  }];
+  let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$view, Variadic<Sm90_Tile>:$indices);
+  let results = (outs Sm90_Tile:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` attr-dict
+    `:` type($view) `,` type($indices) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Sm90_StoreOp : Sm90_Op<"store"> {
   let summary = "stores a fragment or a row vector to global memory";
   let description = [{

@@ -165,6 +165,32 @@ def Tile_LoadPagedOp : Tile_Op<"load_paged"> {
   let hasVerifier = 1;
 }
 
+def Tile_LoadElementsOp : Tile_Op<"load_elements"> {
+  let summary = "gathers single elements by computed indices";
+  let description = [{
+    `result[i, j] = view[indices_0[i, j], …]`, one tile of indices for each
+    dimension of the view, or 0 where an index is negative or not below the view's
+    size; the view is not read there. Rank 1 accordingly. Offsets are 64-bit.
+
+    Example: pages of positions through a block table.
+    ```mlir
+    %page = tile.load_elements %table[%request, %entry]
+        : memref<?x?xi32, strided<[?, 1]>>, tensor<64x32xi32>, tensor<64x32xi32>
+        -> tensor<64x32xi32>
+    ```
+
+    (C1) as many index tiles as the view has dimensions, i32, of the result's shape.
+    (C2) view and result have the same element type.
+  }];
+  let arguments = (ins Arg<Tile_View, "", [MemRead]>:$view, Variadic<Tile_Tile>:$indices);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = [{
+    $view `[` $indices `]` attr-dict
+    `:` type($view) `,` type($indices) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_StoreOp : Tile_Op<"store"> {
   let summary = "stores a dense tile, dropping what is outside the view";
   let description = [{
