@@ -138,13 +138,15 @@ static bool isAttention(Operation *op) {
   return isa<mla::AttentionOp, mla::AbsorbedAttentionOp>(op);
 }
 
-/// What moves rows of the cache: describes a package that does nothing else.
-static bool movesRows(Operation *op) { return isa<mla::AppendOp, mla::GatherOp>(op); }
+/// What moves or finds rows of the cache: describes a package that does nothing else.
+static bool movesRows(Operation *op) {
+  return isa<mla::AppendOp, mla::GatherOp, mla::ConvertIndicesOp>(op);
+}
 
 static mla::CacheType getCacheType(Operation *op) {
   return llvm::TypeSwitch<Operation *, mla::CacheType>(op)
-      .Case<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::AppendOp, mla::GatherOp>(
-          [](auto typed) { return typed.getCache().getType(); });
+      .Case<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::AppendOp, mla::GatherOp,
+            mla::ConvertIndicesOp>([](auto typed) { return typed.getCache().getType(); });
 }
 
 static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {

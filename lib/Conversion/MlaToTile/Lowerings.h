@@ -68,6 +68,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::KeepRowsOp op);
 // CopyPages.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::CopyPagesOp op);
 
+// ConvertIndices.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
+
 // ExpandedAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
 

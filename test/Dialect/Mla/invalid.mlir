@@ -750,6 +750,30 @@ func.func @copy_pages_c1(%b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lo
 
 // -----
 
+func.func @convert_indices_c1(%p: tensor<?x?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+  // expected-error @+1 {{expected positions [T, K] of a static K, got 'tensor<?x?xi32>'}}
+  %0 = mla.convert_indices %p in %cache, %b : tensor<?x?xi32> in !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @convert_indices_c2_both(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+  // expected-error @+1 {{expected prefill_requests and workspace_starts together}}
+  %0 = "mla.convert_indices"(%p, %cache, %b, %r) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}> : (tensor<?x4xi32>, !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch, tensor<?xi32>) -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @convert_indices_c2_rank(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+  // expected-error @+1 {{expected workspace_starts of rank 1, got 'tensor<?x4xi32>'}}
+  %0 = mla.convert_indices %p in %cache, %b prefill %r, %p : tensor<?x4xi32> in !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch prefill tensor<?xi32>, tensor<?x4xi32>
+  return
+}
+
+// -----
+
 func.func @keep_rows_c1(%b: !mla.batch, %x: tensor<?x?xbf16>) {
   // expected-error @+1 {{expected rows of a static size, got 'tensor<?x?xbf16>'}}
   %0 = mla.keep_rows %x, %b : tensor<?x?xbf16>, !mla.batch

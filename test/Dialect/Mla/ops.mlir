@@ -228,6 +228,17 @@ func.func @copy_pages(%cache: !cache, %host: !cache, %batch: !mla.batch) -> !cac
   return %0 : !cache
 }
 
+// CHECK-LABEL: func @convert_indices
+func.func @convert_indices(%p: tensor<?x100xi32>, %r: tensor<?xi32>, %s: tensor<?xi32>, %cache: !cache,
+                           %batch: !mla.batch) -> (tensor<?x100xi32>, tensor<?x100xi32>) {
+  // CHECK: mla.convert_indices %{{.*}} in %{{.*}}, %{{.*}} : tensor<?x100xi32> in <page_size = 64, {{.*}}>, <query_len = ?>
+  %0 = mla.convert_indices %p in %cache, %batch : tensor<?x100xi32> in !cache, !mla.batch
+  // CHECK: mla.convert_indices %{{.*}} in %{{.*}}, %{{.*}} prefill %{{.*}}, %{{.*}} : {{.*}} prefill tensor<?xi32>, tensor<?xi32>
+  %1 = mla.convert_indices %p in %cache, %batch prefill %r, %s
+      : tensor<?x100xi32> in !cache, !mla.batch prefill tensor<?xi32>, tensor<?xi32>
+  return %0, %1 : tensor<?x100xi32>, tensor<?x100xi32>
+}
+
 // CHECK-LABEL: func @keep_rows
 func.func @keep_rows(%y: tensor<?x64xf32>, %batch: !mla.batch) -> tensor<?x64xf32> {
   // CHECK: mla.keep_rows %{{.*}}, %{{.*}} : tensor<?x64xf32>, <query_len = ?>

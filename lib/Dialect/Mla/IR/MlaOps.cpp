@@ -527,6 +527,19 @@ LogicalResult CopyPagesOp::verify() {
          << mlac::cache::kPoolAlignment << " bytes, got " << bytes;
 }
 
+LogicalResult ConvertIndicesOp::verify() {
+  RankedTensorType type = getTensorType(getPositions());
+  if (type.getRank() != 2 || type.isDynamicDim(1)) // (C1)
+    return emitOpError("expected positions [T, K] of a static K, got ") << type;
+  if (!getPrefillRequests() != !getWorkspaceStarts()) // (C2)
+    return emitOpError("expected prefill_requests and workspace_starts together");
+  for (auto [name, value] : {std::pair<StringRef, Value>("prefill_requests", getPrefillRequests()),
+                             {"workspace_starts", getWorkspaceStarts()}})
+    if (value && getTensorType(value).getRank() != 1) // (C2)
+      return emitOpError("expected ") << name << " of rank 1, got " << value.getType();
+  return success();
+}
+
 LogicalResult PartRowsOp::verify() {
   if (!getPart().getDefiningOp<BatchPartOp>()) // (C2)
     return emitOpError("expected a mla.batch_part, got ") << getPart();

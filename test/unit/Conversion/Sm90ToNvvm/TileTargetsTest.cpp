@@ -166,6 +166,30 @@ Case makeGather() {
           {2, 3, 1}};
 }
 
+/// Requests, prefills, pages and positions in range and out of it.
+Case makeConvertIndices() {
+  constexpr int64_t tokens = 70, width = 100, requests = 3, maxBlocks = 5, pageRows = 50;
+  constexpr int64_t pageLimit = 9;
+  auto draw = [](int64_t i, int64_t limit) {
+    int64_t value = (i * 2654435761) % (limit + 3) - 1;
+    return static_cast<int32_t>(i % 11 == 5 ? value * 0x10000000 : value);
+  };
+  auto list = [&](int64_t count, int64_t limit) {
+    std::vector<int32_t> values(count);
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = draw(i, limit);
+    return values;
+  };
+  std::vector<int32_t> prefills = list(tokens, requests);
+  for (int64_t i = 0; i < tokens; i += 2)
+    prefills[i] = -1;
+  return {"convert_indices",
+          {list(tokens * width, 48 * maxBlocks), std::vector<int32_t>(tokens * width, 0x5a5a5a5a),
+           tokens, list(tokens, requests), requests, list(requests * maxBlocks, pageLimit),
+           maxBlocks, pageRows, pageLimit, prefills, list(requests, 1000), requests},
+          {2, 1, 1}};
+}
+
 std::string readKernel(const std::string &name) {
   auto file = llvm::MemoryBuffer::getFile(MLAC_TEST_DATA "/tile/" + name + ".mlir");
   return file ? (*file)->getBuffer().str() : "";
@@ -216,8 +240,8 @@ void runInSimulator(const Case &test, mlir::ModuleOp module, std::vector<Data> &
   simulator::Options options;
   options.seed = seed;
   options.grid = test.grid;
-  auto finding = simulator::simulate(*module.getOps<mlir::sm90::KernelOp>().begin(), arguments,
-                                     options);
+  auto finding =
+      simulator::simulate(*module.getOps<mlir::sm90::KernelOp>().begin(), arguments, options);
   if (finding)
     finding->emit();
   ASSERT_FALSE(finding.has_value()) << finding->text;
@@ -299,8 +323,8 @@ TEST_P(TileTargets, GiveTheSameResult) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, TileTargets,
                          ::testing::Values(makeLinear, makeRmsNorm, makeRope, makeAbsorbedAttention,
-                                           makeExpandedAttention, makeMerge, makeAppend,
-                                           makeGather),
+                                           makeExpandedAttention, makeMerge, makeAppend, makeGather,
+                                           makeConvertIndices),
                          [](const auto &info) { return info.param().name; });
 
 } // namespace

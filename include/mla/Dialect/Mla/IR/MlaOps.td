@@ -21,6 +21,7 @@ class Mla_Op<string mnemonic, list<Trait> traits = []>
 def Mla_Tensor : RankedTensorOf<[BF16, F16, F32]>;
 def Mla_LseTensor : RankedTensorOf<[F32]>;
 def Mla_Fp8Tensor : RankedTensorOf<[F8E4M3FN]>;
+def Mla_IndexTensor : RankedTensorOf<[I32]>;
 
 //===----------------------------------------------------------------------===//
 // Projections
@@ -316,6 +317,48 @@ def Mla_CopyPagesOp : Mla_Op<"copy_pages", [AllTypesMatch<["from", "to", "result
   let arguments = (ins Mla_CacheType:$from, Mla_CacheType:$to, Mla_BatchType:$batch);
   let results = (outs Mla_CacheType:$result);
   let assemblyFormat = "$from `to` $to `,` $batch attr-dict `:` type($from) `,` type($batch)";
+}
+
+def Mla_ConvertIndicesOp : Mla_Op<"convert_indices", [
+    AttrSizedOperandSegments, AllTypesMatch<["positions", "result"]>]> {
+  let summary = "token positions of requests to rows of the cache, or of a workspace";
+  let description = [{
+    What sparse attention selects are positions in a request; what its kernels read
+    are rows. For token t of request r = req_id_per_token[t] and position p = positions[t, k]:
+
+    | case | result[t, k] |
+    |---|---|
+    | p < 0 | −1 |
+    | prefill_requests[t] ≥ 0 | workspace_starts[prefill_requests[t]] + p |
+    | p beyond the block table | −1 |
+    | else | block_table[r, p / page_size] · rows + p mod page_size |
+
+    where rows = page_stride / row width lie from page to page. Nothing is trusted: a
+    request, prefill or page that is not there, and a row that needs more than 31 bits,
+    give −1, and nothing is read for them. `mla_cache_convert_indices` is the same on the host.
+
+    positions, result [T, K] i32; prefill_requests [T] i32, −1: a decode's token;
+    workspace_starts [B] i32, of which entries behind the last prefill are not read.
+    (C1) K is static. (C2) prefill_requests and workspace_starts come together, of rank 1.
+
+    Example:
+    ```mlir
+    %rows = mla.convert_indices %positions in %cache, %batch prefill %prefills, %starts
+      : tensor<?x2048xi32> in <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+        <query_len = ?> prefill tensor<?xi32>, tensor<?xi32>
+    ```
+
+    Source: paged-cache.md section 7.
+  }];
+  let arguments = (ins Mla_IndexTensor:$positions, Mla_CacheType:$cache, Mla_BatchType:$batch,
+                       Optional<Mla_IndexTensor>:$prefill_requests,
+                       Optional<Mla_IndexTensor>:$workspace_starts);
+  let results = (outs Mla_IndexTensor:$result);
+  let assemblyFormat = [{
+    $positions `in` $cache `,` $batch (`prefill` $prefill_requests^ `,` $workspace_starts)?
+    attr-dict `:` type($positions) `in` type($cache) `,` type($batch)
+    (`prefill` type($prefill_requests)^ `,` type($workspace_starts))?
+  }];
 }
 
 //===----------------------------------------------------------------------===//
