@@ -168,6 +168,7 @@ public:
     return Status();
   }
   Status wait() override { return Status(); }
+  Status delay(mla_stream *) override { return Status(); }
   Status elapsed(Event &end, double &milliseconds) override {
     auto difference = static_cast<CpuEvent &>(end).time - time;
     milliseconds = std::chrono::duration<double, std::milli>(difference).count();

@@ -97,6 +97,11 @@ public:
     Current current(driver, context);
     return driver.check(driver.eventSynchronize(handle), "cuEventSynchronize");
   }
+  Status delay(mla_stream *stream) override {
+    Current current(driver, context);
+    return driver.check(driver.streamWaitEvent(native(stream), handle, kEventWaitDefault),
+                        "cuStreamWaitEvent");
+  }
   Status elapsed(Event &end, double &milliseconds) override {
     MLAC_RETURN_IF_ERROR(wait());
     MLAC_RETURN_IF_ERROR(end.wait());

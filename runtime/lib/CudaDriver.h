@@ -61,6 +61,8 @@ inline constexpr int kMapInterleaveNone = 0, kMapSwizzle128B = 3, kMapPromotion1
 // CUstream_flags, CUevent_flags
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
+// CUevent_wait_flags
+inline constexpr unsigned kEventWaitDefault = 0;
 
 /// CUlaunchAttribute: the value is a union of 64 bytes.
 struct LaunchAttribute {
@@ -115,6 +117,7 @@ struct LaunchConfig {
   X(streamCreate, "cuStreamCreate", (Stream *, unsigned))                                          \
   X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                                 \
   X(streamSynchronize, "cuStreamSynchronize", (Stream))                                            \
+  X(streamWaitEvent, "cuStreamWaitEvent", (Stream, EventHandle, unsigned))                         \
   X(eventCreate, "cuEventCreate", (EventHandle *, unsigned))                                       \
   X(eventDestroy, "cuEventDestroy_v2", (EventHandle))                                              \
   X(eventRecord, "cuEventRecord", (EventHandle, Stream))                                           \

@@ -37,6 +37,8 @@ public:
   virtual ~Event() = default;
   virtual Status record(mla_stream *stream) = 0;
   virtual Status wait() = 0;
+  /// What is enqueued on `stream` from now on waits for the event; the host does not.
+  virtual Status delay(mla_stream *stream) = 0;
   /// Milliseconds from this event to `end`; both are recorded and waited for.
   virtual Status elapsed(Event &end, double &milliseconds) = 0;
 };

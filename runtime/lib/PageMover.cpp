@@ -31,10 +31,14 @@ std::vector<PagePair> mlac::runtime::resolveChains(std::span<const PageCopy> cop
 }
 
 PageMover::~PageMover() {
-  if (!staging)
-    return;
-  (void)engine.device().synchronize();
-  engine.device().releaseStaging(staging);
+  Device &device = engine.device();
+  for (Lists &lists : turns)
+    if (lists.staging) {
+      (void)device.synchronize();
+      device.releaseStaging(lists.staging);
+    }
+  if (uploads)
+    (void)device.destroyStream(uploads);
 }
 
 bool PageMover::canSwap() const {
@@ -50,26 +54,28 @@ void PageMover::setLayout(int64_t pages) {
   layout.bytes = slots.offset + pages * int64_t(sizeof(int64_t));
 }
 
-Status PageMover::makeBuffers() {
-  if (staging)
+Status PageMover::makeLists(Lists &lists) {
+  if (lists.staging)
     return Status();
   setLayout(kPagesPerBatch);
   Device &device = engine.device();
-  if (!uploaded)
-    MLAC_RETURN_IF_ERROR(device.createEvent(uploaded));
-  if (!done)
-    MLAC_RETURN_IF_ERROR(device.createEvent(done));
-  if (!metadata.data())
-    MLAC_RETURN_IF_ERROR(
-        DeviceBuffer::make(engine.sharedDevice(), layout.bytes, "lists of page copies", metadata));
+  if (device.isCuda() && !uploads) // other devices have one order of everything
+    MLAC_RETURN_IF_ERROR(device.createStream(&uploads));
+  if (!lists.uploaded)
+    MLAC_RETURN_IF_ERROR(device.createEvent(lists.uploaded));
+  if (!lists.done)
+    MLAC_RETURN_IF_ERROR(device.createEvent(lists.done));
+  if (!lists.metadata.data())
+    MLAC_RETURN_IF_ERROR(DeviceBuffer::make(engine.sharedDevice(), layout.bytes,
+                                            "lists of page copies", lists.metadata));
   void *memory;
   MLAC_RETURN_IF_ERROR(device.allocateStaging(static_cast<size_t>(layout.bytes), &memory)
                            .in("lists of page copies"));
-  staging = static_cast<char *>(memory);
+  lists.staging = static_cast<char *>(memory);
   return Status();
 }
 
-void PageMover::fill(std::span<const PagePair> pairs) {
+void PageMover::fill(char *staging, std::span<const PagePair> pairs) {
   setLayout(static_cast<int64_t>(pairs.size()));
   auto *from = reinterpret_cast<int32_t *>(staging);
   auto *to = reinterpret_cast<int64_t *>(
@@ -80,12 +86,23 @@ void PageMover::fill(std::span<const PagePair> pairs) {
   }
 }
 
+Status PageMover::upload(Lists &lists, std::span<const PagePair> pairs) {
+  if (lists.isUsed) {
+    MLAC_RETURN_IF_ERROR(lists.uploaded->wait());
+    MLAC_RETURN_IF_ERROR(lists.done->delay(uploads));
+  }
+  fill(lists.staging, pairs);
+  MLAC_RETURN_IF_ERROR(engine.device().uploadAsync(lists.metadata.data(), lists.staging,
+                                                   static_cast<size_t>(layout.bytes), uploads));
+  lists.isUsed = true;
+  return lists.uploaded->record(uploads);
+}
+
 Status PageMover::runBatch(const FunctionInfo &function, std::span<const PagePair> pairs,
                            const Host &host, mla_stream *stream) {
-  if (isUploading)
-    MLAC_RETURN_IF_ERROR(uploaded->wait());
-  isUploading = false;
-  fill(pairs);
+  Lists &lists = turns[nextTurn];
+  MLAC_RETURN_IF_ERROR(makeLists(lists));
+  setLayout(static_cast<int64_t>(pairs.size()));
   const StepLimits &limits = engine.limits();
   DimValues dims = StepPlanner(limits).staticDims();
   at(dims, Dim::NumTokens) = static_cast<int64_t>(pairs.size());
@@ -94,34 +111,27 @@ Status PageMover::runBatch(const FunctionInfo &function, std::span<const PagePai
   at(dims, Dim::NumHostPages) = host.pages;
   MLAC_RETURN_IF_ERROR(runner.resolve(engine, function, dims, layout));
   runner.commit();
-  MLAC_RETURN_IF_ERROR(engine.device().uploadAsync(metadata.data(), staging,
-                                                   static_cast<size_t>(layout.bytes), stream));
-  MLAC_RETURN_IF_ERROR(uploaded->record(stream));
-  isUploading = true;
+  MLAC_RETURN_IF_ERROR(upload(lists, pairs));
+  MLAC_RETURN_IF_ERROR(lists.uploaded->delay(stream));
   int64_t hostBytes = engine.hostBytesPerLayer(host.pages);
   for (int64_t index = 0; index < engine.options().num_layers; ++index) {
     Layer *layer;
     MLAC_RETURN_IF_ERROR(engine.getLayer(index, layer));
     mla_binding binding = {"host", host.data + index * hostBytes, static_cast<size_t>(hostBytes)};
     std::span bindings(&binding, host.data ? 1 : 0);
-    MLAC_RETURN_IF_ERROR(runner.run(engine, *layer, metadata.data(), bindings, stream, nullptr));
+    MLAC_RETURN_IF_ERROR(
+        runner.run(engine, *layer, lists.metadata.data(), bindings, stream, nullptr));
   }
-  return Status();
+  nextTurn = (nextTurn + 1) % turns.size();
+  return lists.done->record(stream);
 }
 
 Status PageMover::run(const FunctionInfo &function, std::span<const PagePair> pairs,
                       const Host &host, mla_stream *stream) {
-  MLAC_RETURN_IF_ERROR(makeBuffers());
-  // The lists on the device are those of the last call's kernels until they end.
-  if (hasRun && lastStream != stream)
-    MLAC_RETURN_IF_ERROR(done->wait());
   constexpr size_t most = kPagesPerBatch;
   for (size_t first = 0; first < pairs.size(); first += most)
     MLAC_RETURN_IF_ERROR(runBatch(
         function, pairs.subspan(first, std::min(most, pairs.size() - first)), host, stream));
-  MLAC_RETURN_IF_ERROR(done->record(stream));
-  hasRun = true;
-  lastStream = stream;
   return Status();
 }
 

@@ -11,11 +11,15 @@
 // Pages of one call are copied side by side, in every layer; packages without the
 // functions copy inside of the pool by the device's own copies, one after another.
 //
-//     staging   block_table  i32 [pages]      from
+//     lists     block_table  i32 [pages]      from
 //               slot_mapping i64 [pages]      to
 //
-// Everything is asynchronous on the stream. Staging is reused when its upload has
-// passed; a call on another stream than the last waits for that one.
+// Everything is asynchronous on the caller's stream but the upload of the lists, which
+// has a stream of its own: it runs beside whatever the caller's still does, and the
+// kernels wait for it. Two sets of lists take turns:
+//
+//     uploads   lists 0 | lists 1 |         | lists 0 (when its last kernel has ended)
+//     stream    step …  | copies 0 | copies 1 | …
 //
 // Locking: the engine's.
 //
@@ -25,6 +29,8 @@
 #define MLAC_RUNTIME_PAGEMOVER_H
 
 #include "StepRunner.h"
+
+#include <array>
 
 namespace mlac::runtime {
 
@@ -58,18 +64,24 @@ private:
   Status runBatch(const FunctionInfo &function, std::span<const PagePair> pairs, const Host &host,
                   mla_stream *stream);
   Status copyEach(std::span<const PagePair> pairs, mla_stream *stream);
-  Status makeBuffers();
+  /// The lists of one launch, on the host and on the device.
+  struct Lists {
+    DeviceBuffer metadata;
+    char *staging = nullptr;
+    std::unique_ptr<Event> uploaded, done; // recorded if `isUsed`
+    bool isUsed = false;
+  };
+  Status makeLists(Lists &lists);
   void setLayout(int64_t pages);
-  void fill(std::span<const PagePair> pairs);
+  void fill(char *staging, std::span<const PagePair> pairs);
+  Status upload(Lists &lists, std::span<const PagePair> pairs);
 
   Engine &engine;
   StepRunner runner;
   StepLayout layout;
-  DeviceBuffer metadata;
-  char *staging = nullptr;
-  std::unique_ptr<Event> uploaded, done;
-  mla_stream *lastStream = nullptr;
-  bool isUploading = false, hasRun = false;
+  std::array<Lists, 2> turns;
+  size_t nextTurn = 0;
+  mla_stream *uploads = nullptr;
 };
 
 /// Copies that follow one another as copies that may be made in any order: what copies a
