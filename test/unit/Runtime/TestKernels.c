@@ -73,3 +73,14 @@ void test_chunk(const uint64_t *args, int64_t x, int64_t y, int64_t z) {
   (void)x, (void)y, (void)z;
   ((float *)args[1])[chunk] = (float)table[chunk * (requests + 1) + requests];
 }
+
+/* args: from, its page stride, to, its page stride, block_table, slot_mapping. One page
+   each. */
+void test_copy(const uint64_t *args, int64_t page, int64_t y, int64_t z) {
+  const float *from =
+      (const float *)args[0] + ((const int32_t *)args[4])[page] * (int64_t)args[1];
+  float *to = (float *)args[2] + ((const int64_t *)args[5])[page] * (int64_t)args[3];
+  (void)y, (void)z;
+  for (int i = 0; i < kPage * kWidth; ++i)
+    to[i] = from[i];
+}

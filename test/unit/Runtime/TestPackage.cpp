@@ -162,6 +162,33 @@ static std::unique_ptr<fb::FunctionT> makeChunked() {
   return function;
 }
 
+/// Pages block_table[0, i] of `from` go to pages slot_mapping[i] of `to`; null: the pool.
+static std::unique_ptr<fb::FunctionT> makePageCopy(const char *name, const char *from,
+                                                   const char *to, uint32_t kernel) {
+  auto function = std::make_unique<fb::FunctionT>();
+  function->name = name;
+  Exprs exprs(*function);
+  uint32_t one = exprs.constant(1), pages = exprs.dim("num_tokens");
+  uint32_t poolStride = exprs.dim("page_stride"), hostStride = exprs.constant(kPage * kRow);
+  uint32_t hostElements = exprs.add(fb::ExprOp::Mul, exprs.dim("num_host_pages"), hostStride);
+  using Kind = fb::BufferKind;
+  auto add = [&](Kind kind, const char *buffer, fb::DataType dtype, uint32_t count) {
+    return pointer(addBuffer(*function, kind, buffer, dtype, count));
+  };
+  fb::Arg pool = add(Kind::Cache, "cache", fb::DataType::F32, 0);
+  fb::Arg blocks = add(Kind::Metadata, "block_table", fb::DataType::I32, pages);
+  fb::Arg slots = add(Kind::Metadata, "slot_mapping", fb::DataType::I64, pages);
+  auto memory = [&](const char *host, Kind kind) {
+    return host ? add(kind, host, fb::DataType::F32, hostElements) : pool;
+  };
+  fb::Arg source = memory(from, Kind::Input), target = memory(to, Kind::Output);
+  function->steps.push_back(makeLaunch(kernel, {pages, one, one},
+                                       {source, index(from ? hostStride : poolStride), target,
+                                        index(to ? hostStride : poolStride), blocks, slots},
+                                       name));
+  return function;
+}
+
 /// `kernels`: path of the code object.
 static fb::PackageT makePackageFor(fb::TargetKind kind, const char *arch, uint32_t threads,
                                    const char *kernels) {
@@ -190,6 +217,19 @@ static fb::PackageT makePackageFor(fb::TargetKind kind, const char *arch, uint32
 
 fb::PackageT test::makePackage() {
   return makePackageFor(fb::TargetKind::Cpu, "x86-64", 1, MLAC_TEST_KERNELS);
+}
+
+fb::PackageT test::makePagesPackage() {
+  fb::PackageT package = makePackage();
+  fb::TargetT &target = *package.targets.front();
+  target.kernels.push_back(std::make_unique<fb::KernelT>(*target.kernels.front()));
+  target.kernels.back()->name = "copy";
+  target.kernels.back()->symbol = "test_copy";
+  auto kernel = static_cast<uint32_t>(target.kernels.size() - 1);
+  target.functions.push_back(makePageCopy("copy_pages", nullptr, nullptr, kernel));
+  target.functions.push_back(makePageCopy("swap_out", nullptr, "host", kernel));
+  target.functions.push_back(makePageCopy("swap_in", "host", nullptr, kernel));
+  return package;
 }
 
 #ifdef MLAC_TEST_CUBIN
@@ -245,8 +285,8 @@ mla_engine_options EngineTest::defaultOptions() {
   return options;
 }
 
-void EngineTest::start(const mla_engine_options &options) {
-  std::string bytes = pack(makePackage());
+void EngineTest::start(const mla_engine_options &options, const fb::PackageT &content) {
+  std::string bytes = pack(content);
   ASSERT_OK(mla_package_open_bytes(bytes.data(), bytes.size(), &package));
   ASSERT_OK(mla_device_open("cpu", 2, &device));
   ASSERT_OK(mla_engine_create(package, device, &options, &engine));

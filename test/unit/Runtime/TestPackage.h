@@ -67,6 +67,9 @@ fb::PackageT makeEmptyPackage();
 ///   chunked  lse[i] = chunk_cu_seq_lens[i, last] for each chunk i, by a loop
 fb::PackageT makePackage();
 
+/// The same with the functions that move pages: copy_pages, swap_out and swap_in.
+fb::PackageT makePagesPackage();
+
 #ifdef MLAC_TEST_CUBIN
 /// The same with an sm_90 target only.
 fb::PackageT makeCudaPackage();
@@ -112,7 +115,7 @@ protected:
   void TearDown() override;
 
   static mla_engine_options defaultOptions();
-  void start(const mla_engine_options &options);
+  void start(const mla_engine_options &options, const fb::PackageT &content = makePackage());
   void stop();
 
   mla_sequence newSequence();
