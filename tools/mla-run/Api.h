@@ -54,6 +54,8 @@ using Device = Handle<mla_device, mla_device_close>;
 using Engine = Handle<mla_engine, mla_engine_destroy>;
 using Plan = Handle<mla_plan, mla_plan_destroy>;
 using Event = Handle<mla_event, mla_event_destroy>;
+using Cache = Handle<mla_cache, mla_cache_destroy>;
+using Swap = Handle<mla_swap, mla_swap_destroy>;
 
 /// Device memory.
 class Buffer {

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Arguments.h"
+#include "BenchMoves.h"
 #include "Ceilings.h"
 #include "Check.h"
 #include "Commands.h"
@@ -31,7 +32,7 @@ namespace {
 struct BenchOptions {
   int64_t batch, context, query, iterations;
   uint64_t seed;
-  bool wantsProfile, wantsCeilings;
+  bool wantsProfile, wantsCeilings, wantsMoves;
 };
 
 /// What one step must do at the least.
@@ -44,6 +45,7 @@ struct Measured {
   double medianSeconds, leastSeconds;
   json profile;
   double engineSeconds = 0, planSeconds = 0; // without weights
+  json moves = json::array();
 };
 } // namespace
 
@@ -78,28 +80,6 @@ static StepWork countWork(const Session &session, const BenchOptions &options) {
   return {bytes, 2 * (projections + std::min(expanded, absorbed))};
 }
 
-/// One random block, copied behind itself until the pool is full. Its number of
-/// rows is prime, so that no two pages near each other are equal.
-static void fillCache(const Session &session, mla_engine *engine, uint64_t seed) {
-  constexpr size_t kBlockRows = 8191;
-  mla_cache_stats stats;
-  void *data = nullptr;
-  check(mla_cache_get_stats(engine, &stats), "asking for the cache");
-  check(mla_cache_data(engine, 0, &data), "asking for the cache");
-  size_t bytes = stats.num_pages * stats.page_stride_bytes;
-  std::vector<uint8_t> block =
-      encode(randomBf16(seed, kBlockRows * session.rowWidth, 1.0), session.activation);
-  size_t filled = std::min(block.size(), bytes);
-  check(mla_device_upload(session.device.get(), data, block.data(), filled), "filling the cache");
-  while (filled < bytes) {
-    size_t count = std::min(filled, bytes - filled);
-    check(mla_device_copy_async(session.device.get(), static_cast<char *>(data) + filled, data,
-                                count, nullptr),
-          "filling the cache");
-    filled += count;
-  }
-}
-
 static double timeStep(const Event &begin, const Event &end, mla_plan *plan, const Buffer &hidden,
                        const Buffer &output) {
   double milliseconds = 0;
@@ -129,7 +109,7 @@ static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOpt
 
   const char *name = nullptr, *text = nullptr;
   check(mla_plan_function(plan, &name), "asking for the function");
-  Measured measured{name, seconds[seconds.size() / 2], seconds[0], json::array(), 0, 0};
+  Measured measured{name, seconds[seconds.size() / 2], seconds[0], json::array()};
   if (options.wantsProfile) {
     check(mla_step_profile(plan, 0, hidden.data(), output.data(), nullptr, &text), "profiling");
     measured.profile = json::parse(text);
@@ -207,6 +187,11 @@ static void printBench(const Session &session, const BenchOptions &options, cons
   line("compute", work.flops, "GFLOP", 1e9, ceilings.flopsPerSecond);
   if (!ceilings.notes.empty())
     std::printf("  ceilings: %s\n", ceilings.notes.c_str());
+  for (const json &move : measured.moves)
+    std::printf("  %-8s %12.3f GB  %10.1f GB/s  %.1f us: %ld pages\n",
+                move.at("what").get<std::string>().c_str(), move.at("bytes").get<double>() / 1e9,
+                move.at("bytes").get<double>() / move.at("median_us").get<double>() / 1e3,
+                move.at("median_us").get<double>(), move.at("pages").get<long>());
   for (const json &launch : measured.profile)
     std::printf("  %10.1f us  %-48s %-24s grid %s\n", launch.at("microseconds").get<double>(),
                 launch.at("kernel").get<std::string>().c_str(),
@@ -232,6 +217,7 @@ static void printBenchJson(const Session &session, const BenchOptions &options,
                  {"read_ceiling_bytes_per_s", orNull(ceilings.readBytesPerSecond)},
                  {"matrix_ceiling_flops_per_s", orNull(ceilings.flopsPerSecond)},
                  {"notes", ceilings.notes},
+                 {"moves", measured.moves},
                  {"profile", measured.profile}};
   std::puts(result.dump(2).c_str());
 }
@@ -247,6 +233,7 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
                        {"seed", true},
                        {"profile", false},
                        {"no-ceilings", false},
+                       {"moves", false},
                        {"json", false}},
                       {"PACKAGE"});
   BenchOptions options{arguments.getInteger("batch", 1, 1, kMostRequests),
@@ -255,11 +242,15 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
                        arguments.getInteger("iters", 20, 1),
                        static_cast<uint64_t>(arguments.getInteger("seed", 1, 0)),
                        arguments.has("profile"),
-                       !arguments.has("no-ceilings")};
+                       !arguments.has("no-ceilings"),
+                       arguments.has("moves")};
   std::string device = arguments.get("device", "cpu");
   Session session(arguments.positional(0), device, arguments.getInteger("threads", 0, 0));
   Ceilings ceilings = options.wantsCeilings ? measureCeilings(session, device) : Ceilings{};
   Measured measured = measure(session, options);
+  if (options.wantsMoves)
+    measured.moves = measureMoves(session, {options.batch, options.context + options.query,
+                                            options.iterations, options.seed});
   StepWork work = countWork(session, options);
   if (arguments.has("json")) {
     printBenchJson(session, options, work, measured, ceilings);

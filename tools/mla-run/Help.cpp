@@ -102,6 +102,8 @@ static const char kBench[] =
     --query-len=Q              new tokens of each (1)
     --iters=N                  timed steps (20)
     --profile                  time of every launch as well
+    --moves                    also move the requests' pages inside the pool (bytes read
+                               and written), and swap them to pinned host memory and back
     --no-ceilings              do not measure the machine
     --seed=N                   of weights, cache and inputs (1)
     --json                     results as JSON

@@ -135,6 +135,26 @@ void mlac::run::bindWeights(const Session &session, mla_engine *engine, const We
   check(mla_engine_prepare(engine, 0), "preparing the layer");
 }
 
+void mlac::run::fillCache(const Session &session, mla_engine *engine, uint64_t seed) {
+  constexpr size_t kBlockRows = 8191;
+  mla_cache_stats stats;
+  void *data = nullptr;
+  check(mla_cache_get_stats(engine, &stats), "asking for the cache");
+  check(mla_cache_data(engine, 0, &data), "asking for the cache");
+  size_t bytes = stats.num_pages * stats.page_stride_bytes;
+  std::vector<uint8_t> block =
+      encode(randomBf16(seed, kBlockRows * session.rowWidth, 1.0), session.activation);
+  size_t filled = std::min(block.size(), bytes);
+  check(mla_device_upload(session.device.get(), data, block.data(), filled), "filling the cache");
+  while (filled < bytes) {
+    size_t count = std::min(filled, bytes - filled);
+    check(mla_device_copy_async(session.device.get(), static_cast<char *>(data) + filled, data,
+                                count, nullptr),
+          "filling the cache");
+    filled += count;
+  }
+}
+
 int64_t Batch::tokens() const {
   return std::accumulate(queryLens.begin(), queryLens.end(), int64_t{0});
 }

@@ -15,17 +15,16 @@
 
 #include "nlohmann/json.hpp"
 
+#include <chrono>
 #include <map>
 #include <memory>
-#include <chrono>
 #include <string>
 #include <vector>
 
 namespace mlac::run {
 
 /// Seconds of `work` by the wall clock.
-template <typename Work>
-double timeWork(Work &&work) {
+template <typename Work> double timeWork(Work &&work) {
   auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -71,6 +70,10 @@ Engine makeEngine(const Session &session, const EngineSizes &sizes);
 /// the package asks for; norm weights lie around 1.
 WeightMap makeRandomWeights(const Session &session, uint64_t seed);
 void bindWeights(const Session &session, mla_engine *engine, const WeightMap &weights);
+
+/// One random block, copied behind itself until the pool is full. Its number of
+/// rows is prime, so that no two pages near each other are equal.
+void fillCache(const Session &session, mla_engine *engine, uint64_t seed);
 
 /// A batch of one step: parallel lists.
 struct Batch {
