@@ -25,6 +25,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import layer  # noqa: E402
 
 LATENT, ROPE, PAGE = 512, 64, 64
 WIDTH = LATENT + ROPE
@@ -37,6 +39,8 @@ FORMATS = {
     "fp8-rows-power": (', format = "fp8_ds_mla", scale_rule = power_of_two',
                        {"format": "fp8_ds_mla", "scale_rule": "power_of_two"}, 656),
 }
+# Formats whose packages have the kernels of bench/cache/layer.py, too.
+PLAIN = ("bf16",)
 # Scales of layers; quotients by the second lie next to many ties of e4m3.
 LAYER_SCALES = (0.37, 1.0625, 0.0078125)
 # Values per format and direction. e4m3 codes of 10^8 values are compared in all.
@@ -96,14 +100,28 @@ def build_command(options):
     options.directory.mkdir(parents=True, exist_ok=True)
     for name, (attributes, _, _) in FORMATS.items():
         source, package = (options.directory / f"{name}{suffix}" for suffix in (".mlir", ".mlac"))
-        text = MODULE + DECODE
+        text = MODULE + DECODE + (layer.MODULE if name in PLAIN else "")
         source.write_text(text.format(page=PAGE, latent=LATENT, rope=ROPE, format=attributes,
-                                      heads=HEADS, scale=SCALE))
+                                      heads=HEADS, scale=SCALE, width=WIDTH, **layer.SIZES))
         subprocess.run([options.build_dir / "bin/mla-compile", source, "--quiet",
                         f"--target={options.target}", "-o", package], check=True)
         source.unlink()
     shutil.copy(options.build_dir / "lib/libmla_runtime.so", options.directory)
     return 0
+
+
+def make_engine(options, name):
+    """A function that makes prepared engines of a format, given their sizes."""
+    def make(**sizes):
+        import mlac
+
+        engine = mlac.Engine(mlac.Package(str(options.directory / f"{name}.mlac")),
+                             mlac.Device(options.device), **sizes)
+        if name in PLAIN:
+            layer.bind_weights(engine)
+        engine.prepare()
+        return engine
+    return make
 
 
 class Rows:
@@ -117,12 +135,10 @@ class Rows:
         self.length = tokens // requests
         pages = -(-self.length // PAGE) * requests + 2 * requests
         self.device = options.device
-        self.engine = mlac.Engine(
-            mlac.Package(str(options.directory / f"{name}.mlac")), mlac.Device(options.device),
+        self.engine = make_engine(options, name)(
             max_num_requests=requests, max_num_tokens=max(tokens, 1),
             max_seq_len=self.length + PAGE, num_pages=pages,
             workspace_tokens=requests * (self.length // PAGE + 1) * PAGE)
-        self.engine.prepare()
         self.layout = mlac.CacheLayout(num_pages=pages, **self.arguments)
         self.pages, self.scale = pages, 1.0
 
@@ -494,6 +510,10 @@ def run_command(options):
     results["decode"] = [check_decode(options, name) for name in names]
     results["moves"] = [check_moves(options, name) for name in names]
     wrong += sum(entry["wrong_bytes"] for entry in results["moves"])
+    plain = [name for name in names if name in PLAIN]
+    results["indices"] = [entry for name in plain for entry in
+                          layer.check_conversion(make_engine(options, name), options.device)]
+    wrong += sum(entry["wrong"] for entry in results["indices"])
     # Weights and outputs are rounded to bf16, 2^-9 each.
     wrong += sum(entry["error"] > 2 ** -7 for entry in results["decode"])
     if options.device != "cpu":
@@ -506,6 +526,13 @@ def run_command(options):
         # 64 MB and 512 MB of cache and plain rows together, and one row.
         results["speed"] = [time_format(options, name, tokens, peak)
                             for tokens in (1 << 15, 1 << 18, 1) for name in names]
+        for name in plain:
+            make = make_engine(options, name)
+            results["indices_speed"] = [layer.time_conversion(make, seconds_of, tokens, peak)
+                                        for tokens in (1 << 12, 1)]
+            results["latent_speed"] = [
+                layer.time_latent(make, tokens, FORMATS[name][2], peak)
+                for tokens in (1 << 15, 1 << 18, 1)]
         pinned = pinned_bandwidth(torch, 256 << 20)
         print(f"== moves of pages; torch copies {pinned['out'] / 1e9:.1f} GB/s to pinned memory, "
               f"{pinned['in'] / 1e9:.1f} GB/s from it", flush=True)
