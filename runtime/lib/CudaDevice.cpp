@@ -316,6 +316,8 @@ public:
     return call("cuMemcpyHtoDAsync", driver->memcpyHtoDAsync, address(to), staging, bytes,
                 native(stream));
   }
+  Status writeWords(char *to, const uint8_t *staging, std::span<const int64_t> offsets,
+                    mla_stream *stream) override;
   Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *stream) override {
     return call("cuMemcpyDtoDAsync", driver->memcpyDtoDAsync, address(to), address(from), bytes,
                 native(stream));
@@ -384,6 +386,33 @@ Status CudaDevice::open(int32_t ordinal) {
   int version = 0;
   MLAC_RETURN_IF_ERROR(driver->check(driver->driverGetVersion(&version), "cuDriverGetVersion"));
   describe(version);
+  return Status();
+}
+
+/// The values travel in the stream's commands. Where the driver has no such commands
+/// (some virtual machines), each word is a copy.
+Status CudaDevice::writeWords(char *to, const uint8_t *staging, std::span<const int64_t> offsets,
+                              mla_stream *stream) {
+  constexpr unsigned kNoFlags = 0;
+  Current current(*driver, context);
+  MLAC_RETURN_IF_ERROR(current.status());
+  std::array<StreamWrite, kMostStreamWrites> writes{};
+  while (!offsets.empty()) {
+    size_t count = std::min(offsets.size(), writes.size());
+    for (size_t i = 0; i < count; ++i) {
+      writes[i].operation = kStreamWriteValue32;
+      writes[i].address = address(to + offsets[i]);
+      uint32_t value;
+      std::memcpy(&value, staging + offsets[i], sizeof value);
+      writes[i].value = value;
+    }
+    Result result = driver->streamBatchMemOp(native(stream), static_cast<unsigned>(count),
+                                             writes.data(), kNoFlags);
+    if (result == kNotSupported)
+      return Device::writeWords(to, staging, offsets, stream);
+    MLAC_RETURN_IF_ERROR(driver->check(result, "cuStreamBatchMemOp"));
+    offsets = offsets.subspan(count);
+  }
   return Status();
 }
 

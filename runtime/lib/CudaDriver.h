@@ -34,8 +34,9 @@ using Stream = struct StreamTag *;
 using EventHandle = struct EventTag *;
 
 inline constexpr Result kSuccess = 0;
-inline constexpr Result kOutOfMemory = 2; // CUDA_ERROR_OUT_OF_MEMORY
-inline constexpr Result kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+inline constexpr Result kOutOfMemory = 2;    // CUDA_ERROR_OUT_OF_MEMORY
+inline constexpr Result kNoDevice = 100;     // CUDA_ERROR_NO_DEVICE
+inline constexpr Result kNotSupported = 801; // CUDA_ERROR_NOT_SUPPORTED
 
 // CUdevice_attribute
 inline constexpr int kClockRate = 13;
@@ -52,8 +53,8 @@ inline constexpr int kFunctionMaxDynamicShared = 8;
 // CUlaunchAttributeID
 inline constexpr int kProgrammaticStreamSerialization = 6;
 // CUtensorMapDataType
-inline constexpr int kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6,
-                     kMapFloat32 = 7, kMapBFloat16 = 9;
+inline constexpr int kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7,
+                     kMapBFloat16 = 9;
 // CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
 // CUtensorMapFloatOOBfill
 inline constexpr int kMapInterleaveNone = 0, kMapSwizzle128B = 3, kMapPromotion128B = 2,
@@ -81,6 +82,19 @@ struct LaunchConfig {
   LaunchAttribute *attributes;
   unsigned numAttributes;
 };
+
+/// CUstreamBatchMemOpParams: a union of 48 bytes, here its 32-bit write.
+struct StreamWrite {
+  int operation;
+  DevicePtr address;
+  uint64_t value; // its lower half is written
+  unsigned flags;
+  uint64_t alias, padding;
+};
+static_assert(sizeof(StreamWrite) == 48);
+inline constexpr int kStreamWriteValue32 = 2; // CU_STREAM_MEM_OP_WRITE_VALUE_32
+/// cuStreamBatchMemOp takes fewer than 256.
+inline constexpr size_t kMostStreamWrites = 255;
 
 /// X(member, symbol, arguments): every function returns a Result.
 #define MLAC_CUDA_FUNCTIONS(X)                                                                     \
@@ -118,6 +132,7 @@ struct LaunchConfig {
   X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                                 \
   X(streamSynchronize, "cuStreamSynchronize", (Stream))                                            \
   X(streamWaitEvent, "cuStreamWaitEvent", (Stream, EventHandle, unsigned))                         \
+  X(streamBatchMemOp, "cuStreamBatchMemOp_v2", (Stream, unsigned, StreamWrite *, unsigned))        \
   X(eventCreate, "cuEventCreate", (EventHandle *, unsigned))                                       \
   X(eventDestroy, "cuEventDestroy_v2", (EventHandle))                                              \
   X(eventRecord, "cuEventRecord", (EventHandle, Stream))                                           \

@@ -34,6 +34,13 @@ Status mlac::runtime::openDevice(std::string_view name, int32_t threads,
   return openCudaDevice(ordinal, device);
 }
 
+Status Device::writeWords(char *to, const uint8_t *staging, std::span<const int64_t> offsets,
+                          mla_stream *stream) {
+  for (int64_t offset : offsets)
+    MLAC_RETURN_IF_ERROR(uploadAsync(to + offset, staging + offset, sizeof(uint32_t), stream));
+  return Status();
+}
+
 Status DeviceBuffer::make(std::shared_ptr<Device> device, int64_t bytes, std::string_view what,
                           DeviceBuffer &buffer) {
   DeviceBuffer result;

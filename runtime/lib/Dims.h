@@ -96,6 +96,9 @@ std::optional<Metadata> findMetadata(std::string_view name);
 inline bool isOfWork(Metadata metadata) {
   return metadata >= Metadata::WorkStarts && metadata <= Metadata::MergeItems;
 }
+inline bool isTable(Metadata metadata) {
+  return metadata == Metadata::BlockTable || metadata == Metadata::PrefillBlockTable;
+}
 inline bool isOfParts(Metadata metadata) { return metadata >= Metadata::DecodeQueryStartLoc; }
 const char *metadataName(Metadata metadata);
 mla_dtype metadataType(Metadata metadata);

@@ -15,26 +15,14 @@
 using namespace mlac::runtime;
 
 Plan::Plan(std::shared_ptr<Engine> engine)
-    : engine_(std::move(engine)), planner(engine_->limits()) {}
-
-Plan::~Plan() {
-  if (staging) {
-    (void)engine_->device().synchronize();
-    engine_->device().releaseStaging(staging);
-  }
-}
+    : engine_(std::move(engine)), planner(engine_->limits()), rows(planner.makeRows()) {}
 
 Status Plan::create(std::shared_ptr<Engine> engine, std::shared_ptr<Plan> &plan) {
   std::shared_ptr<Plan> result(new Plan(std::move(engine)));
-  Device &device = result->engine_->device();
-  int64_t bytes = result->planner.maxBytes();
-  void *staging;
-  MLAC_RETURN_IF_ERROR(
-      device.allocateStaging(static_cast<size_t>(bytes), &staging).in("step metadata"));
-  result->staging = static_cast<uint8_t *>(staging);
-  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(result->engine_->sharedDevice(), bytes, "step metadata",
-                                          result->deviceMetadata));
-  MLAC_RETURN_IF_ERROR(device.createEvent(result->uploaded));
+  MLAC_RETURN_IF_ERROR(result->metadata_.create(result->engine_->sharedDevice(),
+                                                result->planner.maxBytes(), "step metadata"));
+  result->rows.clear(result->metadata_);
+  MLAC_RETURN_IF_ERROR(result->metadata_.uploadNow(result->rows.bytes()));
   plan = std::move(result);
   return Status();
 }
@@ -130,12 +118,14 @@ Status Plan::resolve(const mla_batch &batch, const char *name, const mla_step_sh
   return engine_->ensureRopeRows(at(planner.dims(), Dim::MaxSeqLen));
 }
 
+/// Behind the page copies that the step needs.
 Status Plan::uploadMetadata(mla_stream *stream) {
-  MLAC_RETURN_IF_ERROR(engine_->device().uploadAsync(deviceMetadata.data(), staging,
-                                                     static_cast<size_t>(layout.bytes), stream));
-  MLAC_RETURN_IF_ERROR(uploaded->record(stream));
-  isUploading = true;
-  return Status();
+  Status status = engine_->runPageCopies(stream);
+  DeviceMirror::Sent sent;
+  if (status.isOk())
+    return metadata_.upload(stream, sent);
+  metadata_.forget();
+  return status;
 }
 
 Status Plan::fill(const mla_batch &batch, const char *function, const mla_step_shape *shape,
@@ -143,18 +133,14 @@ Status Plan::fill(const mla_batch &batch, const char *function, const mla_step_s
   std::unique_lock lock(engine_->cache().mutex);
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
   MLAC_RETURN_IF_ERROR(resolve(batch, function, shape));
-  // The last upload may still be reading staging if its stream is far behind.
-  if (isUploading)
-    MLAC_RETURN_IF_ERROR(uploaded->wait());
-  isUploading = false;
+  // The last upload may still be under way if its stream is far behind.
+  MLAC_RETURN_IF_ERROR(metadata_.wait());
   isFilled = false;
-  planner.fill(engine_->cache(), staging);
+  planner.fill(engine_->cache(), metadata_, rows);
   runner.commit();
   dims_ = planner.dims();
   layout = planner.layout();
-  Status status = engine_->runPageCopies(stream);
-  if (status.isOk())
-    status = uploadMetadata(stream);
+  Status status = uploadMetadata(stream);
   if (!status.isOk()) {
     planner.rollback(engine_->cache());
     return status;
@@ -197,8 +183,7 @@ Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *st
   // The kernels only read inputs.
   mla_binding bindings[] = {{"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
                             {"output", output, static_cast<size_t>(bytes)}};
-  MLAC_RETURN_IF_ERROR(
-      runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, times));
+  MLAC_RETURN_IF_ERROR(runner.run(*engine_, *layer, metadata_.data(), bindings, stream, times));
   return allReduce(bindings, stream);
 }
 
@@ -229,8 +214,7 @@ Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_
       return error(MLA_INVALID_ARGUMENT, "a binding's name is null");
   if (at(dims_, Dim::NumTokens) == 0)
     return Status();
-  MLAC_RETURN_IF_ERROR(
-      runner.run(*engine_, *layer, deviceMetadata.data(), bindings, stream, nullptr));
+  MLAC_RETURN_IF_ERROR(runner.run(*engine_, *layer, metadata_.data(), bindings, stream, nullptr));
   return allReduce(bindings, stream);
 }
 
@@ -281,6 +265,6 @@ Status Plan::metadata(std::string_view name, mla_dtype &dtype, int64_t &elements
   const MetadataArray &array = layout.arrays[static_cast<size_t>(*found)];
   dtype = metadataType(*found);
   elements = array.elements;
-  data = staging + array.offset;
+  data = metadata_.host() + array.offset;
   return Status();
 }

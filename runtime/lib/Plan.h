@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A plan: the planner's metadata on the host (staging) and on the device, the
-// resolved launches, and the event after which staging may be written again.
+// A plan: the planner's metadata on the device, with a mirror on the host, and the
+// resolved launches. Block tables stay from step to step: only what has changed of them
+// is sent, with all other arrays (StepPlanner.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,6 @@ namespace mlac::runtime {
 class Plan {
 public:
   static Status create(std::shared_ptr<Engine> engine, std::shared_ptr<Plan> &plan);
-  ~Plan();
 
   Engine &engine() { return *engine_; }
 
@@ -53,10 +53,8 @@ private:
   std::shared_ptr<Engine> engine_;
   StepPlanner planner;
   StepRunner runner;
-  uint8_t *staging = nullptr;
-  DeviceBuffer deviceMetadata;
-  std::unique_ptr<Event> uploaded;
-  bool isUploading = false; // `uploaded` has been recorded
+  TableRows rows;
+  DeviceMirror metadata_;
   bool isFilled = false;
   DimValues dims_{};
   StepLayout layout;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 using namespace mlac::runtime;
@@ -74,7 +75,10 @@ void mlac::runtime::fillChunkTable(std::span<const int32_t> contextLens,
 // Measuring
 //===----------------------------------------------------------------------===//
 
-StepPlanner::StepPlanner(const StepLimits &limits) : limits(limits) {
+StepPlanner::StepPlanner(const StepLimits &limits)
+    : limits(limits), pageShift(std::has_single_bit(static_cast<uint64_t>(limits.pageSize))
+                                    ? std::countr_zero(static_cast<uint64_t>(limits.pageSize))
+                                    : -1) {
   requests.reserve(limits.maxRequests);
   places.reserve(limits.maxRequests);
   contextLens.reserve(limits.maxRequests);
@@ -91,10 +95,11 @@ static uint64_t nextStep() {
   return ++counter;
 }
 
-/// Columns of block_table: every page in use, and one column more so that each
-/// row ends in an entry that must not be read.
-static int64_t blockColumns(int64_t seqLen, int64_t pageSize) {
-  return ceilDiv(seqLen, pageSize) + 1;
+/// Columns of block_table: the pages of the longest sequence, and an entry that must not
+/// be read at the end. Rows stay where they are, and begin where any buffer may.
+static int64_t blockColumns(const StepLimits &limits) {
+  constexpr int64_t kRowAlignment = MLA_DATA_ALIGNMENT / sizeof(int32_t);
+  return roundUp(ceilDiv(limits.maxSeqLen, limits.pageSize) + 1, kRowAlignment);
 }
 
 Status StepPlanner::addRequest(KVCache &cache, mla_sequence id, int32_t queryLen) {
@@ -109,7 +114,8 @@ Status StepPlanner::addRequest(KVCache &cache, mla_sequence id, int32_t queryLen
                  " is over max_seq_len = ", limits.maxSeqLen,
                  " (positions of the rope table, pages of the block table)");
   sequence->lastStep = step;
-  requests.push_back({sequence, queryLen, sequence->length, sequence->pages.size()});
+  int64_t missing = cache.missingPages(*sequence, sequence->length + queryLen);
+  requests.push_back({id, sequence, queryLen, sequence->length, missing, sequence->pages.size()});
   return Status();
 }
 
@@ -125,11 +131,11 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   missingPages = 0;
   int64_t numTokens = 0;
   for (int64_t i = 0; i < batch.num_requests; ++i) {
-    MLAC_RETURN_IF_ERROR(
-        addRequest(cache, batch.sequences[i], batch.query_lens[i]).in(concat("request ", i)));
-    const Request &request = requests.back();
-    numTokens += request.queryLen;
-    missingPages += cache.missingPages(*request.sequence, request.seqLen());
+    Status status = addRequest(cache, batch.sequences[i], batch.query_lens[i]);
+    if (!status.isOk())
+      return status.in(concat("request ", i));
+    numTokens += requests.back().queryLen;
+    missingPages += requests.back().missingPages;
   }
   if (numTokens > limits.maxTokens)
     return error(MLA_INVALID_ARGUMENT, "batch of ", numTokens,
@@ -228,7 +234,6 @@ Status StepPlanner::checkShape(const mla_step_shape &shape) const {
 
 void StepPlanner::setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold) {
   int64_t prefills = shape.num_requests - shape.num_decodes;
-  int64_t pages = blockColumns(shape.max_seq_len, limits.pageSize);
   const std::pair<Dim, int64_t> sizes[] = {
       {Dim::IsPadded, 1},
       {Dim::NumTokens, shape.num_tokens},
@@ -239,7 +244,6 @@ void StepPlanner::setPaddedDims(const mla_step_shape &shape, int64_t decodeThres
       {Dim::TotalContextLen, shape.num_requests * shape.max_seq_len},
       {Dim::AttendedPairs, shape.num_tokens * shape.max_seq_len},
       {Dim::NumContextRequests, shape.num_requests},
-      {Dim::MaxBlocksPerRequest, pages},
       {Dim::NumDecodes, shape.num_decodes},
       {Dim::NumPrefills, prefills},
       {Dim::NumDecodeTokens, shape.num_decode_tokens},
@@ -287,6 +291,7 @@ DimValues StepPlanner::staticDims() const {
   at(dims, Dim::PageStride) = limits.pageStrideElements;
   at(dims, Dim::RopeLength) = limits.ropeLength;
   at(dims, Dim::NumSms) = limits.numSms;
+  at(dims, Dim::MaxBlocksPerRequest) = blockColumns(limits);
   return dims;
 }
 
@@ -304,7 +309,6 @@ void StepPlanner::sumDims() {
     at(dims_, Dim::AttendedPairs) += query * context + query * (query + 1) / 2;
     at(dims_, Dim::NumContextRequests) += context > 0;
   }
-  at(dims_, Dim::MaxBlocksPerRequest) = blockColumns(at(dims_, Dim::MaxSeqLen), limits.pageSize);
 }
 
 static void setChunkDims(DimValues &dims, const ChunkSchedule &chunks) {
@@ -357,10 +361,24 @@ void StepPlanner::measureWork(const WorkParams &params) {
   computeLayout();
 }
 
-/// `work`: all zero if the function has none.
-static void layOut(const DimValues &dims, const WorkSizes &work, StepLayout &layout) {
-  int64_t requests = at(dims, Dim::NumRequests), tokens = at(dims, Dim::NumTokens);
+TableRows StepPlanner::makeRows() const { return {limits.maxRequests, blockColumns(limits)}; }
+
+/// The table in front of the arrays. Prefills are rows of it.
+static void layOutTable(const DimValues &dims, int64_t maxRequests, StepLayout &layout) {
   int64_t columns = at(dims, Dim::MaxBlocksPerRequest);
+  int64_t rowBytes = columns * elementBytes(metadataType(Metadata::BlockTable));
+  layout.tableBytes = roundUp(maxRequests * rowBytes, kBufferAlignment);
+  auto set = [&](Metadata which, int64_t firstRow, int64_t rows) {
+    layout.arrays[static_cast<size_t>(which)] = {firstRow * rowBytes, rows * columns};
+  };
+  set(Metadata::BlockTable, 0, at(dims, Dim::NumRequests));
+  set(Metadata::PrefillBlockTable, at(dims, Dim::NumDecodes), at(dims, Dim::NumPrefills));
+}
+
+/// `work`: all zero if the function has none.
+static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequests,
+                   StepLayout &layout) {
+  int64_t requests = at(dims, Dim::NumRequests), tokens = at(dims, Dim::NumTokens);
   int64_t decodes = at(dims, Dim::NumDecodes), prefills = at(dims, Dim::NumPrefills);
   bool hasParts = prefills + decodes > 0; // there are requests
   int64_t chunked = hasParts ? prefills : requests;
@@ -369,7 +387,6 @@ static void layOut(const DimValues &dims, const WorkSizes &work, StepLayout &lay
   set(Metadata::QueryStartLoc, requests + 1);
   set(Metadata::SeqLens, requests);
   set(Metadata::ContextLens, requests);
-  set(Metadata::BlockTable, requests * columns);
   for (Metadata ofTokens : {Metadata::SlotMapping, Metadata::Positions, Metadata::ReqIdPerToken})
     set(ofTokens, tokens);
   set(Metadata::ChunkCuSeqLens, at(dims, Dim::NumChunks) * (chunked + 1));
@@ -380,25 +397,29 @@ static void layOut(const DimValues &dims, const WorkSizes &work, StepLayout &lay
     set(Metadata::OutputRows, tokens);
     set(Metadata::DecodeQueryStartLoc, decodes + 1);
     set(Metadata::PrefillQueryStartLoc, prefills + 1);
-    set(Metadata::PrefillBlockTable, prefills * columns);
   }
-  layout.bytes = 0;
+  layOutTable(dims, maxRequests, layout);
+  layout.bytes = layout.tableBytes;
   for (size_t i = 0; i < kNumMetadata; ++i) {
+    if (isTable(static_cast<Metadata>(i)))
+      continue;
     layout.arrays[i] = {layout.bytes, elements[i]};
     int64_t bytes = elements[i] * elementBytes(metadataType(static_cast<Metadata>(i)));
     layout.bytes += roundUp(bytes, kBufferAlignment);
   }
 }
 
-void StepPlanner::computeLayout() { layOut(dims_, hasWork ? workSizes : WorkSizes(), layout_); }
+void StepPlanner::computeLayout() {
+  layOut(dims_, hasWork ? workSizes : WorkSizes(), limits.maxRequests, layout_);
+}
 
 int64_t StepPlanner::maxBytes() const {
   DimValues dims = largestDims(limits.maxRequests, 0, true);
   StepLayout layout;
-  layOut(dims, WorkSizes(), layout);
+  layOut(dims, WorkSizes(), limits.maxRequests, layout);
   int64_t bytes = layout.bytes;
   for (const WorkParams &work : limits.works) {
-    layOut(dims, largestWork(work, dims), layout);
+    layOut(dims, largestWork(work, dims), limits.maxRequests, layout);
     bytes = std::max(bytes, layout.bytes);
   }
   return bytes;
@@ -427,7 +448,6 @@ DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen, boo
   at(dims, Dim::TotalContextLen) = numRequests * context;
   at(dims, Dim::AttendedPairs) = tokens * std::max<int64_t>(limits.maxSeqLen, 1);
   at(dims, Dim::NumContextRequests) = hasContext ? numRequests : 0;
-  at(dims, Dim::MaxBlocksPerRequest) = blockColumns(limits.maxSeqLen, limits.pageSize);
   if (limits.hasParts) { // all requests may be of either kind
     at(dims, Dim::NumDecodes) = at(dims, Dim::NumPrefills) = numRequests;
     at(dims, Dim::NumDecodeTokens) = at(dims, Dim::NumPrefillTokens) = tokens;
@@ -469,6 +489,11 @@ static T *arrayOf(const StepLayout &layout, Metadata metadata, uint8_t *bytes) {
   return reinterpret_cast<T *>(bytes + layout.arrays[static_cast<size_t>(metadata)].offset);
 }
 
+/// Page of a sequence that holds `position`. Nearly all sizes are powers of two.
+int64_t StepPlanner::pageOf(int64_t position) const {
+  return pageShift >= 0 ? position >> pageShift : position / limits.pageSize;
+}
+
 /// First rows of requests, and the end of the last one's.
 void StepPlanner::fillStarts(uint8_t *bytes, Metadata which, std::span<const Place> of) const {
   auto *starts = arrayOf<int32_t>(layout_, which, bytes);
@@ -478,22 +503,21 @@ void StepPlanner::fillStarts(uint8_t *bytes, Metadata which, std::span<const Pla
   *starts = static_cast<int32_t>(end);
 }
 
-void StepPlanner::fillBlocks(uint8_t *bytes, Metadata which, std::span<const Place> of) const {
-  auto *row = arrayOf<int32_t>(layout_, which, bytes);
-  int64_t columns = at(dims_, Dim::MaxBlocksPerRequest);
-  for (const Place &place : of) {
+void StepPlanner::showBlocks(DeviceMirror &mirror, TableRows &rows) const {
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Request *request = places[i].request;
     // Reserved pages beyond seq_len stay hidden from the kernels.
-    int64_t used = ceilDiv(place.seqLen(), limits.pageSize);
-    if (place.request)
-      std::copy_n(place.request->sequence->pages.begin(), used, row);
-    std::fill(row + used, row + columns, kUnusedPage);
-    row += columns;
+    auto used = static_cast<size_t>(pageOf(places[i].seqLen() + limits.pageSize - 1));
+    if (request)
+      rows.show(mirror, i, request->id, request->sequence->edits,
+                std::span(request->sequence->pages).first(used));
+    else
+      rows.show(mirror, i, 0, 0, {});
   }
 }
 
 void StepPlanner::fillRequests(uint8_t *bytes) const {
   fillStarts(bytes, Metadata::QueryStartLoc, places);
-  fillBlocks(bytes, Metadata::BlockTable, places);
   auto *seqLens = arrayOf<int32_t>(layout_, Metadata::SeqLens, bytes);
   auto *contexts = arrayOf<int32_t>(layout_, Metadata::ContextLens, bytes);
   for (const Place &place : places) {
@@ -504,7 +528,6 @@ void StepPlanner::fillRequests(uint8_t *bytes) const {
     return;
   fillStarts(bytes, Metadata::DecodeQueryStartLoc, decodePlaces());
   fillStarts(bytes, Metadata::PrefillQueryStartLoc, prefillPlaces());
-  fillBlocks(bytes, Metadata::PrefillBlockTable, prefillPlaces());
 }
 
 void StepPlanner::fillTokens(uint8_t *bytes) const {
@@ -523,8 +546,9 @@ void StepPlanner::fillTokens(uint8_t *bytes) const {
     const Place &place = places[i];
     int64_t row = place.firstRow;
     for (int64_t position = place.contextLen(); position < place.seqLen(); ++position, ++row) {
-      int64_t page = place.request->sequence->pages[position / limits.pageSize];
-      slots[row] = page * limits.pageSize + position % limits.pageSize;
+      int64_t entry = pageOf(position);
+      int64_t page = place.request->sequence->pages[static_cast<size_t>(entry)];
+      slots[row] = position + (page - entry) * limits.pageSize;
       positions[row] = position;
       owners[row] = static_cast<int32_t>(i);
       if (rows)
@@ -550,17 +574,21 @@ void StepPlanner::fillWork(uint8_t *bytes) const {
   copy(planner.merges(), Metadata::MergeItems, 0);
 }
 
-void StepPlanner::fill(KVCache &cache, uint8_t *bytes) {
+void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
   for (const Request &request : requests) {
     // Cannot fail: lengths were checked by measure, pages by hasPages.
-    (void)cache.reserve(*request.sequence, request.seqLen());
+    if (request.missingPages > 0)
+      (void)cache.reserve(*request.sequence, request.seqLen());
     request.sequence->length = request.seqLen();
   }
+  showBlocks(mirror, rows);
+  uint8_t *bytes = mirror.host();
   fillRequests(bytes);
   fillTokens(bytes);
   fillChunkTable(contextLens, chunks, arrayOf<int32_t>(layout_, Metadata::ChunkCuSeqLens, bytes));
   if (hasWork)
     fillWork(bytes);
+  mirror.touch(layout_.tableBytes, layout_.bytes);
 }
 
 void StepPlanner::rollback(KVCache &cache) {

@@ -12,10 +12,16 @@
 // Two phases, so that a refused step changes nothing:
 //   measure()  validates the batch and computes every size;
 //   fill()     cannot fail: takes the pages, advances the sequences and writes
-//              the arrays into one block of bytes, ready for one upload.
+//              the arrays into one mirror of device memory, ready for one upload.
 //
-//   bytes  | query_start_loc | seq_lens | context_lens | block_table | ...
-//            each array starts at a multiple of kBufferAlignment
+//   bytes  | block_table      | query_start_loc | seq_lens | context_lens | ...
+//            [max_num_requests,  each array starts at a multiple of kBufferAlignment
+//             columns]
+//          0                    tableBytes                                      bytes
+//
+// block_table has room for the longest sequences, whatever the step, so it stays where it
+// is, and of it only what has changed is sent: in decode an entry for each request that
+// starts a page. The arrays behind it are sent whole.
 //
 // Chunks of context, W = workspace_tokens, n = requests with context:
 //   chunk_capacity = floor(W / n), rounded down to a multiple of page_size
@@ -48,7 +54,7 @@
 
 #include "BatchOrder.h"
 #include "Dims.h"
-#include "KVCache.h"
+#include "TableRows.h"
 #include "WorkPlanner.h"
 
 #include <optional>
@@ -66,8 +72,8 @@ struct StepLimits {
   bool hasParts = false;
 };
 
-/// Value of block_table entries that no kernel may read: far outside any pool.
-inline constexpr int32_t kUnusedPage = 2147480000;
+/// Value of block_table entries that no kernel may read.
+inline constexpr int32_t kUnusedPage = TableRows::kNoPage;
 
 struct ChunkSchedule {
   int64_t numContext = 0; // requests with context
@@ -92,7 +98,8 @@ struct MetadataArray {
 
 struct StepLayout {
   std::array<MetadataArray, kNumMetadata> arrays;
-  int64_t bytes = 0;
+  int64_t tableBytes = 0; // at the front, the same for all steps
+  int64_t bytes = 0;      // with the arrays of this step
 };
 
 class StepPlanner {
@@ -124,9 +131,11 @@ public:
   /// Whether the pool holds the new tokens' pages.
   bool hasPages(const KVCache &cache) const;
 
-  /// Takes pages, advances sequences, writes the arrays to `bytes`
-  /// [layout().bytes].
-  void fill(KVCache &cache, uint8_t *bytes);
+  /// Rows of block_table, for any step.
+  TableRows makeRows() const;
+  /// Takes pages, advances sequences, writes the arrays to `mirror` and touches what is
+  /// not as it was: entries of block_table, which is `rows`, and all other arrays.
+  void fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows);
   /// Undoes fill() for the cache.
   void rollback(KVCache &cache);
 
@@ -139,8 +148,10 @@ public:
 
 private:
   struct Request {
+    mla_sequence id;
     Sequence *sequence;
     int64_t queryLen, contextLen;
+    int64_t missingPages;
     size_t oldPages;
     int64_t seqLen() const { return contextLen + queryLen; }
   };
@@ -167,13 +178,15 @@ private:
   void sumDims();
   void computeLayout();
   WorkSizes largestWork(const WorkParams &params, const DimValues &dims) const;
+  int64_t pageOf(int64_t position) const;
   void fillRequests(uint8_t *bytes) const;
   void fillTokens(uint8_t *bytes) const;
   void fillWork(uint8_t *bytes) const;
   void fillStarts(uint8_t *bytes, Metadata which, std::span<const Place> of) const;
-  void fillBlocks(uint8_t *bytes, Metadata which, std::span<const Place> of) const;
+  void showBlocks(DeviceMirror &mirror, TableRows &rows) const;
 
   StepLimits limits;
+  int pageShift; // of pageSize, -1 if it is no power of two
   std::vector<Request> requests;
   std::vector<Place> places;
   std::vector<int32_t> contextLens; // of the places that run in chunks

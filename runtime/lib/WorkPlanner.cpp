@@ -224,15 +224,37 @@ void WorkPlanner::placeInHeap(int64_t piece, int64_t cost) {
   heap[hole] = moved;
 }
 
+/// Orders the pieces by falling cost. From step to step of a decode few change their
+/// place, so the order before is the start where there are as many.
+void WorkPlanner::sortPieces() {
+  if (order.size() != pieces.size()) {
+    order.clear();
+    for (size_t i = 0; i < pieces.size(); ++i)
+      order.push_back(kIndexMask - i); // of equal ones the first comes first
+  }
+  for (uint64_t &entry : order) {
+    uint64_t index = entry & kIndexMask;
+    int32_t blocks = pieces[kIndexMask - index].numBlocks;
+    entry = static_cast<uint64_t>(costOf(blocks)) << kIndexBits | index;
+  }
+  // Insertion, until it has moved more than sorting would compare.
+  size_t moves = 16 * order.size();
+  for (auto end = order.begin(); end != order.end(); ++end) {
+    if (end == order.begin() || end[-1] >= *end)
+      continue;
+    auto place = std::upper_bound(order.begin(), end, *end, std::greater<>());
+    auto distance = static_cast<size_t>(end - place);
+    if (distance > moves)
+      return std::sort(order.begin(), order.end(), std::greater<>());
+    moves -= distance;
+    std::rotate(place, end, end + 1);
+  }
+}
+
 /// Gives each piece, the most expensive first, to the part with the least load.
 /// Returns the largest load.
 int64_t WorkPlanner::assignLongestFirst() {
-  order.clear();
-  for (size_t i = 0; i < pieces.size(); ++i)
-    order.push_back(static_cast<uint64_t>(costOf(pieces[i].numBlocks)) << kIndexBits |
-                    (kIndexMask - i)); // of equal ones the first comes first
-  if (!std::is_sorted(order.begin(), order.end(), std::greater<>()))
-    std::sort(order.begin(), order.end(), std::greater<>());
+  sortPieces();
   heap.clear();
   for (int64_t part = 0; part < sizes_.parts; ++part)
     heap.push_back(static_cast<uint64_t>(part));

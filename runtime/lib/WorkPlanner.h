@@ -93,6 +93,7 @@ private:
   void cutByCost();
   void cutFixed();
   void addWhole();
+  void sortPieces();
   int64_t assignLongestFirst();
   void placeInHeap(int64_t piece, int64_t cost);
   template <typename Sink> bool cutInOrder(int64_t cap, Sink sink) const;

@@ -132,8 +132,10 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.plan.dims["num_tokens"], PAGE + 1)
         self.assertEqual(self.plan.metadata("query_start_loc"), [0, PAGE, PAGE + 1])
         self.assertEqual(self.plan.metadata("positions"), [0, 1, 2, 3, 0])
-        self.assertEqual(self.plan.metadata("block_table"),
-                         [0, 2147480000, 1, 2147480000])
+        # A row has 64 / 4 entries for max_seq_len and an unused one, and begins at 16 bytes.
+        self.assertEqual(self.plan.dims["max_blocks_per_request"], 20)
+        unused = [2147480000] * 19
+        self.assertEqual(self.plan.metadata("block_table"), [0] + unused + [1] + unused)
 
     def test_out_of_pages_changes_nothing(self):
         sequence = self.engine.sequence()

@@ -63,7 +63,9 @@ MLA_API mla_status mla_plan_destroy(mla_plan *plan);
    takes pages, computes sizes and metadata (query_start_loc, seq_lens,
    context_lens, block_table, slot_mapping, positions, chunk tables), resolves the
    function's launches, and uploads the metadata with one asynchronous copy on
-   `stream`. Runs of this plan must be ordered after it (same stream).
+   `stream`. Runs of this plan must be ordered after it (same stream). The block table
+   stays on the device; entries that have changed since the plan's last step are sent
+   beside the copy: keep a request at its place in the batch.
    function: a name ("prefill", "decode", "step"), or NULL: the function with the
    smallest max_query_len that takes the batch; among equals one that splits the batch
    into decodes and prefills if it has both.
@@ -151,8 +153,9 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
      query_start_loc   i32 [num_requests + 1]
      seq_lens          i32 [num_requests]
      context_lens      i32 [num_requests]
-     block_table       i32 [num_requests, max_blocks_per_request]; entries at and
-                       after ceil(seq_len / page_size) are 2147480000
+     block_table       i32 [num_requests, max_blocks_per_request], whose columns are
+                       enough for max_seq_len and one more, whatever the step; entries
+                       at and after ceil(seq_len / page_size) are 2147480000
      slot_mapping      i64 [num_tokens]
      positions         i64 [num_tokens]
      chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]; [num_chunks,

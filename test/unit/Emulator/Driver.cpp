@@ -150,6 +150,16 @@ MLAC_DRIVER cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
 MLAC_DRIVER cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
   return memcpy(reinterpret_cast<void *>(to), from, bytes), kSuccess;
 }
+/// 32-bit writes, of CUstreamBatchMemOpParams (48 bytes).
+MLAC_DRIVER cuStreamBatchMemOp_v2(void *, unsigned count, const uint64_t (*writes)[6], unsigned) {
+  constexpr uint32_t kWriteValue32 = 2;
+  for (unsigned i = 0; i < count; ++i) {
+    if (static_cast<uint32_t>(writes[i][0]) != kWriteValue32)
+      return kInvalidValue;
+    memcpy(reinterpret_cast<void *>(writes[i][1]), &writes[i][2], sizeof(uint32_t));
+  }
+  return kSuccess;
+}
 MLAC_DRIVER cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *) {
   return memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes), kSuccess;
 }

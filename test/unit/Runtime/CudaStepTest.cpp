@@ -16,6 +16,7 @@
 #include <cmath>
 #include <dlfcn.h>
 #include <iostream>
+#include <random>
 
 using namespace mlac;
 using namespace mlac::test;
@@ -163,6 +164,66 @@ TEST_F(CudaStepTest, C15_CapturedRunReplays) {
   EXPECT_EQ(driver("cuDevicePrimaryCtxRelease_v2", 0), 0);
 }
 
+/// Rows of the block table stay on the device from step to step, far enough apart for
+/// single words to be sent: what the kernels read through them must be each sequence's.
+TEST_F(CudaStepTest, TablesFollowTheCache) {
+  constexpr int64_t kRequests = 1024;
+  ASSERT_OK(mla_plan_destroy(plan));
+  ASSERT_OK(mla_engine_destroy(engine));
+  mla_engine_options options;
+  mla_engine_options_init(&options);
+  options.max_num_requests = kRequests;
+  options.max_num_tokens = kMaxTokens;
+  options.num_pages = 100;
+  ASSERT_OK(mla_engine_create(package, device, &options, &engine));
+  std::vector<float> weight(kHidden, 0);
+  int64_t shape[] = {kHidden};
+  ASSERT_OK(mla_engine_bind_weight(engine, 0, "w", MLA_F32, shape, 1, weight.data()));
+  ASSERT_OK(mla_engine_prepare(engine, 0));
+  ASSERT_OK(mla_plan_create(engine, &plan));
+  uploadOnes(kMaxTokens);
+  std::vector<std::pair<mla_sequence, int64_t>> batch; // and lengths
+  std::mt19937 random(5);
+  for (int step = 0; step < 400; ++step) {
+    if (batch.size() < 6) {
+      ASSERT_OK(mla_sequence_create(engine, &batch.emplace_back().first));
+      batch.back().second = 0;
+    }
+    auto &[id, tokens] = batch[random() % batch.size()];
+    switch (random() % 12) {
+    case 0:
+      tokens /= 2;
+      ASSERT_OK(mla_sequence_truncate(engine, id, tokens));
+      break;
+    case 1:
+      ASSERT_OK(mla_sequence_free(engine, id));
+      ASSERT_OK(mla_sequence_create(engine, &id));
+      tokens = 0;
+      break;
+    case 2:
+      std::swap(batch.front(), batch.back());
+    }
+    std::vector<mla_sequence> ids;
+    std::vector<int32_t> lens;
+    for (auto &[id, tokens] : batch) {
+      ids.push_back(id);
+      lens.push_back(tokens < kRopeLength - 4 ? 1 + static_cast<int32_t>(random() % 4 / 3) : 0);
+      tokens += lens.back();
+    }
+    mla_batch requests = {sizeof requests, static_cast<int64_t>(ids.size()), ids.data(),
+                          lens.data(), 0};
+    ASSERT_OK(mla_step_plan(plan, &requests, "prefill", stream));
+    ASSERT_OK(mla_step_run(plan, 0, hidden, output, stream));
+    ASSERT_OK(mla_stream_synchronize(device, stream));
+    std::vector<Row> rows(kMaxTokens);
+    ASSERT_OK(mla_device_download(device, rows.data(), output, rows.size() * sizeof(Row)));
+    for (size_t i = 0, row = 0; i < batch.size(); row += lens[i], ++i)
+      if (lens[i] > 0)
+        ASSERT_EQ(rows[row + lens[i] - 1].values[0], batch[i].second) << step << " request " << i;
+  }
+  ASSERT_OK(mla_sequence_create(engine, &sequence));
+}
+
 TEST_F(CudaStepTest, LoopsProfilesAndEvents) {
   uploadOnes(kPage);
   ASSERT_OK(planStep(kPage, "prefill"));
@@ -205,6 +266,61 @@ TEST_F(CudaStepTest, HostTimeOfAStep) {
   }
   std::cout << "plan " << planUs / kSteps << " us, run of two launches " << runUs / kSteps
             << " us\n";
+}
+
+/// A table of 512 x 1025 pages: host time of plans, and what they take of the stream, which
+/// is kept busy meanwhile.
+TEST_F(CudaStepTest, TimeOfPlansOf512Requests) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int64_t kRequests = 512, kContext = 4000, kSteps = 40, kBusyBytes = 1 << 28;
+  fb::PackageT description = makeCudaPackage();
+  description.rope->length = 4100;
+  std::string bytes = pack(description);
+  mla_package *long_;
+  mla_engine *large;
+  mla_plan *plans;
+  ASSERT_OK(mla_package_open_bytes(bytes.data(), bytes.size(), &long_));
+  mla_engine_options options;
+  mla_engine_options_init(&options);
+  options.max_num_requests = kRequests;
+  options.max_num_tokens = kRequests * kContext;
+  ASSERT_OK(mla_engine_create(long_, device, &options, &large));
+  ASSERT_OK(mla_plan_create(large, &plans));
+  std::vector<mla_sequence> ids(kRequests);
+  std::vector<int32_t> lens(kRequests);
+  for (int64_t i = 0; i < kRequests; ++i) {
+    ASSERT_OK(mla_sequence_create(large, &ids[i]));
+    lens[i] = static_cast<int32_t>(kContext - (i % 64 ? 0 : 1)); // eight start pages alone
+  }
+  mla_batch batch = {sizeof batch, kRequests, ids.data(), lens.data(), 0};
+  ASSERT_OK(mla_step_plan(plans, &batch, "prefill", stream));
+  std::fill(lens.begin(), lens.end(), 1);
+  void *busy;
+  mla_event *begin, *end;
+  ASSERT_OK(mla_device_malloc(device, kBusyBytes, &busy));
+  ASSERT_OK(mla_event_create(device, &begin));
+  ASSERT_OK(mla_event_create(device, &end));
+  for (int64_t i = 0; i < kSteps; ++i) {
+    ASSERT_OK(mla_stream_synchronize(device, stream));
+    for (int j = 0; j < 4; ++j)
+      ASSERT_OK(mla_device_fill_async(device, busy, 0, kBusyBytes, stream));
+    ASSERT_OK(mla_event_record(begin, stream));
+    auto before = Clock::now();
+    ASSERT_OK(mla_step_plan(plans, &batch, "decode", stream));
+    double hostUs = std::chrono::duration<double, std::micro>(Clock::now() - before).count();
+    ASSERT_OK(mla_event_record(end, stream));
+    double milliseconds;
+    ASSERT_OK(mla_event_elapsed(begin, end, &milliseconds));
+    if (i >= kSteps - 8)
+      std::cout << "plan of 512 requests: " << hostUs << " us on the host, " << milliseconds * 1e3
+                << " us of the stream\n";
+  }
+  mla_event_destroy(begin);
+  mla_event_destroy(end);
+  mla_device_free(device, busy);
+  ASSERT_OK(mla_plan_destroy(plans));
+  ASSERT_OK(mla_engine_destroy(large));
+  mla_package_close(long_);
 }
 
 TEST_F(CudaStepTest, OtherArchitectureIsUnsupported) {

@@ -30,6 +30,12 @@ protected:
                  /*pageStrideElements=*/24, /*ropeLength=*/kMaxSeqLen, /*numSms=*/2, kWorks,
                  /*hasParts=*/true}) {}
 
+  void SetUp() override {
+    std::shared_ptr<Device> device;
+    ASSERT_TRUE(openCpuDevice(1, device).isOk());
+    ASSERT_TRUE(mirror.create(device, planner.maxBytes(), "metadata").isOk());
+    rows.clear(mirror);
+  }
   /// A batch of (context, query) requests, measured and filled for a threshold.
   void plan(const std::vector<std::pair<int64_t, int32_t>> &requests, int64_t threshold) {
     std::vector<mla_sequence> ids;
@@ -48,12 +54,11 @@ protected:
     ASSERT_TRUE(planner.measureChunks().isOk());
     planner.measureWork(kWorks[0]);
     ASSERT_LE(planner.layout().bytes, planner.maxBytes());
-    bytes.resize(planner.layout().bytes);
-    planner.fill(cache, bytes.data());
+    planner.fill(cache, mirror, rows);
   }
   template <typename T = int32_t> std::vector<T> array(Metadata which) {
     MetadataArray where = planner.layout().arrays[static_cast<size_t>(which)];
-    auto *data = reinterpret_cast<const T *>(bytes.data() + where.offset);
+    auto *data = reinterpret_cast<const T *>(mirror.host() + where.offset);
     return {data, data + where.elements};
   }
   int64_t dim(Dim which) { return at(planner.dims(), which); }
@@ -62,7 +67,8 @@ protected:
                                                          /*rowsPerTile=*/1, 0.5, 0.5, 0}};
   KVCache cache;
   StepPlanner planner;
-  std::vector<uint8_t> bytes;
+  TableRows rows = planner.makeRows();
+  DeviceMirror mirror;
 };
 } // namespace
 
