@@ -14,6 +14,7 @@
 
 #include "mla/Analysis/FormCost.h"
 
+#include "mla/Analysis/UpProjectionCost.h"
 #include "mla/Dialect/Sm90/IR/Limits.h"
 
 #include "llvm/Support/Format.h"
@@ -273,6 +274,11 @@ static void printPoint(llvm::raw_ostream &os, const TargetDescription &target,
     os << "  expanded wins from query_len " << *queryLen << " with this context (FLOPs, online)\n";
   else
     os << "  expanded never wins with any context (2 Lkv <= P + V)\n";
+  if (std::optional<UpProjectionCost> up = computeUpProjectionCost(problem, target))
+    os << llvm::format("  up-projection: one product per chunk, %.1f us with its attention over "
+                       "the context; fused into it %.1f us (bound by %s), absorbed %.1f us\n",
+                       up->planned, up->fused,
+                       up->fusedStep.getLargestTerm("the softmax").data(), up->absorbed);
 }
 
 void mlac::printFormReport(llvm::raw_ostream &os, const TargetDescription &target,
