@@ -17,6 +17,7 @@
 #include "mla/Analysis/UpProjectionCost.h"
 #include "mla/Dialect/Sm90/IR/Limits.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -43,7 +44,7 @@ using namespace mlac;
 //   446; sum over a 512 MB array 64 GB/s, memcpy 48 GB/s (read + write), thread
 //   fork and join 18 us. L2: 2 MiB per core.
 static constexpr TargetDescription kTargets[] = {
-    {"h200", 132, 800, 66.9, 4642, 4258, 50 << 20, mlir::sm90::kMaxSharedBytes, 1.9,
+    {"h200", "sm_90a", 132, 800, 66.9, 4642, 4258, 50 << 20, mlir::sm90::kMaxSharedBytes, 1.9,
      {.tensorFlopsPerClock = 4096,
       .sharedBytesPerClock = 128,
       .l2BytesPerClock = 56.5,
@@ -54,7 +55,7 @@ static constexpr TargetDescription kTargets[] = {
       .packCycles = 300,
       .clockGhz = 1.6,
       .kernelMicroseconds = 0.65}},
-    {"cpu", 2, 0.446, 0.363, 64, 48, 2 << 20, 0, 18},
+    {"cpu", "cpu", 2, 0.446, 0.363, 64, 48, 2 << 20, 0, 18},
 };
 
 llvm::ArrayRef<TargetDescription> mlac::getKnownTargets() { return kTargets; }
@@ -64,6 +65,13 @@ std::optional<TargetDescription> mlac::findTargetDescription(llvm::StringRef nam
     if (target.name == name)
       return target;
   return std::nullopt;
+}
+
+const TargetDescription &mlac::getMachineOf(llvm::StringRef chip) {
+  const auto *machine =
+      llvm::find_if(kTargets, [&](const TargetDescription &target) { return target.chip == chip; });
+  assert(machine != std::end(kTargets) && "no machine of this chip is described");
+  return *machine;
 }
 
 llvm::StringRef mlac::getName(FormVariant variant) {

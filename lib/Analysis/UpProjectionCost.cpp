@@ -76,9 +76,9 @@ double Model::predictPlanned() const {
   double cycles = predictProductCycles(shape, static_cast<int64_t>(keys),
                                        chooseProductTiles(shape, target), target);
   double made = keys * dims.numHeads * outputs * b;
-  double product = std::max(cycles / (sm.clockGhz * 1e3),
-                            readMicroseconds(readLatents() + readWeights()) +
-                                made / (target.copyGbps * 1e3));
+  double product =
+      std::max(cycles / (sm.clockGhz * 1e3),
+               readMicroseconds(readLatents() + readWeights()) + made / (target.copyGbps * 1e3));
   double attend = std::max(predictSteps(attention.getStepCycles()),
                            readMicroseconds(made + keys * dims.qkRopeHeadDim * b));
   return 2 * target.launchMicroseconds + product + attend;
@@ -115,8 +115,8 @@ double Model::predictAbsorbed() const {
   paged.elementBytes = problem.elementBytes;
   const ScheduleCost &cost = chooseSchedule(paged, target).get();
   double tiles = paged.rowTiles(cost.parameters.kind);
-  double attend = tiles * keys / kBlockKeys * cost.getBlockNanoseconds(target) * 1e-3 /
-                  target.numSms;
+  double attend =
+      tiles * keys / kBlockKeys * cost.getBlockNanoseconds(target) * 1e-3 / target.numSms;
   // Both sides' projections.
   double flops = 2.0 * problem.numRequests * problem.queryLen * readWeights() / b;
   double project = std::max(flops / (target.matmulTflops * 1e6), readMicroseconds(readWeights()));

@@ -149,8 +149,7 @@ runOnKernels(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
 /// The rates of the machine that decisions by cost are made for.
 static mla::TargetAttr getCostTarget(MLIRContext *context, StringRef target,
                                      ActivationType activation) {
-  TargetDescription rates =
-      *findTargetDescription(target == sm90::kChip ? StringRef("h200") : target);
+  const TargetDescription &rates = getMachineOf(target);
   bool isF32 = activation == ActivationType::F32;
   return mla::TargetAttr::get(context, rates.name, rates.numSms,
                               mla::Real(isF32 ? rates.f32Tflops : rates.matmulTflops),

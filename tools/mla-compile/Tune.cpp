@@ -153,7 +153,7 @@ private:
   const TuneOptions &tuning;
   const CompileOptions &base;
   AttentionProblem problem;
-  TargetDescription target = *findTargetDescription("h200");
+  const TargetDescription &target = getScheduledMachine();
   std::vector<ScheduleCost> points;
   std::unique_ptr<TuneTimer> timer;
   std::optional<TuneCache> cache;

@@ -65,6 +65,8 @@ struct SmDescription {
 /// Rates of a machine, as measured (the table in FormCost.cpp cites each).
 struct TargetDescription {
   llvm::StringRef name;
+  /// What code for it is compiled for: "sm_90a", "cpu".
+  llvm::StringRef chip;
   /// Multiprocessors, or threads on a CPU.
   int64_t numSms;
   double matmulTflops;
@@ -83,6 +85,12 @@ struct TargetDescription {
 /// The machine of this name ("h200", "cpu"), or nothing.
 std::optional<TargetDescription> findTargetDescription(llvm::StringRef name);
 llvm::ArrayRef<TargetDescription> getKnownTargets();
+/// The machine that code for `chip` is planned for where nobody names one: the first
+/// known one of that chip, which there must be.
+const TargetDescription &getMachineOf(llvm::StringRef chip);
+/// That of the chip whose kernels are scheduled by cost (convert-tile-to-sm90). All
+/// decisions on tiles and schedules ask here, so that another machine changes one place.
+inline const TargetDescription &getScheduledMachine() { return getMachineOf("sm_90a"); }
 
 /// A form of the attention together with the place of its head projections.
 enum class FormVariant {
@@ -136,8 +144,7 @@ struct FormProblem {
 
   int64_t seqLen() const { return contextLen + queryLen; }
   int64_t bytesPerCachedToken() const {
-    return cacheRowBytes ? cacheRowBytes
-                         : (dims.kvLoraRank + dims.qkRopeHeadDim) * elementBytes;
+    return cacheRowBytes ? cacheRowBytes : (dims.kvLoraRank + dims.qkRopeHeadDim) * elementBytes;
   }
 };
 

@@ -9,6 +9,8 @@
 #include "JoinPartials.h"
 #include "Lowerings.h"
 
+#include "mla/Analysis/FormCost.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -43,7 +45,7 @@ public:
     heads = merge.partialLse.size(1);
     width = merge.output.size(merge.output.rank() - 1);
     fewPieces = kFewTurns * step.shapes.turnPieces;
-    auto share = static_cast<uint64_t>(heads * width / kProgramsOfMany);
+    auto share = static_cast<uint64_t>(heads * width / countProgramsOfMany());
     columnsOfMany = blockWidth(
         width, std::clamp<int64_t>(llvm::bit_floor(share), kWidthMultiple, kMostColumnsOfMany));
     tilesOfMany = std::min<int64_t>(llvm::bit_floor(share / step.shapes.rows), kMostTilesOfMany);
@@ -64,14 +66,20 @@ private:
   // A turn takes a latency of memory, and so does a wave of programs of rows.
   static constexpr int64_t kFewTurns = 4;
 
-  // Programs of rows at most, where there are few pieces: on the H200 16 pieces of 4
-  // requests and 128 heads take 21.4 us of a step instead of 24.2, 8 pieces of 8 requests
-  // 29.5 instead of 28.7.
-  static constexpr int64_t kMostProgramsOfSome = 1024;
+  // Programs of rows at most, where there are few pieces: eight on each multiprocessor. On
+  // the H200 16 pieces of 4 requests and 128 heads take 21.4 us of a step instead of 24.2,
+  // 8 pieces of 8 requests 29.5 instead of 28.7.
+  static int64_t countMostProgramsOfSome() { return countPrograms(8); }
 
-  // Programs of a request that has many pieces, at least: two on each of the H200's
-  // multiprocessors, all of one wave.
-  static constexpr int64_t kProgramsOfMany = 256;
+  // Programs of a request that has many pieces, at least: two on each multiprocessor, all
+  // of one wave.
+  static int64_t countProgramsOfMany() { return countPrograms(2); }
+
+  /// `each` programs on each multiprocessor, or fewer: a power of two, as widths are.
+  static int64_t countPrograms(int64_t each) {
+    const mlac::TargetDescription &machine = mlac::getScheduledMachine();
+    return llvm::bit_floor(static_cast<uint64_t>(each * machine.numSms));
+  }
 
   // Columns of a program that merges them as rows, at most: 128 bytes of a partial's row.
   // With 16 columns 64 pieces of 8 heads take 6.0 us of a step instead of 6.5, of 16
@@ -357,7 +365,7 @@ void MergePiecesKernel::launchMany() {
 int64_t MergePiecesKernel::countMostMerges() const {
   auto batch = cast<mla::BatchType>(merge.batch.getType());
   int64_t rows = heads * (batch.hasStaticQueryLen() ? batch.getQueryLen() : 1);
-  return kMostProgramsOfSome / (rows * llvm::divideCeil(width, columnsOfProgram()));
+  return countMostProgramsOfSome() / (rows * llvm::divideCeil(width, columnsOfProgram()));
 }
 
 void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge) {

@@ -174,8 +174,8 @@ static Value countTail(StepLowering &step, Value tiles, Value programs, int64_t 
 }
 
 bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
-  ProductTiles shape = chooseProductTiles({product.columns, product.depth, product.batch},
-                                          *findTargetDescription("h200"));
+  ProductTiles shape =
+      chooseProductTiles({product.columns, product.depth, product.batch}, getScheduledMachine());
   PersistentKernel wide(product, shape.columns, shape.columns);
   if (!step.shapes.isProductPersistent || !wide.fits())
     return false;

@@ -48,7 +48,7 @@ private:
   llvm::SmallVector<tile::PlanOp> findPlans(tile::KernelOp kernel);
   AttentionProblem readProblem(AttentionLoop &loop);
 
-  const TargetDescription target = *findTargetDescription("h200");
+  const TargetDescription &target = getScheduledMachine();
 };
 } // namespace
 

@@ -54,7 +54,7 @@ mlac::FormProblem mlir::mla::readFormProblem(AttentionOp attention) {
 }
 
 mlac::TargetDescription mlir::mla::readTarget(ModuleOp module) {
-  mlac::TargetDescription target = *mlac::findTargetDescription("h200");
+  mlac::TargetDescription target = mlac::getScheduledMachine();
   auto attribute = module->getAttrOfType<TargetAttr>("mla.target");
   if (!attribute)
     return target;
