@@ -79,8 +79,10 @@ double Model::predictPlanned() const {
   double product =
       std::max(cycles / (sm.clockGhz * 1e3),
                readMicroseconds(readLatents() + readWeights()) + made / (target.copyGbps * 1e3));
+  // What the L2 cache holds is not read from memory.
+  double read = made + keys * dims.qkRopeHeadDim * b;
   double attend = std::max(predictSteps(attention.getStepCycles()),
-                           readMicroseconds(made + keys * dims.qkRopeHeadDim * b));
+                           readMicroseconds(read > target.l2Bytes ? read : 0));
   return 2 * target.launchMicroseconds + product + attend;
 }
 

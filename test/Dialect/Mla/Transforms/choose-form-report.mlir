@@ -11,6 +11,7 @@
 // CHECK-NEXT: expanded 2.153e+10
 // CHECK-NEXT: absorbed online 2.118e+08
 // CHECK: expanded wins from query_len 153 with this context
+// CHECK-NEXT: up-projection: one product per chunk, {{.*}} us with its attention over the context; fused into it {{.*}} us (bound by tensor cores), absorbed
 
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>
 
