@@ -111,6 +111,12 @@ void WorkPlanner::addWhole() {
 template <typename Sink> bool WorkPlanner::cutInOrder(int64_t cap, Sink sink) const {
   int64_t part = 0, left = cap;
   for (size_t request = 0; request < blocks.size(); ++request) {
+    // Most requests stay whole.
+    if (int64_t cost = costOf(blocks[request]); blocks[request] > 0 && cost <= left) {
+      sink(request, 0, blocks[request], part);
+      left -= cost;
+      continue;
+    }
     for (int64_t first = 0; first < blocks[request];) {
       int64_t room = (left - itemCost) / kUnit;
       if (left < itemCost + kUnit) {
@@ -255,12 +261,19 @@ void WorkPlanner::sortPieces() {
 /// Returns the largest load.
 int64_t WorkPlanner::assignLongestFirst() {
   sortPieces();
+  // Each part takes one while there are parts without any.
   heap.clear();
-  for (int64_t part = 0; part < sizes_.parts; ++part)
-    heap.push_back(static_cast<uint64_t>(part));
-  for (uint64_t entry : order)
-    placeInHeap(static_cast<int64_t>(kIndexMask - (entry & kIndexMask)),
-                static_cast<int64_t>(entry >> kIndexBits));
+  for (size_t part = 0; part < static_cast<size_t>(sizes_.parts); ++part) {
+    heap.push_back(part);
+    if (part >= order.size())
+      continue;
+    heap.back() |= order[part] & ~kIndexMask;
+    pieces[kIndexMask - (order[part] & kIndexMask)].part = static_cast<int32_t>(part);
+  }
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  for (size_t i = heap.size(); i < order.size(); ++i)
+    placeInHeap(static_cast<int64_t>(kIndexMask - (order[i] & kIndexMask)),
+                static_cast<int64_t>(order[i] >> kIndexBits));
   uint64_t most = heap.empty() ? 0 : *std::max_element(heap.begin(), heap.end());
   return static_cast<int64_t>(most >> kIndexBits);
 }
