@@ -7,8 +7,9 @@
     python3 bench/chunked.py build DIR    # packages; needs mla-compile, no GPU
     python3 bench/chunked.py run DIR      # needs a GPU and torch
 
-A step is a DeepSeek-V3 layer from hidden states to output: 4096 new tokens on 65536 cached in
-one chunk, with 128 heads and with the 16 of one rank in eight. The composition has torch.matmul
+A step is a DeepSeek-V3 layer from hidden states to output: 4096 new tokens on 65536 cached, in
+one chunk or in those that `--workspace` tokens make, with 128 heads and with the 16 of one rank
+in eight; `--also` lets another compiler's packages run by turns with them. The composition has torch.matmul
 for each projection, rms_norm, an index of the cache's pages, torch.matmul for keys and values of
 the chunk, cuDNN's attention over the chunk and over the new tokens with LSEs, and their merge. It
 leaves out RoPE and the append, which mlac's step includes. Then: both forms of the attention on
@@ -16,6 +17,7 @@ both sides of their crossover, beside the cost model's choice, and the merge's b
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -97,7 +99,7 @@ def random_weights(heads, has_rope=True):
 class Layer:
     """mlac's prefill of `new` tokens of one request with `cached` ones."""
 
-    def __init__(self, package, weights, new, cached):
+    def __init__(self, package, weights, new, cached, workspace=None):
         import mlac
         import torch
         from arrays import TorchArrays
@@ -106,19 +108,20 @@ class Layer:
         self.engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cuda"),
                                   max_num_requests=1, max_num_tokens=max(new, 4096),
                                   max_seq_len=new + cached, num_pages=pages,
-                                  workspace_tokens=cached)
+                                  workspace_tokens=workspace or cached)
         self.engine.bind({name: tensor.cpu().view(torch.uint16).numpy()
                           for name, tensor in weights.items()})
         self.engine.prepare()
         self.pool = TorchArrays().rows_at(self.engine.cache_data(), pages * PAGE, WIDTH, "bf16")
-        self.pool.normal_().clamp_(-3, 3)
+        generator = torch.Generator("cuda").manual_seed(2)  # two layers have the same rows
+        self.pool.normal_(generator=generator).clamp_(-3, 3)
         self.sequence, self.plan, filling = self.engine.sequence(), self.engine.plan(), \
             self.engine.plan()
         for first in range(0, cached, 4096):  # makes it longer; the rows are random already
             filling.fill([self.sequence], [min(4096, cached - first)])
         self.pages = torch.tensor(self.sequence.pages[:cached // PAGE], device="cuda")
         self.plan.fill([self.sequence], [new])
-        self.hidden = torch.randn(new, HIDDEN, device="cuda").bfloat16()
+        self.hidden = torch.randn(new, HIDDEN, device="cuda", generator=generator).bfloat16()
         self.output = torch.full((new, HIDDEN), float("nan"), dtype=torch.bfloat16, device="cuda")
 
     def launch(self):
@@ -181,10 +184,10 @@ def flops_of(heads):
                 + pairs * heads * (HEAD + VALUE))
 
 
-def check(directory, heads, new=768, cached=4096):
+def check(directory, heads, chunks, new=768, cached=4096):
     """Relative difference to the composition, where RoPE makes none."""
     weights = random_weights(heads, has_rope=False)
-    layer = Layer(directory / f"h{heads}.mlac", weights, new, cached)
+    layer = Layer(directory / f"h{heads}.mlac", weights, new, cached, cached // chunks)
     composition = Composition(layer, weights, heads)
     composition.launch()
     layer.launch()
@@ -194,26 +197,36 @@ def check(directory, heads, new=768, cached=4096):
     return off
 
 
-def run_chunked(options, heads):
+def run_chunked(options, heads, workspace):
     import torch
 
-    off = check(options.directory, heads)
+    name, chunks = f"h{heads}.mlac", -(-CACHED // workspace)
+    off = check(options.directory, heads, chunks)
     weights = random_weights(heads)
-    layer = Layer(options.directory / f"h{heads}.mlac", weights, NEW, CACHED)
+    layers = {"mlac": Layer(options.directory / name, weights, NEW, CACHED, workspace)}
+    for other in options.also:
+        layers[str(other)] = Layer(other / name, weights, NEW, CACHED, workspace)
+    layer = layers["mlac"]
     composition = Composition(layer, weights, heads)
-    seconds = race({"mlac": layer.launch, "torch": composition.launch}, options.rounds)
-    median = {name: statistics.median(values) for name, values in seconds.items()}
+    launches = {key: one.launch for key, one in layers.items()}
+    seconds = race({**launches, "torch": composition.launch}, options.rounds)
+    median = {key: statistics.median(values) for key, values in seconds.items()}
     good = off <= ALLOWED and bool(layer.output.isfinite().all())
-    print(f"{heads:4} heads, {NEW} new on {CACHED}: mlac {median['mlac'] * 1e3:.2f} ms "
+    print(f"{heads:4} heads, {NEW} new on {CACHED} in {chunks} chunks: mlac "
+          f"{median['mlac'] * 1e3:.2f} ms "
           f"({flops_of(heads) / median['mlac'] / 1e12:.0f} TFLOP/s), torch + cuDNN "
           f"{median['torch'] * 1e3:.2f} ms: {ratio(seconds['mlac'], seconds['torch']):.3f}x; "
           f"difference {off:.1e} {'ok' if good else 'FAIL'}", flush=True)
+    for other in list(layers)[1:]:
+        print(f"     {other}: {median[other] * 1e3:.2f} ms, "
+              f"{ratio(seconds['mlac'], seconds[other]):.4f} of mlac's", flush=True)
     if options.profile:
-        profile(layer, composition)
-    layer.close()
+        profile(*layers.values(), composition)
+    for one in layers.values():
+        one.close()
     composition = None
     torch.cuda.empty_cache()
-    return good, {"heads": heads, "seconds": seconds, "difference": off}
+    return good, {"heads": heads, "workspace": workspace, "seconds": seconds, "difference": off}
 
 
 def run_crossover(options, new, cached):
@@ -288,8 +301,8 @@ def run(options):
     results = {"chunked": [], "crossover": [], "merge": []}
     isgood = True
     if "chunked" in options.part:
-        for heads in (128, 16):
-            good, row = run_chunked(options, heads)
+        for heads, workspace in itertools.product((128, 16), options.workspace):
+            good, row = run_chunked(options, heads, workspace)
             isgood &= good
             results["chunked"].append(row)
     if "crossover" in options.part:
@@ -311,6 +324,10 @@ def main():
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--part", nargs="*", default=("chunked", "crossover", "merge"))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--workspace", nargs="+", type=int, default=(CACHED,),
+                        help="cached tokens of a chunk")
+    parser.add_argument("--also", nargs="*", type=pathlib.Path, default=[],
+                        help="folders with packages of the same names to time by turns")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
     options = parser.parse_args()
