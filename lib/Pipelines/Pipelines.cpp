@@ -37,6 +37,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   passes.addPass(mla::createMlaGuardPadding());
   passes.addPass(mla::createMlaHoistPrepare());
   passes.addPass(mla::createMlaChunkContext());
+  passes.addPass(mla::createMlaFuseMerge());
 
   // On Hopper the runtime partitions the work of each step, unless splits are forced.
   if (options.target == TileTarget::Cpu || options.numSplits != 0) {

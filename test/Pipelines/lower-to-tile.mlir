@@ -11,8 +11,9 @@
 //   2. mla-absorb-weights         head projections around absorbed attention
 //   3. mla-hoist-prepare          folded weights into @prepare
 //   4. mla-chunk-context          context in chunks, merged by LSE
-//   5. mla-split-kv               KV splits of decode
-//   6. convert-mla-to-tile        plans and kernels
+//   5. mla-fuse-merge             attention goes on from what it would be merged with
+//   6. mla-split-kv               KV splits of decode
+//   7. convert-mla-to-tile        plans and kernels
 
 // OFFLINE: tile.plan @prepare
 // OFFLINE: tile.buffer derived "w_q_uk"

@@ -15,6 +15,11 @@
 // diagonal. Scores are two products, nope and rope, so that no concatenation of
 // keys exists anywhere.
 //
+// Where attention goes on from a partial, so does the softmax: its state starts from
+// the partial's rows instead of from nothing (OnlineSoftmax.h). The result may lie in
+// the partial's memory, as a program reads its rows before it writes them; then a
+// request without rows in a chunk is left alone.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Lowerings.h"
@@ -38,6 +43,7 @@ private:
   struct Operand {
     TensorRef ref;
     unsigned arg;
+    bool isTokenMajor; // of an LSE
     int64_t width() const { return ref.size(ref.rank() - 1); }
     int64_t tileWidth = 0;
   };
@@ -49,13 +55,19 @@ private:
   void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
   Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
   Value isSeen(KernelBuilder &b, Value row, Value key, Value keyCount);
-  void storeLse(KernelBuilder &b, ValueRange args, RowRange queries, Value row, Value lse);
+  Value lseView(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange queries);
+  SmallVector<Value> startSoftmax(KernelBuilder &b, OnlineSoftmax &softmax, ValueRange args,
+                                  RowRange queries, Value row);
+  bool isInPlace() const {
+    return partial && lse && partial->ref.isSameMemory(output.ref) &&
+           partialLse->ref.isSameMemory(lse->ref);
+  }
 
   StepLowering &step;
   mla::ExpandedAttentionOp op;
   SmallVector<Value> planArgs;
   Operand qNope, kNope, value, output;
-  std::optional<Operand> qPe, kPe, lse;
+  std::optional<Operand> qPe, kPe, lse, partial, partialLse;
   int64_t tileRows, tileKeys;
 };
 
@@ -92,11 +104,19 @@ ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
   }
   if (op.getLse())
     lse = addOperand(op.getLse(), /*isResult=*/true);
+  if (op.getPartial()) {
+    partial = addOperand(op.getPartial());
+    partial->tileWidth = value.tileWidth;
+    partialLse = addOperand(op.getPartialLse());
+  }
 }
 
 ExpandedKernel::Operand ExpandedKernel::addOperand(Value tensor, bool isResult) {
+  auto encoding =
+      dyn_cast_if_present<mla::LseAttr>(cast<RankedTensorType>(tensor.getType()).getEncoding());
   Operand operand{isResult ? step.allocate(tensor) : step.lookup(tensor),
-                  static_cast<unsigned>(planArgs.size())};
+                  static_cast<unsigned>(planArgs.size()),
+                  encoding && encoding.getLayout() == mla::LseLayout::TokenMajor};
   planArgs.push_back(operand.ref.buffer);
   operand.tileWidth = paddedWidth(operand.width());
   return operand;
@@ -138,16 +158,24 @@ Value ExpandedKernel::isSeen(KernelBuilder &b, Value row, Value key, Value keyCo
   return arith::AndIOp::create(b, isThere, isPast);
 }
 
-void ExpandedKernel::storeLse(KernelBuilder &b, ValueRange args, RowRange queries, Value row,
-                              Value tile) {
-  auto encoding = cast<mla::LseAttr>(cast<RankedTensorType>(op.getLse().getType()).getEncoding());
-  bool isTokenMajor = encoding.getLayout() == mla::LseLayout::TokenMajor;
-  Value tokenStride = b.index(isTokenMajor ? lse->ref.size(1) : 1);
-  Value headStride = isTokenMajor ? b.index(1) : args[kTokens];
+/// One head's LSEs of a request.
+Value ExpandedKernel::lseView(KernelBuilder &b, ValueRange args, const Operand &operand,
+                              RowRange queries) {
+  const TensorRef &ref = operand.ref;
+  Value tokenStride = b.index(operand.isTokenMajor ? ref.size(1) : 1);
+  Value headStride = operand.isTokenMajor ? b.index(1) : args[kTokens];
   Value offset = b.add(b.mul(queries.begin, tokenStride), b.mul(b.programId(1), headStride));
-  Value target = b.view(args[lse->arg], b.extent(offset, lse->ref.offset), {queries.count},
-                        {b.extent(tokenStride)});
-  b.store(tile, target, row);
+  return b.view(args[operand.arg], b.extent(offset, ref.offset), {queries.count},
+                {b.extent(tokenStride)});
+}
+
+SmallVector<Value> ExpandedKernel::startSoftmax(KernelBuilder &b, OnlineSoftmax &softmax,
+                                                ValueRange args, RowRange queries, Value row) {
+  if (!partial)
+    return softmax.start();
+  Value output =
+      b.load(view(b, args, *partial, queries), {row, b.index(0)}, {tileRows, partial->tileWidth});
+  return softmax.startFrom(output, b.load(lseView(b, args, *partialLse, queries), row, tileRows));
 }
 
 void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys,
@@ -165,17 +193,18 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
   };
   OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth, op.getScale().convertToDouble());
   SmallVector<Value> state =
-      b.loop(zero, limit, b.index(tileKeys), softmax.start(), [&](Value key, ValueRange carried) {
-        Value scores = b.constant({tileRows, tileKeys}, 0);
-        scores = b.dot(queryNope, loadKeys(kNope, keyNopeView, key), scores, true);
-        if (qPe)
-          scores = b.dot(queryPe, loadKeys(*kPe, keyPeView, key), scores, true);
-        return softmax.advance(carried, scores, isSeen(b, row, key, keys.count),
-                               loadKeys(value, valueView, key));
-      });
+      b.loop(zero, limit, b.index(tileKeys), startSoftmax(b, softmax, args, queries, row),
+             [&](Value key, ValueRange carried) {
+               Value scores = b.constant({tileRows, tileKeys}, 0);
+               scores = b.dot(queryNope, loadKeys(kNope, keyNopeView, key), scores, true);
+               if (qPe)
+                 scores = b.dot(queryPe, loadKeys(*kPe, keyPeView, key), scores, true);
+               return softmax.advance(carried, scores, isSeen(b, row, key, keys.count),
+                                      loadKeys(value, valueView, key));
+             });
   b.storeNarrow(softmax.output(state), view(b, args, output, queries), {row, zero});
   if (lse)
-    storeLse(b, args, queries, row, softmax.lse(state));
+    b.store(softmax.lse(state), lseView(b, args, *lse, queries), row);
 }
 
 /// What bounds the rows of all requests together: TMA copies from whole tensors.
@@ -198,8 +227,12 @@ void ExpandedKernel::countRows(ValueRange args) {
 void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
   countRows(args);
   RowRange queries = loadRange(b, args[kQueryStarts], b.programId(2));
-  Value row = b.mul(b.programId(0), tileRows);
-  b.ifThen(b.isBelow(row, queries.count),
+  Value row = b.mul(b.programId(0), tileRows), rows = queries.count;
+  if (isInPlace()) {
+    Value hasKeys = b.isBelow(b.index(0), keyRange(b, args, queries).count);
+    rows = b.choose(hasKeys, rows, b.index(0));
+  }
+  b.ifThen(b.isBelow(row, rows),
            [&] { writeTile(b, args, queries, keyRange(b, args, queries), row); });
 }
 
@@ -207,8 +240,10 @@ void ExpandedKernel::launch() {
   std::array<Value, 3> grid = {step.ceilDiv(step.dim(op.getBatch(), "max_query_len"), tileRows),
                                step.constant(qNope.ref.size(1)),
                                step.dim(op.getBatch(), "num_requests")};
-  step.launch(op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk", grid,
-              planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });
+  std::string name = op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk";
+  if (partial)
+    name += "_onto";
+  step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ExpandedAttentionOp op) {

@@ -8,8 +8,11 @@
 
 #include "OnlineSoftmax.h"
 
+#include "JoinPartials.h"
+
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -20,8 +23,22 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Below every score that can occur, and finite (mla.md section 14).
 static constexpr double kStartMaximum = -1e30;
 
+/// A partial's maximum is taken this far below its LSE, its sum to be 2^this: relative
+/// to the LSE itself the weights of 2^16 equal scores are 2^-16, of which f16 keeps 8
+/// bits. Longer contexts have the 22 binades from here to f16's smallest normal number.
+static constexpr double kHeadroomLog2 = 8;
+
 SmallVector<Value> OnlineSoftmax::start() {
   return {b.constant({rows}, kStartMaximum), b.constant({rows}, 0), b.constant({rows, columns}, 0)};
+}
+
+SmallVector<Value> OnlineSoftmax::startFrom(Value output, Value lse) {
+  Value isEmpty = b.equals(b.absf(lse), kInfinity);
+  Value lseLog2 = b.mulf(lse, b.like(lse, llvm::numbers::log2e));
+  Value maxLog2 =
+      b.select(isEmpty, b.like(lse, kStartMaximum), b.subf(lseLog2, b.like(lse, kHeadroomLog2)));
+  Value sum = b.select(isEmpty, b.like(lse, 0), b.like(lse, std::exp2(kHeadroomLog2)));
+  return {maxLog2, sum, weigh(b, output, sum, sum)};
 }
 
 SmallVector<Value> OnlineSoftmax::advance(ValueRange state, Value scores, Value isSeen,

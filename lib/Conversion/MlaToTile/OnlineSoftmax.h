@@ -35,6 +35,9 @@ public:
 
   /// The values a loop starts to carry: maxLog2, sum, output.
   llvm::SmallVector<mlir::Value> start();
+  /// The same to go on from a partial: f32 [rows, columns] and its natural-log LSE. One
+  /// with an infinite LSE is empty, whatever its output holds.
+  llvm::SmallVector<mlir::Value> startFrom(mlir::Value output, mlir::Value lse);
 
   /// The state after one block of keys. `scores` [rows, keys] f32; `isSeen` i1,
   /// or null if all keys are seen; `values` [keys, columns].

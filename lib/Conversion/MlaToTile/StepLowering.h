@@ -13,7 +13,8 @@
 //     returned                        the output's buffer
 //     yielded by scf.if               the buffer of the scf.if's result
 //     only the start of a loop        the loop's buffer
-//     yielded by scf.for from a merge the loop's buffer (merging is in place)
+//     yielded by scf.for from a merge the loop's buffer (merging is in place, and so is
+//                                     attention that goes on from a partial)
 //     otherwise                       a new workspace
 //
 // Where a value cannot be computed in place it is copied at the terminator.

@@ -207,8 +207,8 @@ Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
 /// The layer's pool, or memory of the caller's that holds such pages.
 Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
   unsigned index = argument.getArgNumber();
-  for (auto [mark, kind] : {std::pair(kInput, tile::BufferKind::Input),
-                            std::pair(kOutput, tile::BufferKind::Output)})
+  for (auto [mark, kind] :
+       {std::pair(kInput, tile::BufferKind::Input), std::pair(kOutput, tile::BufferKind::Output)})
     if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
       return addBuffer(kind, name, getPageWord(type));
   return addBuffer(tile::BufferKind::Cache, "cache", firstElement(type));
@@ -269,16 +269,22 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
   return sizes;
 }
 
-/// Whether `tensor`, yielded by a loop as carried value `carried`, may be
-/// written over it: merging reads each element before it writes it.
-static bool isMergedInPlace(Value tensor, BlockArgument carried) {
-  auto merge = tensor.getDefiningOp<mla::MergeOp>();
-  if (!merge || merge->getBlock() != carried.getOwner() || !carried.hasOneUse() ||
-      *carried.user_begin() != merge)
-    return false;
-  bool isOutput = tensor == merge.getOutput();
-  return carried == (isOutput ? merge.getA() : merge.getALse()) ||
-         carried == (isOutput ? merge.getB() : merge.getBLse());
+/// The operands whose memory `tensor` may take, elements in the same places: merging, and
+/// attention that goes on from a partial, read each element before they write it.
+static SmallVector<Value, 2> findReplaceable(Value tensor) {
+  if (auto merge = tensor.getDefiningOp<mla::MergeOp>())
+    return tensor == merge.getOutput() ? SmallVector<Value, 2>{merge.getA(), merge.getB()}
+                                       : SmallVector<Value, 2>{merge.getALse(), merge.getBLse()};
+  if (auto attention = tensor.getDefiningOp<mla::ExpandedAttentionOp>())
+    return {tensor == attention.getOutput() ? attention.getPartial() : attention.getPartialLse()};
+  return {};
+}
+
+/// Whether `tensor`, yielded by a loop as carried value `carried`, may be written over it.
+static bool isUpdatedInPlace(Value tensor, BlockArgument carried) {
+  return carried.hasOneUse() && tensor.getParentBlock() == carried.getOwner() &&
+         tensor.getType() == carried.getType() &&
+         llvm::is_contained(findReplaceable(tensor), carried);
 }
 
 std::optional<TensorRef> StepLowering::returnDestination(Value tensor, unsigned index) {
@@ -306,7 +312,7 @@ std::optional<TensorRef> StepLowering::destination(Value tensor) {
     if (auto ifOp = dyn_cast<scf::IfOp>(user->getParentOp()))
       return lookup(ifOp.getResult(index));
     auto loop = cast<scf::ForOp>(user->getParentOp());
-    if (isMergedInPlace(tensor, loop.getRegionIterArg(index)))
+    if (isUpdatedInPlace(tensor, loop.getRegionIterArg(index)))
       return lookup(loop.getResult(index));
   }
   if (!tensor.hasOneUse())
@@ -429,24 +435,24 @@ void StepLowering::copy(const TensorRef &from, const TensorRef &to) {
   int64_t width = knownColumns ? blockWidth(*knownColumns, shapes.columns) : shapes.columns;
   std::array<Value, 3> grid = {ceilDiv(rows, tileRows), ceilDiv(columns, width),
                                value(source.sizes[0])};
-  launch(
-      "copy", grid, {source.buffer, target.buffer, rows, columns},
-      [&](KernelBuilder &b, ValueRange args) {
-        OpFoldResult rows = args[2];
-        OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
-        auto viewOf = [&](Value buffer, const TensorRef &ref) {
-          // Strides are dynamic where the columns are tokens (a head-major LSE).
-          auto strideOf = [&](int64_t dim) -> OpFoldResult {
-            if (!ShapedType::isDynamic(ref.strides[dim]))
-              return b.fixed(ref.strides[dim]);
-            return dim == 1 ? columns : b.mul(args[2], b.value(columns));
-          };
-          Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
-          return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
-                        {strideOf(1), strideOf(2)});
-        };
-        SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows), b.mul(b.programId(1), width)};
-        Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
-        b.store(tile, viewOf(args[1], target), at);
-      });
+  launch("copy", grid, {source.buffer, target.buffer, rows, columns},
+         [&](KernelBuilder &b, ValueRange args) {
+           OpFoldResult rows = args[2];
+           OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
+           auto viewOf = [&](Value buffer, const TensorRef &ref) {
+             // Strides are dynamic where the columns are tokens (a head-major LSE).
+             auto strideOf = [&](int64_t dim) -> OpFoldResult {
+               if (!ShapedType::isDynamic(ref.strides[dim]))
+                 return b.fixed(ref.strides[dim]);
+               return dim == 1 ? columns : b.mul(args[2], b.value(columns));
+             };
+             Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
+             return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
+                           {strideOf(1), strideOf(2)});
+           };
+           SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows),
+                                       b.mul(b.programId(1), width)};
+           Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
+           b.store(tile, viewOf(args[1], target), at);
+         });
 }

@@ -11,6 +11,7 @@
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -28,6 +29,7 @@ private:
   StringRef matchProduct() { return loop.matchProduct(); }
   StringRef matchTerms();
   StringRef matchState();
+  StringRef matchStarts();
   StringRef checkPosition();
   void matchPrograms();
 };
@@ -89,6 +91,20 @@ StringRef Matcher::matchState() {
   return "";
 }
 
+StringRef Matcher::matchStarts() {
+  llvm::SetVector<Value> slice(llvm::from_range, loop.keys.getInitArgs());
+  for (unsigned i = 0; i < slice.size(); ++i) {
+    Operation *op = slice[i].getDefiningOp();
+    if (!op || op->getNumRegions() != 0)
+      return "the loop over keys starts from another loop's results";
+    if (auto load = dyn_cast<tile::LoadOp>(op))
+      loop.starts.push_back(load);
+    else
+      slice.insert_range(op->getOperands());
+  }
+  return "";
+}
+
 StringRef Matcher::checkPosition() {
   Value position = loop.keys.getInductionVar();
   bool isGeneral = llvm::all_of(position.getUses(), [&](OpOperand &use) {
@@ -115,7 +131,7 @@ void Matcher::matchPrograms() {
 
 StringRef Matcher::match() {
   for (auto step : {&Matcher::matchKeys, &Matcher::matchProduct, &Matcher::matchTerms,
-                    &Matcher::matchState, &Matcher::checkPosition})
+                    &Matcher::matchState, &Matcher::matchStarts, &Matcher::checkPosition})
     if (StringRef why = (this->*step)(); !why.empty())
       return why;
   matchPrograms();

@@ -12,6 +12,7 @@
 //       for item of the request                          items     } tile-loop-
 //         for program in 0 .. 2, side by side            programs  } over-programs
 //           q_t = load                                   terms[t].query
+//           state = f(load), or nothing yet              starts
 //           for block in first .. last                   keys
 //             k_t = load                                 terms[t].keys
 //             scores = sum over t of q_t · k_tᵀ          terms[t].dot
@@ -43,6 +44,8 @@ struct DenseAttentionLoop : SoftmaxLoop {
 
   llvm::SmallVector<Term, 2> terms;
   mlir::tile::LoadOp values;
+  /// What the loop's carried values are computed from: a partial's output and LSE.
+  llvm::SmallVector<mlir::tile::LoadOp, 2> starts;
   /// Null before tile-loop-over-programs.
   mlir::scf::ForOp requests, items, programs;
 

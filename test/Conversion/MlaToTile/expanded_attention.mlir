@@ -36,6 +36,38 @@ func.func @chunk(%q: tensor<?x20x24xf32> {mla.input = "q"}, %batch: !mla.batch,
   return %o, %lse : tensor<?x20x40xf32>, tensor<20x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
 }
 
+// A33. Chunk after chunk goes on in one memory, the loop's. The start's rows are read
+// as any: they are not known to be empty.
+// CHECK-LABEL: tile.plan @chunks
+// CHECK-DAG: %[[P:.*]] = tile.workspace %{{.*}} : memref<?xf32>
+// CHECK: tile.launch @fill_empty_lse
+// CHECK: scf.for
+// CHECK: tile.launch @expanded_attention_chunk_onto
+// CHECK-SAME: args(%{{.*}}, %[[OUT:[a-z0-9_]+]], %[[LSE:[a-z0-9_]+]], %[[OUT]], %[[LSE]])
+// CHECK-NEXT: }
+// CHECK: tile.launch @expanded_attention_causal_onto
+// CHECK-SAME: args(%{{.*}}, %[[OUT]], %[[LSE]])
+func.func @chunks(%q: tensor<?x4x16xbf16> {mla.input = "q"}, %k: tensor<?x4x16xbf16> {mla.input = "k"}, %batch: !mla.batch)
+    -> (tensor<?x4x16xbf16> {mla.output = "output"}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = mla.batch_dim %batch "num_chunks" : <query_len = ?>
+  %p, %p_lse = mla.empty_partial %batch : <query_len = ?> -> tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  %ctx:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %p, %acc_lse = %p_lse)
+      -> (tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+    %o, %lse = mla.expanded_attention query(%q : tensor<?x4x16xbf16>) keys(%k : tensor<?x4x16xbf16>) values(%k : tensor<?x4x16xbf16>)
+        over %batch : <query_len = ?> chunk %i
+        onto(%acc, %acc_lse : tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>)
+        scale 0.25 -> tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+    scf.yield %o, %lse : tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+  }
+  %all = mla.expanded_attention query(%q : tensor<?x4x16xbf16>) keys(%q : tensor<?x4x16xbf16>) values(%q : tensor<?x4x16xbf16>)
+      over %batch : <query_len = ?>
+      onto(%ctx#0, %ctx#1 : tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>)
+      scale 0.25 -> tensor<?x4x16xbf16>
+  return %all : tensor<?x4x16xbf16>
+}
+
 // CHECK-LABEL: tile.kernel @expanded_attention_causal(
 // A head's queries and keys are views with the row stride of all heads; the rope
 // key is shared by the heads.
@@ -75,3 +107,25 @@ func.func @chunk(%q: tensor<?x20x24xf32> {mla.input = "q"}, %batch: !mla.batch,
 // CHECK: math.log2
 // CHECK: dense<0.693147182>
 // CHECK: tile.store %{{.*}} : tensor<{{64|16}}xf32>, memref<?xf32, strided<[1], offset: ?>>
+
+// In place a request without keys in the chunk has no rows to compute.
+// CHECK-LABEL: tile.kernel @expanded_attention_chunk_onto(
+// CHECK: %[[KEYS:.*]] = arith.subi
+// CHECK: %[[HAS_KEYS:.*]] = arith.cmpi slt, %c0{{.*}}, %{{.*}}
+// CHECK: %[[ROWS:.*]] = arith.select %[[HAS_KEYS]]
+// CHECK: arith.cmpi slt, %{{.*}}, %[[ROWS]]
+// CHECK: scf.if
+// The partial's rows: the output's, an LSE for each; an infinite one is empty.
+// CHECK: %[[O:.*]] = tile.load %{{.*}} -> tensor<{{64|16}}x16xf32>
+// CHECK: %[[L:.*]] = tile.load %{{.*}} -> tensor<{{64|16}}xf32>
+// CHECK: %[[ABS:.*]] = math.absf %[[L]]
+// CHECK: %[[EMPTY:.*]] = arith.cmpf oeq, %[[ABS]]
+// CHECK: %[[MAX:.*]] = arith.select %[[EMPTY]]
+// CHECK: %[[SUM:.*]] = arith.select %[[EMPTY]]
+// CHECK: arith.mulf %[[O]]
+// CHECK: %[[START:.*]] = arith.select
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %[[MAX]], %{{.*}} = %[[SUM]], %{{.*}} = %[[START]])
+
+// CHECK-LABEL: tile.kernel @expanded_attention_causal_onto(
+// CHECK-NOT: arith.select {{.*}} : index
+// CHECK: scf.if

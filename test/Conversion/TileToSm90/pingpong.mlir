@@ -93,3 +93,32 @@ func.func @chunk(%q: tensor<?x16x64xbf16> {mla.input = "q"}, %batch: !mla.batch,
       scale 0.25 -> tensor<?x16x64xf32>
   return %o : tensor<?x16x64xf32>
 }
+
+// From a partial: its rows are under way before the first scores, and become the state
+// behind them.
+// CHECK-LABEL: sm90.kernel @expanded_attention_causal_onto
+// CHECK: sm90.role "load"
+// CHECK-NOT: sm90.load
+// CHECK: sm90.role "first"
+// CHECK: %[[O:.*]] = sm90.load %{{.*}} paired {{.*}} -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+// CHECK: %[[L:.*]] = sm90.load %{{.*}} -> tensor<64xf32, #sm90.rows>
+// CHECK: sm90.await
+// CHECK: sm90.wgmma %
+// CHECK: sm90.wgmma_wait 0
+// CHECK: math.absf %[[L]]
+// The sum as shares of four lanes.
+// CHECK: %[[SHARES:.*]] = sm90.broadcast %{{.*}} -> tensor<64x4xf32, #sm90.partial>
+// CHECK: arith.mulf %[[SHARES]], %{{.*}} : tensor<64x4xf32, #sm90.partial>
+// CHECK: sm90.reduce{{ +}}max
+// CHECK: arith.mulf %[[O]]
+// CHECK: sm90.warp_any
+// CHECK: scf.for
+func.func @onto(%q: tensor<?x16x64xbf16> {mla.input = "q"}, %batch: !mla.batch, %p: tensor<?x16x64xf32> {mla.input = "p"},
+                %lse: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> {mla.input = "lse"})
+    -> (tensor<?x16x64xbf16> {mla.output = "output"}) {
+  %o = mla.expanded_attention query(%q : tensor<?x16x64xbf16>) keys(%q : tensor<?x16x64xbf16>)
+      values(%q : tensor<?x16x64xbf16>) over %batch : <query_len = ?>
+      onto(%p, %lse : tensor<?x16x64xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>)
+      scale 0.25 -> tensor<?x16x64xbf16>
+  return %o : tensor<?x16x64xbf16>
+}

@@ -78,6 +78,20 @@ func.func @merge_with_empty(%q: tensor<?x16x128xbf16>, %batch: !mla.batch) -> (!
   return %0, %m_lse, %1 : !partial, !lse, !partial
 }
 
+// Going on from nothing is starting.
+// CHECK-LABEL: func @onto_empty
+// CHECK-NOT: mla.empty_partial
+// CHECK: mla.expanded_attention
+// CHECK-NOT: onto
+// CHECK-SAME: -> tensor<?x16x128xbf16>
+func.func @onto_empty(%q: tensor<?x16x128xbf16>, %batch: !mla.batch) -> tensor<?x16x128xbf16> {
+  %e, %e_lse = mla.empty_partial %batch : !mla.batch -> !partial, !lse
+  %o = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>)
+      values(%q : tensor<?x16x128xbf16>) over %batch : !mla.batch onto(%e, %e_lse : !partial, !lse)
+      scale 0.5 -> tensor<?x16x128xbf16>
+  return %o : tensor<?x16x128xbf16>
+}
+
 // A merge that converts the type, or that defines the rows of a partial whose
 // empty rows may hold anything, stays.
 // CHECK-LABEL: func @merge_stays

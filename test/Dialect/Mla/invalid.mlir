@@ -468,6 +468,42 @@ func.func @expanded_c3(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %kn
 
 // -----
 
+func.func @expanded_c4_element(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor<?x16x128xbf16>, %l: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected an f32 partial, got 'tensor<?x16x128xbf16>'}}
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch onto(%p, %l : tensor<?x16x128xbf16>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) scale 0.5 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @expanded_c4_shape(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor<?x16x64xf32>, %l: tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected partial to be [T, N, V] with V = 128 (from v), got 'tensor<?x16x64xf32>'}}
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch onto(%p, %l : tensor<?x16x64xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) scale 0.5 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @expanded_c4_lse(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor<?x16x128xf32>, %l: tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>) {
+  // expected-error @+1 {{expected partial_lse with base = e and empty = neg_inf, got #mla.lse<base = two, layout = token_major, empty = neg_inf>}}
+  %0 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%q : tensor<?x16x128xbf16>) values(%q : tensor<?x16x128xbf16>)
+      over %b : !mla.batch onto(%p, %l : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>) scale 0.5 -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
+func.func @expanded_c4_both(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tensor<?x16x128xf32>) {
+  // expected-error @+1 {{expected partial and partial_lse both or neither, got partial only}}
+  %0 = "mla.expanded_attention"(%q, %q, %q, %b, %p) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 1, 1, 0, 1, 0>, scale = 5.0e-01 : f64}>
+      : (tensor<?x16x128xbf16>, tensor<?x16x128xbf16>, tensor<?x16x128xbf16>, !mla.batch, tensor<?x16x128xf32>) -> tensor<?x16x128xbf16>
+  return
+}
+
+// -----
+
 func.func @absorbed_c1(%q: tensor<?x16x576xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected q_lat to be [T, N, Lkv] with Lkv = 512 (from cache), got 'tensor<?x16x576xbf16>'}}
   %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x576xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch

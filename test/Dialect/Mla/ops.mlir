@@ -146,6 +146,11 @@ func.func @expanded_attention(%q: tensor<?x16x128xbf16>, %q_pe: tensor<?x16x64xb
   %1, %lse = mla.expanded_attention query(%q, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
       keys(%k, %k_pe : tensor<?x16x128xbf16>, tensor<?x64xbf16>)
       values(%v : tensor<?x16x96xbf16>) over %batch : !mla.batch chunk %i scale 0.5 -> tensor<?x16x96xf32>, !lse
+  // CHECK: mla.expanded_attention {{.*}} over %{{.*}} : <query_len = ?> onto(%[[P:.*]], %[[L:.*]] : tensor<?x16x96xf32>, tensor<?x16xf32, #mla.lse
+  // CHECK-SAME: scale 5.000000e-01 -> tensor<?x16x96xbf16>
+  %2 = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%k : tensor<?x16x128xbf16>)
+      values(%v : tensor<?x16x96xbf16>) over %batch : !mla.batch onto(%1, %lse : tensor<?x16x96xf32>, !lse)
+      scale 0.5 -> tensor<?x16x96xbf16>
   return
 }
 

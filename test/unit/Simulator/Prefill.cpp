@@ -40,11 +40,13 @@ int64_t PrefillCase::getKeyTokens() const {
 }
 
 static std::string makeGraph(const PrefillCase &test) {
-  // {0} type of q, {1} of k, {2} of v, {3} to {6} about RoPE, {7} the chunk, {8} the
-  // scale, {9} heads.
+  // {0} type of q, {1} of k, {2} of v, {3} to {6} about RoPE, {7} the chunk and the partial,
+  // {8} the scale, {9} heads, {10} width of the values.
   constexpr const char *text = R"(
 !lse = tensor<?x{9}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!partial = tensor<?x{9}x{10}xf32>
 func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {2} {{mla.input = "v"}, {3}
+    %p: !partial {{mla.input = "p"}, %p_lse: !lse {{mla.input = "p_lse"},
     %batch: !mla.batch) -> ({2} {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
   %c = arith.constant 0 : index
   %o, %lse = mla.expanded_attention query(%q {4}) keys(%k {5}) values(%v : {2})
@@ -59,10 +61,12 @@ func.func @prefill(%q: {0} {{mla.input = "q"}, %k: {1} {{mla.input = "k"}, %v: {
   bool hasRope = test.rope > 0;
   std::string arguments =
       "%q_pe: " + pe + " {mla.input = \"q_pe\"}, %k_pe: " + keyPe + " {mla.input = \"k_pe\"},";
-  return llvm::formatv(
-      text, q, q, v, hasRope ? arguments : "", hasRope ? ", %q_pe : " + q + ", " + pe : ": " + q,
-      hasRope ? ", %k_pe : " + q + ", " + keyPe : ": " + q, "", test.isCausal ? "" : "chunk %c",
-      llvm::formatv("{0:f2}", test.scale).str(), test.heads);
+  return llvm::formatv(text, q, q, v, hasRope ? arguments : "",
+                       hasRope ? ", %q_pe : " + q + ", " + pe : ": " + q,
+                       hasRope ? ", %k_pe : " + q + ", " + keyPe : ": " + q, "",
+                       std::string(test.isCausal ? "" : "chunk %c") +
+                           (test.goesOn ? " onto(%p, %p_lse : !partial, !lse)" : ""),
+                       llvm::formatv("{0:f2}", test.scale).str(), test.heads, test.value);
 }
 
 /// Rows of all requests one behind the other, NaN behind the last.
@@ -72,6 +76,9 @@ static Bits makeRows(int64_t rows, int64_t width, unsigned seed) {
   bits.resize((rows + kBehind) * width, kNaN);
   return bits;
 }
+
+/// Whether row (token, head) has no partial to go on from.
+static bool isEmptyBefore(int64_t row) { return row % 3 == 0; }
 
 bool Prefill::lowerToTile(MLIRContext &context) {
   if (!ScheduledStep::lowerToTile(context, makeGraph(test), test.schedule, test.parameters))
@@ -110,10 +117,10 @@ void Prefill::makeBuffers() {
     most = std::max<int64_t>(most, request.queryLen);
   }
   plan.dims = {{"num_tokens", test.getTokens()},
-          {"num_requests", test.requests.size()},
-          {"max_query_len", most},
-          {"chunk_tokens", test.getKeyTokens()},
-          {"num_sms", test.numSms}};
+               {"num_requests", test.requests.size()},
+               {"max_query_len", most},
+               {"chunk_tokens", test.getKeyTokens()},
+               {"num_sms", test.numSms}};
   int64_t tokens = test.getTokens(), keys = test.getKeyTokens();
   plan.buffers["query_start_loc"] = queryStarts;
   plan.buffers["chunk_cu_seq_lens"] = keyStarts;
@@ -132,12 +139,23 @@ void Prefill::makeBuffers() {
                 rows.begin() + starts[test.poisoned + 1] * width, kNaN);
     }
   }
+  std::vector<float> partial(tokens * test.heads * test.value), lses(tokens * test.heads);
+  for (size_t i = 0; i < partial.size(); ++i)
+    partial[i] = isEmptyBefore(i / test.value) ? NAN : std::sin(static_cast<float>(i));
+  for (size_t row = 0; row < lses.size(); ++row) // some far below the scores', some above
+    lses[row] = isEmptyBefore(row) ? -INFINITY : 8 * std::cos(static_cast<float>(row));
+  plan.buffers["p"] = partial;
+  plan.buffers["p_lse"] = lses;
   plan.buffers["output"] = Bits(tokens * test.heads * test.value, kNaN);
   plan.buffers["lse"] = std::vector<float>(tokens * test.heads, NAN);
 }
 
 Prefill::Reference Prefill::computeReference() const {
-  auto get = [&](const char *name) -> const Bits & { return std::get<Bits>(plan.buffers.at(name)); };
+  auto get = [&](const char *name) -> const Bits & {
+    return std::get<Bits>(plan.buffers.at(name));
+  };
+  const auto &partial = std::get<std::vector<float>>(plan.buffers.at("p")),
+             &partialLse = std::get<std::vector<float>>(plan.buffers.at("p_lse"));
   const Bits &q = get("q"), &k = get("k"), &v = get("v"), &qPe = get("q_pe"), &kPe = get("k_pe");
   Reference result{std::vector<double>(test.getTokens() * test.heads * test.value),
                    std::vector<double>(test.getTokens() * test.heads, -INFINITY)};
@@ -158,7 +176,11 @@ Prefill::Reference Prefill::computeReference() const {
                 toFloat(qPe[row * test.rope + i]) * toFloat(kPe[(firstKey + key) * test.rope + i]);
           sum += weights[key] = std::exp(score * test.scale); // widths of a test do not overflow
         }
+        double before = test.goesOn ? std::exp(partialLse[row]) : 0;
+        sum += before;
         result.lse[row] = std::log(sum);
+        for (int64_t i = 0; i < test.value && before > 0; ++i)
+          result.output[row * test.value + i] = before / sum * partial[row * test.value + i];
         for (int64_t key = 0; key < seen; ++key)
           for (int64_t i = 0; i < test.value; ++i)
             result.output[row * test.value + i] +=

@@ -25,6 +25,7 @@ struct PrefillCase {
   std::vector<std::string> parameters = {};
   double scale = 0.1;
   int64_t poisoned = -1; ///< a request whose keys and values are NaN, and so its results
+  bool goesOn = false;   ///< from a partial; every third row's is empty and NaN
 
   int64_t getTokens() const;
   int64_t getKeyTokens() const;

@@ -10,10 +10,15 @@
 //
 //     S(n-1), softmax | step: S(n-2), P(n-1)·V(n-1), softmax | ... | P(0)·V(0) | stores
 //
+// Where attention goes on from a partial, its rows are loaded into the registers of
+// output, maximum and sum before S(n-1), so that memory answers under it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "PingPongKernel.h"
 #include "SoftmaxRole.h"
+
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -168,24 +173,44 @@ void pingpong::Kernel::finishItem(State &state) {
                [&](tile::StoreOp store) { emitStore(b, cloner, store); });
 }
 
+/// What the loop's state is computed from: under way under the first scores.
+void pingpong::Kernel::loadStarts(State &state) {
+  for (tile::LoadOp load : loop.starts) {
+    Value view = state.cloner.get(load.getView());
+    SmallVector<Value> offsets = state.cloner.get(load.getOffsets());
+    bool paired = arePaired(load.getView(), load.getOffsets().back());
+    state.cloner.map(load.getResult(), sm90::LoadOp::create(b, convertRoleType(load.getType()),
+                                                            view, offsets, paired));
+  }
+}
+
 /// What the loop over keys starts with; the sum as the lanes' shares.
 void pingpong::Kernel::startState(State &state) {
   state.carried.clear();
+  auto shares = RankedTensorType::get({sm90::kTileRows, sm90::kQuadLanes}, b.getF32Type(),
+                                      sm90::PartialAttr::get(b.getContext()));
+  auto constant = [&](float value) -> Value {
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(shares, b.getF32FloatAttr(value)));
+  };
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)
       state.carried.push_back(Value());
     else if (index != loop.sum->index)
       state.carried.push_back(state.cloner.get(init));
+    else if (matchPattern(init, m_AnyZeroFloat()))
+      state.carried.push_back(constant(0));
     else
-      state.carried.push_back(arith::ConstantOp::create(
-          b, DenseElementsAttr::get(RankedTensorType::get({sm90::kTileRows, sm90::kQuadLanes},
-                                                          b.getF32Type(),
-                                                          sm90::PartialAttr::get(b.getContext())),
-                                    b.getF32FloatAttr(0))));
+      state.carried.push_back(
+          arith::MulFOp::create(b, sm90::BroadcastOp::create(b, shares, state.cloner.get(init)),
+                                constant(1.0f / sm90::kQuadLanes)));
   }
-  auto outputType = cast<RankedTensorType>(convertRoleType(loop.product.getType()));
-  state.output =
-      arith::ConstantOp::create(b, DenseElementsAttr::get(outputType, b.getF32FloatAttr(0)));
+}
+
+/// The output before the first block's product, relative to the maximum behind it.
+void pingpong::Kernel::startOutput(State &state) {
+  state.output = state.cloner.get(loop.keys.getInitArgs()[loop.outputIndex]);
+  if (!loop.starts.empty())
+    state.output = rescaleIfNeeded(b, state.output, state.correction);
 }
 
 /// The blocks `last - step`, for steps from `from` to `to`.
@@ -206,12 +231,14 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
   LazyCloner::Scope scope(cloner);
   Value blocks = countBlocks(cloner);
   cloner.map(loop.programs.getInductionVar(), constantIndex(state.consumer));
-  startState(state);
+  loadStarts(state);
   sm90::AwaitOp::create(b, queries[state.consumer], state.queries, 0);
   sm90::AwaitOp::create(b, keys, state.keys, 0);
   finishScores(state, startScores(state), /*pending=*/0);
+  startState(state);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
   emitSoftmax(state, positionOf(cloner, last));
+  startOutput(state);
   state.weights = arith::TruncFOp::create(
       b, getFragmentType(options.keyBlock, loop.getElementType()), state.scores);
   clearTail(state, blocks);

@@ -71,7 +71,9 @@ private:
   struct State;
   void emitConsumer(int32_t consumer);
   void emitConsumerItem(State &state);
+  void loadStarts(State &state);
   void startState(State &state);
+  void startOutput(State &state);
   void emitSteps(State &state, Value last, Value from, Value to, bool isMasked);
   Value startScores(State &state);
   void finishScores(State &state, Value scores, uint32_t pending);

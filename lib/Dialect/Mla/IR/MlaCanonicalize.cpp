@@ -127,6 +127,23 @@ struct MergeWithEmpty : OpRewritePattern<MergeOp> {
   }
 };
 
+/// Attention that goes on from nothing starts from nothing.
+struct StartFromEmpty : OpRewritePattern<ExpandedAttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ExpandedAttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getPartialLse() ||
+        !op.getPartialLse().getDefiningOp<EmptyPartialOp>())
+      return rewriter.notifyMatchFailure(op, "no partial, or it is not empty");
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getPartialMutable().clear();
+      op.getPartialLseMutable().clear();
+    });
+    return success();
+  }
+};
+
 } // namespace
 
 void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
@@ -136,7 +153,7 @@ void AttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 
 void ExpandedAttentionOp::getCanonicalizationPatterns(
     RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropUnusedLse<ExpandedAttentionOp>>(context);
+  patterns.add<DropUnusedLse<ExpandedAttentionOp>, StartFromEmpty>(context);
 }
 
 void AbsorbedAttentionOp::getCanonicalizationPatterns(

@@ -304,7 +304,18 @@ LogicalResult ExpandedAttentionOp::verify() {
                              {"v", getV()}})
     if (value && failed(check.sameElement("q_nope", getQNope(), name, value)))
       return failure();
-  return getLse() ? check.matchLse("lse", getLse()) : success(); // (C3)
+  if (getLse() && failed(check.matchLse("lse", getLse()))) // (C3)
+    return failure();
+  if (static_cast<bool>(getPartial()) != static_cast<bool>(getPartialLse())) // (C4)
+    return emitOpError("expected partial and partial_lse both or neither, got ")
+           << (getPartial() ? "partial" : "partial_lse") << " only";
+  if (!getPartial())
+    return success();
+  if (failed(check.match("partial", getPartial(), {"T", "N", "V"})))
+    return failure();
+  if (!getElementTypeOrSelf(getPartial()).isF32())
+    return emitOpError("expected an f32 partial, got ") << getPartial().getType();
+  return check.matchLse("partial_lse", getPartialLse());
 }
 
 LogicalResult AbsorbedAttentionOp::verify() {

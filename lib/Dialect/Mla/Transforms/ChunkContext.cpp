@@ -101,7 +101,8 @@ Partial Decomposition::emitAttention(OpBuilder &builder, const HeadRows &keys, V
                                      Type outputType, Type lseType) {
   auto op = ExpandedAttentionOp::create(builder, loc, outputType, lseType, attention.getQNope(),
                                         attention.getQPe(), keys.keyNope, keys.keyRope, keys.value,
-                                        attention.getBatch(), chunk, attention.getScaleAttr());
+                                        attention.getBatch(), chunk, /*partial=*/Value(),
+                                        /*partial_lse=*/Value(), attention.getScaleAttr());
   return {op.getOutput(), op.getLse()};
 }
 

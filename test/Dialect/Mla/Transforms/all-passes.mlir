@@ -4,12 +4,13 @@
 //   3. mla-absorb-weights   W_UQ·W_UK and W_UV·W_O folded
 //   4. mla-hoist-prepare    the folded weights come from @prepare, shared by both steps
 //   5. mla-chunk-context    expanded branch: new tokens, then chunks of context
-//   6. mla-split-kv         absorbed branches: splits
+//   6. mla-fuse-merge       each attention goes on from what came before it
+//   7. mla-split-kv         absorbed branches: splits
 // W_QR stays a projection of its own (A09), raw weights stay for prefill (A10).
 //
 // RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v3.json" \
 // RUN:   --mla-choose-form --mla-absorb-weights=mode=offline --mla-hoist-prepare \
-// RUN:   --mla-chunk-context --mla-split-kv --canonicalize --cse | FileCheck %s --implicit-check-not="mla.attention "
+// RUN:   --mla-chunk-context --mla-fuse-merge --mla-split-kv --canonicalize --cse | FileCheck %s --implicit-check-not="mla.attention "
 
 // CHECK-LABEL: func.func @prepare
 // CHECK-SAME: -> (tensor<128x512x1536xbf16> {mla.derived = "w_q_uk"}, tensor<7168x65536xbf16> {mla.derived = "w_uv_o"})
@@ -24,7 +25,9 @@
 // CHECK: scf.if %{{.*}} -> (tensor<?x128x128xbf16>)
 // CHECK: scf.for
 // CHECK: mla.gather
-// CHECK: mla.expanded_attention {{.*}} chunk
+// CHECK: mla.expanded_attention {{.*}} chunk %{{.*}} onto
+// CHECK-NOT: mla.merge
+// CHECK: mla.expanded_attention {{.*}} onto
 // CHECK: else
 // CHECK: mla.expanded_attention
 // CHECK: else

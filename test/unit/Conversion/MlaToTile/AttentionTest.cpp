@@ -296,33 +296,67 @@ TEST(Absorbed, C17_RotationInTheStepOrOutside) {
 
 constexpr int64_t kNope = 10, kValue = 7;
 
-std::string expandedModule(bool hasChunk, bool hasRope, int64_t valueWidth = kValue) {
+std::string expandedModule(bool hasChunk, bool hasRope, int64_t valueWidth = kValue,
+                           bool hasPartial = false) {
   return substitute(R"(
 !q = tensor<?x3x10xf32>
 !r = tensor<?x3x6xf32>
 !o = tensor<?x3x$valuexf32>
 !lse = tensor<$shapexf32, #mla.lse<base = e, layout = $layout, empty = neg_inf>>
 func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %k: !q {mla.input = "k"},
-                %k_pe: tensor<?x6xf32> {mla.input = "k_pe"}, %v: !o {mla.input = "v"}, %batch: !mla.batch)
+                %k_pe: tensor<?x6xf32> {mla.input = "k_pe"}, %v: !o {mla.input = "v"},
+                %p: !o {mla.input = "p"}, %p_lse: !lse {mla.input = "p_lse"}, %batch: !mla.batch)
     -> (!o {mla.output = "output"}, !lse {mla.output = "lse"}) {
   %chunk = arith.constant 1 : index
   %o, %lse = mla.expanded_attention query(%q$qrope) keys(%k$krope)
-      values(%v : !o) over %batch : <query_len = ?> $chunk scale 0.3 -> !o, !lse
+      values(%v : !o) over %batch : <query_len = ?> $chunk $onto scale 0.3 -> !o, !lse
   return %o, %lse : !o, !lse
 }
 )",
                     {{"chunk", hasChunk ? "chunk %chunk" : ""},
                      {"krope", hasRope ? ", %k_pe : !q, tensor<?x6xf32>" : " : !q"},
                      {"layout", hasChunk ? "head_major" : "token_major"},
+                     {"onto", hasPartial ? "onto(%p, %p_lse : !o, !lse)" : ""},
                      {"qrope", hasRope ? ", %q_pe : !q, !r" : " : !q"},
                      {"shape", hasChunk ? "3x?" : "?x3"},
                      {"value", std::to_string(valueWidth)}});
 }
 
+/// A partial that attention goes on from: LSEs of every kind, NaN in the output of empty
+/// ones.
+struct GivenPartial {
+  std::vector<float> output, lse;
+
+  GivenPartial(int64_t tokens, bool isHeadMajor)
+      : output(randomVector<float>(tokens * kHeads * kValue, 6)),
+        lse(randomVector<float>(tokens * kHeads, 7)) {
+    for (int64_t row = 0; row < tokens * kHeads; ++row) {
+      constexpr double kinds[] = {0, -kInf, 60, kInf, -60}; // added to what is in -1 .. 1
+      int64_t at = isHeadMajor ? row % kHeads * tokens + row / kHeads : row;
+      lse[at] += kinds[row % std::size(kinds)];
+      if (std::isinf(lse[at]))
+        std::fill_n(&output[row * kValue], kValue, kNan);
+    }
+  }
+
+  /// Merges row `row`, whose LSE is at `at`, with attention's own result.
+  Reference mergeWith(const Reference &own, int64_t row, int64_t at) const {
+    if (std::isinf(lse[at]))
+      return own;
+    double maximum = std::max<double>(lse[at], own.lse);
+    double weights[] = {std::exp(lse[at] - maximum), std::exp(own.lse - maximum)};
+    double sum = weights[0] + weights[1];
+    Reference result{std::vector<double>(kValue), maximum + std::log(sum)};
+    for (int64_t i = 0; i < kValue; ++i)
+      result.output[i] = (weights[0] * output[row * kValue + i] + weights[1] * own.output[i]) / sum;
+    return result;
+  }
+};
+
 /// Keys are the new tokens (causal), or rows `keyLens` of chunk 1.
 void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int64_t> *chunkLens,
-                   bool hasRope) {
-  auto steps = Steps::compile(expandedModule(chunkLens, hasRope));
+                   bool hasRope, bool hasPartial = false) {
+  auto steps = Steps::compile(expandedModule(chunkLens, hasRope, kValue, hasPartial));
   ASSERT_TRUE(steps);
   const std::vector<int64_t> &keyLens = chunkLens ? *chunkLens : queryLens;
   int64_t requests = queryLens.size();
@@ -338,6 +372,7 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
   for (auto *buffer : {&k, &kPe, &v}) // rows behind the last are not specified
     buffer->resize(buffer->size() + 64 * kHeads * kNope, kNan);
   std::vector<float> output(tokens * kHeads * kValue, kNan), lse(tokens * kHeads, kNan);
+  GivenPartial partial(tokens, /*isHeadMajor=*/chunkLens);
   steps->run("step",
              {{"num_tokens", tokens},
               {"num_requests", requests},
@@ -348,6 +383,8 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
               {"k", k},
               {"k_pe", kPe},
               {"v", v},
+              {"p", partial.output},
+              {"p_lse", partial.lse},
               {"query_start_loc", queryStarts},
               {"chunk_cu_seq_lens", chunkStarts},
               {"output", output},
@@ -368,9 +405,11 @@ void checkExpanded(const std::vector<int64_t> &queryLens, const std::vector<int6
               return score;
             },
             [&](int64_t s, int64_t i) { return v[(keyRow(s) * kHeads + head) * kValue + i]; });
-        float gotLse = chunkLens ? lse[head * tokens + token] : lse[row];
+        int64_t lseAt = chunkLens ? head * tokens + token : row;
+        if (hasPartial)
+          expected = partial.mergeWith(expected, row, lseAt);
         ASSERT_NO_FATAL_FAILURE(
-            expectRow(&output[row * kValue], gotLse, expected, "expanded", token, head));
+            expectRow(&output[row * kValue], lse[lseAt], expected, "expanded", token, head));
       }
 }
 
@@ -382,6 +421,14 @@ TEST(Expanded, A25_ChunkOfContextIsUnmasked) {
   // Requests 0 and 3 have nothing in the chunk: output 0, LSE -inf.
   std::vector<int64_t> chunkLens = {0, 1, 64, 0, 130};
   checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true);
+}
+
+/// As a merge with what came before gives: a request without keys keeps its partial, and
+/// an empty partial is never read.
+TEST(Expanded, A33_GoesOnFromAPartial) {
+  std::vector<int64_t> chunkLens = {0, 1, 64, 0, 130};
+  checkExpanded({3, 17, 1, 2, 33}, &chunkLens, true, /*hasPartial=*/true);
+  checkExpanded({1, 0, 63, 64, 65, 16, 17}, nullptr, false, /*hasPartial=*/true);
 }
 
 /// Output and LSE of one causal request whose values are padded with zeros to `width`.
@@ -402,6 +449,8 @@ std::pair<std::vector<float>, std::vector<float>> runWithValuesOfWidth(int64_t w
                 {"k", k},
                 {"k_pe", kPe},
                 {"v", v},
+                {"p", output},
+                {"p_lse", lse},
                 {"query_start_loc", starts},
                 {"output", output},
                 {"lse", lse}});

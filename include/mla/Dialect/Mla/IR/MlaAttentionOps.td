@@ -68,18 +68,27 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
     a request without rows in the chunk gets output 0, lse −inf.
     `S = scale · (q_nope·k_nope[n] + q_pe·k_pe)` with k_pe shared by the heads.
 
+    With `onto`, the results are those of `mla.merge` of a partial and what this op
+    gives without it: attention goes on where the partial's left off, so no partial
+    of its own is written. Where the partial's lse is infinite (empty), its output is
+    never read into the result.
+
     q_nope [T, N, P], q_pe [T, N, R], k_nope [S, N, P], k_pe [S, R], v [S, N, V],
     output [T, N, V] (activation type, or f32 for a partial that will be merged),
-    lse [T, N] or [N, T] f32 with an #mla.lse encoding.
+    lse [T, N] or [N, T] f32 with an #mla.lse encoding; partial [T, N, V] f32,
+    partial_lse as lse.
     (C1) shapes and element types agree; q_pe and k_pe are both there or both not;
     S = T without `chunk`. (C2) scale > 0.
     (C3) lse, if there, has an encoding with base e and empty = neg_inf.
+    (C4) partial is f32; partial_lse has an encoding as in C3.
 
     Example:
     ```mlir
     %o, %lse = mla.expanded_attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
       keys(%k_nope, %k_pe : tensor<?x16x128xbf16>, tensor<?x64xbf16>)
-      values(%v : tensor<?x16x128xbf16>) over %batch : <query_len = ?> chunk %i scale 0.1352
+      values(%v : tensor<?x16x128xbf16>) over %batch : <query_len = ?> chunk %i
+      onto(%p, %p_lse : tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>)
+      scale 0.1352
       -> tensor<?x16x128xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
     ```
 
@@ -87,13 +96,15 @@ def Mla_ExpandedAttentionOp : Mla_Op<"expanded_attention", [AttrSizedOperandSegm
   }];
   let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$k_nope,
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$v, Mla_BatchType:$batch,
-                       Optional<Index>:$chunk, F64Attr:$scale);
+                       Optional<Index>:$chunk, Optional<Mla_Tensor>:$partial,
+                       Optional<Mla_LseTensor>:$partial_lse, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
     `query` `(` $q_nope (`,` $q_pe^)? `:` type($q_nope) (`,` type($q_pe)^)? `)`
     `keys` `(` $k_nope (`,` $k_pe^)? `:` type($k_nope) (`,` type($k_pe)^)? `)`
     `values` `(` $v `:` type($v) `)` `over` $batch `:` type($batch) (`chunk` $chunk^)?
+    (`onto` `(` $partial^ `,` $partial_lse `:` type($partial) `,` type($partial_lse) `)`)?
     `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
   }];
   let extraClassDeclaration = [{

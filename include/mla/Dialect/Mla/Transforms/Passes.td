@@ -308,6 +308,52 @@ def MlaChunkContext : Pass<"mla-chunk-context", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def MlaFuseMerge : Pass<"mla-fuse-merge", "::mlir::ModuleOp"> {
+  let summary = "lets attention go on from the partial that it would be merged with";
+  let description = [{
+    A merge reads two partials; one of them expanded attention has just written. It
+    can start from the other instead (`onto`), and write the merge's result.
+
+    Before:
+    ```mlir
+    %new, %new_lse = mla.expanded_attention query(%q) keys(%k) values(%v) over %batch …
+    %ctx:2 = scf.for %i = … iter_args(%acc = %none, %acc_lse = %none_lse) {
+      %oi, %li = mla.expanded_attention query(%q) keys(%ki) values(%vi) over %batch chunk %i …
+      %o, %l = mla.merge %acc, %acc_lse with %oi, %li
+      scf.yield %o, %l
+    }
+    %0 = mla.merge %ctx#0, %ctx#1 with %new, %new_lse -> tensor<?x128x128xbf16>
+    ```
+    After:
+    ```mlir
+    %ctx:2 = scf.for %i = … iter_args(%acc = %none, %acc_lse = %none_lse) {
+      %o, %l = mla.expanded_attention query(%q) keys(%ki) values(%vi) over %batch chunk %i onto(%acc, %acc_lse) …
+      scf.yield %o, %l
+    }
+    %0 = mla.expanded_attention query(%q) keys(%k) values(%v) over %batch onto(%ctx#0, %ctx#1) …
+      -> tensor<?x128x128xbf16>
+    ```
+
+    Cost, in bytes of a row (one token of one head, V columns of f32 and an LSE):
+
+    | | attention | merge | both |
+    |---|---|---|---|
+    | apart | write 4V + 4 | read 8V + 8, write the result | 12V + 12 and the result |
+    | fused | read 4V + 4, write the result | | 4V + 4 and the result |
+
+    and a launch less; the one read left runs under the first scores. So what is
+    legal pays: the attention stands in the merge's block (it moves to the merge's
+    place), the merge alone uses its results (else it would be computed twice), it
+    has no partial yet, the other partial is f32, and the result has a type that
+    attention can write. If both partials are such attentions, the second goes on.
+
+    Preconditions: none; useful behind mla-chunk-context. Guarantee: no merge of that
+    kind remains. Numerics: the merge's weights become those of the online softmax;
+    both are f32.
+  }];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
 def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
   let summary = "splits absorbed attention over the cached tokens";
   let description = [{
