@@ -63,11 +63,6 @@ struct RowBlocks {
 };
 } // namespace
 
-/// Lets a GPU give each thread neighbouring columns (tile.kernel).
-static void markRowKernel(KernelBuilder &b) {
-  b.getInsertionBlock()->getParentOp()->setAttr("tile.row_kernel", b.getUnitAttr());
-}
-
 //===----------------------------------------------------------------------===//
 // Append
 //===----------------------------------------------------------------------===//
@@ -88,7 +83,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   int64_t tileRows = step.shapes.rows;
   RowGrid grid{tileRows, blocks.count()};
   auto write = [&](KernelBuilder &b, ValueRange args) {
-    markRowKernel(b);
+    b.markRowKernel();
     Pool inner = pool.inKernel(args);
     CacheRows rows(b, inner);
     ValueRange own = args.drop_front(first);
@@ -186,7 +181,7 @@ void GatherKernel::copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner
 }
 
 void GatherKernel::write(KernelBuilder &b, ValueRange args) {
-  markRowKernel(b);
+  b.markRowKernel();
   Pool inner = pool.inKernel(args);
   ValueRange own = args.drop_front(pool.args().size());
   Value request = b.programId(1);

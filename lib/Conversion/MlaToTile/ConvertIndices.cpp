@@ -158,7 +158,7 @@ Value IndexKernel::rowOfWorkspace(KernelBuilder &b, ValueRange args, Value posit
 }
 
 void IndexKernel::write(KernelBuilder &b, ValueRange args) {
-  b.getInsertionBlock()->getParentOp()->setAttr("tile.row_kernel", b.getUnitAttr());
+  b.markRowKernel();
   Value first = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
   auto view = [&](Argument buffer) {
     return b.view(args[buffer], b.fixed(0), {args[kTokens], b.fixed(width)},

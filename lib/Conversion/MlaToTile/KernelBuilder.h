@@ -29,6 +29,8 @@ public:
 
   /// Starts in the empty body of `kernel`.
   explicit KernelBuilder(mlir::tile::KernelOp kernel);
+  /// Lets a GPU give each thread neighbouring columns (tile.kernel).
+  void markRowKernel() { entry->getParentOp()->setAttr("tile.row_kernel", getUnitAttr()); }
 
   // Scalars of type index. Sums and products with constants are folded.
   Value index(int64_t value);

@@ -141,6 +141,7 @@ void MergeKernel::mergeOutputs(KernelBuilder &b, ValueRange args, const RowSpace
 }
 
 void MergeKernel::write(KernelBuilder &b, ValueRange args) {
+  b.markRowKernel(); // 16 bytes a load instead of 8: 1.0 of a copy's bandwidth instead of 0.8
   RowSpace inner = space.inKernel(args[0]);
   Value zero = b.index(0), row = b.mul(b.programId(0), tileRows);
   Value lses[] = {readLse(b, inner.lseView(b, args[2], aLse.offset, zero), row, tileRows),

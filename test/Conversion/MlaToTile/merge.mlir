@@ -55,6 +55,7 @@ func.func @head_major(%x: tensor<?x20x40xbf16> {mla.input = "x"}, %x_lse: !head_
 
 // Infinite LSEs read as empty; weights of 0 hide the output; LSEs are stored last.
 // CHECK-LABEL: tile.kernel @merge(
+// CHECK-SAME: tile.row_kernel
 // CHECK: math.absf
 // CHECK: arith.cmpf oeq
 // CHECK: arith.select
