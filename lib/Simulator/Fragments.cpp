@@ -15,6 +15,8 @@
 
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 #include <cmath>
 
 using namespace mlac::simulator;
@@ -134,8 +136,26 @@ Step Machine::write(Operation *op, const View &view, char *target, const char *b
   return Step::Advanced;
 }
 
+/// On arguments that no kernel of the step writes: the tile dialect's name for it, which kernels
+/// of this one keep.
+static constexpr llvm::StringLiteral kInvariantAttr = "tile.invariant";
+
+/// Whether `op` copies from such an argument.
+static bool readsInvariant(Operation *op) {
+  auto load = dyn_cast<TmaLoadOp>(op);
+  auto map = load ? load.getMap().getDefiningOp<TensorMapOp>() : TensorMapOp();
+  if (!map)
+    return false;
+  mlir::Value view = map.getView();
+  while (auto cast = view.getDefiningOp<memref::ReinterpretCastOp>())
+    view = cast.getSource();
+  auto argument = dyn_cast<BlockArgument>(view);
+  auto kernel = op->getParentOfType<KernelOp>();
+  return argument && kernel.getArgAttr(argument.getArgNumber(), kInvariantAttr);
+}
+
 Step Machine::checkDependency(Warpgroup &warpgroup, Operation *op) {
-  if (!isDependent || warpgroup.hasWaitedForKernels)
+  if (!isDependent || warpgroup.hasWaitedForKernels || readsInvariant(op))
     return Step::Advanced;
   return fail(Defect::MissingWait, op,
               "accesses global memory before the kernel's wait_dependency");
