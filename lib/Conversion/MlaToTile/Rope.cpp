@@ -25,6 +25,9 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
+/// Pairs of a head that a program rotates, where rows alone are too few programs.
+static constexpr int64_t kColumnsOfProgram = 16;
+
 namespace {
 
 class RopeKernel {
@@ -34,7 +37,10 @@ public:
         table(step.lookup(op.getTable())), half(op.getRope().getDim() / 2),
         isInterleaved(op.getRope().getOrder() == mla::RopeOrder::Interleaved),
         isInverse(op.getInverse()),
-        tileRows(input.rank() == 3 ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows) {}
+        tileRows(input.rank() == 3 ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows),
+        tileColumns(input.rank() == 3 && step.shapes.isRowCountFixed
+                        ? std::min(kColumnsOfProgram, paddedWidth(half))
+                        : paddedWidth(half)) {}
 
   void launch();
 
@@ -44,18 +50,19 @@ private:
   };
   /// Views of the first and of the second elements of all pairs.
   Pair pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base, OpFoldResult rows);
-  Pair loadPairs(KernelBuilder &b, const Pair &views, Value row);
+  Pair loadPairs(KernelBuilder &b, const Pair &views, Value row, Value column);
   Pair tokenAngles(KernelBuilder &b, ValueRange args, Value row);
-  Pair headAngles(KernelBuilder &b, ValueRange args, Value token, OpFoldResult rows);
+  Pair headAngles(KernelBuilder &b, ValueRange args, Value token, Value column, OpFoldResult rows);
   Pair tableColumns(KernelBuilder &b, Value buffer, Value base, OpFoldResult rows,
                     int64_t rowStride);
-  void rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin, Value row);
+  void rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin, Value row,
+              Value column);
 
   StepLowering &step;
   TensorRef input, output, table;
   int64_t half;
   bool isInterleaved, isInverse;
-  int64_t tileRows;
+  int64_t tileRows, tileColumns;
 };
 
 } // namespace
@@ -70,10 +77,10 @@ RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorR
   return {viewAt(0), viewAt(isInterleaved ? 1 : half)};
 }
 
-RopeKernel::Pair RopeKernel::loadPairs(KernelBuilder &b, const Pair &views, Value row) {
-  SmallVector<int64_t, 2> shape = {tileRows, paddedWidth(half)};
-  return {b.loadWide(views.a, {row, b.index(0)}, shape),
-          b.loadWide(views.b, {row, b.index(0)}, shape)};
+RopeKernel::Pair RopeKernel::loadPairs(KernelBuilder &b, const Pair &views, Value row,
+                                       Value column) {
+  SmallVector<int64_t, 2> shape = {tileRows, tileColumns};
+  return {b.loadWide(views.a, {row, column}, shape), b.loadWide(views.b, {row, column}, shape)};
 }
 
 /// The table's halves: cos in columns [0, R/2), sin in [R/2, R).
@@ -97,22 +104,22 @@ RopeKernel::Pair RopeKernel::tokenAngles(KernelBuilder &b, ValueRange args, Valu
 }
 
 RopeKernel::Pair RopeKernel::headAngles(KernelBuilder &b, ValueRange args, Value token,
-                                        OpFoldResult rows) {
+                                        Value column, OpFoldResult rows) {
   Value position = b.loadScalar(args[3], token);
   Pair views = tableColumns(b, args[2], b.mul(position, 2 * half), rows, 0);
-  return loadPairs(b, views, b.index(0));
+  return loadPairs(b, views, b.index(0), column);
 }
 
 void RopeKernel::rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin,
-                        Value row) {
-  auto [x, y] = loadPairs(b, from, row);
+                        Value row, Value column) {
+  auto [x, y] = loadPairs(b, from, row, column);
   auto [cos, sin] = cosSin;
   Value xCos = b.mulf(x, cos), ySin = b.mulf(y, sin);
   Value xSin = b.mulf(x, sin), yCos = b.mulf(y, cos);
   Value first = isInverse ? b.addf(xCos, ySin) : b.subf(xCos, ySin);
   Value second = isInverse ? b.subf(yCos, xSin) : b.addf(yCos, xSin);
-  b.storeNarrow(first, to.a, {row, b.index(0)});
-  b.storeNarrow(second, to.b, {row, b.index(0)});
+  b.storeNarrow(first, to.a, {row, column});
+  b.storeNarrow(second, to.b, {row, column});
 }
 
 void RopeKernel::launch() {
@@ -121,7 +128,8 @@ void RopeKernel::launch() {
   int64_t heads = hasHeads ? input.size(1) : 1;
   std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
   if (hasHeads)
-    grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)), step.constant(1)};
+    grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)),
+            step.constant(llvm::divideCeil(half, tileColumns))};
   SmallVector<Value> args = {input.buffer, output.buffer,
                              table.buffer, step.metadata("positions", 64),
                              tokens,       step.value(table.sizes[0])};
@@ -132,8 +140,9 @@ void RopeKernel::launch() {
     Value token = hasHeads ? b.programId(0) : b.index(0);
     Pair from = pairs(b, args[0], input, b.mul(token, input.strides[0]), rows);
     Pair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
-    Pair angles = hasHeads ? headAngles(b, args, token, rows) : tokenAngles(b, args, row);
-    rotate(b, from, to, angles, row);
+    Value column = tileColumns < half ? b.mul(b.programId(2), tileColumns) : b.index(0);
+    Pair angles = hasHeads ? headAngles(b, args, token, column, rows) : tokenAngles(b, args, row);
+    rotate(b, from, to, angles, row, column);
   };
   step.launch(name, grid, args, write, step.chained());
 }

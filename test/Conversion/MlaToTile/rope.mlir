@@ -26,6 +26,19 @@ func.func @heads(%x: tensor<?x20x8xf32> {mla.input = "hidden"}, %batch: !mla.bat
   return %y : tensor<?x20x8xf32>
 }
 
+// 24 pairs are two programs of 16 on a GPU.
+
+// CHECK-LABEL: tile.plan @pairs
+// GPU: tile.launch @rope_48_heads grid(%{{.*}}, %c1{{.*}}, %c2{{.*}})
+// CPU: tile.launch @rope_48_heads grid(%{{.*}}, %c2{{.*}}, %c1{{.*}})
+func.func @pairs(%x: tensor<?x20x48xf32> {mla.input = "hidden"}, %batch: !mla.batch)
+    -> (tensor<?x20x48xf32> {mla.output = "output"}) {
+  %table = mla.rope_table <order = half, dim = 48, theta = 1.0e4, length = 128> : tensor<?x48xf32>
+  %y = mla.rope %x, %table, %batch with <order = half, dim = 48, theta = 1.0e4, length = 128>
+      : tensor<?x20x48xf32>, tensor<?x48xf32>, <query_len = ?>
+  return %y : tensor<?x20x48xf32>
+}
+
 // CHECK-LABEL: tile.kernel @rope_8(
 // CHECK-SAME: %[[X:.*]]: memref<?xf32>, %[[Y:.*]]: memref<?xf32>, %[[TABLE:.*]]: memref<?xf32>, %[[POSITIONS:.*]]: memref<?xi64>, %[[T:.*]]: index, %[[LENGTH:.*]]: index)
 // CHECK: %[[A:.*]] = memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[T]], 4], strides: [8, 2]
