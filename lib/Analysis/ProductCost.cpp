@@ -76,3 +76,61 @@ ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDes
       std::begin(kTiles), std::end(kTiles),
       [&](const ProductTiles &a, const ProductTiles &b) { return judge(a) < judge(b); });
 }
+
+//===----------------------------------------------------------------------===//
+// One row tile
+//===----------------------------------------------------------------------===//
+
+/// Tiles that TMA stores are whole panels; f32 parts are stored by threads.
+static constexpr int64_t kPanelColumns = 64, kColumnStep = 16, kMaxColumns = 256;
+/// Each part is one more row that the sum reads.
+static constexpr int64_t kMaxParts = 4;
+
+static double predictSumCycles(const ProductShape &shape, int64_t parts,
+                               const TargetDescription &target) {
+  constexpr int64_t sumBytes = 4;
+  auto bytes =
+      static_cast<double>((parts * sumBytes + kElementBytes) * kProductTileRows * shape.columns);
+  return target.launchMicroseconds * 1e3 * target.sm.clockGhz + target.sm.loadLatencyCycles +
+         bytes / (target.sm.l2BytesPerClock * static_cast<double>(target.numSms));
+}
+
+/// Clocks of a program's copies and products, over all of its turns.
+static double predictProgramCycles(const ProductShape &shape, const RowTile &tile,
+                                   const TargetDescription &target) {
+  auto tiles = static_cast<int64_t>(llvm::divideCeil(shape.columns, tile.columns)) * shape.batch;
+  auto turns = llvm::divideCeil(tiles * tile.parts, target.numSms);
+  ProductShape part = shape;
+  part.depth /= tile.parts;
+  return static_cast<double>(turns) * predictTileCycles(part, tile.columns, target.sm);
+}
+
+double mlac::predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
+                                  const TargetDescription &target) {
+  auto weights = static_cast<double>(shape.columns * shape.depth * shape.batch * kElementBytes);
+  double memory = weights / target.readGbps * target.sm.clockGhz;
+  double cycles =
+      target.sm.loadLatencyCycles + std::max(memory, predictProgramCycles(shape, tile, target));
+  return tile.parts == 1 ? cycles : cycles + predictSumCycles(shape, tile.parts, target);
+}
+
+RowTile mlac::chooseRowTile(const ProductShape &shape, bool mayCut,
+                            const TargetDescription &target) {
+  RowTile best;
+  auto judge = [&](const RowTile &tile) { // where memory bounds both, that with less to copy
+    return std::make_pair(predictRowTileCycles(shape, tile, target),
+                          predictProgramCycles(shape, tile, target));
+  };
+  for (int64_t parts = 1; parts <= (mayCut ? kMaxParts : 1); ++parts) {
+    if (shape.depth % (parts * kProductDepth) != 0)
+      continue;
+    int64_t step = parts == 1 ? kPanelColumns : kColumnStep;
+    for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += step) {
+      // No tile reaches from one part of a batch into the next.
+      bool fits = shape.batch == 1 || shape.columns % columns == 0;
+      if (fits && judge({columns, parts}) < judge(best))
+        best = {columns, parts};
+    }
+  }
+  return best;
+}

@@ -22,6 +22,11 @@
 //             2  | tile 2 | tile 6 | tile 9a |
 //             3  | tile 3 | tile 7 | tile 9b |
 //
+// At most 128 rows are one row tile, whose product is bound by reading the weights. Each
+// program copies the activations for itself, so that narrow tiles, of which there would be
+// enough, copy more out of L2 than that takes. Wide ones leave multiprocessors without work
+// unless they are cut along the depth.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLA_ANALYSIS_PRODUCTCOST_H
@@ -50,6 +55,20 @@ double predictProductCycles(const ProductShape &shape, int64_t rows, const Produ
 
 /// The tiles that suit hundreds to thousands of rows.
 ProductTiles chooseProductTiles(const ProductShape &shape, const TargetDescription &target);
+
+/// How a product of at most `kProductTileRows` rows is divided: tiles of so many columns,
+/// each by `parts` programs for a part of the depth, whose sums another kernel adds up.
+struct RowTile {
+  int64_t columns = 64, parts = 1;
+};
+
+/// Clocks of the product divided so: all turns of copies out of L2, or reading the weights
+/// from device memory, and what adds up parts.
+double predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
+                            const TargetDescription &target);
+
+/// The fastest; `mayCut`: in parts, too.
+RowTile chooseRowTile(const ProductShape &shape, bool mayCut, const TargetDescription &target);
 
 } // namespace mlac
 

@@ -35,11 +35,12 @@ namespace {
 /// with slots, positions and angles, or latent and tail.
 class LatentRow {
 public:
-  LatentRow(StepLowering &step, const RowSource &source, const RmsNorm &norm,
-            const LatentTarget &target)
-      : step(step), source(source), norm(norm), target(target), width(norm.gamma.size(0)) {}
+  LatentRow(StepLowering &step, const LatentRows &rows)
+      : step(step), source(rows.source), norm(rows.norm), target(rows.target),
+        width(norm.gamma.size(0)) {}
 
   SmallVector<Value> args();
+  std::string name();
   void write(KernelBuilder &b, ValueRange args);
 
 private:
@@ -129,18 +130,36 @@ void LatentRow::write(KernelBuilder &b, ValueRange args) {
              norm.output.offset);
 }
 
-void mlac::mla_to_tile::emitLatentRows(StepLowering &step, const RowSource &source, Value rows,
-                                       const RmsNorm &norm, const LatentTarget &target) {
-  LatentRow kernel(step, source, norm, target);
+std::string LatentRow::name() {
   StringRef what = target.append ? "append" : source.parts > 1 ? "sum_rms_norm" : "rms_norm_row";
-  std::string name = llvm::formatv("{0}_{1}", what, norm.gamma.size(0)).str();
-  step.launch(
-      name, {rows, step.constant(1), step.constant(1)}, kernel.args(),
-      [&](KernelBuilder &b, ValueRange args) { kernel.write(b, args); }, step.chained());
+  return llvm::formatv("{0}_{1}", what, width).str();
+}
+
+void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const LatentRows &latent,
+                                       const LatentRows *other) {
+  LatentRow kernel(step, latent);
+  SmallVector<Value> args = kernel.args();
+  auto grid = [&](int64_t kinds) -> std::array<Value, 3> {
+    return {rows, step.constant(kinds), step.constant(1)};
+  };
+  if (!other)
+    return step.launch(
+        kernel.name(), grid(1), args,
+        [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner); }, step.chained());
+  LatentRow second(step, *other);
+  size_t count = args.size();
+  args.append(second.args());
+  auto write = [&](KernelBuilder &b, ValueRange inner) { // a program does one of them
+    b.ifThenElse(
+        b.isBelow(b.programId(1), b.index(1)), [&] { kernel.write(b, inner.take_front(count)); },
+        [&] { second.write(b, inner.drop_front(count)); });
+  };
+  step.launch(kernel.name() + "_" + second.name(), grid(2), args, write, step.chained());
 }
 
 /// The rotation of the tail and the append of both, if nothing else uses them.
-LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjectOp op) {
+LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjectOp op,
+                                           Operation *from) {
   Value tail = op.getTail();
   if (!tail || !tail.hasOneUse() || !op.getLatent().hasOneUse())
     return {};
@@ -153,7 +172,7 @@ LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjec
                 append.getLatent() == op.getLatent() && append->getBlock() == op->getBlock();
   auto isKnown = [&](Value value) {
     Operation *source = value.getDefiningOp();
-    return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(op);
+    return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(from);
   };
   if (!isBoth || append.getCache().getType().isQuantized() || !isKnown(rope.getTable()) ||
       !isKnown(append.getCache()) || !canHoldRow(step, rope.getRope().getDim() / 2))

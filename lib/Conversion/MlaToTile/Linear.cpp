@@ -122,39 +122,87 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   return success();
 }
 
-/// What a latent projection is made of once its product is known.
-static void emitLatent(StepLowering &step, const Product &product, const TensorRef &raw,
-                       const RmsNorm &norm, const LatentTarget &target) {
+namespace {
+/// A latent projection: its product, where that goes, and what its rows become.
+struct Latent {
+  Product product;
+  TensorRef raw;
+  RmsNorm norm;
+  LatentTarget target;
+
+  LatentRows rowsOf(const RowSource &source) const { return {source, norm, target}; }
+  bool canHoldRows(StepLowering &step) const;
+  void emitWhole(StepLowering &step, int64_t moreThan) const;
+};
+} // namespace
+
+bool Latent::canHoldRows(StepLowering &step) const {
   int64_t width = norm.gamma.size(0), tailWidth = product.columns - width;
-  bool fits = canHoldRow(step, width) && (tailWidth == 0 || canHoldRow(step, tailWidth));
-  auto emitWhole = [&](int64_t moreThan) {
-    emitProduct(step, product, moreThan);
-    TensorRef head = raw;
-    head.sizes[1] = norm.gamma.sizes[0];
-    if (!target.append) // the tail stays where it is
-      return emitRmsNorm(step, head, norm);
-    emitLatentRows(step, {raw}, product.rows, norm, target);
-  };
-  int64_t parts = fits ? chooseDepthParts(step, product) : 1;
-  if (parts == 1)
-    return emitWhole(0);
-  // Few columns: parts of the depth, summed by the kernel that normalises.
-  int64_t limit = step.shapes.getSwapped().back().rows;
-  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
-  PartialSums sums{
-      step.workspace({size(parts * limit), size(product.columns)}, step.plan().getF32Type()), parts,
-      limit};
-  auto emitParts = [&] {
-    emitPartialSums(step, product, sums);
-    emitLatentRows(step, {sums.sums, parts, limit * product.columns}, product.rows, norm, target);
-  };
-  step.versionByRows(product.rows, limit, emitParts, [&] { emitWhole(limit); });
+  return canHoldRow(step, width) && (tailWidth == 0 || canHoldRow(step, tailWidth));
 }
 
-LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
+void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
+  emitProduct(step, product, moreThan);
+  TensorRef head = raw;
+  head.sizes[1] = norm.gamma.sizes[0];
+  if (!target.append) // the tail stays where it is
+    return emitRmsNorm(step, head, norm);
+  emitLatentRows(step, product.rows, rowsOf({raw}));
+}
+
+/// Few columns: parts of the depth, summed by the kernel that normalises. `joint`: of `latent`
+/// and of `other`, whose columns come behind.
+static void emitLatent(StepLowering &step, const Latent &latent, const Latent *other,
+                       const Product &joint, int64_t parts) {
+  if (parts == 1)
+    return latent.emitWhole(step, 0);
+  auto emitWhole = [&](int64_t moreThan) {
+    latent.emitWhole(step, moreThan);
+    if (other)
+      other->emitWhole(step, moreThan);
+  };
+  int64_t limit = step.shapes.getSwapped().back().rows;
+  PartialSums sums = makePartialSums(step, joint, parts, limit);
+  auto emitParts = [&] {
+    emitPartialSums(step, joint, sums);
+    RowSource source{sums.sums, parts, joint.columns}, behind = source;
+    behind.rows.offset += latent.product.columns;
+    if (!other)
+      return emitLatentRows(step, joint.rows, latent.rowsOf(source));
+    LatentRows rest = other->rowsOf(behind);
+    emitLatentRows(step, joint.rows, latent.rowsOf(source), &rest);
+  };
+  step.versionByRows(joint.rows, limit, emitParts, [&] { emitWhole(limit); });
+}
+
+/// Whether what defines `value` has been lowered when `op` is.
+static bool isKnownAt(Value value, Operation *op) {
+  Operation *source = value.getDefiningOp();
+  return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(op);
+}
+
+/// Another projection of the same input, behind `op`, that may take place at `op`: nothing
+/// between them sees a cache.
+static mla::LatentProjectOp findSibling(mla::LatentProjectOp op) {
+  for (Operation *user : op.getInput().getUsers()) {
+    auto other = dyn_cast<mla::LatentProjectOp>(user);
+    if (!other || other->getBlock() != op->getBlock() || !op->isBeforeInBlock(other) ||
+        other.getBias() || !isKnownAt(other.getWeight(), op) || !isKnownAt(other.getGamma(), op))
+      continue;
+    auto seesCache = [](Operation &between) {
+      return llvm::any_of(between.getOperandTypes(), llvm::IsaPred<mla::CacheType>);
+    };
+    if (llvm::none_of(llvm::make_range(op->getIterator(), other->getIterator()), seesCache))
+      return other;
+  }
+  return {};
+}
+
+/// The product of `op` and memory for its results; kernels stand where `from` does.
+static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op, Operation *from) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
             gamma = step.lookup(op.getGamma());
-  LatentTarget target = findAppend(step, op);
+  LatentTarget target = findAppend(step, op, from);
   RmsNorm norm{gamma, {}, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
   if (!target.append)
     norm.output = step.allocate(op.getLatent());
@@ -173,7 +221,31 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp 
     step.setView(op.getTail(), tail);
     target.tail = tail;
   }
-  emitLatent(step, makeProduct(step, x, w, bias, raw), raw, norm, target);
+  return {makeProduct(step, x, w, bias, raw), raw, norm, target};
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
+  auto emitAlone = [&](const Latent &latent) {
+    int64_t parts = latent.canHoldRows(step) ? chooseDepthParts(step, latent.product) : 1;
+    emitLatent(step, latent, nullptr, latent.product, parts);
+  };
+  Latent latent = prepareLatent(step, op, op);
+  mla::LatentProjectOp sibling = findSibling(op);
+  if (!sibling || step.shapes.getSwapped().empty()) {
+    emitAlone(latent);
+    return success();
+  }
+  Latent other = prepareLatent(step, sibling, op);
+  step.markLowered(sibling);
+  std::optional<Product> joint = joinProducts(latent.product, other.product);
+  bool fits = joint && latent.canHoldRows(step) && other.canHoldRows(step);
+  int64_t parts = fits ? chooseDepthParts(step, *joint) : 1;
+  if (parts != 1) {
+    emitLatent(step, latent, &other, *joint, parts);
+    return success();
+  }
+  emitAlone(latent);
+  emitAlone(other);
   return success();
 }
 

@@ -51,11 +51,18 @@ struct LatentTarget {
   mlir::mla::RopeOp rope = {};
   mlir::mla::AppendOp append = {};
 };
-LatentTarget findAppend(StepLowering &step, mlir::mla::LatentProjectOp op);
-/// One program for each of `rows` rows. Preconditions: canHoldRow of the norm's width, and
-/// of the tail's; all dense.
-void emitLatentRows(StepLowering &step, const RowSource &source, mlir::Value rows,
-                    const RmsNorm &norm, const LatentTarget &target);
+/// `from`: where the kernel is to stand.
+LatentTarget findAppend(StepLowering &step, mlir::mla::LatentProjectOp op, mlir::Operation *from);
+/// A row to normalise and what becomes of it.
+struct LatentRows {
+  RowSource source;
+  RmsNorm norm;
+  LatentTarget target;
+};
+/// One program for each of `rows` rows, and of `other` rows. Preconditions: canHoldRow of the
+/// norms' widths, and of the tails'; all dense.
+void emitLatentRows(StepLowering &step, mlir::Value rows, const LatentRows &latent,
+                    const LatentRows *other = nullptr);
 
 // Rope.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);

@@ -29,20 +29,24 @@ static constexpr int64_t kProducts = kProductTileRows / kRowsOfProduct;
 namespace {
 class PersistentKernel {
 public:
-  /// Each tile of `numbered` columns is several of `columns`, one behind the other.
-  PersistentKernel(const Product &product, int64_t numbered, int64_t columns)
-      : p(product), views(product), numbered(numbered), columns(columns) {}
+  /// Each tile of `numbered` columns is several of `columns`, one behind the other, and
+  /// computed in `depthParts`, which are stored side by side.
+  PersistentKernel(const Product &product, int64_t numbered, int64_t columns,
+                   int64_t depthParts = 1)
+      : p(product), views(product), numbered(numbered), columns(columns), depthParts(depthParts) {}
 
   bool fits() const { return isAligned() && views.fit(numbered, kProductDepth); }
   int64_t countParts() const { return numbered / columns; }
   int64_t countColumnTiles() const { return llvm::divideCeil(p.columns, numbered); }
+  /// Of a row tile.
+  int64_t countTiles() const { return countColumnTiles() * p.batch * depthParts; }
   /// The tiles from `first` to `end`, numbered with all before them.
   void launch(StepLowering &step, Value first, Value end);
 
 private:
   /// Which tile the program computes.
   struct Tile {
-    Value row, column, batch;
+    Value row, column, batch, depthPart;
   };
   bool isAligned() const;
   Tile find(KernelBuilder &b, Value number, Value rowTiles);
@@ -53,7 +57,7 @@ private:
 
   const Product &p;
   ProductViews views;
-  int64_t numbered, columns;
+  int64_t numbered, columns, depthParts;
   bool isInvariant = false;
 };
 } // namespace
@@ -75,12 +79,12 @@ PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Va
     part = b.sub(number, b.mul(whole, countParts()));
     number = whole;
   }
-  if (p.batch != 1) {
+  tile.batch = tile.depthPart = b.index(0);
+  if (p.batch != 1 || depthParts != 1) { // one of them is 1
     Value ofPart = b.mul(rowTiles, countColumnTiles());
-    tile.batch = b.divNarrow(number, ofPart);
-    number = b.sub(number, b.mul(tile.batch, ofPart));
-  } else {
-    tile.batch = b.index(0);
+    Value outer = b.divNarrow(number, ofPart);
+    (depthParts == 1 ? tile.batch : tile.depthPart) = outer;
+    number = b.sub(number, b.mul(outer, ofPart));
   }
   int64_t ofStrip = kStripTiles * countColumnTiles();
   Value strip = b.divNarrow(number, b.index(ofStrip));
@@ -100,7 +104,10 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, const ProductV
                                                 const ProductViews::Place &weights,
                                                 const Tile &tile) {
   SmallVector<Value> zeros(kProducts, b.constant({kRowsOfProduct, columns}, 0));
-  return b.forBlocks(p.depth, kProductDepth, zeros, [&](Value k, ValueRange sums) {
+  int64_t width = p.depth / depthParts;
+  Value from = b.mul(tile.depthPart, width);
+  return b.forBlocks(width, kProductDepth, zeros, [&](Value block, ValueRange sums) {
+    Value k = depthParts == 1 ? block : b.add(from, block);
     Value at = b.add(tokens.column, k);
     SmallVector<Value> x, next;
     for (int64_t index = 0; index < kProducts; ++index)
@@ -121,6 +128,9 @@ void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &
   ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
   ProductViews::Place weights = views.placeWeights(b, args[1], tile.batch);
   ProductViews::Place out = views.placeTokens(b, args[2], p.out, rows, p.columns, tile.batch);
+  if (depthParts != 1)
+    out.view = b.view(args[2], b.extent(b.mul(tile.depthPart, p.out.batchStride), p.out.offset),
+                      {rows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
   SmallVector<Value> sums = accumulate(b, tokens, weights, tile);
   for (auto [index, sum] : llvm::enumerate(sums)) {
     Value row = b.add(tile.row, static_cast<int64_t>(index) * kRowsOfProduct);
@@ -154,6 +164,8 @@ void PersistentKernel::launch(StepLowering &step, Value first, Value end) {
   std::string name =
       llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, kProductTileRows, columns)
           .str();
+  if (depthParts != 1)
+    name += llvm::formatv("_parts_{0}", depthParts).str();
   step.launch(
       name, {programs, step.constant(1), step.constant(1)}, args,
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained(/*early=*/false));
@@ -196,4 +208,35 @@ bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product 
   };
   step.versionByRows(tail, 0, [&] { wide.launch(step, none, tiles); }, launchBoth);
   return true;
+}
+
+//===----------------------------------------------------------------------===//
+// One row tile
+//===----------------------------------------------------------------------===//
+
+std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const Product &product) {
+  if (!step.shapes.isProductPersistent)
+    return std::nullopt;
+  ProductShape shape{product.columns, product.depth, product.batch};
+  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
+  RowTile tile = chooseRowTile(shape, mayCut, *findTargetDescription("h200"));
+  bool isColumnsFirst = tile.columns == SwappedTile::kColumns && tile.parts == 1;
+  if (isColumnsFirst || !PersistentKernel(product, tile.columns, tile.columns).fits())
+    return std::nullopt;
+  return tile;
+}
+
+void mlac::mla_to_tile::emitRowTile(StepLowering &step, const Product &product,
+                                    const RowTile &tile) {
+  auto launch = [&](const Product &result) {
+    PersistentKernel kernel(result, tile.columns, tile.columns, tile.parts);
+    kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
+  };
+  if (tile.parts == 1)
+    return launch(product);
+  PartialSums sums = makePartialSums(step, product, tile.parts, kProductTileRows);
+  Product partial = product;
+  partial.out = sums.matrices(product.columns);
+  launch(partial);
+  emitSumParts(step, product, sums);
 }

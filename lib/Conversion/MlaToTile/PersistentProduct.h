@@ -24,12 +24,19 @@
 
 #include "Product.h"
 
+#include "mla/Analysis/ProductCost.h"
+
 namespace mlac::mla_to_tile {
 
 /// Launches `product` for any number of rows, in tiles that the cost model chooses
 /// (ProductCost.h); the last turn may have narrower ones and a launch of its own. False
 /// where the target or the operands do not suit it.
 bool emitPersistentProduct(StepLowering &step, const Product &product);
+
+/// How at most `kProductTileRows` rows are computed by the same programs, if that is
+/// better than columns first.
+std::optional<RowTile> findRowTile(StepLowering &step, const Product &product);
+void emitRowTile(StepLowering &step, const Product &product, const RowTile &tile);
 
 } // namespace mlac::mla_to_tile
 

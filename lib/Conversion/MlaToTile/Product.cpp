@@ -126,14 +126,28 @@ private:
   int64_t countTilesOfProgram() const;
 
   using Place = ProductViews::Place;
+  /// The weights' tile for `column` and, from `k` on, `depth`.
+  using LoadWeights = llvm::function_ref<Value(Value column, Value k)>;
   void write(KernelBuilder &b, ValueRange args);
-  Value accumulate(KernelBuilder &b, const Place &tokens, const Place &weights, Value column);
+  Value loadWeights(KernelBuilder &b, const Place &weights, Value column, Value k);
+  Value accumulate(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load);
 
   const Product &p;
   int64_t parts, rows, depth;
   bool isInvariant = false;
 };
 } // namespace
+
+/// The columns with the first weights, and those with the other ones.
+static std::pair<Product, Product> splitProduct(const Product &product) {
+  Product head = product, tail = product;
+  if (product.other) {
+    head.columns = product.otherFrom;
+    tail.columns -= product.otherFrom;
+    tail.rhs = *product.other;
+  }
+  return {head, tail};
+}
 
 /// Whole panels of 64 that divide the width, if there are any.
 int64_t SwappedKernel::chooseDepth(int64_t width, int64_t limit) {
@@ -153,18 +167,21 @@ int64_t SwappedKernel::countTilesOfProgram() const {
   return 1;
 }
 
-Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, const Place &weights,
-                                Value column) {
+Value SwappedKernel::loadWeights(KernelBuilder &b, const Place &weights, Value column, Value k) {
+  return p.transposeRhs
+             ? b.load(weights.view, {b.add(weights.row, column), k}, {tileColumns(), depth})
+             : b.load(weights.view, {b.add(weights.row, k), column}, {depth, tileColumns()});
+}
+
+Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, Value column,
+                                LoadWeights load) {
   int64_t width = p.depth / parts; // a whole number of blocks if there are parts
   Value first = b.mul(b.programId(1), parts == 1 ? 0 : width);
   Value zero = b.constant({tileColumns(), rows}, 0);
   return b.forBlocks(width, depth, zero, [&](Value block, ValueRange acc) {
     Value k = parts == 1 ? block : b.add(first, block);
     Value x = b.load(tokens.view, {tokens.row, b.add(tokens.column, k)}, {rows, depth});
-    Value w = p.transposeRhs
-                  ? b.load(weights.view, {b.add(weights.row, column), k}, {tileColumns(), depth})
-                  : b.load(weights.view, {b.add(weights.row, k), column}, {depth, tileColumns()});
-    return SmallVector<Value>{tile::DotOp::create(b, acc[0].getType(), w, x, acc[0],
+    return SmallVector<Value>{tile::DotOp::create(b, acc[0].getType(), load(column, k), x, acc[0],
                                                   /*transpose_rhs=*/true,
                                                   /*transpose_lhs=*/!p.transposeRhs)};
   })[0];
@@ -173,20 +190,32 @@ Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, const Pla
 void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
   OpFoldResult tokenRows = args[3];
   if (isInvariant)
-    markInvariant(args[1]);
+    llvm::for_each(p.other ? ArrayRef<unsigned>{1, 4} : ArrayRef<unsigned>{1},
+                   [&](unsigned weight) { markInvariant(args[weight]); });
   ProductViews views(p);
   Value part = b.programId(2);
   Place tokens = views.placeTokens(b, args[0], p.lhs, tokenRows, p.depth, part);
-  Place weights = views.placeWeights(b, args[1], part);
+  auto [head, tail] = splitProduct(p);
+  Place weights = ProductViews(head).placeWeights(b, args[1], part), others;
+  if (p.other)
+    others = ProductViews(tail).placeWeights(b, args[4], part);
+  auto load = [&](Value column, Value k) {
+    Value tile = loadWeights(b, weights, column, k);
+    if (!p.other)
+      return tile;
+    Value from = b.maximum(b.sub(column, b.index(p.otherFrom)), b.index(0));
+    return Value(arith::SelectOp::create(b, b.isBelow(column, b.index(p.otherFrom)), tile,
+                                         loadWeights(b, others, from, k)));
+  };
   Place out = views.placeTokens(b, args[2], p.out, tokenRows, p.columns, part);
-  if (parts != 1) // each has rows of its own
+  if (parts != 1) // side by side
     out.view = b.view(args[2], b.extent(b.mul(b.programId(1), p.out.batchStride), p.out.offset),
                       {tokenRows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
   int64_t count = countTilesOfProgram();
   Value first = b.mul(b.programId(0), count * tileColumns());
   b.forBlocks(count * tileColumns(), tileColumns(), {}, [&](Value next, ValueRange) {
     Value column = count == 1 ? first : b.add(first, next);
-    Value acc = accumulate(b, tokens, weights, column);
+    Value acc = accumulate(b, tokens, column, load);
     if (p.bias) {
       Value bias = b.view(args[4], b.fixed(p.bias->offset), {b.fixed(p.columns), b.fixed(rows)},
                           {b.fixed(p.bias->strides[0]), b.fixed(0)});
@@ -200,10 +229,12 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void SwappedKernel::launch(StepLowering &step) {
-  isInvariant = step.isInvariant(p.rhs.buffer);
+  isInvariant = step.isInvariant(p.rhs.buffer) && (!p.other || step.isInvariant(p.other->buffer));
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
   if (p.bias)
     args.push_back(p.bias->buffer);
+  if (p.other)
+    args.push_back(p.other->buffer);
   std::string name = llvm::formatv("linear_{0}x{1}_rows_{2}", p.columns, p.depth, rows).str();
   int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
   std::array<Value, 3> grid = {step.constant(tiles / countTilesOfProgram()), step.constant(parts),
@@ -240,12 +271,19 @@ static bool canSwap(StepLowering &step, const Product &product) {
 
 void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, int64_t moreThan) {
   ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
+  auto emitMany = [&] {
+    if (!emitPersistentProduct(step, product))
+      many.launch(step);
+  };
   if (canSwap(step, product)) {
     llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped().drop_while(
         [&](const SwappedTile &shape) { return shape.rows <= moreThan; });
-    return emitSwapped(step, product, shapes, /*parts=*/1, [&] {
-      if (!emitPersistentProduct(step, product))
-        many.launch(step);
+    std::optional<RowTile> tile = findRowTile(step, product);
+    if (!tile || shapes.empty() || shapes.back().rows != kProductTileRows)
+      return emitSwapped(step, product, shapes, /*parts=*/1, emitMany);
+    return emitSwapped(step, product, shapes.drop_back(), /*parts=*/1, [&] {
+      step.versionByRows(
+          product.rows, kProductTileRows, [&] { emitRowTile(step, product, *tile); }, emitMany);
     });
   }
   if (few.hasSameTile(many))
@@ -253,6 +291,20 @@ void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, 
   step.versionByRows(
       product.rows, step.shapes.fewRowsLimit, [&] { few.launch(step); },
       [&] { many.launch(step); });
+}
+
+std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
+                                                       const Product &second) {
+  bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
+               first.batch == 1 && second.batch == 1 && !first.bias && !second.bias &&
+               first.transposeRhs && second.transposeRhs && second.rhs.columnStride == 1;
+  if (!suits)
+    return std::nullopt;
+  Product joint = first;
+  joint.columns += second.columns;
+  joint.other = second.rhs;
+  joint.otherFrom = first.columns;
+  return joint;
 }
 
 int64_t mlac::mla_to_tile::chooseDepthParts(StepLowering &step, const Product &product) {
@@ -272,10 +324,16 @@ int64_t mlac::mla_to_tile::chooseDepthParts(StepLowering &step, const Product &p
   return best;
 }
 
+PartialSums mlac::mla_to_tile::makePartialSums(StepLowering &step, const Product &product,
+                                               int64_t parts, int64_t limit) {
+  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
+  return {step.workspace({size(limit), size(parts * product.columns)}, step.plan().getF32Type()),
+          parts};
+}
+
 void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &product,
                                         const PartialSums &to) {
   Product partial = product;
-  int64_t columns = to.sums.strides[0];
-  partial.out = {to.sums.buffer, to.sums.offset, to.limit * columns, columns, 1};
+  partial.out = to.matrices(product.columns);
   emitSwapped(step, partial, step.shapes.getSwapped(), to.count, nullptr);
 }

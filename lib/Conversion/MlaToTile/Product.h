@@ -40,23 +40,44 @@ struct Product {
   int64_t batch = 1;
   mlir::Value rows;               // m, in the plan
   int64_t columns = 0, depth = 0; // n, k
+  /// Columns from `otherFrom` on have these weights (partial sums only).
+  std::optional<Matrices> other = std::nullopt;
+  int64_t otherFrom = 0;
 };
 
 /// `moreThan`: the step has taken care of up to so many rows already.
 void emitProduct(StepLowering &step, const Product &product, int64_t moreThan = 0);
 
-/// Sums of `count` parts of the depth, f32, each [limit, columns]: row t of part s is
-/// row s · limit + t of `sums`, [count · limit, columns].
+/// Sums of `count` parts of the depth, f32, side by side in each row of `sums`,
+/// [rows, count · columns].
 struct PartialSums {
   TensorRef sums;
-  int64_t count, limit;
+  int64_t count;
+
+  /// The parts as a batch of results of `columns` each.
+  Matrices matrices(int64_t columns) const {
+    return {sums.buffer, sums.offset, columns, sums.strides[0], 1};
+  }
 };
+
+/// Memory for parts of `product`, of at most `limit` rows.
+PartialSums makePartialSums(StepLowering &step, const Product &product, int64_t parts,
+                            int64_t limit);
+
+/// Whether there is a kernel that adds up parts of rows of so many columns; the kernel,
+/// which writes the result of `product`.
+bool canSumParts(StepLowering &step, int64_t columns);
+void emitSumParts(StepLowering &step, const Product &product, const PartialSums &sums);
+
+/// Both products of the same rows as one, the columns of `second` behind those of `first`; none
+/// where they do not suit.
+std::optional<Product> joinProducts(const Product &first, const Product &second);
 
 /// Into how many parts the depth of a product of few rows is cut so that it keeps
 /// the machine busy; 1 if its columns do, or if it is not computed columns first.
 int64_t chooseDepthParts(StepLowering &step, const Product &product);
 
-/// The product, without bias and for at most `to.limit` rows, in parts of its depth.
+/// The product, without bias and for as many rows as `to` has, in parts of its depth.
 void emitPartialSums(StepLowering &step, const Product &product, const PartialSums &to);
 
 } // namespace mlac::mla_to_tile

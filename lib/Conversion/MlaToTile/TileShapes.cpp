@@ -54,7 +54,7 @@ static constexpr TileShapes kSm90 = {
     .many = {.rows = 64, .columns = 128, .depth = 128},
     .fewRowsLimit = 64,
     .swapped = {{{.rows = 16, .depth = 128},
-                 {.rows = 64, .depth = 64},
+                 {.rows = 64, .depth = 128},
                  {.rows = 128, .depth = 64}}},
     .isProductPersistent = true,
     .overlapsLaunches = true,

@@ -47,6 +47,58 @@ func.func @step(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64xbf16
   return %z, %turned, %new : tensor<?x3x64xbf16>, tensor<?x3x32xbf16>, !cache
 }
 
+// Two projections of the same input are one product of parts, and one kernel makes both's rows; of
+// more rows than its limit each is a product of its own. A program has either weight.
+
+// CHECK-LABEL: tile.plan @both
+// CHECK: tile.launch @[[JOINT:linear_224x512_rows_16]] grid(%c4{{.*}}, %c4{{.*}}, %c1{{.*}}) args
+// CHECK: tile.launch @[[ROWS:sum_rms_norm_128_append_64]] grid(%{{.*}}, %c2{{.*}}, %c1{{.*}}) dependent
+// CHECK: tile.launch @linear_128x512_tile
+// CHECK: tile.launch @rms_norm_row_128
+// CHECK: tile.launch @linear_96x512_tile
+// CHECK: tile.launch @append_64
+// CHECK-NOT: tile.launch
+// CHECK: tile.return
+
+// CPU-LABEL: tile.plan @both
+// CPU: tile.launch @linear_128x512
+// CPU: tile.launch @linear_96x512
+func.func @both(%x: tensor<?x512xbf16> {mla.input = "x"},
+                %v: tensor<128x512xbf16> {mla.weight = "v"}, %h: tensor<128xbf16> {mla.weight = "h"},
+                %w: tensor<96x512xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"},
+                %batch: !mla.batch, %cache: !cache)
+    -> (tensor<?x128xbf16> {mla.output = "output"}, !cache) {
+  %table = mla.rope_table <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64> : tensor<?x32xf32>
+  %y = mla.latent_project %x, %v, %h eps 1.0e-6
+      : tensor<?x512xbf16>, tensor<128x512xbf16>, tensor<128xbf16> -> tensor<?x128xbf16>
+  %latent, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x512xbf16>, tensor<96x512xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>, tensor<?x32xbf16>
+  %k_pe = mla.rope %tail, %table, %batch with <order = interleaved, dim = 32, theta = 1.000000e+04, length = 64>
+      : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %latent, %k_pe into %cache, %batch
+      : tensor<?x64xbf16>, tensor<?x32xbf16>
+      into <page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32, element = bf16, rope_order = interleaved>, <query_len = ?>
+  return %y, %new : tensor<?x128xbf16>, !cache
+}
+
+// Tiles of 64 columns would have rows of both weights: two products.
+
+// CHECK-LABEL: tile.plan @uneven
+// CHECK: tile.launch @linear_96x512_rows_16
+// CHECK: tile.launch @sum_rms_norm_64
+// CHECK: tile.launch @linear_128x512_rows_16
+// CHECK: tile.launch @sum_rms_norm_128
+func.func @uneven(%x: tensor<?x512xbf16> {mla.input = "x"},
+                  %v: tensor<128x512xbf16> {mla.weight = "v"}, %h: tensor<128xbf16> {mla.weight = "h"},
+                  %w: tensor<96x512xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"})
+    -> (tensor<?x64xbf16> {mla.output = "a"}, tensor<?x32xbf16> {mla.output = "b"}, tensor<?x128xbf16> {mla.output = "c"}) {
+  %latent, %tail = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x512xbf16>, tensor<96x512xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>, tensor<?x32xbf16>
+  %y = mla.latent_project %x, %v, %h eps 1.0e-6
+      : tensor<?x512xbf16>, tensor<128x512xbf16>, tensor<128xbf16> -> tensor<?x128xbf16>
+  return %latent, %tail, %y : tensor<?x64xbf16>, tensor<?x32xbf16>, tensor<?x128xbf16>
+}
+
 // Latents that something else reads stay tensors.
 
 // CHECK-LABEL: tile.plan @shared

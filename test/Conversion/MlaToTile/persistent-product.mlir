@@ -34,6 +34,35 @@ func.func @wide(%x: tensor<?x2048xbf16> {mla.input = "x"},
   return %y : tensor<?x7168xbf16>
 }
 
+// At most 128 rows of a deep product: 64 wide tiles, each by two programs for half of the depth,
+// side by side in the workspace; a kernel adds the halves.
+
+// CHECK-LABEL: tile.plan @deep
+// CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
+// CHECK-NOT: tile.launch @linear_7168x16384_rows_128
+// CHECK: %[[SUMS:.*]] = tile.workspace %c1835008 : memref<?xf32>
+// CHECK: tile.launch @[[HALVES:linear_7168x16384_tile_128x112_parts_2]] grid(%[[SMS]], %c1, %c1) args(%{{.*}}, %{{.*}}, %[[SUMS]], %{{.*}}, %[[SMS]], %c0, %c128)
+// CHECK: tile.launch @[[SUM:sum_2_parts_7168]] grid(%{{.*}}, %c7, %c1) dependent args(%[[SUMS]],
+// CHECK: tile.launch @linear_7168x16384_tile_128x256
+func.func @deep(%x: tensor<?x16384xbf16> {mla.input = "x"},
+                %w: tensor<7168x16384xbf16> {mla.weight = "w"})
+    -> (tensor<?x7168xbf16> {mla.output = "output"}) {
+  %y = mla.project %x, %w : tensor<?x16384xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
+  return %y : tensor<?x7168xbf16>
+}
+
+// A bias is added once: not in parts.
+
+// CHECK-LABEL: tile.plan @bias
+// CHECK-NOT: parts
+// CHECK: tile.return
+func.func @bias(%x: tensor<?x16384xbf16> {mla.input = "x"},
+                %w: tensor<7168x16384xbf16> {mla.weight = "w"}, %b: tensor<7168xbf16> {mla.weight = "b"})
+    -> (tensor<?x7168xbf16> {mla.output = "output"}) {
+  %y = mla.project %x, %w bias(%b : tensor<7168xbf16>) : tensor<?x16384xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
+  return %y : tensor<?x7168xbf16>
+}
+
 // Rows of 36 elements are not aligned as TMA needs them, and without its ring two
 // accumulators of this size fit in no schedule.
 
@@ -63,3 +92,12 @@ func.func @unaligned(%x: tensor<?x36xbf16> {mla.input = "x"},
 // CHECK: tile.store
 // CHECK: tile.kernel @[[NARROW]](
 // CHECK: tile.load {{.*}} -> tensor<128x64xbf16>
+
+// CHECK: tile.kernel @[[HALVES]](
+// CHECK: memref.reinterpret_cast %{{.*}} sizes: [%{{.*}}, 7168], strides: [14336, 1]
+// CHECK: scf.for {{.*}} to %c8192 step %c64
+// CHECK: tile.kernel @[[SUM]](
+// CHECK: tile.load
+// CHECK: tile.load
+// CHECK: arith.addf
+// CHECK: tile.store

@@ -65,6 +65,55 @@ tile.kernel @product(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y
 
 // -----
 
+// One of two weights by a condition that the whole program shares: one ring, a map of each. The next
+// kernel does not begin early, so that the rings take what there is.
+
+// CHECK-LABEL: sm90.kernel @choice
+// CHECK-DAG: %[[A:.*]] = sm90.tensor_map %{{.*}} : memref<128x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK-DAG: %[[B:.*]] = sm90.tensor_map %{{.*}} : memref<64x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK: sm90.ring "invariant" full_count 1 empty_count 4 : <stages = 11, parts = 1, tiles = [<64x128xbf16>]>
+// CHECK: sm90.role "load_invariant"
+// CHECK: sm90.expect {{.*}} bytes 16384
+// CHECK: scf.if
+// CHECK: sm90.tma_load %[[A]]
+// CHECK: else
+// CHECK: sm90.tma_load %[[B]]
+// CHECK: sm90.role "load"
+// expected-remark @below {{kernel 'choice': schedule product stages=11}}
+tile.kernel @choice(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y: memref<?xf32>, %rows: index,
+                    %v: memref<?xbf16> {tile.invariant}) attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c512 = arith.constant 512 : index
+  %pid = tile.program_id 0
+  %column = arith.muli %pid, %c64 : index
+  %behind = arith.subi %column, %c128 : index
+  %other = arith.maxsi %behind, %c0 : index
+  %first = arith.cmpi slt, %column, %c128 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<?x512xbf16, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [128, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<128x512xbf16, strided<[512, 1]>>
+  %vv = memref.reinterpret_cast %v to offset: [0], sizes: [64, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<64x512xbf16, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 192], strides: [192, 1]
+      : memref<?xf32> to memref<?x192xf32, strided<[192, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x16xf32>
+  %acc = scf.for %k = %c0 to %c512 step %c128 iter_args(%a = %zero) -> (tensor<64x16xf32>) {
+    %xt = tile.load %xv[%c0, %k] : memref<?x512xbf16, strided<[512, 1]>> -> tensor<16x128xbf16>
+    %wt = tile.load %wv[%column, %k] : memref<128x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %vt = tile.load %vv[%other, %k] : memref<64x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %chosen = arith.select %first, %wt, %vt : tensor<64x128xbf16>
+    %d = tile.dot %chosen, %xt, %a transpose_rhs : tensor<64x128xbf16>, tensor<16x128xbf16> -> tensor<64x16xf32>
+    scf.yield %d : tensor<64x16xf32>
+  }
+  tile.store %acc, %yv[%c0, %column] transposed : tensor<64x16xf32>, memref<?x192xf32, strided<[192, 1]>>
+  tile.return
+}
+
+// -----
+
 // Two products that share an operand, over tiles in turn: a consumer each, with a product
 // in flight when it frees the stage of the one before. Results leave by TMA while the next
 // tile is multiplied.

@@ -51,4 +51,25 @@ TEST(ProductCost, TilesOfABatchDivideItsColumns) {
     EXPECT_EQ(columns % chooseProductTiles({columns, 512, 16}, kH200).columns, 0) << columns;
 }
 
+TEST(ProductCost, DeepProductsOfOneRowTileAreCut) {
+  ProductShape output{7168, 16384, 1};
+  RowTile tile = chooseRowTile(output, /*mayCut=*/true, kH200);
+  EXPECT_EQ(tile.parts, 2);
+  EXPECT_EQ(tile.columns, 112); // 128 programs
+  // Columns first 112 programs copy the activations 112 times.
+  double cut = predictRowTileCycles(output, tile, kH200);
+  EXPECT_LT(cut / predictRowTileCycles(output, {64, 1}, kH200), 0.85);
+  EXPECT_EQ(chooseRowTile(output, /*mayCut=*/false, kH200).parts, 1);
+  // What another kernel costs is more than an eighth of this depth's copies.
+  EXPECT_EQ(chooseRowTile({7168, 2048, 1}, /*mayCut=*/true, kH200).parts, 1);
+}
+
+TEST(ProductCost, RowTilesOfOneTurnAreWide) {
+  RowTile tile = chooseRowTile({24576, 1536, 1}, /*mayCut=*/true, kH200);
+  EXPECT_EQ(tile.columns, 192); // 128 programs
+  EXPECT_EQ(tile.parts, 1);
+  for (int64_t columns : {64, 128, 192, 320, 512})
+    EXPECT_EQ(columns % chooseRowTile({columns, 512, 16}, false, kH200).columns, 0) << columns;
+}
+
 } // namespace

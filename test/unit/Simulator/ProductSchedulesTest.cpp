@@ -30,13 +30,14 @@ using namespace mlir;
 namespace {
 
 struct ProductCase {
-  std::string name, op; ///< project, heads, rows (contract_rows), columns or latent
+  std::string name, op; ///< project, plain, heads, rows (contract_rows), columns, latent, latents
   int64_t tokens, heads, columns, depth;
   bool isSimple = false;
   int64_t numSms = 4; ///< some programs have several tiles, some none
 };
 
-/// heads · columns results of `depth`; latent: the last 64 columns are the tail.
+/// heads · columns results of `depth`; latent: the last 64 columns are the tail; latents: they
+/// are a projection of their own.
 std::string makeGraph(const ProductCase &test) {
   int64_t n = test.heads, c = test.columns, d = test.depth;
   if (test.op == "project")
@@ -47,6 +48,27 @@ func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf
   return %y : tensor<?x{1}xbf16>
 })",
                          d, c);
+  if (test.op == "plain")
+    return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"})
+    -> (tensor<?x{1}xbf16> {{mla.output = "output"}) {{
+  %y = mla.project %x, %w : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16> -> tensor<?x{1}xbf16>
+  return %y : tensor<?x{1}xbf16>
+})",
+                         d, c);
+  if (test.op == "latents")
+    return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"},
+                %v: tensor<64x{0}xbf16> {{mla.weight = "v"},
+                %g: tensor<{1}xbf16> {{mla.weight = "g"}, %h: tensor<64xbf16> {{mla.weight = "h"})
+    -> (tensor<?x{1}xbf16> {{mla.output = "output"}, tensor<?x64xbf16> {{mla.output = "tail"}) {{
+  %y = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16>, tensor<{1}xbf16> -> tensor<?x{1}xbf16>
+  %z = mla.latent_project %x, %v, %h eps 1.0e-6
+      : tensor<?x{0}xbf16>, tensor<64x{0}xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+  return %y, %z : tensor<?x{1}xbf16>, tensor<?x64xbf16>
+})",
+                         d, c - 64);
   if (test.op == "heads") // the second half of each head's rows
     return llvm::formatv(R"(
 func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %all: tensor<{2}x{3}x{0}xbf16> {{mla.weight = "w"})
@@ -95,6 +117,11 @@ struct Step : ScheduledStep {
     plan.buffers["w"] = makeRandom(test.heads * test.columns * test.depth * (isHalf ? 2 : 1), 2);
     plan.buffers["b"] = makeRandom(test.columns, 3);
     plan.buffers["g"] = makeRandom(test.columns, 4);
+    if (test.op == "latents") { // the last rows of w and the last elements of g
+      const Bits &w = std::get<Bits>(plan.buffers["w"]), &g = std::get<Bits>(plan.buffers["g"]);
+      plan.buffers["v"] = Bits(w.end() - 64 * test.depth, w.end());
+      plan.buffers["h"] = Bits(g.end() - 64, g.end());
+    }
     plan.buffers["output"] = Bits(test.tokens * test.heads * test.columns, kNaN);
     plan.buffers["tail"] = Bits(test.tokens * 64, kNaN);
     if (failed(passes.run(*module)))
@@ -127,6 +154,17 @@ struct Step : ScheduledStep {
     return sum;
   }
 
+  bool hasTail() const { return test.op == "latent" || test.op == "latents"; }
+
+  void normalise(std::vector<double> &row, const char *gamma) const {
+    double squares = 0;
+    for (double value : row)
+      squares += value * value;
+    double scale = 1 / std::sqrt(squares / double(row.size()) + 1e-6);
+    for (auto [value, factor] : llvm::zip(row, std::get<Bits>(plan.buffers.at(gamma))))
+      value *= scale * toFloat(factor);
+  }
+
   /// `output`, and behind it `tail`.
   std::vector<double> computeReference() const {
     std::vector<double> y, tail;
@@ -135,16 +173,13 @@ struct Step : ScheduledStep {
         std::vector<double> row(test.columns);
         for (int64_t column = 0; column < test.columns; ++column)
           row[column] = product(token, head, column);
-        if (test.op == "latent") {
-          tail.insert(tail.end(), row.end() - 64, row.end());
+        if (hasTail()) {
+          std::vector<double> rest(row.end() - 64, row.end());
           row.resize(test.columns - 64);
-          double squares = 0;
-          for (double value : row)
-            squares += value * value;
-          double scale = 1 / std::sqrt(squares / double(row.size()) + 1e-6);
-          const Bits &gamma = std::get<Bits>(plan.buffers.at("g"));
-          for (auto [value, factor] : llvm::zip(row, gamma))
-            value *= scale * toFloat(factor);
+          normalise(row, "g");
+          if (test.op == "latents")
+            normalise(rest, "h");
+          llvm::append_range(tail, rest);
         }
         y.insert(y.end(), row.begin(), row.end());
       }
@@ -170,7 +205,7 @@ TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
   std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
   ASSERT_TRUE(buffers);
   Bits output = std::get<Bits>((*buffers)["output"]);
-  if (GetParam().op == "latent") {
+  if (step.hasTail()) {
     output.resize(GetParam().tokens * (GetParam().columns - 64));
     llvm::append_range(output, std::get<Bits>((*buffers)["tail"]));
   }
@@ -200,6 +235,12 @@ const ProductCase kCases[] = {
     {"columns_150", "columns", 150, 3, 64, 128},
     {"rows_260", "rows", 260, 2, 128, 64},
     {"heads_270", "heads", 270, 2, 128, 192},
+    {"plain_70", "plain", 70, 1, 128, 2048},  // in four parts
+    {"latents_5", "latents", 5, 1, 192, 512}, // one product with two weights
+    {"latents_40", "latents", 40, 1, 192, 512},
+    {"latents_100", "latents", 100, 1, 192, 512},
+    {"latents_140", "latents", 140, 1, 192, 256},
+    {"latents_uneven", "latents", 7, 1, 160, 256},
     {"latent_1", "latent", 1, 1, 576, 512},
     {"latent_20", "latent", 20, 1, 320, 768},
     {"latent_130", "latent", 130, 1, 320, 256},

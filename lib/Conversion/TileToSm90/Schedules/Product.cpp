@@ -32,7 +32,7 @@ static constexpr unsigned kMaxConsumers = 2;
 
 /// Columns of an accumulator above which a second producer's registers are missing: a
 /// thread of four warpgroups has 128.
-static constexpr int64_t kMaxColumnsOfTwoProducers = 128;
+static constexpr int64_t kMaxColumnsOfTwoProducers = 192;
 
 /// More stages than this are never full.
 static constexpr int64_t kMaxStages = 12;
@@ -86,6 +86,8 @@ public:
   std::string findDots();
   std::string checkLoops();
   std::string checkOperands();
+  std::string checkChoice(arith::SelectOp choice, Block *step);
+  bool isOperand(Operation *op) const;
   std::string checkOps();
   std::string findMembers();
   std::string findStaged();
@@ -160,12 +162,18 @@ static bool isAligned(Value view) {
                       [](OpFoldResult stride) { return getKnownDivisor(stride) >= kMapElements; });
 }
 
+static bool isInvariant(tile::KernelOp kernel, tile::LoadOp load) {
+  auto argument = cast<BlockArgument>(findBuffer(load.getView()));
+  return !!kernel.getArgAttr(argument.getArgNumber(), tile::kInvariantAttr);
+}
+
 void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
   SmallVector<tile::LoadOp> invariant, made;
   for (tile::LoadOp load : loads) {
-    auto argument = cast<BlockArgument>(findBuffer(load.getView()));
-    bool isInvariant = !!program.kernel.getArgAttr(argument.getArgNumber(), tile::kInvariantAttr);
-    (isInvariant ? invariant : made).push_back(load);
+    arith::SelectOp choice = program.choices.lookup(load);
+    bool isAhead = isInvariant(program.kernel, load) &&
+                   (!choice || isInvariant(program.kernel, getOther(choice)));
+    (isAhead ? invariant : made).push_back(load);
   }
   auto widest = std::max_element(program.dots.begin(), program.dots.end(), [](auto a, auto b) {
     return cast<RankedTensorType>(a.getType()).getDimSize(1) <
@@ -183,26 +191,48 @@ void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
   program.areInvariant = {true, false};
 }
 
+/// A load of a step, used by products only (`choice`: by that).
+static std::string checkLoad(tile::LoadOp load, Block *step, Operation *choice) {
+  if (!load || load->getBlock() != step || load.getType().getRank() != 2)
+    return "an operand is not a load of the same step";
+  Type element = load.getType().getElementType();
+  if (!element.isBF16() && !element.isF16())
+    return "an operand is not of bf16 or f16";
+  int64_t rows = load.getType().getDimSize(0);
+  if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > kMaxBoxRows ||
+      rows % sm90::kSwizzleRows != 0)
+    return "TMA cannot copy an operand";
+  auto isUser = [&](Operation *user) { return choice ? user == choice : isa<tile::DotOp>(user); };
+  return llvm::all_of(load->getUsers(), isUser) ? "" : "an operand has other uses";
+}
+
+/// One of two loads, by a condition that all threads share.
+std::string Matcher::checkChoice(arith::SelectOp choice, Block *step) {
+  auto load = choice.getTrueValue().getDefiningOp<tile::LoadOp>();
+  auto other = getOther(choice);
+  if (isTile(choice.getCondition()) ||
+      !llvm::all_of(choice->getUsers(), llvm::IsaPred<tile::DotOp>))
+    return "a choice of operands in a form not known";
+  for (tile::LoadOp of : {load, other})
+    if (std::string why = checkLoad(of, step, choice); !why.empty())
+      return why;
+  program.choices[load] = choice;
+  return "";
+}
+
 std::string Matcher::checkOperands() {
   SmallVector<tile::LoadOp> loads;
   for (tile::DotOp dot : program.dots)
     for (Value operand : {dot.getLhs(), dot.getRhs()}) {
-      auto load = operand.getDefiningOp<tile::LoadOp>();
-      if (!load || load->getBlock() != dot->getBlock() || load.getType().getRank() != 2)
-        return "an operand is not a load of the same step";
-      Type element = load.getType().getElementType();
-      if (!element.isBF16() && !element.isF16())
-        return "an operand is not of bf16 or f16";
-      int64_t rows = load.getType().getDimSize(0);
-      if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > kMaxBoxRows ||
-          rows % sm90::kSwizzleRows != 0)
-        return "TMA cannot copy an operand";
+      auto choice = operand.getDefiningOp<arith::SelectOp>();
+      auto load = (choice ? choice.getTrueValue() : operand).getDefiningOp<tile::LoadOp>();
+      std::string why = choice ? checkChoice(choice, dot->getBlock())
+                               : checkLoad(load, dot->getBlock(), /*choice=*/nullptr);
+      if (!why.empty())
+        return why;
       if (!llvm::is_contained(loads, load))
         loads.push_back(load);
     }
-  for (tile::LoadOp load : loads)
-    if (!llvm::all_of(load->getUsers(), llvm::IsaPred<tile::DotOp>))
-      return "an operand has other uses";
   llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
   groupLoads(loads);
   for (tile::DotOp dot : program.dots) {
@@ -214,6 +244,17 @@ std::string Matcher::checkOperands() {
   return "";
 }
 
+/// Whether `op` makes what a product reads.
+bool Matcher::isOperand(Operation *op) const {
+  bool isListed = llvm::any_of(program.loads, [&](auto &loads) {
+    return llvm::is_contained(loads, dyn_cast<tile::LoadOp>(op));
+  });
+  return isListed || llvm::any_of(program.choices, [&](auto &entry) {
+           arith::SelectOp choice = entry.second;
+           return op == choice || op == getOther(choice);
+         });
+}
+
 std::string Matcher::checkOps() {
   std::string why;
   program.kernel.getBody().walk([&](Operation *op) {
@@ -223,10 +264,7 @@ std::string Matcher::checkOps() {
              isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
     for (Value value : op->getResults()) {
       auto tile = dyn_cast<RankedTensorType>(value.getType());
-      bool isOperand = isa<tile::LoadOp>(op) && llvm::any_of(program.loads, [&](auto &loads) {
-                         return llvm::is_contained(loads, cast<tile::LoadOp>(op));
-                       });
-      if (tile && !isOperand)
+      if (tile && !isOperand(op))
         known &= tile.getRank() == 2 && tile.getDimSize(0) == sm90::kTileRows;
     }
     if (!known)
@@ -304,7 +342,10 @@ std::string Matcher::chooseStages() {
     fixed += getSharedBytes(cast<tile::StoreOp>(store));
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
   int64_t ofHalf = std::max<int64_t>(kHalfSharedBytes - fixed, 0) / stage;
-  int64_t standard = std::min(ofHalf * ahead >= kBytesInFlight ? ofHalf : most, kMaxStages);
+  // The other half is for the next kernel, where that begins early.
+  bool shares = program.kernel->hasAttr("tile.triggers_dependents");
+  int64_t standard =
+      std::min(shares && ofHalf * ahead >= kBytesInFlight ? ofHalf : most, kMaxStages);
   return program.chooseStages(standard, most, stage);
 }
 
@@ -334,6 +375,9 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     for (tile::LoadOp load : loads) {
       tiles.push_back(getSharedType(load.getResult()));
       maps.push_back(createTensorMap(b, cloner, load.getView(), tiles.back().getRows()));
+      if (arith::SelectOp choice = program.choices.lookup(load))
+        entry.otherMaps[load] =
+            createTensorMap(b, cloner, getOther(choice).getView(), tiles.back().getRows());
     }
     auto type = sm90::RingType::get(b.getContext(), program.stages, /*parts=*/1, tiles);
     StringRef label = isInvariant ? "invariant" : "operands";

@@ -30,9 +30,11 @@
 //   consumer 0    | C += A(0)·B | C += A(1)·B, free stage 0 | ... | C to shared memory | next tile
 //   copy engine   |                                                                    | C to memory
 //
-// Two CTAs share a multiprocessor if half its shared memory still holds
-// enough of the invariant operand to cover memory's latency; so do the CTAs of this kernel
-// and of the next.
+// Two CTAs share a multiprocessor if the next kernel begins early and half the shared memory
+// still holds enough of the invariant operand to cover memory's latency; so do the CTAs of this
+// kernel and of the next.
+//
+// An operand may be one of two loads, chosen by a scalar: a stage gets the chosen one's copy.
 //
 //===----------------------------------------------------------------------===//
 

@@ -74,6 +74,7 @@ public:
 private:
   bool keeps(Value) const override { return false; }
   void emit(Operation *op) override;
+  void copy(tile::LoadOp load, Value map, Value tile);
 
   unsigned index;
 };
@@ -185,9 +186,27 @@ void Producer::emit(Operation *op) {
   }
   sm90::ExpectOp::create(b, ring, stages[index], /*part=*/0, static_cast<int32_t>(bytes));
   for (auto [load, map, tile] : llvm::zip_equal(loads, entry.maps[index], tiles))
-    sm90::TmaLoadOp::create(b, map, cloner.get(tile::LoadOp(load).getOffsets()), tile, ring,
-                            stages[index], /*part=*/0, /*row=*/0, IntegerAttr());
+    copy(load, map, tile);
   advance(index);
+}
+
+/// The load's box, or the one that its choice has where the condition does not hold.
+void Producer::copy(tile::LoadOp load, Value map, Value tile) {
+  auto issue = [&](Value from, ValueRange offsets) {
+    sm90::TmaLoadOp::create(b, from, offsets, tile, entry.rings[index], stages[index], /*part=*/0,
+                            /*row=*/0, IntegerAttr());
+  };
+  SmallVector<Value> offsets = cloner.get(load.getOffsets());
+  arith::SelectOp choice = program.choices.lookup(load);
+  if (!choice)
+    return issue(map, offsets);
+  SmallVector<Value> others = cloner.get(getOther(choice).getOffsets());
+  auto branch = scf::IfOp::create(b, cloner.get(choice.getCondition()), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  issue(map, offsets);
+  b.setInsertionPointToStart(branch.elseBlock());
+  issue(entry.otherMaps.lookup(load), others);
 }
 
 void product::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
@@ -211,6 +230,8 @@ bool Consumer::keeps(Value carried) const {
 }
 
 Value Consumer::findOperand(Value tile) {
+  if (auto choice = tile.getDefiningOp<arith::SelectOp>())
+    tile = choice.getTrueValue();
   for (auto [ring, loads] : llvm::enumerate(program.loads))
     for (auto [number, load] : llvm::enumerate(loads))
       if (load->getResult(0) == tile)
