@@ -219,7 +219,7 @@ std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const 
     return std::nullopt;
   ProductShape shape{product.columns, product.depth, product.batch};
   bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
-  RowTile tile = chooseRowTile(shape, mayCut, *findTargetDescription("h200"));
+  RowTile tile = chooseRowTile(shape, mayCut, getScheduledMachine());
   bool isColumnsFirst = tile.columns == SwappedTile::kColumns && tile.parts == 1;
   if (isColumnsFirst || !PersistentKernel(product, tile.columns, tile.columns).fits())
     return std::nullopt;
