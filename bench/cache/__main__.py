@@ -34,13 +34,14 @@ WIDTH = LATENT + ROPE
 # name: attributes of the cache type, arguments of CacheLayout, bytes of a row
 FORMATS = {
     "bf16": ("", {"format": "mla_16"}, 1152),
+    "split": (', format = "split_ckv_kpe"', {"format": "split_ckv_kpe"}, 1152),
     "fp8-tensor": (', format = "mla_fp8_tensor"', {"format": "mla_fp8_tensor"}, 576),
     "fp8-rows": (', format = "fp8_ds_mla"', {"format": "fp8_ds_mla"}, 656),
     "fp8-rows-power": (', format = "fp8_ds_mla", scale_rule = power_of_two',
                        {"format": "fp8_ds_mla", "scale_rule": "power_of_two"}, 656),
 }
 # Formats whose packages have the kernels of bench/cache/layer.py, too.
-PLAIN = ("bf16",)
+PLAIN = ("bf16", "split")
 # Scales of layers; quotients by the second lie next to many ties of e4m3.
 LAYER_SCALES = (0.37, 1.0625, 0.0078125)
 # Values per format and direction. e4m3 codes of 10^8 values are compared in all.
@@ -526,13 +527,13 @@ def run_command(options):
         # 64 MB and 512 MB of cache and plain rows together, and one row.
         results["speed"] = [time_format(options, name, tokens, peak)
                             for tokens in (1 << 15, 1 << 18, 1) for name in names]
-        for name in plain:
-            make = make_engine(options, name)
-            results["indices_speed"] = [layer.time_conversion(make, seconds_of, tokens, peak)
-                                        for tokens in (1 << 12, 1)]
-            results["latent_speed"] = [
-                layer.time_latent(make, tokens, FORMATS[name][2], peak)
-                for tokens in (1 << 15, 1 << 18, 1)]
+        results["indices_speed"] = [
+            layer.time_conversion(make_engine(options, name), seconds_of, tokens, peak)
+            for name in plain[:1] for tokens in (1 << 12, 1)]
+        results["latent_speed"] = [
+            {"format": name} | layer.time_latent(make_engine(options, name), tokens,
+                                                 FORMATS[name][2], peak)
+            for name in plain for tokens in (1 << 15, 1 << 18, 1 << 11, 1)]
         pinned = pinned_bandwidth(torch, 256 << 20)
         print(f"== moves of pages; torch copies {pinned['out'] / 1e9:.1f} GB/s to pinned memory, "
               f"{pinned['in'] / 1e9:.1f} GB/s from it", flush=True)
