@@ -44,19 +44,37 @@ makeModel(const ModelConfig &config, const ImportOptions &options, llvm::StringR
   return model;
 }
 
+/// What a field's elements are in memory.
+static package::DataType getDataType(cache::Storage storage, ActivationType activation) {
+  switch (storage) {
+  case cache::Storage::Model:
+    return getDataType(activation);
+  case cache::Storage::BF16:
+    return package::DataType::BF16;
+  case cache::Storage::F32:
+    return package::DataType::F32;
+  case cache::Storage::E4M3:
+    return package::DataType::E4M3;
+  case cache::Storage::E8M0:
+  case cache::Storage::Zero:
+    return package::DataType::U8;
+  }
+  llvm_unreachable("all storages are listed");
+}
+
 static std::unique_ptr<package::CacheLayoutT> makeCacheLayout(const ModelConfig &config,
                                                               const ImportOptions &options) {
   bool isF32 = options.activationType == ActivationType::F32;
   auto cache = std::make_unique<package::CacheLayoutT>();
-  if (options.cacheFormat.empty()) {
+  cache->layout = options.cacheFormat;
+  if (options.cacheFormat.empty())
     cache->layout = isF32 ? "mla_f32" : "mla_16";
-    cache->dtype = getDataType(options.activationType);
-  } else {
-    // Rows of several element types are bytes.
-    cache->layout = options.cacheFormat;
-    bool isMixed = cache::findFormat(options.cacheFormat)->scaleGroup > 0;
-    cache->dtype = isMixed ? package::DataType::U8 : package::DataType::E4M3;
-  }
+  // Rows of several element types are bytes.
+  const cache::Format &format = *cache::findFormat(cache->layout);
+  cache->dtype = getDataType(format.fields[0].storage, options.activationType);
+  for (size_t i = 1; i < format.numFields; ++i)
+    if (getDataType(format.fields[i].storage, options.activationType) != cache->dtype)
+      cache->dtype = package::DataType::U8;
   cache->page_size = options.pageSize;
   cache->kv_lora_rank = config.kvLoraRank;
   cache->qk_rope_head_dim = config.qkRopeHeadDim;

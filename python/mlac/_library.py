@@ -40,6 +40,20 @@ class EngineOptions(ctypes.Structure):
     ]
 
 
+class CachePart(ctypes.Structure):
+    """mla_cache_part."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("dtype", ctypes.c_int),
+        ("num_pages", c_int64),
+        ("page_size", c_int64),
+        ("width", c_int64),
+        ("page_stride_bytes", c_int64),
+        ("row_stride_bytes", c_int64),
+    ]
+
+
 class CacheStats(ctypes.Structure):
     """mla_cache_stats."""
 
@@ -224,6 +238,7 @@ _SIGNATURES = {
     "mla_sequence_pages": [c_void_p, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
     "mla_cache_get_stats": [c_void_p, POINTER(CacheStats)],
     "mla_cache_data": [c_void_p, c_int64, _OUT_HANDLE],
+    "mla_cache_part_of": [c_void_p, c_int64, c_char_p, POINTER(CachePart)],
     "mla_cache_poison": [c_void_p, c_int64],
     "mla_cache_write": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
     "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],

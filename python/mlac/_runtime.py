@@ -12,10 +12,11 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from . import _arrays
 from ._errors import Error, InvalidArgument
 from ._handle import Handle
-from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CacheStats
+from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
 from ._library import EngineOptions, StepShape, SwapStats
 from ._pages import Cache
 from ._library import call, call_out, library
+from ._table import _Memory
 
 DIMS = (
     "num_tokens", "num_requests", "max_query_len", "max_seq_len", "max_context_len",
@@ -38,6 +39,11 @@ METADATA = (
 
 # MLA_DEVICE_ERROR: what an all-reduce that raises gives the run.
 _FAILED_CALLBACK = 7
+
+
+# How arrays of the types that NumPy lacks are shown (Engine.cache_part).
+_TYPESTRS = {"bf16": "<i2", "f16": "<f2", "f32": "<f4", "e4m3": "|u1", "i32": "<i4",
+             "i64": "<i8", "u8": "|u1"}
 
 
 def runtime_version():
@@ -231,6 +237,23 @@ class Engine(Handle):
         """Device address of a layer's pool; page p, offset o is at
         p * page_stride_bytes + o * row_bytes (see cache_stats)."""
         return call_out("mla_cache_data", c_void_p, self._value, layer)
+
+    def cache_part(self, part, layer=0):
+        """A part of all rows of a layer's pool, "latent", "rope" or "scale", as a strided
+        array [num_pages, page_size, width] that numpy.asarray (CPU) and torch.as_tensor
+        (CUDA) take; `.address`, `.shape`, `.strides` (bytes) and `.dtype`. bf16 is shown
+        as int16, e4m3 as uint8: torch's .view(dtype) makes it what it is.
+
+        With split_ckv_kpe, latent and rope are FlashInfer's ckv_cache and kpe_cache."""
+        view = CachePart()
+        call("mla_cache_part_of", self._value, layer, part.encode(), byref(view))
+        dtype = _arrays.DTYPES[view.dtype]
+        typestr, item = _TYPESTRS[dtype], _arrays.ITEM_BYTES[dtype]
+        memory = _Memory(self, self.is_cuda, view.data,
+                         (view.num_pages, view.page_size, view.width), typestr,
+                         (view.page_stride_bytes, view.row_stride_bytes, item))
+        memory.dtype = dtype
+        return memory
 
     def poison_cache(self, layer=0):
         """Writes NaN wherever the layer's pool holds no token (tests)."""

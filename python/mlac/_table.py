@@ -17,12 +17,12 @@ _TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
 class _Memory:
     """Device memory for numpy.asarray (CPU) or torch.as_tensor (CUDA), read-only there."""
 
-    def __init__(self, owner, is_cuda, address, shape, typestr):
-        self._owner = owner  # keeps the table alive
+    def __init__(self, owner, is_cuda, address, shape, typestr, strides=None):
+        self._owner = owner  # keeps the memory alive
         name = "__cuda_array_interface__" if is_cuda else "__array_interface__"
         setattr(self, name, {"data": (address, not is_cuda), "shape": shape, "typestr": typestr,
-                             "version": 3})
-        self.address = address
+                             "strides": strides, "version": 3})
+        self.address, self.shape, self.strides = address, shape, strides
 
 
 class BlockTable(Handle):

@@ -208,6 +208,35 @@ mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data) {
   });
 }
 
+static Status findPart(const Engine &engine, const Layer &layer, const char *name,
+                       mla_cache_part &view) {
+  const CacheLayout &layout = engine.cacheLayout();
+  const mlac::cache::Format &format = layout.format();
+  size_t index = findPart(format, name);
+  int64_t width = index < format.numFields ? layout.count(index) : 0;
+  if (width == 0)
+    return error(MLA_NOT_FOUND, "rows of layout '", format.name, "' have no part '", name,
+                 "', which would be latent, rope or scale");
+  const mlac::cache::Field &field = format.fields[index];
+  view = {layer.pool.data() + layout.offset(index, 0),
+          fieldType(field, layout.shape().dtype),
+          engine.options().num_pages,
+          layout.shape().pageSize,
+          width,
+          layout.pageStride(),
+          layout.sectionBytes(field.section)};
+  return Status();
+}
+
+mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, const char *part,
+                             mla_cache_part *view) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(part, "part"));
+    MLAC_RETURN_IF_ERROR(requirePointer(view, "view"));
+    return findPart(object, bound, part, *view);
+  });
+}
+
 mla_status mla_cache_poison(mla_engine *engine, int64_t layer) {
   return withLayer(engine, layer,
                    [&](Engine &object, Layer &bound) { return object.poison(bound); });

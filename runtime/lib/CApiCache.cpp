@@ -19,11 +19,6 @@ using namespace mlac::runtime;
 // The table as text
 //===----------------------------------------------------------------------===//
 
-static const char *partName(cache::Part part) {
-  static constexpr const char *kNames[] = {"latent", "rope", "scale", "padding"};
-  return kNames[static_cast<size_t>(part)];
-}
-
 static const char *storageName(cache::Storage storage) {
   static constexpr const char *kNames[] = {"model", "bf16", "f32", "e4m3", "e8m0", "zero"};
   return kNames[static_cast<size_t>(storage)];
@@ -170,12 +165,11 @@ mla_status mla_cache_layout_offset(const mla_cache_layout *layout, const char *f
     if (slot < 0 || slot >= pool.slots)
       return error(MLA_INVALID_ARGUMENT, "slot ", slot, ", the pool has ", pool.slots);
     const cache::Format &format = pool.layout.format();
-    for (size_t i = 0; i < format.numFields; ++i)
-      if (partName(format.fields[i].part) == std::string_view(field)) {
-        *offset = pool.layout.offset(i, slot);
-        return Status();
-      }
-    return error(MLA_NOT_FOUND, "format ", format.name, " has no field '", field, "'");
+    size_t index = findPart(format, field);
+    if (index == format.numFields)
+      return error(MLA_NOT_FOUND, "format ", format.name, " has no field '", field, "'");
+    *offset = pool.layout.offset(index, slot);
+    return Status();
   });
 }
 

@@ -85,6 +85,18 @@ mla_dtype mlac::runtime::fieldType(const cache::Field &field, mla_dtype modelTyp
   return MLA_U8;
 }
 
+const char *mlac::runtime::partName(Part part) {
+  static constexpr const char *kNames[] = {"latent", "rope", "scale", "padding"};
+  return kNames[static_cast<size_t>(part)];
+}
+
+size_t mlac::runtime::findPart(const cache::Format &format, std::string_view name) {
+  size_t index = 0;
+  while (index < format.numFields && partName(format.fields[index].part) != name)
+    ++index;
+  return index;
+}
+
 std::string mlac::runtime::knownFormats() {
   std::string names;
   for (const cache::Format &format : cache::kFormats)
@@ -145,8 +157,8 @@ Status CacheLayout::make(std::string_view name, const CacheShape &shape, CacheLa
 int64_t CacheLayout::offset(size_t index, int64_t slot) const {
   const cache::Field &field = format_->fields[index];
   int64_t page = slot / shape_.pageSize, inPage = slot % shape_.pageSize;
-  int64_t before = field.section ? shape_.pageSize * cache::sectionBytes(*format_, 0, widths()) : 0;
-  return page * shape_.pageStride + before +
+  return page * shape_.pageStride +
+         cache::sectionStart(*format_, field.section, shape_.pageSize, widths()) +
          inPage * cache::sectionBytes(*format_, field.section, widths()) +
          cache::fieldOffset(*format_, index, widths());
 }

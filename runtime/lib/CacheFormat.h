@@ -40,6 +40,11 @@ mla_dtype storageType(const cache::Format &format, mla_dtype modelType);
 /// The type of a field's elements; of e8m0 and padding, u8.
 mla_dtype fieldType(const cache::Field &field, mla_dtype modelType);
 
+/// "latent", "rope", "scale" or "padding"; and the index of the field that holds a part of
+/// that name, or numFields.
+const char *partName(cache::Part part);
+size_t findPart(const cache::Format &format, std::string_view name);
+
 /// "mla_16, mla_f32, ..." for messages.
 std::string knownFormats();
 
@@ -53,9 +58,20 @@ public:
   const CacheShape &shape() const { return shape_; }
   int64_t tokenBytes() const { return cache::tokenBytes(*format_, widths()); }
   int64_t pageStride() const { return shape_.pageStride; }
+  /// Of a section: where it begins in a page, and bytes of a token in it.
+  int64_t sectionStart(size_t section) const {
+    return cache::sectionStart(*format_, int(section), shape_.pageSize, widths());
+  }
+  int64_t sectionBytes(size_t section) const {
+    return cache::sectionBytes(*format_, int(section), widths());
+  }
   /// Elements of a row outside of the cache.
   int64_t rowWidth() const { return shape_.latent + shape_.rope; }
 
+  /// Elements of field `index` in one token.
+  int64_t count(size_t index) const {
+    return cache::fieldCount(*format_, format_->fields[index], widths());
+  }
   /// Byte of field `index` of the token in `slot` (>= 0), from the pool's start.
   int64_t offset(size_t index, int64_t slot) const;
   /// The least pool that has this many pages, or a negative number on overflow.

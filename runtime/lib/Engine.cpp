@@ -14,6 +14,7 @@
 #include "RopeTable.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 using namespace mlac::runtime;
@@ -36,12 +37,26 @@ static std::string rowFormat(const fb::CacheLayout &cache) {
                 text(cache.rope_order()), ", row of ", cache.row_bytes(), " bytes");
 }
 
+/// Of a package, whose verifier has made one before.
+static CacheLayout layoutOf(const Package &package, int64_t pageStride) {
+  const fb::CacheLayout &cache = package.cache();
+  auto dtype = static_cast<mla_dtype>(package.model().activation_dtype());
+  CacheLayout layout;
+  [[maybe_unused]] Status status = CacheLayout::make(
+      text(cache.layout()),
+      {dtype, cache.kv_lora_rank(), cache.qk_rope_head_dim(), cache.page_size(), pageStride},
+      layout);
+  assert(status.isOk() && "a verified package has a layout that is known");
+  return layout;
+}
+
 Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                const mla_engine_options &options)
     : package_(std::move(package)), device_(std::move(device)), options_(options),
       limits_(stepLimits(*package_, options)),
       cache_({{"latent", options.num_pages, package_->cache().page_size()}}, options.max_seq_len,
              rowFormat(package_->cache())),
+      layout_(layoutOf(*package_, pageStrideBytes(*package_, options))),
       mover_(std::make_unique<PageMover>(*this)) {}
 
 Engine::~Engine() = default;
@@ -290,7 +305,6 @@ Status Engine::poisonWorkspace() {
 Status Engine::poison(Layer &layer) {
   MLAC_RETURN_IF_ERROR(device_->synchronize());
   int64_t stride = pageStrideBytes(*package_, options_);
-  int64_t rowBytes = package_->cache().row_bytes();
   std::shared_lock lock(cache_.mutex);
   std::vector<int32_t> used = cache_.usedRows();
   // One fill per run of bytes between tokens: free pages are mostly adjacent.
@@ -304,9 +318,11 @@ Status Engine::poison(Layer &layer) {
   for (size_t page = 0; page < used.size(); ++page) {
     if (used[page] == 0)
       continue;
-    int64_t start = static_cast<int64_t>(page) * stride;
-    MLAC_RETURN_IF_ERROR(fill(start));
-    begin = start + used[page] * rowBytes;
+    for (size_t section = 0; section < mlac::cache::kMaxSections; ++section) {
+      int64_t start = static_cast<int64_t>(page) * stride + layout_.sectionStart(section);
+      MLAC_RETURN_IF_ERROR(fill(start));
+      begin = std::max(begin, start + used[page] * layout_.sectionBytes(section));
+    }
   }
   MLAC_RETURN_IF_ERROR(fill(layer.pool.bytes()));
   return device_->synchronize();
@@ -345,25 +361,38 @@ Status Engine::checkSlots(int64_t slot, int64_t count) const {
   return error(MLA_INVALID_ARGUMENT, "slots ", slot, " + ", count, ", the pool has ", slots);
 }
 
-char *Engine::rowAddress(Layer &layer, int64_t slot) const {
-  return layer.pool.data() + slot / limits_.pageSize * pageStrideBytes(*package_, options_) +
-         slot % limits_.pageSize * package_->cache().row_bytes();
+std::array<Engine::RowPiece, mlac::cache::kMaxSections> Engine::rowPieces(Layer &layer,
+                                                                    int64_t slot) const {
+  std::array<RowPiece, mlac::cache::kMaxSections> pieces;
+  int64_t page = slot / limits_.pageSize, inPage = slot % limits_.pageSize, begin = 0;
+  for (size_t section = 0; section < pieces.size(); ++section) {
+    int64_t bytes = layout_.sectionBytes(section);
+    pieces[section] = {layer.pool.data() + page * pageStride() + layout_.sectionStart(section) +
+                           inPage * bytes,
+                       begin, bytes};
+    begin += bytes;
+  }
+  return pieces;
 }
 
 Status Engine::readRows(Layer &layer, int64_t slot, int64_t count, void *rows) {
   MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
-  size_t rowBytes = package_->cache().row_bytes();
   for (int64_t i = 0; i < count; ++i)
-    MLAC_RETURN_IF_ERROR(device_->download(static_cast<char *>(rows) + i * rowBytes,
-                                           rowAddress(layer, slot + i), rowBytes));
+    for (const RowPiece &piece : rowPieces(layer, slot + i))
+      if (piece.bytes > 0)
+        MLAC_RETURN_IF_ERROR(
+            device_->download(static_cast<char *>(rows) + i * layout_.tokenBytes() + piece.begin,
+                              piece.address, static_cast<size_t>(piece.bytes)));
   return Status();
 }
 
 Status Engine::writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows) {
   MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
-  size_t rowBytes = package_->cache().row_bytes();
   for (int64_t i = 0; i < count; ++i)
-    MLAC_RETURN_IF_ERROR(device_->upload(rowAddress(layer, slot + i),
-                                         static_cast<const char *>(rows) + i * rowBytes, rowBytes));
+    for (const RowPiece &piece : rowPieces(layer, slot + i))
+      if (piece.bytes > 0)
+        MLAC_RETURN_IF_ERROR(device_->upload(
+            piece.address, static_cast<const char *>(rows) + i * layout_.tokenBytes() + piece.begin,
+            static_cast<size_t>(piece.bytes)));
   return Status();
 }

@@ -19,10 +19,12 @@
 #ifndef MLAC_RUNTIME_ENGINE_H
 #define MLAC_RUNTIME_ENGINE_H
 
+#include "CacheFormat.h"
 #include "CacheSnapshot.h"
 #include "Device.h"
 #include "EngineOptions.h"
 
+#include <array>
 #include <mutex>
 
 namespace mlac::runtime {
@@ -108,6 +110,8 @@ public:
   int64_t hostBytesPerLayer(int64_t pages) const {
     return roundUp(pages * pageBytesUsed(), kBufferAlignment);
   }
+  /// What pages of the pools look like.
+  const CacheLayout &cacheLayout() const { return layout_; }
   /// Makes the page copies that the cache asks for, in every layer.
   Status runPageCopies(mla_stream *stream);
   /// The bytes of all layers' pages, for snapshots; each access waits for the
@@ -127,7 +131,13 @@ private:
   Status allocateLayer(Layer &layer);
   int64_t largestWorkspace() const;
   Status checkSlots(int64_t slot, int64_t count) const;
-  char *rowAddress(Layer &layer, int64_t slot) const;
+  /// A token's bytes in one section of its page: their address, where they begin in a row
+  /// of whole tokens, and how many they are.
+  struct RowPiece {
+    char *address;
+    int64_t begin, bytes;
+  };
+  std::array<RowPiece, cache::kMaxSections> rowPieces(Layer &layer, int64_t slot) const;
   Status upload(Layer &layer, size_t index, const HostTensor &tensor);
 
   std::shared_ptr<Package> package_;
@@ -137,6 +147,7 @@ private:
   const TargetInfo *target_ = nullptr;
   std::unique_ptr<Program> program_;
   KVCache cache_;
+  CacheLayout layout_;
   std::vector<Layer> layers;
   DeviceBuffer workspace_, rope_;
   std::vector<DeviceBuffer> outgrown;

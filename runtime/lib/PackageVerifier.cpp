@@ -126,9 +126,9 @@ Status PackageVerifier::checkCache() {
   // As of a file: what a caller of the formats passes wrongly is damage here.
   if (Status status = CacheLayout::make(text(cache.layout()), shape, layout); !status.isOk())
     return status.code() == MLA_UNSUPPORTED ? status : Status(MLA_CORRUPT, status.message());
-  if (!cache::isInterleaved(layout.format()))
+  if (!cache::hasKernels(layout.format()))
     return error(MLA_UNSUPPORTED, "layout '", text(cache.layout()),
-                 "': this runtime's engines need pages of whole rows");
+                 "': this runtime's engines need scales beside what they scale");
   mla_dtype stored = storageType(layout.format(), shape.dtype);
   if (toType(cache.dtype()) != stored)
     return error(MLA_CORRUPT, "dtype ", typeName(toType(cache.dtype())), ", rows of layout ",

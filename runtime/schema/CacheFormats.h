@@ -22,6 +22,8 @@
 //                                 token 1 | scale padding
 //                                 rest, to a multiple of 576 bytes
 //
+// In split_ckv_kpe section 0 is the latent and section 1 the rope key.
+//
 // Sources: docs/spec/paged-cache.md section 2, sparse.md section 3, v4.md section 4.
 // Shared by the compiler and the runtime; depends on neither.
 //
@@ -84,8 +86,8 @@ struct Format {
 
 inline constexpr ScaleRule kNoRule = {false, 0, 0};
 
-/// Alignment in bytes of the pool. Rows of formats with one section are multiples of
-/// it too (paged-cache.md section 1).
+/// Alignment in bytes of the pool. In formats that kernels take, rows of each section are
+/// multiples of it, too (paged-cache.md section 1).
 inline constexpr int64_t kPoolAlignment = 16;
 
 inline constexpr Format kFormats[] = {
@@ -123,6 +125,16 @@ inline constexpr Format kFormats[] = {
      {{Part::Latent, Storage::E4M3, 0, 512},
       {Part::Scale, Storage::F32},
       {Part::Rope, Storage::BF16, 0, 64}}},
+    // FlashInfer's ckv_cache and kpe_cache, page by page in one pool: its kernels take
+    // any strides of pages and rows (flashinfer-ai/flashinfer csrc/batch_mla_run.cu).
+    {"split_ckv_kpe",
+     kBF16 | kF16 | kF32,
+     0,
+     false,
+     kNoRule,
+     1,
+     2,
+     {{Part::Latent, Storage::Model}, {Part::Rope, Storage::Model, 1}}},
     {"index_k",
      kBF16 | kF16 | kF32,
      128,
@@ -193,6 +205,12 @@ constexpr int64_t sectionBytes(const Format &format, int section, const Widths &
   return bytes;
 }
 
+/// Where a section begins in a page of `tokens`, in bytes.
+constexpr int64_t sectionStart(const Format &format, int section, int64_t tokens,
+                               const Widths &widths) {
+  return section ? tokens * sectionBytes(format, 0, widths) : 0;
+}
+
 /// Bytes of a token in all sections.
 constexpr int64_t tokenBytes(const Format &format, const Widths &widths) {
   return sectionBytes(format, 0, widths) + sectionBytes(format, 1, widths);
@@ -216,10 +234,11 @@ constexpr size_t findField(const Format &format, Part part) {
   return index;
 }
 
-/// Whether a token's bytes lie together.
-constexpr bool isInterleaved(const Format &format) {
+/// Whether kernels and engines take a format: each part of a token is one piece, and scales
+/// lie with what they scale.
+constexpr bool hasKernels(const Format &format) {
   for (size_t i = 0; i < format.numFields; ++i)
-    if (format.fields[i].section != 0)
+    if (format.fields[i].section != 0 && format.fields[i].part != Part::Rope)
       return false;
   return true;
 }
@@ -233,6 +252,7 @@ constexpr int64_t pageBytes(const Format &format, int64_t tokens, const Widths &
 // The sizes that the specification states.
 static_assert(tokenBytes(*findFormat("mla_16"), {512, 64, 2}) == 1152);
 static_assert(tokenBytes(*findFormat("mla_fp8_tensor"), {512, 64, 2}) == 576);
+static_assert(sectionStart(*findFormat("split_ckv_kpe"), 1, 64, {512, 64, 2}) == 64 * 1024);
 static_assert(tokenBytes(*findFormat("fp8_ds_mla"), {512, 64, 2}) == 656);
 static_assert(tokenBytes(*findFormat("index_k"), {128, 0, 2}) == 132);
 static_assert(tokenBytes(*findFormat("model1_584"), {448, 64, 2}) == 584);

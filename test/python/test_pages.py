@@ -30,6 +30,7 @@ CASES = (
     ("mla_f32", {}, 64, ("--dtype=f32",)),
     ("mla_fp8_tensor", {"qk_rope_head_dim": 16, "head_dim": 16}, 3,
      ("--cache-format=mla_fp8_tensor",)),
+    ("split_ckv_kpe", {}, 16, ("--dtype=bf16", "--cache-format=split_ckv_kpe")),
     ("fp8_ds_mla", {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "head_dim": 64}, 64,
      ("--cache-format=fp8_ds_mla", "--form=expanded")),
 )
@@ -57,11 +58,12 @@ class PagesTest(unittest.TestCase):
         """An engine of every format, with pools of random bytes."""
         for name, page, package in self.packages:
             for padding in (0, 5):
+                self.device = mlac.Device(DEVICE)
                 engine = mlac.Engine(
-                    package, mlac.Device(DEVICE), max_num_requests=4, num_pages=PAGES,
+                    package, self.device, max_num_requests=4, num_pages=PAGES,
                     max_num_tokens=PAGES * page, max_seq_len=PAGES * page, num_layers=LAYERS,
                     page_padding_tokens=padding)
-                self.engine, self.page = engine, page
+                self.engine, self.page, self.layout = engine, page, name
                 self.stats = engine.cache_stats
                 self.assertEqual(package.info["cache"]["layout"], name)
                 self.scramble()
@@ -144,6 +146,24 @@ class PagesTest(unittest.TestCase):
             match = engine.sequence()
             self.assertEqual(match.match(list(range(3 * page + 1))), 3 * page)
             self.assertEqual(self.rows(match), before)
+
+    def test_parts_of_rows_are_strided_arrays(self):
+        for engine, page in self.engines():
+            bytes_ = engine.read_cache(PAGES * page - 1, 1, layer=1)
+            for name in ("latent", "rope"):
+                part = engine.cache_part(name, layer=1)
+                pages, rows, width = part.shape
+                self.assertEqual((pages, rows), (PAGES, page))
+                size = width * part.strides[2]
+                got = ctypes.create_string_buffer(size)
+                mlac._runtime.call("mla_device_download", self.device._value, got,
+                                   part.address + (pages - 1) * part.strides[0]
+                                   + (rows - 1) * part.strides[1], size)
+                self.assertEqual(got.raw, bytes_[:size] if name == "latent" else bytes_[-size:])
+                if self.layout == "split_ckv_kpe":  # what FlashInfer takes as a tensor
+                    self.assertEqual((part.strides[1], part.dtype), (size, "bf16"))
+            with self.assertRaisesRegex(mlac.NotFound, "no part 'value', which would be latent"):
+                engine.cache_part("value")
 
     def test_refusals_change_nothing(self):
         engine, page = next(self.engines())

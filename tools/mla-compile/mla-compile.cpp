@@ -59,7 +59,8 @@ static cl::opt<ActivationType>
 static cl::opt<std::string> cacheFormat(
     "cache-format", cl::value_desc("name"), cl::cat(category), cl::init("auto"),
     cl::desc("Rows of the cache: auto (the activations' type, the default), mla_fp8_tensor (e4m3, "
-             "one scale per layer) or fp8_ds_mla (656 bytes: e4m3 with four scales, bf16 rope)"));
+             "one scale per layer), fp8_ds_mla (656 bytes: e4m3 with four scales, bf16 rope) or "
+             "split_ckv_kpe (latents of a page, then its rope keys, as FlashInfer has them)"));
 static cl::opt<int64_t> rowWidth(
     "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "

@@ -64,7 +64,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
              clEnumValN(::mlac::ActivationType::F32, "f32", "IEEE single"))}]>,
     Option<"pageSize", "page-size", "int64_t", "64", "tokens per cache page">,
     Option<"cacheFormat", "cache-format", "std::string", "",
-           "rows of the cache: mla_fp8_tensor or fp8_ds_mla (default: the activations' type)">,
+           "rows of the cache: mla_fp8_tensor, fp8_ds_mla or split_ckv_kpe (default: the "
+           "activations' type in rows [latent | rope])">,
     Option<"scaleRule", "scale-rule", "::mlir::mla::ScaleRule", "::mlir::mla::ScaleRule::Raw",
            "how scales of groups are rounded when rows are written",
            [{::llvm::cl::values(

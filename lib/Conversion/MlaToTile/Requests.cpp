@@ -84,17 +84,30 @@ int64_t Pool::width(cache::Part part) const {
   return cache::fieldCount(format, format.fields[cache::findField(format, part)], type.getWidths());
 }
 
-Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t width,
-                 bool repeated) const {
+Pool::Place Pool::find(cache::Part part) const {
   const cache::Format &format = type.getLayout();
   size_t index = cache::findField(format, part);
-  Type element = type.getStorageType(format.fields[index].storage);
-  const Memory *memory =
-      llvm::find_if(memories, [&](const Memory &known) { return known.element == element; });
+  const cache::Field &field = format.fields[index];
+  Type element = type.getStorageType(field.storage);
   int64_t bytes = element.getIntOrFloatBitWidth() / 8;
-  int64_t offset = cache::fieldOffset(format, index, type.getWidths()) / bytes;
-  return b.view(
-      memory->buffer, b.extent(b.value(first), offset),
-      {pages, b.fixed(type.getPageSize()), b.fixed(width)},
-      {memory->pageStride, b.fixed(type.getRowBytes() / bytes), b.fixed(repeated ? 0 : 1)});
+  cache::Widths widths = type.getWidths();
+  int64_t offset = cache::sectionStart(format, field.section, type.getPageSize(), widths) +
+                   cache::fieldOffset(format, index, widths);
+  auto isOf = [&](const Memory &known) { return known.element == element; };
+  return {llvm::find_if(memories, isOf), offset / bytes,
+          cache::sectionBytes(format, field.section, widths) / bytes};
+}
+
+Value Pool::row(KernelBuilder &b, cache::Part part, Value page, Value inPage) const {
+  Place place = find(part);
+  Value row = b.add(b.mul(page, place.memory->pageStride), b.mul(inPage, place.rowStride));
+  return b.add(row, place.offset);
+}
+
+Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t width,
+                 bool repeated) const {
+  Place place = find(part);
+  return b.view(place.memory->buffer, b.extent(b.value(first), place.offset),
+                {pages, b.fixed(type.getPageSize()), b.fixed(width)},
+                {place.memory->pageStride, b.fixed(place.rowStride), b.fixed(repeated ? 0 : 1)});
 }

@@ -43,6 +43,13 @@ struct Pool {
   mlir::Value layerScale;                // f32 [1], null if the format has none
   mlir::mla::CacheType type;
 
+  /// Where a part lies in a page, in elements of its memory.
+  struct Place {
+    const Memory *memory;
+    int64_t offset, rowStride;
+  };
+  Place find(mlac::cache::Part part) const;
+
   static Pool ofPlan(StepLowering &step, mlir::Value cache);
   llvm::SmallVector<mlir::Value> args() const;
   /// The same pool with the kernel's arguments, the first of which are `args`. Marks
@@ -54,6 +61,9 @@ struct Pool {
   /// `repeated` every column is element `first`.
   mlir::Value view(KernelBuilder &b, mlac::cache::Part part, mlir::OpFoldResult first,
                    int64_t width, bool repeated = false) const;
+  /// The first element of a part of the row at `inPage` of `page`, from the pool's start.
+  mlir::Value row(KernelBuilder &b, mlac::cache::Part part, mlir::Value page,
+                  mlir::Value inPage) const;
   /// Elements of a part of a row.
   int64_t width(mlac::cache::Part part) const;
 };

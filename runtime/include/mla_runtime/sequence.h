@@ -53,9 +53,25 @@ typedef struct mla_cache_stats {
 } mla_cache_stats;
 MLA_API mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats);
 
-/* Device address of one layer's pool: page p, offset o is at
-   data + p * page_stride_bytes + o * row_bytes. Lives as long as the engine. */
+/* Device address of one layer's pool. Page p begins at data + p * page_stride_bytes; row o
+   in it is o * row_bytes behind that where rows are whole (all formats but split_ckv_kpe:
+   mla_cache_part_of). Lives as long as the engine. */
 MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data);
+
+/* One part of all rows of a layer's pool, a tensor [num_pages, page_size, width] whose
+   last dimension is dense. */
+typedef struct mla_cache_part {
+  void *data;      /* device address of the first element; lives as long as the engine */
+  mla_dtype dtype; /* as stored */
+  int64_t num_pages, page_size, width;
+  int64_t page_stride_bytes, row_stride_bytes;
+} mla_cache_part;
+
+/* `part`: "latent", "rope" or "scale". With split_ckv_kpe latent and rope are what
+   FlashInfer's kernels take as ckv_cache and kpe_cache: rows are dense in a page.
+   MLA_NOT_FOUND: rows of the format have no such part. */
+MLA_API mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, const char *part,
+                                     mla_cache_part *view);
 
 /* For tests and debugging; they wait for the device.
    poison: writes NaN to every row of the layer's pool that holds no token (free

@@ -98,3 +98,24 @@ func.func @decode(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64x
 // CHECK: %[[WIDE:.*]] = arith.extf %[[CODES]]
 // CHECK: arith.mulf %[[WIDE]], %[[SCALES]] : tensor<64x512xf32>
 // CHECK: arith.truncf {{.*}} to tensor<64x512xbf16>
+
+// -----
+
+// C01. Latents and rope keys of a page one behind the other, each with dense rows: rope
+// keys of a page of 64 tokens begin 64 * 512 elements into it.
+
+!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "split_ckv_kpe">
+
+// CHECK-LABEL: tile.plan @split
+// CHECK: tile.launch @[[SPLIT:append[_0-9]*]]
+func.func @split(%latent: tensor<?x512xbf16> {mla.input = "latent"},
+                 %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
+                 %cache: !cache) -> !cache {
+  %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
+      into <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "split_ckv_kpe">, <query_len = ?>
+  return %new : !cache
+}
+
+// CHECK: tile.kernel @[[SPLIT]](
+// CHECK-DAG: to offset: [0], sizes: [%{{.*}}, 64, 512], strides: [%{{.*}}, 512, 1]
+// CHECK-DAG: to offset: [32768], sizes: [%{{.*}}, 64, 64], strides: [%{{.*}}, 64, 1]

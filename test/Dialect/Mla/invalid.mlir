@@ -18,7 +18,7 @@ func.func private @cache_v3(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_ro
 
 // -----
 
-// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, got model1_584}}
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, got model1_584}}
 func.func private @cache_v4_name(!mla.cache<page_size = 64, kv_lora_rank = 448, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "model1_584">)
 
 // -----
@@ -35,6 +35,11 @@ func.func private @cache_v4_width(!mla.cache<page_size = 64, kv_lora_rank = 256,
 
 // expected-error @+1 {{cache format mla_fp8_tensor: expected rows of a multiple of 16 bytes, got 40}}
 func.func private @cache_v5(!mla.cache<page_size = 64, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = half, format = "mla_fp8_tensor">)
+
+// -----
+
+// expected-error @+1 {{cache format split_ckv_kpe: expected rows of a multiple of 16 bytes, got 8}}
+func.func private @cache_v5_section(!mla.cache<page_size = 64, kv_lora_rank = 32, qk_rope_head_dim = 4, element = bf16, rope_order = half, format = "split_ckv_kpe">)
 
 // -----
 

@@ -143,6 +143,22 @@ TEST(CacheFormat, IndexKeysAreSplitFromTheirScales) { // sparse.md section 3
   EXPECT_EQ(pool.offset("scale", 130), 2 * 8640 + 8192 + 8);
 }
 
+TEST(CacheFormat, C01_LatentsAndRopeKeysApart) { // paged-cache.md section 2, split_ckv_kpe
+  HostPool pool("split_ckv_kpe");
+  pool.layout.page_stride_bytes = 64 * 1152 + 16;
+  // Slot 130 of pages of 64: row 2 of page 2.
+  EXPECT_EQ(pool.offset("latent", 130), 2 * (64 * 1152 + 16) + 2 * 1024);
+  EXPECT_EQ(pool.offset("rope", 130), 2 * (64 * 1152 + 16) + 64 * 1024 + 2 * 128);
+  std::vector<float> row(576);
+  for (size_t i = 0; i < row.size(); ++i)
+    row[i] = static_cast<float>(i % 256);
+  pool.encode(row, {130});
+  EXPECT_EQ(pool.at("latent", 130, 1024), kUntouched); // the next token's
+  EXPECT_EQ(pool.at("latent", 130, -1), kUntouched);
+  EXPECT_EQ(pool.at("rope", 130, 128), kUntouched);
+  EXPECT_EQ(pool.decode({130}), row);
+}
+
 TEST(CacheFormat, RecordOf584Bytes) { // V4-06, V4-09
   HostPool pool("model1_584");
   EXPECT_EQ(pool.offset("latent", 130), 2 * 37440 + 2 * 576);

@@ -54,13 +54,13 @@ int64_t AttentionCase::getTokens() const {
 
 static std::string makeGraph(const AttentionCase &test) {
   // {0} heads, {1} rank, {2} RoPE width, {3} page size, {4} queries of a request;
-  // {5} to {7} are about the second half of queries, {8} is the scale.
+  // {5} to {7} are about the second half of queries, {8} is the scale, {9} the format.
   constexpr const char *text = R"(
-!cache = !mla.cache<page_size = {3}, kv_lora_rank = {1}, qk_rope_head_dim = {2}, element = bf16, rope_order = half>
+!cache = !mla.cache<page_size = {3}, kv_lora_rank = {1}, qk_rope_head_dim = {2}, element = bf16, rope_order = half{9}>
 func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !mla.batch<query_len = {4}>, %cache: !cache)
     -> (tensor<?x{0}x{1}xbf16> {{mla.output = "output"}) {{
   %o = mla.absorbed_attention query(%q {6} : tensor<?x{0}x{1}xbf16> {7}) over %cache, %batch
-      : <page_size = {3}, kv_lora_rank = {1}, qk_rope_head_dim = {2}, element = bf16, rope_order = half>, <query_len = {4}>
+      : <page_size = {3}, kv_lora_rank = {1}, qk_rope_head_dim = {2}, element = bf16, rope_order = half{9}>, <query_len = {4}>
       scale {8} -> tensor<?x{0}x{1}xbf16>
   return %o : tensor<?x{0}x{1}xbf16>
 })";
@@ -73,7 +73,8 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
   return llvm::formatv(text, test.heads, test.rank, test.rope, test.pageSize, queryLen,
                        hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
                        hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
-                       llvm::formatv("{0:f2}", test.scale).str());
+                       llvm::formatv("{0:f2}", test.scale).str(),
+                       test.isSplit ? ", format = \"split_ckv_kpe\"" : "");
 }
 
 bool Attention::lowerToSm90() {
@@ -139,6 +140,17 @@ void Attention::planWork() {
 // Data
 //===----------------------------------------------------------------------===//
 
+int64_t Attention::findLatent(int64_t page, int64_t inPage) const {
+  int64_t row = test.isSplit ? test.rank : test.rank + test.rope;
+  return page * test.pageSize * (test.rank + test.rope) + inPage * row;
+}
+
+int64_t Attention::findRope(int64_t page, int64_t inPage) const {
+  if (!test.isSplit)
+    return findLatent(page, inPage) + test.rank;
+  return findLatent(page, test.pageSize) + inPage * test.rope;
+}
+
 Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(test) {
   std::string schedule = test.schedule == test.getSchedule() ? test.schedule : "auto";
   if (!lowerToTile(context, makeGraph(test), schedule, test.parameters))
@@ -162,7 +174,9 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
       if (token % test.pageSize == 0)
         entry = --page;
       Bits row = makeRandom(width, 1000 * index + token + 7);
-      llvm::copy(row, pool.begin() + entry * stride + token % test.pageSize * width);
+      int64_t inPage = token % test.pageSize;
+      std::copy_n(row.begin(), test.rank, &pool[findLatent(entry, inPage)]);
+      std::copy_n(row.begin() + test.rank, test.rope, pool.begin() + findRope(entry, inPage));
     }
   plan.buffers["cache"] = pool;
   plan.buffers["block_table"] = table;
@@ -180,7 +194,7 @@ std::vector<double> Attention::computeReference() const {
              &pe = std::get<Bits>(plan.buffers.at("q_pe"));
   const Bits &pool = std::get<Bits>(plan.buffers.at("cache"));
   const auto &table = std::get<std::vector<int32_t>>(plan.buffers.at("block_table"));
-  int64_t width = test.rank + test.rope, most = plan.dims.at("max_blocks_per_request");
+  int64_t most = plan.dims.at("max_blocks_per_request");
   std::vector<double> output(test.getTokens() * test.heads * test.rank);
   int64_t token = 0;
   for (auto [index, request] : llvm::enumerate(test.requests))
@@ -192,14 +206,14 @@ std::vector<double> Attention::computeReference() const {
         std::vector<double> weights(keys);
         double max = -INFINITY, sum = 0;
         for (int64_t key = 0; key < keys; ++key) {
-          latents[key] = &pool[(table[index * most + key / test.pageSize] * test.pageSize +
-                                key % test.pageSize) *
-                               width];
+          int32_t page = table[index * most + key / test.pageSize];
+          latents[key] = &pool[findLatent(page, key % test.pageSize)];
+          const uint16_t *ropeKey = pool.data() + findRope(page, key % test.pageSize);
           float score = 0; // order of sums is not compared, only values
           for (int64_t i = 0; i < test.rank; ++i)
             score += toFloat(q[row * test.rank + i]) * toFloat(latents[key][i]);
           for (int64_t i = 0; i < test.rope; ++i)
-            score += toFloat(pe[row * test.rope + i]) * toFloat(latents[key][test.rank + i]);
+            score += toFloat(pe[row * test.rope + i]) * toFloat(ropeKey[i]);
           weights[key] = score * test.scale;
           max = std::max(max, weights[key]);
         }

@@ -33,6 +33,7 @@ struct AttentionCase {
   std::vector<std::string> parameters = {};       ///< of the schedule
   double scale = 0.1;                             ///< 2: the running maximum grows by more than 2^8
   std::map<std::string, int32_t> attributes = {}; ///< entries of tile.schedule without an option
+  bool isSplit = false; ///< latents and rope keys in sections of their own (split_ckv_kpe)
 
   std::string getSchedule() const; ///< without "auto: "
   int64_t getMaxQueryLen() const;
@@ -51,6 +52,9 @@ public:
 private:
   bool lowerToSm90();
   void planWork();
+  /// Where a token's latent and its rope key begin in the pool.
+  int64_t findLatent(int64_t page, int64_t inPage) const;
+  int64_t findRope(int64_t page, int64_t inPage) const;
 
   AttentionCase test;
 };

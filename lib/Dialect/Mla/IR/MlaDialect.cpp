@@ -50,10 +50,10 @@ static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, 
                                   int64_t latent, int64_t rope, Type element) {
   namespace cache = mlac::cache;
   const cache::Format *format = cache::findFormat(std::string_view(name));
-  if (!format || !cache::isInterleaved(*format)) { // (V4)
+  if (!format || !cache::hasKernels(*format)) { // (V4)
     InFlightDiagnostic diag = emitError() << "expected a cache format of";
     for (const cache::Format &known : cache::kFormats)
-      if (cache::isInterleaved(known))
+      if (cache::hasKernels(known))
         diag << " " << StringRef(known.name) << ",";
     return diag << " got " << name;
   }
@@ -71,10 +71,11 @@ static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, 
                                                                : "qk_rope_head_dim ")
                          << field.count << ", got " << given;
   }
-  int64_t bytes = cache::tokenBytes(*format, widths);
-  if (bytes % cache::kPoolAlignment) // (V5)
-    return emitError() << "cache format " << name << ": expected rows of a multiple of "
-                       << cache::kPoolAlignment << " bytes, got " << bytes;
+  for (int section = 0; section < int(cache::kMaxSections); ++section)
+    if (int64_t bytes = cache::sectionBytes(*format, section, widths);
+        bytes % cache::kPoolAlignment) // (V5)
+      return emitError() << "cache format " << name << ": expected rows of a multiple of "
+                         << cache::kPoolAlignment << " bytes, got " << bytes;
   return success();
 }
 

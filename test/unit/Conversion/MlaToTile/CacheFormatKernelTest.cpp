@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CacheFormat.h"
+#include "DataType.h"
 #include "NarrowFloat.h"
 #include "PlanRunner.h"
 
@@ -86,6 +87,10 @@ public:
     pool.assign(static_cast<size_t>(layout.poolBytes(numPages)), kUntouched);
   }
 
+  /// As the runtime counts it: elements of the pool's first type.
+  int64_t pageStride() const {
+    return layout.pageStride() / elementBytes(storageType(layout.format(), layout.shape().dtype));
+  }
   int64_t latent() const { return layout.shape().latent; }
   int64_t rope() const { return layout.shape().rope; }
 
@@ -95,7 +100,7 @@ public:
     steps->run("append",
                {{"num_tokens", int64_t(slots.size())},
                 {"num_pages", numPages},
-                {"page_stride", layout.pageStride()}},
+                {"page_stride", pageStride()}},
                {{"latent", latents},
                 {"k_pe", keys},
                 {"cache", pool},
@@ -130,7 +135,7 @@ public:
     steps->run(chunk == 0 ? "gather_first" : "gather_second",
                {{"num_requests", int64_t(requests)},
                 {"num_pages", numPages},
-                {"page_stride", layout.pageStride()},
+                {"page_stride", pageStride()},
                 {"max_blocks_per_request", int64_t(columns)},
                 {"chunk_capacity", capacity},
                 {"chunk_tokens", total},
@@ -274,6 +279,11 @@ TEST(QuantizedCache, B03_RowsOf656BytesAreThoseOfTheHost) {
   checkBothWays(Cache("fp8_ds_mla", 512, 64, 1, /*isPower=*/true));
 }
 
+TEST(SplitCache, C01_SectionsAreThoseOfTheHost) {
+  checkBothWays(Cache("split_ckv_kpe", 48, 16, 1, /*isPower=*/false));
+  checkBothWays(Cache("split_ckv_kpe", 512, 64, 1, /*isPower=*/false));
+}
+
 TEST(QuantizedCache, A21_ScaleIsHonoured) {
   Cache cache("mla_fp8_tensor", 48, 16, /*layerScale=*/0.5f, false);
   ASSERT_TRUE(cache.steps);
@@ -316,7 +326,7 @@ func.func @decode(%q_lat: tensor<?x3x$LATENTxbf16> {mla.input = "q_lat"}, %q_pe:
               {{"num_tokens", 1},
                {"num_requests", 1},
                {"num_pages", kPages},
-               {"page_stride", cache.layout.pageStride()},
+               {"page_stride", cache.pageStride()},
                {"max_query_len", 1},
                {"max_seq_len", keys},
                {"max_blocks_per_request", int64_t(table.size())}},
@@ -352,6 +362,10 @@ func.func @decode(%q_lat: tensor<?x3x$LATENTxbf16> {mla.input = "q_lat"}, %q_pe:
       ASSERT_NEAR(output[head * latent + i], expected[i] / sum, 0x1p-8 * std::max(1.0, largest))
           << head << ", " << i;
   }
+}
+
+TEST(SplitCache, C01_AbsorbedDecodeReadsBothSections) {
+  checkDecode("split_ckv_kpe", 48, 16, 0.25, 1);
 }
 
 TEST(QuantizedCache, A23_AbsorbedDecodeReadsDequantisedRows) {

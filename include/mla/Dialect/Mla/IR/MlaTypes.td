@@ -37,8 +37,9 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
 
     (V1) page_size, kv_lora_rank > 0. (V2) qk_rope_head_dim is even, >= 0.
     (V3) element is bf16, f16 or f32.
-    (V4) format is one whose tokens have their bytes together, that takes the element
-    and has the widths. (V5) rows of a given format are multiples of 16 bytes.
+    (V4) format is one that kernels take (scales lie with what they scale), that takes the
+    element and has the widths. (V5) rows of each section of a given format are multiples
+    of 16 bytes.
     (V6) scale_rule is raw unless the format has groups.
   }];
   let parameters = (ins "int64_t":$page_size, "int64_t":$kv_lora_rank,
