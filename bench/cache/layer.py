@@ -167,14 +167,15 @@ def kernel_times(torch, run, repeats):
     counters time them."""
     run()
     torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(repeats):
-            run()
-        torch.cuda.synchronize()
     times = {}
-    for event in profile.events():
-        if event.device_time_total > 0:
-            times.setdefault(event.name, []).append(event.device_time_total / 1e6)
+    while not times:  # seldom the profiler delivers nothing
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            for _ in range(repeats):
+                run()
+            torch.cuda.synchronize()
+        for event in profile.events():
+            if event.device_time_total > 0:
+                times.setdefault(event.name, []).append(event.device_time_total / 1e6)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
