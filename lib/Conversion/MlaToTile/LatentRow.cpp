@@ -86,7 +86,7 @@ Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamm
   return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, norm))), gamma);
 }
 
-/// The row's place in the cache, its columns one behind the other.
+/// To the row's place in the cache.
 void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma) {
   auto rope = target.rope.getRope();
   int64_t half = rope.getDim() / 2;
@@ -100,8 +100,10 @@ void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value
       arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, zero),
                             b.isBelow(slot, b.mul(pool.pages, pageSize)));
   Value safe = b.choose(isInside, slot, zero);
-  Value row = b.mul(b.createOrFold<arith::RemUIOp>(safe, pageSize), pool.type.getRowWidth());
-  Value base = b.add(b.mul(b.createOrFold<arith::DivUIOp>(safe, pageSize), memory.pageStride), row);
+  Value inPage = b.createOrFold<arith::RemUIOp>(safe, pageSize);
+  Value page = b.createOrFold<arith::DivUIOp>(safe, pageSize);
+  Value latentBase = pool.row(b, mlac::cache::Part::Latent, page, inPage);
+  Value ropeBase = pool.row(b, mlac::cache::Part::Rope, page, inPage);
 
   Value latent = load(b, head, args[0], 0);
   RowKernel pairs(step, b, half, isInterleaved ? 2 : 1), angles(step, b, half);
@@ -109,10 +111,9 @@ void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value
   Value x = load(b, pairs, args[0], width), y = load(b, pairs, args[0], width + second);
   Value angle = b.mul(position, 2 * half);
   Value cos = angles.load(table, angle, 0), sin = angles.load(table, angle, half);
-  pairs.storeIf(isInside, b.subf(b.mulf(x, cos), b.mulf(y, sin)), memory.buffer, base, width);
-  pairs.storeIf(isInside, b.addf(b.mulf(y, cos), b.mulf(x, sin)), memory.buffer, base,
-                width + second);
-  head.storeIf(isInside, normalise(b, head, latent, gamma), memory.buffer, base, 0);
+  pairs.storeIf(isInside, b.subf(b.mulf(x, cos), b.mulf(y, sin)), memory.buffer, ropeBase, 0);
+  pairs.storeIf(isInside, b.addf(b.mulf(y, cos), b.mulf(x, sin)), memory.buffer, ropeBase, second);
+  head.storeIf(isInside, normalise(b, head, latent, gamma), memory.buffer, latentBase, 0);
 }
 
 void LatentRow::write(KernelBuilder &b, ValueRange args) {
