@@ -26,7 +26,9 @@ DIMS = (
     "num_host_pages",
     "num_parts", "num_partials", "partial_tokens", "num_merges", "max_partials",
     "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens",
-    "num_prefill_rows",    "max_decode_query_len", "max_decode_seq_len", "max_prefill_query_len",
+    "num_prefill_rows", "max_decode_query_len", "max_decode_seq_len", "max_prefill_query_len",
+    "num_common_tokens", "num_shared_tokens", "num_shared_chunks", "shared_chunk_capacity",
+    "shared_chunk_tokens",
 )
 
 METADATA = (
@@ -34,6 +36,7 @@ METADATA = (
     "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items",
     "req_id_per_token", "output_rows",
     "decode_query_start_loc", "prefill_query_start_loc", "prefill_block_table",
+    "shared_query_start_loc", "shared_chunk_cu_seq_lens",
 )
 
 

@@ -42,23 +42,31 @@ static constexpr std::array<const char *, kNumDims> kDimNames = {
     "max_decode_query_len",
     "max_decode_seq_len",
     "max_prefill_query_len",
+    "num_common_tokens",
+    "num_shared_tokens",
+    "num_shared_chunks",
+    "shared_chunk_capacity",
+    "shared_chunk_tokens",
 };
 
-static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {"query_start_loc",
-                                                                          "seq_lens",
-                                                                          "context_lens",
-                                                                          "block_table",
-                                                                          "slot_mapping",
-                                                                          "positions",
-                                                                          "chunk_cu_seq_lens",
-                                                                          "work_starts",
-                                                                          "work_items",
-                                                                          "merge_items",
-                                                                          "req_id_per_token",
-                                                                          "output_rows",
-                                                                          "decode_query_start_loc",
-                                                                          "prefill_query_start_loc",
-                                                                          "prefill_block_table"};
+static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {
+    "query_start_loc",
+    "seq_lens",
+    "context_lens",
+    "block_table",
+    "slot_mapping",
+    "positions",
+    "chunk_cu_seq_lens",
+    "work_starts",
+    "work_items",
+    "merge_items",
+    "req_id_per_token",
+    "output_rows",
+    "decode_query_start_loc",
+    "prefill_query_start_loc",
+    "prefill_block_table",
+    "shared_query_start_loc",
+    "shared_chunk_cu_seq_lens"};
 
 template <typename Enum, size_t N>
 static std::optional<Enum> find(const std::array<const char *, N> &names, std::string_view name) {

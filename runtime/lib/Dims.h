@@ -58,8 +58,14 @@ enum class Dim : uint8_t {
   MaxDecodeQueryLen,
   MaxDecodeSeqLen,
   MaxPrefillQueryLen,
+  // Of functions that attend apart to a prefix which all requests (of decodes) share.
+  NumCommonTokens, // that they have in common
+  NumSharedTokens, // of these, attended to apart
+  NumSharedChunks,
+  SharedChunkCapacity, // tokens of a chunk
+  SharedChunkTokens,   // of the largest chunk
 };
-inline constexpr size_t kNumDims = 31;
+inline constexpr size_t kNumDims = 36;
 using DimValues = std::array<int64_t, kNumDims>;
 
 std::optional<Dim> findDim(std::string_view name);
@@ -68,7 +74,9 @@ const char *dimName(Dim dim);
 /// Whether only functions with a tile.work have it.
 inline bool isOfWork(Dim dim) { return dim >= Dim::NumParts && dim <= Dim::MaxPartials; }
 /// Whether only functions that split the batch have it.
-inline bool isOfParts(Dim dim) { return dim >= Dim::NumDecodes; }
+inline bool isOfParts(Dim dim) { return dim >= Dim::NumDecodes && dim <= Dim::MaxPrefillQueryLen; }
+/// Whether only functions with a tile.shared_prefix have it.
+inline bool isOfShared(Dim dim) { return dim >= Dim::NumCommonTokens; }
 
 inline int64_t &at(DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
 inline int64_t at(const DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }
@@ -89,8 +97,10 @@ enum class Metadata : uint8_t {
   DecodeQueryStartLoc,
   PrefillQueryStartLoc,
   PrefillBlockTable,
+  SharedQueryStartLoc,  // 0 and the rows of the requests that share a prefix
+  SharedChunkCuSeqLens, // [num_shared_chunks, 2]
 };
-inline constexpr size_t kNumMetadata = 15;
+inline constexpr size_t kNumMetadata = 17;
 
 std::optional<Metadata> findMetadata(std::string_view name);
 inline bool isOfWork(Metadata metadata) {
@@ -99,7 +109,10 @@ inline bool isOfWork(Metadata metadata) {
 inline bool isTable(Metadata metadata) {
   return metadata == Metadata::BlockTable || metadata == Metadata::PrefillBlockTable;
 }
-inline bool isOfParts(Metadata metadata) { return metadata >= Metadata::DecodeQueryStartLoc; }
+inline bool isOfParts(Metadata metadata) {
+  return metadata >= Metadata::DecodeQueryStartLoc && metadata <= Metadata::PrefillBlockTable;
+}
+inline bool isOfShared(Metadata metadata) { return metadata >= Metadata::SharedQueryStartLoc; }
 const char *metadataName(Metadata metadata);
 mla_dtype metadataType(Metadata metadata);
 

@@ -107,12 +107,13 @@ int64_t mlac::runtime::pageStrideBytes(const Package &package, const mla_engine_
 StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_options &options) {
   auto dtype = static_cast<mla_dtype>(package.cache().dtype());
   std::vector<WorkParams> works;
-  bool hasParts = false;
+  bool hasParts = false, hasShared = false;
   for (const TargetInfo &target : package.targets())
     for (const FunctionInfo &function : target.functions) {
       if (function.work)
         works.push_back(*function.work);
       hasParts |= function.decodeThreshold > 0;
+      hasShared |= function.sharedTokens.has_value();
     }
   return {options.max_num_requests,
           options.max_num_tokens,
@@ -124,5 +125,6 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
           options.max_seq_len,
           options.num_sms,
           std::move(works),
-          hasParts};
+          hasParts,
+          hasShared};
 }

@@ -50,6 +50,9 @@ struct FunctionInfo {
   /// Longest query of a decode, if the batch is split into decodes and prefills;
   /// 0 if it is not.
   int64_t decodeThreshold;
+  /// How many tokens of a common prefix are attended to apart: an expression; nothing
+  /// if the function never does.
+  std::optional<uint32_t> sharedTokens;
 };
 
 struct TargetInfo {

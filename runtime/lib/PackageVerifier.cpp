@@ -447,6 +447,19 @@ static Status checkPartUses(const FunctionInfo &function) {
   return Status();
 }
 
+/// What only a shared prefix provides is not used without one.
+static Status checkSharedUses(const FunctionInfo &function) {
+  if (function.sharedTokens)
+    return Status();
+  for (size_t i = 0; i < kNumDims; ++i)
+    if (auto dim = static_cast<Dim>(i); isOfShared(dim) && function.exprs.usesDim(dim))
+      return error(MLA_CORRUPT, "uses ", dimName(dim), " without a shared_prefix");
+  for (const BufferInfo &buffer : function.buffers)
+    if (buffer.kind == fb::BufferKind::Metadata && isOfShared(static_cast<Metadata>(buffer.index)))
+      return error(MLA_CORRUPT, "uses ", buffer.name, " without a shared_prefix");
+  return Status();
+}
+
 static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
   for (uint32_t i = 0; i < sizeOf(raw.dims()); ++i) {
     std::string_view name = text(raw.dims()->Get(i));
@@ -494,5 +507,10 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   MLAC_RETURN_IF_ERROR(checkWorkUses(function));
   function.decodeThreshold = raw->decode_threshold();
   MLAC_RETURN_IF_ERROR(checkPartUses(function));
+  if (const fb::SharedPrefix *shared = raw->shared_prefix()) {
+    MLAC_RETURN_IF_ERROR(requireExpr("shared_prefix", function.exprs, shared->tokens(), 0));
+    function.sharedTokens = shared->tokens();
+  }
+  MLAC_RETURN_IF_ERROR(checkSharedUses(function));
   return StepVerifier(target, function).run(raw->steps(), 0, 0);
 }

@@ -109,6 +109,9 @@ Status Plan::resolve(const mla_batch &batch, const char *name, const mla_step_sh
   if (!planner.hasPages(engine_->cache()))
     return Status(MLA_OUT_OF_PAGES, {});
   MLAC_RETURN_IF_ERROR(measureParts(*function, shape));
+  if (function->sharedTokens)
+    MLAC_RETURN_IF_ERROR(planner.measureShared(function->exprs, *function->sharedTokens,
+                                               function->work ? function->work->keysPerBlock : 1));
   if (function->usesChunks)
     MLAC_RETURN_IF_ERROR(planner.measureChunks());
   if (function->work)

@@ -20,58 +20,6 @@ static constexpr int64_t kItemFields = sizeof(WorkItem) / sizeof(int32_t);
 static constexpr int64_t kMergeFields = sizeof(MergeItem) / sizeof(int32_t);
 
 //===----------------------------------------------------------------------===//
-// Chunks of context
-//===----------------------------------------------------------------------===//
-
-/// Tokens of a context that fall into chunk `chunk`.
-static int64_t chunkLength(int64_t contextLen, int64_t chunk, int64_t capacity) {
-  return std::clamp<int64_t>(contextLen - chunk * capacity, 0, capacity);
-}
-
-Status mlac::runtime::scheduleChunks(std::span<const int32_t> contextLens, int64_t workspaceTokens,
-                                     int64_t pageSize, ChunkSchedule &schedule) {
-  schedule = {};
-  int64_t longest = 0;
-  for (int32_t length : contextLens) {
-    schedule.numContext += length > 0;
-    longest = std::max<int64_t>(longest, length);
-  }
-  int64_t sharers = std::max<int64_t>(schedule.numContext, 1);
-  schedule.capacity = roundDown(workspaceTokens / sharers, pageSize);
-  if (schedule.numContext == 0)
-    return Status();
-  if (workspaceTokens == 0)
-    return error(MLA_INVALID_ARGUMENT, schedule.numContext,
-                 " requests have cached context, which runs in chunks, but the engine has no "
-                 "workspace for them (workspace_tokens = ",
-                 MLA_NO_WORKSPACE, ")");
-  if (schedule.capacity == 0)
-    return error(MLA_INVALID_ARGUMENT, "workspace_tokens = ", workspaceTokens,
-                 " is smaller than one page (", pageSize, " tokens) for each of ",
-                 schedule.numContext, " requests with context");
-  schedule.numChunks = ceilDiv(longest, schedule.capacity);
-  for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
-    int64_t total = 0;
-    for (int32_t length : contextLens)
-      total += chunkLength(length, chunk, schedule.capacity);
-    schedule.chunkTokens = std::max(schedule.chunkTokens, total);
-  }
-  return Status();
-}
-
-void mlac::runtime::fillChunkTable(std::span<const int32_t> contextLens,
-                                   const ChunkSchedule &schedule, int32_t *table) {
-  for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
-    int64_t sum = 0;
-    *table++ = 0;
-    for (int32_t length : contextLens) {
-      sum += chunkLength(length, chunk, schedule.capacity);
-      *table++ = static_cast<int32_t>(sum);
-    }
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // Measuring
 //===----------------------------------------------------------------------===//
 
@@ -83,6 +31,7 @@ StepPlanner::StepPlanner(const StepLimits &limits)
   places.reserve(limits.maxRequests);
   contextLens.reserve(limits.maxRequests);
   workRequests.reserve(limits.maxRequests);
+  contexts.reserve(limits.hasShared ? limits.maxRequests : 0);
   DimValues largest = largestDims(limits.maxRequests, 0, true);
   for (const WorkParams &work : limits.works)
     planner.reserve(largestWork(work, largest), limits.maxRequests);
@@ -344,11 +293,12 @@ static void setWorkDims(DimValues &dims, const WorkSizes &work) {
 
 void StepPlanner::measureWork(const WorkParams &params) {
   workRequests.clear();
-  for (const Place &place : hasParts ? decodePlaces() : places)
+  for (const Place &place : workPlaces())
     workRequests.push_back({static_cast<int32_t>(place.seqLen()),
                             static_cast<int32_t>(place.firstRow),
                             static_cast<int32_t>(place.queryLen())});
-  planner.plan(params, workRequests, limits.numSms);
+  planner.plan(params, workRequests, limits.numSms,
+               at(dims_, Dim::NumSharedTokens) / params.keysPerBlock);
   hasWork = true;
   workSizes = planner.sizes();
   if (isPadded)
@@ -397,6 +347,10 @@ static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequ
     set(Metadata::OutputRows, tokens);
     set(Metadata::DecodeQueryStartLoc, decodes + 1);
     set(Metadata::PrefillQueryStartLoc, prefills + 1);
+  }
+  if (int64_t chunks = at(dims, Dim::NumSharedChunks); chunks > 0) {
+    set(Metadata::SharedQueryStartLoc, 2);
+    set(Metadata::SharedChunkCuSeqLens, 2 * chunks);
   }
   layOutTable(dims, maxRequests, layout);
   layout.bytes = layout.tableBytes;
@@ -466,6 +420,8 @@ DimValues StepPlanner::largestDims(int64_t numRequests, int64_t maxQueryLen, boo
     chunks.chunkTokens = std::min(limits.workspaceTokens, numRequests * chunks.capacity);
   }
   setChunkDims(dims, chunks);
+  if (limits.hasShared && hasContext)
+    setSharedPrefixDims(dims, limits.maxSeqLen, limits.workspaceTokens, limits.pageSize);
   if (work)
     setWorkDims(dims, largestWork(*work, dims));
   return dims;
@@ -586,6 +542,7 @@ void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
   fillRequests(bytes);
   fillTokens(bytes);
   fillChunkTable(contextLens, chunks, arrayOf<int32_t>(layout_, Metadata::ChunkCuSeqLens, bytes));
+  fillShared(bytes);
   if (hasWork)
     fillWork(bytes);
   mirror.touch(layout_.tableBytes, layout_.bytes);

@@ -28,7 +28,11 @@
 //   chunk i covers tokens [i * capacity, (i + 1) * capacity) of every context
 //   chunk_cu_seq_lens[i] = exclusive prefix sums of the lengths inside chunk i
 //
-// A partition of the attention into pieces is made by WorkPlanner.
+// A partition of the attention into pieces is made by WorkPlanner. A prefix that requests
+// share and that is attended to apart (SharedPrefix.h) is one more request, without
+// tokens of its own, whose rows are those of all:
+//   shared_query_start_loc    0 | rows
+//   shared_chunk_cu_seq_lens  0 | tokens of the chunk; pages: row 0 of block_table
 //
 // For a function that splits its batch (decode_threshold > 0), chunks and their
 // tables are those of the prefills only and a partition is that of the decodes:
@@ -54,6 +58,8 @@
 
 #include "BatchOrder.h"
 #include "Dims.h"
+#include "Expression.h"
+#include "SharedPrefix.h"
 #include "TableRows.h"
 #include "WorkPlanner.h"
 
@@ -70,6 +76,8 @@ struct StepLimits {
   std::vector<WorkParams> works = {};
   /// Whether any function splits its batch.
   bool hasParts = false;
+  /// Whether any function attends apart to shared prefixes.
+  bool hasShared = false;
 };
 
 /// Value of block_table entries that no kernel may read.
@@ -121,6 +129,10 @@ public:
   /// Splits the batch, as it stands, into decodes and prefills and adds their sizes
   /// to the dims. Comes before the two below.
   void measureParts(int64_t decodeThreshold);
+  /// Looks for a prefix that all requests (of decodes, behind measureParts) share, and adds
+  /// what is attended to apart, as expression `tokens` says, to the dims. The part is a
+  /// multiple of `granule`. Comes before measureWork. Error: the expression is wrong.
+  Status measureShared(const ExpressionTable &exprs, uint32_t tokens, int64_t granule);
   /// Adds the chunk sizes to the dims. Error: workspace too small.
   Status measureChunks();
   /// Partitions the attention and adds the sizes of the partition to the dims.
@@ -174,6 +186,14 @@ private:
   std::span<const Place> prefillPlaces() const;
   void setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold);
   void setPaddedChunks();
+  /// The places whose tokens are attended to in one piece of work.
+  std::span<const Place> workPlaces() const {
+    return hasParts ? decodePlaces() : std::span<const Place>(places);
+  }
+  /// The expression's value where so many tokens are common.
+  Status evaluateShared(const ExpressionTable &exprs, uint32_t tokens, int64_t common,
+                        int64_t &shared);
+  void fillShared(uint8_t *bytes) const;
   mla_batch_split splitAt(int64_t decodeThreshold) const;
   void sumDims();
   void computeLayout();
@@ -191,6 +211,8 @@ private:
   std::vector<Place> places;
   std::vector<int32_t> contextLens; // of the places that run in chunks
   std::vector<WorkRequest> workRequests;
+  std::vector<CachedContext> contexts; // of requests that may share a prefix
+  Evaluator evaluator;
   DimValues dims_{};
   ChunkSchedule chunks;
   WorkPlanner planner;

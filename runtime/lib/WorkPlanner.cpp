@@ -93,7 +93,7 @@ int64_t WorkPlanner::costOf(int64_t blocks) const { return itemCost + blocks * k
 void WorkPlanner::countBlocks() {
   blocks.clear();
   for (const WorkRequest &request : requests) {
-    int64_t count = std::max<int64_t>(ceilDiv(request.seqLen, params.keysPerBlock), 1);
+    int64_t count = std::max<int64_t>(ceilDiv(request.seqLen, params.keysPerBlock) - skipped, 1);
     blocks.push_back(request.queryLen > 0 ? static_cast<int32_t>(count) : 0);
   }
 }
@@ -315,8 +315,11 @@ void WorkPlanner::emitItems() {
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece &piece = pieces[i];
     const WorkRequest &of = requests[piece.request];
-    items_[starts_[piece.part]++] = {piece.request, piece.firstBlock, piece.numBlocks, of.seqLen,
-                                     of.firstToken, of.queryLen,      partials[i],     0};
+    items_[starts_[piece.part]++] = {
+        piece.request,   static_cast<int32_t>(skipped + piece.firstBlock),
+        piece.numBlocks, of.seqLen,
+        of.firstToken,   of.queryLen,
+        partials[i],     0};
   }
   // Each start has moved to the next part's.
   std::copy_backward(starts_.begin(), starts_.end() - 1, starts_.end());
@@ -329,10 +332,12 @@ void WorkPlanner::emitItems() {
   sizes_.items = static_cast<int64_t>(items_.size());
 }
 
-void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> batch, int64_t sms) {
+void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> batch, int64_t sms,
+                       int64_t skippedBlocks) {
   params = given;
   requests = batch;
   numSms = sms;
+  skipped = skippedBlocks;
   itemCost = toUnits(params.itemCost);
   int32_t maxQueryLen = 0;
   for (const WorkRequest &request : requests)

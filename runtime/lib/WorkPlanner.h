@@ -76,7 +76,9 @@ public:
   /// Later plans within these sizes do not allocate.
   void reserve(const WorkSizes &sizes, int64_t maxRequests);
 
-  void plan(const WorkParams &params, std::span<const WorkRequest> requests, int64_t numSms);
+  /// Each request's blocks from `skipped` on.
+  void plan(const WorkParams &params, std::span<const WorkRequest> requests, int64_t numSms,
+            int64_t skipped = 0);
 
   // Of the last plan.
   const WorkSizes &sizes() const { return sizes_; }
@@ -106,7 +108,8 @@ private:
 
   WorkParams params{};
   std::span<const WorkRequest> requests;
-  int64_t numSms = 0, itemCost = 0; // units of cost
+  int64_t numSms = 0, skipped = 0;
+  int64_t itemCost = 0; // units of cost
   WorkSizes sizes_;
   std::vector<int32_t> blocks;       // per request; 0: no query
   std::vector<Piece> pieces;         // in request order

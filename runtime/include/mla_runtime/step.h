@@ -144,7 +144,10 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
    num_sms, is_padded (0 or 1); of functions that partition their attention num_parts, num_partials,
    partial_tokens, num_merges, max_partials, else 0; of functions that split the batch
    num_decodes, num_prefills, num_decode_tokens, num_prefill_tokens, num_prefill_rows
-   (all tokens, or none without prefills), max_decode_query_len, max_decode_seq_len, max_prefill_query_len, else 0.
+   (all tokens, or none without prefills), max_decode_query_len, max_decode_seq_len,
+   max_prefill_query_len, else 0; of functions that may attend apart to a prefix that all requests
+   (of decodes) share num_common_tokens (an upper bound where even that does not pay),
+   num_shared_tokens, num_shared_chunks, shared_chunk_capacity, shared_chunk_tokens, else 0.
    MLA_NOT_FOUND: unknown name. */
 MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value);
 
@@ -165,7 +168,10 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
      output_rows             i64 [num_tokens]: the row of each token, -1 for padding
      decode_query_start_loc  i32 [num_decodes + 1]
      prefill_query_start_loc i32 [num_prefills + 1]: rows of the whole batch
-     prefill_block_table     i32 [num_prefills, max_blocks_per_request] */
+     prefill_block_table     i32 [num_prefills, max_blocks_per_request]
+   if num_shared_tokens > 0 also (else no elements)
+     shared_query_start_loc   i32 [2]: 0 and the rows of the requests that share
+     shared_chunk_cu_seq_lens i32 [num_shared_chunks, 2] */
 MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype,
                                      int64_t *elements, const void **data);
 
