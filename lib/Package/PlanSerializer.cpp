@@ -98,6 +98,7 @@ private:
   using Steps = std::vector<std::unique_ptr<package::StepT>>;
 
   LogicalResult convertWork(tile::WorkOp work);
+  LogicalResult convertSharedPrefix(tile::SharedPrefixOp prefix);
   LogicalResult convertBlock(Block &block, Steps &steps);
   LogicalResult convertLaunch(tile::LaunchOp launch, Steps &steps);
   LogicalResult convertLoop(scf::ForOp loop, Steps &steps);
@@ -147,6 +148,9 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
   for (auto work : plan.getBody().getOps<tile::WorkOp>())
     if (failed(convertWork(work)))
       return failure();
+  for (auto prefix : plan.getBody().getOps<tile::SharedPrefixOp>())
+    if (failed(convertSharedPrefix(prefix)))
+      return failure();
   numberOperations();
   if (failed(convertBlock(plan.getBody().front(), function->steps)) || failed(placeWorkspaces()))
     return failure();
@@ -168,6 +172,15 @@ LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
   function->work->merge_cost = op.getMergeCost().convertToDouble();
   function->work->partial_cost = op.getPartialCost().convertToDouble();
   function->work->fixed_blocks = op.getFixedBlocks();
+  return success();
+}
+
+LogicalResult PlanSerializer::convertSharedPrefix(tile::SharedPrefixOp op) {
+  FailureOr<ExprId> tokens = getExpression(op.getTokens());
+  if (failed(tokens))
+    return failure();
+  function->shared_prefix = std::make_unique<package::SharedPrefixT>();
+  function->shared_prefix->tokens = *tokens;
   return success();
 }
 

@@ -95,6 +95,8 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (options.import.decodeThreshold > 1)
     stream << " --decode-threshold=" << options.import.decodeThreshold;
+  if (options.mixed != mla::SharePrefixMode::Never)
+    stream << " --mixed=" << (options.mixed == mla::SharePrefixMode::Auto ? "auto" : "always");
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
   if (options.schedule != "auto")
@@ -161,6 +163,7 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.target = target == sm90::kChip ? TileTarget::Sm90 : TileTarget::Cpu;
   lowering.form = options.import.form;
   lowering.absorb = options.absorb;
+  lowering.mixed = options.mixed;
   lowering.numSplits = options.numSplits;
   lowering.schedule = options.schedule;
   for (const std::string &option : options.scheduleOptions)

@@ -31,6 +31,12 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   chooseForm.report = options.report;
   passes.addPass(mla::createMlaChooseForm(chooseForm));
 
+  if (options.mixed != mla::SharePrefixMode::Never) {
+    mla::MlaSharePrefixOptions sharePrefix;
+    sharePrefix.mode = options.mixed;
+    passes.addPass(mla::createMlaSharePrefix(sharePrefix));
+  }
+
   mla::MlaAbsorbWeightsOptions absorbWeights;
   absorbWeights.mode = options.absorb;
   passes.addPass(mla::createMlaAbsorbWeights(absorbWeights));

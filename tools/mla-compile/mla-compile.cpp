@@ -96,6 +96,15 @@ static cl::opt<int64_t>
     decodeThreshold("decode-threshold", cl::init(1), cl::value_desc("tokens"), cl::cat(category),
                     cl::desc("Longest query that step attends to in the absorbed form: 1 "
                              "(default), or 1 + speculative tokens"));
+static cl::opt<mlir::mla::SharePrefixMode> mixed(
+    "mixed", cl::init(mlir::mla::SharePrefixMode::Never), cl::cat(category),
+    cl::desc("Attend to a prefix that all decodes share once, in the expanded form, and to the "
+             "rest of each in the absorbed one (default never):"),
+    cl::values(clEnumValN(mlir::mla::SharePrefixMode::Never, "never", "all in the absorbed form"),
+               clEnumValN(mlir::mla::SharePrefixMode::Auto, "auto",
+                          "in steps for which it is predicted to be faster"),
+               clEnumValN(mlir::mla::SharePrefixMode::Always, "always",
+                          "in steps whose decodes share any whole block of 64 tokens")));
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
@@ -122,10 +131,10 @@ static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blo
                                  cl::cat(category),
                                  cl::desc("sm_90a: cost of cutting any request, in blocks of 64 "
                                           "keys (default: by the cost model)"));
-static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"),
-                                   cl::cat(category),
-                                   cl::desc("sm_90a: cost of a token's partial result, in blocks of "
-                                            "64 keys (default: by the cost model)"));
+static cl::opt<double>
+    partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"), cl::cat(category),
+                cl::desc("sm_90a: cost of a token's partial result, in blocks of "
+                         "64 keys (default: by the cost model)"));
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
@@ -337,6 +346,9 @@ static bool readOptions(CompileOptions &options) {
   if (numSplits < 0 || numSplits > kMostSplits)
     return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
                 llvm::Twine(numSplits));
+  if (mixed != mlir::mla::SharePrefixMode::Never && options.batchInvariant >= 0)
+    return fail("--mixed and --batch-invariant exclude each other: what requests share depends "
+                "on the batch");
   for (const cl::opt<double> *cost : {&itemCost, &mergeCost, &partialCost})
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
@@ -350,6 +362,7 @@ static bool readOptions(CompileOptions &options) {
   options.latentNormEpsFromConfig = normEpsFromConfig;
   options.absorb = absorb;
   options.numSplits = numSplits;
+  options.mixed = mixed;
   options.itemCost = itemCost;
   options.mergeCost = mergeCost;
   options.partialCost = partialCost;

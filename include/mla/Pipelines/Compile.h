@@ -63,6 +63,8 @@ struct CompileOptions {
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
+  /// Whether decodes attend apart to prefixes that they share.
+  mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;
   int64_t numSplits = 0; ///< 0: from the batch and the machine
   /// "auto" or a schedule of attention kernels, and forced parameters, key=value.
   std::string schedule = "auto";

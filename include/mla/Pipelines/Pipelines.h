@@ -53,6 +53,13 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
           clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
           clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
           clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time"))};
+  Option<mlir::mla::SharePrefixMode> mixed{
+      *this, "mixed", llvm::cl::desc("when prefixes that requests share are attended to apart"),
+      llvm::cl::init(mlir::mla::SharePrefixMode::Never),
+      llvm::cl::values(
+          clEnumValN(mlir::mla::SharePrefixMode::Never, "never", "always absorbed"),
+          clEnumValN(mlir::mla::SharePrefixMode::Auto, "auto", "by predicted time"),
+          clEnumValN(mlir::mla::SharePrefixMode::Always, "always", "wherever there is one"))};
   Option<int64_t> numSplits{*this, "num-splits",
                             llvm::cl::desc("KV splits; 0: from the batch and the machine"),
                             llvm::cl::init(0)};

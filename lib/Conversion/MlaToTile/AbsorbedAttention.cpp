@@ -100,11 +100,11 @@ private:
   /// Positions in `planArgs`, which start with the three of the pool.
   struct {
     unsigned blockTable, maxBlocks, tokens, qLat, output, qPe, lse;
-    unsigned queryStarts, seqLens, splits;                     // grid
+    unsigned queryStarts, seqLens, splits, firstBlock;         // grid
     unsigned workStarts, workItems, partialOutput, partialLse; // items
   } arg{};
   int64_t heads, latentWidth, ropeWidth, tileRows, tileKeys;
-  bool hasOneQuery;
+  bool hasOneQuery, isOwn;
 };
 
 } // namespace
@@ -123,7 +123,8 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
       output(step.allocate(op.getOutput())), heads(qLat.size(1)),
       latentWidth(step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
       ropeWidth(paddedWidth(pool.type.getQkRopeHeadDim())), tileKeys(step.shapes.keys),
-      hasOneQuery(op.getBatch().getType().getQueryLen() == 1) {
+      hasOneQuery(op.getBatch().getType().getQueryLen() == 1),
+      isOwn(mla::SharePrefixOp::ofOwn(op.getBatch()) != nullptr) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);
   planArgs = pool.args();
   arg.blockTable = addArg(step.metadata(op.getBatch(), "block_table", 32));
@@ -222,15 +223,18 @@ void AbsorbedKernel::store(KernelBuilder &b, const Work &work, const Target &tar
 // A program for each request and split
 //===----------------------------------------------------------------------===//
 
-/// The split's blocks: `num_splits` equal ranges of the request's.
+/// The split's blocks: `num_splits` equal ranges of the request's, or of those behind a
+/// shared prefix.
 void AbsorbedKernel::splitBlocks(KernelBuilder &b, ValueRange args, Work &work) {
   Value blocks = b.ceilDiv(work.seqLen, b.index(tileKeys));
-  work.firstBlock = b.index(0);
+  work.firstBlock = isOwn ? args[arg.firstBlock] : b.index(0);
   work.lastBlock = blocks;
   if (!op.getNumSplits())
     return;
-  Value perSplit = b.ceilDivNarrow(blocks, args[arg.splits]);
-  work.firstBlock = b.mul(b.programId(2), perSplit);
+  Value own = isOwn ? b.sub(blocks, work.firstBlock) : blocks;
+  Value perSplit = b.ceilDivNarrow(own, args[arg.splits]);
+  Value before = b.mul(b.programId(2), perSplit);
+  work.firstBlock = isOwn ? b.add(work.firstBlock, before) : before;
   work.lastBlock = b.minimum(blocks, b.add(work.firstBlock, perSplit));
 }
 
@@ -262,9 +266,13 @@ void AbsorbedKernel::launchGrid() {
   arg.queryStarts = addArg(step.metadata(op.getBatch(), "query_start_loc", 32));
   arg.seqLens = addArg(step.metadata("seq_lens", 32));
   arg.splits = addArg(op.getNumSplits() ? step.scalar(op.getNumSplits()) : step.constant(1));
+  if (isOwn)
+    arg.firstBlock = addArg(step.firstKeyBlock(op.getBatch()));
   std::array<Value, 3> grid = {rowTiles(), step.dim(op.getBatch(), "num_requests"),
                                planArgs[arg.splits]};
-  StringRef name = op.getNumSplits() ? "absorbed_attention_split" : "absorbed_attention";
+  std::string name = isOwn ? "absorbed_attention_own" : "absorbed_attention";
+  if (op.getNumSplits())
+    name += "_split";
   step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
     Work work = loadGridWork(b, args);
     b.ifThen(b.isBelow(work.row, work.rows), [&] { writeGrid(b, args, work); });

@@ -196,10 +196,10 @@ void GatherKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void GatherKernel::launch() {
-  Value requests = step.dim(batch, "num_requests"), capacity = step.dim("chunk_capacity");
+  Value requests = step.dim(batch, "num_requests"), capacity = step.dim(batch, "chunk_capacity");
   SmallVector<Value> args = pool.args();
   args.append({step.metadata(batch, "block_table", 32), step.dim("max_blocks_per_request"),
-               step.metadata("chunk_cu_seq_lens", 32), requests, chunk, capacity});
+               step.metadata(batch, "chunk_cu_seq_lens", 32), requests, chunk, capacity});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
   std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests,

@@ -88,10 +88,10 @@ ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
   Value queryStarts = step.metadata(op.getBatch(), "query_start_loc", 32);
   planArgs = {queryStarts,
-              op.isCausal() ? queryStarts : step.metadata("chunk_cu_seq_lens", 32),
+              op.isCausal() ? queryStarts : step.metadata(op.getBatch(), "chunk_cu_seq_lens", 32),
               step.dim(op.getBatch(), "num_requests"),
               step.dim("num_tokens"),
-              step.dim(op.isCausal() ? "num_tokens" : "chunk_tokens"),
+              op.isCausal() ? step.dim("num_tokens") : step.dim(op.getBatch(), "chunk_tokens"),
               op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
   qNope = addOperand(op.getQNope());
   kNope = addOperand(op.getKNope());

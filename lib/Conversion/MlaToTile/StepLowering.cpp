@@ -167,6 +167,19 @@ LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken,
   return success();
 }
 
+/// The runtime plans whole blocks of keys; the rest of the prefix stays with the requests.
+void StepLowering::lowerSharePrefix(mla::SharePrefixOp op) {
+  Value blocks =
+      arith::DivSIOp::create(builder, loc, scalar(op.getTokens()), constant(shapes.keys));
+  tile::SharedPrefixOp::create(builder, loc, multiply(blocks, shapes.keys));
+}
+
+Value StepLowering::firstKeyBlock(Value batch) {
+  if (!mla::SharePrefixOp::ofOwn(batch))
+    return constant(0);
+  return divide(dim("num_shared_tokens"), shapes.keys);
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
@@ -204,6 +217,10 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
         return success();
       })
       .Case<mla::BatchPartOp>([](auto) { return success(); }) // its users look at it
+      .Case<mla::SharePrefixOp>([&](auto prefix) {
+        lowerSharePrefix(prefix);
+        return success();
+      })
       .Case<mla::PartRowsOp>([&](auto rows) {
         lowerPartRows(rows);
         return success();

@@ -88,6 +88,9 @@ public:
   mlir::Value ropeTable();
   /// Asks for the partition of attentions with so many rows; a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);
+  /// The first block of keys that attention over `batch` sees: 0, or behind a prefix that
+  /// its requests share.
+  mlir::Value firstKeyBlock(mlir::Value batch);
   mlir::Value cache(mlir::Value value) { return caches.lookup(value); }
   /// The pool of cache `value` as elements of one type.
   mlir::Value cacheMemory(mlir::Value value, mlir::Type element);
@@ -151,6 +154,7 @@ private:
   mlir::Value partRows(mlir::mla::PartRowsOp op);
   void lowerPartRows(mlir::mla::PartRowsOp op);
   void lowerJoinParts(mlir::mla::JoinPartsOp op);
+  void lowerSharePrefix(mlir::mla::SharePrefixOp op);
   mlir::LogicalResult lowerView(mlir::Operation *op);
   mlir::LogicalResult lowerScalar(mlir::Operation *op);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);

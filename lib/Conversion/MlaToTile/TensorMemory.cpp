@@ -101,6 +101,22 @@ static StringRef nameOfPart(Value batch, StringRef name) {
       {"num_tokens", "num_prefill_rows"},
       {"query_start_loc", "prefill_query_start_loc"},
       {"block_table", "prefill_block_table"}};
+  // The pages of the prefix are in the first row of the requests' table.
+  static constexpr std::pair<StringLiteral, StringLiteral> kOfShared[] = {
+      {"query_start_loc", "shared_query_start_loc"},
+      {"chunk_cu_seq_lens", "shared_chunk_cu_seq_lens"},
+      {"num_chunks", "num_shared_chunks"},
+      {"chunk_capacity", "shared_chunk_capacity"},
+      {"chunk_tokens", "shared_chunk_tokens"}};
+  if (auto prefix = batch.getDefiningOp<mla::SharePrefixOp>()) {
+    if (batch == prefix.getShared())
+      for (auto [whole, ofShared] : kOfShared)
+        if (whole == name)
+          return ofShared;
+    // Its query is made of all rows.
+    bool isQuery = batch == prefix.getShared() && name == "max_query_len";
+    return nameOfPart(prefix.getBatch(), isQuery ? StringRef("num_tokens") : name);
+  }
   auto part = batch.getDefiningOp<mla::BatchPartOp>();
   if (!part)
     return name;
@@ -113,7 +129,11 @@ static StringRef nameOfPart(Value batch, StringRef name) {
 
 Value StepLowering::partRows(mla::PartRowsOp op) { return dim(op.getPart(), "num_tokens"); }
 
-Value StepLowering::dim(Value batch, StringRef name) { return dim(nameOfPart(batch, name)); }
+Value StepLowering::dim(Value batch, StringRef name) {
+  if (name == "num_requests" && mla::SharePrefixOp::ofShared(batch))
+    return constant(1);
+  return dim(nameOfPart(batch, name));
+}
 
 Value StepLowering::metadata(Value batch, StringRef name, unsigned bits) {
   return metadata(nameOfPart(batch, name), bits);
@@ -207,8 +227,8 @@ Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
 /// The layer's pool, or memory of the caller's that holds such pages.
 Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
   unsigned index = argument.getArgNumber();
-  for (auto [mark, kind] :
-       {std::pair(kInput, tile::BufferKind::Input), std::pair(kOutput, tile::BufferKind::Output)})
+  for (auto [mark, kind] : {std::pair(kInput, tile::BufferKind::Input),
+                            std::pair(kOutput, tile::BufferKind::Output)})
     if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
       return addBuffer(kind, name, getPageWord(type));
   return addBuffer(tile::BufferKind::Cache, "cache", firstElement(type));
@@ -246,11 +266,16 @@ Value StepLowering::dynamicRows(Value tensor) {
   }
   unsigned index = result.getResultNumber();
   return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
-      .Case<mla::GatherOp>([&](auto) { return dim("chunk_tokens"); })
+      .Case<mla::GatherOp>([&](auto gather) { return dim(gather.getBatch(), "chunk_tokens"); })
+      .Case<mla::ExpandedAttentionOp>([&](auto attention) {
+        return mla::SharePrefixOp::ofShared(attention.getBatch())
+                   ? dynamicRows(attention.getQNope())
+                   : dim("num_tokens");
+      })
       .Case<mla::PartRowsOp>([&](auto rows) { return partRows(rows); })
       .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
-            mla::AbsorbedAttentionOp, mla::MergeSplitsOp, mla::ConvertLseOp, tensor::ExtractSliceOp,
-            tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+            mla::AbsorbedAttentionOp, mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp,
+            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
@@ -435,24 +460,24 @@ void StepLowering::copy(const TensorRef &from, const TensorRef &to) {
   int64_t width = knownColumns ? blockWidth(*knownColumns, shapes.columns) : shapes.columns;
   std::array<Value, 3> grid = {ceilDiv(rows, tileRows), ceilDiv(columns, width),
                                value(source.sizes[0])};
-  launch("copy", grid, {source.buffer, target.buffer, rows, columns},
-         [&](KernelBuilder &b, ValueRange args) {
-           OpFoldResult rows = args[2];
-           OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
-           auto viewOf = [&](Value buffer, const TensorRef &ref) {
-             // Strides are dynamic where the columns are tokens (a head-major LSE).
-             auto strideOf = [&](int64_t dim) -> OpFoldResult {
-               if (!ShapedType::isDynamic(ref.strides[dim]))
-                 return b.fixed(ref.strides[dim]);
-               return dim == 1 ? columns : b.mul(args[2], b.value(columns));
-             };
-             Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
-             return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
-                           {strideOf(1), strideOf(2)});
-           };
-           SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows),
-                                       b.mul(b.programId(1), width)};
-           Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
-           b.store(tile, viewOf(args[1], target), at);
-         });
+  launch(
+      "copy", grid, {source.buffer, target.buffer, rows, columns},
+      [&](KernelBuilder &b, ValueRange args) {
+        OpFoldResult rows = args[2];
+        OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
+        auto viewOf = [&](Value buffer, const TensorRef &ref) {
+          // Strides are dynamic where the columns are tokens (a head-major LSE).
+          auto strideOf = [&](int64_t dim) -> OpFoldResult {
+            if (!ShapedType::isDynamic(ref.strides[dim]))
+              return b.fixed(ref.strides[dim]);
+            return dim == 1 ? columns : b.mul(args[2], b.value(columns));
+          };
+          Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
+          return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
+                        {strideOf(1), strideOf(2)});
+        };
+        SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows), b.mul(b.programId(1), width)};
+        Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
+        b.store(tile, viewOf(args[1], target), at);
+      });
 }

@@ -718,7 +718,7 @@ func.func @dequantize_c1(%q: tensor<?x512xf8E4M3FN>, %s: tensor<?x4xf32>) {
 // -----
 
 func.func @batch_dim_c1(%b: !mla.batch) {
-  // expected-error @+1 {{num_sms, got 'num_dogs'}}
+  // expected-error @+1 {{num_shared_tokens, got 'num_dogs'}}
   %0 = mla.batch_dim %b "num_dogs" : !mla.batch
   return
 }
@@ -761,6 +761,45 @@ func.func @batch_part_c3_decodes(%b: !mla.batch) attributes {mla.decode_threshol
 func.func @batch_part_c3_context(%b: !mla.batch) attributes {mla.decode_threshold = 1 : i64} {
   // expected-error @+1 {{expected query_len = 1 or ? and the batch's context_len, got '!mla.batch<query_len = 1, context_len = 0>'}}
   %0 = mla.batch_part %b decodes : !mla.batch -> !mla.batch<query_len = 1, context_len = 0>
+  return
+}
+
+// -----
+
+func.func @share_prefix_c1(%n: index, %b: !mla.batch) attributes {mla.decode_threshold = 1 : i64} {
+  // expected-error @+1 {{expected the decodes of the split batch}}
+  %s, %o = mla.share_prefix %n of %b : !mla.batch -> !mla.batch, !mla.batch
+  return
+}
+
+// -----
+
+func.func @share_prefix_c3(%n: index, %b: !mla.batch) {
+  // expected-error @+1 {{expected at most one in a function}}
+  %s, %o = mla.share_prefix %n of %b : !mla.batch -> !mla.batch, !mla.batch
+  %t, %p = mla.share_prefix %n of %b : !mla.batch -> !mla.batch, !mla.batch
+  return
+}
+
+// -----
+
+func.func @share_prefix_c2(%n: index, %b: !mla.batch<query_len = 1>) {
+  // expected-error @+1 {{expected a shared part with query_len = ? and own parts of type '!mla.batch<query_len = 1>', got '!mla.batch<query_len = 1>'}}
+  %s, %o = mla.share_prefix %n of %b : !mla.batch<query_len = 1> -> !mla.batch<query_len = 1>, !mla.batch<query_len = 1>
+  return
+}
+
+// -----
+
+func.func @attention_c6(%n: index, %qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %b: !mla.batch,
+    %cache: !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>) {
+  %s, %o = mla.share_prefix %n of %b : !mla.batch -> !mla.batch, !mla.batch
+  // expected-error @+1 {{expected form expanded over a shared prefix, got absorbed}}
+  %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+      weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %s
+      : !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>, !mla.batch
+      scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
   return
 }
 

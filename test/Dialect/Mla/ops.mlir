@@ -207,6 +207,15 @@ func.func @batch_dim(%batch: !mla.batch) -> index {
   return %0 : index
 }
 
+// CHECK-LABEL: func @share_prefix
+func.func @share_prefix(%n: index, %batch: !mla.batch<query_len = 1>) -> index {
+  // CHECK: %[[S:.*]], %{{.*}} = mla.share_prefix %{{.*}} of %{{.*}} : <query_len = 1> -> <query_len = ?>, <query_len = 1>
+  %shared, %own = mla.share_prefix %n of %batch : !mla.batch<query_len = 1> -> !mla.batch, !mla.batch<query_len = 1>
+  // CHECK: mla.batch_dim %[[S]] "num_chunks"
+  %0 = mla.batch_dim %shared "num_chunks" : !mla.batch
+  return %0 : index
+}
+
 // CHECK-LABEL: func @batch_parts
 func.func @batch_parts(%q: tensor<?x4x16xbf16>, %batch: !mla.batch) -> tensor<?x4x16xbf16>
     attributes {mla.decode_threshold = 1 : i64} {

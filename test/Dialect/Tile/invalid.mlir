@@ -314,6 +314,24 @@ tile.plan @dependent_launch {
 
 // -----
 
+tile.plan @shared_without_prefix {
+  // expected-error @+1 {{expected a tile.shared_prefix in the plan, which provides 'num_shared_tokens'}}
+  %0 = tile.dim "num_shared_tokens"
+  tile.return
+}
+
+// -----
+
+tile.plan @two_prefixes {
+  %0 = tile.dim "num_common_tokens"
+  tile.shared_prefix %0
+  // expected-error @+1 {{expected at most one in a tile.plan}}
+  tile.shared_prefix %0
+  tile.return
+}
+
+// -----
+
 tile.plan @parts_without_threshold {
   // expected-error @+1 {{expected a plan with tile.decode_threshold, which provides 'num_decodes'}}
   %0 = tile.dim "num_decodes"

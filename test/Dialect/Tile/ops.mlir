@@ -92,6 +92,17 @@ tile.plan @batch_invariant {
   tile.return
 }
 
+// CHECK-LABEL: tile.plan @shared_prefix
+// CHECK: %[[COMMON:.*]] = tile.dim "num_common_tokens"
+// CHECK: tile.shared_prefix %[[COMMON]]
+tile.plan @shared_prefix {
+  %common = tile.dim "num_common_tokens"
+  tile.shared_prefix %common
+  %chunks = tile.dim "num_shared_chunks"
+  tile.launch @merge grid(%chunks, %chunks, %chunks) dependent args(%chunks) : index
+  tile.return
+}
+
 // CHECK-LABEL: tile.plan @split_batch
 // CHECK-SAME: attributes {tile.decode_threshold = 4 : i64}
 tile.plan @split_batch attributes {tile.decode_threshold = 4 : i64} {

@@ -245,6 +245,17 @@ LogicalResult GatherOp::verify() {
 // Attention
 //===----------------------------------------------------------------------===//
 
+/// Checks that an output has the query's element type, or f32 for a partial.
+static LogicalResult verifyOutputElement(Operation *op, Value query,
+                                         Value output) {
+  Type expected = getElementTypeOrSelf(query),
+       actual = getElementTypeOrSelf(output);
+  if (actual == expected || actual.isF32())
+    return success();
+  return op->emitOpError("expected output of the query's element type ")
+         << expected << " or f32, got " << actual;
+}
+
 LogicalResult AttentionOp::verify() {
   ShapeCheck check(*this);
   CacheType cache = getCache().getType();
@@ -266,20 +277,19 @@ LogicalResult AttentionOp::verify() {
         {"w_uk", getWUk()},
         {"w_uv", getWUv()},
         {"output", getOutput()}})
-    if (value && failed(check.sameElement("q_nope", getQNope(), name, value)))
+    if (value && !(name == "output" && SharePrefixOp::ofShared(getBatch())) &&
+        failed(check.sameElement("q_nope", getQNope(), name, value)))
       return failure();
+  if (SharePrefixOp::ofShared(getBatch()) &&
+      failed(verifyOutputElement(*this, getQNope(), getOutput())))
+    return failure();
+  bool isShared = SharePrefixOp::ofShared(getBatch()) != nullptr;
+  if ((isShared && getForm() != Form::Expanded) ||
+      (SharePrefixOp::ofOwn(getBatch()) && getForm() != Form::Absorbed)) // (C6)
+    return emitOpError("expected form ")
+           << (isShared ? "expanded over a shared prefix" : "absorbed behind a shared prefix")
+           << ", got " << stringifyForm(getForm());
   return getLse() ? check.matchLse("lse", getLse()) : success(); // (C5)
-}
-
-/// Checks that an output has the query's element type, or f32 for a partial.
-static LogicalResult verifyOutputElement(Operation *op, Value query,
-                                         Value output) {
-  Type expected = getElementTypeOrSelf(query),
-       actual = getElementTypeOrSelf(output);
-  if (actual == expected || actual.isF32())
-    return success();
-  return op->emitOpError("expected output of the query's element type ")
-         << expected << " or f32, got " << actual;
 }
 
 LogicalResult ExpandedAttentionOp::verify() {
@@ -482,7 +492,8 @@ ArrayRef<StringRef> BatchDimOp::getKnownNames() {
       "attended_pairs", "num_context_requests", "max_blocks_per_request",
       "num_pages",      "page_stride",          "num_chunks",
       "chunk_capacity", "chunk_tokens",         "rope_length",
-      "is_padded",      "num_sms"};
+      "is_padded",      "num_sms",              "num_common_tokens",
+      "num_shared_tokens"};
   return kNames;
 }
 
@@ -513,6 +524,38 @@ LogicalResult BatchPartOp::verify() {
     return success();
   return emitOpError("expected ") << (isOneToken ? "query_len = 1 or ?" : "query_len = ?")
                                   << " and the batch's context_len, got " << part;
+}
+
+SharePrefixOp SharePrefixOp::ofShared(Value batch) {
+  auto op = batch.getDefiningOp<SharePrefixOp>();
+  return op && batch == op.getShared() ? op : SharePrefixOp();
+}
+
+SharePrefixOp SharePrefixOp::ofOwn(Value batch) {
+  auto op = batch.getDefiningOp<SharePrefixOp>();
+  return op && batch == op.getOwn() ? op : SharePrefixOp();
+}
+
+LogicalResult SharePrefixOp::verify() {
+  auto function = (*this)->getParentOfType<FunctionOpInterface>();
+  bool isSplit = function && function->hasAttr(kDecodeThresholdAttr);
+  auto part = getBatch().getDefiningOp<BatchPartOp>();
+  bool isDecodes = part && part.getPart() == BatchPart::Decodes;
+  if (isSplit ? !isDecodes : !isa<BlockArgument>(getBatch())) // (C1)
+    return emitOpError("expected the ") << (isSplit ? "decodes of the split batch"
+                                                    : "batch of the function");
+  BatchType shared = getShared().getType();
+  if (shared.hasStaticQueryLen() || shared.hasStaticContextLen() ||
+      getOwn().getType() != getBatch().getType()) // (C2)
+    return emitOpError("expected a shared part with query_len = ? and own parts of type ")
+           << getBatch().getType() << ", got " << shared << " and " << getOwn().getType();
+  WalkResult walk = function ? function->walk([&](SharePrefixOp other) {
+    return other == *this ? WalkResult::advance() : WalkResult::interrupt();
+  })
+                             : WalkResult::advance();
+  if (walk.wasInterrupted()) // (C3)
+    return emitOpError("expected at most one in a function");
+  return success();
 }
 
 /// Checks that a size that depends on the batch is dynamic.

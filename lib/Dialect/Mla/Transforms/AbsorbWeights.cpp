@@ -271,8 +271,10 @@ FailureOr<Folding> AbsorbWeights::getFolding(AttentionOp attention) {
         << "expected q_nope from mla.project with a weight [N, P, Lq] and no bias";
     return error;
   }
-  // Parts of a batch are joined in front of W_O, which prefills need as it is.
-  if (attention.getBatch().getDefiningOp<BatchPartOp>())
+  // Parts of a batch are joined in front of W_O, which prefills need as it is; so are a
+  // shared prefix and what is behind it.
+  if (attention.getBatch().getDefiningOp<BatchPartOp>() ||
+      SharePrefixOp::ofOwn(attention.getBatch()))
     wanted.output = false;
   if (wanted.output && !possible.output) {
     InFlightDiagnostic error = attention.emitOpError("cannot fold W_UV into the output projection");

@@ -57,7 +57,9 @@ private:
   }
   Partial emitMerge(OpBuilder &builder, const Partial &prefix, const Partial &suffix,
                     Type outputType, Type lseType);
+  Partial emitChunk(OpBuilder &builder, Value chunk);
   Partial emitContext(OpBuilder &builder, Value numChunks);
+  Partial emitSharedPrefix(OpBuilder &builder, Value numChunks);
   /// The final results with and without cached context.
   SmallVector<Value> emitWithContext(OpBuilder &builder, const HeadRows &newRows, Value numChunks);
   SmallVector<Value> emitWithoutContext(OpBuilder &builder, const HeadRows &newRows);
@@ -78,8 +80,8 @@ Decomposition::Decomposition(AttentionOp attention)
   auto outputType = cast<RankedTensorType>(attention.getOutput().getType());
   Type f32 = Float32Type::get(attention.getContext());
   partialType = RankedTensorType::get(outputType.getShape(), f32);
-  auto encoding = LseAttr::get(attention.getContext(), LseBase::E, LseLayout::TokenMajor,
-                               LseEmpty::NegInf);
+  auto encoding =
+      LseAttr::get(attention.getContext(), LseBase::E, LseLayout::TokenMajor, LseEmpty::NegInf);
   partialLseType = RankedTensorType::get(outputType.getShape().drop_back(), f32, encoding);
 }
 
@@ -87,9 +89,9 @@ HeadRows Decomposition::emitUpProjection(OpBuilder &builder, Value latent, Value
   auto latentType = cast<RankedTensorType>(latent.getType());
   auto project = [&](Value weight) -> Value {
     auto weightType = cast<RankedTensorType>(weight.getType());
-    auto type = RankedTensorType::get({latentType.getDimSize(0), weightType.getDimSize(0),
-                                       weightType.getDimSize(1)},
-                                      latentType.getElementType());
+    auto type = RankedTensorType::get(
+        {latentType.getDimSize(0), weightType.getDimSize(0), weightType.getDimSize(1)},
+        latentType.getElementType());
     return ProjectOp::create(builder, loc, type, latent, weight, /*bias=*/Value());
   };
   Value keyNope = project(attention.getWUk());
@@ -113,30 +115,52 @@ Partial Decomposition::emitMerge(OpBuilder &builder, const Partial &prefix, cons
   return {op.getOutput(), op.getLse()};
 }
 
-/// The loop over chunks. It starts from the empty partial, the identity of
-/// merge, so that the first chunk needs no peeling.
-Partial Decomposition::emitContext(OpBuilder &builder, Value numChunks) {
+/// The attention over one chunk.
+Partial Decomposition::emitChunk(OpBuilder &builder, Value chunk) {
   auto cacheType = attention.getCache().getType();
   auto rowsType = [&](int64_t width) {
     return RankedTensorType::get({ShapedType::kDynamic, width}, cacheType.getElement());
   };
   Type latentType = rowsType(cacheType.getKvLoraRank());
   Type ropeType = attention.getKPe() ? rowsType(cacheType.getQkRopeHeadDim()) : RankedTensorType();
+  auto rows = GatherOp::create(builder, loc, latentType, ropeType, attention.getCache(),
+                               attention.getBatch(), chunk);
+  return emitPartial(builder, emitUpProjection(builder, rows.getLatent(), rows.getKPe()), chunk);
+}
 
+/// The loop over chunks. It starts from the empty partial, the identity of
+/// merge, so that the first chunk needs no peeling.
+Partial Decomposition::emitContext(OpBuilder &builder, Value numChunks) {
   auto empty =
       EmptyPartialOp::create(builder, loc, partialType, partialLseType, attention.getBatch());
   Value first = emitIndex(builder, 0);
   Value step = emitIndex(builder, 1);
-  auto loop = scf::ForOp::create(
-      builder, loc, first, numChunks, step, empty->getResults(),
-      [&](OpBuilder &body, Location, Value chunk, ValueRange accumulator) {
-        auto rows = GatherOp::create(body, loc, latentType, ropeType, attention.getCache(),
-                                     attention.getBatch(), chunk);
-        HeadRows keys = emitUpProjection(body, rows.getLatent(), rows.getKPe());
-        Partial joined = emitMerge(body, {accumulator[0], accumulator[1]},
-                                   emitPartial(body, keys, chunk), partialType, partialLseType);
-        scf::YieldOp::create(body, loc, ValueRange{joined.output, joined.lse});
-      });
+  auto loop =
+      scf::ForOp::create(builder, loc, first, numChunks, step, empty->getResults(),
+                         [&](OpBuilder &body, Location, Value chunk, ValueRange accumulator) {
+                           Partial joined =
+                               emitMerge(body, {accumulator[0], accumulator[1]},
+                                         emitChunk(body, chunk), partialType, partialLseType);
+                           scf::YieldOp::create(body, loc, ValueRange{joined.output, joined.lse});
+                         });
+  return {loop.getResult(0), loop.getResult(1)};
+}
+
+/// There are no new tokens, and always a first chunk: most often the only one, which
+/// then is merged with nothing here.
+Partial Decomposition::emitSharedPrefix(OpBuilder &builder, Value numChunks) {
+  Value zero = emitIndex(builder, 0), one = emitIndex(builder, 1);
+  Partial first = emitChunk(builder, zero);
+  Value others = arith::SubIOp::create(builder, loc, numChunks, one);
+  auto loop =
+      scf::ForOp::create(builder, loc, zero, others, one, ValueRange{first.output, first.lse},
+                         [&](OpBuilder &body, Location, Value before, ValueRange accumulator) {
+                           Value chunk = arith::AddIOp::create(body, loc, before, one);
+                           Partial joined =
+                               emitMerge(body, {accumulator[0], accumulator[1]},
+                                         emitChunk(body, chunk), partialType, partialLseType);
+                           scf::YieldOp::create(body, loc, ValueRange{joined.output, joined.lse});
+                         });
   return {loop.getResult(0), loop.getResult(1)};
 }
 
@@ -157,8 +181,8 @@ SmallVector<Value> Decomposition::emitWithContext(OpBuilder &builder, const Head
 
 SmallVector<Value> Decomposition::emitWithoutContext(OpBuilder &builder, const HeadRows &newRows) {
   Type lseType = attention.getLse() ? attention.getLse().getType() : Type();
-  Partial result = emitAttention(builder, newRows, /*chunk=*/Value(),
-                                 attention.getOutput().getType(), lseType);
+  Partial result =
+      emitAttention(builder, newRows, /*chunk=*/Value(), attention.getOutput().getType(), lseType);
   if (!result.lse)
     return {result.output};
   return {result.output, result.lse};
@@ -166,14 +190,22 @@ SmallVector<Value> Decomposition::emitWithoutContext(OpBuilder &builder, const H
 
 void Decomposition::run() {
   OpBuilder builder(attention);
+  if (SharePrefixOp::ofShared(attention.getBatch())) {
+    Value chunks = BatchDimOp::create(builder, loc, builder.getIndexType(), attention.getBatch(),
+                                      "num_chunks");
+    Partial prefix = emitSharedPrefix(builder, chunks);
+    attention->replaceAllUsesWith(ValueRange{prefix.output, prefix.lse});
+    attention->erase();
+    return;
+  }
   HeadRows newRows = emitUpProjection(builder, attention.getLatent(), attention.getKPe());
   BatchType batch = attention.getBatch().getType();
   SmallVector<Value> results;
   if (batch.getContextLen() == 0) {
     results = emitWithoutContext(builder, newRows);
   } else {
-    Value numChunks = BatchDimOp::create(builder, loc, builder.getIndexType(),
-                                         attention.getBatch(), "num_chunks");
+    Value numChunks = BatchDimOp::create(builder, loc, builder.getIndexType(), attention.getBatch(),
+                                         "num_chunks");
     if (batch.hasStaticContextLen()) {
       results = emitWithContext(builder, newRows, numChunks);
     } else {

@@ -153,7 +153,10 @@ Value SplitKv::emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention) 
   Value parts = arith::DivSIOp::create(builder, loc, sms, divisor);
   Value filling = atLeastOne(parts);
 
-  Value blocks = ceilDiv(batchDim("max_seq_len"), blockTokens);
+  Value keys = batchDim("max_seq_len");
+  if (SharePrefixOp::ofOwn(attention.getBatch()))
+    keys = arith::SubIOp::create(builder, loc, keys, batchDim("num_shared_tokens"));
+  Value blocks = ceilDiv(keys, blockTokens);
   Value useful = atLeastOne(ceilDiv(blocks, minSplitBlocks));
   Value splits = arith::MinSIOp::create(builder, loc, filling, useful);
   return arith::MinSIOp::create(builder, loc, splits, constant(maxSplits));

@@ -213,12 +213,12 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, in
 }
 
 // The last of the known names of dims.
-static constexpr size_t kNumDimsOfWork = 5, kNumDimsOfParts = 8;
+static constexpr size_t kNumDimsOfWork = 5, kNumDimsOfParts = 8, kNumDimsOfShared = 5;
 
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
-  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, LaunchOp, ReturnOp, scf::ForOp, scf::IfOp,
-          scf::YieldOp>(op))
+  if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, SharedPrefixOp, LaunchOp, ReturnOp, scf::ForOp,
+          scf::IfOp, scf::YieldOp>(op))
     return true;
   return isa<arith::ArithDialect>(op->getDialect());
 }
@@ -243,7 +243,8 @@ static LogicalResult verifyParts(PlanOp plan) {
   if (given && getDecodeThreshold(plan) < 1)
     return plan.emitOpError("expected ") << kDecodeThresholdAttr << " of at least 1, got " << given;
   auto isOfParts = [](DimOp dim) {
-    return llvm::is_contained(DimOp::getKnownNames().take_back(kNumDimsOfParts), dim.getName());
+    ArrayRef<StringRef> known = DimOp::getKnownNames().drop_back(kNumDimsOfShared);
+    return llvm::is_contained(known.take_back(kNumDimsOfParts), dim.getName());
   };
   WalkResult walk = plan.getBody().walk([&](DimOp dim) {
     if (given || !isOfParts(dim))
@@ -255,10 +256,35 @@ static LogicalResult verifyParts(PlanOp plan) {
   return failure(walk.wasInterrupted());
 }
 
+/// One prefix, and no sizes of one that nobody asked for.
+static LogicalResult verifySharedPrefix(PlanOp plan) {
+  auto prefixes = llvm::to_vector(plan.getBody().getOps<SharedPrefixOp>());
+  if (prefixes.size() > 1)
+    return prefixes[1].emitOpError("expected at most one in a tile.plan"); // (C2)
+  auto isOfShared = [](DimOp dim) {
+    return llvm::is_contained(DimOp::getKnownNames().take_back(kNumDimsOfShared), dim.getName());
+  };
+  WalkResult walk = plan.getBody().walk([&](DimOp dim) {
+    if (!prefixes.empty() || !isOfShared(dim))
+      return WalkResult::advance();
+    dim.emitOpError("expected a tile.shared_prefix in the plan, which provides '")
+        << dim.getName() << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult SharedPrefixOp::verify() {
+  Operation *tokens = getTokens().getDefiningOp();
+  if (tokens && tokens->getBlock() == (*this)->getBlock()) // (C1)
+    return success();
+  return emitOpError("expected tokens that are computed in the plan's own block");
+}
+
 LogicalResult PlanOp::verify() {
   if (!isa<ReturnOp>(getBody().front().back()))
     return emitOpError("expected a body that ends in tile.return");
-  if (failed(verifyWork(*this)) || failed(verifyParts(*this)))
+  if (failed(verifyWork(*this)) || failed(verifyParts(*this)) || failed(verifySharedPrefix(*this)))
     return failure();
   WalkResult walk = getBody().walk([&](Operation *op) {
     if (!isPlanOp(op)) {
@@ -305,12 +331,17 @@ ArrayRef<StringRef> DimOp::getKnownNames() {
                                     "num_prefill_rows",
                                     "max_decode_query_len",
                                     "max_decode_seq_len",
-                                    "max_prefill_query_len"};
+                                    "max_prefill_query_len",
+                                    "num_common_tokens",
+                                    "num_shared_tokens",
+                                    "num_shared_chunks",
+                                    "shared_chunk_capacity",
+                                    "shared_chunk_tokens"};
   return names;
 }
 
 bool DimOp::isOfWork() {
-  ArrayRef<StringRef> others = getKnownNames().drop_back(kNumDimsOfParts);
+  ArrayRef<StringRef> others = getKnownNames().drop_back(kNumDimsOfParts + kNumDimsOfShared);
   return llvm::is_contained(others.take_back(kNumDimsOfWork), getName());
 }
 

@@ -29,7 +29,11 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
     q_pe and k_pe are absent iff R = 0.
     lse, if wanted: f32 with an #mla.lse encoding, base e, empty = neg_inf.
     (C1) shapes agree. (C2) cache widths are Lkv and R. (C3) scale > 0.
-    (C4) one element type. (C5) lse has an encoding and shape [N, T] or [T, N] accordingly.
+    Over the parts of a mla.share_prefix: the shared one sees the prefix and nothing
+    else; the own ones see keys from num_shared_tokens on.
+
+    (C4) one element type; over a shared prefix the output may be f32. (C5) lse has an encoding and shape [N, T] or [T, N] accordingly.
+    (C6) form is expanded over a shared prefix, absorbed over own parts.
 
     Example:
     ```mlir

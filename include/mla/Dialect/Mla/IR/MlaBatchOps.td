@@ -17,7 +17,8 @@ def Mla_BatchDimOp : Mla_Op<"batch_dim"> {
   let summary = "a size of the batch or of the machine, as an index";
   let description = [{
     (C1) `name` is a dim of `tile.dim` (num_tokens, num_requests, max_query_len,
-    max_seq_len, total_context_len, attended_pairs, num_chunks, num_sms, …).
+    max_seq_len, total_context_len, attended_pairs, num_chunks, num_sms,
+    num_common_tokens, num_shared_tokens, …).
     Folds to a constant where the batch type fixes it: max_query_len of
     `query_len = q`, max_context_len of `context_len = c`, max_seq_len of both;
     total_context_len, num_context_requests, num_chunks and chunk_tokens of
@@ -64,6 +65,41 @@ def Mla_BatchPartOp : Mla_Op<"batch_part"> {
   let arguments = (ins Mla_BatchType:$batch, Mla_BatchPartAttr:$part);
   let results = (outs Mla_BatchType:$result);
   let assemblyFormat = "$batch $part attr-dict `:` type($batch) `->` type($result)";
+}
+
+def Mla_SharePrefixOp : Mla_Op<"share_prefix"> {
+  let summary = "a prefix that all requests share, and the requests behind it";
+  let description = [{
+    The first `tokens` cached tokens, at most num_common_tokens, lie on the same pages
+    in all requests of `batch`. num_shared_tokens is their number rounded down to whole
+    blocks of keys; 0 where a step cannot or shall not share (a padded step never does).
+
+    `shared` is one request without new tokens: its query rows are all rows of `batch`,
+    its cached context is the prefix, which comes in chunks of its own.
+    `own` are the requests of `batch`, whose attention begins behind the prefix; all other
+    sizes and tables of theirs are the batch's.
+
+    (C1) `batch` is the decodes of a split batch, or the batch of a function that splits
+    none. (C2) `shared` has query_len = ? and context_len = ?; own's type is batch's.
+    (C3) a function has at most one.
+
+    Example:
+    ```mlir
+    %shared, %own = mla.share_prefix %n of %batch : <query_len = 1> -> <query_len = ?>, <query_len = 1>
+    ```
+
+    Source: cascade attention of flashinfer-ai/flashinfer.
+  }];
+  let arguments = (ins Index:$tokens, Mla_BatchType:$batch);
+  let results = (outs Mla_BatchType:$shared, Mla_BatchType:$own);
+  let assemblyFormat = [{
+    $tokens `of` $batch attr-dict `:` type($batch) `->` type($shared) `,` type($own)
+  }];
+  let extraClassDeclaration = [{
+    /// The operation that `batch` is the shared prefix of, or the own parts; else null.
+    static SharePrefixOp ofShared(::mlir::Value batch);
+    static SharePrefixOp ofOwn(::mlir::Value batch);
+  }];
 }
 
 def Mla_PartRowsOp : Mla_Op<"part_rows", [AllTypesMatch<["input", "result"]>]> {

@@ -29,6 +29,15 @@ enum class AbsorbMode {
   Auto,
 };
 
+/// Whether prefixes that requests share are attended to apart.
+enum class SharePrefixMode {
+  Never,
+  /// In steps for which the cost model predicts less time.
+  Auto,
+  /// In all steps whose requests share anything.
+  Always,
+};
+
 #define GEN_PASS_DECL
 #include "mla/Dialect/Mla/Transforms/Passes.h.inc"
 

@@ -118,6 +118,65 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def MlaSharePrefix : Pass<"mla-share-prefix", "::mlir::ModuleOp"> {
+  let summary = "attends once to a prefix that all requests share";
+  let description = [{
+    Requests that were forked from one, or that start with the same published blocks, have
+    their first pages in common. For T query tokens together, S common keys cost
+    Lkv(P+V) once and P+R+V per token and key in the expanded form, 2·Lkv+R per token and
+    key in the absorbed one (times the heads). So from some number of tokens on it pays to
+    attend to the prefix once for all of them, expanded, and to each request's own keys
+    absorbed, and to merge by LSE (mla.md section 8).
+
+    Before:
+    ```mlir
+    %o = mla.attention query(%q, …) … over %cache, %batch … {form = #mla.form<absorbed>}
+    ```
+    After:
+    ```mlir
+    %common = mla.batch_dim %batch "num_common_tokens"
+    %n = …                                   // %common where it pays, else 0
+    %shared, %own = mla.share_prefix %n of %batch
+    %taken = mla.batch_dim %batch "num_shared_tokens"
+    %shares = arith.cmpi sgt, %taken, %c0
+    %o = scf.if %shares -> (tensor<?x128x128xbf16>) {
+      %a, %a_lse = mla.attention query(%q, …) … over %cache, %own … {form = #mla.form<absorbed>}
+      %b, %b_lse = mla.attention query(%q, …) … over %cache, %shared … {form = #mla.form<expanded>}
+      %0 = mla.merge %a, %a_lse with %b, %b_lse
+      scf.yield %0
+    } else {
+      %0 = mla.attention query(%q, …) … over %cache, %batch … {form = #mla.form<absorbed>}
+      scf.yield %0
+    }
+    ```
+    `n` is `common` if (SharedPrefixCost.h; in picoseconds of the module's `mla.target`)
+
+        max(requests, ⌈tokens·N / rows⌉) · common · a
+            > ⌈⌈tokens / turn⌉ · N / num_sms⌉ · common · e + common · u + tokens · m + f
+
+    with a for an absorbed tile of `rows` rows and one key, e for an expanded turn of
+    `turn` tokens of a head, u for up-projecting a key, m for a token's way through the
+    merge, and f for launches. Both sides are linear in `common`, so that a prefix that
+    does not pay does not pay when it is shorter. With `mode=always` it is `common`.
+
+    The pass emits a remark with the least number of tokens for which it pays.
+
+    Preconditions: forms are chosen. Only absorbed attentions in the function's body are
+    rewritten: where both forms have been versioned, long queries share already.
+    Guarantee: none. Numerics: as those of the forms; the own part is rounded to
+    the activations' type before it is merged.
+  }];
+  let options = [
+    Option<"mode", "mode", "::mlir::mla::SharePrefixMode", "::mlir::mla::SharePrefixMode::Auto",
+           "when to attend to a shared prefix apart",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::SharePrefixMode::Never, "never", "the pass does nothing"),
+             clEnumValN(::mlir::mla::SharePrefixMode::Auto, "auto", "by predicted time"),
+             clEnumValN(::mlir::mla::SharePrefixMode::Always, "always", "wherever there is one"))}]> ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
 def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
   let summary = "decomposes absorbed attention and places its head projections";
   let description = [{
@@ -291,6 +350,9 @@ def MlaChunkContext : Pass<"mla-chunk-context", "::mlir::ModuleOp"> {
       scf.yield %0
     }
     ```
+    Over a shared prefix (mla.share_prefix) there are no new tokens: the first chunk
+    starts the loop, which goes over the others.
+
     With `!mla.batch<context_len = 0>` only the attention over new tokens is
     made, without LSE (unless the LSE is wanted); with another static
     context_len only the branch with context.
@@ -362,7 +424,7 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
     computed at run time:
 
         tiles  = num_requests · ⌈max_query_len · N / tile_rows⌉
-        blocks = ⌈max_seq_len / block_tokens⌉
+        blocks = ⌈max_seq_len / block_tokens⌉, behind a shared prefix without its blocks
         splits = min(max(⌊num_sms / tiles⌋, 1), max(⌈blocks / min_split_blocks⌉, 1), max_splits)
 
     Before:

@@ -362,7 +362,7 @@ def Tile_PlanOp : Tile_Op<"plan", [IsolatedFromAbove, Symbol, SingleBlock,
   let description = [{
     A straight program of `tile.dim`, `tile.buffer`, `tile.workspace`, `index`
     arithmetic, `scf.for` from 0 with step 1, `scf.if` without results,
-    `tile.launch`, and at most one `tile.work`. It is serialised into the package
+    `tile.launch`, and at most one `tile.work` and one `tile.shared_prefix`. It is serialised into the package
     as data.
 
     `max_query_len` is the largest query length of one request that the
@@ -405,8 +405,9 @@ def Tile_DimOp : Tile_Op<"dim", [Pure]> {
     chunk_tokens (largest total of one chunk), rope_length, num_sms
     (multiprocessors, or CPU threads), num_host_pages (of copies between the pool and
     memory of the host), and those of `tile.work`: num_parts,
-    num_partials, partial_tokens, num_merges, max_partials.
-    (C2) the plan has a `tile.work` if the dim is one of its.
+    num_partials, partial_tokens, num_merges, max_partials, and those of
+    `tile.shared_prefix`.
+    (C2) the plan has a `tile.work` or a `tile.shared_prefix` if the dim is one of its.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Index:$result);
@@ -521,6 +522,44 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     `rows_per_tile` $rows_per_tile `item_cost` $item_cost `merge_cost` $merge_cost
     (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)? attr-dict
   }];
+  let hasVerifier = 1;
+}
+
+def Tile_SharedPrefixOp : Tile_Op<"shared_prefix", [HasParent<"::mlir::tile::PlanOp">]> {
+  let summary = "asks the runtime to plan a prefix that all requests share apart";
+  let description = [{
+    The runtime counts num_common_tokens: those of the first pages that all requests (all
+    decodes, if the plan splits its batch) have in common and that are full of cached
+    tokens in each. Of these, `tokens` are planned apart: `tile.work` then cuts only what
+    requests have behind them, and the prefix is gathered in chunks of its own. A padded
+    step, and an engine without a workspace for chunks, shares nothing.
+
+    `tokens` is evaluated before chunks and work are planned, whose dims are 0 then, first
+    with an upper bound of num_common_tokens: where that gives 0, nobody looks at pages.
+
+    | dim | meaning |
+    |---|---|
+    | num_common_tokens | see above |
+    | num_shared_tokens | `tokens`: at most num_common_tokens, whole blocks of a `tile.work` |
+    | num_shared_chunks, shared_chunk_capacity, shared_chunk_tokens | chunks of the prefix, tokens of a whole one, tokens of the largest |
+
+    | metadata, i32 | |
+    |---|---|
+    | shared_query_start_loc [2] | 0, and the rows of the requests |
+    | shared_chunk_cu_seq_lens [num_shared_chunks, 2] | 0, and the tokens of the chunk |
+
+    The prefix's pages are in the first row of block_table.
+
+    Example:
+    ```mlir
+    %common = tile.dim "num_common_tokens"
+    tile.shared_prefix %common
+    ```
+
+    (C1) `tokens` is computed in the plan's own block. (C2) a plan has at most one.
+  }];
+  let arguments = (ins Index:$tokens);
+  let assemblyFormat = "$tokens attr-dict";
   let hasVerifier = 1;
 }
 
