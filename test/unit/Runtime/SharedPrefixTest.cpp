@@ -63,10 +63,7 @@ protected:
   static constexpr int64_t kPage = 4, kPages = 64, kMaxSeqLen = 64;
   static inline const WorkParams kWork = {/*keysPerBlock=*/4,
                                           /*rowsPerToken=*/1,
-                                          /*rowsPerTile=*/1,
-                                          0.5,
-                                          0.5,
-                                          0};
+                                          /*rowsPerTile=*/1,  0.5, 0.5, 0};
 
   void SetUp() override { start(/*workspaceTokens=*/10); }
   void start(int64_t workspaceTokens) {

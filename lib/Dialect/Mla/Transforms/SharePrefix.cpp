@@ -90,7 +90,8 @@ static mlac::SharedPrefixProblem readProblem(AttentionOp attention) {
   return problem;
 }
 
-static void tellWhenItPays(AttentionOp attention, const mlac::SharedPrefixCost &cost, int64_t heads) {
+static void tellWhenItPays(AttentionOp attention, const mlac::SharedPrefixCost &cost,
+                           int64_t heads) {
   constexpr int64_t kMostSharers = 4096, kPrefixes[] = {512, 2048, 8192, 32768};
   InFlightDiagnostic diagnostic = attention.emitRemark("a shared prefix pays");
   StringRef separator = " with ";
