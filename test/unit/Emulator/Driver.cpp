@@ -219,6 +219,7 @@ MLAC_DRIVER cuEventCreate(void **event, unsigned) { return *event = nullptr, kSu
 MLAC_DRIVER cuEventDestroy_v2(void *) { return kSuccess; }
 MLAC_DRIVER cuEventRecord(void *, void *) { return kSuccess; }
 MLAC_DRIVER cuEventSynchronize(void *) { return kSuccess; }
+MLAC_DRIVER cuStreamWaitEvent(void *, void *, unsigned) { return kSuccess; }
 MLAC_DRIVER cuEventElapsedTime(float *milliseconds, void *, void *) {
   return *milliseconds = 1, kSuccess;
 }
