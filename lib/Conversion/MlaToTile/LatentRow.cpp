@@ -31,28 +31,55 @@ bool mlac::mla_to_tile::canHoldRow(StepLowering &step, int64_t width) {
 }
 
 namespace {
+/// Rows of a program that appends many: loads of all of them are in flight together, and
+/// a program's start and end are paid for once (bench/cache, 2^15 rows of 512 + 64).
+static constexpr int64_t kRowsTogether = 4;
+
+/// From so many rows on they are appended together: programs of one row each would no
+/// longer run at once (16 of 128 threads on each of 132 multiprocessors).
+static constexpr int64_t kManyRows = 2048;
+
 /// Writes the kernel's body; arguments are the source, gamma, then those of the pool
-/// with slots, positions and angles, or latent and tail.
+/// with slots, positions, angles and the number of rows, or latent and tail.
 class LatentRow {
 public:
-  LatentRow(StepLowering &step, const LatentRows &rows)
-      : step(step), source(rows.source), norm(rows.norm), target(rows.target),
+  LatentRow(StepLowering &step, const LatentRows &latent, Value rows)
+      : step(step), source(latent.source), norm(latent.norm), target(latent.target), rows(rows),
         width(norm.gamma.size(0)) {}
 
   SmallVector<Value> args();
   std::string name();
-  void write(KernelBuilder &b, ValueRange args);
+  /// Whether a program may write several rows: those of few are in parts.
+  bool canWriteMany() { return target.append && source.parts == 1; }
+  void write(KernelBuilder &b, ValueRange args, int64_t count = 1);
 
 private:
-  Value load(KernelBuilder &b, RowKernel &row, Value buffer, int64_t column);
+  Value load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column);
   Value normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma);
-  void store(KernelBuilder &b, Value buffer, ValueRange outputs, RowKernel &head, Value latent);
-  void append(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma);
+
+  /// A row on its way to the cache, and its place there; elements.
+  struct Appended {
+    Value isInside, latentBase, ropeBase;
+    Value latent, first, second, cos, sin;
+  };
+  RowKernel pairs(KernelBuilder &b) const;
+  void append(KernelBuilder &b, ValueRange args, int64_t count);
+  Appended loadRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value token);
+  void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
+  void storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
+                const Appended &row);
+  int64_t half() const { return target.rope.getRope().getDim() / 2; }
+  /// Columns from the first element of a pair to the second.
+  int64_t distance() const { return isInterleaved() ? 1 : half(); }
+  bool isInterleaved() const {
+    return target.rope.getRope().getOrder() == mla::RopeOrder::Interleaved;
+  }
 
   StepLowering &step;
   const RowSource &source;
   const RmsNorm &norm;
-  LatentTarget target; // accessors of ops are not const
+  mutable LatentTarget target; // accessors of ops are not const
+  Value rows;
   int64_t width;
 };
 } // namespace
@@ -67,13 +94,13 @@ SmallVector<Value> LatentRow::args() {
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
   args.append({step.metadata("slot_mapping", 64), step.metadata("positions", 64),
-               step.lookup(target.rope.getTable()).buffer});
+               step.lookup(target.rope.getTable()).buffer, rows});
   return args;
 }
 
-/// Columns of the row from `column` on, as `row` lays them out.
-Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, int64_t column) {
-  Value base = b.mul(b.programId(0), source.rows.strides[0]), total;
+/// Columns of the row of `token` from `column` on, as `row` lays them out.
+Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column) {
+  Value base = b.mul(token, source.rows.strides[0]), total;
   for (int64_t part = 0; part < source.parts; ++part) {
     Value next = row.load(buffer, base, source.rows.offset + part * source.partStride + column);
     total = total ? b.addf(total, next) : next;
@@ -86,45 +113,74 @@ Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamm
   return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, norm))), gamma);
 }
 
-/// To the row's place in the cache.
-void LatentRow::append(KernelBuilder &b, ValueRange args, RowKernel &head, Value gamma) {
-  auto rope = target.rope.getRope();
-  int64_t half = rope.getDim() / 2;
-  bool isInterleaved = rope.getOrder() == mla::RopeOrder::Interleaved;
-  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
-  const Pool::Memory &memory = pool.memories[0]; // the only one of rows as they are
-  Value slots = args[5], positions = args[6], table = args[7], token = b.programId(0);
-  Value slot = b.loadScalar(slots, token), position = b.loadScalar(positions, token);
-  Value pageSize = b.index(pool.type.getPageSize()), zero = b.index(0);
-  Value isInside =
-      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, zero),
-                            b.isBelow(slot, b.mul(pool.pages, pageSize)));
-  Value safe = b.choose(isInside, slot, zero);
-  Value inPage = b.createOrFold<arith::RemUIOp>(safe, pageSize);
-  Value page = b.createOrFold<arith::DivUIOp>(safe, pageSize);
-  Value latentBase = pool.row(b, mlac::cache::Part::Latent, page, inPage);
-  Value ropeBase = pool.row(b, mlac::cache::Part::Rope, page, inPage);
-
-  Value latent = load(b, head, args[0], 0);
-  RowKernel pairs(step, b, half, isInterleaved ? 2 : 1), angles(step, b, half);
-  int64_t second = isInterleaved ? 1 : half;
-  Value x = load(b, pairs, args[0], width), y = load(b, pairs, args[0], width + second);
-  Value angle = b.mul(position, 2 * half);
-  Value cos = angles.load(table, angle, 0), sin = angles.load(table, angle, half);
-  pairs.storeIf(isInside, b.subf(b.mulf(x, cos), b.mulf(y, sin)), memory.buffer, ropeBase, 0);
-  pairs.storeIf(isInside, b.addf(b.mulf(y, cos), b.mulf(x, sin)), memory.buffer, ropeBase, second);
-  head.storeIf(isInside, normalise(b, head, latent, gamma), memory.buffer, latentBase, 0);
+RowKernel LatentRow::pairs(KernelBuilder &b) const {
+  return RowKernel(step, b, half(), isInterleaved() ? 2 : 1);
 }
 
-void LatentRow::write(KernelBuilder &b, ValueRange args) {
+/// The row's place in the cache; somewhere, if it has none.
+void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row) {
+  Value pageSize = b.index(pool.type.getPageSize()), zero = b.index(0);
+  row.isInside =
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, zero),
+                            b.isBelow(slot, b.mul(pool.pages, pageSize)));
+  Value safe = b.choose(row.isInside, slot, zero);
+  Value inPage = b.createOrFold<arith::RemUIOp>(safe, pageSize);
+  Value page = b.createOrFold<arith::DivUIOp>(safe, pageSize);
+  row.latentBase = pool.row(b, mlac::cache::Part::Latent, page, inPage);
+  row.ropeBase = pool.row(b, mlac::cache::Part::Rope, page, inPage);
+}
+
+LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
+                                       Value token) {
+  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
+  Value slots = args[5], positions = args[6], table = args[7];
+  Appended row;
+  find(b, pool, b.loadScalar(slots, token), row);
+  Value angle = b.mul(b.loadScalar(positions, token), 2 * half());
+  RowKernel pairs = this->pairs(b), angles(step, b, half());
+  row.latent = load(b, head, args[0], token, 0);
+  row.first = load(b, pairs, args[0], token, width);
+  row.second = load(b, pairs, args[0], token, width + distance());
+  row.cos = angles.load(table, angle, 0);
+  row.sin = angles.load(table, angle, half());
+  return row;
+}
+
+void LatentRow::storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
+                         const Appended &row) {
+  Value memory = pool.memories[0].buffer; // the only one of rows as they are
+  Value first = b.subf(b.mulf(row.first, row.cos), b.mulf(row.second, row.sin));
+  Value second = b.addf(b.mulf(row.second, row.cos), b.mulf(row.first, row.sin));
+  RowKernel pairs = this->pairs(b);
+  pairs.storeIf(row.isInside, first, memory, row.ropeBase, 0);
+  pairs.storeIf(row.isInside, second, memory, row.ropeBase, distance());
+  head.storeIf(row.isInside, normalise(b, head, row.latent, gamma), memory, row.latentBase, 0);
+}
+
+/// Behind the last row the last one again, with the same result.
+void LatentRow::append(KernelBuilder &b, ValueRange args, int64_t count) {
   RowKernel head(step, b, width);
   Value gamma = head.load(args[1], b.index(0), norm.gamma.offset);
+  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
+  Value begin = b.mul(b.programId(0), count), last = b.sub(args[8], b.index(1));
+  SmallVector<Appended> loaded;
+  for (int64_t i = 0; i < count; ++i) {
+    Value token = count == 1 ? begin : b.minimum(b.add(begin, i), last);
+    loaded.push_back(loadRow(b, args, head, token));
+  }
+  for (const Appended &row : loaded)
+    storeRow(b, pool, head, gamma, row);
+}
+
+void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
   if (target.append)
-    return append(b, args, head, gamma);
-  Value x = load(b, head, args[0], 0), token = b.programId(0);
+    return append(b, args, count);
+  RowKernel head(step, b, width);
+  Value gamma = head.load(args[1], b.index(0), norm.gamma.offset), token = b.programId(0);
+  Value x = load(b, head, args[0], token, 0);
   if (const std::optional<TensorRef> &tail = target.tail) {
     RowKernel rest(step, b, tail->size(1));
-    rest.store(load(b, rest, args[0], width), args[3], b.mul(token, tail->strides[0]),
+    rest.store(load(b, rest, args[0], token, width), args[3], b.mul(token, tail->strides[0]),
                tail->offset);
   }
   head.store(normalise(b, head, x, gamma), args[2], b.mul(token, norm.output.strides[0]),
@@ -138,16 +194,23 @@ std::string LatentRow::name() {
 
 void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const LatentRows &latent,
                                        const LatentRows *other) {
-  LatentRow kernel(step, latent);
+  LatentRow kernel(step, latent, rows);
   SmallVector<Value> args = kernel.args();
-  auto grid = [&](int64_t kinds) -> std::array<Value, 3> {
-    return {rows, step.constant(kinds), step.constant(1)};
+  Value one = step.constant(1);
+  auto launch = [&](int64_t rowsTogether) {
+    std::string name = kernel.name();
+    if (rowsTogether > 1)
+      name += llvm::formatv("_rows_{0}", rowsTogether).str();
+    step.launch(
+        name, {step.ceilDiv(rows, rowsTogether), one, one}, args,
+        [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner, rowsTogether); },
+        step.chained());
   };
+  if (!other && kernel.canWriteMany())
+    return step.versionByRows(rows, kManyRows, [&] { launch(1); }, [&] { launch(kRowsTogether); });
   if (!other)
-    return step.launch(
-        kernel.name(), grid(1), args,
-        [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner); }, step.chained());
-  LatentRow second(step, *other);
+    return launch(1);
+  LatentRow second(step, *other, rows);
   size_t count = args.size();
   args.append(second.args());
   auto write = [&](KernelBuilder &b, ValueRange inner) { // a program does one of them
@@ -155,7 +218,8 @@ void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const Lat
         b.isBelow(b.programId(1), b.index(1)), [&] { kernel.write(b, inner.take_front(count)); },
         [&] { second.write(b, inner.drop_front(count)); });
   };
-  step.launch(kernel.name() + "_" + second.name(), grid(2), args, write, step.chained());
+  step.launch(kernel.name() + "_" + second.name(), {rows, step.constant(2), one}, args, write,
+              step.chained());
 }
 
 /// The rotation of the tail and the append of both, if nothing else uses them.

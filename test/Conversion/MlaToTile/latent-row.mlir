@@ -2,8 +2,8 @@
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefix=CPU
 
 // C17. Norm, rotation and append of a token's latents are one kernel with a program for each
-// token (LatentRow.cpp), where nothing else uses them. Projections by neighbouring rows
-// of each head are one product.
+// token, or for each four of many (LatentRow.cpp), where nothing else uses them.
+// Projections by neighbouring rows of each head are one product.
 
 !cache = !mla.cache<page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32,
                     element = bf16, rope_order = interleaved>
@@ -13,7 +13,12 @@
 // CHECK-NOT: tile.launch @linear_64x64
 // CHECK: tile.launch @rope_32_heads
 // CHECK: tile.launch @linear_96x64_rows_16
+// CHECK: %[[FEW:.*]] = arith.cmpi sle, %{{.*}}, %c2048
+// CHECK: scf.if %[[FEW]]
 // CHECK: tile.launch @[[APPEND:append_64]] grid(%{{.*}}, %c1{{.*}}, %c1{{.*}}) dependent
+// CHECK: else
+// CHECK: arith.ceildivsi %{{.*}}, %c4
+// CHECK: tile.launch @[[MANY:append_64_rows_4]] grid(%{{.*}}, %c1{{.*}}, %c1{{.*}}) dependent
 // CHECK-NOT: tile.launch @rope_32
 // CHECK-NOT: tile.launch @append{{ }}
 // CHECK: tile.return
@@ -56,7 +61,8 @@ func.func @step(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64xbf16
 // CHECK: tile.launch @linear_128x512_tile
 // CHECK: tile.launch @rms_norm_row_128
 // CHECK: tile.launch @linear_96x512_tile
-// CHECK: tile.launch @append_64
+// CHECK: tile.launch @append_64 grid
+// CHECK: tile.launch @append_64_rows_4 grid
 // CHECK-NOT: tile.launch
 // CHECK: tile.return
 
@@ -130,3 +136,16 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
 // CHECK: tile.reduce sum
 // CHECK: %[[ROWS:.*]] = arith.select %[[INSIDE]]
 // CHECK: tile.store
+
+// Of four rows everything is loaded before the first is normalised. Behind the last row
+// comes the last one again.
+// CHECK: tile.kernel @[[MANY]](
+// CHECK: arith.minsi
+// CHECK-NOT: tile.reduce
+// CHECK: arith.minsi
+// CHECK-NOT: tile.reduce
+// CHECK: arith.minsi
+// CHECK-NOT: tile.reduce
+// CHECK: arith.minsi
+// CHECK: tile.load
+// CHECK: tile.reduce sum
