@@ -40,7 +40,7 @@ public:
   /// Waits for the device.
   ~DeviceMirror();
 
-  /// `what` names the memory in errors. Nothing is uploaded yet.
+  /// Once. `what` names the memory in errors. Nothing is uploaded yet.
   Status create(std::shared_ptr<Device> device, int64_t bytes, std::string_view what);
 
   uint8_t *host() const { return host_; }

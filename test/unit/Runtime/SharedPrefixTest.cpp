@@ -81,9 +81,9 @@ protected:
                                /*hasShared=*/true});
     std::shared_ptr<Device> device;
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
-    ASSERT_TRUE(mirror.create(device, planner->maxBytes(), "metadata").isOk());
+    ASSERT_TRUE(mirror.emplace().create(device, planner->maxBytes(), "metadata").isOk());
     rows.emplace(planner->makeRows());
-    rows->clear(mirror);
+    rows->clear(*mirror);
     // Node 4: what is common, if at least 8 tokens are; node 6: one token too many.
     using Op = fb::ExprOp;
     std::vector<fb::ExprNode> nodes = {{Op::Dim, 0, 0, 0, 0},    {Op::Const, 0, 0, 0, 8},
@@ -121,14 +121,14 @@ protected:
     ASSERT_TRUE(share(kTokens).isOk());
     planner->measureWork(kWork);
     ASSERT_LE(planner->layout().bytes, planner->maxBytes());
-    planner->fill(cache, mirror, *rows);
+    planner->fill(cache, *mirror, *rows);
   }
   Status share(uint32_t tokens) {
     return planner->measureShared(exprs, tokens, kWork.keysPerBlock);
   }
   std::vector<int32_t> array(Metadata which) {
     MetadataArray where = planner->layout().arrays[static_cast<size_t>(which)];
-    auto *data = reinterpret_cast<const int32_t *>(mirror.host() + where.offset);
+    auto *data = reinterpret_cast<const int32_t *>(mirror->host() + where.offset);
     return {data, data + where.elements};
   }
   int64_t dim(Dim which) { return at(planner->dims(), which); }
@@ -137,7 +137,7 @@ protected:
   ExpressionTable exprs;
   KVCache cache{kPages, kPage, kMaxSeqLen};
   std::optional<StepPlanner> planner;
-  DeviceMirror mirror;
+  std::optional<DeviceMirror> mirror;
   std::optional<TableRows> rows;
 };
 } // namespace
