@@ -88,3 +88,36 @@ LogicalResult ShapeCheck::matchLse(StringRef name, Value value,
     symbols.insert(symbols.begin(), leading);
   return match(name, value, symbols);
 }
+
+LogicalResult mla::verifyPositive(Operation *op, StringRef name,
+                                  const APFloat &value) {
+  double number = value.convertToDouble();
+  if (number > 0 && value.isFinite())
+    return success();
+  return op->emitOpError("expected ") << name << " > 0, got " << number;
+}
+
+RankedTensorType mla::getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+void mla::bindCacheWidths(ShapeCheck &check, CacheType cache) {
+  check.bind("Lkv", cache.getKvLoraRank(), "cache");
+  check.bind("R", cache.getQkRopeHeadDim(), "cache");
+}
+
+LogicalResult mla::verifyCacheRows(Operation *op, ShapeCheck &check,
+                                   StringRef tokens, CacheType cache,
+                                   Value latent, Value ropeKey) {
+  if (failed(check.match("latent", latent, {tokens, "Lkv"})) ||
+      failed(check.presentIff("k_pe", ropeKey, "R")) ||
+      (ropeKey && failed(check.match("k_pe", ropeKey, {tokens, "R"}))))
+    return failure();
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("latent", latent), {"k_pe", ropeKey}})
+    if (value && getElementTypeOrSelf(value) != cache.getElement())
+      return op->emitOpError("expected ")
+             << name << " to have the cache's element type "
+             << cache.getElement() << ", got " << getElementTypeOrSelf(value);
+  return success();
+}

@@ -55,6 +55,20 @@ private:
 /// The encoding of an LSE tensor, null where it has none.
 LseAttr getLseEncoding(Value lse);
 
+RankedTensorType getTensorType(Value value);
+
+/// Checks that an attribute of `op` is a positive finite number.
+LogicalResult verifyPositive(Operation *op, StringRef name,
+                             const APFloat &value);
+
+/// Gives Lkv and R the widths of the cache.
+void bindCacheWidths(ShapeCheck &check, CacheType cache);
+
+/// Checks a latent and a rope key, rows of `cache`, which has their element.
+LogicalResult verifyCacheRows(Operation *op, ShapeCheck &check,
+                              StringRef tokens, CacheType cache, Value latent,
+                              Value ropeKey);
+
 } // namespace mlir::mla
 
 #endif // MLA_LIB_DIALECT_MLA_IR_SHAPECHECK_H

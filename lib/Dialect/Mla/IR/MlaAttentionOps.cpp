@@ -1,0 +1,223 @@
+//===- MlaAttentionOps.cpp - verifiers of attention -------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Check numbers (C1) ... are those of the op descriptions in
+// MlaAttentionOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShapeCheck.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mlir::mla;
+
+/// Checks that an output has the query's element type, or f32 for a partial.
+static LogicalResult verifyOutputElement(Operation *op, Value query,
+                                         Value output) {
+  Type expected = getElementTypeOrSelf(query),
+       actual = getElementTypeOrSelf(output);
+  if (actual == expected || actual.isF32())
+    return success();
+  return op->emitOpError("expected output of the query's element type ")
+         << expected << " or f32, got " << actual;
+}
+
+LogicalResult AttentionOp::verify() {
+  ShapeCheck check(*this);
+  CacheType cache = getCache().getType();
+  bindCacheWidths(check, cache);                                    // (C2)
+  if (failed(check.match("q_nope", getQNope(), {"T", "N", "P"})) || // (C1)
+      failed(check.presentIff("q_pe", getQPe(), "R")) ||
+      (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
+      failed(
+          verifyCacheRows(*this, check, "T", cache, getLatent(), getKPe())) ||
+      failed(check.match("w_uk", getWUk(), {"N", "P", "Lkv"})) ||
+      failed(check.match("w_uv", getWUv(), {"N", "V", "Lkv"})) ||
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C3)
+    return failure();
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("q_pe", getQPe()), // (C4)
+        {"latent", getLatent()},
+        {"k_pe", getKPe()},
+        {"w_uk", getWUk()},
+        {"w_uv", getWUv()},
+        {"output", getOutput()}})
+    if (value && !(name == "output" && SharePrefixOp::ofShared(getBatch())) &&
+        failed(check.sameElement("q_nope", getQNope(), name, value)))
+      return failure();
+  if (SharePrefixOp::ofShared(getBatch()) &&
+      failed(verifyOutputElement(*this, getQNope(), getOutput())))
+    return failure();
+  bool isShared = SharePrefixOp::ofShared(getBatch()) != nullptr;
+  if ((isShared && getForm() != Form::Expanded) ||
+      (SharePrefixOp::ofOwn(getBatch()) && getForm() != Form::Absorbed)) // (C6)
+    return emitOpError("expected form ")
+           << (isShared ? "expanded over a shared prefix"
+                        : "absorbed behind a shared prefix")
+           << ", got " << stringifyForm(getForm());
+  return getLse() ? check.matchLse("lse", getLse()) : success(); // (C5)
+}
+
+LogicalResult ExpandedAttentionOp::verify() {
+  ShapeCheck check(*this);
+  if (static_cast<bool>(getQPe()) != static_cast<bool>(getKPe())) // (C1)
+    return emitOpError("expected q_pe and k_pe both or neither, got ")
+           << (getQPe() ? "q_pe" : "k_pe") << " only";
+  // The step's new tokens are the keys unless a chunk of the context is.
+  StringRef keys = isCausal() ? "T" : "S";
+  if (failed(check.match("q_nope", getQNope(), {"T", "N", "P"})) ||
+      (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
+      failed(check.match("k_nope", getKNope(), {keys, "N", "P"})) ||
+      (getKPe() && failed(check.match("k_pe", getKPe(), {keys, "R"}))) ||
+      failed(check.match("v", getV(), {keys, "N", "V"})) ||
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(verifyOutputElement(*this, getQNope(), getOutput())) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C2)
+    return failure();
+  for (auto [name, value] : {std::pair<StringRef, Value>("q_pe", getQPe()),
+                             {"k_nope", getKNope()},
+                             {"k_pe", getKPe()},
+                             {"v", getV()}})
+    if (value && failed(check.sameElement("q_nope", getQNope(), name, value)))
+      return failure();
+  if (getLse() && failed(check.matchLse("lse", getLse()))) // (C3)
+    return failure();
+  if (static_cast<bool>(getPartial()) !=
+      static_cast<bool>(getPartialLse())) // (C4)
+    return emitOpError("expected partial and partial_lse both or neither, got ")
+           << (getPartial() ? "partial" : "partial_lse") << " only";
+  if (!getPartial())
+    return success();
+  if (failed(check.match("partial", getPartial(), {"T", "N", "V"})))
+    return failure();
+  if (!getElementTypeOrSelf(getPartial()).isF32())
+    return emitOpError("expected an f32 partial, got ")
+           << getPartial().getType();
+  return check.matchLse("partial_lse", getPartialLse());
+}
+
+LogicalResult AbsorbedAttentionOp::verify() {
+  ShapeCheck check(*this);
+  CacheType cache = getCache().getType();
+  bindCacheWidths(check, cache);
+  bool isSplit = static_cast<bool>(getNumSplits());
+  if (failed(check.match("q_lat", getQLat(), {"T", "N", "Lkv"})) || // (C1)
+      failed(check.presentIff("q_pe", getQPe(), "R")) ||
+      (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
+      (getQPe() &&
+       failed(check.sameElement("q_lat", getQLat(), "q_pe", getQPe()))))
+    return failure();
+  if (getElementTypeOrSelf(getQLat()) != cache.getElement())
+    return emitOpError("expected q_lat to have the cache's element type ")
+           << cache.getElement() << ", got " << getElementTypeOrSelf(getQLat());
+  if (isSplit
+          ? failed(check.match("output", getOutput(), {"S", "T", "N", "Lkv"}))
+          : failed(check.match("output", getOutput(), {"T", "N", "Lkv"})))
+    return failure();
+  if (failed(verifyOutputElement(*this, getQLat(), getOutput())) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C2)
+    return failure();
+  if (isSplit && !getElementTypeOrSelf(getOutput()).isF32()) // (C4)
+    return emitOpError("expected an f32 output beside num_splits, got ")
+           << getOutput().getType();
+  if (isSplit && !getLse())
+    return emitOpError("expected an lse beside num_splits, got none");
+  if (!getLse())
+    return success();
+  if (failed(check.matchLse("lse", getLse(), isSplit ? "S" : ""))) // (C3)
+    return failure();
+  if (getLseEncoding(getLse()).getLayout() != LseLayout::TokenMajor)
+    return emitOpError("expected lse with layout = token_major, got ")
+           << getLseEncoding(getLse());
+  return success();
+}
+
+LogicalResult EmptyPartialOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("output", getOutput(), {"T", "N", "V"}))) // (C1)
+    return failure();
+  return check.matchLse("lse", getLse());
+}
+
+/// Checks that an LSE has the encoding of another.
+static LogicalResult verifySameEncoding(Operation *op, StringRef firstName,
+                                        Value first, StringRef name,
+                                        Value value) {
+  if (getLseEncoding(first) == getLseEncoding(value))
+    return success();
+  return op->emitOpError("expected ")
+         << name << " to have " << firstName << "'s encoding "
+         << getLseEncoding(first) << ", got " << getLseEncoding(value);
+}
+
+LogicalResult MergeOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("a", getA(), {"T", "N", "V"})) || // (C1)
+      failed(check.match("b", getB(), {"T", "N", "V"})) ||
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(check.matchLse("a_lse", getALse())) || // (C2)
+      failed(check.matchLse("b_lse", getBLse())) ||
+      failed(verifySameEncoding(*this, "a_lse", getALse(), "b_lse", getBLse())))
+    return failure();
+  if (!getLse())
+    return success();
+  if (failed(check.matchLse("lse", getLse())))
+    return failure();
+  return verifySameEncoding(*this, "a_lse", getALse(), "lse", getLse());
+}
+
+LogicalResult MergeSplitsOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("partial_output", getPartialOutput(),
+                         {"S", "T", "N", "V"})) || // (C1)
+      failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
+      failed(check.matchLse("partial_lse", getPartialLse(), "S"))) // (C2)
+    return failure();
+  if (!getElementTypeOrSelf(getPartialOutput()).isF32())
+    return emitOpError("expected an f32 partial_output, got ")
+           << getPartialOutput().getType();
+  if (getLseEncoding(getPartialLse()).getLayout() != LseLayout::TokenMajor)
+    return emitOpError("expected partial_lse with layout = token_major, got ")
+           << getLseEncoding(getPartialLse());
+  if (!getLse())
+    return success();
+  if (failed(check.matchLse("lse", getLse())))
+    return failure();
+  return verifySameEncoding(*this, "partial_lse", getPartialLse(), "lse",
+                            getLse());
+}
+
+LogicalResult ConvertLseOp::verify() {
+  ShapeCheck check(*this);
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("input", getInput()), // (C1)
+        {"result", getResult()}}) {
+    LseAttr encoding = getLseEncoding(value);
+    if (!encoding)
+      return emitOpError("expected ")
+             << name << " to have an #mla.lse encoding, got "
+             << value.getType();
+    bool isSplit = getTensorType(value).getRank() == 3;
+    SmallVector<StringRef, 3> symbols{"T", "N"};
+    if (encoding.getLayout() == LseLayout::HeadMajor)
+      std::swap(symbols[0], symbols[1]);
+    if (isSplit)
+      symbols.insert(symbols.begin(), "S");
+    if (failed(check.match(name, value, symbols)))
+      return failure();
+  }
+  if (getTensorType(getInput()).getRank() !=
+      getTensorType(getResult()).getRank())
+    return emitOpError("expected result of input's rank ")
+           << getTensorType(getInput()).getRank() << ", got "
+           << getResult().getType();
+  return success();
+}
