@@ -46,19 +46,51 @@ install_packages() {
 }
 
 # A CUDA assembler: an installed toolkit's, else a pinned package from the Python
-# package index, kept inside the build folder.
+# package index, kept inside the build folder. Without one everything but cubins
+# works: `assembler` says whether there is one.
 find_assembler() {
-  scripts/get-assembler.sh --if-missing "$build/assembler" || fail "no CUDA assembler"
+  assembler=yes
+  scripts/get-assembler.sh --if-missing "$build/assembler" && return
+  assembler=no
+  echo "no CUDA assembler: going on without cubins"
+}
+
+# What to do about it, for the end of a script, where it is read.
+explain_assembler() {
+  cat <<EOF
+No CUDA assembler (ptxas 12.9 or later) was found, and none could be installed (see above).
+To get one: run scripts/get-assembler.sh with a network that reaches the Python package
+index, or install a CUDA toolkit and set CUDA_HOME; then run this script again.
+EOF
+}
+
+# Where a cache entry of the build folder points.
+read_cache() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+
+# A build folder remembers absolute paths: moved or copied, it would go on building
+# (or not building) the checkout that it came from.
+is_of_this_checkout() {
+  [ "$(read_cache CMAKE_HOME_DIRECTORY)" -ef . ] &&
+    [ "$(read_cache CMAKE_CACHEFILE_DIR)" -ef "$build" ]
+}
+
+configure() { # options for cmake
+  cmake --preset release -B "$build" "$@" >"$build.configure.log" 2>&1 || {
+    tail -30 "$build.configure.log"
+    fail "cmake --preset release (all of its output: $build.configure.log)"
+  }
+  rm -f "$build.configure.log"
 }
 
 configure_and_build() { # targets; none: everything
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-  if [ ! -f "$build/build.ninja" ]; then
-    cmake --preset release -B "$build" >"$build.configure.log" 2>&1 || {
-      tail -30 "$build.configure.log"
-      fail "cmake --preset release"
-    }
-    rm -f "$build.configure.log"
+  if [ -f "$build/CMakeCache.txt" ] && ! is_of_this_checkout; then
+    echo "$build was configured in $(read_cache CMAKE_CACHEFILE_DIR)" \
+      "for $(read_cache CMAKE_HOME_DIRECTORY); configuring anew"
+    rm -f "$build/build.ninja" # else a failure now would leave the other's in use
+    configure --fresh
+  elif [ ! -f "$build/CMakeCache.txt" ] || [ ! -f "$build/build.ninja" ]; then
+    configure
   fi
   cmake --build "$build" ${1:+--target "$@"} || fail "cmake --build $build"
 }
