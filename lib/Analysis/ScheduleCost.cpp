@@ -182,7 +182,7 @@ bool Planner::chooseRegisters(const RelayShape &shape) {
   constexpr int64_t kRoles = 3;
   // Addresses, counters and rescaling beside the accumulators. Measured: with 128
   // accumulators 168 is clean, 160 spills and 152 serialises wgmma
-  // (docs/performance.md).
+  // (docs/lab/decode.md).
   constexpr int64_t kWorking = 40, kScoresWorking = 32;
   int64_t launched =
       alignDown(sm90::kRegisterFile / (kRoles * sm90::kWarpgroupThreads), sm90::kRegisterGranule);

@@ -23,7 +23,7 @@ using llvm::divideCeil;
 static constexpr int64_t kLaunches = 5;
 /// What the absorbed form takes of its prediction. Measured on an H200 with 8192 shared
 /// tokens: 0.80 with 16 heads, whose tensor cores leave power for a higher clock than the
-/// model's, 0.96 with 128. Between them all 21 points of docs/performance.md are decided
+/// model's, 0.96 with 128. Between them all 21 points of docs/lab/shared-prefix.md are decided
 /// for the faster form.
 static constexpr double kAbsorbedShare = 0.85;
 

@@ -41,7 +41,7 @@ struct UpProjectionCost {
 };
 
 /// `planned` for 4096 tokens on 65536 of DeepSeek-V3 is 28.4 ms, measured 34.1 (product and
-/// attention; docs/performance.md, "Chunked prefill"): gains below this are none.
+/// attention; docs/lab/chunked.md): gains below this are none.
 inline constexpr double kUpProjectionModelError = 0.2;
 
 /// Nothing without cached tokens, for machines without multiprocessors, and for heads

@@ -102,7 +102,7 @@ void ProductKernel::launch(StepLowering &step) {
 static constexpr int64_t kBusyPrograms = 112;
 
 /// Rows up to which the next kernel begins early: with more, the programs that wait beside
-/// those that work cost more than they hide (docs/performance.md, "A decode layer").
+/// those that work cost more than they hide (docs/lab/layer.md).
 static constexpr int64_t kEarlyRows = 16;
 
 /// Most parts of a depth: each is one more row that the sum reads.

@@ -25,7 +25,7 @@ static bool pays(int64_t heads, int64_t requests, int64_t keys) {
              .computeSaving(heads, requests, requests, keys) > 0;
 }
 
-// Measured on an H200 (docs/performance.md, "A prefix that requests share").
+// Measured on an H200 (docs/lab/shared-prefix.md).
 TEST(SharedPrefixCost, DecidesForTheFasterFormWhereItWasMeasured) {
   struct {
     int64_t heads, requests, keys;

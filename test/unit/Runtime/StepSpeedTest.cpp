@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Prints the numbers of docs/performance.md: host time of a decode step of 512
+// Prints the numbers of docs/lab/bookkeeping.md: host time of a decode step of 512
 // requests, all metadata and the partition of the attention included, and what is sent.
 //
 //===----------------------------------------------------------------------===//

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Prints the numbers of docs/performance.md, all through the C API. Each is the
+// Prints the numbers of docs/lab/bookkeeping.md, all through the C API. Each is the
 // least of many rounds, so that other work on the machine does not show. The
 // limits are checked where MLAC_CHECK_SPEED is set: an idle machine, optimised.
 //

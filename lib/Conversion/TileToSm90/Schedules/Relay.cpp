@@ -106,7 +106,7 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   int64_t rest = panels - getFixedPanels(shape, options.ropeStages) -
                  options.rightStages * shape.rightPanels;
   options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
-  // Measured (docs/performance.md): opening the gate two panels early is best.
+  // Measured (docs/lab/decode.md): opening the gate two panels early is best.
   options.gateEarlyPanels = get("early", shape.rightPanels / 2);
   // The rows that all threads copy arrive together: each arrival is a thread's.
   options.rightPanelsPerPart = !shape.usesTma             ? shape.rightPanels
@@ -119,7 +119,7 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   options.scoreRegisters = get("score_registers", launchRegisters);
   options.outputRegisters = get("output_registers", launchRegisters);
   // Two were 1 % faster before the output went through shared memory; one is now
-  // (docs/performance.md), in half of the code and without spills.
+  // (docs/lab/decode.md), in half of the code and without spills.
   options.stepsPerTurn = get("steps_per_turn", 1);
   return options;
 }
