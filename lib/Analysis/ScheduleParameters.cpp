@@ -265,6 +265,32 @@ ScheduleRequest ScheduleRequest::filter(llvm::ArrayRef<ScheduleKind> kinds) cons
   return result;
 }
 
+std::optional<KernelRequest> mlac::parseKernelRequest(StringRef text, std::string &error) {
+  auto [kernel, rest] = text.split(':');
+  auto [kind, options] = rest.split(':');
+  if (kernel.empty() || kind.empty()) {
+    error = "expected kernel:kind:key=value:..., got '" + text.str() + "'";
+    return std::nullopt;
+  }
+  KernelRequest result;
+  result.kernel = kernel.str();
+  if (!result.request.setKind(kind, error))
+    return std::nullopt;
+  llvm::SmallVector<StringRef> items;
+  options.split(items, ':', -1, /*KeepEmpty=*/false);
+  for (StringRef item : items)
+    if (!result.request.set(item, error))
+      return std::nullopt;
+  return result;
+}
+
+std::string mlac::formatKernelRequest(StringRef kernel, const ScheduleParameters &parameters) {
+  std::string text = (kernel + ":" + getName(parameters.kind)).str();
+  for (const std::string &item : parameters.list())
+    text += ":" + item;
+  return text;
+}
+
 std::string mlac::describeScheduleOptions() {
   std::string text;
   llvm::raw_string_ostream stream(text);

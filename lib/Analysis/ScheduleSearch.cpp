@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Analysis/DenseScheduleCost.h"
 #include "mla/Analysis/ScheduleCost.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -45,6 +46,12 @@ private:
   std::set<std::string> seen;
 };
 } // namespace
+
+/// Points that the model finds worse than the best by more than it errs are not
+/// worth measuring.
+static constexpr double kError = 1.25;
+/// Around the usual one, kLazyThreshold.
+static constexpr double kThresholds[] = {0, 4, 12};
 
 /// A field that the user forced keeps its value.
 template <typename T> static void propose(std::optional<T> &field, T value) {
@@ -84,7 +91,6 @@ std::vector<ScheduleRequest> Search::findDepths(const ScheduleRequest &request) 
   });
   if (found.size() > kMost)
     found.resize(kMost);
-  constexpr double kError = 1.25;
   std::vector<ScheduleRequest> depths;
   for (auto &[period, next] : found)
     if (period <= kError * found.front().first)
@@ -110,7 +116,6 @@ void Search::addRelay(const ScheduleRequest &request) {
   ScheduleRequest unrolled = request;
   propose<int64_t>(unrolled.stepsPerTurn, 2);
   add(plan(ScheduleKind::Relay, unrolled));
-  constexpr double kThresholds[] = {0, 4, 12};
   for (double threshold : kThresholds) {
     ScheduleRequest next = request;
     propose(next.lazyThreshold, threshold);
@@ -132,17 +137,95 @@ void Search::addStream(const ScheduleRequest &request) {
 std::vector<ScheduleCost> mlac::enumerateSchedules(const AttentionProblem &problem,
                                                    const TargetDescription &target,
                                                    const ScheduleRequest &request,
-                                                   std::string &error) {
-  ScheduleChoice choice = chooseSchedule(problem, target, request);
+                                                   std::string &error,
+                                                   llvm::StringRef whyNotRelay) {
+  ScheduleChoice choice = chooseSchedule(problem, target, request, whyNotRelay);
   error = choice.error;
   if (!error.empty())
     return {};
   Search search(problem, target);
   search.add(choice.get());
   auto isAsked = [&](ScheduleKind kind) { return !request.kind || *request.kind == kind; };
-  if (isAsked(ScheduleKind::Relay))
+  if (isAsked(ScheduleKind::Relay) && whyNotRelay.empty())
     search.addRelay(request);
   if (isAsked(ScheduleKind::Stream))
     search.addStream(request);
+  return std::move(search.points);
+}
+
+//===----------------------------------------------------------------------===//
+// Dense keys
+//===----------------------------------------------------------------------===//
+
+namespace {
+class DenseSearch {
+public:
+  DenseSearch(const DenseAttentionProblem &problem, const TargetDescription &target)
+      : problem(problem), target(target) {}
+
+  void add(const DenseScheduleCost &cost) {
+    if (cost.isFeasible() && seen.insert(cost.parameters.describe()).second)
+      points.push_back(cost);
+  }
+  void addBlocks(const ScheduleRequest &request);
+  void addThresholds(const ScheduleRequest &request);
+  std::vector<DenseScheduleCost> points;
+
+private:
+  DenseScheduleCost plan(const ScheduleRequest &request) const {
+    return computeDenseScheduleCost(problem, target, ScheduleKind::PingPong, request);
+  }
+
+  const DenseAttentionProblem &problem;
+  const TargetDescription &target;
+  std::set<std::string> seen;
+};
+} // namespace
+
+void DenseSearch::addBlocks(const ScheduleRequest &request) {
+  constexpr int64_t kLeastBlock = 64, kMostStages = 4;
+  constexpr size_t kMost = 8;
+  std::vector<DenseScheduleCost> found;
+  for (int64_t keys = kMaxKeyBlock; keys >= kLeastBlock; keys -= kKeyBlockMultiple)
+    for (int64_t stages = 2; stages <= kMostStages; ++stages) {
+      ScheduleRequest next = request;
+      propose(next.keyBlock, keys);
+      propose(next.keyStages, stages);
+      DenseScheduleCost cost = plan(next);
+      if (cost.isFeasible())
+        found.push_back(std::move(cost));
+    }
+  llvm::stable_sort(found, [](const DenseScheduleCost &a, const DenseScheduleCost &b) {
+    return a.getRelativeCycles() < b.getRelativeCycles();
+  });
+  for (const DenseScheduleCost &cost : llvm::ArrayRef(found).take_front(kMost))
+    if (cost.getRelativeCycles() <= kError * found.front().getRelativeCycles())
+      add(cost);
+}
+
+void DenseSearch::addThresholds(const ScheduleRequest &request) {
+  for (double threshold : kThresholds) {
+    ScheduleRequest next = request;
+    propose(next.lazyThreshold, threshold);
+    add(plan(next));
+  }
+}
+
+std::vector<DenseScheduleCost> mlac::enumerateDenseSchedules(const DenseAttentionProblem &problem,
+                                                             const TargetDescription &target,
+                                                             const ScheduleRequest &request,
+                                                             std::string &error,
+                                                             llvm::StringRef whyNotPingPong) {
+  DenseScheduleChoice choice = chooseDenseSchedule(problem, target, request, whyNotPingPong);
+  error = choice.error;
+  if (!error.empty())
+    return {};
+  DenseSearch search(problem, target);
+  search.add(choice.get());
+  bool isAsked = !request.kind || *request.kind == ScheduleKind::PingPong;
+  if (isAsked && whyNotPingPong.empty()) {
+    search.addBlocks(request);
+    search.addThresholds(request);
+  }
   return std::move(search.points);
 }

@@ -103,6 +103,8 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --schedule=" << options.schedule;
   for (const std::string &option : options.scheduleOptions)
     stream << " --schedule-option=" << option;
+  for (const std::string &kernel : options.kernelSchedules)
+    stream << " --kernel-schedule=" << kernel;
   if (options.batchInvariant >= 0)
     stream << " --batch-invariant=" << options.batchInvariant;
   if (options.itemCost >= 0)
@@ -168,6 +170,8 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.schedule = options.schedule;
   for (const std::string &option : options.scheduleOptions)
     lowering.scheduleOptions.push_back(option);
+  for (const std::string &kernel : options.kernelSchedules)
+    lowering.scheduleOptions.push_back(kernel);
   lowering.batchInvariant = options.batchInvariant;
   lowering.itemCost = options.itemCost;
   lowering.mergeCost = options.mergeCost;
@@ -211,6 +215,15 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::lowerMla(ModuleOp module, const std::stri
 FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToTile(ModuleOp module, const std::string &target,
                                                    const CompileOptions &options) {
   return lowerWith(module, target, options, buildLowerToTilePipeline);
+}
+
+FailureOr<std::vector<AttentionKernel>> mlac::listAttentionKernels(ModuleOp module,
+                                                                   const CompileOptions &options) {
+  FailureOr<OwningOpRef<ModuleOp>> lowered =
+      lowerWith(module, sm90::kChip, options, buildUnscheduledTilePipeline);
+  if (failed(lowered))
+    return failure();
+  return findAttentionKernels(**lowered);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToSm90(ModuleOp tileModule) {
@@ -324,6 +337,7 @@ static LogicalResult compileForCuda(ModuleOp tileModule, const CompileOptions &o
   nvptx.assembler = options.assembler;
   nvptx.allowSpills = options.allowSpills;
   nvptx.allowWgmmaMessages = options.allowWgmmaMessages;
+  nvptx.cache = options.kernels.get();
   FailureOr<CompiledKernels> compiled = compileKernels(**nvvm, nvptx);
   if (failed(compiled))
     return failure();

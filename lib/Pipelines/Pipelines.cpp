@@ -55,7 +55,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   passes.addPass(createCSEPass());
 }
 
-void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {
+void mlac::buildUnscheduledTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {
   buildMlaPipeline(passes, options);
   ConvertMlaToTileOptions convert;
   convert.target = options.target;
@@ -70,6 +70,10 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
   passes.addPass(createConvertMlaToTile(convert));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+}
+
+void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {
+  buildUnscheduledTilePipeline(passes, options);
   if (options.target != TileTarget::Sm90)
     return;
   TilePlanSchedulesOptions planSchedules;

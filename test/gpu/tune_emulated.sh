@@ -11,14 +11,72 @@ set -euo pipefail
 build=$1 layer=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for functions in decode prefill,decode; do
-  options=(--target=sm_90a --schedule=simple --page-size=16 --form=absorbed --functions=$functions)
+
+# Sets `options` for functions and a form, and writes the kernels that are emulated.
+prepare() { # functions form
+  options=(--target=sm_90a --schedule=simple --page-size=16 --form="$2" --functions="$1")
   "$build/bin/mla-compile" "$layer" "${options[@]}" --quiet --emit=nvvm -o "$work/layer.mlir"
+}
+
+tune() { # cache, more options
+  local cache=$1
+  shift
+  rm -f "$work/layer.mlac"
   LD_LIBRARY_PATH=$build/emulator MLAC_EMULATED_MODULE=$work/layer.mlir \
     "$build/bin/mla-compile" "$layer" "${options[@]}" --tune --tune-batch=3 --tune-context=20 \
-    --tune-cache="$work/$functions.json" -o "$work/layer.mlac" 2>"$work/log" || {
-    cat "$work/log"
+    --tune-prefill=20 --tune-cache="$work/$cache.json" "$@" -o "$work/layer.mlac" 2>"$work/log" ||
+    die "no package"
+  [ -s "$work/layer.mlac" ] || die "an empty package"
+}
+
+die() {
+  echo "FAIL: $1" >&2
+  cat "$work/log" >&2
+  exit 1
+}
+
+# One line says that a kernel was tuned in a step; times vary.
+expect_tuned() { # kernel, step, counts
+  grep -qE "^$1 tuned by mlac emulator of sm_90a in $2: simple, [0-9.]+ us; $3\$" "$work/log" ||
+    die "expected $1 tuned in $2; $3"
+}
+once="1 measured now, 1 of 1 known, 0 failed"
+
+prepare decode absorbed
+tune decode
+expect_tuned absorbed_attention 'decode: 3 x \(20 \+ 1\)' "$once"
+# The same again measures nothing.
+tune decode
+expect_tuned absorbed_attention 'decode: 3 x \(20 \+ 1\)' \
+  "0 measured now, 1 of 1 known, 0 failed"
+
+# Each kernel in a step that runs it: a fresh prompt, one with context, few tokens.
+prepare prefill,decode auto
+tune both
+expect_tuned expanded_attention_causal 'prefill: 1 x \(0 \+ 20\)' "$once"
+expect_tuned absorbed_attention 'prefill: [0-9]+ x \(20 \+ [0-9]+\)' "$once"
+expect_tuned absorbed_attention_2 'decode: 3 x \(20 \+ 1\)' "$once"
+
+# A point that fails is said and left out, and there is a package all the same: an
+# assembler that fails once.
+prepare decode absorbed
+ptxas=$("$(dirname "$0")/../../scripts/get-assembler.sh" --find "$build/assembler")
+cat >"$work/ptxas" <<SCRIPT
+#!/usr/bin/env bash
+for word in "\$@"; do
+  if [[ \$word == *.ptx && ! -e $work/failed ]] && grep -q 'entry absorbed_attention' "\$word"; then
+    touch $work/failed
+    echo "ptxas fatal: on purpose" >&2
     exit 1
-  }
-  grep "tuned by mlac emulator of sm_90a: simple, .* us; 1 measured now, 1 of 1 known" "$work/log"
+  fi
 done
+exec $ptxas "\$@"
+SCRIPT
+chmod +x "$work/ptxas"
+tune failing --ptxas="$work/ptxas"
+[ -e "$work/failed" ] || die "the assembler was not asked"
+grep -q 'tune absorbed_attention 1/1 simple: does not compile: .*on purpose' "$work/log" ||
+  die "expected why the point failed"
+grep -q "absorbed_attention: no time, keeps the cost model's choice; 1 measured now, 0 of 1 known, 1 failed" \
+  "$work/log" || die "expected that the kernel keeps its schedule"
+echo OK

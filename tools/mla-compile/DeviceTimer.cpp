@@ -1,4 +1,4 @@
-//===- DeviceTimer.cpp - times a package's decode step on a device ---*- C++ -*-===//
+//===- DeviceTimer.cpp - times a package's kernels on a device ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -8,12 +8,12 @@
 //
 // Runs one layer with random weights, cache and inputs through the runtime's C
 // API (constant data would toggle fewer wires, and a GPU at its power limit would
-// run faster than in earnest). Only launches of the attention count: the
-// projections around it are the same at every point.
+// run faster than in earnest). Only launches of the kernel that is tuned count, and
+// of the merge behind it: the rest is the same at every point.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tune.h"
+#include "TuneTimer.h"
 
 #include "mla_runtime.h"
 
@@ -72,34 +72,41 @@ private:
 
 class DeviceTimer : public TuneTimer {
 public:
-  explicit DeviceTimer(const TuneOptions &options) : options(options) {}
+  explicit DeviceTimer(std::string deviceName) : deviceName(std::move(deviceName)) {}
   Error open();
   std::string getName() const override { return name; }
   bool needsPackage() const override { return true; }
-  Expected<double> time(const ScheduleCost &point, const std::vector<uint8_t> &bytes) override;
+  Expected<std::optional<double>> time(const AttentionKernel &kernel, const TunePoint &point,
+                                       const TuneStep &step,
+                                       const std::vector<uint8_t> &package) override;
+  Error recover() override;
 
 private:
+  using Device = Handle<mla_device, mla_device_close>;
   using Engine = Handle<mla_engine, mla_engine_destroy>;
   using Plan = Handle<mla_plan, mla_plan_destroy>;
-  Error makeEngine(mla_package *package, Engine &engine);
+  Error makeEngine(mla_package *package, const TuneStep &step, Engine &engine);
   Error bindWeights(mla_engine *engine, const Object &info);
   Error fillCache(mla_engine *engine);
-  Error fillSequences(mla_engine *engine, mla_plan *plan, bool hasPrefill);
-  Expected<double> profile(mla_plan *plan, int64_t hiddenSize);
+  Error fillSequences(mla_engine *engine, mla_plan *plan, const TuneStep &step,
+                      llvm::StringRef filler);
+  Expected<std::optional<double>> profile(mla_plan *plan, const AttentionKernel &kernel,
+                                          int64_t numValues);
 
-  TuneOptions options;
-  std::string name;
+  std::string deviceName, name;
   RandomData random;
-  Handle<mla_device, mla_device_close> device;
+  std::unique_ptr<Device> device;
 };
 } // namespace
 
 Error DeviceTimer::open() {
-  if (Error error = check(mla_device_open(options.device.c_str(), 0, &device.handle),
+  device.reset(); // before another is opened
+  device = std::make_unique<Device>();
+  if (Error error = check(mla_device_open(deviceName.c_str(), 0, &device->handle),
                           "opening the device to tune on"))
     return error;
   const char *text = nullptr;
-  if (Error error = check(mla_device_info(device.handle, &text), "asking for the device"))
+  if (Error error = check(mla_device_info(device->handle, &text), "asking for the device"))
     return error;
   Expected<llvm::json::Value> info = llvm::json::parse(text);
   if (!info)
@@ -108,13 +115,28 @@ Error DeviceTimer::open() {
   return Error::success();
 }
 
-Error DeviceTimer::makeEngine(mla_package *package, Engine &engine) {
+/// A kernel that failed may have taken the device's context along.
+Error DeviceTimer::recover() {
+  if (Error error = open())
+    return error;
+  constexpr size_t kBytes = 1;
+  void *memory = nullptr;
+  if (Error error =
+          check(mla_device_malloc(device->handle, kBytes, &memory), "asking the device for memory"))
+    return error;
+  return check(mla_device_free(device->handle, memory), "giving it back");
+}
+
+/// Tokens that a step plans at once to give a request its context.
+static constexpr int64_t kFillTokens = 4096;
+
+Error DeviceTimer::makeEngine(mla_package *package, const TuneStep &step, Engine &engine) {
   mla_engine_options sizes;
   mla_engine_options_init(&sizes);
-  sizes.max_num_requests = options.batch;
-  sizes.max_num_tokens = options.batch;
-  sizes.max_seq_len = options.context + 1;
-  return check(mla_engine_create(package, device.handle, &sizes, &engine.handle),
+  sizes.max_num_requests = step.countRequests();
+  sizes.max_num_tokens = std::max(step.countTokens(), std::min(step.getLongest(), kFillTokens));
+  sizes.max_seq_len = step.getLongest();
+  return check(mla_engine_create(package, device->handle, &sizes, &engine.handle),
                "making an engine");
 }
 
@@ -150,81 +172,101 @@ Error DeviceTimer::fillCache(mla_engine *engine) {
   size_t bytes = stats.num_pages * stats.page_stride_bytes;
   size_t block = std::min<size_t>(kBlockRows * stats.row_bytes, bytes);
   const uint16_t *data = random.get(block / sizeof(uint16_t));
-  if (Error error = check(mla_device_upload(device.handle, pool, data, block), "filling the cache"))
+  if (Error error =
+          check(mla_device_upload(device->handle, pool, data, block), "filling the cache"))
     return error;
   for (size_t filled = block; filled < bytes; filled += block) {
     size_t count = std::min(block, bytes - filled);
-    if (Error error = check(mla_device_copy_async(device.handle, static_cast<char *>(pool) + filled,
-                                                  pool, count, nullptr),
-                            "filling the cache"))
+    if (Error error =
+            check(mla_device_copy_async(device->handle, static_cast<char *>(pool) + filled, pool,
+                                        count, nullptr),
+                  "filling the cache"))
       return error;
   }
   return Error::success();
 }
 
-/// Gives every request its context, which is planned but never run, then plans
-/// the decode step.
-Error DeviceTimer::fillSequences(mla_engine *engine, mla_plan *plan, bool hasPrefill) {
-  std::vector<mla_sequence> sequences(options.batch);
-  for (mla_sequence &sequence : sequences)
-    if (Error error = check(mla_sequence_create(engine, &sequence), "making a sequence"))
-      return error;
-  auto planTokens = [&](llvm::ArrayRef<mla_sequence> requests, int32_t tokens,
-                        const char *function) {
-    std::vector<int32_t> lengths(requests.size(), tokens);
-    mla_batch batch{sizeof(mla_batch), static_cast<int64_t>(requests.size()), requests.data(),
-                    lengths.data(), 0};
-    return check(mla_step_plan(plan, &batch, function, nullptr), "planning a step");
-  };
-  if (!hasPrefill) {
-    for (int64_t done = 0; done < options.context; ++done)
-      if (Error error = planTokens(sequences, 1, nullptr))
-        return error;
-    return planTokens(sequences, 1, nullptr);
-  }
-  for (mla_sequence &sequence : sequences)
-    for (int64_t done = 0; done < options.context;) {
-      int64_t piece = std::min(options.batch, options.context - done);
-      if (Error error = planTokens(sequence, static_cast<int32_t>(piece), "prefill"))
-        return error;
-      done += piece;
-    }
-  return planTokens(sequences, 1, nullptr);
+static Error planTokens(mla_plan *plan, llvm::ArrayRef<mla_sequence> sequences,
+                        llvm::ArrayRef<int32_t> tokens, llvm::StringRef function) {
+  mla_batch batch{sizeof(mla_batch), static_cast<int64_t>(sequences.size()), sequences.data(),
+                  tokens.data(), 0};
+  return check(mla_step_plan(plan, &batch, function.str().c_str(), nullptr), "planning a step");
 }
 
-/// Microseconds of the attention and of its merge.
-static Expected<double> sumAttention(const char *profile) {
+/// Plans `length` tokens of one request, or where the filler takes few of each, of
+/// all; nothing of it is ever run.
+static Error planContext(mla_plan *plan, llvm::ArrayRef<mla_sequence> sequences, int64_t length,
+                         int64_t most, llvm::StringRef filler) {
+  for (int64_t done = 0; done < length;) {
+    int64_t piece = std::min(most, length - done);
+    std::vector<int32_t> tokens(sequences.size(), static_cast<int32_t>(piece));
+    if (Error error = planTokens(plan, sequences, tokens, filler))
+      return error;
+    done += piece;
+  }
+  return Error::success();
+}
+
+/// Gives every request its context, then plans the step.
+Error DeviceTimer::fillSequences(mla_engine *engine, mla_plan *plan, const TuneStep &step,
+                                 llvm::StringRef filler) {
+  std::vector<mla_sequence> sequences;
+  std::vector<int32_t> added;
+  bool takesMany = filler != step.function || step.maxQueryLen == 0;
+  int64_t piece = takesMany ? std::min(step.getLongest(), kFillTokens) : step.maxQueryLen;
+  for (const TuneStep::Requests &each : step.requests) {
+    size_t first = sequences.size();
+    for (int64_t i = 0; i < each.count; ++i)
+      if (Error error =
+              check(mla_sequence_create(engine, &sequences.emplace_back()), "making a sequence"))
+        return error;
+    added.insert(added.end(), each.count, static_cast<int32_t>(each.added));
+    llvm::ArrayRef<mla_sequence> same = llvm::ArrayRef(sequences).drop_front(first);
+    for (size_t i = 0; takesMany && i < same.size(); ++i)
+      if (Error error = planContext(plan, same[i], each.cached, piece, filler))
+        return error;
+    if (!takesMany)
+      if (Error error = planContext(plan, same, each.cached, piece, filler))
+        return error;
+  }
+  return planTokens(plan, sequences, added, step.function);
+}
+
+/// Microseconds of the kernel, and of the merge of its pieces.
+static Expected<std::optional<double>> sumLaunches(const char *profile,
+                                                   const AttentionKernel &kernel) {
   Expected<llvm::json::Value> launches = llvm::json::parse(profile);
   if (!launches)
     return launches.takeError();
-  double sum = 0;
+  double own = 0, merges = 0;
   for (const llvm::json::Value &value : *launches->getAsArray()) {
     const Object &launch = *value.getAsObject();
-    llvm::StringRef kernel = launch.getString("kernel").value_or("");
-    if (kernel.starts_with("absorbed_attention") || kernel.starts_with("merge_"))
-      sum += launch.getNumber("microseconds").value_or(0);
+    llvm::StringRef name = launch.getString("kernel").value_or("");
+    double time = launch.getNumber("microseconds").value_or(0);
+    if (name == kernel.name)
+      own += time;
+    if (kernel.isPaged() && name.starts_with("merge_"))
+      merges += time;
   }
-  if (sum > 0)
-    return sum;
-  return llvm::createStringError("the decode step has no absorbed attention to tune");
+  return own > 0 ? std::optional(own + merges) : std::nullopt;
 }
 
 /// The median of several runs, behind some that warm up.
-Expected<double> DeviceTimer::profile(mla_plan *plan, int64_t hiddenSize) {
+Expected<std::optional<double>> DeviceTimer::profile(mla_plan *plan, const AttentionKernel &kernel,
+                                                     int64_t numValues) {
   constexpr int kWarmUps = 3, kRuns = 15;
-  size_t bytes = options.batch * hiddenSize * sizeof(uint16_t);
+  size_t bytes = numValues * sizeof(uint16_t);
   void *hidden = nullptr, *output = nullptr;
   llvm::scope_exit cleanUp([&] {
-    (void)mla_device_free(device.handle, hidden);
-    (void)mla_device_free(device.handle, output);
+    (void)mla_device_free(device->handle, hidden);
+    (void)mla_device_free(device->handle, output);
   });
-  if (Error error = check(mla_device_malloc(device.handle, bytes, &hidden), "allocating inputs"))
+  if (Error error = check(mla_device_malloc(device->handle, bytes, &hidden), "allocating inputs"))
     return error;
-  if (Error error = check(mla_device_malloc(device.handle, bytes, &output), "allocating outputs"))
+  if (Error error = check(mla_device_malloc(device->handle, bytes, &output), "allocating outputs"))
     return error;
-  const uint16_t *data = random.get(bytes / sizeof(uint16_t));
-  if (Error error =
-          check(mla_device_upload(device.handle, hidden, data, bytes), "copying the inputs"))
+  if (Error error = check(mla_device_upload(device->handle, hidden, random.get(numValues), bytes),
+                          "copying the inputs"))
     return error;
   std::vector<double> times;
   for (int run = 0; run < kWarmUps + kRuns; ++run) {
@@ -234,17 +276,29 @@ Expected<double> DeviceTimer::profile(mla_plan *plan, int64_t hiddenSize) {
                   "running a step from hidden states to output (--tune-timer=model takes modules "
                   "without them)"))
       return error;
-    Expected<double> sum = sumAttention(text);
-    if (!sum)
-      return sum.takeError();
+    Expected<std::optional<double>> sum = sumLaunches(text, kernel);
+    if (!sum || !*sum)
+      return sum;
     if (run >= kWarmUps)
-      times.push_back(*sum);
+      times.push_back(**sum);
   }
   llvm::sort(times);
   return times[times.size() / 2];
 }
 
-Expected<double> DeviceTimer::time(const ScheduleCost &, const std::vector<uint8_t> &bytes) {
+/// The function that plans contexts fastest.
+static std::string chooseFiller(const Object &info, const TuneStep &step) {
+  std::string filler = step.function;
+  for (const llvm::json::Value &target : *info.getArray("targets"))
+    for (const llvm::json::Value &function : *target.getAsObject()->getArray("functions"))
+      if (function.getAsObject()->getString("name") == "prefill")
+        filler = "prefill";
+  return filler;
+}
+
+Expected<std::optional<double>> DeviceTimer::time(const AttentionKernel &kernel, const TunePoint &,
+                                                  const TuneStep &step,
+                                                  const std::vector<uint8_t> &bytes) {
   Handle<mla_package, mla_package_close> package;
   Engine engine;
   Plan plan;
@@ -258,7 +312,7 @@ Expected<double> DeviceTimer::time(const ScheduleCost &, const std::vector<uint8
   if (!info)
     return info.takeError();
   const Object &root = *info->getAsObject();
-  if (Error error = makeEngine(package.handle, engine))
+  if (Error error = makeEngine(package.handle, step, engine))
     return error;
   if (Error error = bindWeights(engine.handle, root))
     return error;
@@ -266,15 +320,14 @@ Expected<double> DeviceTimer::time(const ScheduleCost &, const std::vector<uint8
     return error;
   if (Error error = check(mla_plan_create(engine.handle, &plan.handle), "making a plan"))
     return error;
-  bool hasPrefill = llvm::StringRef(text).contains("\"name\":\"prefill\"") ||
-                    llvm::StringRef(text).contains("\"name\": \"prefill\"");
-  if (Error error = fillSequences(engine.handle, plan.handle, hasPrefill))
+  if (Error error = fillSequences(engine.handle, plan.handle, step, chooseFiller(root, step)))
     return error;
-  return profile(plan.handle, root.getObject("model")->getInteger("hidden_size").value_or(0));
+  int64_t hiddenSize = root.getObject("model")->getInteger("hidden_size").value_or(0);
+  return profile(plan.handle, kernel, step.countTokens() * hiddenSize);
 }
 
 Expected<std::unique_ptr<TuneTimer>> mlac::createDeviceTimer(const TuneOptions &options) {
-  auto timer = std::make_unique<DeviceTimer>(options);
+  auto timer = std::make_unique<DeviceTimer>(options.device);
   if (Error error = timer->open())
     return error;
   return timer;

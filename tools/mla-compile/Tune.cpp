@@ -8,115 +8,20 @@
 
 #include "Tune.h"
 
-#include "mla/Package/PackageFile.h"
+#include "TuneCache.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
+#include <chrono>
 
 using namespace mlac;
 using llvm::Expected;
-
-static constexpr llvm::StringLiteral kFormat = "mlac-tune-1";
-
-//===----------------------------------------------------------------------===//
-// Cache
-//===----------------------------------------------------------------------===//
-
-static llvm::Error refuseCache(const std::string &path, const llvm::Twine &why) {
-  return llvm::createStringError("'" + path + "' is no cache of tuning: " + why +
-                                 "; remove it, or name another with --tune-cache");
-}
-
-/// One entry: numbers, or null.
-static bool readTimes(const llvm::json::Object &object, TuneCache::Times &times) {
-  for (const auto &[point, value] : object) {
-    std::optional<double> number = value.getAsNumber();
-    if (!number && !value.getAsNull())
-      return false;
-    if (number && !(*number > 0))
-      return false;
-    times[point.str()] = number;
-  }
-  return true;
-}
-
-Expected<TuneCache> TuneCache::load(const std::string &path) {
-  TuneCache cache;
-  cache.path = path;
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file) {
-    if (file.getError() == std::errc::no_such_file_or_directory)
-      return cache;
-    return refuseCache(path, file.getError().message());
-  }
-  Expected<llvm::json::Value> value = llvm::json::parse((*file)->getBuffer());
-  if (!value)
-    return refuseCache(path, llvm::toString(value.takeError()));
-  const llvm::json::Object *object = value->getAsObject();
-  if (!object || object->getString("format") != kFormat || !object->getObject("entries"))
-    return refuseCache(path, "expected the format '" + kFormat + "'");
-  for (const auto &[key, entry] : *object->getObject("entries")) {
-    const llvm::json::Object *times = entry.getAsObject();
-    if (!times || !readTimes(*times, cache.entries[key.str()]))
-      return refuseCache(path, "times of '" + key.str() + "' are not numbers above 0 or null");
-  }
-  return cache;
-}
-
-llvm::Error TuneCache::save() const {
-  llvm::json::Object object;
-  for (const auto &[key, times] : entries) {
-    llvm::json::Object points;
-    for (const auto &[point, time] : times)
-      points[point] = time ? llvm::json::Value(*time) : llvm::json::Value(nullptr);
-    object[key] = std::move(points);
-  }
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object{
-                                         {"format", kFormat}, {"entries", std::move(object)}}));
-  return writeFileAtomically(
-      path, llvm::ArrayRef(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
-}
-
-//===----------------------------------------------------------------------===//
-// Timer of the model
-//===----------------------------------------------------------------------===//
-
-namespace {
-class ModelTimer : public TuneTimer {
-public:
-  ModelTimer(const AttentionProblem &problem, const TargetDescription &target,
-             const TuneOptions &options)
-      : problem(problem), target(target), options(options) {}
-  std::string getName() const override { return "model of " + target.name.str(); }
-  bool needsPackage() const override { return false; }
-  Expected<double> time(const ScheduleCost &point, const std::vector<uint8_t> &) override {
-    return predictMicroseconds(problem, target, point, options.batch, options.context + 1);
-  }
-
-private:
-  AttentionProblem problem;
-  TargetDescription target;
-  TuneOptions options;
-};
-} // namespace
-
-std::unique_ptr<TuneTimer> mlac::createModelTimer(const AttentionProblem &problem,
-                                                  const TargetDescription &target,
-                                                  const TuneOptions &options) {
-  return std::make_unique<ModelTimer>(problem, target, options);
-}
-
-//===----------------------------------------------------------------------===//
-// Tuning
-//===----------------------------------------------------------------------===//
 
 std::optional<size_t> mlac::pickFastest(llvm::ArrayRef<std::optional<double>> times) {
   // Medians of one kernel under two names differ by 0.1 to 0.2% in one run
@@ -132,183 +37,404 @@ std::optional<size_t> mlac::pickFastest(llvm::ArrayRef<std::optional<double>> ti
   return std::nullopt;
 }
 
+//===----------------------------------------------------------------------===//
+// Progress
+//===----------------------------------------------------------------------===//
+
 namespace {
+/// Lines on standard error: a bar on a terminal, a line per point everywhere.
+class Progress {
+public:
+  explicit Progress(bool isQuiet) : isQuiet(isQuiet) {}
+
+  void expect(size_t points) { numLeft = points; }
+  size_t countMeasured() const { return numMeasured; }
+  /// Points that are not measured after all.
+  void drop(size_t points) { numLeft -= std::min(points, numLeft); }
+  void begin(const std::string &what);
+  /// `result`: a time or why there is none.
+  void end(const std::string &what, const std::string &result);
+  void say(const std::string &line);
+
+private:
+  using Clock = std::chrono::steady_clock;
+  void clear() {
+    if (isTerminal)
+      llvm::errs() << "\r\033[K";
+  }
+
+  bool isQuiet, isTerminal = llvm::sys::Process::StandardErrIsDisplayed();
+  size_t numLeft = 0, numMeasured = 0;
+  double seconds = 0;
+  Clock::time_point started;
+};
+} // namespace
+
+void Progress::begin(const std::string &what) {
+  started = Clock::now();
+  if (isQuiet || !isTerminal)
+    return;
+  constexpr size_t kWidth = 30;
+  size_t filled = numMeasured * kWidth / (numMeasured + std::max<size_t>(1, numLeft));
+  llvm::errs() << "[" << std::string(filled, '#') << std::string(kWidth - filled, '.') << "] "
+               << what;
+}
+
+/// A point's result stays on its line.
+static std::string joinLines(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> lines;
+  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  return llvm::join(lines, " ");
+}
+
+void Progress::end(const std::string &what, const std::string &result) {
+  double last = std::chrono::duration<double>(Clock::now() - started).count();
+  seconds += last;
+  ++numMeasured;
+  drop(1);
+  if (isQuiet)
+    return;
+  clear();
+  llvm::errs() << what << ": " << joinLines(result)
+               << llvm::format(" (took %.1f s, about %.0f s left)\n", last,
+                               seconds / numMeasured * numLeft);
+}
+
+void Progress::say(const std::string &line) {
+  if (!isQuiet)
+    llvm::errs() << line << "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// One kernel
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A kernel, what may become of it, and what is known.
+struct Subject {
+  AttentionKernel kernel;
+  std::vector<TunePoint> points;
+  /// Those that may run it; one, once that is known.
+  std::vector<TuneStep> steps;
+  /// Of the cache, once the step is known.
+  TuneCache::Times *times = nullptr;
+  /// Points that failed before it was.
+  std::vector<std::string> failed;
+  size_t numMeasured = 0;
+
+  bool isKnown(const TunePoint &point) const {
+    return times && times->count(getParameters(point).describe());
+  }
+  size_t countUnknown() const {
+    return llvm::count_if(points, [&](const TunePoint &point) { return !isKnown(point); });
+  }
+};
+
 class Tuner {
 public:
   Tuner(const LoadedModel &model, const TuneOptions &tuning, const CompileOptions &base)
-      : model(model), tuning(tuning), base(base) {}
+      : model(model), tuning(tuning), base(base), progress(tuning.isQuiet) {}
   llvm::Error run(CompileOptions &result);
 
 private:
   llvm::Error prepare();
-  llvm::Error readProblem();
-  std::string makeKey() const;
-  CompileOptions apply(const ScheduleCost &point) const;
-  Expected<std::optional<double>> measure(const ScheduleCost &point);
-  llvm::Error measureAll();
-  void show(size_t done, const std::string &point);
-  llvm::Error finish(CompileOptions &result);
+  llvm::Error openTimer();
+  Expected<ScheduleRequest> readRequest(const std::string &kernel) const;
+  llvm::Error addSubject(AttentionKernel kernel);
+  std::string makeKey(const AttentionKernel &kernel, const TuneStep &step) const;
+  CompileOptions apply(const CompileOptions &options, const AttentionKernel &kernel,
+                       const TunePoint &point) const;
+  /// Times a point in the subject's step, which the first one finds.
+  Expected<double> measure(Subject &subject, const TunePoint &point);
+  Expected<std::vector<uint8_t>> compile(const Subject &subject, const TunePoint &point);
+  Expected<double> findStep(Subject &subject, const TunePoint &point,
+                            const std::vector<uint8_t> &package);
+  void useStep(Subject &subject, TuneStep step);
+  llvm::Error record(Subject &subject, const TunePoint &point, std::optional<double> time);
+  llvm::Error measureAll(Subject &subject);
+  /// The options with the subject's fastest point.
+  CompileOptions finish(const Subject &subject, const CompileOptions &options);
+  bool isDone() const {
+    return isLost || (tuning.limit && progress.countMeasured() == size_t(tuning.limit));
+  }
 
   const LoadedModel &model;
   const TuneOptions &tuning;
-  const CompileOptions &base;
-  AttentionProblem problem;
+  CompileOptions base;
   const TargetDescription &target = getScheduledMachine();
-  std::vector<ScheduleCost> points;
+  std::vector<Subject> subjects;
   std::unique_ptr<TuneTimer> timer;
   std::optional<TuneCache> cache;
-  TuneCache::Times *times = nullptr;
-  size_t numMeasured = 0;
+  Progress progress;
+  bool isLost = false; ///< the device, after an error
 };
 } // namespace
 
-llvm::Error Tuner::readProblem() {
-  package::PackageT package;
-  if (failed(describePackage(model, base, package)))
-    return llvm::createStringError("the model cannot be described");
-  problem.rowsPerToken = package.model->num_heads;
-  problem.kvLoraRank = package.model->kv_lora_rank;
-  problem.ropeDim = package.model->qk_rope_head_dim;
-  problem.pageSize = package.cache->page_size;
-  return llvm::Error::success();
-}
+//===----------------------------------------------------------------------===//
+// What there is to measure
+//===----------------------------------------------------------------------===//
 
-/// Everything that a time depends on.
-std::string Tuner::makeKey() const {
-  std::string key;
-  llvm::raw_string_ostream stream(key);
-  stream << getCompilerVersion() << "; " << describeOptions(base) << "; heads "
-         << problem.rowsPerToken << ", rank " << problem.kvLoraRank << ", rope " << problem.ropeDim
-         << ", page " << problem.pageSize << "; batch " << tuning.batch << ", context "
-         << tuning.context << "; " << timer->getName();
-  return key;
-}
-
-llvm::Error Tuner::prepare() {
-  if (llvm::Error error = readProblem())
-    return error;
-  ScheduleRequest request;
+/// What the command line asks of the kernel.
+Expected<ScheduleRequest> Tuner::readRequest(const std::string &kernel) const {
   std::string error;
+  ScheduleRequest request;
+  for (const std::string &text : base.kernelSchedules) {
+    std::optional<KernelRequest> named = parseKernelRequest(text, error);
+    if (!named)
+      return llvm::createStringError(error);
+    if (named->kernel == kernel)
+      return named->request;
+  }
   if (!request.setKind(base.schedule, error))
     return llvm::createStringError(error);
   for (const std::string &option : base.scheduleOptions)
     if (!request.set(option, error))
       return llvm::createStringError(error);
-  points = enumerateSchedules(problem, target, request.filter(kPagedScheduleKinds), error);
-  if (points.empty())
-    return llvm::createStringError("no schedule: " + error);
+  return request;
+}
+
+llvm::Error Tuner::addSubject(AttentionKernel kernel) {
+  Expected<ScheduleRequest> request = readRequest(kernel.name);
+  if (!request)
+    return request.takeError();
+  Subject subject;
+  std::string error;
+  if (const auto *paged = std::get_if<AttentionProblem>(&kernel.problem))
+    llvm::append_range(subject.points,
+                       enumerateSchedules(*paged, target, request->filter(kPagedScheduleKinds),
+                                          error, kernel.whyNot));
+  else
+    llvm::append_range(subject.points,
+                       enumerateDenseSchedules(std::get<DenseAttentionProblem>(kernel.problem),
+                                               target, request->filter(kDenseScheduleKinds), error,
+                                               kernel.whyNot));
+  if (subject.points.empty())
+    return llvm::createStringError("kernel '" + kernel.name + "': no schedule: " + error);
+  subject.steps = listSteps(kernel, tuning);
+  subject.kernel = std::move(kernel);
+  for (const TuneStep &step : subject.steps)
+    if (cache->contains(makeKey(subject.kernel, step))) {
+      useStep(subject, TuneStep(step));
+      break;
+    }
+  subjects.push_back(std::move(subject));
+  return llvm::Error::success();
+}
+
+llvm::Error Tuner::openTimer() {
   if (tuning.timer == "model") {
-    timer = createModelTimer(problem, target, tuning);
-  } else {
-    Expected<std::unique_ptr<TuneTimer>> device = createDeviceTimer(tuning);
-    if (!device)
-      return device.takeError();
-    timer = std::move(*device);
+    package::PackageT package;
+    if (failed(describePackage(model, base, package)))
+      return llvm::createStringError("the model cannot be described");
+    timer = createModelTimer(target, package.model->num_heads);
+    return llvm::Error::success();
   }
+  Expected<std::unique_ptr<TuneTimer>> device = createDeviceTimer(tuning);
+  if (!device)
+    return device.takeError();
+  timer = std::move(*device);
+  return llvm::Error::success();
+}
+
+llvm::Error Tuner::prepare() {
+  base.costReport = false;
+  base.kernels = std::make_shared<KernelCache>();
+  mlir::FailureOr<std::vector<AttentionKernel>> kernels = listAttentionKernels(*model.module, base);
+  if (failed(kernels))
+    return llvm::createStringError("the model does not compile");
+  if (kernels->empty())
+    return llvm::createStringError("the model has no attention kernel that could be tuned");
+  if (llvm::Error error = openTimer())
+    return error;
   Expected<TuneCache> loaded = TuneCache::load(tuning.cachePath);
   if (!loaded)
     return loaded.takeError();
   cache = std::move(*loaded);
-  times = &cache->get(makeKey());
+  size_t numUnknown = 0;
+  for (AttentionKernel &kernel : *kernels) {
+    if (llvm::Error error = addSubject(std::move(kernel)))
+      return error;
+    numUnknown += subjects.back().countUnknown();
+  }
+  progress.expect(tuning.limit ? std::min<size_t>(tuning.limit, numUnknown) : numUnknown);
   return llvm::Error::success();
 }
 
-CompileOptions Tuner::apply(const ScheduleCost &point) const {
-  CompileOptions options = base;
-  options.schedule = getName(point.parameters.kind).str();
-  options.scheduleOptions = point.parameters.list();
-  return options;
+static std::string describe(const AttentionProblem &problem) {
+  return (llvm::Twine("rows ") + llvm::Twine(problem.rows()) +
+          (problem.areRowsBounded ? "" : " or more") + ", rank " + llvm::Twine(problem.kvLoraRank) +
+          ", rope " + llvm::Twine(problem.ropeDim) + ", page " + llvm::Twine(problem.pageSize))
+      .str();
 }
 
-/// Nothing: the point does not compile (spills, say). Its diagnostics are dropped.
-Expected<std::optional<double>> Tuner::measure(const ScheduleCost &point) {
-  std::vector<uint8_t> bytes;
-  if (timer->needsPackage()) {
-    mlir::ScopedDiagnosticHandler silence(model.module.get().getContext(),
-                                          [](mlir::Diagnostic &) { return mlir::success(); });
-    StageTimer stages;
-    mlir::FailureOr<std::vector<uint8_t>> package = compilePackage(model, apply(point), stages);
-    if (mlir::failed(package))
-      return std::nullopt;
-    bytes = std::move(*package);
-  }
-  Expected<double> time = timer->time(point, bytes);
-  if (!time)
-    return time.takeError();
-  return std::optional<double>(*time);
+static std::string describe(const DenseAttentionProblem &problem) {
+  std::string text = "keys of";
+  for (int64_t width : problem.keyWidths)
+    text += " " + std::to_string(width);
+  return text + ", values of " + std::to_string(problem.valueWidth);
 }
 
-/// A bar on a terminal, a line per point elsewhere.
-void Tuner::show(size_t done, const std::string &point) {
-  if (tuning.isQuiet)
-    return;
-  constexpr size_t kWidth = 30;
-  size_t filled = points.empty() ? 0 : done * kWidth / points.size();
-  bool isTerminal = llvm::sys::Process::StandardErrIsDisplayed();
-  llvm::raw_ostream &os = llvm::errs();
-  if (isTerminal)
-    os << "\r\033[K[" << std::string(filled, '#') << std::string(kWidth - filled, '.') << "] ";
-  os << "tune " << done << "/" << points.size() << " " << point << (isTerminal ? "" : "\n");
+/// Everything that a time depends on.
+std::string Tuner::makeKey(const AttentionKernel &kernel, const TuneStep &step) const {
+  std::string problem = std::visit([](const auto &each) { return describe(each); }, kernel.problem);
+  return getCompilerVersion() + "; " + describeOptions(base) + "; " + kernel.name + ": " + problem +
+         "; " + step.describe() + "; " + timer->getName();
 }
 
-llvm::Error Tuner::measureAll() {
-  for (auto [index, point] : llvm::enumerate(points)) {
-    std::string name = point.parameters.describe();
-    if (times->count(name))
-      continue;
-    if (tuning.limit && numMeasured == static_cast<size_t>(tuning.limit))
-      break;
-    show(index, name);
-    Expected<std::optional<double>> time = measure(point);
+//===----------------------------------------------------------------------===//
+// Measuring
+//===----------------------------------------------------------------------===//
+
+CompileOptions Tuner::apply(const CompileOptions &options, const AttentionKernel &kernel,
+                            const TunePoint &point) const {
+  CompileOptions result = options;
+  llvm::erase_if(result.kernelSchedules,
+                 [&](llvm::StringRef text) { return text.split(':').first == kernel.name; });
+  result.kernelSchedules.push_back(formatKernelRequest(kernel.name, getParameters(point)));
+  return result;
+}
+
+/// An error is what the compiler said first (spills, say).
+Expected<std::vector<uint8_t>> Tuner::compile(const Subject &subject, const TunePoint &point) {
+  if (!timer->needsPackage())
+    return std::vector<uint8_t>();
+  std::string why;
+  mlir::ScopedDiagnosticHandler listen(
+      model.module.get().getContext(), [&](mlir::Diagnostic &diagnostic) {
+        if (why.empty() && diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+          why = diagnostic.str();
+        return mlir::success();
+      });
+  StageTimer stages;
+  mlir::FailureOr<std::vector<uint8_t>> package =
+      compilePackage(model, apply(base, subject.kernel, point), stages);
+  if (mlir::failed(package))
+    return llvm::createStringError("does not compile: " + why);
+  return std::move(*package);
+}
+
+void Tuner::useStep(Subject &subject, TuneStep step) {
+  subject.times = &cache->get(makeKey(subject.kernel, step));
+  subject.steps = {std::move(step)};
+  for (const std::string &point : subject.failed)
+    (*subject.times)[point] = std::nullopt;
+}
+
+Expected<double> Tuner::findStep(Subject &subject, const TunePoint &point,
+                                 const std::vector<uint8_t> &package) {
+  for (const TuneStep &step : subject.steps) {
+    Expected<std::optional<double>> time = timer->time(subject.kernel, point, step, package);
     if (!time)
       return time.takeError();
-    ++numMeasured;
-    (*times)[name] = *time;
-    if (llvm::Error error = cache->save())
+    if (!*time)
+      continue;
+    useStep(subject, TuneStep(step));
+    return **time;
+  }
+  std::string names;
+  for (const TuneStep &step : subject.steps)
+    names += (names.empty() ? "" : "; ") + step.describe();
+  return llvm::createStringError("is launched in none of the steps " + names);
+}
+
+Expected<double> Tuner::measure(Subject &subject, const TunePoint &point) {
+  Expected<std::vector<uint8_t>> package = compile(subject, point);
+  if (!package)
+    return package.takeError();
+  Expected<double> time = findStep(subject, point, *package);
+  if (time)
+    return time;
+  std::string why = llvm::toString(time.takeError());
+  if (llvm::Error lost = timer->recover()) {
+    isLost = true;
+    why += "; nothing can be measured any more: " + llvm::toString(std::move(lost));
+  }
+  return llvm::createStringError(why);
+}
+
+llvm::Error Tuner::record(Subject &subject, const TunePoint &point, std::optional<double> time) {
+  std::string name = getParameters(point).describe();
+  if (!subject.times) {
+    subject.failed.push_back(name);
+    return llvm::Error::success();
+  }
+  (*subject.times)[name] = time;
+  return cache->save();
+}
+
+llvm::Error Tuner::measureAll(Subject &subject) {
+  for (auto [index, point] : llvm::enumerate(subject.points)) {
+    if (isDone())
+      break;
+    if (subject.isKnown(point))
+      continue;
+    std::string what = ("tune " + subject.kernel.name + " " + llvm::Twine(index + 1) + "/" +
+                        llvm::Twine(subject.points.size()) + " " + getParameters(point).describe())
+                           .str();
+    progress.begin(what);
+    Expected<double> time = measure(subject, point);
+    std::optional<double> known;
+    if (time)
+      known = *time;
+    ++subject.numMeasured;
+    progress.end(what,
+                 time ? llvm::formatv("{0:F2} us", *time).str() : llvm::toString(time.takeError()));
+    if (llvm::Error error = record(subject, point, known))
       return error;
   }
+  progress.drop(subject.countUnknown());
   return llvm::Error::success();
 }
 
-llvm::Error Tuner::finish(CompileOptions &result) {
+//===----------------------------------------------------------------------===//
+// Choosing
+//===----------------------------------------------------------------------===//
+
+CompileOptions Tuner::finish(const Subject &subject, const CompileOptions &options) {
   std::vector<std::optional<double>> inOrder;
-  size_t numFailed = 0;
-  for (const ScheduleCost &point : points) {
-    auto found = times->find(point.parameters.describe());
-    inOrder.push_back(found == times->end() ? std::nullopt : found->second);
-    numFailed += found != times->end() && !found->second;
+  size_t numFailed = subject.times ? 0 : subject.failed.size();
+  for (const TunePoint &point : subject.points) {
+    inOrder.emplace_back();
+    if (!subject.isKnown(point))
+      continue;
+    inOrder.back() = subject.times->at(getParameters(point).describe());
+    numFailed += !inOrder.back();
   }
+  std::string counts;
+  llvm::raw_string_ostream(counts)
+      << "; " << subject.numMeasured << " measured now, "
+      << llvm::count_if(inOrder, [](const auto &time) { return time.has_value(); }) << " of "
+      << subject.points.size() << " known, " << numFailed << " failed";
   std::optional<size_t> fastest = pickFastest(inOrder);
-  if (!fastest)
-    return llvm::createStringError("none of the " + llvm::Twine(points.size()) +
-                                   " schedules compiles");
-  show(points.size(), "");
-  if (llvm::sys::Process::StandardErrIsDisplayed() && !tuning.isQuiet)
-    llvm::errs() << "\r\033[K";
-  size_t numKnown = llvm::count_if(inOrder, [](const auto &time) { return time.has_value(); });
-  if (!tuning.isQuiet) {
-    llvm::errs() << "tuned by " << timer->getName() << ": "
-                 << points[*fastest].parameters.describe()
-                 << llvm::format(", %.2f us", *inOrder[*fastest]);
-    if (*fastest != 0 && inOrder[0])
-      llvm::errs() << llvm::format(" (the cost model's choice %.2f us)", *inOrder[0]);
-    llvm::errs() << "; " << numMeasured << " measured now, " << numKnown << " of " << points.size()
-                 << " known, " << numFailed << " do not compile\n";
+  if (!fastest) {
+    progress.say(subject.kernel.name + ": no time, keeps the cost model's choice" + counts);
+    return options;
   }
-  result = apply(points[*fastest]);
-  return llvm::Error::success();
+  const TunePoint &point = subject.points[*fastest];
+  std::string line;
+  llvm::raw_string_ostream stream(line);
+  stream << subject.kernel.name << " tuned by " << timer->getName() << " in "
+         << subject.steps.front().describe() << ": " << getParameters(point).describe()
+         << llvm::format(", %.2f us", *inOrder[*fastest]);
+  if (*fastest != 0 && inOrder[0])
+    stream << llvm::format(" (the cost model's choice %.2f us)", *inOrder[0]);
+  progress.say(line + counts);
+  return apply(options, subject.kernel, point);
 }
 
 llvm::Error Tuner::run(CompileOptions &result) {
   if (llvm::Error error = prepare())
     return error;
-  if (llvm::Error error = measureAll())
-    return error;
-  return finish(result);
+  result.kernels = base.kernels;
+  for (Subject &subject : subjects) {
+    if (llvm::Error error = measureAll(subject))
+      return error;
+    result = finish(subject, result);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error mlac::tune(const LoadedModel &model, const TuneOptions &tuning,
                        CompileOptions &options) {
-  CompileOptions base = options;
-  return Tuner(model, tuning, base).run(options);
+  return Tuner(model, tuning, options).run(options);
 }

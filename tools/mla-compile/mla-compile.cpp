@@ -116,6 +116,11 @@ static cl::list<std::string>
     scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(category),
                     cl::desc("A parameter of the schedule, instead of the predicted best; may be "
                              "repeated (keys: see below)"));
+static cl::list<std::string>
+    kernelSchedules("kernel-schedule", cl::value_desc("kernel:kind:key=value:..."),
+                    cl::cat(category),
+                    cl::desc("Schedule and parameters of one kernel; may be repeated (--tune "
+                             "chooses them, --schedule-report names the kernels)"));
 static cl::opt<std::string>
     batchInvariant("batch-invariant", cl::ValueOptional, cl::value_desc("blocks"),
                    cl::cat(category),
@@ -139,8 +144,9 @@ static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
 static cl::opt<bool> wantsTuning("tune", cl::cat(category),
-                                 cl::desc("Measure the schedules that the cost model finds "
-                                          "worth it, and compile with the fastest"));
+                                 cl::desc("Measure, kernel by kernel, the schedules that the "
+                                          "cost model finds worth it, and compile with the "
+                                          "fastest of each"));
 static cl::opt<std::string>
     tuneCache("tune-cache", cl::value_desc("file"), cl::cat(category),
               cl::desc("Times that were measured, so that a run can go on (default: the output's "
@@ -154,10 +160,13 @@ static cl::opt<std::string> tuneDevice("tune-device", cl::init("cuda"), cl::valu
                                        cl::desc("Device to measure on: cuda (default), cuda:N"));
 static cl::opt<int64_t> tuneBatch("tune-batch", cl::init(64), cl::value_desc("requests"),
                                   cl::cat(category),
-                                  cl::desc("Requests of the measured step (default 64)"));
+                                  cl::desc("Requests of the measured decodes (default 64)"));
 static cl::opt<int64_t> tuneContext("tune-context", cl::init(4096), cl::value_desc("tokens"),
                                     cl::cat(category),
                                     cl::desc("Cached tokens of each (default 4096)"));
+static cl::opt<int64_t> tunePrefill("tune-prefill", cl::init(4096), cl::value_desc("tokens"),
+                                    cl::cat(category),
+                                    cl::desc("New tokens of the measured prefills (default 4096)"));
 static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"), cl::cat(category),
                                   cl::desc("Schedules to measure in this run (default: all)"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
@@ -209,8 +218,8 @@ Examples:
   mla-compile config.json --target=sm_90a --schedule=relay --schedule-option=early=1
       force what the cost model would choose
   mla-compile config.json --target=sm_90a --tune --tune-batch=128 --tune-context=8192
-      measure a few dozen schedules on this machine's GPU and keep the fastest; a run that
-      was stopped goes on where it was
+      measure a few dozen schedules of each attention kernel on this machine's GPU and keep
+      the fastest; a run that was stopped goes on where it was
   mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
       a layer with its configuration, weights and outputs: compile and check
 
@@ -309,6 +318,10 @@ static bool readSchedule(CompileOptions &options) {
       return fail("--schedule-option: " + error);
   options.schedule = schedule;
   options.scheduleOptions.assign(scheduleOptions.begin(), scheduleOptions.end());
+  for (const std::string &kernel : kernelSchedules)
+    if (!parseKernelRequest(kernel, error))
+      return fail("--kernel-schedule: " + error);
+  options.kernelSchedules.assign(kernelSchedules.begin(), kernelSchedules.end());
   if (batchInvariant.getNumOccurrences() > 0) {
     options.batchInvariant = 0;
     if (!batchInvariant.empty() &&
@@ -317,10 +330,11 @@ static bool readSchedule(CompileOptions &options) {
       return fail("--batch-invariant: expected 1 to " + llvm::Twine(kMostBlocks) +
                   " blocks, got '" + batchInvariant + "'");
   }
-  bool asks = schedule != "auto" || !scheduleOptions.empty() || options.batchInvariant >= 0;
+  bool asks = schedule != "auto" || !scheduleOptions.empty() || !kernelSchedules.empty() ||
+              options.batchInvariant >= 0;
   if (asks && !llvm::is_contained(options.targets, "sm_90a"))
-    return fail("--schedule, --schedule-option and --batch-invariant are for sm_90a, the target "
-                "is " +
+    return fail("--schedule, --schedule-option, --kernel-schedule and --batch-invariant are for "
+                "sm_90a, the target is " +
                 targets);
   return true;
 }
@@ -387,7 +401,7 @@ static bool readTuning(Invocation &invocation) {
   if (tuneTimer != "device" && tuneTimer != "model")
     return fail("--tune-timer: expected device or model, got '" + tuneTimer + "'");
   constexpr int64_t kMost = 1 << 20;
-  for (const cl::opt<int64_t> *count : {&tuneBatch, &tuneContext})
+  for (const cl::opt<int64_t> *count : {&tuneBatch, &tuneContext, &tunePrefill})
     if (*count < 1 || *count > kMost)
       return fail("--" + count->ArgStr + ": expected 1 to " + llvm::Twine(kMost) + ", got " +
                   llvm::Twine(count->getValue()));
@@ -404,6 +418,7 @@ static bool readTuning(Invocation &invocation) {
         (output.empty() ? getDefaultOutput(invocation.input) : output.getValue()) + ".tune.json";
   tuning.batch = tuneBatch;
   tuning.context = tuneContext;
+  tuning.prefill = tunePrefill;
   tuning.limit = tuneLimit;
   tuning.isQuiet = quiet;
   return true;

@@ -27,6 +27,7 @@
 #include "mla/Analysis/StepCost.h"
 
 #include <string>
+#include <vector>
 
 namespace mlac {
 
@@ -68,6 +69,15 @@ DenseScheduleChoice chooseDenseSchedule(const DenseAttentionProblem &problem,
                                         const TargetDescription &target,
                                         const ScheduleRequest &request = {},
                                         llvm::StringRef whyNotPingPong = "");
+
+/// The points that are worth measuring, each once: the choice above first, then
+/// for pingpong the best blocks of keys with every depth of their rings, and other
+/// thresholds. Empty: nothing is feasible, `error` says why.
+std::vector<DenseScheduleCost> enumerateDenseSchedules(const DenseAttentionProblem &problem,
+                                                       const TargetDescription &target,
+                                                       const ScheduleRequest &request,
+                                                       std::string &error,
+                                                       llvm::StringRef whyNotPingPong = "");
 
 /// One line for remarks: what was chosen, its bound, and why not the other.
 std::string describeChoice(const DenseAttentionProblem &problem, const TargetDescription &target,

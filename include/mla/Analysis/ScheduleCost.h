@@ -122,7 +122,8 @@ ScheduleChoice chooseSchedule(const AttentionProblem &problem, const TargetDescr
 /// its keys' parts. Empty: nothing is feasible, `error` says why.
 std::vector<ScheduleCost> enumerateSchedules(const AttentionProblem &problem,
                                              const TargetDescription &target,
-                                             const ScheduleRequest &request, std::string &error);
+                                             const ScheduleRequest &request, std::string &error,
+                                             llvm::StringRef whyNotRelay = "");
 
 //===----------------------------------------------------------------------===//
 // Steps

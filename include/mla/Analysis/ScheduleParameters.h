@@ -93,7 +93,7 @@ llvm::StringRef getName(IssuePoint point);
 std::optional<IssuePoint> parseIssuePoint(llvm::StringRef name);
 
 /// The maximum that numerators refer to moves only if the new one is more than
-/// 2^threshold larger. Measured: 8 gains 5 to 7% over 0 (docs/performance.md).
+/// 2^threshold larger. Measured: 8 gains 5 to 7% over 0 (docs/lab/decode.md).
 constexpr double kLazyThreshold = 8;
 /// Numerators reach 2^threshold; 2^15 is the largest power of two that f16 holds.
 constexpr double kMaxLazyThreshold = 15;
@@ -143,6 +143,18 @@ struct ScheduleRequest {
   /// and keys that none of them has are for other kernels.
   ScheduleRequest filter(llvm::ArrayRef<ScheduleKind> kinds) const;
 };
+
+/// A request for one kernel alone, as text "kernel:kind:key=value:...".
+struct KernelRequest {
+  std::string kernel;
+  ScheduleRequest request;
+};
+/// Whether a text is that of a kernel, or key=value for all.
+inline bool isKernelRequest(llvm::StringRef text) { return text.split('=').first.contains(':'); }
+/// Nothing: `error` names what was given and expected.
+std::optional<KernelRequest> parseKernelRequest(llvm::StringRef text, std::string &error);
+/// The text that asks for exactly these parameters.
+std::string formatKernelRequest(llvm::StringRef kernel, const ScheduleParameters &parameters);
 
 /// Lines "  key  meaning" for the help texts of tools.
 std::string describeScheduleOptions();

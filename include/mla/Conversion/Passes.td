@@ -276,6 +276,8 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     `tile.max_rows`; without it those of the plans' `tile.work` are taken as
     typical, and stream is out of question. A forced schedule, or a forced
     parameter, that a kernel cannot have is an error that names value and limit.
+    The option `kernel:kind:key=value:...` forces them for one kernel, instead of what
+    is asked of all, and leaves the others alone.
     Numerics: `lazy_threshold` and the kind change roundings, nothing else does.
   }];
   let options = [

@@ -16,16 +16,18 @@
 #define MLA_PIPELINES_COMPILE_H
 
 #include "mla/Conversion/MlaToTile/TileTarget.h"
+#include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Import/ImportConfig.h"
 #include "mla/Package/ModelDescription.h"
-#include "mla/Target/Nvptx/Assembler.h"
+#include "mla/Target/Nvptx/CompileKernels.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,6 +71,8 @@ struct CompileOptions {
   /// "auto" or a schedule of attention kernels, and forced parameters, key=value.
   std::string schedule = "auto";
   std::vector<std::string> scheduleOptions;
+  /// For one kernel each, instead of the two above: kernel:kind:key=value:...
+  std::vector<std::string> kernelSchedules;
   int64_t batchInvariant = -1; ///< blocks; 0: by cost; -1: requests are cut by the batch
   /// What a piece of attention and merging pieces cost, in blocks; negative: by the
   /// cost model.
@@ -78,6 +82,8 @@ struct CompileOptions {
   AssemblerOptions assembler;
   bool allowSpills = false;
   bool allowWgmmaMessages = false;
+  /// For callers that compile variants of one model; may be null.
+  std::shared_ptr<KernelCache> kernels;
 };
 
 /// Everything of `options` that shapes a package, as a command line.
@@ -103,6 +109,9 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerMla(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToTile(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
+/// The attention kernels of the model on sm_90a, before schedules are chosen.
+mlir::FailureOr<std::vector<AttentionKernel>> listAttentionKernels(mlir::ModuleOp module,
+                                                                   const CompileOptions &options);
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToSm90(mlir::ModuleOp tileModule);
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToNvvm(mlir::ModuleOp sm90Module);
 /// The llvm dialect for NVPTX.

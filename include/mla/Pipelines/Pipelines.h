@@ -67,7 +67,9 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
       *this, "schedule", llvm::cl::desc("schedule of attention kernels (tile-plan-schedules)"),
       llvm::cl::init("auto")};
   ListOption<std::string> scheduleOptions{
-      *this, "schedule-option", llvm::cl::desc("forced parameters of schedules, key=value")};
+      *this, "schedule-option",
+      llvm::cl::desc("forced parameters of schedules, key=value; or, "
+                     "for one kernel, kernel:kind:key=value:...")};
   Option<int64_t> batchInvariant{
       *this, "batch-invariant",
       llvm::cl::desc("blocks between the cuts of requests; 0: by cost; -1: cut by the batch"),
@@ -90,6 +92,8 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
 
 /// Decides and decomposes: the part of mla-lower-to-tile that stays in `mla`.
 void buildMlaPipeline(mlir::OpPassManager &passes, const LowerToTileOptions &options);
+/// The part of mla-lower-to-tile before schedules are chosen.
+void buildUnscheduledTilePipeline(mlir::OpPassManager &passes, const LowerToTileOptions &options);
 void buildLowerToTilePipeline(mlir::OpPassManager &passes, const LowerToTileOptions &options);
 void buildTileToSm90Pipeline(mlir::OpPassManager &passes);
 void buildSm90ToNvvmPipeline(mlir::OpPassManager &passes);

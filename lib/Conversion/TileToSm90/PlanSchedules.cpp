@@ -6,25 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads the problem off a kernel and the plans that launch it, asks the cost
-// model, and writes the answer as attributes.
+// Asks the cost model about the problem that AttentionKernels.cpp reads off a kernel,
+// and writes the answer as attributes.
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionLoop.h"
-#include "DenseAttentionLoop.h"
-#include "Schedules/PingPong.h"
 #include "Schedules/Product.h"
-#include "Schedules/Relay.h"
 
-#include "mla/Analysis/DenseScheduleCost.h"
-#include "mla/Analysis/ScheduleCost.h"
 #include "mla/Conversion/Passes.h"
+#include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
-#include "mlir/IR/BuiltinOps.h"
-
-#include <algorithm>
+#include "llvm/ADT/StringMap.h"
 
 namespace mlac {
 #define GEN_PASS_DEF_TILEPLANSCHEDULES
@@ -40,68 +33,51 @@ struct TilePlanSchedules : mlac::impl::TilePlanSchedulesBase<TilePlanSchedules> 
   void runOnOperation() override;
 
 private:
-  LogicalResult readRequest(ScheduleRequest &request);
+  LogicalResult readRequests();
+  LogicalResult checkNames();
   LogicalResult plan(tile::KernelOp kernel, const ScheduleRequest &request);
-  LogicalResult planPaged(tile::KernelOp kernel, const ScheduleRequest &request);
-  LogicalResult planDense(DenseAttentionLoop &loop, const ScheduleRequest &request);
+  LogicalResult plan(tile::KernelOp kernel, const AttentionProblem &problem,
+                     const ScheduleRequest &request, llvm::StringRef whyNotRelay);
+  LogicalResult plan(tile::KernelOp kernel, const DenseAttentionProblem &problem,
+                     const ScheduleRequest &request, llvm::StringRef whyNotPingPong);
   void tellWork(tile::KernelOp kernel, const AttentionProblem &problem, const ScheduleCost &cost);
-  llvm::SmallVector<tile::PlanOp> findPlans(tile::KernelOp kernel);
-  AttentionProblem readProblem(AttentionLoop &loop);
 
   const TargetDescription &target = getScheduledMachine();
+  ScheduleRequest general;
+  llvm::StringMap<ScheduleRequest> byKernel;
 };
 } // namespace
 
-LogicalResult TilePlanSchedules::readRequest(ScheduleRequest &request) {
+LogicalResult TilePlanSchedules::readRequests() {
   std::string error;
-  if (!request.setKind(schedule, error))
+  if (!general.setKind(schedule, error))
     return getOperation().emitError("schedule: ") << error;
-  for (const std::string &parameter : parameters)
-    if (!request.set(parameter, error))
-      return getOperation().emitError("schedule: ") << error;
+  for (const std::string &parameter : parameters) {
+    if (!isKernelRequest(parameter)) {
+      if (!general.set(parameter, error))
+        return getOperation().emitError("schedule: ") << error;
+      continue;
+    }
+    std::optional<KernelRequest> named = parseKernelRequest(parameter, error);
+    if (!named)
+      return getOperation().emitError("schedule of a kernel: ") << error;
+    byKernel[named->kernel] = named->request;
+  }
   return success();
 }
 
-llvm::SmallVector<tile::PlanOp> TilePlanSchedules::findPlans(tile::KernelOp kernel) {
-  llvm::SmallVector<tile::PlanOp> plans;
-  for (tile::PlanOp plan : getOperation().getOps<tile::PlanOp>())
-    plan.walk([&](tile::LaunchOp launch) {
-      if (launch.getKernel() != kernel.getSymName())
-        return WalkResult::advance();
-      plans.push_back(plan);
-      return WalkResult::interrupt();
-    });
-  return plans;
-}
-
-static tile::WorkOp findWork(tile::PlanOp plan) {
-  auto works = plan.getOps<tile::WorkOp>();
-  return works.empty() ? tile::WorkOp() : *works.begin();
-}
-
-/// Without a bound, the fewest rows that a plan gives a request: its decode step.
-AttentionProblem TilePlanSchedules::readProblem(AttentionLoop &loop) {
-  AttentionProblem problem;
-  problem.kvLoraRank = loop.getOutputWidth();
-  problem.ropeDim = 0;
-  for (AttentionLoop::Term &term : llvm::drop_begin(loop.terms))
-    problem.ropeDim += term.getWidth();
-  constexpr unsigned kTokenDim = 1; // of [pages, page_size, columns]
-  problem.pageSize = loop.terms.front().keys.getPool().getType().getDimSize(kTokenDim);
-  problem.elementBytes = loop.getElementType().getIntOrFloatBitWidth() / 8;
-  auto maxRows = loop.kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
-  problem.areRowsBounded = static_cast<bool>(maxRows);
-  problem.rowsPerToken = maxRows ? maxRows.getInt() : 0;
-  for (tile::PlanOp plan : findPlans(loop.kernel)) {
-    tile::WorkOp work = findWork(plan);
-    if (maxRows || !work)
+/// A misspelt kernel would silently get what it gets anyway.
+LogicalResult TilePlanSchedules::checkNames() {
+  for (const auto &[name, request] : byKernel) {
+    if (getOperation().lookupSymbol<tile::KernelOp>(name))
       continue;
-    int64_t rows = work.getRowsPerToken() * std::max<int64_t>(1, plan.getMaxQueryLen());
-    problem.rowsPerToken = problem.rowsPerToken ? std::min(problem.rowsPerToken, rows) : rows;
+    InFlightDiagnostic error = getOperation().emitError("schedule of a kernel: no kernel '")
+                               << name << "'; attention kernels here:";
+    for (const AttentionKernel &kernel : findAttentionKernels(getOperation()))
+      error << " " << kernel.name;
+    return error;
   }
-  if (!problem.rowsPerToken)
-    problem.rowsPerToken = loop.getRows();
-  return problem;
+  return success();
 }
 
 static DictionaryAttr makeAttribute(const ScheduleParameters &parameters, Builder builder) {
@@ -138,9 +114,10 @@ void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &
                                  const ScheduleCost &cost) {
   WorkCosts costs = getWorkCosts(problem, target, cost);
   for (tile::PlanOp plan : findPlans(kernel)) {
-    tile::WorkOp work = findWork(plan);
-    if (!work)
+    auto works = plan.getOps<tile::WorkOp>();
+    if (works.empty())
       continue;
+    tile::WorkOp work = *works.begin();
     work.setItemCost(APFloat(itemCost >= 0 ? itemCost : costs.item));
     work.setMergeCost(APFloat(mergeCost >= 0 ? mergeCost : costs.merge));
     work.setPartialCost(APFloat(partialCost >= 0 ? partialCost : costs.partial));
@@ -183,65 +160,63 @@ static std::string describe(tile::KernelOp kernel) {
   return ("kernel '" + kernel.getSymName() + "': ").str();
 }
 
-LogicalResult TilePlanSchedules::planDense(DenseAttentionLoop &loop,
-                                           const ScheduleRequest &request) {
-  DenseAttentionProblem problem;
-  for (DenseAttentionLoop::Term &term : loop.terms)
-    problem.keyWidths.push_back(term.getWidth());
-  problem.valueWidth = loop.getOutputWidth();
-  problem.elementBytes = loop.getElementType().getIntOrFloatBitWidth() / 8;
-  std::string why, name = describe(loop.kernel);
-  (void)canPingPong(loop, why);
-  DenseScheduleChoice choice = chooseDenseSchedule(problem, target, request, why);
+LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const DenseAttentionProblem &problem,
+                                      const ScheduleRequest &request,
+                                      llvm::StringRef whyNotPingPong) {
+  DenseScheduleChoice choice =
+      chooseDenseSchedule(problem, target, request.filter(kDenseScheduleKinds), whyNotPingPong);
   if (!choice.error.empty())
-    return emitError(loop.kernel.getLoc(), name) << "not " << choice.error;
-  emitRemark(loop.kernel.getLoc(), name) << describeChoice(problem, target, choice);
-  loop.kernel->setAttr(tile::kScheduleAttr, makeAttribute(choice.get().parameters,
-                                                          Builder(loop.kernel.getContext())));
+    return emitError(kernel.getLoc(), describe(kernel)) << "not " << choice.error;
+  emitRemark(kernel.getLoc(), describe(kernel)) << describeChoice(problem, target, choice);
+  kernel->setAttr(tile::kScheduleAttr,
+                  makeAttribute(choice.get().parameters, Builder(kernel.getContext())));
   return success();
 }
 
-LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleRequest &request) {
-  if (kernel->hasAttr(tile::kScheduleAttr))
-    return success();
-  if (attendsToPages(kernel))
-    return planPaged(kernel, request.filter(kPagedScheduleKinds));
-  std::string why;
-  std::optional<DenseAttentionLoop> loop = matchDenseAttentionLoop(kernel, why);
-  if (loop)
-    return planDense(*loop, request.filter(kDenseScheduleKinds));
-  planProduct(kernel, request);
-  return success();
-}
-
-LogicalResult TilePlanSchedules::planPaged(tile::KernelOp kernel, const ScheduleRequest &request) {
-  std::string why;
-  std::optional<AttentionLoop> loop = matchAttentionLoop(kernel, why);
-  std::string name = describe(kernel);
-  if (!loop) {
-    if (request.kind && *request.kind != ScheduleKind::Simple)
-      return emitError(kernel.getLoc(), name)
-             << "not " << mlac::getName(*request.kind) << ": " << why;
-    emitRemark(kernel.getLoc(), name) << "schedule simple: " << why;
-    return success();
-  }
-  AttentionProblem problem = readProblem(*loop);
-  (void)canRelay(*loop, why);
-  ScheduleChoice choice = chooseSchedule(problem, target, request, why);
+LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const AttentionProblem &problem,
+                                      const ScheduleRequest &request, llvm::StringRef whyNotRelay) {
+  ScheduleChoice choice =
+      chooseSchedule(problem, target, request.filter(kPagedScheduleKinds), whyNotRelay);
   if (!choice.error.empty())
-    return emitError(kernel.getLoc(), name) << "not " << choice.error;
-  emitRemark(kernel.getLoc(), name) << describeChoice(problem, target, choice);
+    return emitError(kernel.getLoc(), describe(kernel)) << "not " << choice.error;
+  emitRemark(kernel.getLoc(), describe(kernel)) << describeChoice(problem, target, choice);
   kernel->setAttr(tile::kScheduleAttr,
                   makeAttribute(choice.get().parameters, Builder(kernel.getContext())));
   tellWork(kernel, problem, choice.get());
   return success();
 }
 
+/// An attention over pages that schedules do not know.
+static LogicalResult keepSimple(tile::KernelOp kernel, const ScheduleRequest &request,
+                                llvm::StringRef why) {
+  if (request.kind && *request.kind != ScheduleKind::Simple)
+    return emitError(kernel.getLoc(), describe(kernel))
+           << "not " << mlac::getName(*request.kind) << ": " << why;
+  emitRemark(kernel.getLoc(), describe(kernel)) << "schedule simple: " << why;
+  return success();
+}
+
+LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleRequest &request) {
+  if (kernel->hasAttr(tile::kScheduleAttr))
+    return success();
+  std::string why;
+  std::optional<AttentionKernel> attention = readAttentionKernel(kernel, why);
+  if (attention)
+    return std::visit(
+        [&](const auto &problem) { return plan(kernel, problem, request, attention->whyNot); },
+        attention->problem);
+  if (attendsToPages(kernel))
+    return keepSimple(kernel, request.filter(kPagedScheduleKinds), why);
+  planProduct(kernel, request);
+  return success();
+}
+
 void TilePlanSchedules::runOnOperation() {
-  ScheduleRequest request;
-  if (failed(readRequest(request)))
+  if (failed(readRequests()) || failed(checkNames()))
     return signalPassFailure();
-  for (tile::KernelOp kernel : getOperation().getOps<tile::KernelOp>())
-    if (failed(plan(kernel, request)))
+  for (tile::KernelOp kernel : getOperation().getOps<tile::KernelOp>()) {
+    auto named = byKernel.find(kernel.getSymName());
+    if (failed(plan(kernel, named == byKernel.end() ? general : named->second)))
       return signalPassFailure();
+  }
 }

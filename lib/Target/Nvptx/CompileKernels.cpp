@@ -213,6 +213,36 @@ static LogicalResult compileKernel(ModuleOp module, CompiledKernel &kernel,
   return assembleKernel(module, kernel, options, *assembler);
 }
 
+std::optional<CompiledKernel> KernelCache::find(const std::string &text) const {
+  std::lock_guard lock(mutex);
+  auto found = kernels.find(text);
+  return found == kernels.end() ? std::nullopt : std::optional(found->second);
+}
+
+void KernelCache::insert(const std::string &text, const CompiledKernel &kernel) {
+  std::lock_guard lock(mutex);
+  kernels.insert_or_assign(text, kernel);
+}
+
+/// The same, unless the cache has it.
+static LogicalResult findOrCompile(ModuleOp module, CompiledKernel &kernel,
+                                   const NvptxOptions &options, const Assembler *assembler) {
+  if (!options.cache)
+    return compileKernel(module, kernel, options, assembler);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  // Verifying here would take diagnostics of other threads' kernels.
+  module.print(stream, OpPrintingFlags().assumeVerified());
+  if (std::optional<CompiledKernel> found = options.cache->find(text)) {
+    kernel = std::move(*found);
+    return checkReport(module, kernel, options); // which may have warnings
+  }
+  LogicalResult compiled = compileKernel(module, kernel, options, assembler);
+  if (succeeded(compiled))
+    options.cache->insert(text, kernel);
+  return compiled;
+}
+
 FailureOr<CompiledKernels> mlac::compileKernels(ModuleOp module, const NvptxOptions &options) {
   initializeTarget();
   CompiledKernels result;
@@ -241,7 +271,7 @@ FailureOr<CompiledKernels> mlac::compileKernels(ModuleOp module, const NvptxOpti
   parallelFor(context, 0, isolated.size(), [&](size_t i) {
     diagnostics.setOrderIDForThread(i);
     hasFailed[i] =
-        mlir::failed(compileKernel(*isolated[i], result.kernels[i], options, assembler.get()));
+        mlir::failed(findOrCompile(*isolated[i], result.kernels[i], options, assembler.get()));
     diagnostics.eraseOrderIDForThread();
   });
   if (llvm::is_contained(hasFailed, true))

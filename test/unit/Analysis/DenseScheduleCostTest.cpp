@@ -10,6 +10,9 @@
 
 #include "gtest/gtest.h"
 
+#include <array>
+#include <set>
+
 using namespace mlac;
 
 namespace {
@@ -87,6 +90,38 @@ TEST(DenseScheduleCost, ChoosesPingPongUnlessSomethingStandsAgainstIt) {
   ScheduleRequest request;
   request.kind = ScheduleKind::PingPong;
   EXPECT_EQ(chooseDenseSchedule(problem, kH200, request, "no map").error, "pingpong: no map");
+}
+
+TEST(DenseScheduleCost, PointsToMeasureAreDifferentAndBeginWithTheChoice) {
+  for (auto [nope, rope, value] : {std::array{128, 64, 128}, {192, 64, 256}, {64, 32, 64}}) {
+    std::string error;
+    DenseAttentionProblem problem = makeProblem(nope, rope, value);
+    std::vector<DenseScheduleCost> points = enumerateDenseSchedules(problem, kH200, {}, error);
+    ASSERT_GE(points.size(), 4u) << error; // the choice, other thresholds
+    EXPECT_LE(points.size(), 12u);
+    EXPECT_EQ(points[0].parameters.describe(),
+              chooseDenseSchedule(problem, kH200).get().parameters.describe());
+    std::set<std::string> seen;
+    for (const DenseScheduleCost &point : points) {
+      EXPECT_TRUE(point.isFeasible()) << point.whyNot;
+      EXPECT_TRUE(seen.insert(point.parameters.describe()).second);
+    }
+  }
+}
+
+TEST(DenseScheduleCost, ForcedParametersNarrowThePoints) {
+  std::string error;
+  DenseAttentionProblem problem = makeProblem(128, 64, 128);
+  for (const DenseScheduleCost &point :
+       enumerateDenseSchedules(problem, kH200, makeRequest({"key-block=96"}), error))
+    EXPECT_EQ(point.parameters.keyBlock, 96);
+  std::vector<DenseScheduleCost> simple =
+      enumerateDenseSchedules(problem, kH200, {}, error, "its tiles have 32 rows");
+  ASSERT_EQ(simple.size(), 1u);
+  EXPECT_EQ(simple[0].parameters.kind, ScheduleKind::Simple);
+  EXPECT_TRUE(
+      enumerateDenseSchedules(problem, kH200, makeRequest({"key-block=256"}), error).empty());
+  EXPECT_NE(error.find("key-block 256"), std::string::npos) << error;
 }
 
 TEST(DenseScheduleCost, FilteredRequestsConcernOneFamily) {

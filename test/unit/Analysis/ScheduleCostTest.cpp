@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The facts about rank 512 and rope 64 were measured before the model existed
-// (docs/performance.md, "The relay schedule"): rings of three, two and two
+// (docs/lab/decode.md): rings of three, two and two
 // blocks, the left gate two panels early, 168 registers for each role, and the order
 // of the variants that lost.
 //
@@ -178,7 +178,8 @@ TEST(ScheduleCost, UnboundedRowsDoNotGoOnTheNSide) {
 /// TMA has boxes of 8 rows at least; smaller pages are copied by threads.
 TEST(ScheduleCost, PagesOfEverySizeAreCopied) {
   AttentionProblem problem = makeProblem(128);
-  for (auto [page, boxes] : {std::pair{1, 0}, {4, 0}, {8, 8}, {24, 0}, {64, 1}, {96, 0}, {128, 1}}) {
+  for (auto [page, boxes] :
+       {std::pair{1, 0}, {4, 0}, {8, 8}, {24, 0}, {64, 1}, {96, 0}, {128, 1}}) {
     problem.pageSize = page;
     EXPECT_EQ(problem.boxesPerPanel(), boxes);
     EXPECT_EQ(chooseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::Relay);
@@ -257,7 +258,8 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
   EXPECT_EQ(error, "registers: expected three numbers as 168/168/168, got '184/160'");
   EXPECT_FALSE(request.set("depth=3", error));
   EXPECT_EQ(error, "no schedule option 'depth'; there are left-stages right-stages rope-stages "
-                   "gate early issue registers steps-per-turn lazy-threshold stages part-columns key-block key-stages");
+                   "gate early issue registers steps-per-turn lazy-threshold stages part-columns "
+                   "key-block key-stages");
   EXPECT_FALSE(request.setKind("fast", error));
   EXPECT_EQ(error, "expected auto, simple, relay, stream or pingpong, got 'fast'");
 }
@@ -273,6 +275,38 @@ TEST(ScheduleCost, ListedParametersCanBeForced) {
     EXPECT_EQ(chooseSchedule(makeProblem(heads), kH200, request).get().parameters.describe(),
               cost.parameters.describe());
   }
+}
+
+TEST(ScheduleCost, KernelsAreAskedForByName) {
+  for (int64_t heads : {128, 16}) {
+    ScheduleParameters chosen = chooseSchedule(makeProblem(heads), kH200).get().parameters;
+    std::string error, text = formatKernelRequest("attention_2", chosen);
+    std::optional<KernelRequest> named = parseKernelRequest(text, error);
+    ASSERT_TRUE(named) << error;
+    EXPECT_EQ(named->kernel, "attention_2");
+    EXPECT_EQ(chooseSchedule(makeProblem(heads), kH200, named->request).get().parameters.describe(),
+              chosen.describe());
+  }
+  std::string error;
+  for (const char *text : {"", "attention", "attention:", ":relay", ":"}) {
+    EXPECT_FALSE(parseKernelRequest(text, error)) << text;
+    EXPECT_EQ(error, "expected kernel:kind:key=value:..., got '" + std::string(text) + "'");
+  }
+  EXPECT_FALSE(parseKernelRequest("attention:fast", error));
+  EXPECT_EQ(error, "expected auto, simple, relay, stream or pingpong, got 'fast'");
+  EXPECT_FALSE(parseKernelRequest("attention:relay:early=x", error));
+  EXPECT_EQ(error, "early: expected an integer of at least 0, got 'x'");
+}
+
+TEST(ScheduleCost, PointsToMeasureLeaveOutWhatCannotBe) {
+  std::string error;
+  for (const ScheduleCost &point :
+       enumerateSchedules(makeProblem(16), kH200, {}, error, "it has no running sum"))
+    EXPECT_NE(point.parameters.kind, ScheduleKind::Relay);
+  AttentionProblem unbounded = makeProblem(16);
+  unbounded.areRowsBounded = false;
+  for (const ScheduleCost &point : enumerateSchedules(unbounded, kH200, {}, error))
+    EXPECT_NE(point.parameters.kind, ScheduleKind::Stream);
 }
 
 TEST(ScheduleCost, PointsToMeasureAreDifferentAndBeginWithTheChoice) {

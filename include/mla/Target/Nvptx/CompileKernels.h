@@ -22,6 +22,9 @@
 
 #include "mlir/Support/LLVM.h"
 
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +48,27 @@ inline constexpr const char *kPtxVersion = "8.8";
 /// How far to go. Each stage includes those before it.
 enum class NvptxStage { LlvmIr, Ptx, Cubin };
 
+struct CompiledKernel {
+  std::string name;
+  std::string llvmIr; // optimised, as text
+  std::string ptx;
+  std::vector<char> cubin; // empty below NvptxStage::Cubin and with assembler none
+  AssemblerReport report;
+  std::string log;
+};
+
+/// Kernels that were compiled with the same options, by their text: what differs
+/// between variants of a model is often one kernel.
+class KernelCache {
+public:
+  std::optional<CompiledKernel> find(const std::string &text) const;
+  void insert(const std::string &text, const CompiledKernel &kernel);
+
+private:
+  mutable std::mutex mutex;
+  std::map<std::string, CompiledKernel> kernels;
+};
+
 struct NvptxOptions {
   NvptxStage stage = NvptxStage::Cubin;
   std::string chip = sm90::kChip;
@@ -57,15 +81,7 @@ struct NvptxOptions {
   bool allowSpills = false;
   /// Accept messages of the C75xx family (wgmma serialised and the like).
   bool allowWgmmaMessages = false;
-};
-
-struct CompiledKernel {
-  std::string name;
-  std::string llvmIr; // optimised, as text
-  std::string ptx;
-  std::vector<char> cubin; // empty below NvptxStage::Cubin and with assembler none
-  AssemblerReport report;
-  std::string log;
+  KernelCache *cache = nullptr; ///< may be null
 };
 
 struct CompiledKernels {
