@@ -3,23 +3,27 @@
 # without a CUDA toolkit. The compiler looks for it in <build>/assembler.
 #
 #   scripts/get-assembler.sh [--all] [--if-missing] [--force] [DIR]
+#   scripts/get-assembler.sh --find [DIR]
 #
 # Default: the `ptxas` program (37 MB to download) into DIR (build/assembler).
 # --all adds both libraries, nvPTXCompiler (linked here from its static archive)
 # and nvJitLink. --if-missing: only if no toolkit's ptxas (12.9 or later) is where
-# mla-compile looks. Without --force nothing happens if DIR already has what is asked for.
+# mla-compile looks. --find installs nothing: it prints the ptxas that mla-compile
+# will take, and fails if there is none. Without --force nothing happens if DIR
+# already has what is asked for.
 # Versions and sizes are pinned: the assembler shapes the machine code, and the
 # same compiler must make the same package everywhere.
 set -euo pipefail
 
 version=13.0.88
-all=0 force=0 if_missing=0 dir=
+all=0 force=0 if_missing=0 find=0 dir=
 for argument in "$@"; do
   case "$argument" in
     --all) all=1 ;;
     --force) force=1 ;;
     --if-missing) if_missing=1 ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --find) find=1 ;;
+    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "get-assembler: unknown option '$argument'" >&2; exit 2 ;;
     *) dir=$argument ;;
   esac
@@ -48,6 +52,16 @@ find_toolkit_ptxas() {
   done
   return 1
 }
+
+if [[ $find == 1 ]]; then
+  if [[ -x $root/bin/ptxas ]]; then
+    echo "$root/bin/ptxas"
+  else
+    installed=$(find_toolkit_ptxas) || { echo "get-assembler: no ptxas" >&2; exit 1; }
+    echo "$installed"
+  fi
+  exit 0
+fi
 
 if [[ $if_missing == 1 && ! -x $root/bin/ptxas ]] && installed=$(find_toolkit_ptxas); then
   echo "get-assembler: $installed is there; nothing to install"

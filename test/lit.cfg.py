@@ -1,5 +1,6 @@
 # Configuration of the lit tests: mla-opt and the other tools, FileCheck and not.
 import os
+import subprocess
 import sys
 
 import lit.formats
@@ -13,6 +14,10 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.mlac_test_root
 config.substitutions.append(("%data", config.mlac_data))
 config.substitutions.append(("%python", sys.executable))
+
+# Tests that make cubins say `REQUIRES: assembler`.
+if subprocess.run(config.mlac_get_assembler, capture_output=True).returncode == 0:
+    config.available_features.add("assembler")
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.mlac_tools_dir, append_path=True)

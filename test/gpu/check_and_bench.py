@@ -16,6 +16,7 @@ float64, then times V3 steps next to the machine's measured ceilings.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import shutil
@@ -114,33 +115,41 @@ def report_bench(name, result):
               flush=True)
 
 
-def run(directory, out, only):
-    results, passed = [], True
+def run_checks(directory, cases, jobs):
+    """Name, then words of `mla-run check`, of each case; results in their order."""
+    passed, results = True, []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        done = pool.map(lambda case: call(directory, "check", *case[1:]), cases)
+        for (name, *_), result in zip(cases, done):
+            passed &= report_check(name, result)
+            results.append(result)
+    return passed, results
+
+
+def run(directory, out, only, checks_only, jobs):
     wanted = lambda name: not only or any(word in name for word in only)
+    golden = [(name, f"{name}.mlac", f"--weights={model}_attention.safetensors")
+              for name, model, *_ in golden_packages()]
+    real = [(f"v3-tp{tp} " + " ".join(options), f"v3-tp{tp}.mlac", "--random", *options)
+            for tp, *options in CHECKED]
     print("== golden layers: float64 outputs of real modules")
-    for name, model, *_ in golden_packages():
-        if wanted(name):
-            result = call(directory, "check", f"{name}.mlac",
-                          f"--weights={model}_attention.safetensors")
-            passed &= report_check(name, result)
-            results.append(result)
+    passed, results = run_checks(directory, [case for case in golden if wanted(case[0])], jobs)
     print("== DeepSeek-V3, real dimensions, random weights, sampled rows against float64")
-    for tp, *options in CHECKED:
-        name = f"v3-tp{tp} " + " ".join(options)
-        if wanted(name):
-            result = call(directory, "check", f"v3-tp{tp}.mlac", "--random", *options)
-            passed &= report_check(name, result)
-            results.append(result)
+    also_passed, more = run_checks(directory, [case for case in real if wanted(case[0])], jobs)
+    passed, results = passed and also_passed, results + more
     print("== DeepSeek-V3 layer steps: time, bytes and FLOPs of the step over it, % of the ceilings")
     for tp, batch, context, new in TIMED:
         name = f"v3-tp{tp} batch {batch} context {context} new {new}"
-        if wanted(name) or "bench" in only:
+        if not checks_only and (wanted(name) or "bench" in only):
             result = call(directory, "bench", f"v3-tp{tp}.mlac", f"--batch={batch}",
                           f"--context={context}", f"--query-len={new}", "--profile")
             report_bench(name, result)
             results.append(result)
     if out:
         out.write_text(json.dumps(results, indent=1))
+    if not results:
+        print(f"FAIL: --only names nothing: {' '.join(only)}")
+        return 1
     print("PASS: every check is within the allowed errors" if passed else "FAIL: see above")
     return 0 if passed else 1
 
@@ -152,12 +161,15 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--out", type=pathlib.Path, help="raw results as JSON")
+    parser.add_argument("--checks-only", action="store_true", help="leave the timed steps out")
+    parser.add_argument("--jobs", type=int, default=1, help="checks at a time")
     parser.add_argument("--only", nargs="*", default=[], help="substrings of names to run")
     options = parser.parse_args()
     if options.command == "build":
         build(options.directory, options.build_dir)
         return 0
-    return run(options.directory.resolve(), options.out, options.only)
+    return run(options.directory.resolve(), options.out, options.only, options.checks_only,
+               options.jobs)
 
 
 if __name__ == "__main__":

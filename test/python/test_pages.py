@@ -42,6 +42,8 @@ class PagesTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.packages = []
         for index, (name, changes, page, options) in enumerate(CASES):
+            if DEVICE == "cuda" and "--dtype=f32" in options:
+                continue  # is for the CPU only
             config = pathlib.Path(cls.folder.name) / f"{index}.json"
             config.write_text(json.dumps(json.loads(CONFIG.read_text()) | changes))
             package = config.with_suffix(".mlac")

@@ -250,8 +250,15 @@ std::string test::pack(const fb::PackageT &package) {
 // Files
 //===----------------------------------------------------------------------===//
 
+/// Where a file of the build is: there, or in the folder that it was carried to with
+/// this program (test/gpu/run_all.py).
+static std::string locate(const std::string &built) {
+  const char *folder = std::getenv("MLAC_TEST_FILES");
+  return folder ? std::string(folder) + built.substr(built.rfind('/')) : built;
+}
+
 std::string test::readFile(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(locate(path), std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# test/gpu/run_all.py without a GPU: it packs, unpacks and runs, and a check that is
+# skipped, is missing or was not built is a failure.
+#
+#   run_all.sh SOURCE_DIR BUILD_DIR
+set -euo pipefail
+source=$1 build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+run_all() { python3 -B "$source/test/gpu/run_all.py" "$@" >"$work/log" 2>&1; }
+
+die() {
+  echo "FAIL: $1" >&2
+  sed 's/^/  | /' "$work/log" >&2
+  exit 1
+}
+
+python3 -B - "$source" <<'PYTHON'
+import sys
+sys.path.insert(0, sys.argv[1] + "/test/gpu")
+import run_all
+for output in ("[  SKIPPED ] CudaStepTest.C15 (0 ms)", "OK (skipped=1)", "Ran 0 tests in 0.0s",
+               "[==========] Running 0 tests from 0 test suites."):
+    assert run_all.judge(0, output), output
+assert run_all.judge(1, "OK")
+assert not run_all.judge(0, "[  PASSED  ] 9 tests.\nRan 2 tests in 0.1s\n\nOK")
+PYTHON
+
+run_all list || die "list"
+grep -qx runtime "$work/log" || die "expected the check 'runtime'"
+! run_all build "$work" --only NoSuchCheck || die "an unknown check passed"
+! run_all build "$work" --only runtime --build-dir "$work/nowhere" || die "nothing was built"
+grep -q "nowhere/lib/libmla_runtime.so is not there" "$work/log" || die "expected what is missing"
+
+# The device's tests skip here: no pass. Where there is a GPU they run.
+[ -e "$build/test/unit/Runtime/test-kernels.cubin" ] || exit 0
+run_all build "$work" --build-dir "$build" --only runtime || die "build"
+if [ -e /dev/nvidiactl ]; then
+  run_all run "$work" --only runtime || die "run"
+  exit
+fi
+! run_all run "$work" --only runtime || die "skipped tests passed"
+grep -q "runtime  *FAIL .*left something out: '\[  SKIPPED \]'" "$work/log" ||
+  die "expected a skipped test to fail the check"
