@@ -5,7 +5,7 @@
 """Times a whole DeepSeek-V3 layer, decode, next to torch's products and FlashMLA.
 
     python3 bench/layer.py build DIR     # the package; needs mla-compile, no GPU
-    python3 bench/layer.py run DIR       # needs a GPU and torch; FlashMLA's peer library if there
+    python3 bench/layer.py run DIR       # needs a GPU and torch; FlashMLA if vLLM is installed
 
 A step is one CUDA graph from hidden states to output; contestants alternate in one process.
 The composition has torch.matmul for each projection, torch.bmm for the absorbed products,
@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 
@@ -40,8 +41,6 @@ def build(options):
                     ROOT / "test/data/configs/deepseek_v3.json", "--target=sm_90a", "--quiet",
                     *options.option, "-o", options.directory / "layer.mlac"], check=True)
     shutil.copy(options.build_dir / "lib/libmla_runtime.so", options.directory)
-    if options.flashmla:
-        shutil.copy(options.flashmla, options.directory)
 
 
 class Layer:
@@ -82,8 +81,8 @@ class Composition:
     """The same step by torch and FlashMLA."""
 
     def __init__(self, layer, weights, peer):
-        import peers
         import torch
+        import vllm_ops
 
         self.torch, self.layer = torch, layer
         self.w = {name.split(".")[0]: tensor for name, tensor in weights.items()}
@@ -93,9 +92,8 @@ class Composition:
         table = table.reshape(layer.batch, -1).cuda()
         seq_lens = torch.full((layer.batch,), layer.context, dtype=torch.int32, device="cuda")
         self.query = torch.zeros(layer.batch, 1, HEADS, WIDTH, dtype=torch.bfloat16, device="cuda")
-        self.attention = peer and peers.FlashMlaBatch(
-            peer, self.query, layer.pool, seq_lens, table, (NOPE + ROPE) ** -0.5,
-            peers.Accumulators())
+        self.attention = peer and vllm_ops.FlashMlaBatch(
+            peer, self.query, layer.pool, seq_lens, table, (NOPE + ROPE) ** -0.5)
 
     def launch(self):
         torch, w, batch = self.torch, self.w, self.layer.batch
@@ -115,9 +113,9 @@ class Composition:
         value.transpose(0, 1).reshape(batch, HEADS * VALUE) @ w["o_proj"].T
 
 
-def floor_seconds(batch, context, ceilings):
+def floor_seconds(batch, context, limits):
     """Sum over the layer's steps of the larger of bytes and FLOPs over their ceilings."""
-    read, matmul = ceilings["read_bytes_per_s"], ceilings["matmul_flops_per_s"]
+    read, matmul = limits["read_bytes_per_s"], limits["matmul_flops_per_s"]
     seconds = lambda bytes_, flops: max(bytes_ / read, flops / matmul)
     total = sum(seconds(2 * n * k * heads, 2 * batch * n * k * heads)
                 for n, k, heads in PRODUCTS.values())
@@ -142,14 +140,15 @@ def random_weights():
 def run(options):
     library = options.directory / "libmla_runtime.so"
     os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
-    import peers
+    import ceilings
     import torch
-    from speed import Contestant, race, seconds_per_launch
+    import vllm_ops
+    from turns import Contestant, run_rounds, sustain
 
-    peer = peers.FlashMla.find(options.flashmla, options.directory)
-    ceilings = peers.measure_ceilings(peers.ReadStream())
-    print(f"read stream {ceilings['read_bytes_per_s'] / 1e9:.0f} GB/s, bf16 product "
-          f"{ceilings['matmul_flops_per_s'] / 1e12:.0f} TFLOP/s, "
+    peer = vllm_ops.load(vllm_ops.FLASHMLA, options.flashmla)
+    limits = ceilings.measure_ceilings(ceilings.ReadStream())
+    print(f"read stream {limits['read_bytes_per_s'] / 1e9:.0f} GB/s, bf16 product "
+          f"{limits['matmul_flops_per_s'] / 1e12:.0f} TFLOP/s, "
           f"{'FlashMLA' if peer else 'no attention'} in the composition", flush=True)
     weights, rows = random_weights(), []
     packages = {"layer": options.directory / "layer.mlac", **{str(p): p for p in options.also}}
@@ -157,18 +156,25 @@ def run(options):
         layers = [Layer(path, batch, options.context, weights) for path in packages.values()]
         composition = Composition(layers[0], weights, peer)
         torch.cuda.synchronize()
-        contestants = [Contestant(name, [launch], seconds_per_launch([launch])) for name, launch in
+        contestants = [Contestant(name, [launch]) for name, launch in
                        [(name, layer.launch) for name, layer in zip(packages, layers)]
                        + [("torch", composition.launch)]]
-        race(contestants, options.rounds)
-        floor = floor_seconds(batch, options.context, ceilings)
+        run_rounds(contestants, options.rounds)
+        if options.sustain:
+            sustain(contestants, options.sustain)
+        floor = floor_seconds(batch, options.context, limits)
         times = {one.name: one.median * 1e6 for one in contestants}
+        sustained = {one.name: statistics.median(one.sustained) * 1e6 for one in contestants
+                     if one.sustained}
         isright = bool(layers[0].output.isfinite().all())
-        rows.append({"batch": batch, "floor_us": floor * 1e6, "us": times, "finite": isright})
+        rows.append({"batch": batch, "floor_us": floor * 1e6, "us": times, "sustained_us": sustained,
+                     "finite": isright})
         print(f"batch {batch:4} floor {floor * 1e6:7.1f} us  "
               + "  ".join(f"{name} {value:7.1f} us" for name, value in times.items())
               + f"  {floor * 1e6 / times['layer']:.3f} of the floor, "
-              f"{times['torch'] / times['layer']:.3f}x torch {'' if isright else 'NOT FINITE'}",
+              f"{times['torch'] / times['layer']:.3f}x torch "
+              + (f"({sustained['torch'] / sustained['layer']:.3f}x sustained) " if sustained else "")
+              + f"{'' if isright else 'NOT FINITE'}",
               flush=True)
         if options.profile:
             profile(layers[0], composition)
@@ -177,7 +183,7 @@ def run(options):
             layer.engine.close()
         torch.cuda.empty_cache()
     if options.out:
-        options.out.write_text(json.dumps({"ceilings": ceilings, "rows": rows}, indent=1))
+        options.out.write_text(json.dumps({"ceilings": limits, "rows": rows}, indent=1))
 
 
 def profile(*contestants):
@@ -201,7 +207,10 @@ def main():
     parser.add_argument("command", choices=("build", "run"))
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--flashmla", type=pathlib.Path, default=os.environ.get("MLAC_FLASHMLA"))
+    parser.add_argument("--flashmla", type=pathlib.Path, metavar="LIBRARY",
+                        help="vLLM's _flashmla_C (default: MLAC_FLASHMLA, the installed one)")
+    parser.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
+                        help="that each contestant runs in turns without a pause; 0: not at all")
     parser.add_argument("--option", action="append", default=[], help="for mla-compile")
     parser.add_argument("--also", nargs="*", type=pathlib.Path, default=[],
                         help="packages of other builds, in the same rounds")

@@ -5,7 +5,7 @@
 """Checks and times absorbed decode attention; see bench/README.md.
 
     python3 bench/decode build DIR             # packages; needs mla-compile, no GPU
-    python3 bench/decode run DIR               # correctness and the speed table; needs a GPU
+    python3 bench/decode run DIR               # correctness and the speed tables; needs a GPU
     python3 bench/decode sanitize DIR          # compute-sanitizer on a reduced grid
     python3 bench/decode selftest              # the harness itself, on the CPU
 """
@@ -21,7 +21,10 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import problems  # noqa: E402
 
-CHECKS = ("grid", "invariance", "speed")
+CHECKS = ("grid", "invariance", "speed", "skewed")
+# Tables of times.
+TABLES = {"speed": ("equal lengths", problems.SPEED_ROWS),
+          "skewed": ("skewed lengths", problems.SKEWED_ROWS)}
 
 
 def find_runtime(folders):
@@ -38,8 +41,7 @@ def build_command(options):
     specs = problems.specs_of(options.set)
     if options.only:
         specs = [spec for spec in specs if any(word in spec.name for word in options.only)]
-    build.build(options.directory, options.build_dir, specs, jobs=options.jobs, more=options.option,
-                peer=options.flashmla)
+    build.build(options.directory, options.build_dir, specs, jobs=options.jobs, more=options.option)
     size = sum(path.stat().st_size for path in options.directory.iterdir())
     print(f"{options.directory}: {len(specs)} packages, {size / 1e6:.1f} MB in all")
     return 0
@@ -47,6 +49,8 @@ def build_command(options):
 
 def selftest_command(options):
     find_runtime([options.build_dir / "lib"])
+    # Whose tables are tested, too.
+    sys.path += [str(ROOT / "bench/prefill"), str(ROOT / "bench")]
     import selftest
 
     return selftest.run(options.build_dir)
@@ -58,8 +62,11 @@ def chosen(specs, options):
 
 
 def run_command(options):
+    if not options.directory.exists():
+        build_command(argparse.Namespace(**{**vars(options), "only": []}))
     find_runtime([options.directory, options.build_dir / "lib"])
     import grid
+    import report
     import speed
     from arrays import TorchArrays
 
@@ -75,13 +82,16 @@ def run_command(options):
         print("== batch-invariant packages", flush=True)
         specs = [spec for spec in problems.specs_of("grid") if spec.invariant]
         results["invariance"] = grid.run_invariance(directory, chosen(specs, options), arrays)
+    for name in (table for table in TABLES if table in options.check):
+        results[name] = speed.run_speed(directory, options, *TABLES[name])
     if "speed" in options.check:
-        results["speed"] = speed.run_speed(directory, options)
+        report.print_compile_time(directory, results)
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
     failed = (any(r["failures"] for r in results.get("grid", ()))
               or any(r["different"] for r in results.get("invariance", ()))
-              or any(not r["is_right"] for r in results.get("speed", {}).get("rows", ())))
+              or any(not r["is_right"] for name in TABLES
+                     for r in results.get(name, {}).get("rows", ())))
     print("FAIL: see above" if failed else "PASS: every result is within the allowed errors")
     return 1 if failed else 0
 
@@ -105,10 +115,6 @@ def main():
         if name != "sanitize":
             command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
         if name in ("build", "run"):
-            command.add_argument("--flashmla", type=pathlib.Path,
-                                 default=os.environ.get("MLAC_FLASHMLA"),
-                                 help="libflashmla_peer.so (bench/peers/flashmla)")
-        if name == "build":
             command.add_argument("--set", choices=("early", "grid", "speed", "all"),
                                  default="all")
             command.add_argument("--jobs", type=int, help="compilations at a time")
@@ -118,7 +124,14 @@ def main():
             command.add_argument("--check", nargs="*", choices=CHECKS, default=CHECKS)
             command.add_argument("--reduced", action="store_true", help="a small grid")
             command.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
-            command.add_argument("--rounds", type=int, default=9, help="of the speed table")
+            command.add_argument("--rounds", type=int, default=9, help="of the speed tables")
+            command.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
+                                 help="that each contestant runs in turns without a pause; 0: no "
+                                 "column")
+            command.add_argument("--flashmla", type=pathlib.Path, metavar="LIBRARY",
+                                 help="vLLM's _flashmla_C (default: MLAC_FLASHMLA, the installed one)")
+            command.add_argument("--fa3", type=pathlib.Path, metavar="LIBRARY",
+                                 help="vLLM's _vllm_fa3_C (default: MLAC_FA3, the installed one)")
             command.add_argument("--also", nargs="*", type=pathlib.Path, default=[],
                                  help="more folders of packages that run in the same rounds")
             command.add_argument("--power", type=float, default=0, metavar="SECONDS",

@@ -64,6 +64,10 @@ class NumpyArrays:
     def synchronize(self):
         pass
 
+    def stream(self):
+        """What a plan runs on."""
+        return None
+
 
 class TorchArrays:
     """Device memory of the current CUDA device."""
@@ -119,3 +123,6 @@ class TorchArrays:
 
     def synchronize(self):
         self.xp.cuda.synchronize()
+
+    def stream(self):
+        return self.xp.cuda.current_stream()

@@ -52,14 +52,12 @@ def time_one_kernel(compiler, directory, target):
     return seconds
 
 
-def copy_tools(directory, build_dir, peer):
+def copy_runtime(directory, build_dir):
     for library in build_dir.glob("lib/libmla_runtime.so"):
         shutil.copy(library, directory)
-    if peer:
-        shutil.copy(peer, directory)
 
 
-def build(directory, build_dir, specs, target="sm_90a", jobs=None, peer=None, more=()):
+def build(directory, build_dir, specs, target="sm_90a", jobs=None, more=()):
     directory.mkdir(parents=True, exist_ok=True)
     compiler = pathlib.Path(build_dir) / "bin/mla-compile"
     seconds, failures = {}, []
@@ -74,7 +72,7 @@ def build(directory, build_dir, specs, target="sm_90a", jobs=None, peer=None, mo
             except RuntimeError as error:
                 failures.append(name)
                 print(f"[{index + 1}/{len(specs)}] FAILED {error}", file=sys.stderr, flush=True)
-    copy_tools(directory, pathlib.Path(build_dir), peer)
+    copy_runtime(directory, pathlib.Path(build_dir))
     manifest = {"seconds": seconds, "failures": failures}
     if target != "cpu":
         manifest["one_kernel_seconds"] = time_one_kernel(compiler, directory, target)

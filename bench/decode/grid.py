@@ -55,12 +55,21 @@ def ragged(generator, batch, query_len):
     return tuple(lengths), tuple(queries)
 
 
+def skewed(batch, turn, query_len, max_length):
+    """One request, or four, as long as may be among short ones: first, in the middle, last."""
+    short = min((20, 64, 200)[turn % 3], max_length)
+    count = 4 if batch >= 6 and turn % 2 else 1
+    place = ("first", "middle", "last")[turn // 2 % 3]
+    lengths = problems.skewed(count, max_length, batch - count, short, place).lengths
+    return Case(lengths, (query_len,) * batch, turn % 4 < 2)
+
+
 def cases(spec, index, batches=problems.BATCHES, query_lens=problems.QUERY_LENS,
           max_length=MAX_LENGTH):
     """The cases of one package; `index` turns what is not crossed in full."""
     generator = random.Random(index)
     turn = index
-    for batch in batches:
+    for place, batch in enumerate(batches):
         for query_len in query_lens:
             turn += 1
             lengths, queries = ragged(generator, batch, query_len)
@@ -69,6 +78,9 @@ def cases(spec, index, batches=problems.BATCHES, query_lens=problems.QUERY_LENS,
             length = min(EQUAL[turn % len(EQUAL)], max_length)
             if batch * query_len * spec.heads * length <= MOST_SCORES:
                 yield Case((length,) * batch, (query_len,) * batch, turn % 4 == 1)
+        if batch > 1:
+            query_len = query_lens[(index + place) % len(query_lens)]
+            yield skewed(batch, index + place, query_len, max_length)
 
 
 class Checker:

@@ -51,11 +51,21 @@ class Session:
         for holder in holders:
             holder.free()
 
-    def sequences(self, lengths):
-        """New sequences with so many tokens (their cache rows unwritten)."""
+    def sequences(self, lengths, shared=0, sharing=0):
+        """New sequences with so many tokens (their cache rows unwritten); the first
+        `sharing` ones begin with the same `shared` tokens, which fill whole pages."""
         sequences = [self.engine.sequence() for _ in lengths]
+        if sharing:
+            self._grow([(sequences[0], shared)])
+            sequences[1:sharing] = [sequences[0].fork(shared) for _ in range(1, sharing)]
+        self._grow([(sequence, length - shared * (index < sharing))
+                    for index, (sequence, length) in enumerate(zip(sequences, lengths))])
+        return sequences
+
+    def _grow(self, growing):
+        """Makes each sequence so many tokens longer, in steps as large as they may be."""
         step, tokens = [], 0
-        for sequence, length in [*zip(sequences, lengths), (None, 0)]:
+        for sequence, length in [*self._pieces(growing), (None, 0)]:
             if step and (sequence is None or tokens + length > ADVANCE_TOKENS
                          or len(step) == self.max_requests):
                 self.advancing.fill([s for s, _ in step], [n for _, n in step], "advance")
@@ -63,7 +73,16 @@ class Session:
             if length:
                 step.append((sequence, length))
                 tokens += length
-        return sequences
+
+    @staticmethod
+    def _pieces(growing):
+        """No piece is longer than a step, and no step has two of one sequence: all but
+        the last piece fill a step."""
+        for sequence, length in growing:
+            while length > ADVANCE_TOKENS:
+                yield sequence, ADVANCE_TOKENS
+                length -= ADVANCE_TOKENS
+            yield sequence, length
 
     def step(self, sequences, query_lens, plan=None):
         """A filled plan of the next step."""

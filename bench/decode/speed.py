@@ -1,62 +1,34 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The speed table: mlac, FlashMLA and the read stream, alternating in one process.
+"""The speed tables: mlac, FlashMLA, FlashAttention-3 and the read stream, alternating.
 
 A contestant's steps are captured in a CUDA graph over several sets of sequences, so
-that the cache rows of a step are never in L2; plans are filled once. A round replays
-every contestant once; ratios are taken per round, and medians over rounds. What the
-replays leave is compared with float64 (C15).
+that the cache rows of a step are never in L2; plans and metadata are made once. A round
+replays every contestant once; ratios are taken per round, and medians over rounds. What
+the replays leave is compared with float64 (C15).
 """
 
 import dataclasses
 import gc
+import itertools
 import math
-import statistics
 
-import torch
-
-import peers
+import ceilings
 import power
 import problems
 import reference
 import report
+import torch
+import vllm_ops
 from arrays import TorchArrays
 from session import Session
+from turns import Contestant, run_rounds, sustain
 
 # Sets of sequences: together well beyond the 60 MB of L2, but not without end.
 SET_BYTES, MOST_SETS = 480 << 20, 64
-# A replay lasts long enough that its own launch does not count.
-REPLAY_SECONDS = 3e-3
-
-
-class Contestant:
-    """A captured sequence of steps."""
-
-    def __init__(self, name, launches, seconds_each):
-        """launches: one callable per set; repeated to fill a replay."""
-        self.name = name
-        turns = max(1, math.ceil(REPLAY_SECONDS / (seconds_each * len(launches))))
-        self.steps = turns * len(launches)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            for _ in range(turns):
-                for launch in launches:
-                    launch()
-        self.times = []
-
-    def replay(self, is_timed=True):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        self.graph.replay()
-        end.record()
-        end.synchronize()
-        if is_timed:
-            self.times.append(begin.elapsed_time(end) / 1e3 / self.steps)
-
-    @property
-    def median(self):
-        return statistics.median(self.times)
+# By which the fastest of FlashAttention-3's settings is chosen.
+CHOICE_ROUNDS = 3
 
 
 class MlacSet:
@@ -64,8 +36,9 @@ class MlacSet:
 
     def __init__(self, session, row, seed):
         self.row, self.session = row, session
-        arrays = session.arrays
-        sequences = session.sequences([row.kv - row.query_len] * row.batch)
+        arrays, requests = session.arrays, row.requests
+        sequences = session.sequences([length - row.query_len for length in row.lengths],
+                                      requests.shared, requests.sharing)
         self.plan = session.step(sequences, [row.query_len] * row.batch)
         self.sequences = sequences  # freed with the set
         tokens = row.batch * row.query_len
@@ -84,11 +57,11 @@ class MlacSet:
         self.buffers["lse"].fill_(float("nan"))
 
     def errors(self, output, lse):
-        """Of some requests, the last one among them, against float64."""
+        """Of some requests against float64: first, last, longest and shortest."""
         row, arrays = self.row, self.session.arrays
-        rows = self.session.rows(self.plan, [row.kv] * row.batch).reshape(row.batch, row.kv)
+        rows = self.session.rows(self.plan, row.lengths).split(row.lengths)
         worst = reference.Errors()
-        for request in {0, row.batch - 1}:
+        for request in checked_requests(row.lengths):
             tokens = slice(request * row.query_len, (request + 1) * row.query_len)
             expected = reference.attention(torch, self.query[tokens].double(),
                                            self.session.pool[rows[request]].double(), 512,
@@ -98,57 +71,77 @@ class MlacSet:
         return worst
 
 
+def checked_requests(lengths):
+    return {0, len(lengths) - 1, lengths.index(max(lengths)), lengths.index(min(lengths))}
+
+
 def make_session(path, row, num_sets):
-    total = num_sets * row.batch * row.kv
-    session = Session(path, row.spec, TorchArrays(), row.batch, row.kv,
-                      total + num_sets * row.batch * row.page)
+    tokens = num_sets * (row.requests.cached + row.batch * row.page)
+    session = Session(path, row.spec, TorchArrays(), row.batch, max(row.lengths), tokens)
     # In pieces: normal_ on the whole pool would need as much again.
     for piece in session.pool.split(1 << 20):
         piece.normal_().mul_(0.1).clamp_(-1, 1)
     return session
 
 
-def seconds_per_launch(launches):
-    for launch in launches[:2]:
-        launch()
-    return max(peers.seconds_of(launches[0], 3), 1e-6)
+class Peers:
+    """What is installed beside mlac."""
 
+    def __init__(self, flashmla=None, fa3=None):
+        self.flashmla = vllm_ops.load(vllm_ops.FLASHMLA, flashmla)
+        self.fa3 = vllm_ops.load(vllm_ops.FA3, fa3)
 
-def make_peer_batches(peer, sets):
-    shared = peers.Accumulators()
-    batches = []
-    for one in sets:
+    @staticmethod
+    def arguments(one):
+        """A set's tensors as peers take them."""
         row = one.row
-        query = one.query.reshape(row.batch, row.query_len, row.heads, 576)
-        seq_lens = torch.full((row.batch,), row.kv, dtype=torch.int32, device="cuda")
-        batches.append(peers.FlashMlaBatch(peer, query, one.session.pool, seq_lens, one.table(),
-                                           row.spec.scale, shared))
-    return batches
+        query = one.query.view(row.batch, row.query_len, row.heads, 576)
+        seq_lens = torch.tensor(row.lengths, dtype=torch.int32, device="cuda")
+        return query, one.session.pool, seq_lens, one.table(), row.spec.scale
 
+    def flashmla_batches(self, sets):
+        return [vllm_ops.FlashMlaBatch(self.flashmla, *self.arguments(one)) for one in sets]
 
-def race(contestants, rounds):
-    for contestant in contestants:
-        contestant.replay(is_timed=False)
-    for index in range(rounds):
-        # The first of a round runs on the coolest chip: take turns.
-        for contestant in contestants[::1 if index % 2 else -1]:
-            contestant.replay()
+    def fa3_batches(self, sets, splits, is_dense):
+        row = sets[0].row
+        return [vllm_ops.Fa3Decode(self.fa3, *self.arguments(one), row.page, max(row.lengths),
+                                   splits, is_dense) for one in sets]
 
+    def best_fa3(self, sets):
+        """Batches of the setting that is fastest for this row (an oracle), and its name."""
+        settings, contestants = {}, []
+        for splits, is_dense in itertools.product(vllm_ops.Fa3Decode.SPLITS, (False, True)):
+            batches = self.fa3_batches(sets, splits, is_dense)
+            name = f"{splits}{'d' if is_dense else ''}"
+            settings[name] = splits, is_dense
+            contestants.append(Contestant(name, [batch.decode for batch in batches]))
+        run_rounds(contestants, CHOICE_ROUNDS)
+        best = min(contestants, key=lambda one: one.median).name
+        return self.fa3_batches(sets, *settings[best]), best
 
-def peer_contestants(batches):
-    launches = [batch.decode for batch in batches]
-    yield Contestant("flashmla", launches, seconds_per_launch(launches))
-    if batches[0].step.batch == 1:
-        launches = [lambda b=batch: (b.metadata(), b.decode()) for batch in batches]
-        yield Contestant("flashmla with metadata", launches, seconds_per_launch(launches))
+    def contestants(self, sets):
+        """(contestants, the first batch of each peer, FA3's setting)."""
+        found, firsts, setting = [], {}, None
+        if self.flashmla and sets[0].row.page == vllm_ops.FLASHMLA_PAGE:
+            batches = self.flashmla_batches(sets)
+            firsts["flashmla"] = batches[0]
+            found.append(Contestant("flashmla", [batch.decode for batch in batches]))
+            if sets[0].row.batch == 1:
+                found.append(Contestant("flashmla with metadata",
+                                        [batch.decode_with_metadata for batch in batches]))
+        if self.fa3:
+            batches, setting = self.best_fa3(sets)
+            firsts["fa3"] = batches[0]
+            found.append(Contestant("fa3", [batch.decode for batch in batches]))
+        return found, firsts, setting
 
 
 def stream_contestant(stream, row, pool):
     """Reads the cache's rows, or all sets' where one is too small for the kernel."""
-    pieces = pool.split(row.batch * row.kv)
+    pieces = pool.split(row.requests.cached)
     pieces = [p for p in pieces if stream.bytes_of(p) >= 0.9 * row.kv_bytes] or [pool]
-    launches = [lambda p=piece: stream.launch(p) for piece in pieces]
-    return Contestant("read stream", launches, seconds_per_launch(launches)), pieces[0]
+    return Contestant("read stream", [lambda p=piece: stream.launch(p) for piece in pieces]), \
+        pieces[0]
 
 
 class Entry:
@@ -160,8 +153,7 @@ class Entry:
         self.session = make_session(path, row, num_sets)
         self.sets = [MlacSet(self.session, row, seed) for seed in range(num_sets)]
         torch.cuda.synchronize()
-        launches = [one.launch for one in self.sets]
-        self.contestant = Contestant(name, launches, seconds_per_launch(launches))
+        self.contestant = Contestant(name, [one.launch for one in self.sets])
         self.sets[0].poison()  # what is checked comes from the graph's replays
 
     def errors(self):
@@ -183,39 +175,47 @@ class Entry:
 
 
 def peer_errors(one, batch):
-    tokens = one.row.batch * one.row.query_len
-    return one.errors(batch.output.reshape(tokens, one.row.heads, 512),
-                      batch.lse.reshape(tokens, one.row.heads))
+    row = one.row
+    tokens = row.batch * row.query_len
+    return one.errors(batch.output.reshape(tokens, row.heads, 512),
+                      batch.lse.reshape(tokens, row.heads))
 
 
-def run_row(row, paths, peer, stream, options):
+def row_fields(row):
+    """What the row is, for the report and the raw numbers."""
+    return {"name": row.name, "heads": row.heads, "batch": row.batch, "page": row.page,
+            "query_len": row.query_len, "goal": row.goal, "target": row.target,
+            "requests": dataclasses.asdict(row.requests), "kv": max(row.lengths),
+            "flops": row.flops, "bytes": row.bytes}
+
+
+def run_row(row, paths, peers, stream, options):
     """Raw numbers of one line; `paths` maps contestants to packages, "mlac" first."""
     entries = [Entry(name, path, row) for name, path in paths.items()]
     first = entries[0]
-    contestants = [entry.contestant for entry in entries]
-    batches = make_peer_batches(peer, first.sets) if peer and row.page == 64 else []
-    contestants += peer_contestants(batches) if batches else []
+    found, batches, setting = peers.contestants(first.sets)
     reading, piece = stream_contestant(stream, row, first.session.pool)
-    contestants.append(reading)
-    race(contestants, options.rounds)
+    contestants = [*(entry.contestant for entry in entries), *found, reading]
+    run_rounds(contestants, options.rounds)
+    if options.sustain:
+        sustain([one for one in contestants if one is not reading], options.sustain)
     errors = first.errors()
     for other in entries[1:]:
         errors = errors.join(other.errors())
-    result = {**dataclasses.asdict(row), "name": row.name, "flops": row.flops, "bytes": row.bytes,
-              "sets": len(first.sets), "stream_bytes": stream.bytes_of(piece),
-              "is_right": errors.is_good, "errors": str(errors),
-              "times": {c.name: c.times for c in contestants},
-              "seconds": {c.name: c.median for c in contestants}}
-    if batches:
-        off = peer_errors(first.sets[0], batches[0])
-        result["peer_errors"], result["is_peer_right"] = str(off), off.is_good
+    result = {**row_fields(row), "sets": len(first.sets), "fa3_setting": setting,
+              "stream_bytes": stream.bytes_of(piece), "is_right": errors.is_good,
+              "errors": str(errors), "times": {c.name: c.times for c in contestants},
+              "seconds": {c.name: c.median for c in contestants},
+              "sustained": {c.name: c.sustained for c in contestants if c.sustained}}
+    off = {name: peer_errors(first.sets[0], batch) for name, batch in batches.items()}
+    result["peers_off"] = {name: str(one) for name, one in off.items() if not one.is_good}
     if options.profile:
         result["profile"] = {entry.name: entry.profile() for entry in entries}
     if options.power:
         nvml = power.Nvml()
         result["power_limit"] = nvml.limit_watts()
         result["power"] = {c.name: power.measure(nvml, c, options.power) for c in contestants}
-    del contestants, batches, reading
+    del contestants, batches, found, reading
     for entry in entries:
         entry.close()
     return result
@@ -233,24 +233,26 @@ def packages_of(row, directory, also):
     return paths
 
 
-def run_speed(directory, options):
-    peer = peers.FlashMla.find(options.flashmla, directory)
-    if not peer:
-        print("no libflashmla_peer.so: FlashMLA's columns stay empty (bench/peers/flashmla)")
-    stream = peers.ReadStream()
-    results = {"device": torch.cuda.get_device_name(), "ceilings": [peers.measure_ceilings(stream)],
-               "rows": []}
+def run_speed(directory, options, title, rows):
+    """Times the rows whose packages are there and prints their table."""
+    peers = Peers(options.flashmla, options.fa3)
+    for name in ("flashmla", "fa3"):
+        if not getattr(peers, name):
+            print(f"{name} is not installed: its columns stay empty (bench/README.md)")
+    stream = ceilings.ReadStream()
+    results = {"title": title, "device": torch.cuda.get_device_name(),
+               "ceilings": [ceilings.measure_ceilings(stream)], "rows": []}
     wanted = lambda row: not options.only or any(w in row.name or w in row.spec.name
                                                  for w in options.only)
-    for row in filter(wanted, problems.SPEED_ROWS):
+    for row in filter(wanted, rows):
         paths = packages_of(row, directory, options.also)
         if not paths:
             continue
-        result = run_row(row, paths, peer, stream, options)
+        result = run_row(row, paths, peers, stream, options)
         results["rows"].append(result)
         print(f"  {report.short_line(result)}", flush=True)
         gc.collect()
         torch.cuda.empty_cache()
-    results["ceilings"].append(peers.measure_ceilings(stream))
-    report.print_table(results, directory)
+    results["ceilings"].append(ceilings.measure_ceilings(stream))
+    report.print_table(results)
     return results

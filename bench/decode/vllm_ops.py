@@ -1,0 +1,154 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""FlashMLA and FlashAttention-3 as vLLM installs them: torch operators of two libraries.
+
+An operator is called as vLLM's own layers do it. Metadata is made ahead, as an engine
+makes it once a step for all layers; `metadata()` makes it again. Everything may be
+captured in a CUDA graph.
+"""
+
+import importlib.util
+import os
+import pathlib
+
+import torch
+
+RANK, ROPE = 512, 64
+FLASHMLA_PAGE = 64
+
+# Library in vLLM's package, namespace of its operators, and the variable that names another.
+FLASHMLA = ("_flashmla_C.abi3.so", "_flashmla_C", "MLAC_FLASHMLA")
+FA3 = ("vllm_flash_attn/_vllm_fa3_C.abi3.so", "_vllm_fa3_C", "MLAC_FA3")
+
+
+def installed(name):
+    """The library in an installed vLLM, without importing vLLM; None if there is none."""
+    package = importlib.util.find_spec("vllm")
+    if not package or not package.origin:
+        return None
+    path = pathlib.Path(package.origin).parent / name
+    return path if path.exists() else None
+
+
+def load(which, given=None):
+    """The operators of `given`, of the variable's library or of the installed vLLM's, or None.
+
+    What was named and cannot be loaded is an error; what is not installed is not.
+    """
+    name, namespace, variable = which
+    path = given or os.environ.get(variable) or installed(name)
+    if not path:
+        return None
+    torch.ops.load_library(str(pathlib.Path(path).resolve()))
+    return getattr(torch.ops, namespace)
+
+
+def valid_table(table, pages):
+    """Entries behind a request's pages are out of range on purpose; peers may read them."""
+    return torch.where((table < 0) | (table >= pages), torch.zeros_like(table), table).contiguous()
+
+
+class FlashMlaBatch:
+    """FlashMLA's dense decode of one batch: pages of 64 tokens."""
+
+    def __init__(self, ops, query, pool, seq_lens, table, scale):
+        """query [batch, query_len, heads, 576], pool [rows, 576]."""
+        self.ops, self.query, self.seq_lens, self.scale = ops, query, seq_lens, scale
+        self.cache = pool.view(-1, FLASHMLA_PAGE, 1, RANK + ROPE)
+        self.table = valid_table(table, self.cache.shape[0])
+        self.output = torch.full((*query.shape[:-1], RANK), float("nan"), dtype=query.dtype,
+                                 device="cuda")
+        self.lse = None  # [batch, query_len, heads], of the last call
+        self.metadata()
+
+    def _call(self, *metadata):
+        batch, query_len, heads, _ = self.query.shape
+        _, lse, *made = self.ops.dense_decode_fwd(
+            self.query, self.cache, RANK, self.seq_lens, self.table, self.scale, query_len > 1,
+            *metadata, self.output.view(batch, 1, query_len * heads, RANK))
+        self.lse = lse.transpose(1, 2)
+        return made
+
+    def metadata(self):
+        """It has no operator of its own: a step makes it where none is given."""
+        self.made = self._call(None, None)
+
+    def decode(self):
+        self._call(*self.made)
+
+    def decode_with_metadata(self):
+        self._call(None, None)
+
+
+class Fa3Decode:
+    """FA3's decode of one batch: K is the rope columns, V the latent columns of the same rows."""
+
+    # How many pieces a request may have: vLLM's setting in graphs, its heuristic, none,
+    # and what suits some shapes better.
+    SPLITS = (32, 0, 1, 8)
+
+    def __init__(self, ops, query, pool, seq_lens, table, scale, page, longest, splits=32,
+                 is_dense=False):
+        """query [batch, query_len, heads, 576]; is_dense: a query of four dimensions instead
+        of rows with their starts."""
+        self.ops, self.seq_lens, self.scale = ops, seq_lens, scale
+        self.batch, self.query_len, self.heads, _ = query.shape
+        self.page, self.longest, self.splits = page, longest, splits
+        cache = pool.view(-1, page, 1, RANK + ROPE)
+        self.values, self.keys = cache[..., :RANK], cache[..., RANK:]
+        self.table = valid_table(table, cache.shape[0])
+        rows = query if is_dense else query.flatten(0, 1)
+        # Only the last dimension must be dense; what engines hand over is.
+        self.latent, self.rope = rows[..., :RANK].contiguous(), rows[..., RANK:].contiguous()
+        self.starts = None if is_dense else torch.arange(
+            0, (self.batch + 1) * self.query_len, self.query_len, dtype=torch.int32, device="cuda")
+        self.result = torch.full_like(self.latent, float("nan"))
+        self.output = self.result.view(self.batch, self.query_len, self.heads, RANK)
+        self.lse = None  # [batch, query_len, heads], of the last call
+        self.metadata()
+
+    def metadata(self):
+        self.made = self.ops.get_scheduler_metadata(
+            self.batch, self.query_len, self.longest, self.heads, 1, ROPE, RANK, torch.bfloat16,
+            self.seq_lens, self.starts, None, None, None, None, self.page, 0, True, -1, -1, False,
+            self.splits, None, 0)
+
+    def decode(self):
+        lse = fa3_forward(self.ops, self.rope, self.keys, self.values, self.result, self.scale,
+                          query_latent=self.latent, query_starts=self.starts,
+                          seq_lens=self.seq_lens, query_len=self.query_len,
+                          longest=self.longest, table=self.table, made=self.made,
+                          splits=self.splits)
+        if self.starts is None:
+            self.lse = lse.transpose(1, 2)
+        else:
+            self.lse = lse.transpose(0, 1).view(self.batch, self.query_len, self.heads)
+
+
+def fa3_forward(ops, query, keys, values, output, scale, *, query_latent=None, query_starts=None,
+                key_starts=None, seq_lens=None, query_len=None, longest=None, table=None,
+                made=None, splits=0):
+    """The causal attention; returns the LSE, [heads, rows] or [batch, heads, rows]."""
+    results = ops.fwd(
+        query, keys, values, None, None, query_latent, output, query_starts, key_starts, None, None,
+        seq_lens, query_len, longest, table, None, None, None, None, None, None, None, None, scale,
+        True, -1, -1, 0.0, True, made, splits, None, 0, None, 1, 0, None)
+    return results[1]
+
+
+class Fa3Prefill:
+    """FA3's causal attention over new tokens, request after request in the rows."""
+
+    def __init__(self, ops, query, keys, values, starts, longest, scale):
+        """query, keys [tokens, heads, 192], values [tokens, heads, 128]."""
+        self.ops, self.query, self.keys, self.values = ops, query, keys, values
+        self.starts, self.longest, self.scale = starts, longest, scale
+        self.output = torch.full_like(values, float("nan"))
+        self.lse = None  # [tokens, heads]
+
+    def launch(self):
+        lse = fa3_forward(self.ops, self.query, self.keys, self.values, self.output, self.scale,
+                          query_starts=self.starts, key_starts=self.starts,
+                          query_len=self.longest, longest=self.longest)
+        self.lse = lse.transpose(0, 1)
