@@ -31,18 +31,20 @@ def build_command(options):
 
 
 def run_command(options):
+    if not options.directory.exists():
+        build_command(options)
     library = options.directory / "libmla_runtime.so"
     if library.exists():
         os.environ.setdefault("MLAC_RUNTIME_LIBRARY", str(library.resolve()))
     import check
     import race
 
-    failures, rows = 0, []
+    failures, rows = 0, {}
     if "grid" in options.check:
         print("== correctness: float64, rows behind inputs and outputs NaN", flush=True)
         failures += check.run(options.directory, options.only)
     if "speed" in options.check:
-        failed, rows = race.run(options.directory, options.rounds, options.only)
+        failed, rows = race.run(options.directory, options)
         failures += failed
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1))
@@ -58,18 +60,22 @@ def main():
     for name in ("build", "run"):
         command = commands.add_parser(name)
         command.add_argument("directory", type=pathlib.Path)
-        if name == "build":
-            command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
-            command.add_argument("--variant", action="append", default=[],
-                                 help="name:schedule=simple,... one more package that is timed, "
-                                 "with options of mla-compile")
-        else:
+        command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+        command.add_argument("--variant", action="append", default=[],
+                             help="name:schedule=simple,... one more package that is timed, "
+                             "with options of mla-compile")
+        if name == "run":
             command.add_argument("--check", nargs="*", choices=("grid", "speed"),
                                  default=("grid", "speed"))
             command.add_argument("--only", nargs="*", default=[],
                                  help="parts of names of packages or rows")
             command.add_argument("--rounds", type=int, default=9, help="of the speed table")
-            command.add_argument("--out", type=pathlib.Path, help="raw rates as JSON")
+            command.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
+                                 help="that each contestant runs in turns without a pause; 0: no "
+                                 "column")
+            command.add_argument("--fa3", type=pathlib.Path, metavar="LIBRARY",
+                                 help="vLLM's _vllm_fa3_C (default: MLAC_FA3, the installed one)")
+            command.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
     options = parser.parse_args()
     return globals()[options.command + "_command"](options)
 

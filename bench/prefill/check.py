@@ -27,9 +27,12 @@ def sample(count):
     return torch.tensor(sorted(set(edges + more)), device="cuda")
 
 
-def errors_of(problem, requests=None):
-    """The worst errors of the sampled rows of all heads (of large problems: some)."""
+def errors_of(problem, requests=None, output=None, lse=None):
+    """The worst errors of the sampled rows of all heads (of large problems: some), of the
+    problem's results or of a peer's for the same rows."""
     worst = reference.Errors()
+    output = problem.output if output is None else output
+    lse = problem.lse if lse is None else lse
     heads = range(problem.spec.heads)
     if problem.flops() > 1e12:
         heads = (0, 1, problem.spec.heads - 1)
@@ -37,7 +40,7 @@ def errors_of(problem, requests=None):
         if not count or (requests is not None and request not in requests):
             continue
         first, rows = sum(problem.query_lens[:request]), sample(count)
-        got = [(problem.output[first + rows, head].double(), problem.lse[first + rows, head].double(),
+        got = [(output[first + rows, head].double(), lse[first + rows, head].double(),
                 *problem.reference(request, rows, head)) for head in heads]
         stack = [torch.stack([one[i] for one in got], 1) for i in range(4)]
         worst = worst.join(reference.compare(torch, *stack))

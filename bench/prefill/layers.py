@@ -63,6 +63,19 @@ class Spec:
     def scale(self):
         return (self.nope + self.rope) ** -0.5
 
+    def flops(self, query_lens, key_lens, is_causal):
+        pairs = sum(n * (n + 1) // 2 if is_causal else n * m
+                    for n, m in zip(query_lens, key_lens))
+        return 2 * pairs * self.heads * (self.nope + self.rope + self.value)
+
+    def bytes(self, query_lens, key_lens, is_causal):
+        """Queries, keys, values and results once; the rope columns of the keys once for all
+        heads. Results over a chunk are f32; an LSE is f32."""
+        query = self.heads * (self.nope + self.rope) * 2
+        result = self.heads * (self.value * (2 if is_causal else 4) + 4)
+        key = 2 * (self.heads * (self.nope + self.value) + self.rope)
+        return sum(query_lens) * (query + result) + sum(key_lens) * key
+
     def text(self):
         arguments = '%q: !q {mla.input = "q"}, %k: !q {mla.input = "k"}, %v: !v {mla.input = "v"}'
         query, keys = "%q : !q", "%k : !q"
@@ -74,18 +87,20 @@ class Spec:
                                query=query, keys=keys)
 
 
-# DeepSeek-V2/V3, and what other models and odd widths ask of the schedule.
-DEEPSEEK = Spec(128, 128, 64, 128)
+# DeepSeek-V2/V3 whole and one rank of eight, which are timed.
+TIMED = {heads: Spec(heads, 128, 64, 128) for heads in (128, 16)}
+# What other models and odd widths ask of the schedule.
 CHECKED = (Spec(16, 128, 64, 128), Spec(40, 64, 32, 64), Spec(8, 256, 0, 256), Spec(8, 128, 0, 128),
            Spec(20, 24, 8, 40), Spec(4, 192, 64, 256), Spec(3, 20, 4, 12))
 
 
 def build(directory, build_dir, variants):
-    """`variants`: options of mla-compile by name, for the layer that is timed."""
+    """`variants`: options of mla-compile by name, for the layers that are timed."""
     directory.mkdir(parents=True, exist_ok=True)
     compiler = pathlib.Path(build_dir) / "bin/mla-compile"
     jobs = [(f"check-{spec.name}", spec, ()) for spec in CHECKED]
-    jobs += [(f"speed-{name}", DEEPSEEK, options) for name, options in variants.items()]
+    jobs += [(f"speed-h{heads}-{name}", spec, options) for heads, spec in TIMED.items()
+             for name, options in variants.items()]
     for name, spec, options in jobs:
         source = directory / f"{name}.mlir"
         source.write_text(spec.text())

@@ -1,120 +1,175 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlac's packages, cuDNN (torch) and a matrix product, alternating in one process."""
+"""mlac's packages, FlashAttention-3, cuDNN and a matrix product, alternating in one process.
 
-import statistics
+Each is a CUDA graph. torch offers cuDNN over ragged lengths only by an operator that cannot
+be captured and takes 50 to 80 ms for each call, so these rows are without it. Peers take K
+with the rope columns copied to every head; that copy is timed apart.
+"""
 
+import itertools
+
+import ceilings
 import check
 import layers
+import rows
 import torch
+import vllm_ops
 from steps import Engine, Problem
 from torch.nn.attention import SDPBackend, sdpa_kernel
-
-# (queries, keys of the chunk or None: causal)
-ROWS = ((2048, None), (8192, None), (16384, None), (8192, 65536))
-ROUND_SECONDS = 4e-3  # of launches between two events, at least one
+from turns import Contestant, run_rounds, sustain
 
 
-class Contestant:
-    def __init__(self, name, launch, flops):
-        self.name, self.launch, self.flops, self.rates = name, launch, flops, []
-        launch()
-        seconds = self.time(1)
-        self.repeats = max(1, round(ROUND_SECONDS / seconds))
+class PeerTensors:
+    """A problem's tensors as peers take them: rope columns behind the others, in every head."""
 
-    def time(self, repeats):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(repeats):
-            self.launch()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / 1e3 / repeats
+    def __init__(self, problem):
+        inputs, spec = problem.inputs, problem.spec
+        self.problem, self.scale = problem, spec.scale
+        tokens, keys = problem.tokens, sum(problem.key_lens)
+        self.query = torch.cat((inputs["q"][:tokens], inputs["q_pe"][:tokens]), -1)
+        self.values = inputs["v"][:keys]
+        self.nope, self.rope = inputs["k"][:keys], inputs["k_pe"][:keys]
+        self.keys = torch.empty(keys, spec.heads, spec.nope + spec.rope, dtype=torch.bfloat16,
+                                device="cuda")
+        self.copy()
+        ends = itertools.accumulate(problem.query_lens, initial=0)
+        self.starts = torch.tensor(list(ends), dtype=torch.int32, device="cuda")
+        self.longest = max(problem.query_lens)
 
-    def run(self):
-        self.rates.append(self.flops / self.time(self.repeats))
+    def copy(self):
+        """What a peer needs before it can start, and mlac does not."""
+        nope = self.nope.shape[-1]
+        self.keys[..., :nope].copy_(self.nope)
+        self.keys[..., nope:].copy_(self.rope[:, None].expand(-1, self.keys.shape[1], -1))
 
-    @property
-    def rate(self):
-        return statistics.median(self.rates)
+
+class Fa3:
+    def __init__(self, ops, tensors):
+        self.call = vllm_ops.Fa3Prefill(ops, tensors.query, tensors.keys, tensors.values,
+                                        tensors.starts, tensors.longest, tensors.scale)
+        self.contestant = Contestant("fa3", [self.call.launch])
+
+    def results(self):
+        return self.call.output, self.call.lse
 
 
-def make_cudnn(problem):
-    """torch's SDPA by cuDNN on the same tensors; keys with RoPE made before."""
-    inputs, tokens = problem.inputs, problem.tokens
-    keys, heads = problem.key_lens[0], problem.spec.heads
-    query = torch.cat((inputs["q"][:tokens], inputs["q_pe"][:tokens]), -1)
-    rope = inputs["k_pe"][:keys, None].expand(-1, heads, -1)
-    key = torch.cat((inputs["k"][:keys], rope), -1)
-    arguments = [t.transpose(0, 1)[None] for t in (query, key, inputs["v"][:keys])]
+class Cudnn:
+    """torch's SDPA by cuDNN over equal lengths."""
 
-    def launch():
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return torch.nn.functional.scaled_dot_product_attention(
-                *arguments, is_causal=problem.is_causal, scale=problem.spec.scale)
+    def __init__(self, tensors):
+        self.problem = tensors.problem
+        batch = len(self.problem.query_lens)
+        arguments = [tensor.unflatten(0, (batch, -1)).transpose(1, 2)
+                     for tensor in (tensors.query, tensors.keys, tensors.values)]
 
-    return launch
+        def launch():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                self.output = torch.nn.functional.scaled_dot_product_attention(
+                    *arguments, is_causal=self.problem.is_causal, scale=tensors.scale)
+
+        self.contestant = Contestant("cudnn", [launch])
+
+    def results(self):
+        # SDPA gives no LSE: the outputs alone are compared.
+        return self.output.transpose(1, 2).flatten(0, 1), self.problem.lse
+
+
+def make_peers(problem, tensors, fa3):
+    """What can run; a peer that refuses the shape is named with its reason."""
+    made = []
+    makers = []
+    if fa3 and problem.is_causal:
+        makers.append((Fa3, (fa3, tensors)))
+    if len(set(problem.query_lens)) == 1:
+        makers.append((Cudnn, (tensors,)))
+    for make, arguments in makers:
+        try:
+            made.append(make(*arguments))
+        except RuntimeError as error:
+            print(f"  {make.__name__} cannot: {str(error)[:200]}", flush=True)
+    return made
 
 
 def make_product():
-    a, b = (torch.randn(8192, 8192, device="cuda").bfloat16() for _ in range(2))
-    return Contestant("bf16 8192^3", lambda: a @ b.T, 2 * 8192 ** 3)
+    size = (rows.PRODUCT_SIZE,) * 2
+    a, b = (torch.randn(size, device="cuda").bfloat16() for _ in range(2))
+    return Contestant(rows.PRODUCT, [lambda: a @ b.T])
 
 
-def make_mlac(path, problem):
-    engine = Engine(path, 1, problem.tokens, problem.contexts[0])
+def make_mlac(path, problem, name):
+    engine = Engine(path, len(problem.query_lens), problem.tokens, sum(problem.contexts))
     plan, sequences = engine.plan(problem.function, problem.query_lens, problem.contexts)
 
     def launch(keep=(engine, sequences)):
         problem.launch(plan)
 
-    return Contestant(path.stem.removeprefix("speed-"), launch, problem.flops())
+    return Contestant(name, [launch])
 
 
-def check_row(problem, contestant):
+def checked_requests(lengths):
+    """First, last, longest and shortest."""
+    return {0, len(lengths) - 1, lengths.index(max(lengths)), lengths.index(min(lengths))}
+
+
+def errors_of(problem, contestant):
     problem.output.fill_(float("nan"))
     problem.lse.fill_(float("nan"))
-    contestant.launch()
-    torch.cuda.synchronize()
-    return check.errors_of(problem)
+    contestant.replay(is_timed=False)
+    return check.errors_of(problem, checked_requests(problem.query_lens))
 
 
-def run_row(directory, queries, keys, rounds):
-    problem = Problem(layers.DEEPSEEK, [queries], None if keys is None else [keys])
-    print(f"== {'causal' if keys is None else 'chunk'} {queries} x {keys or queries}, 128 heads",
+def names_of(directory, heads):
+    """Packages by contestant: the plain one is "mlac", a variant has its name behind it."""
+    found = {}
+    for path in sorted(directory.glob(f"speed-h{heads}-*.mlac")):
+        variant = path.stem.split("-", 2)[2]
+        found["mlac" if variant == "auto" else f"mlac:{variant}"] = path
+    return found
+
+
+def run_row(directory, row, fa3, options):
+    problem = Problem(layers.TIMED[row.heads], list(row.query_lens),
+                      None if row.context is None else list(row.context))
+    own = [make_mlac(path, problem, name) for name, path in names_of(directory, row.heads).items()]
+    errors = {one.name: errors_of(problem, one) for one in own}
+    tensors = PeerTensors(problem)
+    peers = make_peers(problem, tensors, fa3)
+    beside = [Contestant("copy of k_pe", [tensors.copy]), make_product()]
+    contestants = [*own, *(peer.contestant for peer in peers)]
+    run_rounds([*contestants, *beside], options.rounds)
+    if options.sustain:
+        sustain(contestants, options.sustain)
+    requests = checked_requests(problem.query_lens)
+    for peer in peers:
+        errors[peer.contestant.name] = check.errors_of(problem, requests, *peer.results())
+    result = {"name": row.name, "heads": row.heads, "query_lens": row.query_lens,
+              "context": row.context, "flops": problem.flops(), "bytes": problem.bytes(),
+              "is_right": all(errors[one.name].is_good for one in own),
+              "errors": {name: str(one) for name, one in errors.items()},
+              "times": {one.name: one.times for one in [*contestants, *beside]},
+              "seconds": {one.name: one.median for one in [*contestants, *beside]},
+              "sustained": {one.name: one.sustained for one in contestants if one.sustained}}
+    off = [f"{name} is off: {one}" for name, one in errors.items() if not one.is_good]
+    print(f"  {row.name:28} " + "  ".join(f"{name} {seconds * 1e6:.1f} us" for name, seconds
+                                          in result["seconds"].items()), *off, sep="\n      ",
           flush=True)
-    contestants = [make_mlac(path, problem) for path in sorted(directory.glob("speed-*.mlac"))]
-    failures = 0
-    for contestant in contestants:
-        errors = check_row(problem, contestant)
-        failures += not errors.is_good
-        print(f"  {contestant.name:24} {errors} {'ok' if errors.is_good else 'FAIL'}", flush=True)
-    try:
-        contestants.append(Contestant("cuDNN", make_cudnn(problem), problem.flops()))
-    except RuntimeError as error:
-        print(f"  cuDNN: {str(error)[:200]}")
-    contestants.append(make_product())
-    for index in range(rounds):
-        # The first of a round runs on the coolest chip: take turns.
-        for contestant in contestants[::1 if index % 2 else -1]:
-            contestant.run()
-    rates = {one.name: one.rates for one in contestants}
-    ratio = lambda one, other: statistics.median(a / b for a, b in zip(one, rates[other]))
-    for one in contestants:
-        versus = f"{ratio(one.rates, 'cuDNN'):.3f} of cuDNN" if "cuDNN" in rates else ""
-        print(f"  {one.name:24} {one.flops / one.rate * 1e6:10.1f} us {one.rate / 1e12:7.1f} TFLOP/s"
-              f"  {ratio(one.rates, 'bf16 8192^3'):.3f} of bf16  {versus}", flush=True)
-    return failures, {"queries": queries, "keys": keys, "rates": rates}
+    return result
 
 
-def run(directory, rounds, only):
-    failures, rows = 0, []
-    for queries, keys in ROWS:
-        if only and not any(word in f"{queries}x{keys or 'causal'}" for word in only):
+def run(directory, options):
+    fa3 = vllm_ops.load(vllm_ops.FA3, options.fa3)
+    if not fa3:
+        print("fa3 is not installed: its columns stay empty (bench/README.md)")
+    stream = ceilings.ReadStream()
+    results = {"device": torch.cuda.get_device_name(),
+               "ceilings": [ceilings.measure_ceilings(stream)], "rows": []}
+    for row in rows.ROWS:
+        if options.only and not any(word in row.name for word in options.only):
             continue
-        failed, row = run_row(directory, queries, keys, rounds)
-        failures += failed
-        rows.append(row)
+        results["rows"].append(run_row(directory, row, fa3, options))
         torch.cuda.empty_cache()
-    return failures, rows
+    results["ceilings"].append(ceilings.measure_ceilings(stream))
+    rows.print_table(results)
+    return sum(not row["is_right"] for row in results["rows"]), results

@@ -91,10 +91,10 @@ class Problem:
         return not (self.output[self.tokens:].isnan().all() and self.lse[self.tokens:].isnan().all())
 
     def flops(self):
-        pairs = sum(n * (n + 1) // 2 if self.is_causal else n * m
-                    for n, m in zip(self.query_lens, self.key_lens))
-        spec = self.spec
-        return 2 * pairs * spec.heads * (spec.nope + spec.rope + spec.value)
+        return self.spec.flops(self.query_lens, self.key_lens, self.is_causal)
+
+    def bytes(self):
+        return self.spec.bytes(self.query_lens, self.key_lens, self.is_causal)
 
     def reference(self, request, rows, head):
         """Output [rows, value] and LSE [rows] of some rows of a request, in float64."""
