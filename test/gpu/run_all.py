@@ -155,6 +155,8 @@ CHECKS = (
           **script("bench/products", "run", "{}", "--rounds=1")),
     Check("chunked", by_script("bench/chunked.py"),
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
+    Check("padded", by_script("bench/padded.py"),
+          **script("bench/padded.py", "run", "{}", "--rounds=1", "--sustain=0")),
     Check("shared", by_script("bench/shared.py"), **script("bench/shared.py", "run", "{}")),
     Check("cache", by_script("bench/cache"), **script("bench/cache", "run", "{}")),
 )
