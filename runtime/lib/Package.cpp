@@ -10,6 +10,7 @@
 
 #include "PackageTrailer.h"
 #include "PackageVerifier.h"
+#include "RegularFile.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -82,13 +83,11 @@ Status Package::open(const void *data, size_t bytes, std::shared_ptr<Package> &p
 }
 
 Status Package::openFile(const std::string &path, std::shared_ptr<Package> &package) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path.c_str(), "rb"),
-                                                        std::fclose);
-  if (!file)
-    return error(MLA_NOT_FOUND, "cannot open package '", path, "': ", std::strerror(errno));
+  FilePointer file;
+  MLAC_RETURN_IF_ERROR(openRegular(path, file).in(concat("package '", path, "'")));
   struct stat properties{};
-  if (fstat(fileno(file.get()), &properties) != 0 || !S_ISREG(properties.st_mode))
-    return error(MLA_NOT_FOUND, "cannot open package '", path, "': no ordinary file");
+  if (fstat(fileno(file.get()), &properties) != 0)
+    return error(MLA_NOT_FOUND, "package '", path, "': ", std::strerror(errno));
   int64_t size = properties.st_size;
   if (static_cast<size_t>(size) >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return error(MLA_CORRUPT, "package '", path, "' has ", size, " bytes, limit ",

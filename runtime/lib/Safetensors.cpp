@@ -9,11 +9,11 @@
 #include "Safetensors.h"
 
 #include "Json.h"
+#include "RegularFile.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -62,19 +62,18 @@ Safetensors::~Safetensors() {
 }
 
 Status Safetensors::map(const std::string &path) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
-    return error(MLA_NOT_FOUND, "cannot open: ", std::strerror(errno));
+  int descriptor;
+  MLAC_RETURN_IF_ERROR(openRegular(path, descriptor));
   struct stat info;
   void *mapping = MAP_FAILED;
-  bool isSized = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  bool isSized = fstat(descriptor, &info) == 0;
   if (isSized && info.st_size > 0)
     mapping =
         mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
   int code = errno;
   close(descriptor);
   if (!isSized)
-    return error(MLA_NOT_FOUND, "is not a regular file");
+    return error(MLA_NOT_FOUND, "cannot read its size: ", std::strerror(code));
   if (info.st_size < static_cast<off_t>(kLengthBytes))
     return error(MLA_CORRUPT, "truncated: ", info.st_size, " bytes, a header takes at least ",
                  kLengthBytes);

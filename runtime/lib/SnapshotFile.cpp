@@ -44,7 +44,8 @@ Status SnapshotWriter::fail(const char *what) const {
 
 Status SnapshotWriter::open(const std::string &to, const std::string &state, int64_t pageBytes) {
   path = to;
-  std::string name = path + ".XXXXXX";
+  MLAC_RETURN_IF_ERROR(resolveTarget(to, target).in(to));
+  std::string name = target + ".XXXXXX";
   int descriptor = mkstemp(name.data());
   if (descriptor < 0)
     return fail("write next to");
@@ -73,7 +74,9 @@ Status SnapshotWriter::commit() {
     return fail("write");
   if (std::fclose(file.release()) != 0)
     return fail("write");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+  // Another file may have come to lie there while this one was written.
+  MLAC_RETURN_IF_ERROR(resolveTarget(path, target).in(path));
+  if (std::rename(temporary.c_str(), target.c_str()) != 0)
     return fail("replace");
   temporary.clear();
   return Status();
@@ -135,9 +138,7 @@ Status SnapshotReader::checkFile(int64_t &stateBytes) {
 
 Status SnapshotReader::open(const std::string &from, std::string &state) {
   path = from;
-  file.reset(std::fopen(path.c_str(), "rb"));
-  if (!file)
-    return error(MLA_NOT_FOUND, "cannot read ", path, ": ", std::strerror(errno));
+  MLAC_RETURN_IF_ERROR(openRegular(path, file).in(path));
   int64_t stateBytes;
   MLAC_RETURN_IF_ERROR(checkFile(stateBytes));
   if (std::fseek(file.get(), kHeaderBytes, SEEK_SET) != 0)

@@ -15,11 +15,9 @@
 #ifndef MLAC_RUNTIME_SNAPSHOTFILE_H
 #define MLAC_RUNTIME_SNAPSHOTFILE_H
 
-#include "Status.h"
+#include "RegularFile.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 
 namespace mlac::runtime {
 
@@ -38,11 +36,6 @@ private:
   uint64_t state = 0xcbf29ce484222325;
 };
 
-struct CloseFile {
-  void operator()(std::FILE *file) const { std::fclose(file); }
-};
-using FilePointer = std::unique_ptr<std::FILE, CloseFile>;
-
 class SnapshotWriter {
 public:
   SnapshotWriter() = default;
@@ -50,7 +43,8 @@ public:
   /// Removes the temporary file if it was not committed.
   ~SnapshotWriter();
 
-  /// Writes everything before the pages, of which `pageBytes` will follow.
+  /// Writes everything before the pages, of which `pageBytes` will follow. What is no
+  /// regular file is refused before anything is written.
   Status open(const std::string &path, const std::string &state, int64_t pageBytes);
   Status write(const void *data, size_t bytes);
   Status commit();
@@ -58,7 +52,7 @@ public:
 private:
   Status fail(const char *what) const;
 
-  std::string path, temporary;
+  std::string path, target, temporary;
   FilePointer file;
   WordChecksum checksum;
 };

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -27,6 +28,12 @@ int64_t StoredTensor::elements() const {
 }
 
 Safetensors::Safetensors(const std::string &path) : path(path) {
+  // A FIFO would block for ever.
+  std::error_code missing;
+  bool isOther = std::filesystem::exists(path, missing) &&
+                 !std::filesystem::is_regular_file(path, missing);
+  if (isOther)
+    throw std::runtime_error("'" + path + "' is no regular file");
   std::ifstream stream(path, std::ios::binary);
   if (!stream)
     throw std::runtime_error("cannot read '" + path + "'");

@@ -173,7 +173,8 @@ MLA_API mla_status mla_cache_get_counters(mla_cache *cache, int64_t pool,
 
 /* Writes the cache to a file, which is replaced or left as it was: sequences, block
    tables and published blocks, and for an engine's cache the bytes of the pages of
-   all layers. Waits for the engine's device. MLA_WRONG_STATE: copies not taken. */
+   all layers. Only a regular file is replaced; a link to one stays, its target is
+   replaced. Waits for the engine's device. MLA_WRONG_STATE: copies not taken. */
 MLA_API mla_status mla_cache_save(mla_cache *cache, const char *path);
 
 /* Puts an empty cache into the state of a file. Sequences have new ids then:

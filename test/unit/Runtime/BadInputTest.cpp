@@ -15,6 +15,8 @@
 #include "TestPackage.h"
 
 #include <limits>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace mlac::test;
 
@@ -184,6 +186,21 @@ TEST_F(BadInputTest, LayersAndSlotsOutOfRange) {
     expectInvalid(mla_cache_read(engine, 0, range.slot, range.count, rows.data()), last.c_str());
     expectInvalid(mla_cache_write(engine, 0, range.slot, range.count, rows.data()), last.c_str());
   }
+}
+
+/// No writer ever opens the FIFO: a reader that opened it would wait for ever.
+TEST_F(BadInputTest, FifosDoNotBlock) {
+  std::string fifo = ::testing::TempDir() + "mlac-fifo-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  mla_package *opened;
+  mla_cache *cache;
+  ASSERT_OK(mla_engine_cache(engine, &cache));
+  const char *kText = "is a FIFO, expected a regular file";
+  expectStatus(mla_package_open(fifo.c_str(), &opened), MLA_NOT_FOUND, kText);
+  expectStatus(mla_engine_bind_safetensors(engine, 0, fifo.c_str(), "", 0), MLA_NOT_FOUND, kText);
+  expectStatus(mla_cache_restore(cache, fifo.c_str()), MLA_NOT_FOUND, kText);
+  ASSERT_OK(mla_cache_destroy(cache));
+  ASSERT_EQ(unlink(fifo.c_str()), 0);
 }
 
 TEST_F(BadInputTest, ClosedPlansAndEvents) {

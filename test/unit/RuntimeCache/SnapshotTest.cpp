@@ -19,6 +19,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -229,6 +230,51 @@ TEST_F(SnapshotTest, FilesAreReplacedOrLeft) {
   EXPECT_EQ(readAll(path), before);
   std::unique_ptr<KVCache> into = fresh();
   EXPECT_EQ(CacheSnapshot::restore(*into, {}, "/nowhere").code(), MLA_NOT_FOUND);
+}
+
+/// As root, a rename over a device node would take it from the whole machine. A link
+/// stands for the device here, so that a wrong answer harms the link only.
+TEST_F(SnapshotTest, OnlyRegularFilesAreReplacedAndRead) {
+  std::string folder = path + "-folder", fifo = folder + "/fifo", link = folder + "/link";
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  auto refuse = [&](const std::string &where, const char *kind) {
+    std::string expected = where + ": is " + kind + ", expected a regular file";
+    Status saved = CacheSnapshot::save(*cache, {}, where);
+    EXPECT_EQ(saved.code(), MLA_INVALID_ARGUMENT);
+    EXPECT_EQ(saved.message(), expected);
+    Status read = CacheSnapshot::restore(*fresh(), {}, where);
+    EXPECT_EQ(read.code(), MLA_NOT_FOUND);
+    return read.message() == expected;
+  };
+  EXPECT_TRUE(refuse(folder, "a directory"));
+  EXPECT_TRUE(refuse(fifo, "a FIFO"));
+  for (auto [target, kind] :
+       {std::pair("/dev/null", "a device"), {"fifo", "a FIFO"}, {"/", "a directory"}}) {
+    ASSERT_EQ(symlink(target, link.c_str()), 0);
+    EXPECT_TRUE(refuse(link, kind));
+    EXPECT_EQ(std::filesystem::read_symlink(link), target);
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  ASSERT_EQ(symlink("nothing", link.c_str()), 0);
+  EXPECT_FALSE(refuse(link, "a link to nothing")); // to readers there is no such file
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
+  std::filesystem::remove_all(folder);
+}
+
+/// The link stays, and what it names is replaced.
+TEST_F(SnapshotTest, LinksToFilesAreFollowed) {
+  std::string link = path + "-link", empty = path + "-empty";
+  writeAll(empty, "");
+  ASSERT_EQ(symlink(empty.c_str(), link.c_str()), 0);
+  ASSERT_TRUE(CacheSnapshot::save(*cache, {}, link).isOk());
+  EXPECT_EQ(std::filesystem::read_symlink(link), empty);
+  EXPECT_EQ(readAll(empty), readAll(path));
+  std::unique_ptr<KVCache> other = fresh();
+  EXPECT_TRUE(CacheSnapshot::restore(*other, {}, link).isOk());
+  ASSERT_EQ(unlink(link.c_str()), 0);
+  ASSERT_EQ(unlink(empty.c_str()), 0);
 }
 
 TEST_F(SnapshotTest, CopiesMustBeTakenFirst) {
