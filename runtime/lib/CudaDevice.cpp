@@ -141,6 +141,8 @@ static bool isPtx(std::string_view code) {
 /// A cubin, or PTX text (which the driver wants to end in a zero byte).
 static Status loadModule(const Driver &driver, std::span<const uint8_t> bytes, Module &module) {
   std::string_view code(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (code.ends_with('\0')) // as the compiler writes PTX; no matter for a cubin
+    code.remove_suffix(1);
   if (isPtx(code))
     return driver.check(driver.moduleLoadData(&module, std::string(code).c_str()),
                         "cuModuleLoadData (PTX)");

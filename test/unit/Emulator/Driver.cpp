@@ -167,8 +167,11 @@ MLAC_DRIVER cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void
   return memset(reinterpret_cast<void *>(to), value, bytes), kSuccess;
 }
 
-MLAC_DRIVER cuModuleLoadData(void **module, const void *) {
-  return *module = &Device::get(), kSuccess;
+/// An image, or PTX text that ends in a zero byte.
+MLAC_DRIVER cuModuleLoadData(void **module, const void *image) {
+  StringRef text(static_cast<const char *>(image));
+  bool isKnown = text.starts_with("\x7f" "ELF") || text.contains(".version");
+  return *module = &Device::get(), isKnown ? kSuccess : kInvalidValue;
 }
 MLAC_DRIVER cuModuleUnload(void *) { return kSuccess; }
 MLAC_DRIVER cuModuleGetFunction(Function **function, void *, const char *name) {

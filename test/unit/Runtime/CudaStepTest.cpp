@@ -349,7 +349,7 @@ TEST_F(CudaStepTest, DamagedCubinIsRefused) {
 
 TEST_F(CudaStepTest, PtxIsAssembledByTheDriver) {
   fb::PackageT description = makeCudaPackage();
-  std::string ptx = readFile(MLAC_TEST_CUBIN ".ptx");
+  std::string ptx = readFile(MLAC_TEST_CUBIN ".ptx") + '\0'; // as mla-compile writes it
   description.targets[0]->code[0]->bytes.assign(ptx.begin(), ptx.end());
   std::string bytes = pack(description);
   mla_package *other;
