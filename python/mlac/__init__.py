@@ -33,6 +33,9 @@ arrays, torch tensors on the CPU or a GPU, array.array.
 
 import importlib
 
+# Of the native library too (runtime_version).
+__version__ = "0.1.0"
+
 from ._errors import (
     Corrupt,
     DeviceError,
@@ -67,10 +70,18 @@ __all__ = [
     "Unsupported",
     "WrongState",
     *_NATIVE,
+    "__version__",
 ]
 
 
+def __dir__():
+    hidden = {"importlib"}
+    return sorted({*globals(), *__all__, "reference"} - hidden)
+
+
 def __getattr__(name):
+    if name == "reference":
+        return importlib.import_module(".reference", __name__)
     if name not in _NATIVE:
         raise AttributeError(f"module 'mlac' has no attribute '{name}'")
     module = importlib.import_module(f".{_NATIVE[name]}", __name__)

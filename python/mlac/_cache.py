@@ -51,6 +51,11 @@ class CacheLayout:
                                  f"{dtype!r}")
             self._layout.dtype = _arrays.DTYPES.index(dtype)
 
+    def __repr__(self):
+        layout = self._layout
+        return (f"<mlac.CacheLayout {layout.format.decode()}, {layout.num_pages} pages of "
+                f"{layout.page_size} tokens, rows of {self.width} elements>")
+
     @property
     def width(self):
         """Elements of a row: latent, then rope."""

@@ -3,10 +3,31 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The objects of the C API: released once, by the caller or when collected."""
 
+from ._errors import Error
 from ._library import call
 
 
-class Handle:
+class Unique:
+    """What cannot be copied: a copy would be a second owner, and collecting it would
+    close the original. What is pickled would name nothing in another process."""
+
+    def __reduce_ex__(self, protocol):  # copy, deepcopy and pickle all come here
+        raise TypeError(f"cannot copy or pickle {self!r}: it stands for an object of the "
+                        "native library in this process; share it, or make another")
+
+    def _describe(self):
+        """What repr() says besides the class."""
+        raise NotImplementedError
+
+    def __repr__(self):
+        try:
+            text = self._describe()
+        except (Error, AttributeError) as error:  # stale, or never made
+            text = f"unusable: {error}"
+        return f"<mlac.{type(self).__name__} {text}>"
+
+
+class Handle(Unique):
     """An object of the C API that is released once."""
 
     _release = None  # name of the function that releases it
@@ -19,6 +40,10 @@ class Handle:
         value, self._value = getattr(self, "_value", None), None
         if value is not None:
             call(self._release, value)
+
+    def __repr__(self):
+        is_closed = getattr(self, "_value", None) is None
+        return f"<mlac.{type(self).__name__} closed>" if is_closed else super().__repr__()
 
     def __enter__(self):
         return self

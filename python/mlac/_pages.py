@@ -50,6 +50,10 @@ class Cache(Handle):
         Handle.__init__(cache, call_out("mla_engine_cache", c_void_p, engine_value))
         return cache
 
+    def _describe(self):
+        counters = self.counters()
+        return f"{len(self.sequences)} sequences, {counters['unused_pages']} unused pages"
+
     def sequence(self):
         """The id of a new, empty sequence."""
         return call_out("mla_cache_new_sequence", c_uint64, self._value)

@@ -10,8 +10,8 @@ import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
 from . import _arrays
-from ._errors import Error, InvalidArgument
-from ._handle import Handle
+from ._errors import Error, InvalidArgument, WrongState
+from ._handle import Handle, Unique
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
 from ._library import EngineOptions, StepShape, SwapStats
 from ._pages import Cache
@@ -54,6 +54,12 @@ def runtime_version():
     return library.mla_runtime_version().decode()
 
 
+def _model_text(info):
+    """Model, heads and type of a package, for repr()."""
+    model = info["model"]
+    return f"{model['model_type']!r}, {model['num_heads']} heads, {model['activation_dtype']}"
+
+
 def _encode(text):
     return os.fsencode(text) if text is not None else None
 
@@ -79,6 +85,11 @@ class Package(Handle):
             value = call_out("mla_package_open", c_void_p, _encode(source))
         super().__init__(value)
 
+    def _describe(self):
+        info = self.info
+        archs = ", ".join(target["arch"] for target in info["targets"])
+        return f"{_model_text(info)}, page size {info['cache']['page_size']}, for {archs}"
+
     @property
     def info(self):
         """What the package holds: model, cache, rope, weights, targets (a dict)."""
@@ -96,6 +107,11 @@ class Device(Handle):
     def __init__(self, name="cpu", threads=0):
         super().__init__(
             call_out("mla_device_open", c_void_p, name.encode(), threads))
+
+    def _describe(self):
+        info = self.info
+        unit = "multiprocessors" if self.is_cuda else "threads"
+        return f"{info['name']}, {info['arch']}, {info['num_sms']} {unit}"
 
     @property
     def info(self):
@@ -137,6 +153,12 @@ class Engine(Handle):
         self._cache = None
         self._all_reduce = None  # keeps the callback alive
         self._all_reduce_error = None
+
+    def _describe(self):
+        stats = self.cache_stats
+        return (f"{_model_text(self.package_info)}, {self.info['options']['num_layers']} layers, "
+                f"{stats['num_sequences']} sequences, {stats['free_pages']} of "
+                f"{stats['num_pages']} pages free")
 
     @property
     def info(self):
@@ -273,13 +295,18 @@ class Engine(Handle):
         return rows.raw
 
 
-class Sequence:
+class Sequence(Unique):
     """One request's tokens in an engine's cache."""
 
     def __init__(self, engine, id=None):
         self._engine = engine
         self._id = None
         self._id = id or call_out("mla_sequence_create", c_uint64, engine._value)
+
+    def _describe(self):
+        if not self._id:
+            return "freed"
+        return f"{self._id:#x}, {len(self)} tokens, pages {self.pages}"
 
     def __len__(self):
         """Tokens, counting those of filled plans."""
@@ -344,6 +371,11 @@ class SwapSpace(Handle):
         super().__init__(call_out("mla_swap_create", c_void_p, engine._value, num_pages))
         self._engine = engine
 
+    def _describe(self):
+        stats = self.stats
+        return (f"{stats['num_tickets']} tickets, {stats['free_pages']} of "
+                f"{stats['num_pages']} pages free")
+
     def swap_out(self, sequence, stream=None):
         """Moves the sequence's rows to the host and gives its pages back; it is empty
         then. Returns a ticket. OutOfPages (the swap space is full) changes nothing."""
@@ -380,6 +412,14 @@ class Plan(Handle):
     def __init__(self, engine):
         super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
         self._engine = engine
+
+    def _describe(self):
+        try:
+            function = self.function
+        except WrongState:
+            return "not filled"
+        return (f"{function}, {self.dim('num_requests')} requests, "
+                f"{self.dim('num_tokens')} tokens")
 
     def fill(self, sequences, query_lens, function=None, stream=None, shape=None,
              common_prefix_len=0):

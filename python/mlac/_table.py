@@ -8,13 +8,13 @@ import ctypes
 from ctypes import byref, c_int32, c_int64, c_void_p
 
 from ._errors import InvalidArgument
-from ._handle import Handle
+from ._handle import Handle, Unique
 from ._library import IndexMap, TableChanges, TableView, call, call_out
 
 _TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
 
 
-class _Memory:
+class _Memory(Unique):
     """Device memory for numpy.asarray (CPU) or torch.as_tensor (CUDA), read-only there."""
 
     def __init__(self, owner, is_cuda, address, shape, typestr, strides=None):
@@ -23,6 +23,10 @@ class _Memory:
         setattr(self, name, {"data": (address, not is_cuda), "shape": shape, "typestr": typestr,
                              "strides": strides, "version": 3})
         self.address, self.shape, self.strides = address, shape, strides
+        self._typestr = typestr
+
+    def _describe(self):
+        return f"{list(self.shape)} {self._typestr} at {self.address:#x}"
 
 
 class BlockTable(Handle):
@@ -49,6 +53,9 @@ class BlockTable(Handle):
         for name, typestr in _TYPES.items():
             setattr(self, name, _Memory(self._value, device.is_cuda, getattr(view, name),
                                         shapes[name], typestr))
+
+    def _describe(self):
+        return f"{self.rows} rows of {self.columns} pages, {self.tokens} slots"
 
     def assign(self, row, sequence):
         """Binds a row to a sequence (an id or a Sequence), or empties it (None). Shown by

@@ -10,8 +10,11 @@ TestPackage.h): output[t] = 2 * w + the sum of the hidden rows so far.
 """
 
 import array
+import copy
 import ctypes
+import gc
 import os
+import pickle
 import tempfile
 import unittest
 
@@ -67,6 +70,55 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.engine.info["options"]["num_pages"], 12)
         self.assertFalse(self.device.is_cuda)
         self.assertRegex(mlac.runtime_version(), r"^\d+\.\d+\.\d+$")
+        self.assertEqual(mlac.__version__, mlac.runtime_version())
+
+    def owners(self):
+        """An object of every class that stands for one of the native library."""
+        sequence, cache = self.engine.sequence(), self.engine.cache
+        return [self.package, self.device, self.engine, self.plan, sequence, cache,
+                self.engine.cache_part("latent"), cache.table(self.device, 2, 4)]
+
+    def test_owners_cannot_be_copied(self):
+        """A copy would close the original's handle when it is collected."""
+        for owner in self.owners():
+            for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "cannot copy or pickle <mlac."):
+                    duplicate(owner)
+        gc.collect()
+        self.run_step(self.engine.sequence(), [1.0] * HIDDEN)  # all are still open
+
+    def test_repr(self):
+        texts = [repr(owner) for owner in self.owners()]
+        expected = ["Package 'test', 1 heads, f32, page size 4, for x86-64",
+                    "Device cpu, x86-64-v", "Engine 'test', 1 heads, f32, 1 layers, 1 sequences, "
+                    "12 of 12 pages free", "Plan not filled", "Sequence 0x",
+                    "Cache 1 sequences, 12 unused pages", "_Memory [12, 4, 4] <f4 at 0x",
+                    "BlockTable 2 rows of 16 pages, 4 slots"]
+        for text, part in zip(texts, expected, strict=True):
+            self.assertIn(f"<mlac.{part}", text)
+        sequence = self.engine.sequence()
+        self.plan.fill([sequence], [PAGE + 1])
+        self.assertIn(f"{PAGE + 1} tokens, pages [", repr(sequence))
+        self.assertEqual(repr(self.plan), f"<mlac.Plan prefill, 1 requests, {PAGE + 1} tokens>")
+        sequence.free()
+        self.assertEqual(repr(sequence), "<mlac.Sequence freed>")
+        other = self.engine.sequence()
+        self.plan.close()
+        self.engine.close()
+        self.assertEqual(repr(self.engine), "<mlac.Engine closed>")
+        self.assertIn("<mlac.Sequence unusable: ", repr(other))
+        self.assertIn("<mlac.Plan closed>", repr(self.plan))
+        self.assertEqual(repr(mlac.Plan.__new__(mlac.Plan)), "<mlac.Plan closed>")
+        layout = mlac.CacheLayout("fp8_ds_mla", num_pages=4)
+        self.assertIn("CacheLayout fp8_ds_mla, 4 pages of 64 tokens, rows of 576", repr(layout))
+
+    def test_names(self):
+        for name in mlac.__all__:
+            self.assertIsNotNone(getattr(mlac, name))
+        names = dir(mlac)
+        self.assertLessEqual({"Engine", "OutOfPages", "arrange_batch", "reference",
+                              "__version__"}, set(names))
+        self.assertNotIn("importlib", names)
 
     def test_shared_pages(self):
         """Forks, prefixes and snapshots of an engine's cache."""
