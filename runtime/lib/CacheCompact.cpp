@@ -50,7 +50,8 @@ void KVCache::replacePages(size_t pool, const std::vector<int32_t> &movedTo) {
     bool isEdited = false;
     for (int32_t &page : sequence.table(pool))
       isEdited |= replace(page);
-    sequence.edits += isEdited;
+    if (isEdited)
+      noteEdit(sequence);
   }
   auto first = static_cast<ptrdiff_t>(blockOffsets[pool]);
   auto count = blockOffsets[pool + 1] - blockOffsets[pool];

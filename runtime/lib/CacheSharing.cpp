@@ -90,7 +90,7 @@ void KVCache::adopt(Sequence &sequence, int32_t block) {
     pools[pool].share(theirs);
     pools[pool].release(own);
     own = theirs;
-    ++sequence.edits;
+    noteEdit(sequence);
     ++counters_.mergedPages;
   });
 }
@@ -185,7 +185,7 @@ void KVCache::takeBlocks(Sequence &sequence, int32_t last, int64_t count) {
       sequence.table(pool)[entry] = page;
       pools[pool].share(page);
     });
-  ++sequence.edits;
+  noteEdit(sequence);
   sequence.length = position;
   sequence.numBlocks = count;
   sequence.lastBlock = last;

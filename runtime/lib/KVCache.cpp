@@ -126,6 +126,7 @@ void KVCache::takeFrom(KVCache &other) {
   sequences = std::move(other.sequences);
   freeIndices = std::move(other.freeIndices);
   cacheId = other.cacheId;
+  ++numEdits_;
 }
 
 Status KVCache::setWatermark(size_t pool, int64_t numPages) {
@@ -240,6 +241,7 @@ Status KVCache::free(mla_sequence id) {
   sequence.generation = (sequence.generation + 1) & kGenerationMask;
   freeIndices.push_back(static_cast<uint32_t>(index));
   --numSequences_;
+  ++numEdits_;
   return Status();
 }
 
@@ -288,7 +290,7 @@ void KVCache::copyOnWrite(size_t pool, Sequence &sequence, int64_t entry) {
   pools[pool].pin(from);
   pools[pool].pin(page);
   pools[pool].release(from);
-  ++sequence.edits;
+  noteEdit(sequence);
   ++counters_.copiedPages;
 }
 
@@ -379,7 +381,7 @@ void KVCache::shrink(size_t pool, Sequence &sequence, int64_t numPages) {
     if (static_cast<int64_t>(table.size()) > sequence.numGivenBack[pool])
       pools[pool].release(table.back());
     table.pop_back();
-    ++sequence.edits;
+    noteEdit(sequence);
   }
 }
 
@@ -400,7 +402,7 @@ void KVCache::leaveWindows(Sequence &sequence, int64_t position) {
     for (int64_t &entry = sequence.numGivenBack[pool]; entry < end; ++entry) {
       pools[pool].release(table[static_cast<size_t>(entry)]);
       table[static_cast<size_t>(entry)] = kGivenBack;
-      ++sequence.edits;
+      noteEdit(sequence);
     }
   }
 }

@@ -48,6 +48,7 @@
 #include "PrefixIndex.h"
 #include "Status.h"
 
+#include <atomic>
 #include <shared_mutex>
 
 namespace mlac::runtime {
@@ -129,6 +130,8 @@ public:
   int64_t maxSeqLen() const { return maxSeqLen_; }
   int64_t numSequences() const { return numSequences_; }
   uint64_t id() const { return cacheId; }
+  /// Grows whenever a sequence gives up a page or ends. May be read without the lock.
+  uint64_t numEdits() const { return numEdits_; }
 
   Status create(mla_sequence &id);
   Status free(mla_sequence id);
@@ -247,6 +250,10 @@ private:
   void ownPages(Sequence &sequence, int32_t block);
   int64_t moveToFront(size_t pool, int64_t most, std::vector<int32_t> &movedTo);
   void replacePages(size_t pool, const std::vector<int32_t> &movedTo);
+  void noteEdit(Sequence &sequence) {
+    ++sequence.edits;
+    ++numEdits_;
+  }
   size_t firstPageOf(size_t pool) const { return blockOffsets[pool]; }
 
   /// Calls function(pool, entry of the table, place in the block's pages) for
@@ -267,6 +274,7 @@ private:
   uint64_t cacheId;
   int64_t numSequences_ = 0;
   uint64_t appendStamp = 0;
+  std::atomic<uint64_t> numEdits_ = 0;
   std::vector<Sequence> sequences;
   std::vector<uint32_t> freeIndices;
   std::vector<PageCopy> copies_;

@@ -149,6 +149,7 @@ Status Plan::fill(const mla_batch &batch, const char *function, const mla_step_s
     return status;
   }
   isFilled = true;
+  cacheEdits = engine_->cache().numEdits();
   return Status();
 }
 
@@ -163,8 +164,28 @@ Status Plan::requireFilled() const {
                                 "mla_step_plan");
 }
 
+/// Pages that a sequence has given up may be another's by now. Nearly always one number
+/// is compared: steps run once a layer.
+Status Plan::requirePages() {
+  const KVCache &cache = engine_->cache();
+  if (cache.numEdits() == cacheEdits)
+    return Status();
+  std::shared_lock lock(cache.mutex);
+  size_t row;
+  if (rows.areHeld(cache, metadata_, at(dims_, Dim::NumRequests), row)) {
+    cacheEdits = cache.numEdits();
+    return Status();
+  }
+  return error(MLA_WRONG_STATE, "request ", row, ": sequence ", rows.sequence(row),
+               cache.findLive(rows.sequence(row))
+                   ? " no longer has the pages that the plan was filled for"
+                   : " has been freed",
+               ": fill the plan again (mla_step_plan)");
+}
+
 Status Plan::requireLayer(int64_t index, Layer *&layer) {
   MLAC_RETURN_IF_ERROR(requireFilled());
+  MLAC_RETURN_IF_ERROR(requirePages());
   MLAC_RETURN_IF_ERROR(engine_->getLayer(index, layer));
   if (layer->isPrepared)
     return Status();

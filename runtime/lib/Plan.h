@@ -49,6 +49,7 @@ private:
   Status uploadMetadata(mla_stream *stream);
   Status requireFilled() const;
   Status requireLayer(int64_t index, Layer *&layer);
+  Status requirePages();
 
   std::shared_ptr<Engine> engine_;
   StepPlanner planner;
@@ -56,6 +57,7 @@ private:
   TableRows rows;
   DeviceMirror metadata_;
   bool isFilled = false;
+  uint64_t cacheEdits = 0; // of the cache when the plan's pages were last seen to be held
   DimValues dims_{};
   StepLayout layout;
   std::string profileText;

@@ -40,3 +40,29 @@ int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uin
   }
   return end - first;
 }
+
+bool TableRows::isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t index) {
+  Row &row = shown[index];
+  if (row.count == 0)
+    return true;
+  const Sequence *sequence = cache.findLive(row.id);
+  if (!sequence)
+    return false;
+  if (sequence->edits == row.edits)
+    return true;
+  auto count = static_cast<size_t>(row.count);
+  const int32_t *entries =
+      reinterpret_cast<const int32_t *>(mirror.host()) + static_cast<int64_t>(index) * columns_;
+  if (sequence->pages.size() < count || !std::equal(entries, entries + count, sequence->pages.data()))
+    return false;
+  row.edits = sequence->edits;
+  return true;
+}
+
+bool TableRows::areHeld(const KVCache &cache, const DeviceMirror &mirror, int64_t count,
+                        size_t &row) {
+  for (row = 0; row < static_cast<size_t>(count); ++row)
+    if (!isHeld(cache, mirror, row))
+      return false;
+  return true;
+}

@@ -41,11 +41,18 @@ public:
 
   /// Empties all rows of the host's memory, before anything is shown.
   void clear(DeviceMirror &mirror);
+  /// The sequence that a row shows; 0 if none.
+  mla_sequence sequence(size_t row) const { return shown[row].id; }
   /// Makes `row` show `pages`, the first of the sequence `id` that was edited `edits`
   /// times, and touches what differs; rows in ascending order. An empty row: id 0,
   /// no pages. Returns the number of entries that were touched.
   int64_t show(DeviceMirror &mirror, size_t row, mla_sequence id, uint64_t edits,
                std::span<const int32_t> pages);
+
+  /// Whether the sequences of the first `count` rows are there and still have the pages
+  /// that the rows show; if not, `row` is one whose sequence does not. Tables that were
+  /// edited since are compared, once.
+  bool areHeld(const KVCache &cache, const DeviceMirror &mirror, int64_t count, size_t &row);
 
 private:
   /// What a row was made from.
@@ -54,6 +61,7 @@ private:
     uint64_t edits = 0;
     int64_t count = 0; // entries that are not kNoPage
   };
+  bool isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t row);
 
   int64_t columns_;
   std::vector<Row> shown;

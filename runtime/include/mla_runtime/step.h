@@ -111,7 +111,9 @@ MLA_API mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t nu
    hidden [num_tokens, hidden_size], output [num_tokens, hidden_size]: device data
    in the model's activation dtype, 16-byte aligned, not overlapping; both may be
    NULL if num_tokens is 0. CUDA: asynchronous on `stream`, neither allocates nor
-   synchronises, can be captured in a graph. CPU: complete on return. */
+   synchronises, can be captured in a graph. CPU: complete on return.
+   MLA_WRONG_STATE: a sequence of the plan was freed or has given up one of the plan's
+   pages since it was filled; of a graph's replay the runtime does not know. */
 MLA_API mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,
                                 mla_stream *stream);
 
