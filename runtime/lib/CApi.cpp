@@ -37,6 +37,8 @@ mla_status mla_engine_destroy(mla_engine *engine) {
   return report([&]() -> Status {
     std::shared_ptr<Engine> object;
     MLAC_RETURN_IF_ERROR(engines().remove(engine, object));
+    if (!object) // the parent's
+      return Status();
     std::lock_guard lock(object->mutex);
     std::unique_lock cacheLock(object->cache().mutex);
     return object->close();

@@ -9,6 +9,7 @@
 #include "CApiSupport.h"
 
 #include <new>
+#include <pthread.h>
 #include <stdexcept>
 
 using namespace mlac::runtime;
@@ -28,6 +29,30 @@ EventTable &mlac::runtime::events() { return table<EventTable>("event"); }
 CacheTable &mlac::runtime::caches() { return table<CacheTable>("cache"); }
 TableTable &mlac::runtime::blockTables() { return table<TableTable>("block table"); }
 SwapTable &mlac::runtime::swapSpaces() { return table<SwapTable>("swap space"); }
+
+template <typename Function> static void forEachTable(Function function) {
+  function(packages());
+  function(devices());
+  function(engines());
+  function(plans());
+  function(events());
+  function(caches());
+  function(blockTables());
+  function(swapSpaces());
+}
+
+static void lockTables() {
+  forEachTable([](auto &table) { table.lock(); });
+}
+static void unlockTables() {
+  forEachTable([](auto &table) { table.unlock(); });
+}
+static void enterChild() {
+  ++processEpoch;
+  unlockTables();
+}
+[[maybe_unused]] static const int forkHandlers =
+    pthread_atfork(lockTables, unlockTables, enterChild);
 
 static thread_local std::string lastError;
 /// Set instead of a message: the outcome is frequent, or there is no memory.

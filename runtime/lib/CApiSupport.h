@@ -44,6 +44,9 @@ struct CacheObject {
   KVCache &cache() { return engine ? engine->cache() : *own; }
 };
 
+inline bool isOfDevice(const PackageObject &) { return false; }
+inline bool isOfDevice(const CacheObject &cache) { return cache.engine != nullptr; }
+
 /// A block table on a device. `mutex` is taken before the locks of its cache.
 struct TableObject {
   std::shared_ptr<CacheObject> cache;

@@ -8,6 +8,8 @@
 
 #include "CudaDriver.h"
 
+#include "Process.h"
+
 #include <dlfcn.h>
 
 using namespace mlac::runtime;
@@ -35,6 +37,10 @@ static Status findSymbols(void *library, Driver &driver) {
   driver.member = reinterpret_cast<decltype(driver.member)>(address);
   MLAC_CUDA_FUNCTIONS(MLAC_FIND)
 #undef MLAC_FIND
+#define MLAC_FIND(member, symbol, arguments)                                                       \
+  driver.member = reinterpret_cast<decltype(driver.member)>(dlsym(library, symbol));
+  MLAC_CUDA_LATER_FUNCTIONS(MLAC_FIND)
+#undef MLAC_FIND
   return Status();
 }
 
@@ -55,6 +61,10 @@ static Status open(Driver &driver) {
 Status mlac::runtime::cuda::openDriver(const Driver *&driver) {
   static Driver instance{};
   static const Status status = open(instance);
+  static const uint64_t epoch = processEpoch;
   driver = &instance;
+  if (epoch != processEpoch)
+    return error(MLA_WRONG_STATE, "CUDA was used before fork(): it cannot be used in a child "
+                                  "process of one that has");
   return status;
 }

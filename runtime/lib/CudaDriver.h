@@ -34,6 +34,7 @@ using Stream = struct StreamTag *;
 using EventHandle = struct EventTag *;
 
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;   // CUDA_ERROR_INVALID_VALUE
 inline constexpr Result kOutOfMemory = 2;    // CUDA_ERROR_OUT_OF_MEMORY
 inline constexpr Result kNoDevice = 100;     // CUDA_ERROR_NO_DEVICE
 inline constexpr Result kNotSupported = 801; // CUDA_ERROR_NOT_SUPPORTED
@@ -141,9 +142,14 @@ inline constexpr size_t kMostStreamWrites = 255;
   X(getErrorName, "cuGetErrorName", (Result, const char **))                                       \
   X(getErrorString, "cuGetErrorString", (Result, const char **))
 
+/// The same, of later drivers: null where the driver has none.
+#define MLAC_CUDA_LATER_FUNCTIONS(X)                                                               \
+  X(funcGetParamInfo, "cuFuncGetParamInfo", (Function, size_t, size_t *, size_t *)) /* 12.4 */
+
 struct Driver {
 #define MLAC_DECLARE(member, symbol, arguments) Result(*member) arguments;
   MLAC_CUDA_FUNCTIONS(MLAC_DECLARE)
+  MLAC_CUDA_LATER_FUNCTIONS(MLAC_DECLARE)
 #undef MLAC_DECLARE
 
   /// "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".

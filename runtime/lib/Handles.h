@@ -15,11 +15,16 @@
 // through it. Objects are shared: a call in progress keeps its object alive
 // while another thread closes the handle.
 //
+// In a child of fork() objects of the parent's devices are refused (Process.h), before
+// any of their locks is taken, which a thread of the parent may have held. Closing one
+// there ends the handle and touches nothing.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_RUNTIME_HANDLES_H
 #define MLAC_RUNTIME_HANDLES_H
 
+#include "Process.h"
 #include "Status.h"
 
 #include <cstdint>
@@ -28,6 +33,9 @@
 #include <vector>
 
 namespace mlac::runtime {
+
+/// Whether an object uses threads or memory of a device. Others are overloads.
+template <typename Object> bool isOfDevice(const Object &) { return true; }
 
 /// `Opaque` is the C API's struct, `Object` what it stands for.
 template <typename Opaque, typename Object, uint8_t kTag> class HandleTable {
@@ -49,6 +57,7 @@ public:
       freeSlots.pop_back();
     }
     slots[index].object = std::move(object);
+    slots[index].epoch = processEpoch;
     uint64_t id =
         uint64_t(kTag) << kTagShift | uint64_t(slots[index].generation) << kGenerationShift | index;
     return reinterpret_cast<Opaque *>(id);
@@ -58,21 +67,33 @@ public:
     std::lock_guard lock(mutex);
     Slot *slot;
     MLAC_RETURN_IF_ERROR(check(handle, slot));
+    if (isInherited(*slot))
+      return error(MLA_WRONG_STATE, "the ", what,
+                   " was made before fork(): a child process cannot use its parent's devices, "
+                   "it opens its own");
     object = slot->object;
     return Status();
   }
 
-  /// Takes the object out; the handle becomes stale.
+  /// Takes the object out; the handle becomes stale. `object` stays null where it is the
+  /// parent's: its end would wait for threads and free memory that are not here, so it
+  /// is left to the end of the process, with its slot.
   Status remove(const Opaque *handle, std::shared_ptr<Object> &object) {
     std::lock_guard lock(mutex);
     Slot *slot;
     MLAC_RETURN_IF_ERROR(check(handle, slot));
+    slot->generation = (slot->generation + 1) & kGenerationMask;
+    if (isInherited(*slot))
+      return Status();
     object = std::move(slot->object);
     slot->object.reset();
-    slot->generation = (slot->generation + 1) & kGenerationMask;
     freeSlots.push_back(static_cast<uint64_t>(slot - slots.data()));
     return Status();
   }
+
+  /// Around fork(), so that no child finds the table half changed or locked for ever.
+  void lock() { mutex.lock(); }
+  void unlock() { mutex.unlock(); }
 
 private:
   static constexpr int kTagShift = 56, kGenerationShift = 32;
@@ -81,7 +102,12 @@ private:
   struct Slot {
     std::shared_ptr<Object> object;
     uint32_t generation = 1;
+    uint64_t epoch = 0; // of the process that made it
   };
+
+  static bool isInherited(const Slot &slot) {
+    return slot.epoch != processEpoch && isOfDevice(*slot.object);
+  }
 
   Status check(const Opaque *handle, Slot *&slot) {
     auto id = reinterpret_cast<uint64_t>(handle);

@@ -39,7 +39,7 @@ static Status requireRegular(mla_status code, const struct stat &info) {
 }
 
 Status mlac::runtime::openRegular(const std::string &path, int &descriptor) {
-  struct stat info{};
+  struct stat info {};
   // Looked at before it is opened, which some devices notice, and after: the name
   // may have become another file's.
   if (stat(path.c_str(), &info) != 0)
@@ -70,7 +70,7 @@ Status mlac::runtime::openRegular(const std::string &path, FilePointer &file) {
 
 Status mlac::runtime::resolveTarget(const std::string &path, std::string &target) {
   target = path;
-  struct stat info{};
+  struct stat info {};
   if (lstat(path.c_str(), &info) != 0) // a new name; a missing folder is found when written
     return Status();
   if (S_ISLNK(info.st_mode)) {

@@ -53,7 +53,8 @@ bool TableRows::isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t 
   auto count = static_cast<size_t>(row.count);
   const int32_t *entries =
       reinterpret_cast<const int32_t *>(mirror.host()) + static_cast<int64_t>(index) * columns_;
-  if (sequence->pages.size() < count || !std::equal(entries, entries + count, sequence->pages.data()))
+  if (sequence->pages.size() < count ||
+      !std::equal(entries, entries + count, sequence->pages.data()))
     return false;
   row.edits = sequence->edits;
   return true;

@@ -30,8 +30,8 @@ int64_t StoredTensor::elements() const {
 Safetensors::Safetensors(const std::string &path) : path(path) {
   // A FIFO would block for ever.
   std::error_code missing;
-  bool isOther = std::filesystem::exists(path, missing) &&
-                 !std::filesystem::is_regular_file(path, missing);
+  bool isOther =
+      std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path, missing);
   if (isOther)
     throw std::runtime_error("'" + path + "' is no regular file");
   std::ifstream stream(path, std::ios::binary);
