@@ -69,8 +69,11 @@ private:
   struct LoadedKernel {
     Function function;
     uint32_t threads, sharedBytes;
+    std::vector<size_t> parameterBytes; // while loading; of drivers that tell
   };
   Status loadKernel(const fb::Kernel &kernel, int64_t sharedLimit);
+  Status readParameters(LoadedKernel &loaded) const;
+  Status checkLaunch(const fb::Target &target, const fb::Launch &launch) const;
 
   const Driver &driver;
   Context context;
@@ -157,19 +160,62 @@ Status CudaProgram::load(const fb::Target &target, int64_t sharedLimit) {
     const auto &bytes = *target.code()->Get(i)->bytes();
     Module module;
     MLAC_RETURN_IF_ERROR(
-        loadModule(driver, {bytes.data(), bytes.size()}, module).in(concat("code object ", i)));
+        loadModule(driver, {bytes.data(), bytes.size()}, module).in("code object ", i));
     modules.push_back(module);
   }
   for (uint32_t i = 0; target.kernels() && i < target.kernels()->size(); ++i) {
     const fb::Kernel &kernel = *target.kernels()->Get(i);
-    MLAC_RETURN_IF_ERROR(
-        loadKernel(kernel, sharedLimit).in(concat("kernel '", text(kernel.name()), "'")));
+    MLAC_RETURN_IF_ERROR(loadKernel(kernel, sharedLimit).in("kernel '", text(kernel.name()), "'"));
+  }
+  if (!driver.funcGetParamInfo)
+    return Status();
+  for (uint32_t i = 0; target.functions() && i < target.functions()->size(); ++i) {
+    const fb::Function &function = *target.functions()->Get(i);
+    MLAC_RETURN_IF_ERROR(forEachLaunch(function.steps(), [&](const fb::Launch &launch) {
+                           return checkLaunch(target, launch);
+                         }).in("function '", text(function.name()), "'"));
+  }
+  return Status();
+}
+
+/// Bytes of each parameter of the kernel's code.
+Status CudaProgram::readParameters(LoadedKernel &loaded) const {
+  for (size_t i = 0; driver.funcGetParamInfo; ++i) {
+    size_t offset, bytes;
+    Result result = driver.funcGetParamInfo(loaded.function, i, &offset, &bytes);
+    if (result == kInvalidValue) // behind the last
+      break;
+    MLAC_RETURN_IF_ERROR(driver.check(result, "cuFuncGetParamInfo"));
+    loaded.parameterBytes.push_back(bytes);
+  }
+  return Status();
+}
+
+/// A launch's arguments against the parameters of its kernel's code: the driver reads as
+/// many as the code declares, from wherever the list of arguments leads it.
+Status CudaProgram::checkLaunch(const fb::Target &target, const fb::Launch &launch) const {
+  const std::vector<size_t> &expected = kernels[launch.kernel()].parameterBytes;
+  const fb::Kernel &kernel = *target.kernels()->Get(launch.kernel());
+  size_t args = launch.args() ? launch.args()->size() : 0;
+  size_t maps = kernel.tensor_maps() ? kernel.tensor_maps()->size() : 0;
+  auto refuse = [&](const auto &...what) {
+    return error(MLA_CORRUPT, "launch '", text(launch.label()), "' of kernel '",
+                 text(kernel.name()), "' passes ", what...);
+  };
+  if (args + maps != expected.size())
+    return refuse(args + maps, " arguments, its code takes ", expected.size());
+  for (size_t i = 0; i < args + maps; ++i) {
+    size_t bytes = i >= args ? sizeof(EncodedTensorMap::bytes)
+                   : launch.args()->Get(i)->kind() == fb::ArgKind::F32 ? sizeof(float)
+                                                                       : sizeof(uint64_t);
+    if (bytes != expected[i])
+      return refuse(bytes, " bytes as argument ", i, ", its code takes ", expected[i]);
   }
   return Status();
 }
 
 Status CudaProgram::loadKernel(const fb::Kernel &kernel, int64_t sharedLimit) {
-  LoadedKernel loaded = {nullptr, kernel.threads(), kernel.shared_bytes()};
+  LoadedKernel loaded = {nullptr, kernel.threads(), kernel.shared_bytes(), {}};
   MLAC_RETURN_IF_ERROR(driver.check(
       driver.moduleGetFunction(&loaded.function, modules[kernel.code()], kernel.symbol()->c_str()),
       "cuModuleGetFunction"));
@@ -191,7 +237,8 @@ Status CudaProgram::loadKernel(const fb::Kernel &kernel, int64_t sharedLimit) {
         driver.check(driver.funcSetAttribute(loaded.function, kFunctionMaxDynamicShared,
                                              static_cast<int>(loaded.sharedBytes)),
                      "cuFuncSetAttribute"));
-  kernels.push_back(loaded);
+  MLAC_RETURN_IF_ERROR(readParameters(loaded));
+  kernels.push_back(std::move(loaded));
   return Status();
 }
 
@@ -290,7 +337,7 @@ public:
   Status allocate(size_t bytes, void **data) override {
     DevicePtr pointer = 0;
     MLAC_RETURN_IF_ERROR(call("cuMemAlloc", driver->memAlloc, &pointer, bytes)
-                             .in(concat("cannot allocate ", bytes, " bytes")));
+                             .in("cannot allocate ", bytes, " bytes"));
     *data = reinterpret_cast<void *>(pointer);
     return Status();
   }
@@ -298,7 +345,7 @@ public:
   Status allocateStaging(size_t bytes, void **data) override {
     constexpr unsigned kNoFlags = 0;
     return call("cuMemHostAlloc", driver->memHostAlloc, data, bytes, kNoFlags)
-        .in(concat("cannot allocate ", bytes, " bytes of pinned memory"));
+        .in("cannot allocate ", bytes, " bytes of pinned memory");
   }
   void releaseStaging(void *data) override {
     (void)call("cuMemFreeHost", driver->memFreeHost, data);

@@ -56,6 +56,10 @@ Status ExpressionTable::make(std::span<const fb::ExprNode> nodes, std::vector<Di
     if (node.op() == ExprOp::Select)
       depth = std::max(depth, table.depths[node.c()]);
   }
+  table.inLoops_.clear();
+  for (uint32_t i = 0; i < table.depths.size(); ++i)
+    if (table.depths[i] > 0)
+      table.inLoops_.push_back(i);
   return Status();
 }
 
@@ -72,6 +76,11 @@ void Evaluator::bind(const ExpressionTable &newTable) {
 
 void Evaluator::update(const DimValues &dims, std::span<const int64_t> loops) {
   for (size_t i = 0; i < values.size(); ++i)
+    values[i] = compute(table->nodes[i], dims, loops);
+}
+
+void Evaluator::updateLoops(const DimValues &dims, std::span<const int64_t> loops) {
+  for (uint32_t i : table->inLoops())
     values[i] = compute(table->nodes[i], dims, loops);
 }
 

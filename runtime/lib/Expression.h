@@ -41,10 +41,13 @@ public:
   uint32_t loopDepth(uint32_t id) const { return depths[id]; }
 
   bool usesDim(Dim dim) const;
+  /// The nodes that need a loop, in order.
+  std::span<const uint32_t> inLoops() const { return inLoops_; }
 
 private:
   friend class Evaluator;
   std::vector<fb::ExprNode> nodes;
+  std::vector<uint32_t> inLoops_;
   std::vector<uint32_t> depths;
   std::vector<Dim> dims;
 };
@@ -55,6 +58,8 @@ public:
   void bind(const ExpressionTable &table);
   /// Recomputes every node. `loops`: induction variables, outermost first.
   void update(const DimValues &dims, std::span<const int64_t> loops);
+  /// Recomputes those that need a loop, where nothing but `loops` has changed.
+  void updateLoops(const DimValues &dims, std::span<const int64_t> loops);
   /// The value of a node, or an error saying that it is undefined.
   Status get(uint32_t id, int64_t &value) const;
 

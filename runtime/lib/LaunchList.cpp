@@ -16,6 +16,14 @@ using namespace mlac::runtime;
 /// Chunked prefill has tens of launches per chunk; this bounds a damaged loop
 /// count, not a real plan.
 static constexpr size_t kMaxLaunches = 1 << 20;
+/// Steps looked at, expressions evaluated and words written for one plan: a tenth of a
+/// second. Chunked prefill takes about 500 a chunk, so 33000 chunks are admitted.
+static constexpr int64_t kMaxWork = 1 << 24;
+/// What a launch, an argument and a tensor map take at most, in words of 8 bytes.
+static constexpr int64_t kLaunchWork = sizeof(Launch) / sizeof(uint64_t);
+static constexpr int64_t kArgWork = 1 + sizeof(BufferSlot) / sizeof(uint64_t);
+static constexpr int64_t kMapWork =
+    (sizeof(TensorMap) + sizeof(EncodedTensorMap)) / sizeof(uint64_t);
 
 void LaunchList::clear() {
   launches.clear();
@@ -41,11 +49,9 @@ public:
   }
 
 private:
-  using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
-
   Status resolveBuffers();
   Status resolveBuffer(const BufferInfo &buffer, BufferExtent &extent) const;
-  Status runSteps(const Steps *steps);
+  Status runSteps(const StepList *steps);
   Status runStep(const fb::Step &step);
   Status runLoop(const fb::Loop &loop);
   Status addLaunch(const fb::Launch &launch);
@@ -56,8 +62,13 @@ private:
   const DimValues &dims;
   LaunchList &list;
   Evaluator values;
+  /// Counts towards kMaxWork.
+  Status spend(int64_t amount);
+  /// Evaluates what depends on loop variables.
+  Status updateLoops();
+
   std::vector<int64_t> loops;
-  size_t iterations = 0;
+  int64_t work = 0;
 };
 } // namespace
 
@@ -93,9 +104,24 @@ Status Resolver::resolveBuffer(const BufferInfo &buffer, BufferExtent &extent) c
   return Status();
 }
 
-Status Resolver::runSteps(const Steps *steps) {
-  for (uint32_t i = 0; steps && i < steps->size(); ++i)
+Status Resolver::spend(int64_t amount) {
+  work += amount;
+  if (work <= kMaxWork)
+    return Status();
+  return error(MLA_CORRUPT, "the plan comes to more than ", kMaxWork,
+               " steps, arguments and expressions");
+}
+
+Status Resolver::updateLoops() {
+  values.updateLoops(dims, loops);
+  return spend(static_cast<int64_t>(function.exprs.inLoops().size()));
+}
+
+Status Resolver::runSteps(const StepList *steps) {
+  for (uint32_t i = 0; steps && i < steps->size(); ++i) {
+    MLAC_RETURN_IF_ERROR(spend(1));
     MLAC_RETURN_IF_ERROR(runStep(*steps->Get(i)));
+  }
   return Status();
 }
 
@@ -115,15 +141,13 @@ Status Resolver::runLoop(const fb::Loop &loop) {
   MLAC_RETURN_IF_ERROR(values.get(loop.count(), count));
   loops.push_back(0);
   for (int64_t i = 0; i < count; ++i) {
-    if (++iterations > kMaxLaunches)
-      return error(MLA_CORRUPT, "plan loops more than ", kMaxLaunches, " times");
+    MLAC_RETURN_IF_ERROR(spend(1));
     loops.back() = i;
-    values.update(dims, loops);
+    MLAC_RETURN_IF_ERROR(updateLoops());
     MLAC_RETURN_IF_ERROR(runSteps(loop.body()));
   }
   loops.pop_back();
-  values.update(dims, loops);
-  return Status();
+  return updateLoops();
 }
 
 Status Resolver::addLaunch(const fb::Launch &raw) {
@@ -146,12 +170,13 @@ Status Resolver::addLaunch(const fb::Launch &raw) {
     return Status();
   if (list.launches.size() >= kMaxLaunches)
     return error(MLA_CORRUPT, "plan has more than ", kMaxLaunches, " launches");
-  for (uint32_t i = 0; raw.args() && i < raw.args()->size(); ++i)
+  uint32_t numArgs = raw.args() ? raw.args()->size() : 0;
+  MLAC_RETURN_IF_ERROR(spend(kLaunchWork + numArgs * kArgWork));
+  for (uint32_t i = 0; i < numArgs; ++i)
     MLAC_RETURN_IF_ERROR(addArg(*raw.args()->Get(i)));
   launch.numArgs = static_cast<uint32_t>(list.args.size()) - launch.firstArg;
   const fb::Kernel &kernel = *function.target->kernels()->Get(raw.kernel());
-  MLAC_RETURN_IF_ERROR(
-      addMaps(raw, kernel, launch).in(concat("kernel '", text(kernel.name()), "'")));
+  MLAC_RETURN_IF_ERROR(addMaps(raw, kernel, launch).in("kernel '", text(kernel.name()), "'"));
   list.launches.push_back(launch);
   return Status();
 }
@@ -159,10 +184,11 @@ Status Resolver::addLaunch(const fb::Launch &raw) {
 Status Resolver::addMaps(const fb::Launch &raw, const fb::Kernel &kernel, Launch &launch) {
   std::span args(list.args.data() + launch.firstArg, launch.numArgs);
   for (uint32_t i = 0; kernel.tensor_maps() && i < kernel.tensor_maps()->size(); ++i) {
+    MLAC_RETURN_IF_ERROR(spend(kMapWork));
     const fb::TensorMap &map = *kernel.tensor_maps()->Get(i);
     mla_dtype dtype = function.buffers[raw.args()->Get(map.argument())->buffer()].dtype;
     MLAC_RETURN_IF_ERROR(
-        makeTensorMap(map, dtype, args, list.maps.emplace_back()).in(concat("tensor map ", i)));
+        makeTensorMap(map, dtype, args, list.maps.emplace_back()).in("tensor map ", i));
     ++launch.numMaps;
   }
   return Status();
@@ -190,7 +216,7 @@ Status Resolver::addArg(const fb::Arg &arg) {
 Status mlac::runtime::resolveLaunches(const FunctionInfo &function, const DimValues &dims,
                                       LaunchList &list) {
   list.clear();
-  return Resolver(function, dims, list).run().in(concat("function '", function.name, "'"));
+  return Resolver(function, dims, list).run().in("function '", function.name, "'");
 }
 
 Status mlac::runtime::resolveWorkspace(const FunctionInfo &function, const DimValues &dims,
@@ -198,5 +224,5 @@ Status mlac::runtime::resolveWorkspace(const FunctionInfo &function, const DimVa
   Evaluator values;
   values.bind(function.exprs);
   values.update(dims, {});
-  return values.get(function.workspaceBytes, bytes).in(concat("function '", function.name, "'"));
+  return values.get(function.workspaceBytes, bytes).in("function '", function.name, "'");
 }

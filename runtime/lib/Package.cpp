@@ -63,6 +63,7 @@ Status Package::adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &packag
   auto result = std::make_shared<Package>();
   result->fileBytes_ = size;
   MLAC_RETURN_IF_ERROR(checkTrailer(bytes.get(), size));
+  MLAC_RETURN_IF_ERROR(PackageVerifier::checkLists(bytes.get(), size));
   flatbuffers::Verifier verifier(bytes.get(), size);
   if (!fb::VerifyPackageBuffer(verifier))
     return error(MLA_CORRUPT, "package is damaged: the FlatBuffer's offsets "
@@ -85,7 +86,7 @@ Status Package::open(const void *data, size_t bytes, std::shared_ptr<Package> &p
 Status Package::openFile(const std::string &path, std::shared_ptr<Package> &package) {
   FilePointer file;
   MLAC_RETURN_IF_ERROR(openRegular(path, file).in(concat("package '", path, "'")));
-  struct stat properties{};
+  struct stat properties {};
   if (fstat(fileno(file.get()), &properties) != 0)
     return error(MLA_NOT_FOUND, "package '", path, "': ", std::strerror(errno));
   int64_t size = properties.st_size;

@@ -122,6 +122,25 @@ private:
 /// Finds a tensor by name; -1 where there is none.
 int64_t findTensor(const std::vector<TensorInfo> &tensors, std::string_view name);
 
+using StepList = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
+
+/// Calls function(launch) for every launch of verified steps, as they are written, until
+/// one returns an error.
+template <typename Function> Status forEachLaunch(const StepList *steps, Function function) {
+  for (uint32_t i = 0; steps && i < steps->size(); ++i) {
+    const fb::Step &step = *steps->Get(i);
+    if (step.launch()) {
+      MLAC_RETURN_IF_ERROR(function(*step.launch()));
+    } else if (step.loop()) {
+      MLAC_RETURN_IF_ERROR(forEachLaunch(step.loop()->body(), function));
+    } else {
+      MLAC_RETURN_IF_ERROR(forEachLaunch(step.branch()->then_steps(), function));
+      MLAC_RETURN_IF_ERROR(forEachLaunch(step.branch()->else_steps(), function));
+    }
+  }
+  return Status();
+}
+
 inline std::string_view text(const flatbuffers::String *string) {
   return string ? std::string_view(string->c_str(), string->size()) : std::string_view();
 }

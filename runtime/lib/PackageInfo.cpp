@@ -69,21 +69,13 @@ static Json describe(const fb::Kernel &kernel) {
           {"registers", kernel.registers()}, {"scratch_bytes", kernel.scratch_bytes()}};
 }
 
-using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
-
 /// Launch steps as written (a loop's body counts once).
-static int64_t countLaunches(const Steps *steps) {
+static int64_t countLaunches(const StepList *steps) {
   int64_t count = 0;
-  for (uint32_t i = 0; i < sizeOf(steps); ++i) {
-    const fb::Step &step = *steps->Get(i);
-    if (step.launch())
-      ++count;
-    else if (step.loop())
-      count += countLaunches(step.loop()->body());
-    else
-      count +=
-          countLaunches(step.branch()->then_steps()) + countLaunches(step.branch()->else_steps());
-  }
+  (void)forEachLaunch(steps, [&](const fb::Launch &) {
+    ++count;
+    return Status();
+  });
   return count;
 }
 

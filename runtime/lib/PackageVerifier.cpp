@@ -13,6 +13,7 @@
 #include "TensorMaps.h"
 
 #include <cmath>
+#include <functional>
 
 using namespace mlac::runtime;
 
@@ -24,7 +25,16 @@ static constexpr int64_t kMaxRank = 4;
 static constexpr int64_t kMaxPageSize = 1 << 16;
 static constexpr int64_t kMaxRopeLength = int64_t(1) << 31;
 static constexpr int64_t kMaxArgs = 256;
-static constexpr int64_t kMaxSteps = 1 << 16;
+// Bounds of the verifier's work, all of them a hundred times what the packages of
+// DeepSeek-V3 have (3 functions of 40 buffers, 220 expressions, 120 steps and 440
+// arguments, a name of 60 bytes at most). They count what is reached, as often as it
+// is: a small file may refer to one part from everywhere.
+static constexpr uint32_t kMaxTargets = 64;
+static constexpr uint32_t kMaxFunctions = 1024; // of all targets
+static constexpr uint32_t kMaxDims = 256;       // of a function
+static constexpr size_t kMaxName = 4096;
+static constexpr int64_t kMaxParts = 1 << 20;
+static constexpr int64_t kMaxTilesPerToken = 1024;
 static constexpr uint32_t kMaxStepDepth = 16;
 // Costs and cuts of a partition, in blocks.
 static constexpr double kMaxWorkCost = 1 << 20;
@@ -46,10 +56,16 @@ static Status requireRange(const char *what, int64_t value, int64_t low, int64_t
   return error(MLA_CORRUPT, what, " is ", value, ", expected ", low, " to ", high);
 }
 
-static Status requireText(const char *what, const flatbuffers::String *value) {
-  if (value && value->size() > 0)
+static Status checkLength(const char *what, const flatbuffers::String *value) {
+  if (!value || value->size() <= kMaxName)
     return Status();
-  return error(MLA_CORRUPT, what, " is empty");
+  return error(MLA_CORRUPT, what, " has ", value->size(), " bytes, limit ", kMaxName);
+}
+
+static Status requireText(const char *what, const flatbuffers::String *value) {
+  if (!value || value->size() == 0)
+    return error(MLA_CORRUPT, what, " is empty");
+  return checkLength(what, value);
 }
 
 static Status requireType(const char *what, fb::DataType dtype) {
@@ -68,6 +84,69 @@ static Status requireAligned(const char *what, const Vector *vector, size_t alig
 
 static mla_dtype toType(fb::DataType dtype) { return static_cast<mla_dtype>(dtype); }
 
+//===----------------------------------------------------------------------===//
+// Before the FlatBuffers verifier
+//===----------------------------------------------------------------------===//
+
+using Tables = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
+using Names = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+/// A vector of a table that may be damaged; false where it lies outside of the file.
+template <typename Vector>
+static bool readVector(flatbuffers::Verifier &verifier, const flatbuffers::Table &table,
+                       flatbuffers::voffset_t field, const Vector *&vector) {
+  if (!table.VerifyTableStart(verifier) || !table.VerifyOffset(verifier, field))
+    return false;
+  vector = table.GetPointer<const Vector *>(field);
+  return verifier.EndTable() && verifier.VerifyVector(vector);
+}
+
+/// What is damaged here is left to the FlatBuffers verifier.
+Status PackageVerifier::checkLists(const uint8_t *bytes, size_t size) {
+  flatbuffers::Verifier verifier(bytes, size);
+  const Tables *targets = nullptr, *functions = nullptr;
+  const Names *dims = nullptr;
+  const auto *root = flatbuffers::GetRoot<flatbuffers::Table>(bytes);
+  if (!verifier.VerifyOffset(0) || !readVector(verifier, *root, fb::Package::VT_TARGETS, targets))
+    return Status();
+  if (sizeOf(targets) > kMaxTargets)
+    return error(MLA_CORRUPT, "package has ", sizeOf(targets), " targets, limit ", kMaxTargets);
+  size_t numFunctions = 0;
+  for (uint32_t i = 0; i < sizeOf(targets); ++i) {
+    if (!readVector(verifier, *targets->Get(i), fb::Target::VT_FUNCTIONS, functions))
+      return Status();
+    numFunctions += sizeOf(functions);
+    if (numFunctions > kMaxFunctions)
+      return error(MLA_CORRUPT, "package has more than ", kMaxFunctions, " functions");
+    for (uint32_t j = 0; j < sizeOf(functions); ++j) {
+      if (!readVector(verifier, *functions->Get(j), fb::Function::VT_DIMS, dims))
+        return Status();
+      if (sizeOf(dims) > kMaxDims)
+        return error(MLA_CORRUPT, "function ", j, " of target ", i, " names ", sizeOf(dims),
+                     " sizes, limit ", kMaxDims);
+    }
+  }
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Behind it
+//===----------------------------------------------------------------------===//
+
+/// A named part: 64 bytes of its name, which is copied, count as one more.
+static int64_t partsOf(const flatbuffers::String *name) {
+  constexpr size_t kNameBytesPerPart = 64;
+  return 1 + static_cast<int64_t>(sizeOf(name) / kNameBytesPerPart);
+}
+
+Status PackageVerifier::spend(int64_t parts) {
+  numParts += parts;
+  if (numParts <= kMaxParts)
+    return Status();
+  return error(MLA_CORRUPT, "the package has more than ", kMaxParts,
+               " parts, counted as often as they are used");
+}
+
 Status PackageVerifier::run() {
   if (root.schema_version() != kSchemaVersion)
     return error(MLA_UNSUPPORTED, "package has schema version ", root.schema_version(),
@@ -77,15 +156,14 @@ Status PackageVerifier::run() {
   MLAC_RETURN_IF_ERROR(checkModel().in("model"));
   MLAC_RETURN_IF_ERROR(checkCache().in("cache"));
   MLAC_RETURN_IF_ERROR(checkRope().in("rope"));
-  MLAC_RETURN_IF_ERROR(readTensors(root.weights(), "weight", package.weights_));
-  MLAC_RETURN_IF_ERROR(readTensors(root.derived(), "derived tensor", package.derived_));
+  MLAC_RETURN_IF_ERROR(readTensors(root.weights(), "weight", package.weights_, weights));
+  MLAC_RETURN_IF_ERROR(readTensors(root.derived(), "derived tensor", package.derived_, derived));
   if (sizeOf(root.targets()) == 0)
     return error(MLA_CORRUPT, "package has no target");
   for (uint32_t i = 0; i < root.targets()->size(); ++i) {
     const fb::Target *raw = root.targets()->Get(i);
     TargetInfo target;
-    MLAC_RETURN_IF_ERROR(
-        readTarget(raw, target).in(concat("target ", i, " '", text(raw->arch()), "'")));
+    MLAC_RETURN_IF_ERROR(readTarget(raw, target).in("target ", i, " '", text(raw->arch()), "'"));
     package.targets_.push_back(std::move(target));
   }
   return Status();
@@ -189,12 +267,13 @@ static Status readTensor(const fb::Tensor &raw, TensorInfo &tensor) {
 }
 
 Status PackageVerifier::readTensors(const TensorTable *table, const char *what,
-                                    std::vector<TensorInfo> &tensors) {
+                                    std::vector<TensorInfo> &tensors, TensorIndices &indices) {
   for (uint32_t i = 0; i < sizeOf(table); ++i) {
     TensorInfo tensor;
+    MLAC_RETURN_IF_ERROR(spend(partsOf(table->Get(i)->name())));
     MLAC_RETURN_IF_ERROR(readTensor(*table->Get(i), tensor)
-                             .in(concat(what, " ", i, " '", text(table->Get(i)->name()), "'")));
-    if (findTensor(tensors, tensor.name) >= 0)
+                             .in(what, " ", i, " '", text(table->Get(i)->name()), "'"));
+    if (!indices.emplace(text(table->Get(i)->name()), i).second)
       return error(MLA_CORRUPT, what, " '", tensor.name, "' is listed twice");
     tensors.push_back(std::move(tensor));
   }
@@ -205,14 +284,16 @@ Status PackageVerifier::readTarget(const fb::Target *raw, TargetInfo &target) {
   if (raw->kind() > fb::TargetKind::Cuda)
     return error(MLA_CORRUPT, "unknown kind ", raw->kind());
   MLAC_RETURN_IF_ERROR(requireText("arch", raw->arch()));
+  MLAC_RETURN_IF_ERROR(checkLength("features", raw->features()));
+  MLAC_RETURN_IF_ERROR(checkLength("assembler", raw->assembler()));
   MLAC_RETURN_IF_ERROR(checkKernels(*raw));
   target.raw = raw;
   if (sizeOf(raw->functions()) == 0)
     return error(MLA_CORRUPT, "has no function");
   for (const fb::Function *rawFunction : *raw->functions()) {
     FunctionInfo function;
-    MLAC_RETURN_IF_ERROR(readFunction(*raw, rawFunction, function)
-                             .in(concat("function '", text(rawFunction->name()), "'")));
+    MLAC_RETURN_IF_ERROR(
+        readFunction(*raw, rawFunction, function).in("function '", text(rawFunction->name()), "'"));
     if (target.find(function.name))
       return error(MLA_CORRUPT, "function '", function.name, "' is listed twice");
     target.functions.push_back(std::move(function));
@@ -222,6 +303,7 @@ Status PackageVerifier::readTarget(const fb::Target *raw, TargetInfo &target) {
 
 static Status checkKernel(const fb::Target &target, const fb::Kernel &kernel) {
   MLAC_RETURN_IF_ERROR(requireText("symbol", kernel.symbol()));
+  MLAC_RETURN_IF_ERROR(checkLength("name", kernel.name()));
   if (kernel.code() >= sizeOf(target.code()))
     return error(MLA_CORRUPT, "code object ", kernel.code(), " of ", sizeOf(target.code()));
   if (target.kind() == fb::TargetKind::Cuda) {
@@ -242,22 +324,27 @@ Status PackageVerifier::checkKernels(const fb::Target &target) {
       return error(MLA_CORRUPT, "code object ", i, " is empty");
   for (uint32_t i = 0; i < sizeOf(target.kernels()); ++i) {
     const fb::Kernel &kernel = *target.kernels()->Get(i);
+    MLAC_RETURN_IF_ERROR(spend(partsOf(kernel.name()) + partsOf(kernel.symbol()) +
+                               static_cast<int64_t>(sizeOf(kernel.tensor_maps()))));
     MLAC_RETURN_IF_ERROR(
-        checkKernel(target, kernel).in(concat("kernel ", i, " '", text(kernel.name()), "'")));
+        checkKernel(target, kernel).in("kernel ", i, " '", text(kernel.name()), "'"));
   }
   return Status();
 }
 
 Status PackageVerifier::resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer) {
   const std::vector<TensorInfo> *tensors = nullptr;
+  const TensorIndices *indices = nullptr;
   mla_dtype expected = buffer.dtype;
   int64_t index = 0;
   switch (raw.kind()) {
   case fb::BufferKind::Weight:
     tensors = &package.weights_;
+    indices = &weights;
     break;
   case fb::BufferKind::Derived:
     tensors = &package.derived_;
+    indices = &derived;
     break;
   case fb::BufferKind::Metadata: {
     std::optional<Metadata> metadata = findMetadata(buffer.name);
@@ -281,9 +368,10 @@ Status PackageVerifier::resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer)
     break;
   }
   if (tensors) {
-    index = findTensor(*tensors, buffer.name);
-    if (index < 0)
+    auto found = indices->find(buffer.name);
+    if (found == indices->end())
       return error(MLA_CORRUPT, "names a tensor that the package lacks");
+    index = found->second;
     expected = (*tensors)[index].dtype;
   }
   if (buffer.dtype != expected)
@@ -305,8 +393,10 @@ static Status requireExpr(const char *what, const ExpressionTable &exprs, uint32
 
 Status PackageVerifier::readBuffer(const fb::Buffer *raw, const FunctionInfo &function,
                                    BufferInfo &buffer) {
+  MLAC_RETURN_IF_ERROR(spend(partsOf(raw->name())));
   if (raw->kind() > fb::BufferKind::CacheScale)
     return error(MLA_CORRUPT, "unknown kind ", raw->kind());
+  MLAC_RETURN_IF_ERROR(checkLength("name", raw->name()));
   MLAC_RETURN_IF_ERROR(requireType("buffer", raw->dtype()));
   bool isNamed = raw->kind() != fb::BufferKind::Cache && raw->kind() != fb::BufferKind::RopeTable &&
                  raw->kind() != fb::BufferKind::Workspace &&
@@ -329,18 +419,17 @@ namespace {
 /// Walks the steps of a function; recursion is bounded by kMaxStepDepth.
 class StepVerifier {
 public:
-  StepVerifier(const fb::Target &target, const FunctionInfo &function)
-      : target(target), function(function) {}
+  /// `spend` counts what is looked at.
+  using Spend = std::function<Status(int64_t)>;
+  StepVerifier(const fb::Target &target, const FunctionInfo &function, Spend spend)
+      : target(target), function(function), spend(std::move(spend)) {}
 
-  using Steps = flatbuffers::Vector<flatbuffers::Offset<fb::Step>>;
-
-  Status run(const Steps *steps, uint32_t loopDepth, uint32_t depth) {
+  Status run(const StepList *steps, uint32_t loopDepth, uint32_t depth) {
     if (depth > kMaxStepDepth)
       return error(MLA_CORRUPT, "steps are nested deeper than ", kMaxStepDepth);
     for (uint32_t i = 0; i < sizeOf(steps); ++i) {
-      if (++numSteps > kMaxSteps)
-        return error(MLA_CORRUPT, "more than ", kMaxSteps, " steps");
-      MLAC_RETURN_IF_ERROR(check(*steps->Get(i), loopDepth, depth).in(concat("step ", i)));
+      MLAC_RETURN_IF_ERROR(spend(1));
+      MLAC_RETURN_IF_ERROR(check(*steps->Get(i), loopDepth, depth).in("step ", i));
     }
     return Status();
   }
@@ -372,10 +461,12 @@ private:
       MLAC_RETURN_IF_ERROR(requireExpr("grid", function.exprs, expr, loopDepth));
     MLAC_RETURN_IF_ERROR(requireRange("number of arguments",
                                       static_cast<int64_t>(sizeOf(launch.args())), 0, kMaxArgs));
+    MLAC_RETURN_IF_ERROR(checkLength("label", launch.label()));
+    MLAC_RETURN_IF_ERROR(spend(static_cast<int64_t>(sizeOf(launch.args()))));
     for (uint32_t i = 0; i < sizeOf(launch.args()); ++i)
-      MLAC_RETURN_IF_ERROR(check(*launch.args()->Get(i), loopDepth).in(concat("argument ", i)));
+      MLAC_RETURN_IF_ERROR(check(*launch.args()->Get(i), loopDepth).in("argument ", i));
     const fb::Kernel &kernel = *target.kernels()->Get(launch.kernel());
-    return verifyTensorMapArgs(kernel, launch).in(concat("kernel '", text(kernel.name()), "'"));
+    return verifyTensorMapArgs(kernel, launch).in("kernel '", text(kernel.name()), "'");
   }
 
   Status check(const fb::Arg &arg, uint32_t loopDepth) {
@@ -394,7 +485,7 @@ private:
 
   const fb::Target &target;
   const FunctionInfo &function;
-  int64_t numSteps = 0;
+  Spend spend;
 };
 } // namespace
 
@@ -411,6 +502,9 @@ static Status readWork(const fb::Function &raw, std::optional<WorkParams> &work)
   MLAC_RETURN_IF_ERROR(requireRange("keys_per_block", given->keys_per_block(), 1, kMaxPageSize));
   MLAC_RETURN_IF_ERROR(requireRange("rows_per_token", given->rows_per_token(), 1, kMaxModelDim));
   MLAC_RETURN_IF_ERROR(requireRange("rows_per_tile", given->rows_per_tile(), 1, kMaxModelDim));
+  MLAC_RETURN_IF_ERROR(requireRange("tiles of a token",
+                                    ceilDiv(given->rows_per_token(), given->rows_per_tile()), 1,
+                                    kMaxTilesPerToken));
   MLAC_RETURN_IF_ERROR(requireRange("fixed_blocks", given->fixed_blocks(), 0, kMaxFixedBlocks));
   MLAC_RETURN_IF_ERROR(requireCost("item_cost", given->item_cost()));
   MLAC_RETURN_IF_ERROR(requireCost("merge_cost", given->merge_cost()));
@@ -482,6 +576,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   std::vector<Dim> dims;
   MLAC_RETURN_IF_ERROR(readDims(*raw, dims));
   MLAC_RETURN_IF_ERROR(requireAligned("exprs", raw->exprs(), alignof(fb::ExprNode)));
+  MLAC_RETURN_IF_ERROR(spend(static_cast<int64_t>(sizeOf(raw->exprs()))));
   std::vector<fb::ExprNode> nodes;
   for (uint32_t i = 0; i < sizeOf(raw->exprs()); ++i)
     nodes.push_back(*raw->exprs()->Get(i));
@@ -498,7 +593,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
     BufferInfo buffer;
     const fb::Buffer *rawBuffer = raw->buffers()->Get(i);
     MLAC_RETURN_IF_ERROR(readBuffer(rawBuffer, function, buffer)
-                             .in(concat("buffer ", i, " '", text(rawBuffer->name()), "'")));
+                             .in("buffer ", i, " '", text(rawBuffer->name()), "'"));
     function.usesChunks |= buffer.kind == fb::BufferKind::Metadata &&
                            static_cast<Metadata>(buffer.index) == Metadata::ChunkCuSeqLens;
     function.buffers.push_back(std::move(buffer));
@@ -512,5 +607,6 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
     function.sharedTokens = shared->tokens();
   }
   MLAC_RETURN_IF_ERROR(checkSharedUses(function));
-  return StepVerifier(target, function).run(raw->steps(), 0, 0);
+  return StepVerifier(target, function, [this](int64_t parts) { return spend(parts); })
+      .run(raw->steps(), 0, 0);
 }

@@ -32,10 +32,9 @@ public:
   const std::string &message() const { return message_; }
   std::string takeMessage() { return std::move(message_); }
 
-  /// The same code with "context: " before the message.
-  Status in(std::string_view context) const {
-    return isOk() ? Status() : Status(code_, std::string(context) + ": " + message_);
-  }
+  /// The same code with "context: " before the message. The context's parts are joined
+  /// only where there is a message: they may be long, and of every part of a file.
+  template <typename... Parts> Status in(const Parts &...parts) const;
 
 private:
   mla_status code_ = MLA_OK;
@@ -58,6 +57,10 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
   std::string text;
   (detail::append(text, parts), ...);
   return text;
+}
+
+template <typename... Parts> Status Status::in(const Parts &...parts) const {
+  return isOk() ? Status() : Status(code_, concat(parts..., ": ", message_));
 }
 
 /// error(MLA_CORRUPT, "expected ", 3, " grid expressions, got ", n)

@@ -56,7 +56,7 @@ Status StepRunner::resolve(const Engine &engine, const FunctionInfo &function,
   spare.layout = layout;
   for (size_t i = 0; i < function.buffers.size(); ++i)
     MLAC_RETURN_IF_ERROR(checkExtent(engine, function.buffers[i], spare.extents[i], layout)
-                             .in(concat("function '", function.name, "'")));
+                             .in("function '", function.name, "'"));
   return Status();
 }
 
@@ -170,9 +170,9 @@ Status StepRunner::encodeMaps(Engine &engine) {
         continue;
       Status status = engine.program().encode(map, address, current.encoded[i]);
       if (!status.isOk())
-        return status.in(concat("kernel '",
-                                text(engine.target().raw->kernels()->Get(launch.kernel)->name()),
-                                "': tensor map ", i - launch.firstMap));
+        return status.in("kernel '",
+                         text(engine.target().raw->kernels()->Get(launch.kernel)->name()),
+                         "': tensor map ", i - launch.firstMap);
     }
   return Status();
 }

@@ -54,8 +54,7 @@ Status mlac::runtime::verifyTensorMaps(const fb::Kernel &kernel) {
   if (sizeOf(kernel.tensor_maps()) > kMaxTensorMaps)
     return error(MLA_CORRUPT, sizeOf(kernel.tensor_maps()), " tensor maps, limit ", kMaxTensorMaps);
   for (uint32_t i = 0; i < sizeOf(kernel.tensor_maps()); ++i)
-    MLAC_RETURN_IF_ERROR(
-        verifyTensorMap(*kernel.tensor_maps()->Get(i)).in(concat("tensor map ", i)));
+    MLAC_RETURN_IF_ERROR(verifyTensorMap(*kernel.tensor_maps()->Get(i)).in("tensor map ", i));
   return Status();
 }
 
@@ -84,8 +83,7 @@ static Status verifyArgs(const fb::TensorMap &map, const fb::Launch &launch) {
 
 Status mlac::runtime::verifyTensorMapArgs(const fb::Kernel &kernel, const fb::Launch &launch) {
   for (uint32_t i = 0; i < sizeOf(kernel.tensor_maps()); ++i)
-    MLAC_RETURN_IF_ERROR(
-        verifyArgs(*kernel.tensor_maps()->Get(i), launch).in(concat("tensor map ", i)));
+    MLAC_RETURN_IF_ERROR(verifyArgs(*kernel.tensor_maps()->Get(i), launch).in("tensor map ", i));
   return Status();
 }
 

@@ -36,7 +36,17 @@ using namespace mlac::emulator;
 
 namespace {
 using Result = int;
-enum : Result { kSuccess = 0, kInvalidValue = 1, kInvalidContext = 201, kNotFound = 500, kIllegalAddress = 700 };
+enum : Result {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidContext = 201,
+  kNotFound = 500,
+  kIllegalAddress = 700,
+  kLaunchTimeout = 702
+};
+/// CTAs of one launch: more would take the emulator hours.
+constexpr int64_t kMaxCtas = 1 << 16;
 // Attributes of an H200 that the runtime asks for (cuda.h, CUdevice_attribute).
 enum : int { kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedOptin = 97 };
 
@@ -50,8 +60,11 @@ struct Device {
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
   std::map<uint64_t, size_t> memory;
+  size_t memoryBytes = size_t(1) << 33, usedBytes = 0;
 
   Device() {
+    if (const char *bytes = std::getenv("MLAC_EMULATED_MEMORY"))
+      memoryBytes = std::strtoull(bytes, nullptr, 10);
     context.loadDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
                         NVVM::NVVMDialect, scf::SCFDialect>();
     context.allowUnregisteredDialects(); // attributes of levels above
@@ -71,6 +84,8 @@ Result launch(Function &function, std::array<int64_t, 3> grid, int64_t threads, 
   };
   if (threads != getSize("mlac.threads") || sharedBytes != getSize("mlac.shared_bytes"))
     return kInvalidValue;
+  if (double(grid[0]) * double(grid[1]) * double(grid[2]) > kMaxCtas)
+    return kLaunchTimeout;
   std::vector<Argument> arguments;
   for (auto [type, parameter] : llvm::zip(function.op.getArgumentTypes(),
                                           ArrayRef(parameters, function.op.getNumArguments()))) {
@@ -114,7 +129,9 @@ MLAC_DRIVER cuDeviceGetAttribute(int *value, int which, int) {
                                      : 1;
   return kSuccess;
 }
-MLAC_DRIVER cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = size_t(1) << 33, kSuccess; }
+MLAC_DRIVER cuDeviceTotalMem_v2(size_t *bytes, int) {
+  return *bytes = Device::get().memoryBytes, kSuccess;
+}
 MLAC_DRIVER cuDevicePrimaryCtxRetain(void **context, int) {
   return *context = &Device::get(), kSuccess;
 }
@@ -127,14 +144,25 @@ MLAC_DRIVER cuCtxPopCurrent_v2(void **) { return --currentContexts, kSuccess; }
 MLAC_DRIVER cuCtxSynchronize() { return kSuccess; }
 
 MLAC_DRIVER cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
-  void *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  Device &device = Device::get();
+  void *data = bytes <= device.memoryBytes - device.usedBytes
+                   ? std::aligned_alloc(256, (bytes + 255) / 256 * 256)
+                   : nullptr;
+  if (!data)
+    return kOutOfMemory;
   memset(data, 0xFF, bytes); // NaN
   *pointer = reinterpret_cast<uint64_t>(data);
-  Device::get().memory[*pointer] = bytes;
+  device.memory[*pointer] = bytes;
+  device.usedBytes += bytes;
   return kSuccess;
 }
 MLAC_DRIVER cuMemFree_v2(uint64_t pointer) {
-  Device::get().memory.erase(pointer);
+  Device &device = Device::get();
+  auto entry = device.memory.find(pointer);
+  if (entry == device.memory.end())
+    return kInvalidValue;
+  device.usedBytes -= entry->second;
+  device.memory.erase(entry);
   return std::free(reinterpret_cast<void *>(pointer)), kSuccess;
 }
 MLAC_DRIVER cuMemHostAlloc(void **data, size_t bytes, unsigned) {
@@ -170,7 +198,9 @@ MLAC_DRIVER cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void
 /// An image, or PTX text that ends in a zero byte.
 MLAC_DRIVER cuModuleLoadData(void **module, const void *image) {
   StringRef text(static_cast<const char *>(image));
-  bool isKnown = text.starts_with("\x7f" "ELF") || text.contains(".version");
+  bool isKnown = text.starts_with("\x7f"
+                                  "ELF") ||
+                 text.contains(".version");
   return *module = &Device::get(), isKnown ? kSuccess : kInvalidValue;
 }
 MLAC_DRIVER cuModuleUnload(void *) { return kSuccess; }
@@ -184,6 +214,15 @@ MLAC_DRIVER cuModuleGetFunction(Function **function, void *, const char *name) {
 MLAC_DRIVER cuFuncSetAttribute(Function *, int, int) { return kSuccess; }
 MLAC_DRIVER cuFuncGetAttribute(int *value, int which, Function *) {
   return *value = which == 0 ? 1024 : 0, kSuccess; // threads; static shared bytes
+}
+/// Offsets are not asked for.
+MLAC_DRIVER cuFuncGetParamInfo(Function *function, size_t index, size_t *, size_t *bytes) {
+  if (index >= function->op.getNumArguments())
+    return kInvalidValue;
+  constexpr size_t kTensorMapBytes = 128;
+  bool isMap = bool(function->op.getArgAttr(index, LLVM::LLVMDialect::getByValAttrName()));
+  bool isFloat = function->op.getArgumentTypes()[index].isF32();
+  return *bytes = isMap ? kTensorMapBytes : isFloat ? 4 : 8, kSuccess;
 }
 /// CUlaunchConfig. Launches are over when they return, so attributes change nothing.
 struct LaunchConfig {
@@ -227,9 +266,11 @@ MLAC_DRIVER cuEventElapsedTime(float *milliseconds, void *, void *) {
   return *milliseconds = 1, kSuccess;
 }
 MLAC_DRIVER cuGetErrorName(Result result, const char **name) {
-  *name = result == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-          : result == kInvalidValue ? "CUDA_ERROR_INVALID_VALUE"
-                                    : "CUDA_ERROR_NOT_FOUND";
+  *name = result == kIllegalAddress  ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : result == kInvalidValue  ? "CUDA_ERROR_INVALID_VALUE"
+          : result == kOutOfMemory   ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == kLaunchTimeout ? "CUDA_ERROR_LAUNCH_TIMEOUT"
+                                     : "CUDA_ERROR_NOT_FOUND";
   return kSuccess;
 }
 MLAC_DRIVER cuGetErrorString(Result, const char **text) {

@@ -89,8 +89,9 @@ char *Emulator::access(uint64_t address, size_t bytes, bool isShared) {
   if (buffer == buffers.begin())
     return nullptr;
   --buffer;
-  return address + bytes <= buffer->first + buffer->second ? reinterpret_cast<char *>(address)
-                                                           : nullptr;
+  uint64_t offset = address - buffer->first; // no sum that might wrap around
+  bool isInside = bytes <= buffer->second && offset <= buffer->second - bytes;
+  return isInside ? reinterpret_cast<char *>(address) : nullptr;
 }
 
 std::string Emulator::run(ArrayRef<Argument> arguments, std::array<int64_t, 3> position) {

@@ -189,15 +189,13 @@ static std::unique_ptr<fb::FunctionT> makePageCopy(const char *name, const char 
   return function;
 }
 
-/// `kernels`: path of the code object.
 static fb::PackageT makePackageFor(fb::TargetKind kind, const char *arch, uint32_t threads,
-                                   const char *kernels) {
+                                   const std::string &code) {
   fb::PackageT package = makeEmptyPackage();
   auto target = std::make_unique<fb::TargetT>();
   target->kind = kind;
   target->arch = arch;
   target->assembler = "clang";
-  std::string code = readFile(kernels);
   target->code.push_back(std::make_unique<fb::CodeObjectT>());
   target->code.back()->name = "kernels";
   target->code.back()->bytes.assign(code.begin(), code.end());
@@ -216,7 +214,7 @@ static fb::PackageT makePackageFor(fb::TargetKind kind, const char *arch, uint32
 }
 
 fb::PackageT test::makePackage() {
-  return makePackageFor(fb::TargetKind::Cpu, "x86-64", 1, MLAC_TEST_KERNELS);
+  return makePackageFor(fb::TargetKind::Cpu, "x86-64", 1, readFile(MLAC_TEST_KERNELS));
 }
 
 fb::PackageT test::makePagesPackage() {
@@ -232,9 +230,14 @@ fb::PackageT test::makePagesPackage() {
   return package;
 }
 
+fb::PackageT test::makePtxPackage() {
+  using namespace std::string_literals;
+  return makePackageFor(fb::TargetKind::Cuda, "sm_90", kHidden, ".version 8.0\n\0"s);
+}
+
 #ifdef MLAC_TEST_CUBIN
 fb::PackageT test::makeCudaPackage() {
-  return makePackageFor(fb::TargetKind::Cuda, "sm_90", kHidden, MLAC_TEST_CUBIN);
+  return makePackageFor(fb::TargetKind::Cuda, "sm_90", kHidden, readFile(MLAC_TEST_CUBIN));
 }
 #endif
 

@@ -70,6 +70,10 @@ fb::PackageT makePackage();
 /// The same with the functions that move pages: copy_pages, swap_out and swap_in.
 fb::PackageT makePagesPackage();
 
+/// With an sm_90 target only, whose code is PTX without kernels: for the emulated driver,
+/// which finds them by name.
+fb::PackageT makePtxPackage();
+
 #ifdef MLAC_TEST_CUBIN
 /// The same with an sm_90 target only.
 fb::PackageT makeCudaPackage();
@@ -100,6 +104,8 @@ inline void expectStatus(mla_status status, mla_status expected, const char *tex
   EXPECT_NE(std::string(mla_last_error()).find(text), std::string::npos)
       << "message: " << mla_last_error();
 }
+
+#define EXPECT_OK(call) EXPECT_EQ(call, MLA_OK) << mla_last_error()
 
 /// Asserts success, showing the message.
 #define ASSERT_OK(call)                                                                            \
