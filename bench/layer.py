@@ -207,8 +207,9 @@ def main():
     parser.add_argument("command", choices=("build", "run"))
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--flashmla", type=pathlib.Path, metavar="LIBRARY",
-                        help="vLLM's _flashmla_C (default: MLAC_FLASHMLA, the installed one)")
+    parser.add_argument("--flashmla", metavar="LIBRARY",
+                        help="vLLM's _flashmla_C.abi3.so or a package (default: MLAC_FLASHMLA, "
+                        "the installed one)")
     parser.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
                         help="that each contestant runs in turns without a pause; 0: not at all")
     parser.add_argument("--option", action="append", default=[], help="for mla-compile")

@@ -128,10 +128,12 @@ def main():
             command.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
                                  help="that each contestant runs in turns without a pause; 0: no "
                                  "column")
-            command.add_argument("--flashmla", type=pathlib.Path, metavar="LIBRARY",
-                                 help="vLLM's _flashmla_C (default: MLAC_FLASHMLA, the installed one)")
-            command.add_argument("--fa3", type=pathlib.Path, metavar="LIBRARY",
-                                 help="vLLM's _vllm_fa3_C (default: MLAC_FA3, the installed one)")
+            command.add_argument("--flashmla", metavar="LIBRARY",
+                                 help="vLLM's _flashmla_C.abi3.so or a package (default: "
+                                 "MLAC_FLASHMLA, the installed one)")
+            command.add_argument("--fa3", metavar="LIBRARY",
+                                 help="vLLM's _vllm_fa3_C.abi3.so or a package (default: MLAC_FA3, "
+                                 "the installed one)")
             command.add_argument("--also", nargs="*", type=pathlib.Path, default=[],
                                  help="more folders of packages that run in the same rounds")
             command.add_argument("--power", type=float, default=0, metavar="SECONDS",

@@ -1,13 +1,14 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""FlashMLA and FlashAttention-3 as vLLM installs them: torch operators of two libraries.
+"""FlashMLA and FlashAttention-3 as engines install them: torch operators of two libraries.
 
 An operator is called as vLLM's own layers do it. Metadata is made ahead, as an engine
 makes it once a step for all layers; `metadata()` makes it again. Everything may be
 captured in a CUDA graph.
 """
 
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -17,9 +18,12 @@ import torch
 RANK, ROPE = 512, 64
 FLASHMLA_PAGE = 64
 
-# Library in vLLM's package, namespace of its operators, and the variable that names another.
-FLASHMLA = ("_flashmla_C.abi3.so", "_flashmla_C", "MLAC_FLASHMLA")
-FA3 = ("vllm_flash_attn/_vllm_fa3_C.abi3.so", "_vllm_fa3_C", "MLAC_FA3")
+# Library in vLLM's package, namespaces that may have its operators, and the variable that
+# names another library or a package.
+FLASHMLA = ("_flashmla_C.abi3.so", ("_flashmla_C", "flash_mla_legacy"), "MLAC_FLASHMLA")
+FA3 = ("vllm_flash_attn/_vllm_fa3_C.abi3.so", ("_vllm_fa3_C",), "MLAC_FA3")
+# One operator by which a namespace is known to be there.
+OPERATORS = ("dense_decode_fwd", "get_scheduler_metadata")
 
 
 def installed(name):
@@ -32,16 +36,24 @@ def installed(name):
 
 
 def load(which, given=None):
-    """The operators of `given`, of the variable's library or of the installed vLLM's, or None.
+    """The operators of `given`, of what the variable names or of the installed vLLM, or None.
 
+    A name that ends in .so is a library, any other a package whose import registers them.
     What was named and cannot be loaded is an error; what is not installed is not.
     """
-    name, namespace, variable = which
-    path = given or os.environ.get(variable) or installed(name)
-    if not path:
+    name, namespaces, variable = which
+    source = given or os.environ.get(variable) or installed(name)
+    if not source:
         return None
-    torch.ops.load_library(str(pathlib.Path(path).resolve()))
-    return getattr(torch.ops, namespace)
+    if str(source).endswith(".so"):
+        torch.ops.load_library(str(pathlib.Path(source).resolve()))
+    else:
+        importlib.import_module(str(source))
+    for namespace in namespaces:
+        operators = getattr(torch.ops, namespace)
+        if any(hasattr(operators, operator) for operator in OPERATORS):
+            return operators
+    raise RuntimeError(f"{source}: registers no operators in {' or '.join(namespaces)}")
 
 
 def valid_table(table, pages):
@@ -60,13 +72,19 @@ class FlashMlaBatch:
         self.output = torch.full((*query.shape[:-1], RANK), float("nan"), dtype=query.dtype,
                                  device="cuda")
         self.lse = None  # [batch, query_len, heads], of the last call
+        schema = ops.dense_decode_fwd.default._schema
+        self.takes_output = schema.arguments[-1].name == "out_"
         self.metadata()
 
     def _call(self, *metadata):
         batch, query_len, heads, _ = self.query.shape
-        _, lse, *made = self.ops.dense_decode_fwd(
+        # Other releases than vLLM's take no output.
+        out = (self.output.view(batch, 1, query_len * heads, RANK),) if self.takes_output else ()
+        output, lse, *made = self.ops.dense_decode_fwd(
             self.query, self.cache, RANK, self.seq_lens, self.table, self.scale, query_len > 1,
-            *metadata, self.output.view(batch, 1, query_len * heads, RANK))
+            *metadata, *out)
+        if not out:
+            self.output = output
         self.lse = lse.transpose(1, 2)
         return made
 

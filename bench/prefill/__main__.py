@@ -73,8 +73,9 @@ def main():
             command.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
                                  help="that each contestant runs in turns without a pause; 0: no "
                                  "column")
-            command.add_argument("--fa3", type=pathlib.Path, metavar="LIBRARY",
-                                 help="vLLM's _vllm_fa3_C (default: MLAC_FA3, the installed one)")
+            command.add_argument("--fa3", metavar="LIBRARY",
+                                 help="vLLM's _vllm_fa3_C.abi3.so or a package (default: MLAC_FA3, "
+                                 "the installed one)")
             command.add_argument("--out", type=pathlib.Path, help="raw numbers as JSON")
     options = parser.parse_args()
     return globals()[options.command + "_command"](options)
