@@ -9,7 +9,10 @@ Needs NumPy and a compiler; a few seconds.
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
+import types
+from unittest import mock
 
 import build
 import grid
@@ -79,6 +82,40 @@ def check_rows():
     assert {batch.sharing for batch in shared} == {8, 32, 64, 128}
     one = problems.sharing(4, 3, 100, 10)
     assert one.lengths == (110,) * 4 and one.cached == 100 + 3 * 10 + 110
+
+
+def check_peers():
+    """Which operators are taken: what was named, else what is installed; without torch."""
+    def operators(*names):
+        found = types.SimpleNamespace(**{name: types.SimpleNamespace() for name in
+                                         ("_flashmla_C", "flash_mla_legacy", "_vllm_fa3_C")})
+        for name in names:
+            setattr(getattr(found, name), "dense_decode_fwd", name)
+        return found
+
+    loaded = []
+    torch = types.ModuleType("torch")
+    torch.ops = operators()
+    torch.ops.load_library = loaded.append
+    with mock.patch.dict(sys.modules, {"torch": torch}), mock.patch.dict("os.environ", clear=True):
+        import vllm_ops
+
+        # Also where this machine has one of the packages.
+        with mock.patch.object(vllm_ops.importlib.util, "find_spec", lambda name: None):
+            assert vllm_ops.load(vllm_ops.FLASHMLA) is None and not loaded
+        library = operators("flash_mla_legacy")
+        library.load_library = loaded.append
+        torch.ops = library
+        taken = vllm_ops.load(vllm_ops.FLASHMLA, "some/_C_legacy.abi3.so")
+        assert taken is library.flash_mla_legacy and loaded[0].endswith("_C_legacy.abi3.so")
+        for wrong in ("some/library.so", "json"):  # there, but with other operators
+            torch.ops = operators()
+            torch.ops.load_library = loaded.append
+            try:
+                vllm_ops.load(vllm_ops.FLASHMLA, wrong)
+                raise AssertionError(wrong)
+            except RuntimeError as error:
+                assert wrong in str(error) and "_flashmla_C" in str(error)
 
 
 class FakeContestant:
@@ -277,6 +314,7 @@ def run(build_dir):
     check_rules()
     check_selection()
     check_rows()
+    check_peers()
     check_turns()
     check_report()
     check_prefill()
