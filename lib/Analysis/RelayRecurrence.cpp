@@ -21,8 +21,6 @@
 
 #include "mla/Dialect/Sm90/IR/Limits.h"
 
-#include "llvm/Support/ErrorHandling.h"
-
 #include <algorithm>
 
 using namespace mlac;
@@ -40,7 +38,7 @@ class Relay {
 public:
   Relay(const AttentionProblem &problem, const SmDescription &sm, const ScheduleParameters &given)
       : problem(problem), shape(problem), sm(sm), parameters(given) {}
-  Recurrence solve() const;
+  std::optional<Recurrence> solve() const;
 
 private:
   /// Rings are deeper than the blocks at most by what makes no difference.
@@ -136,7 +134,7 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
   return role;
 }
 
-Recurrence Relay::solve() const {
+std::optional<Recurrence> Relay::solve() const {
   PipelineRole rope;
   for (int64_t block = 0; block < parameters.ropeStages; ++block)
     rope.signal(id(Event::RopeFull, block));
@@ -145,15 +143,16 @@ Recurrence Relay::solve() const {
   roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, parameters.leftStages));
   std::optional<std::vector<double>> times = runPipeline(roles, (kBlocks + 1) * kNumKinds);
   if (!times)
-    llvm::report_fatal_error("the roles of relay wait for each other");
+    return std::nullopt;
   auto at = [&](Event event, int64_t block) { return (*times)[id(event, block)]; };
   double period =
       (at(Event::Weights, kSettling + kMeasured) - at(Event::Weights, kSettling)) / kMeasured;
   double end = std::max(at(Event::Left, kBlocks - 1), at(Event::Right, kBlocks - 1));
-  return {period, std::max(0.0, end - kBlocks * period)};
+  return Recurrence{period, std::max(0.0, end - kBlocks * period)};
 }
 
-Recurrence mlac::solveRelay(const AttentionProblem &problem, const TargetDescription &target,
-                            const ScheduleParameters &parameters) {
+std::optional<Recurrence> mlac::solveRelay(const AttentionProblem &problem,
+                                           const TargetDescription &target,
+                                           const ScheduleParameters &parameters) {
   return Relay(problem, target.sm, parameters).solve();
 }

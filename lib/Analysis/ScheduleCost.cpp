@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlac;
 using namespace mlir;
@@ -72,6 +73,7 @@ namespace {
 /// Relative difference below which two times are the same: what one kernel under
 /// two names differs by in one run (docs/performance.md).
 constexpr double kNoise = 0.002;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 bool isFaster(double time, double than) { return time < than * (1 - kNoise); }
 
 class Planner : SchedulePlanner<AttentionProblem, ScheduleCost> {
@@ -88,10 +90,15 @@ private:
   bool checkRelayShape(const RelayShape &shape);
   bool chooseRegisters(const RelayShape &shape);
   int64_t countRelayBytes(const RelayShape &shape, const ScheduleParameters &parameters) const;
+  bool checkDepths(const RelayShape &shape);
   bool chooseDepths(const RelayShape &shape);
   void deepenRings(const RelayShape &shape);
   bool orderRoles(const RelayShape &shape);
   void countRelay(const RelayShape &shape);
+  double getRelayPeriod(const ScheduleParameters &parameters) const {
+    std::optional<Recurrence> recurrence = solveRelay(problem, target, parameters);
+    return recurrence ? recurrence->period : kNever;
+  }
 
   /// Filling and draining (`fill`), queries that wait for their tile to be free,
   /// and the output's way to L2.
@@ -231,12 +238,21 @@ int64_t Planner::countRelayBytes(const RelayShape &shape,
   return panels * kPanelBytes + kSmallBytes;
 }
 
+bool Planner::checkDepths(const RelayShape &shape) {
+  if (request.ropeStages && shape.rope == 0)
+    return refuse("rope-stages: there are no rope keys");
+  // The next block's scores read one before this block's weights let the values leave theirs.
+  if (request.leftStages && *request.leftStages < 2)
+    return refuse("left-stages: expected at least 2, got " + Twine(*request.leftStages));
+  return true;
+}
+
 bool Planner::chooseDepths(const RelayShape &shape) {
   // One slot is read while another is loaded.
   constexpr int64_t kLeast = 2;
   ScheduleParameters &chosen = cost.parameters;
-  if (request.ropeStages && shape.rope == 0)
-    return refuse("rope-stages: there are no rope keys");
+  if (!checkDepths(shape))
+    return false;
   chosen.leftStages = request.leftStages.value_or(kLeast);
   chosen.rightStages = request.rightStages.value_or(kLeast);
   chosen.ropeStages = shape.rope ? request.ropeStages.value_or(kLeast) : 0;
@@ -274,7 +290,7 @@ void Planner::deepenRings(const RelayShape &shape) {
       int64_t depth = deeper.*ring.stages += 1;
       if (ring.isForced || countRelayBytes(shape, deeper) > target.sharedBytes)
         continue;
-      double period = solveRelay(problem, target, deeper).period;
+      double period = getRelayPeriod(deeper);
       bool isShorter = best && isFaster(period, bestPeriod);
       bool isEqual = best && !isShorter && !isFaster(bestPeriod, period);
       if (!best || isShorter || (isEqual && depth < bestDepth)) {
@@ -307,7 +323,7 @@ bool Planner::orderRoles(const RelayShape &shape) {
   if (request.issue && !llvm::is_contained(kRelayIssuePoints, *request.issue))
     return refuse("issue: relay has after-exp, got " + getName(*request.issue));
   ScheduleParameters best = cost.parameters;
-  double bestPeriod = 0;
+  double bestPeriod = kNever;
   for (GateEdge gate : kRelayGates)
     for (IssuePoint issue : kRelayIssuePoints)
       for (int64_t early = 0; early <= mostEarly; ++early) {
@@ -318,14 +334,14 @@ bool Planner::orderRoles(const RelayShape &shape) {
         next.gate = gate;
         next.issue = issue;
         next.early = early;
-        double period = solveRelay(problem, target, next).period;
-        if (bestPeriod != 0 && !isFaster(period, bestPeriod))
+        double period = getRelayPeriod(next);
+        if (!isFaster(period, bestPeriod))
           continue;
         best = next;
         bestPeriod = period;
       }
   cost.parameters = best;
-  return true;
+  return bestPeriod != kNever || refuse("its roles would wait for each other for ever");
 }
 
 void Planner::countRelay(const RelayShape &shape) {
@@ -338,7 +354,7 @@ void Planner::countRelay(const RelayShape &shape) {
   double read = shape.partA() + 2 * shape.partB() + panels + 2;
   double written = shape.partA() + shape.partB() + 1;
   cost.sharedCycles = (read + written) * kPanelBytes / sm.sharedBytesPerClock;
-  Recurrence recurrence = solveRelay(problem, target, cost.parameters);
+  Recurrence recurrence = *solveRelay(problem, target, cost.parameters);
   cost.recurrenceCycles = recurrence.period;
   cost.itemCycles = itemCycles(recurrence.fill, shape.partB() * kPanelBytes, sm90::kTileRows);
 }

@@ -8,6 +8,8 @@
 
 #include "mla/Analysis/ScheduleParameters.h"
 
+#include "mla/Dialect/Sm90/IR/Limits.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -115,10 +117,16 @@ struct Option {
 };
 } // namespace
 
-template <std::optional<int64_t> ScheduleRequest::*field, int64_t least>
+/// No ring has more blocks than fit at the least: 16 keys of one panel. What fits of a
+/// kernel's blocks is checked where it is planned, without overflow below this.
+static constexpr int64_t kMostStages =
+    mlir::sm90::kMaxSharedBytes / (kKeyBlockMultiple * mlir::sm90::kPanelRowBytes);
+static_assert(kMostStages == 113, "the texts below name it");
+
+template <std::optional<int64_t> ScheduleRequest::*field, int64_t least, int64_t most>
 static bool takeInteger(ScheduleRequest &request, StringRef value) {
   int64_t number;
-  if (value.getAsInteger(10, number) || number < least)
+  if (value.getAsInteger(10, number) || number < least || number > most)
     return false;
   request.*field = number;
   return true;
@@ -130,19 +138,20 @@ template <auto field> static bool hasField(const ScheduleRequest &request) {
 template <auto field> static void clearField(ScheduleRequest &request) { (request.*field).reset(); }
 
 static bool takePartColumns(ScheduleRequest &request, StringRef value) {
-  constexpr int64_t kPanelColumns = 64;
-  return takeInteger<&ScheduleRequest::partColumns, 1>(request, value) &&
+  // All columns of a block of 64 keys that fits.
+  constexpr int64_t kPanelColumns = 64, kMost = 28 * kPanelColumns;
+  static_assert(mlir::sm90::kMaxSharedBytes / (64 * mlir::sm90::kPanelRowBytes) == 28);
+  return takeInteger<&ScheduleRequest::partColumns, 1, kMost>(request, value) &&
          *request.partColumns % kPanelColumns == 0;
 }
 
 static bool takeKeyBlock(ScheduleRequest &request, StringRef value) {
-  return takeInteger<&ScheduleRequest::keyBlock, kKeyBlockMultiple>(request, value) &&
-         *request.keyBlock % kKeyBlockMultiple == 0 && *request.keyBlock <= kMaxKeyBlock;
+  return takeInteger<&ScheduleRequest::keyBlock, kKeyBlockMultiple, kMaxKeyBlock>(request, value) &&
+         *request.keyBlock % kKeyBlockMultiple == 0;
 }
 
 static bool takeSteps(ScheduleRequest &request, StringRef value) {
-  return takeInteger<&ScheduleRequest::stepsPerTurn, 1>(request, value) &&
-         *request.stepsPerTurn <= 2;
+  return takeInteger<&ScheduleRequest::stepsPerTurn, 1, 2>(request, value);
 }
 
 static bool takeGate(ScheduleRequest &request, StringRef value) {
@@ -182,20 +191,20 @@ static constexpr unsigned kRelay = bit(ScheduleKind::Relay), kStream = bit(Sched
                           kPingPong = bit(ScheduleKind::PingPong);
 
 static constexpr Option kOptions[] = {
-    {"left-stages", "an integer of at least 1", "blocks in the ring of the left values (relay)",
-     kRelay, takeInteger<&ScheduleRequest::leftStages, 1>, hasField<&ScheduleRequest::leftStages>,
-     clearField<&ScheduleRequest::leftStages>},
-    {"right-stages", "an integer of at least 1", "blocks in the ring of the right values (relay)",
-     kRelay, takeInteger<&ScheduleRequest::rightStages, 1>, hasField<&ScheduleRequest::rightStages>,
-     clearField<&ScheduleRequest::rightStages>},
-    {"rope-stages", "an integer of at least 1", "blocks in the ring of rope keys (relay)", kRelay,
-     takeInteger<&ScheduleRequest::ropeStages, 1>, hasField<&ScheduleRequest::ropeStages>,
-     clearField<&ScheduleRequest::ropeStages>},
+    {"left-stages", "an integer from 1 to 113", "blocks in the ring of the left values (relay)",
+     kRelay, takeInteger<&ScheduleRequest::leftStages, 1, kMostStages>,
+     hasField<&ScheduleRequest::leftStages>, clearField<&ScheduleRequest::leftStages>},
+    {"right-stages", "an integer from 1 to 113", "blocks in the ring of the right values (relay)",
+     kRelay, takeInteger<&ScheduleRequest::rightStages, 1, kMostStages>,
+     hasField<&ScheduleRequest::rightStages>, clearField<&ScheduleRequest::rightStages>},
+    {"rope-stages", "an integer from 1 to 113", "blocks in the ring of rope keys (relay)", kRelay,
+     takeInteger<&ScheduleRequest::ropeStages, 1, kMostStages>,
+     hasField<&ScheduleRequest::ropeStages>, clearField<&ScheduleRequest::ropeStages>},
     {"gate", "none, left, right or both", "what waits so that the next scores come first (relay)",
      kRelay, takeGate, hasField<&ScheduleRequest::gate>, clearField<&ScheduleRequest::gate>},
-    {"early", "an integer of at least 0",
+    {"early", "an integer from 0 to 113",
      "panels of scores that the gate does not wait for (relay)", kRelay,
-     takeInteger<&ScheduleRequest::early, 0>, hasField<&ScheduleRequest::early>,
+     takeInteger<&ScheduleRequest::early, 0, kMostStages>, hasField<&ScheduleRequest::early>,
      clearField<&ScheduleRequest::early>},
     {"issue", "before-softmax, after-exp or after-store",
      "where the next block's scores begin (relay)", kRelay, takeIssue,
@@ -208,17 +217,17 @@ static constexpr Option kOptions[] = {
     {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag",
      kRelay | kStream | kPingPong, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>,
      clearField<&ScheduleRequest::lazyThreshold>},
-    {"stages", "an integer of at least 1", "blocks in the ring (stream)", kStream,
-     takeInteger<&ScheduleRequest::stages, 1>, hasField<&ScheduleRequest::stages>,
+    {"stages", "an integer from 1 to 113", "blocks in the ring (stream)", kStream,
+     takeInteger<&ScheduleRequest::stages, 1, kMostStages>, hasField<&ScheduleRequest::stages>,
      clearField<&ScheduleRequest::stages>},
-    {"part-columns", "a multiple of 64", "columns of keys that one barrier announces (stream)",
-     kStream, takePartColumns, hasField<&ScheduleRequest::partColumns>,
-     clearField<&ScheduleRequest::partColumns>},
+    {"part-columns", "a multiple of 64 from 64 to 1792",
+     "columns of keys that one barrier announces (stream)", kStream, takePartColumns,
+     hasField<&ScheduleRequest::partColumns>, clearField<&ScheduleRequest::partColumns>},
     {"key-block", "a multiple of 16 from 16 to 256", "keys of one block (pingpong)", kPingPong,
      takeKeyBlock, hasField<&ScheduleRequest::keyBlock>, clearField<&ScheduleRequest::keyBlock>},
-    {"key-stages", "an integer of at least 1", "blocks in the rings of keys and values (pingpong)",
-     kPingPong, takeInteger<&ScheduleRequest::keyStages, 1>, hasField<&ScheduleRequest::keyStages>,
-     clearField<&ScheduleRequest::keyStages>},
+    {"key-stages", "an integer from 1 to 113", "blocks in the rings of keys and values (pingpong)",
+     kPingPong, takeInteger<&ScheduleRequest::keyStages, 1, kMostStages>,
+     hasField<&ScheduleRequest::keyStages>, clearField<&ScheduleRequest::keyStages>},
 };
 
 bool ScheduleRequest::set(StringRef text, std::string &error) {

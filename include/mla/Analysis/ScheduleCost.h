@@ -90,8 +90,10 @@ struct Recurrence {
   /// Of a run of blocks beyond its number times the period.
   double fill;
 };
-Recurrence solveRelay(const AttentionProblem &problem, const TargetDescription &target,
-                      const ScheduleParameters &parameters);
+/// Nothing if the roles wait for each other for ever.
+std::optional<Recurrence> solveRelay(const AttentionProblem &problem,
+                                     const TargetDescription &target,
+                                     const ScheduleParameters &parameters);
 
 /// Cost and parameters of one schedule; forced parameters are kept, the others
 /// are chosen for the least time.

@@ -17,7 +17,10 @@
 // NAME: error: schedule: expected auto, simple, relay, stream or pingpong, got 'fast'
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{option=early=none})' 2>&1 | FileCheck %s --check-prefix=VALUE
-// VALUE: error: schedule: early: expected an integer of at least 0, got 'none'
+// VALUE: error: schedule: early: expected an integer from 0 to 113, got 'none'
+
+// RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=1})' 2>&1 | FileCheck %s --check-prefix=LEAST
+// LEAST: error: kernel 'few_rows': not relay: left-stages: expected at least 2, got 1
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=gate=none,steps-per-turn=1})' 2>/dev/null | FileCheck %s --check-prefix=NONE
 // NONE: tile.schedule = {early = -1 : i32, kind = "relay"{{.*}}steps_per_turn = 1 : i32

@@ -52,7 +52,7 @@ double periodOf(GateEdge gate, int64_t early, IssuePoint issue = IssuePoint::Aft
   parameters.gate = gate;
   parameters.early = early;
   parameters.issue = issue;
-  return solveRelay(makeProblem(128), kH200, parameters).period;
+  return solveRelay(makeProblem(128), kH200, parameters)->period;
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,6 +205,7 @@ TEST(ScheduleCost, ImpossibleValuesNameValueAndLimit) {
   EXPECT_EQ(whyNotRelay({"left-stages=4"}),
             "left-stages 4, right-stages 2 and rope-stages 2 take 264192 bytes of shared memory, "
             "a CTA has 232448");
+  EXPECT_EQ(whyNotRelay({"left-stages=1"}), "left-stages: expected at least 2, got 1");
   EXPECT_EQ(whyNotRelay({"early=5"}), "early: 5 panels, the gate must wait for one of 5");
   EXPECT_EQ(whyNotRelay({"gate=none", "early=1"}),
             "early: 1 panels before a gate that is not there");
@@ -249,7 +250,10 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
   ScheduleRequest request;
   std::string error;
   EXPECT_FALSE(request.set("left-stages=none", error));
-  EXPECT_EQ(error, "left-stages: expected an integer of at least 1, got 'none'");
+  EXPECT_EQ(error, "left-stages: expected an integer from 1 to 113, got 'none'");
+  EXPECT_FALSE(request.set("key-stages=9223372036854775807", error));
+  EXPECT_EQ(error, "key-stages: expected an integer from 1 to 113, got '9223372036854775807'");
+  EXPECT_FALSE(request.set("part-columns=9223372036854775744", error));
   EXPECT_FALSE(request.set("gate=up", error));
   EXPECT_EQ(error, "gate: expected none, left, right or both, got 'up'");
   EXPECT_FALSE(request.set("lazy-threshold=16", error));
@@ -295,7 +299,7 @@ TEST(ScheduleCost, KernelsAreAskedForByName) {
   EXPECT_FALSE(parseKernelRequest("attention:fast", error));
   EXPECT_EQ(error, "expected auto, simple, relay, stream or pingpong, got 'fast'");
   EXPECT_FALSE(parseKernelRequest("attention:relay:early=x", error));
-  EXPECT_EQ(error, "early: expected an integer of at least 0, got 'x'");
+  EXPECT_EQ(error, "early: expected an integer from 0 to 113, got 'x'");
 }
 
 TEST(ScheduleCost, PointsToMeasureLeaveOutWhatCannotBe) {
