@@ -207,7 +207,8 @@ void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const Lat
         step.chained());
   };
   if (!other && kernel.canWriteMany())
-    return step.versionByRows(rows, kManyRows, [&] { launch(1); }, [&] { launch(kRowsTogether); });
+    return step.versionByRows(
+        rows, kManyRows, [&] { launch(1); }, [&] { launch(kRowsTogether); });
   if (!other)
     return launch(1);
   LatentRow second(step, *other, rows);
@@ -240,7 +241,8 @@ LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjec
     return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(from);
   };
   if (!isBoth || append.getCache().getType().isQuantized() || !isKnown(rope.getTable()) ||
-      !isKnown(append.getCache()) || !canHoldRow(step, rope.getRope().getDim() / 2))
+      !isKnown(append.getCache()) || !canHoldRow(step, rope.getRope().getDim() / 2) ||
+      !canHoldRow(step, cast<RankedTensorType>(op.getLatent().getType()).getDimSize(1)))
     return {};
   return {.tail = std::nullopt, .rope = rope, .append = append};
 }

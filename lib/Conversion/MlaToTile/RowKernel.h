@@ -29,14 +29,16 @@ inline int64_t foldedColumns(int64_t width, int64_t tileRows) {
   return 0;
 }
 
-/// What a program says of a row of `width` elements, `stride` apart.
+/// What a program says of a row of `width` elements, `stride` apart; canHoldRow of it.
 class RowKernel {
 public:
   using Value = mlir::Value;
 
   RowKernel(StepLowering &step, KernelBuilder &b, int64_t width, int64_t stride = 1)
       : b(b), tileRows(step.shapes.rows), width(width), columns(foldedColumns(width, tileRows)),
-        stride(stride) {}
+        stride(stride) {
+    assert(columns != 0 && "expected a row that canHoldRow");
+  }
 
   /// From element `base + offset` of the buffer on.
   Value load(Value buffer, Value base, int64_t offset) {
