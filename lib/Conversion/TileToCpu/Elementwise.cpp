@@ -170,21 +170,13 @@ Value KernelLowering::evaluateArithmetic(Operation *op, const Chunk &chunk, Valu
 // Passes over whole tiles
 //===----------------------------------------------------------------------===//
 
-static void storeHead(Emitter &e, Value chunk, int64_t count, Value pointer) {
-  int64_t bytes = elementBytes(cast<VectorType>(chunk.getType()).getElementType());
-  for (int64_t lane = 0; lane < count; ++lane) {
-    Value element = vector::ExtractOp::create(e, e.loc, chunk, lane);
-    e.storeScalar(element, e.advance(pointer, e.i64(lane * bytes)));
-  }
-}
-
 void KernelLowering::storeChunk(Value value, const TileRef &target, const Chunk &chunk) {
   int64_t bytes = elementBytes(cast<VectorType>(value.getType()).getElementType());
   Value pointer = e.advance(rowPointer(target, chunk.row), e.mul(chunk.column, bytes));
   if (chunk.count == lanes || target.isPadded)
     e.storeChunk(value, pointer);
   else
-    storeHead(e, value, chunk.count, pointer);
+    e.storeChunkHead(value, chunk.count, pointer);
 }
 
 void KernelLowering::store(Value value, const TileRef &target) {

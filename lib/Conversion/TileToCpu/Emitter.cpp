@@ -94,13 +94,10 @@ Value Emitter::advance(Value pointer, Value bytes) {
                              ArrayRef<LLVM::GEPArg>{bytes});
 }
 
-/// Floats that LLVM does not have are moved as their bits.
-static bool isMovedAsBits(Type element) { return isa<Float8E4M3FNType>(element); }
-
-/// The type an element has in memory: i1 becomes i8.
-static Type memoryType(Type element) {
-  bool isByte = element.isInteger(1) || isMovedAsBits(element);
-  return isByte ? IntegerType::get(element.getContext(), kBitsPerByte) : element;
+/// Floats that LLVM does not have are moved as their bits, and so are single bf16: a
+/// processor without them would hold them as f32, and round them again by a call.
+static bool isMovedAsBits(Type type) {
+  return isa<Float8E4M3FNType>(getElementTypeOrSelf(type)) || type.isBF16();
 }
 
 /// `type` with the element `element`, or `element` itself where it is a scalar.
@@ -109,20 +106,28 @@ static Type likeWith(Type type, Type element) {
   return vector ? Type(vector.clone(element)) : element;
 }
 
-/// What was loaded as `memoryType(element)`.
-static Value fromMemory(Emitter &e, Type element, Value value) {
-  Type type = likeWith(value.getType(), element);
-  if (element.isInteger(1))
+/// The type that a scalar or a vector has in memory: i1 becomes i8.
+static Type memoryType(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  if (!element.isInteger(1) && !isMovedAsBits(type))
+    return type;
+  unsigned bits = elementBytes(element) * kBitsPerByte;
+  return likeWith(type, IntegerType::get(type.getContext(), bits));
+}
+
+/// What was loaded as `memoryType(type)`.
+static Value fromMemory(Emitter &e, Type type, Value value) {
+  if (getElementTypeOrSelf(type).isInteger(1))
     return arith::TruncIOp::create(e, e.loc, type, value);
-  return isMovedAsBits(element) ? Value(arith::BitcastOp::create(e, e.loc, type, value)) : value;
+  return isMovedAsBits(type) ? Value(arith::BitcastOp::create(e, e.loc, type, value)) : value;
 }
 
 static Value toMemory(Emitter &e, Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
-  Type type = likeWith(value.getType(), memoryType(element));
-  if (element.isInteger(1))
+  Type type = memoryType(value.getType());
+  if (getElementTypeOrSelf(value.getType()).isInteger(1))
     return arith::ExtUIOp::create(e, e.loc, type, value);
-  return isMovedAsBits(element) ? Value(arith::BitcastOp::create(e, e.loc, type, value)) : value;
+  return isMovedAsBits(value.getType()) ? Value(arith::BitcastOp::create(e, e.loc, type, value))
+                                        : value;
 }
 
 Value Emitter::loadScalar(Type element, Value pointer) {
@@ -136,9 +141,9 @@ void Emitter::storeScalar(Value value, Value pointer) {
 }
 
 Value Emitter::loadChunk(Type element, int64_t lanes, Value pointer) {
-  auto type = VectorType::get({lanes}, memoryType(element));
-  Value value = LLVM::LoadOp::create(*this, loc, type, pointer, elementBytes(element));
-  return fromMemory(*this, element, value);
+  auto type = VectorType::get({lanes}, element);
+  Value value = LLVM::LoadOp::create(*this, loc, memoryType(type), pointer, elementBytes(element));
+  return fromMemory(*this, type, value);
 }
 
 void Emitter::storeChunk(Value value, Value pointer) {
@@ -147,15 +152,28 @@ void Emitter::storeChunk(Value value, Value pointer) {
 }
 
 Value Emitter::loadChunkHead(Type element, int64_t lanes, int64_t count, Value pointer) {
-  if (isMovedAsBits(element))
-    return fromMemory(*this, element, loadChunkHead(memoryType(element), lanes, count, pointer));
   auto type = VectorType::get({lanes}, element);
+  if (isMovedAsBits(element)) {
+    Value bits = loadChunkHead(memoryType(element), lanes, count, pointer);
+    return arith::BitcastOp::create(*this, loc, type, bits);
+  }
   Value value = arith::ConstantOp::create(*this, loc, getZeroAttr(type));
   for (int64_t lane = 0; lane < count; ++lane) {
     Value at = advance(pointer, i64(lane * elementBytes(element)));
     value = vector::InsertOp::create(*this, loc, loadScalar(element, at), value, lane);
   }
   return value;
+}
+
+void Emitter::storeChunkHead(Value chunk, int64_t count, Value pointer) {
+  Type element = cast<VectorType>(chunk.getType()).getElementType();
+  if (isMovedAsBits(element))
+    chunk =
+        arith::BitcastOp::create(*this, loc, likeWith(chunk.getType(), memoryType(element)), chunk);
+  for (int64_t lane = 0; lane < count; ++lane) {
+    Value value = vector::ExtractOp::create(*this, loc, chunk, lane);
+    storeScalar(value, advance(pointer, i64(lane * elementBytes(element))));
+  }
 }
 
 void Emitter::copyBytes(Value to, Value from, Value bytes) {

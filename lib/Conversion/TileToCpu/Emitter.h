@@ -63,6 +63,8 @@ public:
   void storeChunk(mlir::Value value, mlir::Value pointer);
   /// Loads the first `count` of `lanes` elements, the others are 0.
   mlir::Value loadChunkHead(mlir::Type element, int64_t lanes, int64_t count, mlir::Value pointer);
+  /// Stores the first `count` elements of `chunk`.
+  void storeChunkHead(mlir::Value chunk, int64_t count, mlir::Value pointer);
   void copyBytes(mlir::Value to, mlir::Value from, mlir::Value bytes);
   void zeroBytes(mlir::Value to, mlir::Value bytes);
 
