@@ -19,6 +19,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <memory>
@@ -29,9 +30,12 @@ LLD_HAS_DRIVER(elf)
 static bool createTemporary(llvm::StringRef suffix, llvm::SmallString<128> &path,
                             std::string &error) {
   std::error_code code = llvm::sys::fs::createTemporaryFile("mlac-cpu", suffix, path);
-  if (code)
-    error = "cannot create a temporary file: " + code.message();
-  return !code;
+  if (!code)
+    return true;
+  llvm::SmallString<128> folder;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, folder);
+  error = ("cannot create a temporary file in '" + folder + "' (TMPDIR): " + code.message()).str();
+  return false;
 }
 
 static bool runLinker(llvm::ArrayRef<std::string> objects, const std::string &image,
@@ -60,7 +64,7 @@ static bool writeFile(llvm::StringRef path, llvm::ArrayRef<char> bytes, std::str
   file.close();
   bool isWritten = !code && !file.has_error();
   if (!isWritten)
-    error = "cannot write " + path.str();
+    error = ("cannot write '" + path + "': " + (code ? code : file.error()).message()).str();
   file.clear_error();
   return isWritten;
 }

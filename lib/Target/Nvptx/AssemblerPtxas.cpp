@@ -88,16 +88,23 @@ public:
   llvm::Expected<AssemblerResult> assemble(llvm::StringRef ptx,
                                            llvm::StringRef chip) const override {
     TemporaryDir dir;
-    if (dir.error)
-      return makeError("cannot make a temporary folder: " + dir.error.message());
+    if (dir.error) {
+      llvm::SmallString<128> parent;
+      llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, parent);
+      return makeError("cannot make a temporary folder in '" + parent +
+                       "' (TMPDIR): " + dir.error.message());
+    }
     std::string input = dir.file("kernel.ptx"), output = dir.file("kernel.cubin");
     {
       std::error_code error;
       llvm::raw_fd_ostream file(input, error);
       file << ptx;
       file.close();
-      if (error || file.has_error())
-        return makeError("cannot write " + input);
+      bool isWritten = !error && !file.has_error();
+      std::error_code reason = error ? error : file.error();
+      file.clear_error(); // else its destructor ends the process
+      if (!isWritten)
+        return makeError("cannot write '" + input + "': " + reason.message());
     }
     CommandResult result = runCommand(path, {"-arch", chip, "-O3", "-v", input, "-o", output}, dir);
     std::string log = dropDir(result.output, dir);
