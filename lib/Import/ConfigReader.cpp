@@ -24,8 +24,8 @@ const json *ConfigReader::find(llvm::StringRef key) const {
 
 void ConfigReader::error(llvm::StringRef key, llvm::StringRef text) const {
   const json *value = find(key);
-  errors.push_back(
-      llvm::formatv("{0} {1}: {2}", name(key), value ? "= " + print(*value) : "is missing", text));
+  errors.push_back({name(key), llvm::formatv("{0} {1}: {2}", name(key),
+                                             value ? "= " + print(*value) : "is missing", text)});
 }
 
 std::optional<int64_t> ConfigReader::integer(llvm::StringRef key, int64_t least,

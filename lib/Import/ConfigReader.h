@@ -26,11 +26,16 @@
 
 namespace mlac {
 
+/// What is wrong with a key, `a.b` for b of the object under a.
+struct KeyProblem {
+  std::string key, message;
+};
+
 /// A JSON object with typed access; `path` names it in errors. A getter returns
 /// nothing where the key is absent (no error) or its value is wrong (an error).
 class ConfigReader {
 public:
-  ConfigReader(const nlohmann::json &object, std::string path, std::vector<std::string> &errors)
+  ConfigReader(const nlohmann::json &object, std::string path, std::vector<KeyProblem> &errors)
       : object(object), path(std::move(path)), errors(errors) {}
 
   /// The value of `key`; null where it is absent or JSON's null.
@@ -56,7 +61,7 @@ public:
 private:
   const nlohmann::json &object;
   std::string path;
-  std::vector<std::string> &errors;
+  std::vector<KeyProblem> &errors;
 };
 
 } // namespace mlac

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Import/InputFile.h"
 #include "mla/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,21 +28,21 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto buffer = llvm::MemoryBuffer::getFile(config, /*IsText=*/true);
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readInputFile(config);
     if (!buffer) {
       module.emitError() << "cannot read option config = '" << config
-                         << "': " << buffer.getError().message();
+                         << "': " << llvm::toString(buffer.takeError());
       return signalPassFailure();
     }
     ConfigOptions parsing{.tensorParallel = tensorParallel,
                           .latentNormEpsFromConfig = latentNormEpsFromConfig};
     llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
-      SmallVector<StringRef> lines;
-      std::string text = llvm::toString(model.takeError());
-      StringRef(text).split(lines, '\n');
-      for (StringRef line : lines)
-        module.emitError() << config << ": " << line;
+      llvm::handleAllErrors(model.takeError(), [&](const ConfigError &error) {
+        for (const auto &[message, place] : error.problems)
+          module.emitError() << config << ":" << place.line << ":" << place.column << ": "
+                             << message;
+      });
       return signalPassFailure();
     }
     if (decodeThreshold < 0) {

@@ -14,6 +14,7 @@
 #include "mla/Import/ModelConfig.h"
 
 #include "ConfigReader.h"
+#include "JsonPlaces.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -290,17 +291,32 @@ static void readMultipliers(const ConfigReader &root, const ModelType &type, Mod
     config.latentMultiplier = std::sqrt(hidden / config.kvLoraRank);
 }
 
+char ConfigError::ID;
+
+void ConfigError::log(llvm::raw_ostream &os) const {
+  llvm::interleave(
+      problems, os, [&](const ConfigProblem &problem) { os << problem.message; }, "\n");
+}
+
+static llvm::Error makeError(llvm::StringRef text, llvm::ArrayRef<KeyProblem> errors) {
+  std::vector<ConfigProblem> problems;
+  for (const KeyProblem &error : errors)
+    problems.push_back({error.message, findMember(text, error.key)});
+  return llvm::make_error<ConfigError>(std::move(problems));
+}
+
 llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
                                                    const ConfigOptions &options) {
   json document = json::parse(text.begin(), text.end(), nullptr,
                               /*allow_exceptions=*/false);
   if (document.is_discarded())
-    return llvm::createStringError(llvm::formatv("not valid JSON ({0} bytes)", text.size()).str());
+    return llvm::make_error<ConfigError>(std::vector{findSyntaxError(text)});
   if (!document.is_object())
-    return llvm::createStringError(
-        llvm::formatv("expected a JSON object at top level, got {0}", document.type_name()).str());
+    return llvm::make_error<ConfigError>(std::vector<ConfigProblem>{
+        {llvm::formatv("expected a JSON object at top level, got {0}", document.type_name()).str(),
+         {}}});
 
-  std::vector<std::string> errors;
+  std::vector<KeyProblem> errors;
   ConfigReader root(document, "", errors);
   ModelConfig config;
   if (const ModelType *type = findModelType(root)) {
@@ -316,6 +332,6 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
       config.quantMethod = quantisation->string("quant_method").value_or("");
   }
   if (!errors.empty())
-    return llvm::createStringError(llvm::join(errors, "\n"));
+    return makeError(text, errors);
   return config;
 }

@@ -122,11 +122,33 @@ struct ConfigOptions {
   bool latentNormEpsFromConfig = false;
 };
 
+/// A place in a text, from 1.
+struct TextPlace {
+  unsigned line = 1, column = 1;
+};
+
+/// One thing that is wrong with a config.json, and where.
+struct ConfigProblem {
+  std::string message;
+  TextPlace place;
+};
+
+/// Everything that is wrong with it; as a text, one problem per line.
+class ConfigError : public llvm::ErrorInfo<ConfigError> {
+public:
+  explicit ConfigError(std::vector<ConfigProblem> problems) : problems(std::move(problems)) {}
+  void log(llvm::raw_ostream &os) const override;
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  std::vector<ConfigProblem> problems;
+  static char ID;
+};
+
 /// Model types that `parseModelConfig` knows, sorted.
 std::vector<llvm::StringRef> getKnownModelTypes();
 
-/// Parses the text of a config.json. The error holds every problem found, one
-/// per line, each naming the key, its value and the limit.
+/// Parses the text of a config.json. The error is a ConfigError with every problem found,
+/// each naming the key, its value and the limit.
 llvm::Expected<ModelConfig> parseModelConfig(llvm::StringRef json,
                                              const ConfigOptions &options = {});
 

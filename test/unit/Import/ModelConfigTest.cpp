@@ -279,11 +279,44 @@ std::string errorWith(const json &patch, llvm::StringRef base = "deepseek_v3") {
 }
 
 TEST(ModelConfigError, NotJson) {
-  EXPECT_EQ(errorOf(""), "not valid JSON (0 bytes)");
-  EXPECT_EQ(errorOf("{\"hidden_size\": 1"), "not valid JSON (17 bytes)");
-  EXPECT_EQ(errorOf(std::string(100000, '[')), "not valid JSON (100000 bytes)");
-  EXPECT_EQ(errorOf("{\"rope_theta\": 1e999}"), "not valid JSON (21 bytes)");
+  const std::string end = "not valid JSON: unexpected end of input";
+  EXPECT_EQ(errorOf("").substr(0, end.size()), end);
+  EXPECT_EQ(errorOf("{\"hidden_size\": 1"), end + "; expected '}'");
+  EXPECT_EQ(errorOf(std::string(100000, '[')).substr(0, end.size()), end);
+  EXPECT_EQ(errorOf("{\"rope_theta\": 1e999}"), "not valid JSON: number overflow parsing '1e999'");
   EXPECT_EQ(errorOf("[1]"), "expected a JSON object at top level, got array");
+}
+
+/// "line:column" of every problem.
+std::vector<std::string> placesOf(llvm::StringRef text) {
+  std::vector<std::string> places;
+  llvm::handleAllErrors(parseModelConfig(text).takeError(), [&](const ConfigError &error) {
+    for (const ConfigProblem &problem : error.problems)
+      places.push_back(std::to_string(problem.place.line) + ":" +
+                       std::to_string(problem.place.column));
+  });
+  return places;
+}
+
+TEST(ModelConfigError, PlacesAreThoseOfTheKeys) {
+  using Places = std::vector<std::string>;
+  EXPECT_EQ(placesOf("{\n \"model_type\": 3}"), Places{"2:2"});
+  // The key, not a value or a member of something else that reads like it; the last of
+  // several, which is what counts.
+  EXPECT_EQ(placesOf("{\"a\": \"model_type\", \"b\": [{\"model_type\": 1}],\n"
+                     "\"c\": {\"model_type\": 2}, \"d\": \"\\\"\",\n"
+                     "\"model_type\": \"deepseek_v3\",\n  \"model_type\": 4}"),
+            Places{"4:3"});
+  // Missing: the object it is missing from.
+  EXPECT_EQ(placesOf("\n{}"), Places{"1:1"});
+  json config = readConfigJson("deepseek_v3");
+  config["rope_parameters"] = {{"rope_type", "yarn"}, {"rope_theta", 1e4}};
+  config.erase("rope_scaling");
+  std::string text = config.dump(1);
+  size_t at = text.find("\"rope_parameters\"");
+  std::string line = std::to_string(1 + std::count(text.begin(), text.begin() + at, '\n'));
+  EXPECT_EQ(placesOf(text), (Places{line + ":2", line + ":2"})); // factor, original length
+  EXPECT_EQ(placesOf("{\n\n  \"a\": 1,}"), Places{"3:10"});
 }
 
 TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
