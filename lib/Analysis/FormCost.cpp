@@ -44,7 +44,16 @@ using namespace mlac;
 //   446; sum over a 512 MB array 64 GB/s, memcpy 48 GB/s (read + write), thread
 //   fork and join 18 us. L2: 2 MiB per core.
 static constexpr TargetDescription kTargets[] = {
-    {"h200", "sm_90a", 132, 800, 66.9, 4642, 4258, 50 << 20, mlir::sm90::kMaxSharedBytes, 1.9,
+    {"h200",
+     "sm_90a",
+     132,
+     800,
+     66.9,
+     4642,
+     4258,
+     50 << 20,
+     mlir::sm90::kMaxSharedBytes,
+     1.9,
      {.tensorFlopsPerClock = 4096,
       .sharedBytesPerClock = 128,
       .l2BytesPerClock = 56.5,
@@ -161,8 +170,7 @@ private:
   void countAbsorbedCore() {
     if (!foldsQuery(cost.variant))
       add("q·W_UK", 2 * B * Sq * N * P * Lkv, elementBytes * Lkv * N * P, true);
-    double rowTiles =
-        llvm::divideCeil(problem.queryLen * problem.dims.numHeads, problem.tileRows);
+    double rowTiles = llvm::divideCeil(problem.queryLen * problem.dims.numHeads, problem.tileRows);
     double cacheBytes =
         B * problem.bytesPerCachedToken() * Skv * rowTiles * (1 - problem.l2HitRate);
     add("attention", 2 * B * N * (2 * Lkv + R) * A,
@@ -199,8 +207,8 @@ double FormCost::predictMicroseconds(const TargetDescription &target) const {
   const double bytesPerMicrosecond = target.readGbps * 1e3;
   double microseconds = 0;
   for (const CostStep &step : steps)
-    microseconds += target.launchMicroseconds + std::max(step.flops / flopsPerMicrosecond,
-                                                         step.bytes / bytesPerMicrosecond);
+    microseconds += target.launchMicroseconds +
+                    std::max(step.flops / flopsPerMicrosecond, step.bytes / bytesPerMicrosecond);
   return microseconds;
 }
 
@@ -229,8 +237,7 @@ static int64_t extraPairMacs(const LayerDims &dims) {
   return 2 * dims.kvLoraRank - dims.qkNopeHeadDim - dims.vHeadDim;
 }
 
-bool mlac::isExpandedCheaper(const LayerDims &dims, int64_t contextTokens,
-                             int64_t attendedPairs) {
+bool mlac::isExpandedCheaper(const LayerDims &dims, int64_t contextTokens, int64_t attendedPairs) {
   return contextTokens * upProjectionMacs(dims) <= extraPairMacs(dims) * attendedPairs;
 }
 
@@ -265,17 +272,18 @@ static void printPoint(llvm::raw_ostream &os, const TargetDescription &target,
                        const FormProblem &given) {
   FormProblem problem = given;
   problem.l2HitRate = std::max(problem.l2HitRate, estimateL2HitRate(problem));
-  os << "requests " << problem.numRequests << ", query_len " << problem.queryLen
-     << ", context_len " << problem.contextLen << "\n"
-     << "  form                  core FLOPs  total FLOPs   core bytes  total bytes"
-        "  predicted us  vs expanded\n";
-  double expandedFlops = computeFormCost(problem, FormVariant::Expanded).totalFlops();
+  os << "requests " << problem.numRequests << ", query_len " << problem.queryLen << ", context_len "
+     << problem.contextLen << "\n"
+     << "  form                  core FLOPs  total FLOPs  FLOPs ratio   core bytes  total bytes"
+        "  predicted us  time ratio\n";
+  FormCost expanded = computeFormCost(problem, FormVariant::Expanded);
   for (FormVariant variant : kAllFormVariants) {
     FormCost cost = computeFormCost(problem, variant);
-    os << llvm::format("  %-20s  %10.3e   %10.3e   %10.3e   %10.3e  %12.1f  %11.4f\n",
+    double time = cost.predictMicroseconds(target);
+    os << llvm::format("  %-20s  %10.3e   %10.3e  %11.4f   %10.3e   %10.3e  %12.1f  %10.4f\n",
                        getName(variant).data(), cost.coreFlops(), cost.totalFlops(),
-                       cost.coreBytes(), cost.totalBytes(), cost.predictMicroseconds(target),
-                       cost.totalFlops() / expandedFlops);
+                       cost.totalFlops() / expanded.totalFlops(), cost.coreBytes(),
+                       cost.totalBytes(), time, time / expanded.predictMicroseconds(target));
   }
   if (std::optional<int64_t> queryLen =
           findSmallestExpandedQueryLen(problem.dims, problem.contextLen))
@@ -285,8 +293,8 @@ static void printPoint(llvm::raw_ostream &os, const TargetDescription &target,
   if (std::optional<UpProjectionCost> up = computeUpProjectionCost(problem, target))
     os << llvm::format("  up-projection: one product per chunk, %.1f us with its attention over "
                        "the context; fused into it %.1f us (bound by %s), absorbed %.1f us\n",
-                       up->planned, up->fused,
-                       up->fusedStep.getLargestTerm("the softmax").data(), up->absorbed);
+                       up->planned, up->fused, up->fusedStep.getLargestTerm("the softmax").data(),
+                       up->absorbed);
 }
 
 void mlac::printFormReport(llvm::raw_ostream &os, const TargetDescription &target,
@@ -297,9 +305,9 @@ void mlac::printFormReport(llvm::raw_ostream &os, const TargetDescription &targe
   os << "cost of the attention layer: H " << dims.hiddenSize << ", N " << dims.numHeads << ", Lq "
      << dims.qLoraRank << ", Lkv " << dims.kvLoraRank << ", P " << dims.qkNopeHeadDim << ", R "
      << dims.qkRopeHeadDim << ", V " << dims.vHeadDim << "\n"
-     << llvm::format("target %s: %.3g TFLOP/s, %.4g GB/s, %.3g us per launch\n",
-                     target.name.data(), target.matmulTflops, target.readGbps,
-                     target.launchMicroseconds);
+     << llvm::format("target %s: %.3g TFLOP/s, %.4g GB/s, %.3g us per launch\n", target.name.data(),
+                     target.matmulTflops, target.readGbps, target.launchMicroseconds)
+     << "ratios are to the expanded form of the same step\n";
   if (std::optional<double> crossover = computeCrossover(dims))
     os << llvm::format("crossover Sq* = Lkv(P+V)/(2Lkv-P-V) = %.1f new tokens\n", *crossover);
   for (const FormProblem &point : points)

@@ -242,6 +242,8 @@ TEST(FormCost, ReportNamesFormsAndCrossover) {
   printFormReport(os, *findTargetDescription("h200"), {makeProblem(1, 640)});
   for (const char *part : {"crossover Sq* = Lkv(P+V)/(2Lkv-P-V) = 170.7 new tokens", "expanded",
                            "absorbed online", "absorbed offline", "0.0253",
+                           "total FLOPs  FLOPs ratio", "predicted us  time ratio",
+                           "ratios are to the expanded form",
                            "expanded wins from query_len 153 with this context"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
 }

@@ -5,10 +5,11 @@
 
 // CHECK: cost of the attention layer: H 0, N 128, Lq 0, Lkv 512, P 128, R 64, V 128
 // CHECK: target two_sms: 12.5 TFLOP/s, 100 GB/s, 3 us per launch
+// CHECK: ratios are to the expanded form of the same step
 // CHECK: crossover Sq* = Lkv(P+V)/(2Lkv-P-V) = 170.7 new tokens
 // CHECK: requests 1, query_len 1, context_len 639
-// CHECK-NEXT: core FLOPs
-// CHECK-NEXT: expanded 2.153e+10
+// CHECK-NEXT: core FLOPs total FLOPs FLOPs ratio {{.*}}predicted us time ratio
+// CHECK-NEXT: expanded 2.153e+10 {{[^ ]*}} 1.0000 {{.*}} 1.0000{{$}}
 // CHECK-NEXT: absorbed online 2.118e+08
 // CHECK: expanded wins from query_len 153 with this context
 // CHECK-NEXT: up-projection: one product per chunk, {{.*}} us with its attention over the context; fused into it {{.*}} us (bound by tensor cores), absorbed
