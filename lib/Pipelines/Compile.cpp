@@ -9,6 +9,7 @@
 #include "mla/Pipelines/Compile.h"
 
 #include "mla/Analysis/FormCost.h"
+#include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Import/PackageModel.h"
 #include "mla/Package/PackageFile.h"
@@ -79,16 +80,22 @@ static StringRef stringifyAbsorb(mla::AbsorbMode mode) {
   llvm_unreachable("unknown absorb mode");
 }
 
-std::string mlac::describeOptions(const CompileOptions &options) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << "--target=" << llvm::join(options.targets, ",") << " --tp=" << options.tensorParallel
+static void describeImport(llvm::raw_ostream &stream, const CompileOptions &options) {
+  stream << " --tp=" << options.tensorParallel
          << " --dtype=" << stringifyActivation(options.import.activationType)
          << " --page-size=" << options.import.pageSize
          << (options.import.cacheFormat.empty() ? "" : " --cache-format=")
          << options.import.cacheFormat;
   if (options.import.scaleRule != mla::ScaleRule::Raw)
     stream << " --scale-rule=" << stringifyScaleRule(options.import.scaleRule);
+}
+
+std::string mlac::describeOptions(const CompileOptions &options) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "--target=" << llvm::join(options.targets, ",");
+  if (!options.takesModule)
+    describeImport(stream, options);
   stream << " --form=" << stringifyForm(options.import.form)
          << " --absorb=" << stringifyAbsorb(options.absorb);
   if (!options.functions.empty())
@@ -178,19 +185,12 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.partialCost = options.partialCost;
 }
 
-/// All steps have the same layer, so one of them tells what its forms cost.
-static LogicalResult reportCost(ModuleOp module, mla::Form form) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  bool isFirst = true;
-  for (func::FuncOp function : llvm::make_early_inc_range(copy->getOps<func::FuncOp>()))
-    if (!std::exchange(isFirst, false))
-      function.erase();
-  PassManager passes(module.getContext(), ModuleOp::getOperationName());
-  mla::MlaChooseFormOptions chooseForm;
-  chooseForm.form = form;
-  chooseForm.report = true;
-  passes.addPass(mla::createMlaChooseForm(chooseForm));
-  return passes.run(*copy);
+/// All steps have the same layer, so the first attention tells what its forms cost.
+static void reportCost(llvm::raw_ostream &os, ModuleOp module) {
+  module.walk([&](mla::AttentionOp attention) {
+    mla::printFormReport(os, attention, module);
+    return WalkResult::interrupt();
+  });
 }
 
 static FailureOr<OwningOpRef<ModuleOp>>
@@ -200,8 +200,8 @@ lowerWith(ModuleOp module, const std::string &target, const CompileOptions &opti
   if (!copy->getOperation()->hasAttr("mla.target"))
     copy->getOperation()->setAttr(
         "mla.target", getCostTarget(module.getContext(), target, options.import.activationType));
-  if (options.costReport && failed(reportCost(*copy, options.import.form)))
-    return failure();
+  if (options.costReport)
+    reportCost(*options.costReport, *copy);
   LowerToTileOptions lowering;
   setOptions(lowering, target, options);
   return runOnCopy(*copy, [&](OpPassManager &passes) { build(passes, lowering); });

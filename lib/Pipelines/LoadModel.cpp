@@ -9,16 +9,17 @@
 #include "mla/Pipelines/Compile.h"
 
 #include "mla/Import/CheckpointTensors.h"
+#include "mla/Import/InputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 
+#include <array>
 #include <map>
 
 using namespace mlir;
@@ -102,14 +103,40 @@ static LogicalResult checkTensors(MLIRContext &context, StringRef path,
   return success();
 }
 
+/// Problems of the configuration at their places in it.
+static LogicalResult emitProblems(MLIRContext &context, StringRef path, llvm::Error problems) {
+  llvm::handleAllErrors(std::move(problems), [&](const ConfigError &error) {
+    for (const auto &[message, place] : error.problems)
+      emitError(FileLineColLoc::get(&context, path, place.line, place.column)) << message;
+  });
+  return failure();
+}
+
+/// Steps that can be asked for, whether or not they are imported.
+static LogicalResult checkStepNames(MLIRContext &context, StringRef path,
+                                    const std::vector<std::string> &names) {
+  const std::array<StringRef, 3> kSteps = {"prefill", "decode", "step"};
+  for (StringRef name : names)
+    if (!llvm::is_contained(kSteps, name))
+      return emitFileError(context, path)
+             << "no function '" << name << "'; there are: " << llvm::join(kSteps, " ");
+  return success();
+}
+
+/// `isEmbedded`: the text is part of the file, which has no lines.
 static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string &path,
-                                         const std::string &text, const CompileOptions &options) {
+                                         const std::string &text, const CompileOptions &options,
+                                         bool isEmbedded = false) {
+  if (failed(checkStepNames(context, path, options.functions)))
+    return failure();
   ConfigOptions parsing;
   parsing.tensorParallel = options.tensorParallel;
   parsing.latentNormEpsFromConfig = options.latentNormEpsFromConfig;
   llvm::Expected<ModelConfig> config = parseModelConfig(text, parsing);
-  if (!config)
+  if (!config && isEmbedded)
     return emitLines(context, path, llvm::toString(config.takeError()));
+  if (!config)
+    return emitProblems(context, path, config.takeError());
   LoadedModel model;
   model.module = importConfig(getFileLoc(context, path), *config, options.import);
   if (!model.module)
@@ -119,9 +146,10 @@ static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string
   return model;
 }
 
-static FailureOr<LoadedModel> parseModule(MLIRContext &context, const std::string &path) {
+static FailureOr<LoadedModel> parseModule(MLIRContext &context, const std::string &path,
+                                          StringRef content) {
   LoadedModel model;
-  model.module = parseSourceFile<ModuleOp>(path, &context);
+  model.module = parseSourceString<ModuleOp>(content, ParserConfig(&context), path);
   if (!model.module)
     return failure();
   if (std::optional<StringRef> name = model.module->getSymName())
@@ -164,7 +192,7 @@ static FailureOr<LoadedModel> loadLayer(MLIRContext &context, const std::string 
   FailureOr<std::string> text = readEmbeddedConfig(context, path, *header);
   if (failed(text))
     return failure();
-  FailureOr<LoadedModel> model = loadConfig(context, path, *text, options);
+  FailureOr<LoadedModel> model = loadConfig(context, path, *text, options, /*isEmbedded=*/true);
   if (failed(model) || failed(checkTensors(context, path, *header, *model->config)))
     return failure();
   return model;
@@ -172,18 +200,14 @@ static FailureOr<LoadedModel> loadLayer(MLIRContext &context, const std::string 
 
 FailureOr<LoadedModel> mlac::loadModel(MLIRContext &context, const std::string &path,
                                        const CompileOptions &options) {
-  FailureOr<LoadedModel> model = failure();
-  if (StringRef(path).ends_with(".mlir")) {
-    model = parseModule(context, path);
-  } else {
-    auto file = llvm::MemoryBuffer::getFile(path);
-    if (!file)
-      return emitFileError(context, path) << "cannot be read: " << file.getError().message();
-    StringRef content = (*file)->getBuffer();
-    model = StringRef(path).ends_with(".safetensors")
-                ? loadLayer(context, path, content, options)
-                : loadConfig(context, path, content.str(), options);
-  }
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
+  if (!file)
+    return emitFileError(context, path) << "cannot be read: " << llvm::toString(file.takeError());
+  StringRef content = (*file)->getBuffer();
+  FailureOr<LoadedModel> model = options.takesModule ? parseModule(context, path, content)
+                                 : StringRef(path).ends_with(".safetensors")
+                                     ? loadLayer(context, path, content, options)
+                                     : loadConfig(context, path, content.str(), options);
   if (failed(model) || failed(keepFunctions(*model->module, options.functions)))
     return failure();
   return model;

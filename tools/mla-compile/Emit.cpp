@@ -23,6 +23,19 @@ using mlir::FailureOr;
 using mlir::ModuleOp;
 using mlir::OwningOpRef;
 
+llvm::Error mlac::writeResult(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes) {
+  if (path != kStandardOutput)
+    return writeFileAtomically(path, bytes);
+  llvm::raw_fd_ostream &stream = llvm::outs();
+  stream.write(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  stream.flush();
+  std::error_code code = stream.error();
+  stream.clear_error(); // else the end of the process would be an abort
+  if (!code)
+    return llvm::Error::success();
+  return llvm::createStringError(code, "cannot write to standard output: " + code.message());
+}
+
 std::optional<EmitLevel> mlac::parseEmitLevel(llvm::StringRef name) {
   return llvm::StringSwitch<std::optional<EmitLevel>>(name)
       .Case("mla", EmitLevel::Mla)
@@ -133,7 +146,7 @@ static bool writeCubins(const CompiledKernels &compiled, const std::string &fold
 
 static bool emitCubins(const LoadedModel &model, const CompileOptions &options, StageTimer &timer,
                        const std::string &output, std::string &error) {
-  if (output.empty()) {
+  if (output.empty() || output == kStandardOutput) {
     error = "--emit=cubin writes one file per kernel: give their folder with -o";
     return false;
   }
@@ -174,10 +187,7 @@ bool mlac::emitLevel(EmitLevel level, const LoadedModel &model, const CompileOpt
     text += *part;
   }
   timer.end();
-  if (output.empty() || output == "-") {
-    llvm::outs() << text;
-    return true;
-  }
   llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(text.data()), text.size());
-  return takeError(writeFileAtomically(output, bytes), error);
+  llvm::StringRef path = output.empty() ? llvm::StringRef(kStandardOutput) : output;
+  return takeError(writeResult(path, bytes), error);
 }

@@ -18,6 +18,12 @@ namespace mlac {
 
 enum class EmitLevel { Mla, Tile, Sm90, Nvvm, Llvm, Ptx, Cubin, Package };
 
+/// The name of standard output, for -o.
+inline constexpr llvm::StringLiteral kStandardOutput = "-";
+
+/// Writes a file, when complete, or to standard output.
+llvm::Error writeResult(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes);
+
 std::optional<EmitLevel> parseEmitLevel(llvm::StringRef name);
 
 /// Writes one level (not Package) for every target that has it, in the order of

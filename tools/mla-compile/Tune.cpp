@@ -237,7 +237,7 @@ llvm::Error Tuner::openTimer() {
 }
 
 llvm::Error Tuner::prepare() {
-  base.costReport = false;
+  base.costReport = nullptr;
   base.kernels = std::make_shared<KernelCache>();
   mlir::FailureOr<std::vector<AttentionKernel>> kernels = listAttentionKernels(*model.module, base);
   if (failed(kernels))

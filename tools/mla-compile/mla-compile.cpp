@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Diagnostics.h"
 #include "Emit.h"
 #include "Tune.h"
 
-#include "mla/Package/PackageFile.h"
 #include "mla/Pipelines/Compile.h"
 #include "mla/RegisterAll.h"
 #include "mla/Target/Cpu/CompileKernels.h"
@@ -18,13 +18,12 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace mlac;
@@ -36,11 +35,28 @@ namespace cl = llvm::cl;
 
 static cl::OptionCategory category("mla-compile options");
 
+namespace {
+/// Says which values there are where another is given.
+template <typename T> struct ListingParser : cl::parser<T> {
+  using cl::parser<T>::parser;
+  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef text, T &value) {
+    llvm::SmallVector<llvm::StringRef> names;
+    for (unsigned i = 0; i < this->getNumOptions(); ++i)
+      names.push_back(this->getOption(i));
+    if (llvm::is_contained(names, text))
+      return cl::parser<T>::parse(option, name, text, value);
+    return option.error("expected one of " + llvm::Twine(llvm::join(names, ", ")) + ", got '" +
+                        text + "'");
+  }
+};
+template <typename T> using EnumOption = cl::opt<T, /*ExternalStorage=*/false, ListingParser<T>>;
+} // namespace
+
 static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category),
                                   cl::desc("<config.json | layer.safetensors | module.mlir>"));
 static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
-                                            "standard output for texts, also by -)"));
+                                            "standard output for texts; - for standard output)"));
 static cl::opt<std::string>
     targets("target", cl::init("cpu"), cl::value_desc("list"), cl::cat(category),
             cl::desc("Machines, comma-separated: cpu, sm_90a (default cpu)"));
@@ -51,7 +67,7 @@ static cl::opt<std::string> emit("emit", cl::init("package"), cl::value_desc("le
 static cl::opt<int64_t> tensorParallel("tp", cl::init(1), cl::value_desc("ranks"),
                                        cl::cat(category),
                                        cl::desc("Ranks that share the heads (default 1)"));
-static cl::opt<ActivationType>
+static EnumOption<ActivationType>
     dtype("dtype", cl::init(ActivationType::BF16), cl::cat(category),
           cl::desc("Activations, weights and cache (default bf16):"),
           cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
@@ -65,7 +81,7 @@ static cl::opt<int64_t> rowWidth(
     "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
              "that kernels like FlashMLA's take, which then may share the cache; default: any"));
-static cl::opt<mlir::mla::ScaleRule>
+static EnumOption<mlir::mla::ScaleRule>
     scaleRule("scale-rule", cl::init(mlir::mla::ScaleRule::Raw), cl::cat(category),
               cl::desc("Scales of the rows' groups, when written (default raw):"),
               cl::values(clEnumValN(mlir::mla::ScaleRule::Raw, "raw", "amax / 448"),
@@ -74,13 +90,13 @@ static cl::opt<mlir::mla::ScaleRule>
 static cl::opt<int64_t> pageSize("page-size", cl::init(64), cl::value_desc("tokens"),
                                  cl::cat(category),
                                  cl::desc("Tokens of a cache page (default 64)"));
-static cl::opt<mlir::mla::Form>
+static EnumOption<mlir::mla::Form>
     form("form", cl::init(mlir::mla::Form::Auto), cl::cat(category),
          cl::desc("Form of the attention (default auto):"),
          cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
                     clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
                     clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
-static cl::opt<mlir::mla::AbsorbMode> absorb(
+static EnumOption<mlir::mla::AbsorbMode> absorb(
     "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(category),
     cl::desc("Where W_UK and W_UV go in the absorbed form (default online):"),
     cl::values(clEnumValN(mlir::mla::AbsorbMode::Online, "online", "products in the step"),
@@ -96,7 +112,7 @@ static cl::opt<int64_t>
     decodeThreshold("decode-threshold", cl::init(1), cl::value_desc("tokens"), cl::cat(category),
                     cl::desc("Longest query that step attends to in the absorbed form: 1 "
                              "(default), or 1 + speculative tokens"));
-static cl::opt<mlir::mla::SharePrefixMode> mixed(
+static EnumOption<mlir::mla::SharePrefixMode> mixed(
     "mixed", cl::init(mlir::mla::SharePrefixMode::Never), cl::cat(category),
     cl::desc("Attend to a prefix that all decodes share once, in the expanded form, and to the "
              "rest of each in the absorbed one (default never):"),
@@ -172,7 +188,7 @@ static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n")
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
                                 cl::cat(category),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
-static cl::opt<AssemblerKind>
+static EnumOption<AssemblerKind>
     assembler("assembler", cl::init(AssemblerKind::Auto), cl::cat(category),
               cl::desc("Who makes cubins of PTX (default auto):"),
               cl::values(clEnumValN(AssemblerKind::Auto, "auto", "the first that is found"),
@@ -189,8 +205,10 @@ static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(category
 static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(category),
                                        cl::desc("rms_norm_eps for the latent norms too (default "
                                                 "1e-6, as transformers does)"));
-static cl::opt<bool> costReport("cost-report", cl::cat(category),
-                                cl::desc("Print FLOPs, bytes and predicted time of every form"));
+static cl::opt<bool>
+    costReport("cost-report", cl::cat(category),
+               cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
+                        "output where the result is a file"));
 static cl::opt<bool> timing("timing", cl::cat(category), cl::desc("Print the time of every stage"));
 static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("No progress lines"));
 
@@ -239,6 +257,7 @@ struct Invocation {
   std::string input, output;
   EmitLevel level;
   bool wantsTiming, wantsScheduleReport;
+  llvm::raw_ostream *reports;
   CompileOptions options;
   std::optional<TuneOptions> tuning;
 };
@@ -371,8 +390,7 @@ static bool readOptions(CompileOptions &options) {
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
   std::string format = cacheFormat == "auto" ? "" : cacheFormat.getValue();
-  options.import = {dtype, pageSize, form, format, scaleRule,
-                    hasStep ? decodeThreshold : 0};
+  options.import = {dtype, pageSize, form, format, scaleRule, hasStep ? decodeThreshold : 0};
   options.latentNormEpsFromConfig = normEpsFromConfig;
   options.absorb = absorb;
   options.numSplits = numSplits;
@@ -380,12 +398,25 @@ static bool readOptions(CompileOptions &options) {
   options.itemCost = itemCost;
   options.mergeCost = mergeCost;
   options.partialCost = partialCost;
-  options.costReport = costReport;
   options.cpu = cpu;
   options.assembler.kind = assembler;
   options.assembler.ptxasPath = ptxas;
   options.allowSpills = allowSpills;
   options.allowWgmmaMessages = allowWgmmaMessages;
+  return true;
+}
+
+/// A module says itself what these options would tell an import.
+static bool readModuleOptions(CompileOptions &options) {
+  options.takesModule = llvm::StringRef(input).ends_with(".mlir");
+  if (!options.takesModule)
+    return true;
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&tensorParallel, &dtype, &cacheFormat, &scaleRule,
+                                                 &pageSize, &decodeThreshold, &normEpsFromConfig})
+    if (option->getNumOccurrences() > 0)
+      return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
+                  "' is compiled as it is");
   return true;
 }
 
@@ -413,9 +444,10 @@ static bool readTuning(Invocation &invocation) {
   tuning.timer = tuneTimer;
   tuning.device = tuneDevice;
   tuning.cachePath = tuneCache;
+  bool hasName = !output.empty() && output != kStandardOutput;
   if (tuneCache.empty())
     tuning.cachePath =
-        (output.empty() ? getDefaultOutput(invocation.input) : output.getValue()) + ".tune.json";
+        (hasName ? output.getValue() : getDefaultOutput(invocation.input)) + ".tune.json";
   tuning.batch = tuneBatch;
   tuning.context = tuneContext;
   tuning.prefill = tunePrefill;
@@ -434,12 +466,20 @@ static bool readInvocation(Invocation &invocation) {
   invocation.output = output;
   if (level == EmitLevel::Package && output.empty())
     invocation.output = getDefaultOutput(invocation.input);
+  if (level == EmitLevel::Package && output == kStandardOutput &&
+      llvm::sys::Process::StandardOutIsDisplayed())
+    return fail("-o -: a package is binary, and standard output is a terminal");
   invocation.level = *level;
   invocation.wantsTiming = timing;
   if (wantsTuning && !readTuning(invocation))
     return false;
   invocation.wantsScheduleReport = scheduleReport;
-  return readOptions(invocation.options);
+  // Standard output is for what was asked for; reports, unless it takes something else.
+  bool isTaken = invocation.output == kStandardOutput ||
+                 (invocation.output.empty() && level != EmitLevel::Cubin);
+  invocation.reports = isTaken ? &llvm::errs() : &llvm::outs();
+  invocation.options.costReport = costReport ? invocation.reports : nullptr;
+  return readModuleOptions(invocation.options) && readOptions(invocation.options);
 }
 
 static bool writePackage(const LoadedModel &model, const Invocation &invocation,
@@ -447,7 +487,7 @@ static bool writePackage(const LoadedModel &model, const Invocation &invocation,
   mlir::FailureOr<std::vector<uint8_t>> bytes = compilePackage(model, invocation.options, timer);
   if (mlir::failed(bytes))
     return fail("no package was written");
-  if (llvm::Error error = writeFileAtomically(invocation.output, *bytes))
+  if (llvm::Error error = writeResult(invocation.output, *bytes))
     return fail(llvm::toString(std::move(error)));
   endProgress();
   if (!isQuiet)
@@ -476,6 +516,15 @@ static bool checkRowWidth(mlir::ModuleOp module) {
   return true;
 }
 
+/// Whether --form has an attention to decide about.
+static bool checkForm(mlir::ModuleOp module) {
+  bool fits = form.getNumOccurrences() == 0;
+  module.walk([&](mlir::mla::AttentionOp attention) {
+    fits |= attention.getForm() == mlir::mla::Form::Auto || attention.getForm() == form;
+  });
+  return fits || fail("--form: no attention of the module leaves its form open");
+}
+
 static bool run() {
   Invocation invocation;
   if (!readInvocation(invocation))
@@ -483,24 +532,17 @@ static bool run() {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
-  llvm::SourceMgr sources;
-  // An empty text in the place of a binary file: diagnostics quote its first line.
-  if (llvm::StringRef(invocation.input).ends_with(".safetensors"))
-    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer("", invocation.input),
-                               llvm::SMLoc());
-  mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context, llvm::errs());
-  // Handlers are asked from the last to the first: this one takes remarks away.
-  mlir::ScopedDiagnosticHandler silence(&context, [&](mlir::Diagnostic &diagnostic) {
-    bool isRemark = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark;
-    return mlir::success(isRemark && !invocation.wantsScheduleReport);
-  });
+  // Errors name what is wrong; the IR around it is what mla-opt shows.
+  context.printOpOnDiagnostic(false);
+  DiagnosticPrinter diagnostics(context,
+                                invocation.wantsScheduleReport ? invocation.reports : nullptr);
   StageTimer timer(showStage);
 
   timer.begin("load " + invocation.input);
   mlir::FailureOr<LoadedModel> model = loadModel(context, invocation.input, invocation.options);
   if (mlir::failed(model))
     return fail("cannot compile '" + invocation.input + "'");
-  if (!checkRowWidth(*model->module))
+  if (!checkRowWidth(*model->module) || !checkForm(*model->module))
     return false;
   if (invocation.tuning) {
     timer.begin("tune");

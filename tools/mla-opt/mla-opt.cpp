@@ -6,14 +6,26 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Import/InputFile.h"
 #include "mla/RegisterAll.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/WithColor.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlac::registerAllDialects(registry);
   mlac::registerAllPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "mlac optimiser driver\n", registry));
+  auto [input, output] =
+      mlir::registerAndParseCLIOptions(argc, argv, "mlac optimiser driver\n", registry);
+  // A missing file is the driver's own error.
+  if (input != "-" && llvm::sys::fs::exists(input))
+    if (llvm::Error error = mlac::checkInputFile(input)) {
+      llvm::WithColor::error(llvm::errs(), "mla-opt")
+          << "cannot read '" << input << "': " << llvm::toString(std::move(error)) << "\n";
+      return EXIT_FAILURE;
+    }
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
 }

@@ -57,6 +57,8 @@ private:
 };
 
 struct CompileOptions {
+  /// The input is a module, which says itself what options of an import would.
+  bool takesModule = false;
   /// "cpu" and "sm_90a", in the package's order.
   std::vector<std::string> targets = {"cpu"};
   int64_t tensorParallel = 1;
@@ -77,8 +79,8 @@ struct CompileOptions {
   /// What a piece of attention and merging pieces cost, in blocks; negative: by the
   /// cost model.
   double itemCost = -1, mergeCost = -1, partialCost = -1;
-  bool costReport = false;
-  std::string cpu = "x86-64-v3"; ///< or "x86-64-v4", "native"
+  llvm::raw_ostream *costReport = nullptr; ///< where to print every form's cost
+  std::string cpu = "x86-64-v3";           ///< or "x86-64-v4", "native"
   AssemblerOptions assembler;
   bool allowSpills = false;
   bool allowWgmmaMessages = false;

@@ -14,6 +14,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayerShape.h"
+
+#include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -48,8 +50,7 @@ static Form decideStatically(const mlac::LayerDims &dims, BatchType batch) {
     return Form::Auto;
   int64_t queryLen = batch.getQueryLen();
   if (batch.hasStaticContextLen())
-    return choose(batch.getContextLen(),
-                  mlac::countAttendedPairs(queryLen, batch.getContextLen()));
+    return choose(batch.getContextLen(), mlac::countAttendedPairs(queryLen, batch.getContextLen()));
   if (queryLen >= *crossover)
     return Form::Expanded;
   // Below the crossover the absorbed form's advantage grows with the context.
@@ -92,7 +93,7 @@ static void versionForm(AttentionOp attention, const mlac::LayerDims &dims) {
   attention->erase();
 }
 
-static void printReport(AttentionOp attention, ModuleOp module) {
+void mla::printFormReport(llvm::raw_ostream &os, AttentionOp attention, ModuleOp module) {
   SmallVector<mlac::FormProblem> points;
   for (auto [queryLen, contextLen] : kReportPoints) {
     mlac::FormProblem point = readFormProblem(attention);
@@ -100,7 +101,7 @@ static void printReport(AttentionOp attention, ModuleOp module) {
     point.contextLen = contextLen;
     points.push_back(point);
   }
-  mlac::printFormReport(llvm::errs(), readTarget(module), points);
+  mlac::printFormReport(os, readTarget(module), points);
 }
 
 namespace {
@@ -112,7 +113,7 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
     getOperation().walk([&](AttentionOp attention) { attentions.push_back(attention); });
     for (AttentionOp attention : attentions) {
       if (report)
-        printReport(attention, getOperation());
+        printFormReport(llvm::errs(), attention, getOperation());
       if (attention.getForm() == Form::Auto)
         resolve(attention);
     }
