@@ -41,6 +41,12 @@ template <typename KernelOp> void printKernel(KernelOp kernel, mlir::OpAsmPrinte
       kernel.getArgAttrsAttrName(), kernel.getResAttrsAttrName());
 }
 
+/// Whether the body is a block that ends in the op. A body that was parsed may be missing,
+/// or a block without any op.
+template <typename ReturnOp> bool endsIn(mlir::Region &body) {
+  return !body.empty() && !body.front().empty() && llvm::isa<ReturnOp>(body.front().back());
+}
+
 /// Checks the types that the kernel ABI can pass.
 inline mlir::LogicalResult verifyKernelSignature(mlir::FunctionOpInterface kernel) {
   if (!kernel.getResultTypes().empty())

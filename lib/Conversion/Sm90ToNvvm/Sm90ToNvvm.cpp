@@ -161,7 +161,9 @@ static Kernel emitPrologue(ImplicitLocOpBuilder &b, sm90::KernelOp op) {
 }
 
 static SmallVector<sm90::TensorMapOp> getTensorMaps(sm90::KernelOp kernel) {
-  return llvm::to_vector(kernel.getBody().front().getOps<sm90::TensorMapOp>());
+  SmallVector<sm90::TensorMapOp> maps;
+  kernel.walk([&](sm90::TensorMapOp map) { maps.push_back(map); });
+  return maps;
 }
 
 /// Makes the parameter of a tensor map: 128 bytes in constant memory.

@@ -575,3 +575,17 @@ func.func @load_elements_c2(%x: memref<?xf32>, %i: tensor<64xi32, #sm90.rows>) {
   %0 = sm90.load_elements %x[%i] : memref<?xf32>, tensor<64xi32, #sm90.rows> -> tensor<64xi32, #sm90.rows>
   return
 }
+
+// -----
+
+// expected-error@+1 {{expected shared_bytes from 0 to 232448, got -1}}
+sm90.kernel @shared_bytes() attributes {warpgroups = 1 : i32, shared_bytes = 18446744073709551615 : i64} {
+  sm90.return
+}
+
+// -----
+
+// expected-error@+1 {{expected sm90.column_run of 2, 4 or 8, got 1000 : i64}}
+sm90.kernel @column_run() attributes {warpgroups = 1 : i32, sm90.column_run = 1000 : i64} {
+  sm90.return
+}

@@ -371,3 +371,40 @@ tile.kernel @load_elements_c2(%list: memref<?xf32>) {
   %t = tile.load_elements %list[%i] : memref<?xf32>, tensor<64x32xi32> -> tensor<64x32xi32>
   tile.return
 }
+
+// -----
+
+// expected-error@+1 {{expected a body that ends in tile.return}}
+"tile.kernel"() <{function_type = () -> (), sym_name = "kernel_without_ops"}> ({
+^bb0:
+}) : () -> ()
+
+// -----
+
+// expected-error@+1 {{expected tile.row_count of argument 1 to be the number of an index argument below 2, got -1 : i64}}
+tile.kernel @row_count_outside(%n: index, %a: memref<?xbf16> {tile.row_count = -1 : i64}) {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{expected tile.row_count of argument 0 to be the number of an index argument below 1, got 0 : i64}}
+tile.kernel @row_count_of_no_index(%a: memref<?xbf16> {tile.row_count = 0 : i64}) {
+  tile.return
+}
+
+// -----
+
+func.func @program_id_outside() -> index {
+  // expected-error@+1 {{expected to stand in a tile.kernel}}
+  %i = tile.program_id 0
+  return %i : index
+}
+
+// -----
+
+"tile.plan"() <{max_query_len = 0 : i64, sym_name = "dim_without_name"}> ({
+  // expected-error@+1 {{requires attribute 'name'}}
+  %n = "tile.dim"() : () -> index
+  "tile.return"() : () -> ()
+}) : () -> ()

@@ -13,6 +13,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 
 #include "mla/Dialect/KernelOp.h"
+#include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -129,6 +130,14 @@ static LogicalResult verifyRoles(KernelOp kernel) {
          << kRegisterFile << " registers, got " << registers;
 }
 
+static LogicalResult verifyColumnRun(KernelOp kernel) {
+  Attribute given = kernel->getAttr(kColumnRunAttr);
+  auto run = dyn_cast_or_null<IntegerAttr>(given);
+  if (!given || (run && llvm::is_contained(kColumnRuns, run.getValue().getSExtValue()))) // (C9)
+    return success();
+  return kernel.emitOpError("expected ") << kColumnRunAttr << " of 2, 4 or 8, got " << given;
+}
+
 LogicalResult KernelOp::verify() {
   if (failed(mlac::verifyKernelSignature(*this))) // (C1)
     return failure();
@@ -139,11 +148,15 @@ LogicalResult KernelOp::verify() {
   if (cluster < 1 || cluster > kMaxCluster || !llvm::isPowerOf2_64(cluster)) // (C5)
     return emitOpError("expected a cluster of 1, 2, 4, 8 or ")
            << kMaxCluster << " CTAs, got " << cluster;
-  return success();
+  if (std::optional<int64_t> bytes = getSharedBytes())
+    if (*bytes < 0 || *bytes > kMaxSharedBytes) // (C8)
+      return emitOpError("expected shared_bytes from 0 to ")
+             << kMaxSharedBytes << ", got " << *bytes;
+  return verifyColumnRun(*this);
 }
 
 LogicalResult KernelOp::verifyRegions() {
-  if (getBody().empty() || !isa<ReturnOp>(getBody().front().getTerminator())) // (C2)
+  if (!mlac::endsIn<ReturnOp>(getBody())) // (C2)
     return emitOpError("expected a body that ends in sm90.return");
   WalkResult walk = getBody().walk([&](Operation *op) {
     auto role = op->getParentOfType<RoleOp>();

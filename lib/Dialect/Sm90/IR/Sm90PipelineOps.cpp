@@ -208,6 +208,8 @@ bool sm90::isKernelArgument(Value value) {
 }
 
 LogicalResult TensorMapOp::verify() {
+  if (!(*this)->getParentOfType<KernelOp>()) // (C5)
+    return emitOpError("expected to stand in an sm90.kernel");
   auto view = cast<MemRefType>(getView().getType());
   if (view.getRank() != 2 && view.getRank() != 3) // (C3)
     return emitOpError("expected a view of rank 2 or 3, got rank ") << view.getRank();
@@ -245,8 +247,7 @@ static LogicalResult verifyCoordinates(Operation *op, TypedValue<TensorMapType> 
   if (column && *column % kPanelColumns == 0)
     return success();
   return op->emitOpError("expected the column of a box of ")
-         << map.getType().getColumns() << " columns to be a constant multiple of "
-         << kPanelColumns;
+         << map.getType().getColumns() << " columns to be a constant multiple of " << kPanelColumns;
 }
 
 /// That the columns of a shared tile are whole boxes of the map.

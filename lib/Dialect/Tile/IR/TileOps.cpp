@@ -88,9 +88,25 @@ void KernelOp::print(OpAsmPrinter &printer) { mlac::printKernel(*this, printer);
 LogicalResult KernelOp::verify() {
   if (failed(mlac::verifyKernelSignature(*this))) // (C1)
     return failure();
-  if (getBody().empty() || !isa<ReturnOp>(getBody().front().getTerminator())) // (C2)
+  if (!mlac::endsIn<ReturnOp>(getBody())) // (C2)
     return emitOpError("expected a body that ends in tile.return");
+  for (unsigned index = 0; index < getNumArguments(); ++index) {
+    Attribute given = getArgAttr(index, kRowCountAttr);
+    auto count = dyn_cast_or_null<IntegerAttr>(given);
+    bool isIndex = count && count.getValue().ult(getNumArguments()) &&
+                   getArgumentTypes()[count.getValue().getZExtValue()].isIndex();
+    if (given && !isIndex) // (C3)
+      return emitOpError("expected ") << kRowCountAttr << " of argument " << index
+                                      << " to be the number of an index argument below "
+                                      << getNumArguments() << ", got " << given;
+  }
   return success();
+}
+
+LogicalResult ProgramIdOp::verify() {
+  if ((*this)->getParentOfType<KernelOp>()) // (C2)
+    return success();
+  return emitOpError("expected to stand in a tile.kernel");
 }
 
 //===----------------------------------------------------------------------===//
@@ -281,7 +297,8 @@ LogicalResult SharedPrefixOp::verify() {
   return emitOpError("expected tokens that are computed in the plan's own block");
 }
 
-LogicalResult PlanOp::verify() {
+/// Looks into ops of the body, so they come first.
+LogicalResult PlanOp::verifyRegions() {
   if (!isa<ReturnOp>(getBody().front().back()))
     return emitOpError("expected a body that ends in tile.return");
   if (failed(verifyWork(*this)) || failed(verifyParts(*this)) || failed(verifySharedPrefix(*this)))

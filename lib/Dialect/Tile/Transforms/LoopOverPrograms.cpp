@@ -100,6 +100,10 @@ static StringRef match(Program &program) {
     return "it has no condition on its rows";
   if (StringRef why = matchGuard(program); !why.empty())
     return why;
+  bool asksInside =
+      program.body.walk([](ProgramIdOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (asksInside)
+    return "its body asks for the program's position";
   program.body.walk([&](LoadOp load) {
     auto view = load.getView().getDefiningOp<memref::ReinterpretCastOp>();
     if (!load->getParentOfType<scf::ForOp>() || !view ||

@@ -135,3 +135,22 @@ tile.kernel @other_row(%n: index) attributes {tile.schedule = {kind = "pingpong"
   }
   tile.return
 }
+
+// -----
+
+// REMARK: kernel 'position_inside' keeps its grid: its body asks for the program's position
+// CHECK-LABEL: tile.kernel @position_inside
+// CHECK-NOT: scf.for
+// CHECK: tile.return
+tile.kernel @position_inside(%n: index, %a: memref<?xf32>) attributes {tile.schedule = {kind = "pingpong"}} {
+  %c64 = arith.constant 64 : index
+  %i = tile.program_id 0
+  %row = arith.muli %i, %c64 : index
+  %exists = arith.cmpi slt, %row, %n : index
+  scf.if %exists {
+    %head = tile.program_id 1
+    %value = arith.constant 1.0 : f32
+    memref.store %value, %a[%head] : memref<?xf32>
+  }
+  tile.return
+}

@@ -65,6 +65,8 @@ def Sm90_KernelOp : Sm90_Op<"kernel", [
     (C7) the registers of all roles fit the register file:
     sum of 128 · count · registers ≤ 65536 (roles without a budget count with the
     launch's).
+    (C8) `shared_bytes` is 0 to 232448, what a CTA may use.
+    (C9) `sm90.column_run` is 2, 4 or 8 (Layout.h).
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,

@@ -261,7 +261,7 @@ def Sm90_NamedBarrierOp : Sm90_Op<"named_barrier", []> {
 // Asynchronous copies
 //===----------------------------------------------------------------------===//
 
-def Sm90_TensorMapOp : Sm90_Op<"tensor_map", [Pure, HasParent<"::mlir::sm90::KernelOp">]> {
+def Sm90_TensorMapOp : Sm90_Op<"tensor_map", [Pure]> {
   let summary = "a TMA descriptor of a view, made by the host";
   let description = [{
     The launch encodes the descriptor from the kernel's arguments: 128-byte
@@ -277,6 +277,7 @@ def Sm90_TensorMapOp : Sm90_Op<"tensor_map", [Pure, HasParent<"::mlir::sm90::Ker
     (C3) rank 2 or 3.
     (C4) boxes of several panels: the view's number of columns is constant and at
     least a box's.
+    (C5) it stands in an `sm90.kernel`, at any depth: it becomes a parameter.
   }];
   let arguments = (ins Sm90_View:$view);
   let results = (outs Sm90_TensorMap:$result);

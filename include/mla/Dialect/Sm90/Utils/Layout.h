@@ -64,6 +64,8 @@ constexpr int64_t getFragmentRegister(int64_t j, int64_t h, int64_t i) { return 
 
 /// Name of the kernel attribute that holds V.
 inline constexpr char kColumnRunAttr[] = "sm90.column_run";
+/// Its values: from a fragment's own pairs to 16 bytes of 2-byte elements.
+inline constexpr int64_t kColumnRuns[] = {2, 4, 8};
 
 /// Column of register 4j + 2h + i, to the right of the thread's first.
 constexpr int64_t getRunColumn(int64_t j, int64_t i, int64_t run) {

@@ -26,4 +26,12 @@
 #define GET_OP_CLASSES
 #include "mla/Dialect/Tile/IR/TileOps.h.inc"
 
+namespace mlir::tile {
+
+/// On a buffer argument of a kernel: the number (i64) of the argument that counts its
+/// rows, a row being what the first stride of its views steps over.
+inline constexpr llvm::StringLiteral kRowCountAttr = "tile.row_count";
+
+} // namespace mlir::tile
+
 #endif // MLA_DIALECT_TILE_IR_TILEDIALECT_H

@@ -68,6 +68,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
 
     (C1) every argument is `memref<?xT>`, `index` or `f32`.
     (C2) the body has one block and ends in `tile.return`.
+    (C3) a `tile.row_count` of an argument is the number of an `index` argument.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -93,12 +94,19 @@ def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator,
   let assemblyFormat = "attr-dict";
 }
 
-def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure, HasParent<"::mlir::tile::KernelOp">]> {
+def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let summary = "position of this program in the grid";
-  let description = [{ (C1) `dim` is 0, 1 or 2. }];
+  let description = [{
+    The same everywhere in a kernel, so passes may move it into loops and branches
+    and out of them.
+
+    (C1) `dim` is 0, 1 or 2.
+    (C2) it stands in a `tile.kernel`, at any depth.
+  }];
   let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$dim);
   let results = (outs Index:$result);
   let assemblyFormat = "$dim attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -389,7 +397,7 @@ def Tile_PlanOp : Tile_Op<"plan", [IsolatedFromAbove, Symbol, SingleBlock,
   let assemblyFormat = [{
     $sym_name (`max_query_len` $max_query_len^)? attr-dict-with-keyword $body
   }];
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "int64_t":$max_query_len)>];
 }

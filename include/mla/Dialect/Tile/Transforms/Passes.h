@@ -23,10 +23,6 @@ inline constexpr llvm::StringLiteral kMaxRowsAttr = "tile.max_rows";
 /// read before a dependent launch's wait.
 inline constexpr llvm::StringLiteral kInvariantAttr = "tile.invariant";
 
-/// On a buffer argument of a kernel: the number (i64) of the argument that counts its
-/// rows, a row being what the first stride of its views steps over.
-inline constexpr llvm::StringLiteral kRowCountAttr = "tile.row_count";
-
 /// On a kernel: how it is to be scheduled, `{kind = "...", parameters}`, the kind for
 /// few rows, and the one whose CTAs run several programs.
 inline constexpr llvm::StringLiteral kScheduleAttr = "tile.schedule", kStreamKind = "stream",
