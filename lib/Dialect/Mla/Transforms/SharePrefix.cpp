@@ -151,19 +151,28 @@ struct SharePrefix : mla::impl::MlaSharePrefixBase<SharePrefix> {
     if (mode == SharePrefixMode::Never)
       return;
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
-      SmallVector<AttentionOp> attentions;
-      for (AttentionOp attention : function.getOps<AttentionOp>())
+      for (AttentionOp attention : llvm::to_vector(function.getOps<AttentionOp>()))
         if (attention.getForm() == Form::Absorbed && canShare(attention))
-          attentions.push_back(attention);
-      for (AttentionOp attention : attentions)
-        share(attention);
+          share(attention);
     }
   }
 
-  /// There is context, and the batch is not split yet.
+  /// There is context, the batch is one that may have a shared prefix, and no other of the
+  /// function has one.
   static bool canShare(AttentionOp attention) {
-    return attention.getBatch().getType().getContextLen() != 0 &&
-           !attention.getBatch().getDefiningOp<SharePrefixOp>();
+    auto function = attention->getParentOfType<func::FuncOp>();
+    auto part = attention.getBatch().getDefiningOp<BatchPartOp>();
+    bool isSplit = function->hasAttr(kDecodeThresholdAttr);
+    bool fits = isSplit ? part && part.getPart() == BatchPart::Decodes
+                        : isa<BlockArgument>(attention.getBatch());
+    if (!fits || attention.getBatch().getType().getContextLen() == 0)
+      return false;
+    WalkResult others = function.walk([&](SharePrefixOp known) {
+      bool isOwn = known.getBatch() == attention.getBatch() &&
+                   known->getBlock() == attention->getBlock() && known->isBeforeInBlock(attention);
+      return isOwn ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    return !others.wasInterrupted();
   }
 
   SharePrefixOp findOrEmitParts(AttentionOp attention);

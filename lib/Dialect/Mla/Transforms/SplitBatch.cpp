@@ -84,22 +84,38 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
   using MlaSplitBatchBase::MlaSplitBatchBase;
 
   void runOnOperation() override {
-    for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
-      if (auto threshold = function->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr))
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      auto threshold = function->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
+      if (threshold && threshold.getInt() < 1) {
+        function.emitError() << "expected " << kDecodeThresholdAttr << " of at least 1, got "
+                             << threshold.getInt();
+        return signalPassFailure();
+      }
+      if (threshold)
         split(function, threshold.getInt());
+    }
+  }
+
+  /// Whether the batch is the function's own and of any lengths.
+  static bool isWhole(TypedValue<BatchType> batch, func::FuncOp function) {
+    auto argument = dyn_cast<BlockArgument>(batch);
+    return argument && argument.getOwner() == &function.front() &&
+           !batch.getType().hasStaticQueryLen();
   }
 
   void split(func::FuncOp function, int64_t threshold) {
     SmallVector<AttentionOp> attentions;
     function.walk([&](AttentionOp attention) {
       if (form == Form::Auto && attention.getForm() == Form::Auto &&
-          isa<BlockArgument>(attention.getBatch()))
+          isWhole(attention.getBatch(), function))
         attentions.push_back(attention);
     });
     for (AttentionOp attention : attentions)
       splitAttention(attention, threshold);
     // The runtime would make tables that nobody reads.
-    if (attentions.empty())
+    bool hasParts =
+        function.walk([](BatchPartOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (!hasParts)
       function->removeAttr(kDecodeThresholdAttr);
   }
 };

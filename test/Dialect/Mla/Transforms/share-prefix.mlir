@@ -99,3 +99,20 @@ func.func @others(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<
       scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
   return %0, %1 : tensor<?x4x24xbf16>, tensor<?x4x24xbf16>
 }
+
+// -----
+
+// The whole batch of a function that splits it: its parts share prefixes, not it.
+
+!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+
+// CHECK-LABEL: func @whole_batch
+// CHECK-NOT: mla.share_prefix
+func.func @whole_batch(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+    %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch) -> tensor<?x4x24xbf16>
+    attributes {mla.decode_threshold = 1 : i64} {
+  %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
+      weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch
+      scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
+  return %0 : tensor<?x4x24xbf16>
+}
