@@ -9,6 +9,7 @@
 #include "Api.h"
 #include "Arguments.h"
 #include "Commands.h"
+#include "Printable.h"
 
 #include "nlohmann/json.hpp"
 
@@ -18,7 +19,7 @@ using namespace mlac::run;
 using nlohmann::json;
 
 static std::string text(const json &value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? printable(value.get<std::string>()) : value.dump();
 }
 
 static void printTarget(const json &target) {
@@ -58,11 +59,11 @@ int mlac::run::runInfo(const std::vector<std::string> &words) {
   check(mla_package_open(arguments.positional(0).c_str(), package.out()), "opening the package");
   const char *content = nullptr;
   check(mla_package_info(package.get(), &content), "reading the package");
+  json info = json::parse(content);
   if (arguments.has("json")) {
-    std::puts(content);
+    std::puts(printableJson(info, -1).c_str());
     return kPassed;
   }
-  json info = json::parse(content);
   const json &model = info.at("model"), &cache = info.at("cache"), &rope = info.at("rope");
   std::printf("%s: %.2f MB, schema %s, by %s\n", arguments.positional(0).c_str(),
               info.at("bytes").get<double>() / 1e6, text(info.at("schema_version")).c_str(),

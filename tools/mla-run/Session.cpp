@@ -8,6 +8,8 @@
 
 #include "Session.h"
 
+#include "Printable.h"
+
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -70,7 +72,7 @@ std::vector<float> mlac::run::decodeRows(const Session &session,
 }
 
 std::string Session::describe() const {
-  return info.at("model").at("model_type").get<std::string>() + ", " + std::to_string(heads) +
+  return printable(info.at("model").at("model_type").get<std::string>()) + ", " + std::to_string(heads) +
          " heads" + (ranks > 1 ? " on each of " + std::to_string(ranks) + " ranks" : "") + ", " +
          (activation == MLA_F32 ? "f32" : "bf16") + ", page size " + std::to_string(pageSize) +
          ", on " + deviceInfo.at("kind").get<std::string>() + " (" +

@@ -9,6 +9,7 @@
 #include "Arguments.h"
 #include "Check.h"
 #include "Commands.h"
+#include "Printable.h"
 
 #include "mla_runtime.h"
 
@@ -62,7 +63,8 @@ int main(int argc, char **argv) {
     return dispatch(words[0], {words.begin() + 1, words.end()});
   } catch (const std::exception &error) {
     showProgress("");
-    std::fprintf(stderr, "mla-run %s: error: %s\n", words[0].c_str(), error.what());
+    std::fprintf(stderr, "mla-run %s: error: %s\n", words[0].c_str(),
+                 printable(error.what()).c_str());
     return kError;
   }
 }
