@@ -17,7 +17,8 @@
 #include "Ceilings.h"
 #include "Check.h"
 #include "Commands.h"
-#include "Session.h"
+#include "Printable.h"
+#include "StepMemory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -44,14 +45,16 @@ struct Measured {
   std::string function;
   double medianSeconds, leastSeconds;
   json profile;
+  bool isLayer = true;                       // or attention alone
   double engineSeconds = 0, planSeconds = 0; // without weights
   json moves = json::array();
 };
 } // namespace
 
 /// Bytes: every weight, every cached row and the step's rows once. FLOPs: the
-/// cheaper of the expanded and the absorbed form, by the counts of both.
-static StepWork countWork(const Session &session, const BenchOptions &options) {
+/// cheaper of the expanded and the absorbed form, by the counts of both. Attention alone
+/// reads the cached rows and latents of all heads, and writes such.
+static StepWork countWork(const Session &session, const BenchOptions &options, bool isLayer) {
   const json &model = session.info.at("model");
   double hidden = session.hidden, heads = session.heads;
   double queryRank = model.at("q_lora_rank"), latent = model.at("kv_lora_rank");
@@ -76,44 +79,51 @@ static StepWork countWork(const Session &session, const BenchOptions &options) {
       count *= size.get<double>();
     weightElements += count;
   }
+  if (!isLayer)
+    return {elementBytes * (keys * (latent + rope) + tokens * heads * (2 * latent + rope)),
+            2 * heads * (2 * latent + rope) * pairs};
   double bytes = elementBytes * (weightElements + keys * (latent + rope) + 2 * tokens * hidden);
   return {bytes, 2 * (projections + std::min(expanded, absorbed))};
 }
 
-static double timeStep(const Event &begin, const Event &end, mla_plan *plan, const Buffer &hidden,
-                       const Buffer &output) {
+static double timeStep(const Event &begin, const Event &end, mla_plan *plan,
+                       const StepMemory &memory) {
   double milliseconds = 0;
   check(mla_event_record(begin.get(), nullptr), "recording an event");
-  check(mla_step_run(plan, 0, hidden.data(), output.data(), nullptr), "running a step");
+  memory.run(plan);
   check(mla_event_record(end.get(), nullptr), "recording an event");
   check(mla_event_elapsed(begin.get(), end.get(), &milliseconds), "waiting for a step");
   return milliseconds / 1e3;
 }
 
+/// Times of the step's launches; the runtime takes them of whole layers only.
+static json profile(mla_plan *plan, const StepFunction &function, const StepMemory &memory) {
+  if (!function.isLayer())
+    throw std::runtime_error("--profile: function '" + printable(function.name) +
+                             "' is no layer from hidden to output");
+  const char *text = nullptr;
+  check(mla_step_profile(plan, 0, memory.data("hidden"), memory.data("output"), nullptr, &text),
+        "profiling");
+  return json::parse(text);
+}
+
 static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOptions &options) {
-  std::vector<uint8_t> input =
-      encode(randomBf16(options.seed, options.batch * options.query * session.hidden, 1.0),
-             session.activation);
-  Buffer hidden(session.device.get(), input.size()), output(session.device.get(), input.size());
-  hidden.upload(input.data());
+  StepFunction function = plannedFunction(session, plan);
+  StepMemory memory(session, function, options.batch * options.query, options.seed);
   Event begin, end;
   check(mla_event_create(session.device.get(), begin.out()), "making an event");
   check(mla_event_create(session.device.get(), end.out()), "making an event");
   constexpr int kWarmUps = 3;
   for (int i = 0; i < kWarmUps; ++i)
-    (void)timeStep(begin, end, plan, hidden, output);
+    (void)timeStep(begin, end, plan, memory);
   std::vector<double> seconds;
   for (int64_t i = 0; i < options.iterations; ++i)
-    seconds.push_back(timeStep(begin, end, plan, hidden, output));
+    seconds.push_back(timeStep(begin, end, plan, memory));
   std::sort(seconds.begin(), seconds.end());
-
-  const char *name = nullptr, *text = nullptr;
-  check(mla_plan_function(plan, &name), "asking for the function");
-  Measured measured{name, seconds[seconds.size() / 2], seconds[0], json::array()};
-  if (options.wantsProfile) {
-    check(mla_step_profile(plan, 0, hidden.data(), output.data(), nullptr, &text), "profiling");
-    measured.profile = json::parse(text);
-  }
+  Measured measured{function.name, seconds[seconds.size() / 2], seconds[0], json::array()};
+  measured.isLayer = function.isLayer();
+  if (options.wantsProfile)
+    measured.profile = profile(plan, function, memory);
   return measured;
 }
 
@@ -135,10 +145,7 @@ static Measured measure(const Session &session, const BenchOptions &options) {
   Sequences sequences(engine.get(), options.batch);
   Batch batch;
   for (int64_t r = 0; r < options.batch; ++r) {
-    for (int64_t done = 0; done < options.context; done += sizes.tokens) {
-      auto piece = static_cast<int32_t>(std::min(sizes.tokens, options.context - done));
-      planStep(plan.get(), {{sequences[r]}, {piece}}, "prefill");
-    }
+    takeTokens(engine.get(), sequences[r], options.context);
     batch.sequences.push_back(sequences[r]);
     batch.queryLens.push_back(options.query);
   }
@@ -171,7 +178,7 @@ static void printBench(const Session &session, const BenchOptions &options, cons
   std::printf("  loading: package %.2f ms, engine %.2f ms, plan %.3f ms (no weights)\n",
               session.openSeconds * 1e3, measured.engineSeconds * 1e3, measured.planSeconds * 1e3);
   std::printf("  %s, batch %ld, context %ld, %ld new: median %.1f us, least %.1f us\n",
-              measured.function.c_str(), static_cast<long>(options.batch),
+              printable(measured.function).c_str(), static_cast<long>(options.batch),
               static_cast<long>(options.context), static_cast<long>(options.query), seconds * 1e6,
               measured.leastSeconds * 1e6);
   auto line = [&](const char *what, double amount, const char *unit, double scale,
@@ -194,8 +201,9 @@ static void printBench(const Session &session, const BenchOptions &options, cons
                 move.at("median_us").get<double>(), move.at("pages").get<long>());
   for (const json &launch : measured.profile)
     std::printf("  %10.1f us  %-48s %-24s grid %s\n", launch.at("microseconds").get<double>(),
-                launch.at("kernel").get<std::string>().c_str(),
-                launch.at("label").get<std::string>().c_str(), launch.at("grid").dump().c_str());
+                printable(launch.at("kernel").get<std::string>()).c_str(),
+                printable(launch.at("label").get<std::string>()).c_str(),
+                launch.at("grid").dump().c_str());
 }
 
 static void printBenchJson(const Session &session, const BenchOptions &options,
@@ -219,7 +227,7 @@ static void printBenchJson(const Session &session, const BenchOptions &options,
                  {"notes", ceilings.notes},
                  {"moves", measured.moves},
                  {"profile", measured.profile}};
-  std::puts(result.dump(2).c_str());
+  std::puts(printableJson(result, 2).c_str());
 }
 
 int mlac::run::runBench(const std::vector<std::string> &words) {
@@ -251,7 +259,7 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
   if (options.wantsMoves)
     measured.moves = measureMoves(session, {options.batch, options.context + options.query,
                                             options.iterations, options.seed});
-  StepWork work = countWork(session, options);
+  StepWork work = countWork(session, options, measured.isLayer);
   if (arguments.has("json")) {
     printBenchJson(session, options, work, measured, ceilings);
     return kPassed;

@@ -9,6 +9,8 @@
 #include "Check.h"
 
 #include "Commands.h"
+#include "Functions.h"
+#include "Printable.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +32,7 @@ static std::vector<std::string> listModules(const Safetensors &file) {
   static const std::string suffix = "kv_b_proj.weight";
   std::vector<std::string> modules;
   for (const auto &[name, tensor] : file.tensors())
-    if (name.size() > suffix.size() &&
+    if (name.size() >= suffix.size() &&
         name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
       modules.push_back(name.substr(0, name.size() - suffix.size()));
   return modules;
@@ -40,17 +42,20 @@ ModuleNames mlac::run::findModule(const Safetensors &file, const std::string &mo
   std::vector<std::string> prefixes = listModules(file), matches;
   std::string list;
   for (const std::string &prefix : prefixes) {
-    list += " '" + prefix + "'";
+    list += (list.empty() ? "'" : ", '") + prefix + "'";
     if (module.empty() || prefix == module + "/weights/" || prefix == module + "." ||
         prefix == module)
       matches.push_back(prefix);
   }
+  if (matches.size() > 1 && module.empty())
+    throw std::runtime_error("the file has " + std::to_string(matches.size()) +
+                             " attention modules, name one by --module: " + list);
   if (matches.size() != 1)
     throw std::runtime_error(
         "--module: expected one attention module" +
         (module.empty() ? "" : " named '" + module + "'") + ", found " +
         std::to_string(matches.size()) +
-        "; prefixes of kv_b_proj.weight here:" + (list.empty() ? " none" : list));
+        "; prefixes of kv_b_proj.weight here: " + (list.empty() ? "none" : list));
   static const std::string golden = "/weights/";
   const std::string &prefix = matches[0];
   ModuleNames names{prefix, "", ""};
@@ -64,6 +69,27 @@ ModuleNames mlac::run::findModule(const Safetensors &file, const std::string &mo
   if (file.find(base + "/output.0"))
     names.output = base + "/output.0";
   return names;
+}
+
+/// A layer of sparse attention keeps its indexer's weights beside its own. Any other
+/// tensor that the package does not know stays an error.
+static bool hasOnlyIndexer(const Session &session, const Safetensors &file,
+                           const std::string &prefix) {
+  static const std::string indexer = "indexer.";
+  bool isFound = false;
+  for (const auto &[name, tensor] : file.tensors()) {
+    if (name.compare(0, prefix.size(), prefix) != 0)
+      continue;
+    std::string own = name.substr(prefix.size());
+    const json &weights = session.info.at("weights");
+    bool isWeight = std::any_of(weights.begin(), weights.end(),
+                                [&](const json &weight) { return weight.at("name") == own; });
+    bool isIndexer = own.compare(0, indexer.size(), indexer) == 0;
+    if (!isWeight && !isIndexer)
+      return false;
+    isFound |= isIndexer;
+  }
+  return isFound;
 }
 
 /// The module's tensors that the package asks for, in rank 0's share.
@@ -102,11 +128,17 @@ static std::vector<Finding> runChecks(const Session &session, const Arguments &a
   CheckOptions options = readOptions(arguments);
   if (arguments.has("random") == arguments.has("weights"))
     throw std::runtime_error("expected either --weights=FILE or --random");
+  if (!hasLayers(session)) {
+    if (arguments.has("weights"))
+      throw std::runtime_error("the package holds no layer, so that weights have no use: --random");
+    return checkLatents(session, options);
+  }
   if (arguments.has("random"))
     return checkReference(session, makeRandomWeights(session, options.seed), options);
   std::string path = arguments.get("weights", "");
   Safetensors file(path);
   ModuleNames names = findModule(file, arguments.get("module", ""));
+  names.hasIndexer = hasOnlyIndexer(session, file, names.weights);
   if (!names.input.empty() && !names.output.empty() && !arguments.has("batch"))
     return checkGolden(session, path, file, names, options);
   return checkReference(session, readWeights(session, file, names.weights), options);
@@ -140,7 +172,7 @@ static void printJson(const Session &session, const std::vector<Finding> &findin
                                {"worst_row", finding.errors.worstRow()},
                                {"non_finite_rows", finding.errors.countNonFiniteRows()},
                                {"passed", tolerance.accepts(finding.errors)}});
-  std::puts(result.dump(2).c_str());
+  std::puts(printableJson(result, 2).c_str());
 }
 
 static float readScale(const std::string &text) {

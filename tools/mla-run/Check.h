@@ -11,7 +11,7 @@
 // after the rows before it, and of any cutting of the prefill.
 //
 // Reference: random inputs over a cache of random rows, compared with
-// Reference on some of the rows.
+// Reference on some of the rows; or attention alone with its own (CheckLatents.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,16 +51,47 @@ struct ModuleNames {
   std::string weights; // prefix of the weights
   std::string input;   // "" where none is stored
   std::string output;
+  /// Whether the tensors besides the layer's are those of an indexer, and no others.
+  bool hasIndexer = false;
 };
 
-/// `module` empty: the only attention module of the file.
+/// `module` empty: the only attention module of the file, or the file itself.
 ModuleNames findModule(const Safetensors &file, const std::string &module);
+
+/// One request of a check against a reference: cached tokens and new ones.
+struct CachedRequest {
+  int64_t context, query;
+};
+
+/// Rows of a step that are compared: those of one request.
+struct Sample {
+  size_t request;
+  std::vector<int64_t> rows; // new tokens, counted from 0
+};
+
+// What checks against references share (CheckReference.cpp).
+/// Contexts go round until the batch is full.
+std::vector<CachedRequest> makeRequests(const CheckOptions &options, int64_t query);
+std::string describeRequests(const std::vector<CachedRequest> &requests,
+                             const CheckOptions &options);
+/// Spread over the batch, its last request first; of each, the first and last new token.
+std::vector<Sample> chooseSamples(const std::vector<CachedRequest> &requests, int64_t count);
+/// An engine for the options' requests of at most `longestQuery` new tokens.
+EngineSizes getCheckSizes(const Session &session, const CheckOptions &options,
+                          int64_t longestQuery);
+/// Cached rows as attention finds them: normalised latents and rotated keys have entries
+/// of deviation about 1.
+std::vector<float> makeCachedRows(const Session &session, uint64_t seed, int64_t tokens);
+void writeRows(const Session &session, mla_engine *engine, mla_sequence sequence,
+               const std::vector<float> &rows);
 
 std::vector<Finding> checkGolden(const Session &session, const std::string &path,
                                  const Safetensors &file, const ModuleNames &names,
                                  const CheckOptions &options);
 std::vector<Finding> checkReference(const Session &session, const WeightMap &weights,
                                     const CheckOptions &options);
+/// Of packages that attend to latents alone.
+std::vector<Finding> checkLatents(const Session &session, const CheckOptions &options);
 
 /// A line on stderr that says what runs now; only on a terminal.
 void showProgress(const std::string &what);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Check.h"
+#include "Functions.h"
 
 #include <algorithm>
 
@@ -135,6 +136,31 @@ static Scenario makeMixed(const Golden &golden) {
   return scenario;
 }
 
+/// Request r begins at step r: contexts of all lengths, without a prefill.
+static Scenario makeStaggered(const Golden &golden) {
+  constexpr int64_t kRequests = 5;
+  Scenario scenario{"staggered decode token by token", {}};
+  int64_t least = std::max<int64_t>(golden.tokens - kRequests, 1);
+  for (int64_t r = 0; r < kRequests; ++r) {
+    std::vector<int64_t> pieces(r, 0);
+    pieces.insert(pieces.end(), least, 1);
+    pieces.resize(least + kRequests, 0);
+    scenario.requests.push_back({r % golden.sequences, pieces});
+  }
+  return scenario;
+}
+
+/// What a package can do whose functions take so many new tokens of a request at most.
+static std::vector<Scenario> keepShort(std::vector<Scenario> scenarios, int64_t longest) {
+  std::erase_if(scenarios, [&](const Scenario &scenario) {
+    return std::any_of(
+        scenario.requests.begin(), scenario.requests.end(), [&](const Request &request) {
+          return *std::max_element(request.pieces.begin(), request.pieces.end()) > longest;
+        });
+  });
+  return scenarios;
+}
+
 static std::vector<Scenario> makeScenarios(const Golden &golden, int64_t page) {
   return {{"prefill in one step", cutAlike(golden, {golden.tokens}), "prefill"},
           makeChunks(golden, page),
@@ -180,7 +206,8 @@ static std::vector<std::vector<float>> runOnRank(const Session &session, const s
                                                  const ModuleNames &names, const EngineSizes &sizes,
                                                  const Golden &golden, const Scenario &scenario) {
   Engine engine = makeEngine(session, sizes);
-  check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(), 0),
+  check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(),
+                                    names.hasIndexer ? MLA_ALLOW_EXTRA_TENSORS : 0),
         "binding weights");
   check(mla_engine_prepare(engine.get(), 0), "preparing the layer");
   Plan plan;
@@ -248,6 +275,13 @@ std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::s
   std::vector<Scenario> scenarios = options.prefillLens.empty()
                                         ? makeScenarios(golden, session.pageSize)
                                         : makeUserScenario(golden, options.prefillLens);
+  int64_t longest = longestQuery(session, golden.tokens);
+  if (longest < golden.tokens && options.prefillLens.empty())
+    scenarios.push_back(makeStaggered(golden));
+  scenarios = keepShort(std::move(scenarios), longest);
+  if (scenarios.empty())
+    throw std::runtime_error("the package's functions take queries of at most " +
+                             std::to_string(longest) + " tokens, which no given step keeps to");
   constexpr int64_t kManyProcessors = 132; // an H200's
   std::vector<Variant> variants = {{"", false, 1},
                                    {" (small chunks, splits)", true, kManyProcessors}};

@@ -7,37 +7,23 @@
 //===----------------------------------------------------------------------===//
 
 #include "Check.h"
+#include "Functions.h"
 
 #include <algorithm>
 #include <cstring>
 
 using namespace mlac::run;
 
-namespace {
-/// One request: cached tokens and new ones.
-struct Request {
-  int64_t context, query;
-};
-
-/// Rows of a step that are compared: those of one request.
-struct Sample {
-  size_t request;
-  std::vector<int64_t> rows; // new tokens, counted from 0
-};
-} // namespace
-
-/// Contexts go round until the batch is full.
-static std::vector<Request> makeRequests(const CheckOptions &options, int64_t query) {
-  std::vector<Request> requests;
+std::vector<CachedRequest> mlac::run::makeRequests(const CheckOptions &options, int64_t query) {
+  std::vector<CachedRequest> requests;
   int64_t count = options.batch ? options.batch : options.contexts.size();
   for (int64_t i = 0; i < count; ++i)
     requests.push_back({options.contexts[i % options.contexts.size()], query});
   return requests;
 }
 
-/// Spread over the batch, its last request first; of each, the first and last
-/// new token.
-static std::vector<Sample> chooseSamples(const std::vector<Request> &requests, int64_t count) {
+std::vector<Sample> mlac::run::chooseSamples(const std::vector<CachedRequest> &requests,
+                                             int64_t count) {
   std::vector<Sample> samples;
   int64_t chosen = std::min<int64_t>(count, requests.size());
   for (int64_t i = 0; i < chosen; ++i) {
@@ -50,26 +36,13 @@ static std::vector<Sample> chooseSamples(const std::vector<Request> &requests, i
   return samples;
 }
 
-/// Takes pages for the requests' context, `tokens` at most per step, without
-/// running anything: the rows are then written directly.
-static void advance(mla_plan *plan, const Sequences &sequences,
-                    const std::vector<Request> &requests, int64_t tokens) {
-  for (size_t r = 0; r < requests.size(); ++r)
-    for (int64_t done = 0; done < requests[r].context;) {
-      int64_t piece = std::min(tokens, requests[r].context - done);
-      planStep(plan, {{sequences[r]}, {static_cast<int32_t>(piece)}}, "prefill");
-      done += piece;
-    }
-}
-
-/// Cached rows as attention finds them: normalised latents and rotated keys
-/// have entries of deviation about 1.
-static std::vector<float> makeRows(const Session &session, uint64_t seed, int64_t tokens) {
+std::vector<float> mlac::run::makeCachedRows(const Session &session, uint64_t seed,
+                                             int64_t tokens) {
   return randomBf16(seed, tokens * session.rowWidth, 1.0);
 }
 
-static void writeRows(const Session &session, mla_engine *engine, mla_sequence sequence,
-                      const std::vector<float> &rows) {
+void mlac::run::writeRows(const Session &session, mla_engine *engine, mla_sequence sequence,
+                          const std::vector<float> &rows) {
   int64_t tokens = rows.size() / session.rowWidth, count = 0;
   (void)mla_sequence_pages(engine, sequence, nullptr, 0, &count);
   std::vector<int32_t> pages(count);
@@ -86,10 +59,10 @@ static void writeRows(const Session &session, mla_engine *engine, mla_sequence s
 
 /// Reference output of one sample's rows, compared with the step's.
 static void compareSample(const Session &session, const Reference &reference,
-                          const Request &request, const Sample &sample, uint64_t contextSeed,
+                          const CachedRequest &request, const Sample &sample, uint64_t contextSeed,
                           const float *hidden, const float *output, ErrorMeasure &errors) {
-  std::vector<float> context =
-      decodeRows(session, encodeRows(session, makeRows(session, contextSeed, request.context)));
+  std::vector<float> context = decodeRows(
+      session, encodeRows(session, makeCachedRows(session, contextSeed, request.context)));
   std::vector<double> rows(context.begin(), context.end());
   std::vector<double> added = reference.cachedRows(hidden, request.query, request.context);
   rows.insert(rows.end(), added.begin(), added.end());
@@ -106,18 +79,20 @@ static void compareSample(const Session &session, const Reference &reference,
 }
 
 static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_plan *plan,
-                                const Reference &reference, const std::vector<Request> &requests,
-                                int64_t maxTokens, const CheckOptions &options) {
+                                const Reference &reference,
+                                const std::vector<CachedRequest> &requests,
+                                const CheckOptions &options) {
   auto contextSeed = [&](size_t r) { return options.seed + 1000 + r; };
   Sequences sequences(engine, requests.size());
-  advance(plan, sequences, requests, maxTokens);
+  for (size_t r = 0; r < requests.size(); ++r)
+    takeTokens(engine, sequences[r], requests[r].context);
   check(mla_cache_poison(engine, 0), "poisoning the cache");
   check(mla_engine_poison_workspace(engine), "poisoning the workspace");
   Batch batch;
   std::vector<int64_t> firstRow = {0};
   for (size_t r = 0; r < requests.size(); ++r) {
     writeRows(session, engine, sequences[r],
-              makeRows(session, contextSeed(r), requests[r].context));
+              makeCachedRows(session, contextSeed(r), requests[r].context));
     batch.sequences.push_back(sequences[r]);
     batch.queryLens.push_back(requests[r].query);
     firstRow.push_back(firstRow.back() + requests[r].query);
@@ -136,7 +111,8 @@ static ErrorMeasure runRequests(const Session &session, mla_engine *engine, mla_
   return errors;
 }
 
-static std::string describe(const std::vector<Request> &requests, const CheckOptions &options) {
+std::string mlac::run::describeRequests(const std::vector<CachedRequest> &requests,
+                                        const CheckOptions &options) {
   std::string contexts;
   for (size_t i = 0; i < std::min(options.contexts.size(), requests.size()); ++i)
     contexts += (i ? "," : "") + std::to_string(options.contexts[i]);
@@ -144,12 +120,12 @@ static std::string describe(const std::vector<Request> &requests, const CheckOpt
          " new, context " + contexts;
 }
 
-std::vector<Finding> mlac::run::checkReference(const Session &session, const WeightMap &weights,
-                                               const CheckOptions &options) {
-  int64_t longestQuery = options.queryLen.value_or(5), pages = 0;
-  std::vector<Request> largest = makeRequests(options, longestQuery);
+EngineSizes mlac::run::getCheckSizes(const Session &session, const CheckOptions &options,
+                                     int64_t longestQuery) {
   EngineSizes sizes;
-  for (const Request &request : largest) {
+  int64_t pages = 0;
+  std::vector<CachedRequest> largest = makeRequests(options, longestQuery);
+  for (const CachedRequest &request : largest) {
     int64_t tokens = request.context + request.query;
     sizes.sequenceTokens = std::max(sizes.sequenceTokens, tokens);
     pages += (tokens + session.pageSize - 1) / session.pageSize;
@@ -159,7 +135,14 @@ std::vector<Finding> mlac::run::checkReference(const Session &session, const Wei
   sizes.pages = pages + 3; // three stay poisoned
   sizes.workspaceTokens = options.chunkTokens;
   sizes.processors = options.processors.value_or(0);
+  return sizes;
+}
 
+std::vector<Finding> mlac::run::checkReference(const Session &session, const WeightMap &weights,
+                                               const CheckOptions &options) {
+  constexpr int64_t kSeveral = 5;
+  int64_t longest = options.queryLen.value_or(longestQuery(session, kSeveral));
+  EngineSizes sizes = getCheckSizes(session, options, longest);
   showProgress("binding weights");
   LayerSpec spec = readLayerSpec(session.modelConfig(), session.heads, sizes.sequenceTokens);
   Reference reference(spec, weights);
@@ -168,15 +151,17 @@ std::vector<Finding> mlac::run::checkReference(const Session &session, const Wei
   Plan plan;
   check(mla_plan_create(engine.get(), plan.out()), "making a plan");
 
-  std::vector<int64_t> queries = {1, longestQuery};
+  std::vector<int64_t> queries = {1};
   if (options.queryLen)
-    queries = {longestQuery};
+    queries = {longest};
+  else if (longest > 1)
+    queries.push_back(longest);
   std::vector<Finding> findings;
   for (int64_t query : queries) {
-    std::vector<Request> requests = makeRequests(options, query);
+    std::vector<CachedRequest> requests = makeRequests(options, query);
     findings.push_back(
-        {describe(requests, options), runRequests(session, engine.get(), plan.get(), reference,
-                                                  requests, sizes.tokens, options)});
+        {describeRequests(requests, options),
+         runRequests(session, engine.get(), plan.get(), reference, requests, options)});
   }
   return findings;
 }

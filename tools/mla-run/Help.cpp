@@ -61,7 +61,11 @@ mla-run check PACKAGE --random [options]
   with --batch, or where the file stores no outputs, steps over a cache of random
   rows are compared with a float64 reference instead.
 
-    --weights=FILE             safetensors file of a layer
+  Packages without prefill are checked token by token, packages of attention alone
+  (q_lat, q_pe -> output) against a reference of their own, with --random.
+
+    --weights=FILE             safetensors file of a layer; an indexer's weights may lie
+                               beside the layer's
     --random                   random weights of the package's shapes
     --module=NAME              module of the file (its only attention module)
     --device=cpu|cuda|cuda:N   where to run (cpu)

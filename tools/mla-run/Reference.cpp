@@ -88,10 +88,12 @@ static void readRope(LayerSpec &spec, const json &config, int64_t longestSequenc
   std::string kind = fields.value("rope_type", fields.value("type", std::string("default")));
   spec.isInterleaved =
       config.value("rope_interleave", config.at("model_type").get<std::string>() != "minicpm3");
-  if (spec.rope == 0)
-    return;
+  // Without rope parts there is nothing to rotate, but the scale is corrected all the
+  // same (mla.md section 4).
   if (kind == "yarn")
     return readYarn(spec, fields, theta);
+  if (spec.rope == 0)
+    return;
   if (kind == "longrope")
     return readLongRope(spec, fields, config, theta, longestSequence);
   if (kind != "default")

@@ -18,6 +18,8 @@
 
 #include "gtest/gtest.h"
 
+#include <cmath>
+
 using namespace mlac::run;
 
 namespace {
@@ -64,6 +66,19 @@ static ErrorMeasure compareAllRows(const std::string &name) {
     }
   }
   return errors;
+}
+
+/// The correction is the scale's, not the rotation's.
+TEST(Reference, YarnCorrectsTheScaleWithoutRopeParts) {
+  nlohmann::json config = Layer("deepseek_v3_tiny").config;
+  LayerSpec with = readLayerSpec(config, 4, 128);
+  double nope = config.at("qk_nope_head_dim"), rope = config.at("qk_rope_head_dim");
+  config["qk_rope_head_dim"] = 0;
+  LayerSpec without = readLayerSpec(config, 4, 128);
+  EXPECT_TRUE(without.inverseFrequencies.empty());
+  EXPECT_NEAR(without.softmaxScale * std::sqrt(nope), with.softmaxScale * std::sqrt(nope + rope),
+              1e-12);
+  EXPECT_GT(without.softmaxScale * std::sqrt(nope), 1.5); // (0.1 ln 40 + 1)^2 = 1.87
 }
 
 class GoldenLayer : public ::testing::TestWithParam<const char *> {};
