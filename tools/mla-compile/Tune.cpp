@@ -62,6 +62,8 @@ private:
     if (isTerminal)
       llvm::errs() << "\r\033[K";
   }
+  /// At the pace so far.
+  double estimateLeft() const { return numMeasured ? seconds / numMeasured * numLeft : 0; }
 
   bool isQuiet, isTerminal = llvm::sys::Process::StandardErrIsDisplayed();
   size_t numLeft = 0, numMeasured = 0;
@@ -76,8 +78,11 @@ void Progress::begin(const std::string &what) {
     return;
   constexpr size_t kWidth = 30;
   size_t filled = numMeasured * kWidth / (numMeasured + std::max<size_t>(1, numLeft));
-  llvm::errs() << "[" << std::string(filled, '#') << std::string(kWidth - filled, '.') << "] "
-               << what;
+  clear();
+  llvm::errs() << "[" << std::string(filled, '#') << std::string(kWidth - filled, '.') << "] ";
+  if (numMeasured)
+    llvm::errs() << llvm::format("%.0f s left, ", estimateLeft());
+  llvm::errs() << what;
 }
 
 /// A point's result stays on its line.
@@ -96,8 +101,7 @@ void Progress::end(const std::string &what, const std::string &result) {
     return;
   clear();
   llvm::errs() << what << ": " << joinLines(result)
-               << llvm::format(" (took %.1f s, about %.0f s left)\n", last,
-                               seconds / numMeasured * numLeft);
+               << llvm::format(" (took %.1f s, about %.0f s left)\n", last, estimateLeft());
 }
 
 void Progress::say(const std::string &line) {
