@@ -9,7 +9,8 @@
     run_all.py list                              # the checks
 
 `build` leaves DIR/checks.tar.xz, which is all that `run` needs beside this checkout: stripped
-programs, the runtime library, packages. `run` unpacks it, runs the checks, several at a time, and
+programs, the runtime library, packages. It holds what DIR/parts does: `build --only` makes some of
+them anew and keeps the others. `run` unpacks it, runs the checks, several at a time, and
 exits with 0 only if each passed. A check that skips a test, or has none, failed: there is a GPU.
 `--only` takes parts of names.
 """
@@ -17,6 +18,7 @@ exits with 0 only if each passed. A check that skips a test, or has none, failed
 import argparse
 import concurrent.futures
 import dataclasses
+import functools
 import lzma
 import os
 import pathlib
@@ -42,8 +44,19 @@ TAIL_LINES = 40
 # ---------------------------------------------------------------------------
 
 
+def has_numpy(interpreter):
+    return subprocess.run([interpreter, "-c", "import numpy"], capture_output=True).returncode == 0
+
+
+@functools.cache
+def find_python():
+    """This Python, or the system's where only that one has NumPy (as the tests do)."""
+    return next((each for each in (sys.executable, "/usr/bin/python3") if has_numpy(each)),
+                sys.executable)
+
+
 def python(path, *words):
-    return [sys.executable, "-B", ROOT / path, *words]
+    return [find_python(), "-B", ROOT / path, *words]
 
 
 def call(*words, **environment):
@@ -186,6 +199,8 @@ def run_check(check, folder, limit, deadline):
     if limit <= 0:
         return Result(check, False, "was not begun: no time was left", 0.0, "")
     place = folder / check.name
+    if check.build and not place.exists():
+        return Result(check, False, "was not built", 0.0, "")
     put = lambda text: str(text).replace("{}", str(place))
     environment = {**os.environ, "PYTHONUNBUFFERED": "1",
                    "MLAC_RUNTIME_LIBRARY": str(folder / "libmla_runtime.so"),
@@ -230,25 +245,39 @@ def pack(folder, archive):
     return archive.stat().st_size
 
 
+def build_part(check, folder, build_dir):
+    """False, and why on standard error, if something does not build."""
+    begin, place = time.monotonic(), folder / check.name
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        if check.build:
+            check.build(place, build_dir)
+    except (RuntimeError, OSError) as error:
+        shutil.rmtree(place, ignore_errors=True)
+        print(f"{check.name}: FAILED: {error}", file=sys.stderr, flush=True)
+        return False
+    print(f"{check.name}: {time.monotonic() - begin:.0f} s", flush=True)
+    return True
+
+
 def build_command(options):
-    options.directory.mkdir(parents=True, exist_ok=True)
-    build_dir = options.build_dir.resolve()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        strip(find(build_dir, "lib/libmla_runtime.so"), folder)
-        (folder / find(build_dir, "lib/libmla_runtime.so").name).rename(
-            folder / "libmla_runtime.so")
-        for check in chosen(options.only):
-            begin = time.monotonic()
-            if check.build:
-                check.build(folder / check.name, build_dir)
-            print(f"{check.name}: {time.monotonic() - begin:.0f} s", flush=True)
-        archive = options.directory / ARCHIVE
-        size = pack(folder, archive)
-    print(f"{archive}: {size / (1 << 20):.1f} MiB")
+    checks = chosen(options.only)
+    build_dir, folder = options.build_dir.resolve(), options.directory / "parts"
+    try:
+        library = find(build_dir, "lib/libmla_runtime.so")
+        strip(library, folder)
+    except RuntimeError as error:
+        sys.exit(f"run_all: {error}")
+    (folder / library.name).rename(folder / "libmla_runtime.so")
+    failed = [check.name for check in checks if not build_part(check, folder, build_dir)]
+    missing = [check.name for check in CHECKS if check.build and not (folder / check.name).exists()]
+    archive = options.directory / ARCHIVE
+    size = pack(folder, archive)
+    print(f"{archive}: {size / (1 << 20):.1f} MiB" +
+          (f", without {', '.join(missing)}" if missing else ""))
     if size > MOST_BYTES:
         print(f"FAIL: more than {MOST_BYTES >> 20} MiB", file=sys.stderr)
-    return int(size > MOST_BYTES)
+    return int(bool(failed) or size > MOST_BYTES)
 
 
 def run_checks(checks, folder, options):

@@ -39,6 +39,16 @@ grep -q "nowhere/lib/libmla_runtime.so is not there" "$work/log" || die "expecte
 # The device's tests skip here: no pass. Where there is a GPU they run.
 [ -e "$build/test/unit/Runtime/test-kernels.cubin" ] || exit 0
 run_all build "$work" --build-dir "$build" --only runtime || die "build"
+# Another part later keeps the first; a part that does not build is said, and fails.
+run_all build "$work" --build-dir "$build" --only python.torch || die "build of another part"
+! grep -q "without.* runtime," "$work/log" || die "the first part was dropped"
+mkdir "$work/lib" # a build without programs
+cp "$build/lib/libmla_runtime.so" "$work/lib"
+! run_all build "$work" --build-dir "$work" --only python.torch || die "an impossible build passed"
+grep -q "python.torch: FAILED: .*mlac-make-test-package is not there" "$work/log" ||
+  die "expected what failed to build"
+! run_all run "$work" --only python.torch || die "a check that was not built passed"
+grep -q "python.torch  *FAIL .*was not built" "$work/log" || die "expected what was not built"
 if [ -e /dev/nvidiactl ]; then
   run_all run "$work" --only runtime || die "run"
   exit
