@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attacks the compiler with inputs that nobody meant.
+
+The rule: what is given is compiled, or refused with an error that says what is wrong with
+it; a module is refused at its op, or the result of a pass verifies. Nothing crashes, hangs,
+fails without a word or shows its own IR.
+
+  fuzz.py modules|configs|options|all [--cases N] [--seed S] [--only CASE] [--out FOLDER]
+
+A case depends on the seed and its number alone. Those that break the rule are written to
+the folder, and a command that shows each is printed.
+"""
+
+import argparse
+import sys
+
+import common
+import configs
+import modules
+import options
+
+KINDS = {"modules": modules, "configs": configs, "options": options}
+# What takes 10 to 15 s each on one core: one test run's share.
+CASES = {"modules": 320, "configs": 100, "options": 40}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=[*KINDS, "all"])
+    parser.add_argument("--tools", default=common.ROOT / "build/bin", help="folder of mla-compile")
+    parser.add_argument("--cases", type=int, help=f"how many, of each kind (default {CASES})")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="this case alone")
+    parser.add_argument("--out", default="fuzz-failures", help="folder for cases that fail")
+    arguments = parser.parse_args()
+    passed = True
+    for kind in KINDS if arguments.kind == "all" else [arguments.kind]:
+        count = CASES[kind] if arguments.cases is None else arguments.cases
+        arguments.numbers = range(arguments.first, arguments.first + count)
+        if arguments.only is not None:
+            arguments.numbers = [arguments.only]
+        report = common.Report(kind, arguments.out, arguments.seed)
+        KINDS[kind].fuzz(arguments, report)
+        passed &= report.finish()
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
