@@ -28,6 +28,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <cstdlib>
 #include <cstring>
 
@@ -60,6 +62,7 @@ struct Device {
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
   std::map<uint64_t, size_t> memory;
+  llvm::StringMap<std::unique_ptr<Function>> functions; // that were asked for
   size_t memoryBytes = size_t(1) << 33, usedBytes = 0;
 
   Device() {
@@ -208,8 +211,10 @@ MLAC_DRIVER cuModuleGetFunction(Function **function, void *, const char *name) {
   auto op = Device::get().module->lookupSymbol<LLVM::LLVMFuncOp>(name);
   if (!op)
     return kNotFound;
-  *function = new Function{op, Emulator(op)}; // lives as long as the process
-  return kSuccess;
+  std::unique_ptr<Function> &known = Device::get().functions[op.getName()];
+  if (!known)
+    known = std::make_unique<Function>(Function{op, Emulator(op)});
+  return *function = known.get(), kSuccess;
 }
 MLAC_DRIVER cuFuncSetAttribute(Function *, int, int) { return kSuccess; }
 MLAC_DRIVER cuFuncGetAttribute(int *value, int which, Function *) {

@@ -20,11 +20,12 @@
 using namespace mlac::test;
 
 /// In CI: a second.
-static constexpr int64_t kFuzzCases = 2000;
+static constexpr int64_t kFuzzCases = 5000;
 
 TEST(PackageFuzz, SealedPackagesAreRefusedOrHarmless) {
   mla_device *device = nullptr;
   ASSERT_OK(mla_device_open("cpu", 1, &device));
-  fuzzPackages(makePackage(), readFile(MLAC_TEST_KERNELS), device, kFuzzCases, /*runs=*/false);
+  fuzzPackages(pack(makePackage()), readFile(MLAC_TEST_KERNELS), device, kFuzzCases,
+               /*runs=*/false);
   ASSERT_OK(mla_device_close(device));
 }

@@ -81,7 +81,7 @@ mla_engine_options smallOptions() {
   options.max_num_tokens = 32;
   options.max_seq_len = 16;
   options.num_pages = 12;
-  options.workspace_tokens = 64;
+  options.workspace_tokens = 64; // a page of 16 for each request
   return options;
 }
 
@@ -104,6 +104,13 @@ bool runPlan(mla_device *device, mla_engine *engine, mla_plan *plan) {
   return hasRun;
 }
 
+/// By name where the package has it, and padded.
+bool planStep(mla_plan *plan, const mla_batch &batch, const char *function, bool isPadded) {
+  mla_step_shape shape = {sizeof shape, 4, 32, 8, 16, 2, 4};
+  return (isPadded ? mla_step_plan_padded(plan, &batch, function, &shape, nullptr)
+                   : mla_step_plan(plan, &batch, function, nullptr)) == MLA_OK;
+}
+
 /// Makes an engine, and plans steps of every function that the package has left.
 void tryEngine(mla_package *package, mla_device *device, bool runs, FuzzCounts &counts) {
   mla_engine *engine = nullptr;
@@ -119,11 +126,13 @@ void tryEngine(mla_package *package, mla_device *device, bool runs, FuzzCounts &
   if (mla_plan_create(engine, &plan) == MLA_OK) {
     for (int32_t tokens : {3, 1, 0}) {
       mla_batch batch = {sizeof batch, 1, &sequence, &tokens, 0};
-      for (const char *function : {static_cast<const char *>(nullptr), "chunked"}) {
-        bool isPlanned = mla_step_plan(plan, &batch, function, nullptr) == MLA_OK;
-        counts.plans += isPlanned;
-        counts.runs += isPlanned && runs && runPlan(device, engine, plan);
-      }
+      const char *functions[] = {nullptr, "chunked", "prefill", "step"};
+      for (const char *function : functions)
+        for (bool isPadded : {false, true}) {
+          bool isPlanned = planStep(plan, batch, function, isPadded);
+          counts.plans += isPlanned;
+          counts.runs += isPlanned && runs && runPlan(device, engine, plan);
+        }
     }
     EXPECT_EQ(mla_plan_destroy(plan), MLA_OK);
   }
@@ -131,11 +140,10 @@ void tryEngine(mla_package *package, mla_device *device, bool runs, FuzzCounts &
 }
 } // namespace
 
-FuzzCounts mlac::test::fuzzPackages(const fb::PackageT &content, const std::string &code,
-                                    mla_device *device, int64_t cases, bool runs) {
+FuzzCounts mlac::test::fuzzPackages(std::string file, const std::string &code, mla_device *device,
+                                    int64_t cases, bool runs) {
   auto seed = static_cast<uint32_t>(readNumber("MLAC_FUZZ_SEED", 4));
   cases = readNumber("MLAC_FUZZ_CASES", cases);
-  std::string file = pack(content);
   file.resize(file.size() - fb::kTrailerBytes);
   size_t kept = code.empty() ? 0 : file.find(code);
   EXPECT_NE(kept, std::string::npos);

@@ -41,9 +41,9 @@ struct FuzzCounts {
   int64_t engines = 0, plans = 0, runs = 0;
 };
 
-/// `code`: bytes of the file that are left as they are (machine code that the process
-/// would run). With `runs`, steps that were planned are run.
-FuzzCounts fuzzPackages(const fb::PackageT &content, const std::string &code, mla_device *device,
+/// `file`: a package. `code`: bytes of it that are left as they are (machine code that the
+/// process would run). With `runs`, steps that were planned are run.
+FuzzCounts fuzzPackages(std::string file, const std::string &code, mla_device *device,
                         int64_t cases, bool runs);
 
 } // namespace mlac::test
