@@ -50,12 +50,18 @@ tune decode
 expect_tuned absorbed_attention 'decode: 3 x \(20 \+ 1\)' \
   "0 measured now, 1 of 1 known, 0 failed"
 
-# Each kernel in a step that runs it: a fresh prompt, one with context, few tokens.
-prepare prefill,decode auto
-tune both
+# Each kernel in a step that runs it: a fresh prompt, one with context, few tokens, and
+# a mix. Short prompts with context go another way: that kernel is tried once, and said.
+prepare prefill,decode,step auto
+tune all
 expect_tuned expanded_attention_causal 'prefill: 1 x \(0 \+ 20\)' "$once"
 expect_tuned absorbed_attention 'prefill: [0-9]+ x \(20 \+ [0-9]+\)' "$once"
 expect_tuned absorbed_attention_2 'decode: 3 x \(20 \+ 1\)' "$once"
+mix='step: 3 x \(20 \+ 1\), 1 x \(0 \+ 20\)'
+expect_tuned expanded_attention_chunk_onto_4 "$mix, 1 x \(20 \+ 20\)" "$once"
+expect_tuned expanded_attention_causal_6 "$mix" "$once"
+grep -q "^expanded_attention_chunk_onto: no time, keeps the cost model's choice; 1 measured now, 0 of 1" \
+  "$work/log" || die "expected a kernel that no step runs"
 
 # A point that fails is said and left out, and there is a package all the same: an
 # assembler that fails once.

@@ -118,7 +118,7 @@ namespace {
 struct Subject {
   AttentionKernel kernel;
   std::vector<TunePoint> points;
-  /// Those that may run it; one, once that is known.
+  /// Those that may run it; one, once that is known; none, if none does.
   std::vector<TuneStep> steps;
   /// Of the cache, once the step is known.
   TuneCache::Times *times = nullptr;
@@ -338,6 +338,7 @@ Expected<double> Tuner::findStep(Subject &subject, const TunePoint &point,
   std::string names;
   for (const TuneStep &step : subject.steps)
     names += (names.empty() ? "" : "; ") + step.describe();
+  subject.steps.clear(); // nor will other points be
   return llvm::createStringError("is launched in none of the steps " + names);
 }
 
@@ -368,7 +369,7 @@ llvm::Error Tuner::record(Subject &subject, const TunePoint &point, std::optiona
 
 llvm::Error Tuner::measureAll(Subject &subject) {
   for (auto [index, point] : llvm::enumerate(subject.points)) {
-    if (isDone())
+    if (isDone() || subject.steps.empty())
       break;
     if (subject.isKnown(point))
       continue;

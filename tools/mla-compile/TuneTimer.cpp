@@ -64,7 +64,7 @@ static std::vector<TuneStep> listStepsOf(const AttentionKernel::Launcher &launch
   }
   TuneStep::Requests fresh{1, 0, options.prefill}, later{1, options.context, options.prefill};
   if (name == "step")
-    return {{name, 0, {decodes, fresh, later}}};
+    return {{name, 0, {decodes, fresh, later}}, {name, 0, {decodes, fresh}}};
   TuneStep::Requests few{options.batch, options.context, kFewTokens};
   return {{name, 0, {fresh}}, {name, 0, {later}}, {name, 0, {few}}};
 }
