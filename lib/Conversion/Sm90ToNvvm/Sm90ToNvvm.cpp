@@ -45,6 +45,12 @@ static LLVM::LLVMPointerType getPointerType(MLIRContext *context, unsigned space
   return LLVM::LLVMPointerType::get(context, space);
 }
 
+/// Whether it is known which thread has which element.
+static bool isInRegisters(RankedTensorType type) {
+  return sm90::isFragment(type) || sm90::isRows(type) || sm90::isPartial(type) ||
+         sm90::isColumns(type);
+}
+
 static void addConversions(TypeConverter &converter) {
   converter.addConversion([](Type type) { return type; });
   converter.addConversion(
@@ -62,8 +68,7 @@ static void addConversions(TypeConverter &converter) {
   });
   converter.addConversion(
       [](RankedTensorType type, SmallVectorImpl<Type> &results) -> std::optional<LogicalResult> {
-        if (!sm90::isFragment(type) && !sm90::isRows(type) && !sm90::isPartial(type) &&
-            !sm90::isColumns(type))
+        if (!isInRegisters(type))
           return failure();
         results.append(getRegisterCount(type), getRegisterType(type.getElementType()));
         return success();
@@ -235,6 +240,19 @@ static std::pair<LLVM::LLVMFuncOp, Kernel> outlineKernel(sm90::KernelOp op) {
   return {function, kernel};
 }
 
+/// That every tensor has an encoding; patterns ask it how many registers there are.
+static LogicalResult checkTensors(sm90::KernelOp kernel) {
+  WalkResult walk = kernel.walk([](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && !isInRegisters(tensor)) {
+        op->emitOpError("expected tensors with an encoding of sm90, got ") << tensor;
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 /// What only earlier passes can provide.
 static LogicalResult checkKernel(sm90::KernelOp kernel) {
   constexpr int64_t maxRoles = 7; // each has a hardware barrier below the named ones
@@ -246,7 +264,7 @@ static LogicalResult checkKernel(sm90::KernelOp kernel) {
     if (!ring.getBarrierOffset() ||
         (!ring.getOffset() && !ring.getResult().getType().getTiles().empty()))
       return ring.emitOpError("has no offsets; run sm90-allocate-shared-memory first");
-  return success();
+  return checkTensors(kernel);
 }
 
 //===----------------------------------------------------------------------===//

@@ -43,3 +43,12 @@ sm90.kernel @chosen_ring(%c: index) attributes {warpgroups = 1 : i32, shared_byt
   sm90.await %r[%s] part 0 : !sm90.ring<stages = 1, parts = 1>
   sm90.return
 }
+
+// -----
+
+// A tensor without an encoding is in no registers.
+sm90.kernel @plain_tensor() attributes {warpgroups = 1 : i32} {
+  // expected-error @+1 {{expected tensors with an encoding of sm90, got 'tensor<64x16xf32>'}}
+  %zero = arith.constant dense<0.0> : tensor<64x16xf32>
+  sm90.return
+}
