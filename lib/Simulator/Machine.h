@@ -190,6 +190,7 @@ private:
 
   // Scalars.cpp
   Step runMemref(Warpgroup &warpgroup, mlir::Operation *op);
+  Step runScalarWrite(Warpgroup &warpgroup, mlir::Operation *op);
   Step runConstant(Warpgroup &warpgroup, mlir::Operation *op);
   Step runAlloc(Warpgroup &warpgroup, mlir::sm90::AllocOp op);
   Step runSlice(Warpgroup &warpgroup, mlir::sm90::SliceOp op);

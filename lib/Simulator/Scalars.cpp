@@ -82,6 +82,8 @@ Step Machine::runMemref(Warpgroup &warpgroup, Operation *op) {
     set(warpgroup, dim.getResult(), view.sizes[getInt(warpgroup, dim.getIndex())]);
     return Step::Advanced;
   }
+  if (isa<memref::StoreOp, memref::AtomicRMWOp>(op))
+    return runScalarWrite(warpgroup, op);
   auto load = dyn_cast<memref::LoadOp>(op);
   if (!load)
     return fail(Defect::Unsupported, op, "is not known to the simulator");
@@ -101,6 +103,32 @@ Step Machine::runMemref(Warpgroup &warpgroup, Operation *op) {
     return Step::Advanced;
   }
   set(warpgroup, load.getResult(), readInteger(element, view.elementType));
+  return Step::Advanced;
+}
+
+/// An integer stored, or added to what is there (CTAs run one after the other here: the
+/// first takes all numbers that it can get).
+Step Machine::runScalarWrite(Warpgroup &warpgroup, Operation *op) {
+  if (checkDependency(warpgroup, op) == Step::Failed)
+    return Step::Failed;
+  auto atomic = dyn_cast<memref::AtomicRMWOp>(op);
+  auto store = dyn_cast<memref::StoreOp>(op);
+  if (atomic && atomic.getKind() != arith::AtomicRMWKind::addi)
+    return fail(Defect::Unsupported, op, "is not known to the simulator: a sum is");
+  const View &view = *getAs<ViewRef>(warpgroup, atomic ? atomic.getMemref() : store.getMemref());
+  std::vector<int64_t> indices =
+      getInts(warpgroup, atomic ? atomic.getIndices() : store.getIndices());
+  char *element = view.contains(indices) ? view.locate(indices) : nullptr;
+  if (!element || !view.elementType.isInteger(32))
+    return fail(Defect::OutOfBounds, op, "writes outside of its buffer, or no i32");
+  auto value =
+      static_cast<int32_t>(getInt(warpgroup, atomic ? atomic.getValue() : store.getValue()));
+  if (atomic) {
+    int64_t before = readInteger(element, view.elementType);
+    set(warpgroup, atomic.getResult(), before);
+    value += static_cast<int32_t>(before);
+  }
+  memcpy(element, &value, sizeof(value));
   return Step::Advanced;
 }
 

@@ -34,7 +34,7 @@ DIMS = (
 METADATA = (
     "query_start_loc", "seq_lens", "context_lens", "block_table", "slot_mapping",
     "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items",
-    "req_id_per_token", "output_rows",
+    "req_id_per_token", "output_rows", "item_counters",
     "decode_query_start_loc", "prefill_query_start_loc", "prefill_block_table",
     "shared_query_start_loc", "shared_chunk_cu_seq_lens",
 )

@@ -62,6 +62,7 @@ static constexpr std::array<const char *, kNumMetadata> kMetadataNames = {
     "merge_items",
     "req_id_per_token",
     "output_rows",
+    "item_counters",
     "decode_query_start_loc",
     "prefill_query_start_loc",
     "prefill_block_table",

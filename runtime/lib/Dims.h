@@ -93,14 +93,15 @@ enum class Metadata : uint8_t {
   WorkItems,
   MergeItems,
   ReqIdPerToken,
-  OutputRows, // i64: the row of each token, -1 for padding
+  OutputRows,   // i64: the row of each token, -1 for padding
+  ItemCounters, // zeros that a kernel counts in, and leaves as zeros
   DecodeQueryStartLoc,
   PrefillQueryStartLoc,
   PrefillBlockTable,
   SharedQueryStartLoc,  // 0 and the rows of the requests that share a prefix
   SharedChunkCuSeqLens, // [num_shared_chunks, 2]
 };
-inline constexpr size_t kNumMetadata = 17;
+inline constexpr size_t kNumMetadata = 18;
 
 std::optional<Metadata> findMetadata(std::string_view name);
 inline bool isOfWork(Metadata metadata) {

@@ -16,6 +16,9 @@
 using namespace mlac::runtime;
 
 // Rows of work_items and merge_items are i32.
+/// Of `item_counters`: items taken, programs that have found none left, and one for each
+/// program (lib/Conversion/TileToSm90/Schedules/PingPongKernel.h).
+static int64_t countItemCounters(const DimValues &dims) { return 2 + at(dims, Dim::NumSms); }
 static constexpr int64_t kItemFields = sizeof(WorkItem) / sizeof(int32_t);
 static constexpr int64_t kMergeFields = sizeof(MergeItem) / sizeof(int32_t);
 
@@ -343,6 +346,7 @@ static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequ
   set(Metadata::WorkStarts, work.parts > 0 ? work.parts + 1 : 0);
   set(Metadata::WorkItems, work.items * kItemFields);
   set(Metadata::MergeItems, work.merges * kMergeFields);
+  set(Metadata::ItemCounters, countItemCounters(dims));
   if (hasParts) {
     set(Metadata::OutputRows, tokens);
     set(Metadata::DecodeQueryStartLoc, decodes + 1);
@@ -543,6 +547,9 @@ void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
   fillTokens(bytes);
   fillChunkTable(contextLens, chunks, arrayOf<int32_t>(layout_, Metadata::ChunkCuSeqLens, bytes));
   fillShared(bytes);
+  // Every kernel leaves zeros behind, too.
+  std::fill_n(arrayOf<int32_t>(layout_, Metadata::ItemCounters, bytes), countItemCounters(dims_),
+              0);
   if (hasWork)
     fillWork(bytes);
   mirror.touch(layout_.tableBytes, layout_.bytes);

@@ -233,9 +233,40 @@ struct ScalarLoad : public OpConversionPattern<memref::LoadOp> {
     return success();
   }
 };
+
+struct ScalarStore : public OpConversionPattern<memref::StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(memref::StoreOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, op.getMemRefType(), adaptor.getMemref());
+    LLVM::StoreOp::create(b, adaptor.getValue()[0], getViewAddress(b, view, adaptor.getIndices()));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// Sums of integers only, in all of the GPU at once.
+struct ScalarAtomic : public OpConversionPattern<memref::AtomicRMWOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(memref::AtomicRMWOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (op.getKind() != arith::AtomicRMWKind::addi)
+      return rewriter.notifyMatchFailure(op, "expected a sum of integers");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, op.getMemRefType(), adaptor.getMemref());
+    rewriter.replaceOpWithNewOp<LLVM::AtomicRMWOp>(
+        op, LLVM::AtomicBinOp::add, getViewAddress(b, view, adaptor.getIndices()),
+        adaptor.getValue()[0], LLVM::AtomicOrdering::monotonic);
+    return success();
+  }
+};
 } // namespace
 
 void mlac::sm90nvvm::populateViewPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<Cast, ReinterpretCast, ScalarLoad>(converter, patterns.getContext());
+  patterns.add<Cast, ReinterpretCast, ScalarLoad, ScalarStore, ScalarAtomic>(converter,
+                                                                             patterns.getContext());
 }

@@ -122,11 +122,16 @@ void Matcher::matchPrograms() {
     return;
   auto items = dyn_cast<scf::ForOp>(programs->getParentOp());
   auto requests = items ? dyn_cast<scf::ForOp>(items->getParentOp()) : scf::ForOp();
-  if (requests && isa<tile::KernelOp>(requests->getParentOp())) {
-    loop.programs = programs;
-    loop.items = items;
-    loop.requests = requests;
-  }
+  if (!requests || !isa<tile::KernelOp>(requests->getParentOp()))
+    return;
+  for (BlockArgument argument : loop.kernel.getBody().getArguments())
+    if (loop.kernel.getArgAttr(argument.getArgNumber(), tile::kItemCountersAttr))
+      loop.counters = argument;
+  if (!loop.counters)
+    return;
+  loop.programs = programs;
+  loop.items = items;
+  loop.requests = requests;
 }
 
 StringRef Matcher::match() {

@@ -48,6 +48,8 @@ struct DenseAttentionLoop : SoftmaxLoop {
   llvm::SmallVector<mlir::tile::LoadOp, 2> starts;
   /// Null before tile-loop-over-programs.
   mlir::scf::ForOp requests, items, programs;
+  /// The argument with tile.item_counters; null before, too.
+  mlir::Value counters;
 
   int64_t getBlockKeys() { return values.getType().getDimSize(0); }
   mlir::Type getElementType() { return values.getType().getElementType(); }

@@ -166,6 +166,7 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
      chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]; [num_chunks,
                        num_prefills + 1] of functions that split the batch
      req_id_per_token  i32 [num_tokens]: the request of each token, 0 for padding
+     item_counters     i32 [2 + num_sms], zeros: for kernels to count in
    of functions that split the batch also (else no elements)
      output_rows             i64 [num_tokens]: the row of each token, -1 for padding
      decode_query_start_loc  i32 [num_decodes + 1]

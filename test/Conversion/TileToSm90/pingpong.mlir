@@ -25,18 +25,25 @@
 // FORCED: sm90.ring "keys"
 // FORCED-SAME: stages = 3, parts = 1, tiles = [<64x128xbf16>, <64x64xbf16>]
 
-// CHECK: sm90.role "load" warpgroups 0 to 1 registers 40
+// CHECK: sm90.role "load" warpgroups 0 to 1 registers 56
 // CHECK: sm90.elect
 // CHECK: scf.for
-// CHECK: scf.for
+// CHECK: scf.while
 // The last block of keys, the queries, then the other blocks down to the first.
 // CHECK: sm90.acquire %[[KEYS]]
 // CHECK: sm90.tma_load %{{.*}}[%{{.*}}, %{{.*}}, %c0{{.*}}] to
 // CHECK: scf.for
 // CHECK: sm90.acquire %[[KEYS]]
 // CHECK: sm90.acquire %[[VALUES]]
+// The next item, and the counters as they were.
+// CHECK: memref.atomic_rmw addi %c1_i32{{.*}}, %[[COUNTERS:.*]][%c0{{.*}}]
+// CHECK: memref.store %{{.*}}, %[[COUNTERS]]
+// CHECK: sm90.publish
+// CHECK: %[[DONE:.*]] = memref.atomic_rmw addi %c1_i32{{.*}}, %[[COUNTERS]][%c1{{.*}}]
+// CHECK: arith.cmpi eq, %[[DONE]]
+// CHECK: memref.store %c0_i32
 
-// CHECK: sm90.role "first" warpgroups 1 to 2 registers 232
+// CHECK: sm90.role "first" warpgroups 1 to 2 registers 224
 // The last block: masked, and zeros behind the request's end.
 // CHECK: sm90.wgmma
 // CHECK: sm90.wgmma_wait 0
@@ -65,7 +72,7 @@
 // CHECK: scf.yield
 // CHECK: sm90.store
 
-// CHECK: sm90.role "second" warpgroups 2 to 3 registers 232
+// CHECK: sm90.role "second" warpgroups 2 to 3 registers 224
 // CHECK: sm90.named_barrier arrive 8 warps 8
 // CHECK-NOT: sm90.zero_rows
 // CHECK: sm90.named_barrier 10 warps 8

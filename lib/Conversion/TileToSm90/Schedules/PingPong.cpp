@@ -56,8 +56,8 @@ Options::Options(DenseAttentionLoop &loop) {
   // Those of 192/128 columns (lib/Analysis/DenseScheduleCost.cpp) where none are given.
   keyBlock = get("key_block", 128);
   stages = get("stages", 2);
-  producerRegisters = get("producer_registers", 40);
-  consumerRegisters = get("consumer_registers", 232);
+  producerRegisters = get("producer_registers", 56);
+  consumerRegisters = get("consumer_registers", 224);
 }
 
 //===----------------------------------------------------------------------===//
@@ -95,29 +95,50 @@ pingpong::Kernel::createLoop(Value from, Value to, ValueRange carried,
   return result;
 }
 
+/// Items of all requests are numbered through. The first of a program is that of its
+/// own number; where the loop of the tile program goes on by steps, `body` says which
+/// item is next.
 void pingpong::Kernel::emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body) {
-  auto emitLoop = [&](scf::ForOp source, ValueRange inits, auto fill) {
-    SmallVector<Value> all = cloner.get(source.getInitArgs());
-    llvm::append_range(all, inits);
-    auto result =
-        scf::ForOp::create(b, cloner.get(source.getLowerBound()),
-                           cloner.get(source.getUpperBound()), cloner.get(source.getStep()), all);
-    OpBuilder::InsertionGuard guard(b);
-    LazyCloner::Scope scope(cloner);
-    b.setInsertionPointToEnd(result.getBody());
-    cloner.map(source.getInductionVar(), result.getInductionVar());
-    unsigned own = source.getNumRegionIterArgs();
-    cloner.map(source.getRegionIterArgs(), result.getRegionIterArgs().take_front(own));
-    SmallVector<Value> filled = fill(ValueRange(result.getRegionIterArgs().drop_front(own)));
-    SmallVector<Value> yielded = cloner.get(source.getYieldedValues());
-    llvm::append_range(yielded, filled);
-    scf::YieldOp::create(b, yielded);
-    return SmallVector<Value>(result.getResults().drop_front(own));
-  };
-  emitLoop(loop.requests, carried, [&](ValueRange atRequest) {
-    // What the loop over items and its bounds share is computed before both.
-    return emitLoop(loop.items, atRequest, body);
-  });
+  Value first = cloner.get(loop.requests.getInitArgs().front());
+  SmallVector<Value> inits{first, constant32(0)};
+  llvm::append_range(inits, carried);
+  auto requests = scf::ForOp::create(b, cloner.get(loop.requests.getLowerBound()),
+                                     cloner.get(loop.requests.getUpperBound()),
+                                     cloner.get(loop.requests.getStep()), inits);
+  OpBuilder::InsertionGuard guard(b);
+  LazyCloner::Scope scope(cloner);
+  b.setInsertionPointToEnd(requests.getBody());
+  cloner.map(loop.requests.getInductionVar(), requests.getInductionVar());
+  Value begin = requests.getRegionIterArg(1);
+  Value end = arith::AddIOp::create(b, begin, cloner.get(loop.items.getUpperBound()));
+  SmallVector<Value> atRequest{requests.getRegionIterArg(0)};
+  llvm::append_range(atRequest, requests.getRegionIterArgs().drop_front(2));
+  SmallVector<Value> filled = emitRequest(cloner, begin, end, atRequest, body);
+  filled.insert(filled.begin() + 1, end);
+  scf::YieldOp::create(b, filled);
+}
+
+Value pingpong::Kernel::slotOf(LazyCloner &cloner) {
+  Value program = toIndex(cloner.get(loop.requests.getInitArgs().front()));
+  return arith::AddIOp::create(b, program, constantIndex(kNextItems));
+}
+
+/// The items from `begin` to `end` that come to this program; `carried` begins with
+/// the next one's number.
+SmallVector<Value> pingpong::Kernel::emitRequest(LazyCloner &cloner, Value begin, Value end,
+                                                 ValueRange carried, ItemBody body) {
+  auto items = scf::WhileOp::create(
+      b, carried.getTypes(), carried,
+      [&](OpBuilder &, Location, ValueRange all) {
+        Value isOurs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, all[0], end);
+        scf::ConditionOp::create(b, isOurs, all);
+      },
+      [&](OpBuilder &, Location, ValueRange all) {
+        LazyCloner::Scope scope(cloner);
+        cloner.map(loop.items.getInductionVar(), arith::SubIOp::create(b, all[0], begin));
+        scf::YieldOp::create(b, body(all.drop_front()));
+      });
+  return SmallVector<Value>(items.getResults());
 }
 
 /// Both programs of an item go over the blocks of the longer one, so that turns and
@@ -176,6 +197,7 @@ void pingpong::Kernel::createRings() {
   keys = createRing("keys", options.stages, keyTiles, kConsumers);
   values =
       createRing("values", options.stages, sharedType(options.keyBlock, loop.values), kConsumers);
+  items = createRing("items", 1, {}, kConsumers);
 }
 
 void pingpong::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,

@@ -33,7 +33,7 @@ struct pingpong::Kernel::State {
   LazyCloner cloner;
   Value scores, weights, output, correction;
   SmallVector<Value> carried;  // of the key loop, null for the output
-  Value queries, keys, values; // stages
+  Value queries, keys, values, items; // stages
 
   SmallVector<Value> pack() const {
     SmallVector<Value> all{weights, output, keys, values};
@@ -118,6 +118,14 @@ void pingpong::Kernel::emitSoftmax(State &state, Value position) {
   state.scores = numerators;
 }
 
+/// Gives the queries back if `isNow`: all scores with them are done.
+void pingpong::Kernel::releaseQueries(State &state, Value isNow) {
+  auto branch = scf::IfOp::create(b, isNow, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  sm90::ReleaseOp::create(b, queries[state.consumer], state.queries, /*remote=*/false);
+}
+
 /// Scores and softmax of the next block, around the product of this one.
 void pingpong::Kernel::emitStep(State &state, Value position) {
   constexpr int32_t warps = kConsumers * sm90::kWarpgroupWarps;
@@ -156,10 +164,21 @@ void pingpong::Kernel::clearTail(State &state, Value blocks) {
   sm90::NamedBarrierOp::create(b, kMeeting, kConsumers * sm90::kWarpgroupWarps, /*arrive=*/false);
 }
 
-void pingpong::Kernel::finishItem(State &state) {
+/// The number of the next item, which was sent with this one's last values.
+Value pingpong::Kernel::receiveItem(State &state) {
+  sm90::AwaitOp::create(b, items, state.items, 0);
+  Value item = memref::LoadOp::create(b, entry.get(loop.counters), slotOf(state.cloner));
+  sm90::ReleaseOp::create(b, items, state.items, /*remote=*/false);
+  state.items = RoleKernel::next(state.items, items);
+  return item;
+}
+
+/// Returns the next item's number, which arrives under the last product.
+Value pingpong::Kernel::finishItem(State &state) {
   LazyCloner &cloner = state.cloner;
   sm90::AwaitOp::create(b, values, state.values, 0);
   Value output = startProduct(state);
+  Value item = receiveItem(state);
   output = sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
   sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
   state.values = next(state.values, values);
@@ -171,6 +190,7 @@ void pingpong::Kernel::finishItem(State &state) {
   }
   emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0,
                [&](tile::StoreOp store) { emitStore(b, cloner, store); });
+  return item;
 }
 
 /// What the loop's state is computed from: under way under the first scores.
@@ -226,7 +246,8 @@ void pingpong::Kernel::emitSteps(State &state, Value last, Value from, Value to,
   state.unpack(steps.getResults());
 }
 
-void pingpong::Kernel::emitConsumerItem(State &state) {
+/// Returns the next item's number.
+Value pingpong::Kernel::emitConsumerItem(State &state) {
   LazyCloner &cloner = state.cloner;
   LazyCloner::Scope scope(cloner);
   Value blocks = countBlocks(cloner);
@@ -237,6 +258,13 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
   finishScores(state, startScores(state), /*pending=*/0);
   startState(state);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
+  // Of a single block, the next queries have to arrive under its softmax. In the loop over
+  // steps a branch behind the last scores would cost more than it gains: it splits what the
+  // assembler sees as one block.
+  auto isSingle = [&](arith::CmpIPredicate predicate) {
+    return arith::CmpIOp::create(b, predicate, last, constant32(0));
+  };
+  releaseQueries(state, isSingle(arith::CmpIPredicate::eq));
   emitSoftmax(state, positionOf(cloner, last));
   startOutput(state);
   state.weights = arith::TruncFOp::create(
@@ -253,26 +281,26 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
     from = to;
   }
   emitSteps(state, last, from, blocks, /*isMasked=*/false);
-  // All products with these queries are done.
-  sm90::ReleaseOp::create(b, queries[state.consumer], state.queries, /*remote=*/false);
+  releaseQueries(state, isSingle(arith::CmpIPredicate::ne));
   state.queries = next(state.queries, queries[state.consumer]);
-  finishItem(state);
+  return finishItem(state);
 }
 
 void pingpong::Kernel::emitConsumer(int32_t consumer) {
   auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Value start = sm90::StageStartOp::create(b);
-  State state{consumer, LazyCloner(entry, convert), {}, {}, {}, {}, {}, start, start, start};
+  State state{consumer, LazyCloner(entry, convert), {}, {}, {}, {}, {}, start, start, start, start};
   // The first turn is the first consumer's, and it takes the one that is left over.
   auto meetAtFirstTurn = [&](bool arrives) {
     sm90::NamedBarrierOp::create(b, kFirstTurn, kConsumers * sm90::kWarpgroupWarps, arrives);
   };
   if (consumer != 0)
     meetAtFirstTurn(/*arrives=*/true);
-  emitItems(state.cloner, {start, start, start}, [&](ValueRange stages) {
+  emitItems(state.cloner, {start, start, start, start}, [&](ValueRange stages) {
     state.queries = stages[0], state.keys = stages[1], state.values = stages[2];
-    emitConsumerItem(state);
-    return SmallVector<Value>{state.queries, state.keys, state.values};
+    state.items = stages[3];
+    Value next = emitConsumerItem(state);
+    return SmallVector<Value>{next, state.queries, state.keys, state.values, state.items};
   });
   if (consumer == 0)
     meetAtFirstTurn(/*arrives=*/false);

@@ -18,6 +18,8 @@
 #include "PingPong.h"
 #include "RoleKernel.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 namespace mlac::pingpong {
 
 using mlir::SmallVector;
@@ -27,6 +29,10 @@ using mlir::ValueRange;
 
 /// Warpgroups: the producer's, then one for each program of an item.
 constexpr int32_t kConsumers = 2, kWarpgroups = 1 + kConsumers;
+
+/// In the item counters: items taken beyond the first of each program, programs that
+/// have found none left, and from where on each program's next item.
+constexpr int64_t kItemsTaken = 0, kProgramsDone = 1, kNextItems = 2;
 
 /// Parameters of the schedule, from the kernel's `tile.schedule`.
 struct Options {
@@ -48,9 +54,14 @@ private:
   void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
                 llvm::function_ref<void()> body);
 
-  /// Runs `body` for every item of this CTA; `carried` goes through all of them.
+  /// Runs `body` for every item of this CTA; `carried` goes through all of them. What
+  /// `body` returns begins with the next item's number (i32).
   using ItemBody = llvm::function_ref<SmallVector<Value>(ValueRange carried)>;
   void emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body);
+  /// Where in `counters` this program says which item is next.
+  Value slotOf(LazyCloner &cloner);
+  SmallVector<Value> emitRequest(LazyCloner &cloner, Value begin, Value end, ValueRange carried,
+                                 ItemBody body);
   /// Blocks of the mapped item, i32, at least 1: an item without keys has one block,
   /// which is masked.
   Value countBlocks(LazyCloner &cloner);
@@ -62,7 +73,11 @@ private:
   // PingPongProducer.cpp
   struct Cursor;
   void emitProducer();
-  void emitProducerItem(Cursor &cursor);
+  Value emitProducerItem(Cursor &cursor);
+  Value addToCounter(int64_t index, Value number);
+  Value takeItem(Cursor &cursor);
+  void sendItem(Cursor &cursor, Value item);
+  void returnCounters(Cursor &cursor);
   void copyQueries(Cursor &cursor, int32_t consumer);
   void copyKeys(Cursor &cursor, Value block);
   void copyValues(Cursor &cursor, Value block);
@@ -70,7 +85,8 @@ private:
   // PingPongConsumer.cpp
   struct State;
   void emitConsumer(int32_t consumer);
-  void emitConsumerItem(State &state);
+  Value emitConsumerItem(State &state);
+  Value receiveItem(State &state);
   void loadStarts(State &state);
   void startState(State &state);
   void startOutput(State &state);
@@ -79,9 +95,10 @@ private:
   void finishScores(State &state, Value scores, uint32_t pending);
   Value startProduct(State &state);
   void emitSoftmax(State &state, Value position);
+  void releaseQueries(State &state, Value isNow);
   void emitStep(State &state, Value position);
   void clearTail(State &state, Value blocks);
-  void finishItem(State &state);
+  Value finishItem(State &state);
 
   mlir::sm90::SmemType sharedType(int64_t rows, mlir::tile::LoadOp load);
   /// Inside the loop over keys, tiles over a block's keys are as wide as the schedule's
@@ -94,7 +111,7 @@ private:
   std::optional<DenseRows> valueRows;
   SmallVector<Value> queryMaps, keyMaps;
   Value valueMap;
-  Value queries[kConsumers], keys, values; // rings
+  Value queries[kConsumers], keys, values, items; // rings
 };
 
 } // namespace mlac::pingpong

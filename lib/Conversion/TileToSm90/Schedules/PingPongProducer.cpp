@@ -11,6 +11,9 @@
 //
 //     K(n-1)  Q  | K(n-2) V(n-1) | K(n-3) V(n-2) | ... | V(0)   then the next item
 //
+// It takes the next item's number with the last copies of one, which is two blocks ahead
+// of the products: who took it earlier would not be who is free first.
+//
 //===----------------------------------------------------------------------===//
 
 #include "PingPongKernel.h"
@@ -22,10 +25,12 @@ using namespace mlac::pingpong;
 /// The stages it fills next.
 struct pingpong::Kernel::Cursor {
   LazyCloner cloner;
-  Value queries, keys, values; // both rings of queries are at the same stage
+  Value queries, keys, values, items; // both rings of queries are at the same stage
 
-  SmallVector<Value> pack() const { return {queries, keys, values}; }
-  void unpack(ValueRange stages) { queries = stages[0], keys = stages[1], values = stages[2]; }
+  SmallVector<Value> pack() const { return {queries, keys, values, items}; }
+  void unpack(ValueRange stages) {
+    queries = stages[0], keys = stages[1], values = stages[2], items = stages[3];
+  }
 };
 
 void pingpong::Kernel::copyQueries(Cursor &cursor, int32_t consumer) {
@@ -66,7 +71,39 @@ void pingpong::Kernel::copyValues(Cursor &cursor, Value block) {
   cursor.values = next(cursor.values, values);
 }
 
-void pingpong::Kernel::emitProducerItem(Cursor &cursor) {
+Value pingpong::Kernel::addToCounter(int64_t index, Value number) {
+  return memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addi, number,
+                                     entry.get(loop.counters), constantIndex(index));
+}
+
+/// The next item's number. The first items are those of the programs' own numbers.
+Value pingpong::Kernel::takeItem(Cursor &cursor) {
+  Value taken = addToCounter(kItemsTaken, constant32(1));
+  return arith::AddIOp::create(b, taken, cursor.cloner.get(loop.items.getStep()));
+}
+
+/// Tells the other roles.
+void pingpong::Kernel::sendItem(Cursor &cursor, Value item) {
+  sm90::AcquireOp::create(b, items, cursor.items);
+  memref::StoreOp::create(b, item, entry.get(loop.counters), slotOf(cursor.cloner));
+  sm90::PublishOp::create(b, items, cursor.items, 0);
+  cursor.items = next(cursor.items, items);
+}
+
+/// Whoever is the last to find no item left makes the counters what they were.
+void pingpong::Kernel::returnCounters(Cursor &cursor) {
+  Value before = addToCounter(kProgramsDone, constant32(1));
+  Value last = arith::SubIOp::create(b, cursor.cloner.get(loop.items.getStep()), constant32(1));
+  Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, before, last);
+  auto branch = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  for (int64_t index : {kItemsTaken, kProgramsDone})
+    memref::StoreOp::create(b, constant32(0), entry.get(loop.counters), constantIndex(index));
+}
+
+/// Returns the next item's number.
+Value pingpong::Kernel::emitProducerItem(Cursor &cursor) {
   // What does not differ between the programs is computed once.
   Value blocks = countBlocks(cursor.cloner);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
@@ -82,7 +119,10 @@ void pingpong::Kernel::emitProducerItem(Cursor &cursor) {
     return cursor.pack();
   });
   cursor.unpack(rest.getResults());
+  Value item = takeItem(cursor);
   copyValues(cursor, constant32(0));
+  sendItem(cursor, item);
+  return item;
 }
 
 void pingpong::Kernel::emitProducer() {
@@ -93,10 +133,15 @@ void pingpong::Kernel::emitProducer() {
   b.setInsertionPointToStart(&elect.getBody().front());
   Value start = sm90::StageStartOp::create(b);
   auto convert = [](Operation *, Type type) { return convertRoleType(type); };
-  Cursor cursor{LazyCloner(entry, convert), start, start, start};
+  Cursor cursor{LazyCloner(entry, convert), start, start, start, start};
+  (void)cursor.cloner.get(loop.items.getStep()); // outside of the loops
+  (void)slotOf(cursor.cloner);
   emitItems(cursor.cloner, cursor.pack(), [&](ValueRange stages) {
     cursor.unpack(stages);
-    emitProducerItem(cursor);
-    return cursor.pack();
+    Value item = emitProducerItem(cursor);
+    SmallVector<Value> all = cursor.pack();
+    all.insert(all.begin(), item);
+    return all;
   });
+  returnCounters(cursor);
 }

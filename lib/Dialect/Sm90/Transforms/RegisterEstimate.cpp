@@ -102,7 +102,7 @@ void Liveness::visit(Operation *op, LiveSet &live) {
     live.remove(result);
   if (isa<RoleOp>(op))
     return;
-  if (isa<scf::ForOp>(op))
+  if (isa<scf::ForOp, scf::WhileOp>(op))
     walkLoop(op, live);
   else if (op->getNumRegions() > 0)
     walkBranches(op, live);
@@ -121,10 +121,12 @@ void Liveness::walkLoop(Operation *op, LiveSet &live) {
   getUsedValuesDefinedAbove(op->getRegions(), outside);
   for (Value value : outside)
     use(value, live);
-  Block &body = op->getRegion(0).front();
-  walk(body, live);
-  for (BlockArgument argument : body.getArguments())
-    live.remove(argument);
+  for (Region &region : llvm::reverse(op->getRegions())) {
+    Block &body = region.front();
+    walk(body, live);
+    for (BlockArgument argument : body.getArguments())
+      live.remove(argument);
+  }
 }
 
 void Liveness::walkBranches(Operation *op, LiveSet &live) {

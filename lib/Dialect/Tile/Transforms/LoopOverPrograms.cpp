@@ -143,6 +143,7 @@ private:
   /// The clone of a value that depends on what is mapped.
   Value get(Value value);
 
+  MemRefType getCountersType() { return MemRefType::get({ShapedType::kDynamic}, b.getI32Type()); }
   Value constant(int64_t value) { return arith::ConstantIntOp::create(b, b.getI32Type(), value); }
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value to32(Value value) { return arith::IndexCastOp::create(b, b.getI32Type(), value); }
@@ -203,12 +204,8 @@ void Rewriter::emitItem(Value item, Value groups, Value section) {
   Value width = arith::MinUIOp::create(b, section, sub(heads, firstHead));
   Value line = div(rest, width);
   Value head = toIndex(add(firstHead, sub(rest, mul(line, width))));
-  // The longest first in the last section, then by turns.
-  Value last = div(sub(heads, constant(1)), section);
-  Value isOdd = arith::AndIOp::create(b, sub(last, number), constant(1));
-  Value isUp = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, isOdd, constant(0));
-  Value down = sub(sub(groups, constant(1)), line);
-  Value group = toIndex(arith::SelectOp::create(b, isUp, line, down));
+  // The longest first.
+  Value group = toIndex(sub(sub(groups, constant(1)), line));
   auto loop = scf::ForOp::create(b, index(0), index(sideBySide), index(1));
   loop->setAttr(kSideBySideAttr, b.getUnitAttr());
   OpBuilder::InsertionGuard guard(b);
@@ -241,7 +238,11 @@ void Rewriter::rewriteKernel() {
   Type index = b.getIndexType();
   for (int i = 0; i < 3; ++i)
     (void)kernel.insertArgument(kernel.getNumArguments(), index, {}, kernel.getLoc());
-  ValueRange added = block.getArguments().take_back(3);
+  // Its own loops do not read them.
+  NamedAttribute mark(b.getStringAttr(kItemCountersAttr), b.getUnitAttr());
+  (void)kernel.insertArgument(kernel.getNumArguments(), getCountersType(),
+                              b.getDictionaryAttr(mark), kernel.getLoc());
+  ValueRange added = block.getArguments().take_back(4);
   for (BlockArgument argument : block.getArguments())
     mapping.map(argument, argument);
   for (Operation &op : block.without_terminator())
@@ -272,7 +273,9 @@ void Rewriter::rewriteLaunch(LaunchOp launch) {
   b.setInsertionPointToStart(&plan.getBody().front());
   Value programs = DimOp::create(b, b.getIndexType(), "num_sms");
   Value one = arith::ConstantIndexOp::create(b, 1);
-  launch.getArgsMutable().append({launch.getGridY(), launch.getGridZ(), programs});
+  Value counters = BufferOp::create(b, getCountersType(), BufferKind::Metadata, "item_counters",
+                                    DenseI64ArrayAttr());
+  launch.getArgsMutable().append({launch.getGridY(), launch.getGridZ(), programs, counters});
   launch.getGridXMutable().assign(programs);
   launch.getGridYMutable().assign(one);
   launch.getGridZMutable().assign(one);

@@ -121,3 +121,27 @@ sm90.kernel @left_operand(%n: index) attributes {warpgroups = 1 : i32} {
   %2 = sm90.wgmma_wait 0, %r : !acc
   sm90.return
 }
+
+// -----
+
+!tile = !sm90.smem<64x64xbf16>
+!acc = tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+sm90.kernel @while_in_flight(%n: index) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : !acc
+  %a = sm90.alloc : !tile
+  %r:2 = scf.while (%i = %c0, %acc = %zero) : (index, !acc) -> (index, !acc) {
+    %goes_on = arith.cmpi slt, %i, %n : index
+    scf.condition(%goes_on) %i, %acc : index, !acc
+  } do {
+  ^bb0(%i: index, %acc: !acc):
+    // expected-error @+1 {{is in flight at the end of an scf.while's body}}
+    %0 = sm90.wgmma %a, %a, %acc : !tile, !tile -> !acc
+    sm90.wgmma_commit
+    %next = arith.addi %i, %c1 : index
+    scf.yield %next, %0 : index, !acc
+  }
+  %2 = sm90.wgmma_wait 0, %r#1 : !acc
+  sm90.return
+}

@@ -8,8 +8,9 @@
 
 // CHECK-LABEL: tile.plan @ragged
 // CHECK: %[[SMS:.*]] = tile.dim "num_sms"
+// CHECK: %[[COUNTERS:.*]] = tile.buffer metadata "item_counters" : memref<?xi32>
 // CHECK: %[[B:.*]] = tile.dim "num_requests"
-// CHECK: tile.launch @ragged_kernel grid(%[[SMS]], %c1{{.*}}, %c1{{.*}}) args({{.*}}, %c20{{.*}}, %[[B]], %[[SMS]])
+// CHECK: tile.launch @ragged_kernel grid(%[[SMS]], %c1{{.*}}, %c1{{.*}}) args({{.*}}, %c20{{.*}}, %[[B]], %[[SMS]], %[[COUNTERS]])
 tile.plan @ragged {
   %starts = tile.buffer metadata "query_start_loc" : memref<?xi32>
   %x = tile.buffer input "x" : memref<?xf32>
@@ -23,7 +24,7 @@ tile.plan @ragged {
 }
 
 // CHECK-LABEL: tile.kernel @ragged_kernel(
-// CHECK-SAME: %[[HEADS:[a-z0-9]*]]: index, %[[REQUESTS:[a-z0-9]*]]: index, %[[PROGRAMS:[a-z0-9]*]]: index)
+// CHECK-SAME: %[[HEADS:[a-z0-9]*]]: index, %[[REQUESTS:[a-z0-9]*]]: index, %[[PROGRAMS:[a-z0-9]*]]: index, %{{.*}}: memref<?xi32> {tile.item_counters})
 // CHECK-DAG: %[[NUM_HEADS:.*]] = arith.index_cast %[[HEADS]]
 // CHECK-DAG: %[[STEP:.*]] = arith.index_cast %[[PROGRAMS]]
 // CHECK: %[[ID:.*]] = tile.program_id 0
@@ -38,9 +39,9 @@ tile.plan @ragged {
 // SMALL: arith.divui %c65536_i32
 // CHECK: %[[ITEMS:.*]] = arith.muli %{{.*}}, %[[NUM_HEADS]]
 // CHECK: scf.for %[[ITEM:.*]] = %[[FIRST]] to %[[ITEMS]] step %[[STEP]]
-// Up and down by turns.
-// CHECK: %[[UP:.*]] = arith.cmpi ne
-// CHECK: %[[GROUP:.*]] = arith.select %[[UP]]
+// The longest first.
+// CHECK: %[[REST:.*]] = arith.subi %{{.*}}, %c1_i32
+// CHECK: %[[GROUP:.*]] = arith.subi %[[REST]], %{{.*}}
 // CHECK: scf.for %[[SIDE:.*]] = %c0{{.*}} to %c2{{.*}} step %c1
 // CHECK: %[[X:.*]] = arith.addi %{{.*}}, %[[SIDE]]
 // CHECK: %[[ROW:.*]] = arith.muli %[[X]], %c64

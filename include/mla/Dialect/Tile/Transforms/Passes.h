@@ -27,6 +27,10 @@ inline constexpr llvm::StringLiteral kInvariantAttr = "tile.invariant";
 /// few rows, and the one whose CTAs run several programs.
 inline constexpr llvm::StringLiteral kScheduleAttr = "tile.schedule", kStreamKind = "stream",
                                      kPingPongKind = "pingpong";
+/// On a buffer argument of a kernel with a loop over items: memory (i32) of two counters,
+/// zeros wherever a launch begins and ends, and of a number for each program, by which
+/// programs may share the items otherwise than the loop says.
+inline constexpr llvm::StringLiteral kItemCountersAttr = "tile.item_counters";
 /// On a loop over programs: its iterations may run at the same time.
 inline constexpr llvm::StringLiteral kSideBySideAttr = "tile.side_by_side";
 /// Its parameter for tile-lazy-rescale (f64).

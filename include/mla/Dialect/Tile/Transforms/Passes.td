@@ -78,8 +78,8 @@ def TileLoopOverPrograms : Pass<"tile-loop-over-programs", "::mlir::ModuleOp"> {
     %exists = arith.cmpi slt, %row, %rows : index
     scf.if %exists { ... }
     ```
-    After, launched over grid(num_sms, 1, 1) with heads, requests and num_sms as
-    arguments:
+    After, launched over grid(num_sms, 1, 1) with heads, requests, num_sms and the
+    item counters as arguments:
     ```mlir
     %p = tile.program_id 0
     scf.for %z = %c0 to %requests step %c1 iter_args(%first = %p) {
@@ -95,22 +95,24 @@ def TileLoopOverPrograms : Pass<"tile-loop-over-programs", "::mlir::ModuleOp"> {
       scf.yield the program's first item of the next request
     }
     ```
-    Items are numbered so that what is read together is read at the same time, and so
-    that programs get equal shares (a causal tile is the longer the later it is):
+    Items are numbered so that what is read together is read at the same time, and the
+    longest come first (a causal tile is the longer the later it is):
 
     ```
-    section    of 4 heads, the last but one         the last
-    item       0 1 2 3   4 5 6 7   ...   | 4n ...             ...
-    head       0 1 2 3   0 1 2 3         | 4 5 6 7   4 5 6 7
-    group      first     second  .. last | last      last - 1 .. first
+    section    of 4 heads                       the next
+    item       0 1 2 3   4 5 6 7        ...   | 4n ...
+    head       0 1 2 3   0 1 2 3              | 4 5 6 7   4 5 6 7
+    group      last      last - 1       ..  0 | last      last - 1 ..
     program    0 1 2 ... in turn, without a break from one request to the next
     ```
     A *section* has as many heads as `l2-bytes` hold keys and values of: what the
-    loop over keys loads from views that depend on the head. Sections go up and down by
-    turns, so that whoever got the long items of one gets the short ones of the next;
-    the last goes down, so that the end is short. With 128 heads on 132 programs the
-    longest share is then 1.03 of the mean for 2048 tokens and 1.00 for 8192 (1.14
-    and 1.02 if all sections go down; 1.01 and 1.00 for programs that fetch items).
+    loop over keys loads from views that depend on the head.
+
+    In turn is what the loop says; programs may share the items otherwise. Taken by
+    whoever is free (`pingpong`), the longest share is 1.00 to 1.03 of the mean; in turn
+    it would be 1.39 for 16 heads and 2048 tokens on 132 programs, 1.37 for 16 requests
+    of 1024. The kernel gets memory to count in for that as its last argument
+    (`tile.item_counters`), metadata that the runtime fills with zeros.
 
     Preconditions: the kernel's `tile.schedule` is of kind `pingpong`; its body is
     scalar code and one `scf.if` without results, on `%x * constant < rows`, with rows
