@@ -18,7 +18,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CacheRows.h"
-#include "Lowerings.h"
+#include "RowKernel.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -105,9 +105,28 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
 // Rows of tokens
 //===----------------------------------------------------------------------===//
 
+/// One program for each row and block of columns: captured steps pay for it.
+static void keepByRows(StepLowering &step, const TensorRef &from, const TensorRef &to,
+                       int64_t block) {
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    RowKernel row(step, b, block);
+    Value token = b.programId(0), first = b.mul(b.programId(1), block);
+    Value target = b.loadScalar(args[2], token);
+    Value tile = row.load(args[0], b.add(b.mul(token, from.strides[0]), first), from.offset);
+    Value isKept = b.isBelow(b.index(-1), target);
+    Value to0 = b.mul(b.maximum(target, b.index(0)), to.strides[0]);
+    row.storeIf(isKept, tile, args[1], b.add(to0, first), to.offset);
+  };
+  step.launch("keep_rows",
+              {step.value(from.sizes[0]), step.constant(from.size(1) / block), step.constant(1)},
+              {from.buffer, to.buffer, step.metadata("output_rows", 64)}, write, step.chained());
+}
+
 /// Like append: `output_rows` says where each row goes, nowhere if it is negative.
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::KeepRowsOp op) {
   TensorRef from = step.lookup(op.getInput()), to = step.allocate(op.getResult());
+  if (int64_t block = findRowBlock(step, from.size(1)))
+    return keepByRows(step, from, to, block), success();
   int64_t width = from.size(1), block = blockWidth(width, step.shapes.columns);
   int64_t tileRows = step.shapes.rows;
   Value rows = step.value(from.sizes[0]);

@@ -29,6 +29,17 @@ inline int64_t foldedColumns(int64_t width, int64_t tileRows) {
   return 0;
 }
 
+/// The widest part that a program holds of rows of `columns` elements, and that divides them, or
+/// 0. A warp of 16-byte accesses takes 128 columns of f32, a program of four warps two of them
+/// for each part of a sum.
+inline int64_t findRowBlock(StepLowering &step, int64_t columns) {
+  constexpr int64_t most = 1024;
+  for (int64_t block = most; block > 0; block -= kWidthMultiple)
+    if (columns % block == 0 && canHoldRow(step, block))
+      return block;
+  return 0;
+}
+
 /// What a program says of a row of `width` elements, `stride` apart; canHoldRow of it.
 class RowKernel {
 public:

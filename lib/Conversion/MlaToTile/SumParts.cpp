@@ -24,23 +24,13 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-/// The widest block that a program holds and that divides the columns, or 0. A warp of 16-byte
-/// accesses takes 128 columns of f32, a program of four warps two of them for each part.
-static int64_t findBlock(StepLowering &step, int64_t columns) {
-  constexpr int64_t kMost = 1024;
-  for (int64_t block = kMost; block > 0; block -= kWidthMultiple)
-    if (columns % block == 0 && canHoldRow(step, block))
-      return block;
-  return 0;
-}
-
 bool mlac::mla_to_tile::canSumParts(StepLowering &step, int64_t columns) {
-  return findBlock(step, columns) != 0;
+  return findRowBlock(step, columns) != 0;
 }
 
 void mlac::mla_to_tile::emitSumParts(StepLowering &step, const Product &product,
                                      const PartialSums &sums) {
-  int64_t block = findBlock(step, product.columns), rowStride = sums.sums.strides[0];
+  int64_t block = findRowBlock(step, product.columns), rowStride = sums.sums.strides[0];
   auto write = [&](KernelBuilder &b, ValueRange args) {
     RowKernel row(step, b, block);
     Value first = b.mul(b.programId(1), block), token = b.programId(0);
