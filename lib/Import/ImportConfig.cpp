@@ -93,6 +93,8 @@ public:
 
   /// Adds function `name` for requests of `queryLen` new tokens.
   func::FuncOp buildStep(StringRef name, int64_t queryLen);
+  /// Adds the step that takes decodes and prefills in one batch.
+  void buildMixedStep();
 
   /// Pages that kernels cannot move are left to the device's own copies.
   bool canCopyPages() const {
@@ -114,6 +116,7 @@ private:
     return tensorType(full);
   }
 
+  func::FuncOp buildStep(StringRef name, int64_t queryLen, mla::Form form);
   func::FuncOp createFunction(StringRef name, mla::BatchType batchType);
   /// The [N, rows, in] view of a weight [N * rows, in].
   Value splitHeads(Value weight, int64_t rows);
@@ -226,6 +229,22 @@ Value LayerBuilder::buildOutput(Value heads) {
 }
 
 func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
+  return buildStep(name, queryLen, options.form);
+}
+
+/// Batches of decodes alone get a function of their own: what prefills need beside, latents
+/// and queries by parts, would keep it from the kernels that a decode has.
+void LayerBuilder::buildMixedStep() {
+  constexpr StringLiteral name = "step", ofDecodes = "step_decodes";
+  func::FuncOp step = buildStep(name, ShapedType::kDynamic);
+  step->setAttr(mla::kDecodeThresholdAttr, builder.getI64IntegerAttr(options.decodeThreshold));
+  if (options.form != mla::Form::Auto) // not split
+    return;
+  func::FuncOp decodes = buildStep(ofDecodes, options.decodeThreshold, mla::Form::Absorbed);
+  decodes->setAttr(mla::kDecodesOfAttr, builder.getStringAttr(name));
+}
+
+func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen, mla::Form form) {
   OpBuilder::InsertionGuard guard(builder);
   auto batchType = mla::BatchType::get(builder.getContext(), queryLen, ShapedType::kDynamic);
   func::FuncOp function = createFunction(name, batchType);
@@ -249,7 +268,7 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
       builder, loc, tokenType({config.numHeads(), config.vHeadDim}),
       /*lse=*/Type(), queryNope, queryRope, kv.getLatent(), keyRope, keyUp, valueUp, appended,
       batch, builder.getF64FloatAttr(config.softmaxScale()),
-      mla::FormAttr::get(builder.getContext(), options.form));
+      mla::FormAttr::get(builder.getContext(), form));
   func::ReturnOp::create(builder, loc, ValueRange{buildOutput(attention.getOutput()), appended});
   return function;
 }
@@ -315,9 +334,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
   layer.buildStep("prefill", ShapedType::kDynamic);
   layer.buildStep("decode", 1);
   if (options.decodeThreshold > 0)
-    layer.buildStep("step", ShapedType::kDynamic)
-        ->setAttr(mla::kDecodeThresholdAttr,
-                  OpBuilder(*module).getI64IntegerAttr(options.decodeThreshold));
+    layer.buildMixedStep();
   if (layer.canCopyPages())
     layer.buildPageCopies();
   return module;

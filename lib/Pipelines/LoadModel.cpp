@@ -165,6 +165,12 @@ static bool isOfCache(func::FuncOp function) {
 }
 
 /// Erases the steps that were not asked for.
+/// The step that users know the function as.
+static StringRef getStepName(func::FuncOp function) {
+  auto whole = function->getAttrOfType<StringAttr>(mla::kDecodesOfAttr);
+  return whole ? whole.getValue() : function.getSymName();
+}
+
 static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::string> &names) {
   if (names.empty())
     return success();
@@ -173,12 +179,12 @@ static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::strin
       continue;
     InFlightDiagnostic error = module.emitError("no function '") << name << "'; there are:";
     for (func::FuncOp function : module.getOps<func::FuncOp>())
-      if (!isOfCache(function))
+      if (!isOfCache(function) && getStepName(function) == function.getSymName())
         error << " " << function.getSymName();
     return error;
   }
   for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (!llvm::is_contained(names, function.getSymName()) && !isOfCache(function))
+    if (!llvm::is_contained(names, getStepName(function)) && !isOfCache(function))
       function.erase();
   return success();
 }

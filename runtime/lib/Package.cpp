@@ -109,6 +109,13 @@ const FunctionInfo *TargetInfo::find(std::string_view name) const {
   return found == functions.end() ? nullptr : &*found;
 }
 
+const FunctionInfo *TargetInfo::findDecodesOf(const FunctionInfo &function) const {
+  auto found = std::find_if(functions.begin(), functions.end(), [&](auto &f) {
+    return !f.decodesOf.empty() && f.decodesOf == function.name;
+  });
+  return found == functions.end() ? nullptr : &*found;
+}
+
 std::string TargetInfo::text() const {
   std::string result(runtime::text(raw->arch()));
   if (raw->features() && raw->features()->size() > 0)

@@ -50,6 +50,8 @@ struct FunctionInfo {
   /// Longest query of a decode, if the batch is split into decodes and prefills;
   /// 0 if it is not.
   int64_t decodeThreshold;
+  /// The function whose batches without prefills this one takes; else empty.
+  std::string decodesOf;
   /// How many tokens of a common prefix are attended to apart: an expression; nothing
   /// if the function never does.
   std::optional<uint32_t> sharedTokens;
@@ -60,6 +62,8 @@ struct TargetInfo {
   std::vector<FunctionInfo> functions;
 
   const FunctionInfo *find(std::string_view name) const;
+  /// What takes the batches of `function` that are decodes alone; null: itself.
+  const FunctionInfo *findDecodesOf(const FunctionInfo &function) const;
   /// "sm_90a" or "x86-64-v3 (+avx2,+fma)".
   std::string text() const;
 };
@@ -81,6 +85,10 @@ inline constexpr std::string_view kCopyPagesFunction = "copy_pages", kSwapOutFun
 inline bool isStepFunction(std::string_view name) {
   return name != kPrepareFunction && name != kCopyPagesFunction && name != kSwapOutFunction &&
          name != kSwapInFunction;
+}
+/// Whether a caller may ask for it.
+inline bool isForCallers(const FunctionInfo &function) {
+  return isStepFunction(function.name) && function.decodesOf.empty();
 }
 
 class Package {

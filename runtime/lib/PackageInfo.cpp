@@ -91,6 +91,7 @@ static Json describe(const FunctionInfo &function) {
           {"dims", dims},
           {"max_query_len", function.maxQueryLen},
           {"decode_threshold", function.decodeThreshold},
+          {"decodes_of", function.decodesOf},
           {"shares_prefixes", function.sharedTokens.has_value()},
           {"launches", countLaunches(function.raw->steps())},
           {"buffers", buffers}};

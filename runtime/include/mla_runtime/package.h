@@ -43,7 +43,7 @@ MLA_API mla_status mla_package_close(mla_package *package);
                     "kernels": [{"name", "symbol", "threads", "shared_bytes",
                                  "registers", "scratch_bytes"}],
                     "functions": [{"name", "dims", "max_query_len",
-                                   "decode_threshold", "launches", "buffers"}]}] }
+                                   "decode_threshold", "decodes_of", "launches", "buffers"}]}] }
    The text belongs to the package and lives until it is closed. */
 MLA_API mla_status mla_package_info(mla_package *package, const char **json);
 

@@ -35,6 +35,11 @@ static Value findBatch(func::FuncOp function) {
   return {};
 }
 
+/// Whether the runtime pads the function's steps.
+static bool isPadded(func::FuncOp function) {
+  return function->hasAttr(kDecodeThresholdAttr) || function->hasAttr(kDecodesOfAttr);
+}
+
 static void guard(ProjectOp project, Value batch) {
   OpBuilder builder(project);
   Location loc = project.getLoc();
@@ -61,7 +66,7 @@ struct GuardPadding : mla::impl::MlaGuardPaddingBase<GuardPadding> {
   void runOnOperation() override {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       if (Value batch = findBatch(function);
-          batch && function->hasAttr(kDecodeThresholdAttr) && !function.isDeclaration())
+          batch && isPadded(function) && !function.isDeclaration())
         guardOutputs(function, batch);
   }
 

@@ -20,6 +20,15 @@ func.func @step(%o: tensor<?x64xbf16>, %w: tensor<32x64xbf16>, %batch: !mla.batc
   return %y : tensor<?x32xbf16>
 }
 
+// What takes the step's batches of decodes alone is padded like the step.
+// CHECK-LABEL: func @step_decodes
+// CHECK: mla.keep_rows
+func.func @step_decodes(%o: tensor<?x64xbf16>, %w: tensor<32x64xbf16>, %batch: !mla.batch<query_len = 1>)
+    -> (tensor<?x32xbf16> {mla.output = "output"}) attributes {mla.decodes_of = "step"} {
+  %y = mla.project %o, %w : tensor<?x64xbf16>, tensor<32x64xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+
 // CHECK-LABEL: func @prefill
 // CHECK-NOT: mla.keep_rows
 func.func @prefill(%o: tensor<?x64xbf16>, %w: tensor<32x64xbf16>, %batch: !mla.batch)

@@ -41,6 +41,10 @@ inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
 /// Of a step function: its batch is split into decodes, with queries of at most so many
 /// tokens, and prefills.
 inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "mla.decode_threshold";
+
+/// A string on a function: the name of a function with a decode threshold, whose batches
+/// without prefills this one takes, which needs no table and no result of another part.
+inline constexpr llvm::StringLiteral kDecodesOfAttr = "mla.decodes_of";
 } // namespace mlir::mla
 
 #endif // MLA_DIALECT_MLA_IR_MLADIALECT_H

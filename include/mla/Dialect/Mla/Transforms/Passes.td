@@ -246,7 +246,7 @@ def MlaGuardPadding : Pass<"mla-guard-padding", "::mlir::ModuleOp"> {
     batch within them (mla_step_plan_padded). Its launches then cover rows that are
     no tokens. Appending skips them (their slots are negative) and attention has no
     request for them; only the last projection would write them. In functions with
-    `mla.decode_threshold`, results that are made by mla.project and marked
+    `mla.decode_threshold` or `mla.decodes_of`, results that are made by mla.project and marked
     `mla.output` go through mla.keep_rows if the step is padded.
 
     Before:

@@ -18,11 +18,14 @@ namespace mlir::tile {
 /// them. Only then there are the sizes num_decodes, num_prefills, num_decode_tokens,
 /// num_prefill_tokens, num_prefill_rows (all tokens, or none without prefills),
 /// max_decode_query_len, max_decode_seq_len and max_prefill_query_len, and the metadata
-/// decode_query_start_loc, prefill_query_start_loc and prefill_block_table; chunks of context are those of prefills and a tile.work
-/// partitions the decodes.
+/// decode_query_start_loc, prefill_query_start_loc and prefill_block_table; chunks of context are
+/// those of prefills and a tile.work partitions the decodes.
 inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "tile.decode_threshold";
 
-/// The attribute's value, or 0 without it.
+/// A string: the plan with a decode threshold whose batches without prefills this one takes.
+inline constexpr llvm::StringLiteral kDecodesOfAttr = "tile.decodes_of";
+
+/// The value of kDecodeThresholdAttr, or 0 without it.
 inline int64_t getDecodeThreshold(PlanOp plan) {
   auto threshold = plan->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
   return threshold ? threshold.getInt() : 0;
