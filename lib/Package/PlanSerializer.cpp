@@ -144,6 +144,8 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
     return plan.emitOpError("expected ")
            << tile::kDecodeThresholdAttr << " below 2^32, got " << threshold;
   function->decode_threshold = threshold;
+  if (auto whole = plan->getAttrOfType<StringAttr>(tile::kDecodesOfAttr))
+    function->decodes_of = whole.str();
 
   for (auto work : plan.getBody().getOps<tile::WorkOp>())
     if (failed(convertWork(work)))
@@ -172,6 +174,10 @@ LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
   function->work->merge_cost = op.getMergeCost().convertToDouble();
   function->work->partial_cost = op.getPartialCost().convertToDouble();
   function->work->fixed_blocks = op.getFixedBlocks();
+  for (int64_t value : op.getMergeForms().value_or(ArrayRef<int64_t>()))
+    function->work->merge_forms.push_back(
+        static_cast<uint32_t>(std::min<int64_t>(value, std::numeric_limits<uint32_t>::max())));
+  function->work->merge_programs = op.getMergePrograms().value_or(0);
   return success();
 }
 

@@ -48,7 +48,7 @@ enum class Dim : uint8_t {
   NumPartials,   // pieces of requests in several pieces
   PartialTokens, // sum of their query lengths
   NumMerges,     // requests in several pieces
-  MaxPartials,   // most pieces of one request
+  NumMergePrograms,
   // Of functions that split the batch into decodes and prefills.
   NumDecodes,
   NumPrefills,
@@ -72,7 +72,7 @@ std::optional<Dim> findDim(std::string_view name);
 const char *dimName(Dim dim);
 
 /// Whether only functions with a tile.work have it.
-inline bool isOfWork(Dim dim) { return dim >= Dim::NumParts && dim <= Dim::MaxPartials; }
+inline bool isOfWork(Dim dim) { return dim >= Dim::NumParts && dim <= Dim::NumMergePrograms; }
 /// Whether only functions that split the batch have it.
 inline bool isOfParts(Dim dim) { return dim >= Dim::NumDecodes && dim <= Dim::MaxPrefillQueryLen; }
 /// Whether only functions with a tile.shared_prefix have it.
@@ -92,6 +92,7 @@ enum class Metadata : uint8_t {
   WorkStarts,
   WorkItems,
   MergeItems,
+  MergeStarts,
   ReqIdPerToken,
   OutputRows,   // i64: the row of each token, -1 for padding
   ItemCounters, // zeros that a kernel counts in, and leaves as zeros
@@ -101,11 +102,11 @@ enum class Metadata : uint8_t {
   SharedQueryStartLoc,  // 0 and the rows of the requests that share a prefix
   SharedChunkCuSeqLens, // [num_shared_chunks, 2]
 };
-inline constexpr size_t kNumMetadata = 18;
+inline constexpr size_t kNumMetadata = 19;
 
 std::optional<Metadata> findMetadata(std::string_view name);
 inline bool isOfWork(Metadata metadata) {
-  return metadata >= Metadata::WorkStarts && metadata <= Metadata::MergeItems;
+  return metadata >= Metadata::WorkStarts && metadata <= Metadata::MergeStarts;
 }
 inline bool isTable(Metadata metadata) {
   return metadata == Metadata::BlockTable || metadata == Metadata::PrefillBlockTable;

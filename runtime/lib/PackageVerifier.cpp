@@ -39,6 +39,8 @@ static constexpr uint32_t kMaxStepDepth = 16;
 // Costs and cuts of a partition, in blocks.
 static constexpr double kMaxWorkCost = 1 << 20;
 static constexpr int64_t kMaxFixedBlocks = 1 << 20;
+// Programs of a multiprocessor (CUDA C++ Programming Guide, compute capabilities).
+static constexpr int64_t kMaxMergePrograms = 32;
 // 1024 threads: CUDA C++ Programming Guide, compute capabilities.
 static constexpr int64_t kMaxThreads = 1024;
 // The kernel ABI's limit; worker stacks are larger (ThreadPool.h).
@@ -495,6 +497,32 @@ static Status requireCost(const char *what, double value) {
   return error(MLA_CORRUPT, what, " is ", value, ", expected 0 to ", kMaxWorkCost);
 }
 
+/// None, for a function that cuts nothing; the last takes any number of pieces.
+static Status readMergeForms(const fb::Work &given, WorkParams &work) {
+  constexpr uint32_t fields = 3, most = std::numeric_limits<int32_t>::max();
+  const auto *forms = given.merge_forms();
+  if ((!forms || forms->size() == 0) && given.merge_programs() == 0)
+    return Status();
+  uint32_t count = forms ? forms->size() / fields : 0;
+  if (count == 0 || count > work.mergeForms.size() || forms->size() != count * fields ||
+      forms->Get((count - 1) * fields) != most)
+    return error(MLA_CORRUPT, "merge_forms has ", forms ? forms->size() : 0,
+                 " numbers, expected one to ", work.mergeForms.size(),
+                 " triples, the last for any number of pieces");
+  for (uint32_t i = 0; i < count; ++i) {
+    auto number = [&](uint32_t field) { return forms->Get(i * fields + field); };
+    MLAC_RETURN_IF_ERROR(requireRange("pieces of a merge form", number(0),
+                                      i > 0 ? forms->Get((i - 1) * fields) + 1 : 1, most));
+    MLAC_RETURN_IF_ERROR(requireRange("rows of a merge form", number(1), 1, kMaxModelDim));
+    MLAC_RETURN_IF_ERROR(requireRange("columns of a merge form", number(2), 1, kMaxModelDim));
+    work.mergeForms[i] = {number(0), number(1), number(2)};
+  }
+  MLAC_RETURN_IF_ERROR(
+      requireRange("merge_programs", given.merge_programs(), 1, kMaxMergePrograms));
+  work.mergePrograms = given.merge_programs();
+  return Status();
+}
+
 static Status readWork(const fb::Function &raw, std::optional<WorkParams> &work) {
   const fb::Work *given = raw.work();
   if (!given)
@@ -512,7 +540,7 @@ static Status readWork(const fb::Function &raw, std::optional<WorkParams> &work)
   work = {given->keys_per_block(), given->rows_per_token(), given->rows_per_tile(),
           given->item_cost(),      given->merge_cost(),     given->fixed_blocks(),
           given->partial_cost()};
-  return Status();
+  return readMergeForms(*given, *work);
 }
 
 /// What only a partition provides is not used without one.
@@ -601,6 +629,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   MLAC_RETURN_IF_ERROR(readWork(*raw, function.work).in("work"));
   MLAC_RETURN_IF_ERROR(checkWorkUses(function));
   function.decodeThreshold = raw->decode_threshold();
+  function.decodesOf = text(raw->decodes_of());
   MLAC_RETURN_IF_ERROR(checkPartUses(function));
   if (const fb::SharedPrefix *shared = raw->shared_prefix()) {
     MLAC_RETURN_IF_ERROR(requireExpr("shared_prefix", function.exprs, shared->tokens(), 0));

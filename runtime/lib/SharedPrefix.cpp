@@ -62,7 +62,7 @@ Status StepPlanner::evaluateShared(const ExpressionTable &exprs, uint32_t tokens
 
 Status StepPlanner::measureShared(const ExpressionTable &exprs, uint32_t tokens, int64_t granule) {
   // A padded step's launches may not depend on what its batch has in common.
-  if (isPadded || limits.workspaceTokens < limits.pageSize || at(dims_, Dim::NumTokens) == 0)
+  if (hasFixedSizes() || limits.workspaceTokens < limits.pageSize || at(dims_, Dim::NumTokens) == 0)
     return Status();
   contexts.clear();
   for (const Place &place : workPlaces())

@@ -15,12 +15,14 @@
 
 using namespace mlac::runtime;
 
-// Rows of work_items and merge_items are i32.
 /// Of `item_counters`: items taken, programs that have found none left, and one for each
 /// program (lib/Conversion/TileToSm90/Schedules/PingPongKernel.h).
 static int64_t countItemCounters(const DimValues &dims) { return 2 + at(dims, Dim::NumSms); }
+
+// Rows of work_items, merge_items and merge_starts are i32.
 static constexpr int64_t kItemFields = sizeof(WorkItem) / sizeof(int32_t);
 static constexpr int64_t kMergeFields = sizeof(MergeItem) / sizeof(int32_t);
+static constexpr int64_t kMergeStartFields = sizeof(MergeStart) / sizeof(int32_t);
 
 //===----------------------------------------------------------------------===//
 // Measuring
@@ -96,7 +98,8 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   chunks = {};
   hasWork = false;
   hasParts = false;
-  isPadded = false;
+  isPadded = isOnDevice = false;
+  layout_.external = {};
   placeRequests();
   computeLayout();
   return Status();
@@ -152,6 +155,8 @@ void StepPlanner::measureParts(int64_t decodeThreshold) {
     raise(Dim::MaxPrefillQueryLen, place.queryLen());
   computeLayout();
 }
+
+bool StepPlanner::hasOnlyDecodes() const { return hasParts && prefillPlaces().empty(); }
 
 //===----------------------------------------------------------------------===//
 // Padding
@@ -291,10 +296,30 @@ static void setWorkDims(DimValues &dims, const WorkSizes &work) {
   at(dims, Dim::NumPartials) = work.partials;
   at(dims, Dim::PartialTokens) = work.partialTokens;
   at(dims, Dim::NumMerges) = work.merges;
-  at(dims, Dim::MaxPartials) = work.maxPartials;
+  at(dims, Dim::NumMergePrograms) = work.mergePrograms;
 }
 
-void StepPlanner::measureWork(const WorkParams &params) {
+/// A planned step must stay inside what its launches and buffers are sized for.
+static Status checkWork(const WorkSizes &planned, const WorkSizes &most) {
+  const struct {
+    Dim dim;
+    int64_t value, limit;
+  } sizes[] = {{Dim::NumParts, planned.parts, most.parts},
+               {Dim::NumPartials, planned.partials, most.partials},
+               {Dim::PartialTokens, planned.partialTokens, most.partialTokens},
+               {Dim::NumMerges, planned.merges, most.merges},
+               {Dim::NumMergePrograms, planned.mergePrograms, most.mergePrograms}};
+  for (const auto &size : sizes)
+    if (size.value > size.limit)
+      return error(MLA_INTERNAL, "the step's attention has ", dimName(size.dim), " = ", size.value,
+                   ", more than the ", size.limit, " of its shape");
+  if (planned.items > most.items)
+    return error(MLA_INTERNAL, "the step's attention has ", planned.items,
+                 " pieces, more than the ", most.items, " of its shape");
+  return Status();
+}
+
+Status StepPlanner::measureWork(const WorkParams &params) {
   workRequests.clear();
   for (const Place &place : workPlaces())
     workRequests.push_back({static_cast<int32_t>(place.seqLen()),
@@ -304,23 +329,31 @@ void StepPlanner::measureWork(const WorkParams &params) {
                at(dims_, Dim::NumSharedTokens) / params.keysPerBlock);
   hasWork = true;
   workSizes = planner.sizes();
-  if (isPadded)
-    workSizes = boundWork(params, {at(dims_, Dim::NumDecodes), at(dims_, Dim::NumDecodeTokens),
-                                   at(dims_, Dim::MaxDecodeQueryLen),
-                                   at(dims_, Dim::MaxDecodeSeqLen), limits.numSms});
+  if (hasFixedSizes()) {
+    workSizes = boundWork(
+        params, hasParts ? WorkLimits{at(dims_, Dim::NumDecodes), at(dims_, Dim::NumDecodeTokens),
+                                      at(dims_, Dim::MaxDecodeQueryLen),
+                                      at(dims_, Dim::MaxDecodeSeqLen), limits.numSms}
+                         : WorkLimits{at(dims_, Dim::NumRequests), at(dims_, Dim::NumTokens),
+                                      at(dims_, Dim::MaxQueryLen), at(dims_, Dim::MaxSeqLen),
+                                      limits.numSms});
+    MLAC_RETURN_IF_ERROR(checkWork(planner.sizes(), workSizes));
+  }
   if (workRequests.empty()) // no decodes: nothing to launch
     workSizes = {};
   setWorkDims(dims_, workSizes);
   computeLayout();
+  return Status();
 }
 
 TableRows StepPlanner::makeRows() const { return {limits.maxRequests, blockColumns(limits)}; }
 
 /// The table in front of the arrays. Prefills are rows of it.
-static void layOutTable(const DimValues &dims, int64_t maxRequests, StepLayout &layout) {
-  int64_t columns = at(dims, Dim::MaxBlocksPerRequest);
-  int64_t rowBytes = columns * elementBytes(metadataType(Metadata::BlockTable));
-  layout.tableBytes = roundUp(maxRequests * rowBytes, kBufferAlignment);
+static void layOutTable(const DimValues &dims, const StepLimits &limits, StepLayout &layout) {
+  int64_t entryBytes = elementBytes(metadataType(Metadata::BlockTable));
+  int64_t columns = at(dims, Dim::MaxBlocksPerRequest), rowBytes = columns * entryBytes;
+  layout.tableBytes =
+      roundUp(limits.maxRequests * blockColumns(limits) * entryBytes, kBufferAlignment);
   auto set = [&](Metadata which, int64_t firstRow, int64_t rows) {
     layout.arrays[static_cast<size_t>(which)] = {firstRow * rowBytes, rows * columns};
   };
@@ -329,7 +362,7 @@ static void layOutTable(const DimValues &dims, int64_t maxRequests, StepLayout &
 }
 
 /// `work`: all zero if the function has none.
-static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequests,
+static void layOut(const DimValues &dims, const WorkSizes &work, const StepLimits &limits,
                    StepLayout &layout) {
   int64_t requests = at(dims, Dim::NumRequests), tokens = at(dims, Dim::NumTokens);
   int64_t decodes = at(dims, Dim::NumDecodes), prefills = at(dims, Dim::NumPrefills);
@@ -347,6 +380,7 @@ static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequ
   set(Metadata::WorkItems, work.items * kItemFields);
   set(Metadata::MergeItems, work.merges * kMergeFields);
   set(Metadata::ItemCounters, countItemCounters(dims));
+  set(Metadata::MergeStarts, work.mergePrograms * kMergeStartFields);
   if (hasParts) {
     set(Metadata::OutputRows, tokens);
     set(Metadata::DecodeQueryStartLoc, decodes + 1);
@@ -356,7 +390,7 @@ static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequ
     set(Metadata::SharedQueryStartLoc, 2);
     set(Metadata::SharedChunkCuSeqLens, 2 * chunks);
   }
-  layOutTable(dims, maxRequests, layout);
+  layOutTable(dims, limits, layout);
   layout.bytes = layout.tableBytes;
   for (size_t i = 0; i < kNumMetadata; ++i) {
     if (isTable(static_cast<Metadata>(i)))
@@ -368,16 +402,16 @@ static void layOut(const DimValues &dims, const WorkSizes &work, int64_t maxRequ
 }
 
 void StepPlanner::computeLayout() {
-  layOut(dims_, hasWork ? workSizes : WorkSizes(), limits.maxRequests, layout_);
+  layOut(dims_, hasWork ? workSizes : WorkSizes(), limits, layout_);
 }
 
 int64_t StepPlanner::maxBytes() const {
   DimValues dims = largestDims(limits.maxRequests, 0, true);
   StepLayout layout;
-  layOut(dims, WorkSizes(), limits.maxRequests, layout);
+  layOut(dims, WorkSizes(), limits, layout);
   int64_t bytes = layout.bytes;
   for (const WorkParams &work : limits.works) {
-    layOut(dims, largestWork(work, dims), limits.maxRequests, layout);
+    layOut(dims, largestWork(work, dims), limits, layout);
     bytes = std::max(bytes, layout.bytes);
   }
   return bytes;
@@ -506,13 +540,15 @@ void StepPlanner::fillTokens(uint8_t *bytes) const {
     const Place &place = places[i];
     int64_t row = place.firstRow;
     for (int64_t position = place.contextLen(); position < place.seqLen(); ++position, ++row) {
+      owners[row] = static_cast<int32_t>(i);
+      if (rows)
+        rows[row] = row;
+      if (isOnDevice)
+        continue; // the caller has the others
       int64_t entry = pageOf(position);
       int64_t page = place.request->sequence->pages[static_cast<size_t>(entry)];
       slots[row] = position + (page - entry) * limits.pageSize;
       positions[row] = position;
-      owners[row] = static_cast<int32_t>(i);
-      if (rows)
-        rows[row] = row;
     }
   }
 }
@@ -532,16 +568,21 @@ void StepPlanner::fillWork(uint8_t *bytes) const {
   copy(starts, Metadata::WorkStarts, starts.empty() ? 0 : starts.back());
   copy(planner.items(), Metadata::WorkItems, 0);
   copy(planner.merges(), Metadata::MergeItems, 0);
+  copy(planner.mergeStarts(), Metadata::MergeStarts, 0);
+  std::span rest(arrayOf<MergeStart>(layout_, Metadata::MergeStarts, bytes),
+                 static_cast<size_t>(workSizes.mergePrograms));
+  std::ranges::fill(rest.subspan(planner.mergeStarts().size()), kNoMerge);
 }
 
 void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
-  for (const Request &request : requests) {
+  for (const Request &request : isOnDevice ? std::span<Request>() : std::span(requests)) {
     // Cannot fail: lengths were checked by measure, pages by hasPages.
     if (request.missingPages > 0)
       (void)cache.reserve(*request.sequence, request.seqLen());
     request.sequence->length = request.seqLen();
   }
-  showBlocks(mirror, rows);
+  if (!isOnDevice)
+    showBlocks(mirror, rows);
   uint8_t *bytes = mirror.host();
   fillRequests(bytes);
   fillTokens(bytes);
@@ -556,6 +597,8 @@ void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
 }
 
 void StepPlanner::rollback(KVCache &cache) {
+  if (isOnDevice)
+    return;
   // In reverse, so that the pool's free list becomes what it was.
   for (auto request = requests.rbegin(); request != requests.rend(); ++request) {
     request->sequence->length = request->contextLen;

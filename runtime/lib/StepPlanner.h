@@ -106,6 +106,8 @@ struct MetadataArray {
 
 struct StepLayout {
   std::array<MetadataArray, kNumMetadata> arrays;
+  /// Arrays that the caller has on the device; null: in the step's bytes.
+  std::array<const void *, kNumMetadata> external{};
   int64_t tableBytes = 0; // at the front, the same for all steps
   int64_t bytes = 0;      // with the arrays of this step
 };
@@ -124,6 +126,11 @@ public:
   /// a function that splits the batch at `decodeThreshold`. In place of measureParts;
   /// comes behind measure.
   Status measurePadded(const mla_step_shape &shape, int64_t decodeThreshold);
+  /// In place of measure: a batch whose lengths, table and slots the caller has on the
+  /// device. Sizes are those of the longest requests; work is divided by the bounds.
+  Status measureDevice(const mla_device_batch &batch);
+  /// Keys of the longest request.
+  int64_t longestSeqLen() const;
   /// Whether the batch, as it stands, begins with decodes and has prefills behind them.
   bool isMixed(int64_t decodeThreshold) const;
   /// Splits the batch, as it stands, into decodes and prefills and adds their sizes
@@ -135,8 +142,10 @@ public:
   Status measureShared(const ExpressionTable &exprs, uint32_t tokens, int64_t granule);
   /// Adds the chunk sizes to the dims. Error: workspace too small.
   Status measureChunks();
+  /// Whether the step, or every step of its shape, has no prefills; after the parts.
+  bool hasOnlyDecodes() const;
   /// Partitions the attention and adds the sizes of the partition to the dims.
-  void measureWork(const WorkParams &params);
+  Status measureWork(const WorkParams &params);
 
   const DimValues &dims() const { return dims_; }
   const StepLayout &layout() const { return layout_; }
@@ -196,6 +205,9 @@ private:
   void fillShared(uint8_t *bytes) const;
   mla_batch_split splitAt(int64_t decodeThreshold) const;
   void sumDims();
+  void setDeviceDims(const mla_device_batch &batch);
+  /// Whether the sizes of the partition are those of any batch of the step's sizes.
+  bool hasFixedSizes() const { return isPadded || isOnDevice; }
   void computeLayout();
   WorkSizes largestWork(const WorkParams &params, const DimValues &dims) const;
   int64_t pageOf(int64_t position) const;
@@ -221,6 +233,7 @@ private:
   mla_batch_split split{};
   bool hasParts = false; // `split` is this step's
   bool isPadded = false;
+  bool isOnDevice = false;     // requests have no sequences
   int64_t numDecodePlaces = 0; // if it has parts
   StepLayout layout_;
   int64_t missingPages = 0;

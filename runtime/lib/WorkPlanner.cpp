@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 using namespace mlac::runtime;
 
@@ -45,29 +46,70 @@ static int64_t maxCutPieces(int64_t parts, int64_t requests) {
   return std::min(2 * (parts - 1), requests + parts - 1);
 }
 
+/// Programs that merge at most.
+static int64_t countMergePrograms(const WorkParams &params, int64_t numSms) {
+  return params.mergePrograms * numSms;
+}
+
+namespace {
+/// The least concave function that is not below some points (query_len, tokens of partials)
+/// and never falls: what requests of different lengths have together is at most what as many
+/// of their mean length would have.
+class Envelope {
+public:
+  void add(int64_t x, int64_t y) {
+    if (y <= points.back().second) // the largest of shorter ones counts
+      return;
+    while (points.size() > 1 && isBelow(points[points.size() - 2], points.back(), {x, y}))
+      points.pop_back();
+    points.emplace_back(x, y);
+  }
+  /// `count` times the value at `total` / `count`, rounded up.
+  int64_t sum(int64_t count, int64_t total) const {
+    for (size_t i = 1; i < points.size(); ++i) {
+      auto [x0, y0] = points[i - 1];
+      auto [x1, y1] = points[i];
+      if (total <= count * x1)
+        return count * y0 + ceilDiv((total - count * x0) * (y1 - y0), x1 - x0);
+    }
+    return count * points.back().second;
+  }
+
+private:
+  using Point = std::pair<int64_t, int64_t>;
+  static bool isBelow(Point a, Point middle, Point b) {
+    return (middle.second - a.second) * (b.first - a.first) <=
+           (b.second - a.second) * (middle.first - a.first);
+  }
+  std::vector<Point> points = {{0, 0}}; // ascending, slopes falling
+};
+} // namespace
+
 WorkSizes mlac::runtime::boundWork(const WorkParams &params, const WorkLimits &limits) {
   WorkSizes most;
   most.parts = countParts(params, 1, limits.numSms);
   int64_t units = params.fixedBlocks == 0
                       ? 0
                       : ceilDiv(ceilDiv(limits.maxSeqLen, params.keysPerBlock), params.fixedBlocks);
+  Envelope fixedTokens;
   // Longer queries have fewer parts, but larger partials.
   for (int64_t query = 1; query <= std::max<int64_t>(limits.maxQueryLen, 1); ++query) {
     int64_t parts = countParts(params, query, limits.numSms);
     if (parts == 1)
       break; // and so on for all longer ones: nothing is cut
-    int64_t pieces = maxCutPieces(parts, limits.requests), each = parts;
+    int64_t pieces = maxCutPieces(parts, limits.requests);
     int64_t tokens = pieces * query;
     if (params.fixedBlocks > 0) {
-      each = std::min(units, maxFixedPieces(params, query, limits.numSms));
+      int64_t each = std::min(units, maxFixedPieces(params, query, limits.numSms));
       pieces = each > 1 ? limits.requests * each : 0;
-      tokens = std::min(pieces * query, limits.tokens * each);
+      fixedTokens.add(query, each > 1 ? each * query : 0);
+      tokens = fixedTokens.sum(limits.requests, std::min(limits.tokens, limits.requests * query));
     }
     most.partials = std::max(most.partials, pieces);
     most.partialTokens = std::max(most.partialTokens, tokens);
-    most.maxPartials = std::max(most.maxPartials, each);
   }
   most.merges = most.partials > 0 ? limits.requests : 0;
+  most.mergePrograms = most.merges > 0 ? countMergePrograms(params, limits.numSms) : 0;
   most.items = limits.requests + most.partials;
   return most;
 }
@@ -82,6 +124,7 @@ void WorkPlanner::reserve(const WorkSizes &sizes, int64_t maxRequests) {
   starts_.reserve(sizes.parts + 1);
   items_.reserve(count);
   merges_.reserve(sizes.merges);
+  mergeStarts_.reserve(sizes.mergePrograms);
 }
 
 //===----------------------------------------------------------------------===//
@@ -299,9 +342,66 @@ void WorkPlanner::emitMerges() {
     for (size_t i = first; i < end; ++i, sizes_.partialTokens += of.queryLen)
       partials[i] = static_cast<int32_t>(sizes_.partialTokens);
     sizes_.partials += count;
-    sizes_.maxPartials = std::max(sizes_.maxPartials, count);
   }
   sizes_.merges = static_cast<int64_t>(merges_.size());
+}
+
+namespace {
+/// The units of one merge.
+struct MergeUnits {
+  int64_t count, cost; // of each
+};
+} // namespace
+
+static MergeUnits countUnits(const WorkParams &params, const MergeItem &merge) {
+  const MergeForm *form = params.mergeForms.data();
+  while (merge.numPartials > form->pieces)
+    ++form;
+  // What a unit reads, in rows of partials, and what its dependent loads take beside: on an
+  // H200 two programs of a multiprocessor read about eight rows of 512 columns in a latency.
+  constexpr int64_t latency = 8, part = 16;
+  int64_t rows = ceilDiv(merge.queryLen * params.rowsPerToken, form->rows);
+  return {rows * form->blocks,
+          part * latency + part * merge.numPartials * form->rows / form->blocks};
+}
+
+/// Cuts the units of all merges, one after the other, into runs of about the same cost.
+void WorkPlanner::emitMergeStarts() {
+  mergeStarts_.clear();
+  if (params.mergePrograms == 0)
+    return;
+  int64_t units = 0, total = 0;
+  for (const MergeItem &merge : merges_) {
+    MergeUnits of = countUnits(params, merge);
+    units += of.count;
+    total += of.count * of.cost;
+  }
+  sizes_.mergePrograms = std::min(countMergePrograms(params, numSms), units);
+  int32_t merge = 0, unit = 0;
+  int64_t done = 0, programs = sizes_.mergePrograms;
+  MergeUnits of = programs > 0 ? countUnits(params, merges_.front()) : MergeUnits();
+  for (int64_t program = 0; program < programs; ++program) {
+    MergeStart run = {merge, unit, merge, unit};
+    int64_t target = total * (program + 1) / programs;
+    while (done < target) {
+      if (unit == of.count) {
+        of = countUnits(params, merges_[++merge]);
+        unit = 0;
+      }
+      // To the nearest unit, so that errors do not add up.
+      int64_t left = (target - done + of.cost / 2) / of.cost;
+      int64_t count = std::min(left, of.count - unit);
+      if (count == 0)
+        break;
+      if (run.endUnit == run.firstUnit && run.firstMerge == run.lastMerge)
+        run.firstMerge = merge, run.firstUnit = unit;
+      unit += static_cast<int32_t>(count);
+      done += count * of.cost;
+      run.lastMerge = merge, run.endUnit = unit;
+    }
+    mergeStarts_.push_back(
+        run.endUnit > run.firstUnit || run.lastMerge > run.firstMerge ? run : kNoMerge);
+  }
 }
 
 /// Sorts the pieces by part, in request order inside a part.
@@ -350,5 +450,6 @@ void WorkPlanner::plan(const WorkParams &given, std::span<const WorkRequest> bat
   else
     cutByCost();
   emitMerges();
+  emitMergeStarts();
   emitItems();
 }

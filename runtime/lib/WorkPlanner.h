@@ -27,11 +27,18 @@
 #ifndef MLAC_RUNTIME_WORKPLANNER_H
 #define MLAC_RUNTIME_WORKPLANNER_H
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace mlac::runtime {
+
+/// How requests with at most so many pieces are merged (tile.work).
+struct MergeForm {
+  int64_t pieces = 0;           // 0: no form
+  int64_t rows = 0, blocks = 0; // of a unit; units side by side in the columns
+};
 
 /// The attributes of tile.work; costs in blocks.
 struct WorkParams {
@@ -39,13 +46,15 @@ struct WorkParams {
   double itemCost, mergeCost;
   int64_t fixedBlocks;
   double partialCost = 0;
+  std::array<MergeForm, 3> mergeForms = {};
+  int64_t mergePrograms = 0; // on each multiprocessor
 };
 
 struct WorkRequest {
   int32_t seqLen, firstToken, queryLen;
 };
 
-/// Rows of the metadata arrays work_items and merge_items.
+/// Rows of the metadata arrays work_items, merge_items and merge_starts.
 struct WorkItem {
   int32_t request, firstBlock, numBlocks, seqLen, firstToken, queryLen;
   int32_t partial; // first token of its partial, or -1
@@ -55,9 +64,17 @@ struct MergeItem {
   int32_t firstToken, queryLen, firstPartial, numPartials;
 };
 
+/// A run of units: from `firstUnit` of the first merge to before `endUnit` of the last.
+struct MergeStart {
+  int32_t firstMerge, firstUnit, lastMerge, endUnit;
+};
+/// Of a program that has nothing to merge.
+inline constexpr MergeStart kNoMerge = {0, 0, -1, 0};
+
 /// What one step has, or at most may have, of each.
 struct WorkSizes {
-  int64_t parts = 0, items = 0, partials = 0, partialTokens = 0, merges = 0, maxPartials = 0;
+  int64_t parts = 0, items = 0, partials = 0, partialTokens = 0, merges = 0, mergePrograms = 0;
+  bool operator==(const WorkSizes &) const = default;
 };
 
 /// num_parts of tile.work.
@@ -85,6 +102,7 @@ public:
   std::span<const int32_t> starts() const { return starts_; }
   std::span<const WorkItem> items() const { return items_; }
   std::span<const MergeItem> merges() const { return merges_; }
+  std::span<const MergeStart> mergeStarts() const { return mergeStarts_; }
 
 private:
   struct Piece {
@@ -103,6 +121,7 @@ private:
   int64_t chooseCap(int64_t smallest, int64_t whole) const;
   bool fits(int64_t cap) const;
   void emitMerges();
+  void emitMergeStarts();
   void emitItems();
   int64_t costOf(int64_t blocks) const;
 
@@ -118,6 +137,7 @@ private:
   std::vector<int32_t> starts_;
   std::vector<WorkItem> items_;
   std::vector<MergeItem> merges_;
+  std::vector<MergeStart> mergeStarts_;
 };
 
 } // namespace mlac::runtime

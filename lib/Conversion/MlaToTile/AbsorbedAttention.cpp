@@ -100,7 +100,8 @@ private:
   /// Positions in `planArgs`, which start with the three of the pool.
   struct {
     unsigned blockTable, maxBlocks, tokens, qLat, output, qPe, lse;
-    unsigned queryStarts, seqLens, splits, firstBlock;         // grid
+    unsigned seqLens;                                          // both
+    unsigned queryStarts, splits, firstBlock;                  // grid
     unsigned workStarts, workItems, partialOutput, partialLse; // items
   } arg{};
   int64_t heads, latentWidth, ropeWidth, tileRows, tileKeys;
@@ -289,16 +290,19 @@ Value AbsorbedKernel::loadField(KernelBuilder &b, ValueRange args, Value item, I
   return b.loadScalar(args[arg.workItems], b.add(b.mul(item, fields), field));
 }
 
-/// Blocks of a piece up to the last that the tile's rows see, at least one. The 64
-/// rows of a tile are of at most as many tokens, whose limits lie in two neighbouring
-/// blocks: only the last two need masks, and nothing is multiplied in vain.
+/// Blocks of a piece up to the last that the tile's rows see, at least one: pieces may be
+/// planned for a longer request than there is. The 64 rows of a tile are of at most as many
+/// tokens, whose limits lie in two neighbouring blocks: only the last two need masks, and
+/// nothing is multiplied in vain.
 Value AbsorbedKernel::seenBlocks(KernelBuilder &b, const Work &work, Value blocks) {
   mla::BatchType batch = op.getBatch().getType();
-  if (batch.hasStaticQueryLen() && batch.getQueryLen() <= tileKeys)
-    return blocks; // so few that all of a request's end in its last two
-  Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
-  Value unseen = b.sub(work.queryLen, b.ceilDiv(endRow, b.index(heads)));
-  Value endBlock = b.ceilDiv(b.sub(work.seqLen, unseen), b.index(tileKeys));
+  Value end = work.seqLen;
+  // Few queries all end in the last two blocks of their request.
+  if (!batch.hasStaticQueryLen() || batch.getQueryLen() > tileKeys) {
+    Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
+    end = b.sub(end, b.sub(work.queryLen, b.ceilDiv(endRow, b.index(heads))));
+  }
+  Value endBlock = b.ceilDiv(end, b.index(tileKeys));
   Value seen = b.minimum(blocks, b.sub(endBlock, work.firstBlock));
   return b.maximum(seen, b.index(1));
 }
@@ -310,7 +314,7 @@ AbsorbedKernel::Work AbsorbedKernel::loadItem(KernelBuilder &b, ValueRange args,
   Value request = loadField(b, args, item, kRequest);
   work.firstBlock = loadField(b, args, item, kFirstBlock);
   Value blocks = loadField(b, args, item, kBlocks);
-  work.seqLen = loadField(b, args, item, kSeqLen);
+  work.seqLen = b.loadScalar(args[arg.seqLens], request);
   work.firstToken = loadField(b, args, item, kFirstToken);
   work.queryLen = loadField(b, args, item, kQueryLen);
   work.rows = b.mul(work.queryLen, heads);
@@ -355,6 +359,7 @@ LogicalResult AbsorbedKernel::launchItems() {
   partialOutput =
       step.workspace({tokens, builder.getIndexAttr(heads), builder.getIndexAttr(width)}, f32);
   partialLse = step.workspace({tokens, builder.getIndexAttr(heads)}, f32);
+  arg.seqLens = addArg(step.metadata(op.getBatch(), "seq_lens", 32));
   arg.workStarts = addArg(step.metadata("work_starts", 32));
   arg.workItems = addArg(step.metadata("work_items", 32));
   arg.partialOutput = addArg(partialOutput.buffer);
@@ -375,8 +380,8 @@ LogicalResult AbsorbedKernel::launchItems() {
   };
   step.launch("absorbed_attention", grid, planArgs, write, StepLowering::Overlap::Both);
   bool isLast = llvm::all_of(op->getUsers(), llvm::IsaPred<func::ReturnOp>);
-  emitMergePartials(step, {op.getBatch(), partialOutput, partialLse, output, lse, isLast});
-  return success();
+  return emitMergePartials(step, {op.getBatch(), partialOutput, partialLse, output, lse, isLast},
+                           op);
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentionOp op) {

@@ -99,8 +99,9 @@ struct PieceMerge {
   std::optional<TensorRef> lse;
   bool isLast; // of the step's launches
 };
-/// Merges them into `output`, where there are any.
-void emitMergePartials(StepLowering &step, const PieceMerge &merge);
+/// Merges them into `output`, where there are any; `user` has the plan's tile.work.
+mlir::LogicalResult emitMergePartials(StepLowering &step, const PieceMerge &merge,
+                                      mlir::Operation *user);
 
 } // namespace mlac::mla_to_tile
 

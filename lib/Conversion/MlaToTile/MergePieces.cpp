@@ -12,6 +12,7 @@
 #include "mla/Analysis/FormCost.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 using namespace mlir;
@@ -19,112 +20,145 @@ using namespace mlac::mla_to_tile;
 
 namespace {
 
-/// Kernels over merge_items (tile.work), z: request. Up to four pieces are loaded
-/// together by programs of 64 rows; more are read together, too, by programs of one
-/// row, so that their latency is paid once:
+/// One kernel over merge_starts and merge_items (tile.work). A program goes over a run of
+/// units that the runtime gave it; a unit is some rows and columns of one request, in the
+/// form that the request's number of pieces wants:
 ///
-///     few      x: tiles of query_len · N rows   y: blocks of columns
-///              rows of a tile: the request's; more than four pieces take turns
-///     columns  x: rows of the request           y: blocks of columns
-///              rows of a tile: 64 columns of the block, columns: 16, 32 or 64 pieces
+///     few      64 rows of the request, a block of columns; up to four pieces, loaded together
+///     columns  a row of the request, a block of columns
+///              rows of a tile: 64 columns of the block, columns: 16 or 32 pieces
 ///     rows     as `columns`, but
 ///              rows of a tile: 64 pieces, columns: the block's
 ///
-/// With pieces as rows every column's sum crosses threads and warps, and a program
-/// has 32 columns: little code and many programs, for few heads. With pieces as
-/// columns a thread has a quarter of a sum's pieces, without shared memory, and a
-/// program has up to 256 columns for the same weights: a third of the instructions.
+/// Many pieces are read together, too, so that their latency is paid once. With pieces as
+/// rows every column's sum crosses threads and warps, and a unit has 32 columns: little
+/// code and many units, for few heads. With pieces as columns a thread has a quarter of a
+/// sum's pieces, without shared memory, and a unit has up to 256 columns for the same
+/// weights: a third of the instructions. The forms sum in different orders: a request's
+/// own number of pieces decides, so that no row depends on other requests.
 class MergePiecesKernel {
 public:
-  /// Which requests a kernel joins: all, or those with as many pieces as its form
-  /// is for.
-  enum class Takes { All, Own };
-
-  MergePiecesKernel(StepLowering &step, const PieceMerge &merge, Takes takes)
-      : step(step), merge(merge), takes(takes) {
-    heads = merge.partialLse.size(1);
-    width = merge.output.size(merge.output.rank() - 1);
-    fewPieces = kFewTurns * step.shapes.turnPieces;
-    auto share = static_cast<uint64_t>(heads * width / countProgramsOfMany());
-    columnsOfMany = blockWidth(
-        width, std::clamp<int64_t>(llvm::bit_floor(share), kWidthMultiple, kMostColumnsOfMany));
-    tilesOfMany = std::min<int64_t>(llvm::bit_floor(share / step.shapes.rows), kMostTilesOfMany);
-    args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
-            merge.output.buffer};
-    if (merge.lse)
-      args.push_back(merge.lse->buffer);
-  }
-  void launchFew();
-  void launchMany();
-  void launchAsColumns(int64_t atOnce);
-  /// Requests with few pieces that are rather merged as columns.
-  int64_t countMostMerges() const;
-
-  int64_t fewPieces; // the most that are few
+  MergePiecesKernel(StepLowering &step, const PieceMerge &merge);
+  SmallVector<int64_t> describeForms() const;
+  int64_t countPrograms() const;
+  void launch();
 
 private:
-  // A turn takes a latency of memory, and so does a wave of programs of rows.
-  static constexpr int64_t kFewTurns = 4;
-
-  // Programs of rows at most, where there are few pieces: eight on each multiprocessor. On
-  // the H200 16 pieces of 4 requests and 128 heads take 21.4 us of a step instead of 24.2,
-  // 8 pieces of 8 requests 29.5 instead of 28.7.
-  static int64_t countMostProgramsOfSome() { return countPrograms(8); }
-
   // Programs of a request that has many pieces, at least: two on each multiprocessor, all
   // of one wave.
-  static int64_t countProgramsOfMany() { return countPrograms(2); }
-
-  /// `each` programs on each multiprocessor, or fewer: a power of two, as widths are.
-  static int64_t countPrograms(int64_t each) {
+  static int64_t countProgramsOfMany() {
     const mlac::TargetDescription &machine = mlac::getScheduledMachine();
-    return llvm::bit_floor(static_cast<uint64_t>(each * machine.numSms));
+    return llvm::bit_floor(static_cast<uint64_t>(2 * machine.numSms));
   }
 
-  // Columns of a program that merges them as rows, at most: 128 bytes of a partial's row.
+  // Columns of a unit that merges them as rows, at most: 128 bytes of a partial's row.
   // With 16 columns 64 pieces of 8 heads take 6.0 us of a step instead of 6.5, of 16
   // heads 7.9 instead of 7.3.
   static constexpr int64_t kMostColumnsOfMany = 32;
 
-  // Tiles of a program that merges them as columns, at most. For 128 heads and 64 pieces
-  // 4 tiles take 27.7 us of a step, 2 and 1 tiles 30.4 and 31.5. For 16 heads 64 pieces as
-  // rows take 7.3 us, as columns 8.5.
+  // Tiles of a unit that merges them as columns, at most. For 128 heads and 64 pieces
+  // 4 tiles take 14.1 us of a step, 2 tiles 16.2. For 16 heads 64 pieces as rows take
+  // 7.3 us, as columns 8.5.
   static constexpr int64_t kMostTilesOfMany = 4;
+
+  // Up to so many turns' worth of pieces are the columns of one small tile.
+  static constexpr int64_t kSomeTurns = 4;
 
   struct Request {
     Value rows;                 // query_len · N
     Value firstRow;             // in the output
     Value firstPartial, pieces; // row of the partials
   };
+  /// Of one request's rows and columns: where a unit begins.
+  struct Unit {
+    Request request;
+    Value row, column;
+  };
+  /// What a unit is where a request has at most so many pieces.
+  struct Form {
+    int64_t mostPieces, rows, columns; // the last two of a unit
+    std::function<void(KernelBuilder &b, ValueRange args, const Unit &unit)> write;
+  };
   StepLowering::Overlap overlap() const;
-  Request loadRequest(KernelBuilder &b, ValueRange args);
-  void writeFew(KernelBuilder &b, ValueRange args, const Request &request);
-  void writeManyAsRows(KernelBuilder &b, ValueRange args, const Request &request);
-  void writeAsColumns(KernelBuilder &b, ValueRange args, const Request &request, int64_t atOnce);
-  using Write = llvm::function_ref<void(KernelBuilder &b, ValueRange args, const Request &request)>;
-  void launchRows(int64_t columns, Write write);
-  int64_t columnsOfProgram() const { return std::max<int64_t>(tilesOfMany, 1) * step.shapes.rows; }
-  OpFoldResult countColumns(KernelBuilder &b, Value column, int64_t block);
+  int64_t countBlocks(const Form &form) const { return llvm::divideCeil(width, form.columns); }
+  Request loadRequest(KernelBuilder &b, ValueRange args, Value item) const;
+  void writeRun(KernelBuilder &b, ValueRange args) const;
+  void writeUnits(KernelBuilder &b, ValueRange args, const Request &request, const Form &form,
+                  Value first, Value end) const;
+  void writeFew(KernelBuilder &b, ValueRange args, const Unit &unit) const;
+  void writeAsRows(KernelBuilder &b, ValueRange args, const Unit &unit, int64_t columns) const;
+  void writeAsColumns(KernelBuilder &b, ValueRange args, const Unit &unit, int64_t ofUnit,
+                      int64_t atOnce) const;
+  OpFoldResult countColumns(KernelBuilder &b, Value column, int64_t block) const;
   Value blockView(KernelBuilder &b, Value buffer, const TensorRef &ref, Value firstRow, Value rows,
-                  Value column);
-  Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow, Value rows);
+                  Value column) const;
+  Value lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow, Value rows) const;
   void storeLse(KernelBuilder &b, ValueRange args, const Joined &joined, Value firstRow, Value rows,
-                Value row);
+                Value row, Value column) const;
 
+  enum Arg { kItems, kPartialOutput, kPartialLse, kOutput, kStarts, kLse };
   StepLowering &step;
   const PieceMerge &merge;
-  Takes takes;
-  int64_t heads, width, columnsOfMany;
+  int64_t heads, width;
   int64_t tilesOfMany; // 0: pieces as rows
+  SmallVector<Form, 3> forms;
   SmallVector<Value> args;
 };
 
 } // namespace
 
-MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, ValueRange args) {
+MergePiecesKernel::MergePiecesKernel(StepLowering &step, const PieceMerge &merge)
+    : step(step), merge(merge), heads(merge.partialLse.size(1)),
+      width(merge.output.size(merge.output.rank() - 1)) {
+  auto share = static_cast<uint64_t>(heads * width / countProgramsOfMany());
+  tilesOfMany = std::min<int64_t>(llvm::bit_floor(share / step.shapes.rows), kMostTilesOfMany);
+  int64_t turn = step.shapes.turnPieces, some = kSomeTurns * turn, many = 2 * some;
+  int64_t few = blockWidth(width, step.shapes.turnColumns);
+  int64_t asColumns = std::max<int64_t>(tilesOfMany, 1) * step.shapes.rows;
+  int64_t asRows = blockWidth(
+      width, std::clamp<int64_t>(llvm::bit_floor(share), kWidthMultiple, kMostColumnsOfMany));
+  auto writeFew = [this](KernelBuilder &b, ValueRange args, const Unit &unit) {
+    this->writeFew(b, args, unit);
+  };
+  auto writeAsColumns = [=, this](int64_t atOnce) {
+    return [=, this](KernelBuilder &b, ValueRange args, const Unit &unit) {
+      this->writeAsColumns(b, args, unit, asColumns, atOnce);
+    };
+  };
+  auto writeAsRows = [=, this](KernelBuilder &b, ValueRange args, const Unit &unit) {
+    this->writeAsRows(b, args, unit, asRows);
+  };
+  constexpr int64_t any = std::numeric_limits<int32_t>::max();
+  forms.push_back({turn, step.shapes.rows, few, writeFew});
+  forms.push_back({some, 1, asColumns, writeAsColumns(some)});
+  if (tilesOfMany > 0)
+    forms.push_back({any, 1, asColumns, writeAsColumns(many)});
+  else
+    forms.push_back({any, 1, asRows, writeAsRows});
+  args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
+          merge.output.buffer, step.metadata("merge_starts", 32)};
+  if (merge.lse)
+    args.push_back(merge.lse->buffer);
+}
+
+/// As tile.work has them.
+SmallVector<int64_t> MergePiecesKernel::describeForms() const {
+  SmallVector<int64_t> numbers;
+  for (const Form &form : forms)
+    numbers.append({form.mostPieces, form.rows, countBlocks(form)});
+  return numbers;
+}
+
+/// On each multiprocessor. With 3 and 32 pieces at once (212 registers) 128 heads and 64
+/// pieces take 14.1 us of a step, with 2 and 64 pieces (255 registers) 14.8; 64 heads with
+/// requests of 4 x 32768 and 60 x 1024 tokens 87.3 and 94.6. Pieces as rows take fewer.
+int64_t MergePiecesKernel::countPrograms() const { return tilesOfMany > 0 ? 3 : 4; }
+
+MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, ValueRange args,
+                                                          Value item) const {
   constexpr int64_t fields = 4;
-  Value base = b.mul(b.programId(2), fields);
-  auto field = [&](int64_t index) { return b.loadScalar(args[0], b.add(base, index)); };
+  Value base = b.mul(item, fields);
+  auto field = [&](int64_t index) { return b.loadScalar(args[kItems], b.add(base, index)); };
   Request request;
   request.firstRow = b.mul(field(0), heads);
   request.rows = b.mul(field(1), heads);
@@ -134,7 +168,7 @@ MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, Valu
 }
 
 /// Columns of the block of `block` ones at `column`.
-OpFoldResult MergePiecesKernel::countColumns(KernelBuilder &b, Value column, int64_t block) {
+OpFoldResult MergePiecesKernel::countColumns(KernelBuilder &b, Value column, int64_t block) const {
   if (width % block == 0)
     return b.fixed(block);
   return b.extent(b.minimum(b.index(block), b.sub(b.index(width), column)));
@@ -143,7 +177,7 @@ OpFoldResult MergePiecesKernel::countColumns(KernelBuilder &b, Value column, int
 /// Rows from `firstRow` on, of the block of columns at `column`. The view begins
 /// there, so that a load knows that all columns of a whole block are inside.
 Value MergePiecesKernel::blockView(KernelBuilder &b, Value buffer, const TensorRef &ref,
-                                   Value firstRow, Value rows, Value column) {
+                                   Value firstRow, Value rows, Value column) const {
   int64_t stride = ref.strides[ref.rank() - 2];
   OpFoldResult columns = countColumns(b, column, blockWidth(width, step.shapes.turnColumns));
   return b.view(buffer, b.extent(b.add(b.mul(firstRow, stride), column), ref.offset),
@@ -151,65 +185,44 @@ Value MergePiecesKernel::blockView(KernelBuilder &b, Value buffer, const TensorR
 }
 
 Value MergePiecesKernel::lseView(KernelBuilder &b, Value buffer, int64_t offset, Value firstRow,
-                                 Value rows) {
+                                 Value rows) const {
   return b.view(buffer, b.extent(firstRow, offset), {OpFoldResult(rows)}, {b.fixed(1)});
 }
 
+/// By the unit of the first columns.
 void MergePiecesKernel::storeLse(KernelBuilder &b, ValueRange args, const Joined &joined,
-                                 Value firstRow, Value rows, Value row) {
+                                 Value firstRow, Value rows, Value row, Value column) const {
   if (!merge.lse)
     return;
-  b.ifThen(b.isBelow(b.programId(1), b.index(1)), [&] {
+  b.ifThen(b.isBelow(column, b.index(1)), [&] {
     b.store(joinedLse(b, joined.reference, joined.sum),
-            lseView(b, args[4], merge.lse->offset, firstRow, rows), row);
+            lseView(b, args[kLse], merge.lse->offset, firstRow, rows), row);
   });
 }
 
-void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Request &request) {
+void MergePiecesKernel::writeFew(KernelBuilder &b, ValueRange args, const Unit &unit) const {
+  const Request &request = unit.request;
   int64_t tileRows = step.shapes.rows, block = blockWidth(width, step.shapes.turnColumns);
-  Value zero = b.index(0);
-  Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
+  Value zero = b.index(0), row = unit.row, column = unit.column;
   auto firstOf = [&](Value piece) {
     return b.add(request.firstPartial, b.mul(piece, request.rows));
   };
   auto pieceLse = [&](Value piece, Value rows) {
-    Value view = lseView(b, args[2], merge.partialLse.offset, firstOf(piece), rows);
+    Value view = lseView(b, args[kPartialLse], merge.partialLse.offset, firstOf(piece), rows);
     return b.load(view, row, tileRows);
   };
   auto pieceOutput = [&](Value piece, Value rows) {
-    Value view = blockView(b, args[1], merge.partialOutput, firstOf(piece), rows, column);
+    Value view =
+        blockView(b, args[kPartialOutput], merge.partialOutput, firstOf(piece), rows, column);
     return b.loadWide(view, {row, zero}, {tileRows, block});
   };
   JoinState state = joinInTurns(b, joinNone(b, tileRows, block), zero, step.shapes.turnPieces,
                                 {request.pieces, request.rows, pieceLse, pieceOutput});
   Joined joined = finishJoin(b, state);
   b.storeNarrow(joined.output,
-                blockView(b, args[3], merge.output, request.firstRow, request.rows, column),
+                blockView(b, args[kOutput], merge.output, request.firstRow, request.rows, column),
                 {row, zero});
-  storeLse(b, args, joined, request.firstRow, request.rows, row);
-}
-
-/// The next step's attention may begin early. What follows in a layer may not: the
-/// attention of one request leaves half of the machine free, where the output
-/// projection would gather while all wait (121 against 135 us of a DeepSeek-V3 layer).
-StepLowering::Overlap MergePiecesKernel::overlap() const {
-  return merge.isLast ? StepLowering::Overlap::Both : StepLowering::Overlap::Dependent;
-}
-
-void MergePiecesKernel::launchFew() {
-  int64_t block = blockWidth(width, step.shapes.turnColumns);
-  Value rows = step.multiply(step.dim(merge.batch, "max_query_len"), heads);
-  std::array<Value, 3> grid = {step.ceilDiv(rows, step.shapes.rows),
-                               step.constant(llvm::divideCeil(width, block)),
-                               step.dim("num_merges")};
-  auto write = [&](KernelBuilder &b, ValueRange inner) {
-    Request request = loadRequest(b, inner);
-    if (takes == Takes::All)
-      return writeFew(b, inner, request);
-    b.ifThen(b.isBelow(request.pieces, b.index(fewPieces + 1)),
-             [&] { writeFew(b, inner, request); });
-  };
-  step.launch("merge_partials", grid, args, write, overlap());
+  storeLse(b, args, joined, request.firstRow, request.rows, row, column);
 }
 
 /// The largest, or the sum, of all rows, in each row.
@@ -236,17 +249,18 @@ static Joined joinRows(KernelBuilder &b, const JoinState &state) {
 /// Element (i, j) of tile t is column `column + j` of the row, of piece t · rows + i:
 /// a tile's rows join their pieces one after the other, and then each other. Mostly
 /// there is one tile, whose loads are all under way at once.
-void MergePiecesKernel::writeManyAsRows(KernelBuilder &b, ValueRange args, const Request &request) {
-  int64_t atOnce = step.shapes.rows, columns = columnsOfMany;
-  Value zero = b.index(0), one = b.index(1);
-  Value row = b.programId(0), column = b.mul(b.programId(1), columns);
+void MergePiecesKernel::writeAsRows(KernelBuilder &b, ValueRange args, const Unit &unit,
+                                    int64_t columns) const {
+  const Request &request = unit.request;
+  int64_t atOnce = step.shapes.rows;
+  Value zero = b.index(0), one = b.index(1), row = unit.row, column = unit.column;
   Value first = b.add(request.firstPartial, row), stride = request.rows;
-  Value lses = b.view(args[2], b.extent(first, merge.partialLse.offset),
+  Value lses = b.view(args[kPartialLse], b.extent(first, merge.partialLse.offset),
                       {OpFoldResult(request.pieces)}, {b.extent(stride)});
   OpFoldResult inside = countColumns(b, column, columns);
   Value corner = b.add(b.mul(first, width), column);
   Value outputs =
-      b.view(args[1], b.extent(corner, merge.partialOutput.offset),
+      b.view(args[kPartialOutput], b.extent(corner, merge.partialOutput.offset),
              {OpFoldResult(request.pieces), inside}, {b.extent(b.mul(stride, width)), b.fixed(1)});
   auto lseAt = [&](Value tile, Value) {
     Value piece = b.mul(tile, atOnce);
@@ -264,10 +278,10 @@ void MergePiecesKernel::writeManyAsRows(KernelBuilder &b, ValueRange args, const
   Value outputRow = b.add(request.firstRow, row);
   int64_t outputStride = merge.output.strides[merge.output.rank() - 2];
   Value target = b.add(b.mul(outputRow, outputStride), column);
-  b.storeNarrow(joined.output,
-                b.view(args[3], b.extent(target, merge.output.offset), {inside}, {b.fixed(1)}),
-                zero);
-  storeLse(b, args, joined, outputRow, one, zero);
+  b.storeNarrow(
+      joined.output,
+      b.view(args[kOutput], b.extent(target, merge.output.offset), {inside}, {b.fixed(1)}), zero);
+  storeLse(b, args, joined, outputRow, one, zero, column);
 }
 
 /// Element (i, j) of tile t is column `column + i` of the row, of piece t · pieces + j:
@@ -290,33 +304,35 @@ static SmallVector<Value> joinColumns(KernelBuilder &b, ValueRange state, Value 
 }
 
 /// Tiles of pieces, one after the other; mostly there is one.
-void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const Request &request,
-                                       int64_t atOnce) {
-  int64_t columns = step.shapes.rows, ofProgram = columnsOfProgram();
+void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const Unit &unit,
+                                       int64_t ofUnit, int64_t atOnce) const {
+  const Request &request = unit.request;
+  int64_t columns = step.shapes.rows;
+  Value row = unit.row, column = unit.column;
   // With one query the places of pieces are constants. That pays where a thread has most
   // loads: 128 heads and 32 pieces take 14.1 instead of 16.4 us of a step. 64 heads, or
   // 16 pieces, take 0.3 to 1.1 us more with constants.
   bool hasOneQuery = cast<mla::BatchType>(merge.batch.getType()).getQueryLen() == 1;
-  bool isFixed = hasOneQuery && tilesOfMany == kMostTilesOfMany && atOnce > fewPieces;
-  Value zero = b.index(0), one = b.index(1), row = b.programId(0);
+  bool isFixed = hasOneQuery && tilesOfMany == kMostTilesOfMany &&
+                 atOnce > kSomeTurns * step.shapes.turnPieces;
+  Value zero = b.index(0), one = b.index(1);
   Value first = b.add(request.firstPartial, row), stride = isFixed ? b.index(heads) : request.rows;
   Value lses =
-      b.view(args[2], b.extent(first, merge.partialLse.offset),
+      b.view(args[kPartialLse], b.extent(first, merge.partialLse.offset),
              {b.fixed(columns), OpFoldResult(request.pieces)}, {b.fixed(0), b.extent(stride)});
   Value outputRow = b.add(request.firstRow, row);
-  Value column = b.mul(b.programId(1), ofProgram);
   Value corner = b.add(b.mul(first, width), column);
-  Value outputs = b.view(args[1], b.extent(corner, merge.partialOutput.offset),
-                         {countColumns(b, column, ofProgram), OpFoldResult(request.pieces)},
+  Value outputs = b.view(args[kPartialOutput], b.extent(corner, merge.partialOutput.offset),
+                         {countColumns(b, column, ofUnit), OpFoldResult(request.pieces)},
                          {b.fixed(1), b.extent(b.mul(stride, width))});
   SmallVector<Value> state = {b.constant({columns}, -std::numeric_limits<double>::infinity())};
-  state.append(1 + ofProgram / columns, b.constant({columns}, 0));
+  state.append(1 + ofUnit / columns, b.constant({columns}, 0));
   Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
   state = b.loop(zero, tiles, one, state, [&](Value tile, ValueRange before) {
     Value piece = b.mul(tile, atOnce);
     Value lse = b.load(lses, {zero, piece}, {columns, atOnce});
     SmallVector<Value> tiles;
-    for (int64_t column = 0; column < ofProgram; column += columns)
+    for (int64_t column = 0; column < ofUnit; column += columns)
       tiles.push_back(b.load(outputs, {b.index(column), piece}, {columns, atOnce}));
     Value position = b.iota(1, {columns, atOnce});
     lse = maskLse(b, unifyEmpty(b, lse), position, b.sub(request.pieces, piece));
@@ -325,74 +341,70 @@ void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const 
   Value sum = state[1];
   Value scale = b.divf(b.like(sum, 1), b.select(b.equals(sum, 0), b.like(sum, 1), sum));
   int64_t outputStride = merge.output.strides[merge.output.rank() - 2];
-  Value target =
-      b.view(args[3], b.extent(b.add(b.mul(outputRow, outputStride), column), merge.output.offset),
-             {countColumns(b, column, ofProgram)}, {b.fixed(1)});
+  Value target = b.view(
+      args[kOutput], b.extent(b.add(b.mul(outputRow, outputStride), column), merge.output.offset),
+      {countColumns(b, column, ofUnit)}, {b.fixed(1)});
   for (auto [tile, output] : llvm::enumerate(ArrayRef(state).drop_front(2)))
     b.storeNarrow(b.mulf(output, scale), target, b.index(tile * columns));
-  storeLse(b, args, {Value(), referenceOf(b, state[0]), sum}, outputRow, one, zero);
+  storeLse(b, args, {Value(), referenceOf(b, state[0]), sum}, outputRow, one, zero, column);
 }
 
-/// A program for each row and `columns` columns.
-void MergePiecesKernel::launchRows(int64_t columns, Write write) {
-  Value rows = step.multiply(step.dim(merge.batch, "max_query_len"), heads);
-  std::array<Value, 3> grid = {rows, step.constant(llvm::divideCeil(width, columns)),
-                               step.dim("num_merges")};
-  auto writeRow = [&](KernelBuilder &b, ValueRange inner) {
-    Request request = loadRequest(b, inner);
-    Value isIts = b.isBelow(b.programId(0), request.rows);
-    if (takes == Takes::Own)
-      isIts = arith::AndIOp::create(b, isIts, b.isBelow(b.index(fewPieces), request.pieces));
-    b.ifThen(isIts, [&] { write(b, inner, request); });
-  };
-  step.launch("merge_many_partials", grid, args, writeRow, overlap());
+/// The next step's attention may begin early. What follows in a layer may not: the
+/// attention of one request leaves half of the machine free, where the output
+/// projection would gather while all wait (121 against 135 us of a DeepSeek-V3 layer).
+StepLowering::Overlap MergePiecesKernel::overlap() const {
+  return merge.isLast ? StepLowering::Overlap::Both : StepLowering::Overlap::Dependent;
 }
 
-void MergePiecesKernel::launchAsColumns(int64_t atOnce) {
-  launchRows(columnsOfProgram(), [&](KernelBuilder &b, ValueRange inner, const Request &request) {
-    writeAsColumns(b, inner, request, atOnce);
+/// Units `first` to `end` of a request; those of a row's columns are neighbours.
+void MergePiecesKernel::writeUnits(KernelBuilder &b, ValueRange args, const Request &request,
+                                   const Form &form, Value first, Value end) const {
+  Value blocks = b.index(countBlocks(form));
+  Value count = b.mul(b.ceilDiv(request.rows, b.index(form.rows)), blocks);
+  b.loop(first, b.minimum(end, count), b.index(1), {}, [&](Value number, ValueRange) {
+    Value tile = b.divNarrow(number, blocks);
+    Value block = b.sub(number, b.mul(tile, blocks));
+    form.write(b, args, {request, b.mul(tile, form.rows), b.mul(block, form.columns)});
+    return SmallVector<Value>();
   });
 }
 
-void MergePiecesKernel::launchMany() {
-  if (tilesOfMany > 0)
-    return launchAsColumns(step.shapes.keys);
-  launchRows(columnsOfMany, [&](KernelBuilder &b, ValueRange inner, const Request &request) {
-    writeManyAsRows(b, inner, request);
-  });
-}
-
-int64_t MergePiecesKernel::countMostMerges() const {
-  auto batch = cast<mla::BatchType>(merge.batch.getType());
-  int64_t rows = heads * (batch.hasStaticQueryLen() ? batch.getQueryLen() : 1);
-  return countMostProgramsOfSome() / (rows * llvm::divideCeil(width, columnsOfProgram()));
-}
-
-void mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge) {
-  using Takes = MergePiecesKernel::Takes;
-  // The forms sum in different orders. With fixed blocks no row may depend on how
-  // many pieces others have: each request's own number decides.
-  bool isInvariant = step.costs.fixedBlocks > 0;
-  MergePiecesKernel kernel(step, merge, isInvariant ? Takes::Own : Takes::All);
-  auto few = [&] { kernel.launchFew(); };
-  auto many = [&] { kernel.launchMany(); };
-  step.ifAbove(step.dim("num_merges"), 0, [&] {
-    Value most = step.dim("max_partials");
-    if (isInvariant) {
-      few();
-      return step.ifAbove(most, kernel.fewPieces, many);
-    }
-    // Programs of a row are many: for many requests turns are faster than waves.
-    auto some = [&] {
-      step.versionByRows(
-          step.dim("num_merges"), kernel.countMostMerges(),
-          [&] { kernel.launchAsColumns(kernel.fewPieces); }, few);
+/// The program's units, request by request.
+void MergePiecesKernel::writeRun(KernelBuilder &b, ValueRange args) const {
+  constexpr int64_t fields = 4;
+  Value base = b.mul(b.programId(0), fields);
+  auto field = [&](int64_t index) { return b.loadScalar(args[kStarts], b.add(base, index)); };
+  Value firstItem = field(0), firstUnit = field(1), lastItem = field(2), endUnit = field(3);
+  Value all = b.index(std::numeric_limits<int32_t>::max());
+  b.loop(firstItem, b.add(lastItem, 1), b.index(1), {}, [&](Value item, ValueRange) {
+    Request request = loadRequest(b, args, item);
+    Value first = b.choose(b.isBelow(firstItem, item), b.index(0), firstUnit);
+    Value end = b.choose(b.isBelow(item, lastItem), all, endUnit);
+    auto writeIn = [&](size_t form) { writeUnits(b, args, request, forms[form], first, end); };
+    auto isUpTo = [&](size_t form) {
+      return b.isBelow(request.pieces, b.index(forms[form].mostPieces + 1));
     };
-    auto more = [&] {
-      step.versionByRows(
-          most, 2 * kernel.fewPieces, [&] { kernel.launchAsColumns(2 * kernel.fewPieces); }, many);
-    };
-    step.versionByRows(most, step.shapes.turnPieces, few,
-                       [&] { step.versionByRows(most, kernel.fewPieces, some, more); });
+    b.ifThenElse(
+        isUpTo(0), [&] { writeIn(0); },
+        [&] {
+          b.ifThenElse(
+              isUpTo(1), [&] { writeIn(1); }, [&] { writeIn(2); });
+        });
+    return SmallVector<Value>();
   });
+}
+
+void MergePiecesKernel::launch() {
+  std::array<Value, 3> grid = {step.dim("num_merge_programs"), step.constant(1), step.constant(1)};
+  auto write = [&](KernelBuilder &b, ValueRange inner) { writeRun(b, inner); };
+  step.launch("merge_partials", grid, args, write, overlap());
+}
+
+LogicalResult mlac::mla_to_tile::emitMergePartials(StepLowering &step, const PieceMerge &merge,
+                                                   Operation *user) {
+  MergePiecesKernel kernel(step, merge);
+  if (failed(step.requestMerge(user, kernel.describeForms(), kernel.countPrograms())))
+    return failure();
+  step.ifAbove(step.dim("num_merges"), 0, [&] { kernel.launch(); });
+  return success();
 }

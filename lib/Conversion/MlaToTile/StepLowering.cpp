@@ -44,6 +44,8 @@ LogicalResult StepLowering::run() {
   planOp = tile::PlanOp::create(builder, loc, func.getSymName(), maxQueryLen(func));
   if (Attribute threshold = func->getAttr(mla::kDecodeThresholdAttr))
     planOp->setAttr(tile::kDecodeThresholdAttr, threshold);
+  if (Attribute whole = func->getAttr(mla::kDecodesOfAttr))
+    planOp->setAttr(tile::kDecodesOfAttr, whole);
   builder.setInsertionPointToStart(&planOp.getBody().front());
   tile::ReturnOp::create(builder, loc);
   builder.setInsertionPointToStart(&planOp.getBody().front());
@@ -161,9 +163,21 @@ LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken,
   }
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&planOp.getBody().front());
-  work = tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
-                              llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
-                              /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks);
+  work =
+      tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
+                           llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
+                           /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks,
+                           /*merge_forms=*/DenseI64ArrayAttr(), /*merge_programs=*/IntegerAttr());
+  return success();
+}
+
+LogicalResult StepLowering::requestMerge(Operation *user, ArrayRef<int64_t> forms,
+                                         int64_t programs) {
+  std::optional<ArrayRef<int64_t>> before = work.getMergeForms();
+  if (before && *before != forms)
+    return user->emitOpError("expected all attentions of a step to merge alike");
+  work.setMergeForms(forms);
+  work.setMergePrograms(programs);
   return success();
 }
 

@@ -88,6 +88,9 @@ public:
   mlir::Value ropeTable();
   /// Asks for the partition of attentions with so many rows; a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);
+  /// Says how its pieces are merged (tile.work), alike for all attentions.
+  mlir::LogicalResult requestMerge(mlir::Operation *user, llvm::ArrayRef<int64_t> forms,
+                                   int64_t programs);
   /// The first block of keys that attention over `batch` sees: 0, or behind a prefix that
   /// its requests share.
   mlir::Value firstKeyBlock(mlir::Value batch);
@@ -178,7 +181,7 @@ private:
   llvm::StringMap<mlir::Value> dims, buffers;
   llvm::DenseMap<int64_t, mlir::Value> constants;
   llvm::SmallPtrSet<mlir::Operation *, 4> lowered; // ahead of their turn
-  bool hasLaunched = false; // on every path to where the builder stands
+  bool hasLaunched = false;                        // on every path to where the builder stands
 };
 
 } // namespace mlac::mla_to_tile

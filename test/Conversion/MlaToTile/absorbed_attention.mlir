@@ -12,46 +12,31 @@
 
 // One query per request: rows are heads.
 // CHECK-LABEL: tile.plan @decode max_query_len 1
-// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64
+// Up to 4 pieces in tiles of 64 rows and 2 blocks of columns, up to 16 as columns of one
+// tile, more as rows of tiles with 3 blocks of columns.
+// GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64 {{.*}} merge_forms [4, 64, 2, 16, 1, 1, 2147483647, 1, 3] merge_programs 4
 // CPU-NOT: tile.work
 // CHECK: %[[CACHE:.*]] = tile.buffer cache "cache"
 // GPU: %[[TOKENS:.*]] = tile.dim "partial_tokens"
+// GPU: %[[SEQ_LENS:.*]] = tile.buffer metadata "seq_lens"
 // GPU: %[[STARTS:.*]] = tile.buffer metadata "work_starts"
 // GPU: %[[ITEMS:.*]] = tile.buffer metadata "work_items"
 // GPU: %[[PARTS:.*]] = tile.dim "num_parts"
+// GPU: %[[MERGE_STARTS:.*]] = tile.buffer metadata "merge_starts"
 // GPU: %[[MERGES:.*]] = tile.dim "num_merges"
-// GPU: %[[MOST:.*]] = tile.dim "max_partials"
+// GPU: %[[PROGRAMS:.*]] = tile.dim "num_merge_programs"
 // GPU: %[[SIZE:.*]] = arith.muli %[[TOKENS]], %c1600
 // GPU: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xf32>
 // GPU: %[[LSE:.*]] = tile.workspace %{{.*}} : memref<?xf32>
-// GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) dependent args(%[[CACHE]], {{.*}}, %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
+// GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) dependent args(%[[CACHE]], {{.*}}, %[[SEQ_LENS]], %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
+// One kernel merges, whatever the numbers of pieces; with fixed blocks, too: a request's
+// own number decides between the forms, which sum in different orders.
 // GPU: %[[ANY:.*]] = arith.cmpi sgt, %[[MERGES]], %c0
 // GPU: scf.if %[[ANY]] {
-// GPU:   %[[FEW:.*]] = arith.cmpi sle, %[[MOST]], %c4
-// GPU:   scf.if %[[FEW]] {
-// GPU:     tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
-// GPU:   } else {
-// GPU:     %[[SOME:.*]] = arith.cmpi sle, %[[MOST]], %c16
-// Up to 16 pieces: of few requests by programs of rows, 1024 at most; of many in turns.
-// GPU:     scf.if %[[SOME]] {
-// GPU:       %[[PROGRAMS:.*]] = arith.cmpi sle, %[[MERGES]], %c25
-// GPU:       scf.if %[[PROGRAMS]] {
-// GPU:         tile.launch @merge_many_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
-// GPU:       } else {
-// GPU:         tile.launch @merge_partials grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
-// GPU:     } else {
-// GPU:       arith.cmpi sle, %[[MOST]], %c32
-// GPU:         tile.launch @merge_many_partials_0 grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
-// GPU:         tile.launch @merge_many_partials_1 grid(%{{.*}}, %{{.*}}, %[[MERGES]]) dependent
-// With fixed blocks a request's own number of pieces decides between the forms, which
-// sum in different orders: both run if anyone has many.
-// FIXED: tile.work {{.*}} fixed_blocks 32
-// FIXED: %[[MOST:.*]] = tile.dim "max_partials"
+// GPU:   tile.launch @merge_partials grid(%[[PROGRAMS]], %c1{{[_0-9]*}}, %c1{{[_0-9]*}}) dependent args(%{{.*}}, %[[PARTIAL]], %[[LSE]], %{{.*}}, %[[MERGE_STARTS]])
+// FIXED: tile.work {{.*}} fixed_blocks 32 merge_forms [4, 64, 2, 16, 1, 1, 2147483647, 1, 3]
 // FIXED: tile.launch @merge_partials
-// FIXED-NEXT: %[[ANY:.*]] = arith.cmpi sgt, %[[MOST]], %c16
-// FIXED-NEXT: scf.if %[[ANY]] {
-// FIXED-NEXT:   tile.launch @merge_many_partials
-// FIXED-NEXT: }
+// FIXED-NOT: tile.launch @merge_many
 // CPU: %[[B:.*]] = tile.dim "num_requests"
 // CPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %[[B]], %c1{{[_0-9]*}}) args(%[[CACHE]]
 func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
@@ -119,10 +104,28 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU: tile.store {{.*}} memref<?x40xf32
 // GPU: tile.store {{.*}} memref<?xf32
 
-// One pass, 4 pieces in a turn: all loads stand before the first use. A piece behind
-// the last is a view without rows, and -inf by its index.
+// A program's run: from a unit of the first merge to before a unit of the last, none of
+// them if the last is -1. The number of pieces selects the form.
 // GPU-LABEL: tile.kernel @merge_partials(
-// GPU: scf.for %[[FIRST:.*]] = %c0{{.*}} to %[[PIECES:.*]] step %c4{{.*}} iter_args(
+// GPU-SAME: tile.triggers_dependents, tile.waits_for_dependency
+// GPU: %[[FIRST_ITEM:.*]] = arith.index_cast
+// GPU: %[[FIRST_UNIT:.*]] = arith.index_cast
+// GPU: %[[LAST_ITEM:.*]] = arith.index_cast
+// GPU: %[[END_UNIT:.*]] = arith.index_cast
+// GPU: %[[BEHIND:.*]] = arith.addi %[[LAST_ITEM]], %c1
+// GPU: scf.for %[[ITEM:.*]] = %[[FIRST_ITEM]] to %[[BEHIND]] step %c1
+// GPU: %[[IS_LATER:.*]] = arith.cmpi slt, %[[FIRST_ITEM]], %[[ITEM]]
+// GPU: %[[BEGIN:.*]] = arith.select %[[IS_LATER]], %c0{{[_0-9]*}}, %[[FIRST_UNIT]]
+// GPU: %[[IS_BEFORE:.*]] = arith.cmpi slt, %[[ITEM]], %[[LAST_ITEM]]
+// GPU: %[[END:.*]] = arith.select %[[IS_BEFORE]], %c2147483647{{[_0-9]*}}, %[[END_UNIT]]
+// GPU: arith.cmpi slt, %[[PIECES:.*]], %c5
+// GPU: scf.if
+// GPU: %[[UNITS:.*]] = arith.muli
+// GPU: %[[LIMIT:.*]] = arith.minsi %[[END]], %[[UNITS]]
+// GPU: scf.for %{{.*}} = %[[BEGIN]] to %[[LIMIT]] step
+// Few: one pass, 4 pieces in a turn: all loads stand before the first use. A piece behind
+// the last is a view without rows, and -inf by its index.
+// GPU: scf.for %[[FIRST:.*]] = %c0{{.*}} to %[[PIECES]] step %c4{{.*}} iter_args(
 // GPU: %[[NEXT:.*]] = arith.addi %[[FIRST]], %c1
 // GPU: %[[IS_NEXT:.*]] = arith.cmpi slt, %[[NEXT]], %[[PIECES]]
 // GPU: %[[NEXT_ROWS:.*]] = arith.select %[[IS_NEXT]], %{{.*}}, %c0
@@ -133,17 +136,14 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU: math.absf
 // GPU-NOT: tile.load
 // GPU: scf.yield
-
-// FIXED-LABEL: tile.kernel @merge_partials(
-// FIXED: %[[FEW:.*]] = arith.cmpi slt, %[[PIECES:.*]], %c17
-// FIXED: scf.if %[[FEW]] {
-// FIXED: scf.for {{.*}} to %[[PIECES]] step
-
-// A row of a tile is a piece. The first tile is loaded ahead, and not rescaled; the
-// rows are weighed, by vectors, before their columns are added. What follows may begin.
-// GPU-LABEL: tile.kernel @merge_many_partials_1(
-// GPU-SAME: tile.triggers_dependents, tile.waits_for_dependency
-// GPU: sizes: [%[[PIECES:.*]]], strides: [%{{.*}}]
+// Some: a column of a tile is a piece.
+// GPU: arith.cmpi slt, %[[PIECES]], %c17
+// GPU: scf.if
+// GPU: tile.load {{.*}} -> tensor<64x16xf32>
+// Many: a row of a tile is a piece. The first tile is loaded ahead, and not rescaled; the
+// rows are weighed, by vectors, before their columns are added.
+// GPU: } else {
+// GPU: sizes: [%[[PIECES]]], strides: [%{{.*}}]
 // GPU: sizes: [%[[PIECES]], %{{.*}}], strides: [%{{.*}}, 1]
 // GPU: %[[TILES:.*]] = arith.ceildivsi %[[PIECES]], %c64
 // GPU: tile.load {{.*}} -> tensor<64xf32>
@@ -156,11 +156,6 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU: tile.reduce sum %{{.*}} dim 0 : tensor<64x[[C]]xf32> -> tensor<[[C]]xf32>
 // GPU-NOT: arith.divf
 // GPU: tile.store {{.*}} : tensor<[[C]]xbf16>
-
-// FIXED-LABEL: tile.kernel @merge_many_partials(
-// FIXED: %[[MANY:.*]] = arith.cmpi slt, %c16{{.*}}, %[[PIECES:.*]] : index
-// FIXED: %[[ITS:.*]] = arith.andi %{{.*}}, %[[MANY]]
-// FIXED: scf.if %[[ITS]] {
 
 // Rows of several queries: row / 40 is the query, which sees one key more than
 // the one before. A split's range is whole blocks.

@@ -280,6 +280,51 @@ tile.plan @work_partial_cost {
 
 // -----
 
+// (C5)
+tile.plan @merge_forms_three_numbers {
+  // expected-error@+1 {{expected merge_forms of one to 3 triples (pieces, rows, columns), got 4 numbers}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 merge_forms [4, 64, 16, 8] merge_programs 2
+  tile.return
+}
+
+// -----
+
+// (C5)
+tile.plan @merge_forms_no_forms {
+  // expected-error@+1 {{expected merge_forms of one to 3 triples (pieces, rows, columns), got 0 numbers}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 merge_forms [] merge_programs 2
+  tile.return
+}
+
+// -----
+
+// (C5)
+tile.plan @merge_forms_zero_rows {
+  // expected-error@+1 {{expected merge_forms of positive numbers, got 0}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 merge_forms [4, 0, 16] merge_programs 2
+  tile.return
+}
+
+// -----
+
+// (C5)
+tile.plan @merge_forms_descending {
+  // expected-error@+1 {{expected merge_forms in ascending order of pieces, got 4 behind 4}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 merge_forms [4, 64, 16, 4, 1, 2] merge_programs 2
+  tile.return
+}
+
+// -----
+
+// (C5)
+tile.plan @merge_forms_no_programs {
+  // expected-error@+1 {{expected merge_programs of at least 1, got 0}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 merge_forms [4, 64, 16] merge_programs 0
+  tile.return
+}
+
+// -----
+
 tile.plan @two_works {
   tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
   // expected-error@+1 {{expected at most one in a tile.plan}}

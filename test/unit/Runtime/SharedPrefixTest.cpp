@@ -119,7 +119,7 @@ protected:
     if (decodeThreshold > 0)
       planner->measureParts(decodeThreshold);
     ASSERT_TRUE(share(kTokens).isOk());
-    planner->measureWork(kWork);
+    ASSERT_TRUE(planner->measureWork(kWork).isOk());
     ASSERT_LE(planner->layout().bytes, planner->maxBytes());
     planner->fill(cache, *mirror, *rows);
   }

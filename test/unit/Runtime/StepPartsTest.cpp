@@ -52,7 +52,7 @@ protected:
     ASSERT_TRUE(planner.measure(cache, batch).isOk());
     planner.measureParts(threshold);
     ASSERT_TRUE(planner.measureChunks().isOk());
-    planner.measureWork(kWorks[0]);
+    ASSERT_TRUE(planner.measureWork(kWorks[0]).isOk());
     ASSERT_LE(planner.layout().bytes, planner.maxBytes());
     planner.fill(cache, mirror, rows);
   }

@@ -161,11 +161,12 @@ TEST_F(StepPlannerTest, A39_MetadataOfARaggedBatch) {
 TEST_F(StepPlannerTest, B28_PartitionIsMetadataOfTheStep) {
   WorkParams work = {/*keysPerBlock=*/4,
                      /*rowsPerToken=*/8,
-                     /*rowsPerTile=*/8,  0.5, 0.5, 0};
+                     /*rowsPerTile=*/8,      0.5, 0.5, 0, 0,
+                     {{{INT32_MAX, 64, 2}}}, 1};
   mla_sequence a = create(30), b = create(0);
   ASSERT_TRUE(measure({a, b}, {1, 1}).isOk());
   EXPECT_TRUE(planner.layout().arrays[size_t(Metadata::WorkItems)].elements == 0);
-  planner.measureWork(work);
+  ASSERT_TRUE(planner.measureWork(work).isOk());
   planner.fill(cache, mirror, rows);
   // 8 blocks and 1, two parts: 4.5 + 0.5 each.
   EXPECT_EQ(array<int32_t>(Metadata::WorkStarts), (std::vector<int32_t>{0, 1, 3}));
@@ -178,7 +179,9 @@ TEST_F(StepPlannerTest, B28_PartitionIsMetadataOfTheStep) {
   EXPECT_EQ(at(dims, Dim::NumPartials), 2);
   EXPECT_EQ(at(dims, Dim::PartialTokens), 2);
   EXPECT_EQ(at(dims, Dim::NumMerges), 1);
-  EXPECT_EQ(at(dims, Dim::MaxPartials), 2);
+  // 8 rows in two blocks of columns by two programs.
+  EXPECT_EQ(at(dims, Dim::NumMergePrograms), 2);
+  EXPECT_EQ(array<int32_t>(Metadata::MergeStarts), (std::vector<int32_t>{0, 0, 0, 1, 0, 1, 0, 2}));
   // The other arrays have not moved away.
   EXPECT_EQ(array<int32_t>(Metadata::SeqLens), (std::vector<int32_t>{31, 1}));
   // A step of a function without a partition has none.
@@ -196,7 +199,7 @@ TEST_F(StepPlannerTest, B26_MaximaHoldForEveryPartition) {
     std::vector<mla_sequence> ids = {a, b, c, d};
     mla_batch batch = {sizeof batch, 4, ids.data(), queries.data(), 0};
     ASSERT_TRUE(large.measure(cache, batch).isOk());
-    large.measureWork(work);
+    ASSERT_TRUE(large.measureWork(work).isOk());
     EXPECT_LE(large.layout().bytes, large.maxBytes());
     DimValues largest = large.largestDims(4, 0, true, work);
     EXPECT_LE(at(large.dims(), Dim::PartialTokens), at(largest, Dim::PartialTokens));

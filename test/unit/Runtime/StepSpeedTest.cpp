@@ -58,7 +58,7 @@ TEST(StepSpeed, DecodeOf512Requests) {
     for (int step = 0; step < 500; ++step) {
       auto begin = std::chrono::steady_clock::now();
       ASSERT_TRUE(planner.measure(cache, batch).isOk());
-      planner.measureWork(work);
+      ASSERT_TRUE(planner.measureWork(work).isOk());
       planner.fill(cache, mirror, rows);
       std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       times.push_back(taken.count() * 1e6);

@@ -19,7 +19,8 @@ using namespace mlac::runtime;
 namespace {
 
 // DeepSeek-V3 with all heads on an H200: two tiles of 64 rows, 66 parts.
-constexpr WorkParams kV3 = {64, 128, 64, 5, 2, 0};
+constexpr WorkParams kV3 = {64, 128, 64, 5, 2, 0, 0, {{{4, 64, 16}, {16, 1, 2}, {INT32_MAX, 1, 2}}},
+                            2};
 constexpr int64_t kSms = 132;
 
 std::vector<WorkRequest> makeRequests(const std::vector<int32_t> &seqLens,
@@ -46,6 +47,62 @@ double largestLoad(const WorkPlanner &planner, const WorkParams &params) {
   return largest;
 }
 
+int64_t mostPartials(const WorkPlanner &planner) {
+  int32_t most = 0;
+  for (const MergeItem &merge : planner.merges())
+    most = std::max(most, merge.numPartials);
+  return most;
+}
+
+/// The units of a merge by the form of its number of pieces, and what each reads.
+std::pair<int64_t, int64_t> unitsOf(const WorkParams &params, const MergeItem &merge) {
+  for (const MergeForm &form : params.mergeForms)
+    if (merge.numPartials <= form.pieces) {
+      int64_t rows = merge.queryLen * params.rowsPerToken;
+      return {(rows + form.rows - 1) / form.rows * form.blocks,
+              std::max<int64_t>(merge.numPartials * form.rows / form.blocks, 1)};
+    }
+  return {0, 0};
+}
+
+/// Every unit of every merge is in one run; no run is much dearer than the mean and one unit.
+void checkMergeStarts(const WorkPlanner &planner, const WorkParams &params, int64_t sms) {
+  constexpr int64_t latency = 8; // of a unit, in rows
+  ASSERT_EQ(planner.sizes().mergePrograms, int64_t(planner.mergeStarts().size()));
+  ASSERT_LE(planner.sizes().mergePrograms, params.mergePrograms * sms);
+  int64_t merge = 0, unit = 0, total = 0, largestUnit = 0, largest = 0;
+  auto skipEnds = [&] {
+    while (merge < planner.sizes().merges && unit == unitsOf(params, planner.merges()[merge]).first)
+      ++merge, unit = 0;
+  };
+  for (const MergeStart &run : planner.mergeStarts()) {
+    if (run.lastMerge < 0)
+      continue;
+    skipEnds();
+    ASSERT_EQ(run.firstMerge, merge);
+    ASSERT_EQ(run.firstUnit, unit);
+    int64_t cost = 0;
+    for (int64_t m = run.firstMerge; m <= run.lastMerge; ++m) {
+      auto [units, reads] = unitsOf(params, planner.merges()[m]);
+      int64_t first = m == run.firstMerge ? run.firstUnit : 0;
+      int64_t end = m == run.lastMerge ? run.endUnit : units;
+      ASSERT_LE(end, units);
+      ASSERT_LE(first, end);
+      cost += (end - first) * (latency + reads);
+      largestUnit = std::max(largestUnit, latency + reads);
+    }
+    merge = run.lastMerge, unit = run.endUnit;
+    total += cost;
+    largest = std::max(largest, cost);
+  }
+  skipEnds();
+  if (params.mergePrograms == 0)
+    return;
+  ASSERT_EQ(merge, planner.sizes().merges);
+  if (merge > 0)
+    ASSERT_LE(largest, total / planner.sizes().mergePrograms + 2 * largestUnit);
+}
+
 /// Pieces of each request tile its blocks, every piece has one part, and what is
 /// said about partials holds.
 /// What the planner minimises, in blocks.
@@ -67,7 +124,7 @@ void checkPlan(const WorkPlanner &planner, const WorkParams &params,
     byRequest[item.request].push_back(item);
   std::vector<bool> isTaken(sizes.partialTokens);
   size_t merge = 0;
-  int64_t partials = 0, maxPartials = 0;
+  int64_t partials = 0;
   for (size_t r = 0; r < requests.size(); ++r) {
     std::vector<WorkItem> &items = byRequest[r];
     std::sort(items.begin(), items.end(),
@@ -106,12 +163,10 @@ void checkPlan(const WorkPlanner &planner, const WorkParams &params,
     ASSERT_EQ(merged.queryLen, requests[r].queryLen);
     ASSERT_EQ(merged.numPartials, int64_t(items.size()));
     partials += merged.numPartials;
-    maxPartials = std::max<int64_t>(maxPartials, merged.numPartials);
   }
   ASSERT_EQ(std::count(isTaken.begin(), isTaken.end(), false), 0);
   ASSERT_EQ(sizes.merges, int64_t(merge));
   ASSERT_EQ(sizes.partials, partials);
-  ASSERT_EQ(sizes.maxPartials, maxPartials);
 }
 
 WorkPlanner planFor(const WorkParams &params, const std::vector<WorkRequest> &requests,
@@ -119,6 +174,7 @@ WorkPlanner planFor(const WorkParams &params, const std::vector<WorkRequest> &re
   WorkPlanner planner;
   planner.plan(params, requests, sms);
   checkPlan(planner, params, requests);
+  checkMergeStarts(planner, params, sms);
   return planner;
 }
 
@@ -151,7 +207,7 @@ TEST(WorkPlanner, C10_OneLongRequestFillsTheMachine) {
   WorkPlanner planner = planFor(kV3, requests);
   // 512 blocks over 66 parts: 8 each with 5 of overhead.
   EXPECT_EQ(planner.sizes().merges, 1);
-  EXPECT_GE(planner.sizes().maxPartials, 60);
+  EXPECT_GE(mostPartials(planner), 60);
   EXPECT_LE(largestLoad(planner, kV3), 8 + 5);
 }
 
@@ -262,16 +318,16 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
     WorkPlanner planner = planFor(params, requests, sms);
     if (::testing::Test::HasFatalFailure())
       return;
-    WorkSizes bound =
-        boundWork(params, {int64_t(requests.size()), requests.back().firstToken + maxQueryLen,
-                           maxQueryLen, maxSeqLen, sms});
+    WorkSizes bound = boundWork(params, {int64_t(requests.size()),
+                                         requests.back().firstToken + requests.back().queryLen,
+                                         maxQueryLen, maxSeqLen, sms});
     const WorkSizes &sizes = planner.sizes();
     EXPECT_LE(sizes.parts, bound.parts);
     EXPECT_LE(sizes.items, bound.items);
     EXPECT_LE(sizes.partials, bound.partials);
     EXPECT_LE(sizes.partialTokens, bound.partialTokens);
     EXPECT_LE(sizes.merges, bound.merges);
-    EXPECT_LE(sizes.maxPartials, bound.maxPartials);
+    EXPECT_LE(sizes.mergePrograms, bound.mergePrograms);
     if (params.fixedBlocks > 0)
       continue;
     // mla.md section 13: no more partials than requests + parts.
@@ -300,6 +356,35 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
   }
 }
 
+// Requests with queries of different lengths are cut into different numbers of pieces: no
+// one length bounds the rows of partials. Two of 3 and 2 tokens among them have 113 where
+// five tokens of either length have 110.
+TEST(WorkPlanner, A37_BoundsHoldForMixedQueryLengths) {
+  std::mt19937 random(3);
+  auto below = [&](int64_t limit) { return static_cast<int32_t>(random() % limit); };
+  for (int round = 0; round < 20000; ++round) {
+    WorkParams params = kV3;
+    params.rowsPerToken = std::array{16, 32, 64, 128}[below(4)];
+    params.fixedBlocks = 1 + below(20);
+    int32_t maxQueryLen = 1 + below(below(2) ? 4 : 40), maxSeqLen = 0;
+    std::vector<int32_t> seqLens, queryLens;
+    for (int32_t i = 1 + below(below(2) ? 2 : 8); i > 0; --i) {
+      queryLens.push_back(1 + below(maxQueryLen));
+      seqLens.push_back(14000 + below(6000));
+      maxSeqLen = std::max(maxSeqLen, seqLens.back());
+    }
+    maxQueryLen = *std::ranges::max_element(queryLens);
+    auto requests = makeRequests(seqLens, queryLens);
+    WorkPlanner planner;
+    planner.plan(params, requests, kSms);
+    int64_t tokens = requests.back().firstToken + requests.back().queryLen;
+    WorkSizes bound =
+        boundWork(params, {int64_t(requests.size()), tokens, maxQueryLen, maxSeqLen, kSms});
+    ASSERT_LE(planner.sizes().partialTokens, bound.partialTokens) << round;
+    ASSERT_LE(planner.sizes().partials, bound.partials) << round;
+  }
+}
+
 TEST(WorkPlanner, FixedCutsDependOnNothingElse) {
   WorkParams params = kV3;
   params.fixedBlocks = 8;
@@ -325,7 +410,7 @@ TEST(WorkPlanner, FixedCutsOfLongRequestsAreBounded) {
   WorkParams params = kV3;
   params.fixedBlocks = 4;
   WorkPlanner planner = planFor(params, makeRequests({1 << 20, 1 << 20}));
-  EXPECT_LE(planner.sizes().maxPartials, 32);
+  EXPECT_LE(mostPartials(planner), 32);
   for (const WorkItem &item : planner.items())
     EXPECT_EQ(item.firstBlock % 4, 0);
   // Queries whose rows fill the machine are not cut.

@@ -112,6 +112,10 @@ void Attention::planWork() {
               test.isCut ? 0 : work.getItemCost().convertToDouble(),
               test.isCut ? 0 : work.getMergeCost().convertToDouble(),
               0};
+    if (std::optional<ArrayRef<int64_t>> forms = work.getMergeForms())
+      for (size_t i = 0; i < forms->size() / 3; ++i)
+        params.mergeForms[i] = {(*forms)[3 * i], (*forms)[3 * i + 1], (*forms)[3 * i + 2]};
+    params.mergePrograms = work.getMergePrograms().value_or(0);
   });
   std::vector<runtime::WorkRequest> requests;
   int32_t firstToken = 0;
@@ -122,14 +126,19 @@ void Attention::planWork() {
   runtime::WorkPlanner planner;
   planner.plan(params, requests, test.numSms);
   const runtime::WorkSizes &sizes = planner.sizes();
+  std::vector<int32_t> seqLens;
+  for (const Request &request : test.requests)
+    seqLens.push_back(request.seqLen);
+  plan.buffers["seq_lens"] = seqLens;
   plan.buffers["work_starts"] = flatten(planner.starts());
   plan.buffers["work_items"] = flatten(planner.items());
   plan.buffers["merge_items"] = flatten(planner.merges());
+  plan.buffers["merge_starts"] = flatten(planner.mergeStarts());
   plan.dims["num_parts"] = sizes.parts;
   plan.dims["num_partials"] = sizes.partials;
   plan.dims["partial_tokens"] = sizes.partialTokens;
   plan.dims["num_merges"] = sizes.merges;
-  plan.dims["max_partials"] = sizes.maxPartials;
+  plan.dims["num_merge_programs"] = sizes.mergePrograms;
   plan.dims["num_tokens"] = test.getTokens();
   plan.dims["num_requests"] = test.requests.size();
   plan.dims["max_query_len"] = test.getMaxQueryLen();

@@ -340,7 +340,7 @@ ArrayRef<StringRef> DimOp::getKnownNames() {
                                     "num_partials",
                                     "partial_tokens",
                                     "num_merges",
-                                    "max_partials",
+                                    "num_merge_programs",
                                     "num_decodes",
                                     "num_prefills",
                                     "num_decode_tokens",
@@ -362,6 +362,27 @@ bool DimOp::isOfWork() {
   return llvm::is_contained(others.take_back(kNumDimsOfWork), getName());
 }
 
+static LogicalResult verifyMergeForms(WorkOp work) { // (C5)
+  constexpr size_t kFields = 3, kMostForms = 3;
+  ArrayRef<int64_t> forms = work.getMergeForms().value_or(ArrayRef<int64_t>());
+  int64_t programs = work.getMergePrograms().value_or(0);
+  if (!work.getMergeForms() && !work.getMergePrograms())
+    return success();
+  if (forms.empty() || forms.size() % kFields != 0 || forms.size() > kMostForms * kFields)
+    return work.emitOpError("expected merge_forms of one to ")
+           << kMostForms << " triples (pieces, rows, columns), got " << forms.size() << " numbers";
+  for (int64_t value : forms)
+    if (value < 1)
+      return work.emitOpError("expected merge_forms of positive numbers, got ") << value;
+  for (size_t i = kFields; i < forms.size(); i += kFields)
+    if (forms[i] <= forms[i - kFields])
+      return work.emitOpError("expected merge_forms in ascending order of pieces, got ")
+             << forms[i] << " behind " << forms[i - kFields];
+  if (programs < 1)
+    return work.emitOpError("expected merge_programs of at least 1, got ") << programs;
+  return success();
+}
+
 LogicalResult WorkOp::verify() {
   auto check = [&](StringRef name, int64_t value, int64_t least) -> LogicalResult {
     if (value >= least)
@@ -379,7 +400,7 @@ LogicalResult WorkOp::verify() {
     if (!cost.isFinite() || cost.isNegative()) // (C2)
       return emitOpError("expected a finite ")
              << name << " that is not negative, got " << cost.convertToDouble();
-  return success();
+  return verifyMergeForms(*this);
 }
 
 LogicalResult DimOp::verify() {

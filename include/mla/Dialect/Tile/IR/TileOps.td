@@ -413,7 +413,7 @@ def Tile_DimOp : Tile_Op<"dim", [Pure]> {
     chunk_tokens (largest total of one chunk), rope_length, num_sms
     (multiprocessors, or CPU threads), num_host_pages (of copies between the pool and
     memory of the host), and those of `tile.work`: num_parts,
-    num_partials, partial_tokens, num_merges, max_partials, and those of
+    num_partials, partial_tokens, num_merges, num_merge_programs, and those of
     `tile.shared_prefix`.
     (C2) the plan has a `tile.work` or a `tile.shared_prefix` if the dim is one of its.
   }];
@@ -498,21 +498,32 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     | num_partials | pieces of requests in several pieces |
     | partial_tokens | Σ query_len over these pieces: rows of partials per head |
     | num_merges | requests in several pieces |
-    | max_partials | most pieces of one request, 0 if all are whole |
+    | num_merge_programs | programs that merge: at most one for each unit, and `merge_programs` on each of num_sms |
 
     | metadata, i32 | per row |
     |---|---|
     | work_starts [num_parts + 1] | first piece of the part in `work_items` |
     | work_items [n, 8] | request, first block, blocks (≥ 1), seq_len, first token, query_len, partial, 0 |
     | merge_items [num_merges, 4] | first token, query_len, partial of the first piece, pieces |
+    | merge_starts [num_merge_programs, 4] | first merge, its first unit, last merge, its end unit; last merge −1: nothing |
 
     `partial` is −1 for a whole request, else the piece's first token in a buffer
-    of `partial_tokens`; pieces of one request follow each other in it. A request
+    of `partial_tokens`; pieces of one request follow each other in it. `seq_len` is what the
+    piece was planned for; kernels read the metadata `seq_lens`, which may say less: a piece
+    behind the request's end is an empty partial. A request
     with queries and no keys has one block; one without queries has no piece.
+
+    **Merging.** A request's pieces are merged in the form that its own number of pieces
+    selects: the first of `merge_forms` whose number of pieces is not exceeded. A form is
+    (most pieces, rows of a unit, units side by side in the columns): a request of R =
+    query_len · rows_per_token rows has ceil(R / rows) · columns *units*, the columns of
+    one row after the other. Each program goes over a run of units in the order of
+    `merge_items`; the runs cost about the same.
 
     Example:
     ```mlir
     tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0
+        merge_forms [4, 64, 16, 1024, 1, 2] merge_programs 2
     ```
     Source: mla.md section 13.
 
@@ -520,15 +531,20 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     (C2) `item_cost`, `merge_cost` and `partial_cost` are finite and not negative.
     (C3) `fixed_blocks` is not negative.
     (C4) a plan has at most one.
+    (C5) `merge_forms` are one to three triples of positive numbers, in ascending order of
+         pieces; `merge_programs` is positive. Both are there, or neither: nothing is merged.
   }];
   let arguments = (ins I64Attr:$keys_per_block, I64Attr:$rows_per_token, I64Attr:$rows_per_tile,
                        F64Attr:$item_cost, F64Attr:$merge_cost,
                        DefaultValuedAttr<F64Attr, "0.0">:$partial_cost,
-                       DefaultValuedAttr<I64Attr, "0">:$fixed_blocks);
+                       DefaultValuedAttr<I64Attr, "0">:$fixed_blocks,
+                       OptionalAttr<DenseI64ArrayAttr>:$merge_forms,
+                       OptionalAttr<I64Attr>:$merge_programs);
   let assemblyFormat = [{
     `keys_per_block` $keys_per_block `rows_per_token` $rows_per_token
     `rows_per_tile` $rows_per_tile `item_cost` $item_cost `merge_cost` $merge_cost
-    (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)? attr-dict
+    (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)?
+    (`merge_forms` $merge_forms^ `merge_programs` $merge_programs)? attr-dict
   }];
   let hasVerifier = 1;
 }
