@@ -128,6 +128,22 @@ class Batch(ctypes.Structure):
     ]
 
 
+class DeviceBatch(ctypes.Structure):
+    """mla_device_batch."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("num_requests", c_int64),
+        ("query_lens", POINTER(c_int32)),
+        ("seq_len_bounds", POINTER(c_int32)),
+        ("seq_lens", c_void_p),
+        ("block_table", c_void_p),
+        ("block_table_stride", c_int64),
+        ("slot_mapping", c_void_p),
+        ("positions", c_void_p),
+    ]
+
+
 class StepShape(ctypes.Structure):
     """mla_step_shape."""
 
@@ -295,6 +311,8 @@ _SIGNATURES = {
     "mla_step_plan": [c_void_p, POINTER(Batch), c_char_p, c_void_p],
     "mla_step_plan_padded": [
         c_void_p, POINTER(Batch), c_char_p, POINTER(StepShape), c_void_p],
+    "mla_step_plan_device": [c_void_p, POINTER(DeviceBatch), c_char_p, c_void_p],
+    "mla_plan_release_captures": [c_void_p],
     "mla_step_dry_run": [c_void_p, c_void_p, c_int64, c_void_p],
     "mla_engine_set_all_reduce": [c_void_p, AllReduce, c_void_p],
     "mla_step_run_bound": [c_void_p, c_int64, POINTER(Binding), c_int64, c_void_p],

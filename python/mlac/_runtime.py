@@ -13,7 +13,7 @@ from . import _arrays
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, Unique
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
-from ._library import EngineOptions, StepShape, SwapStats
+from ._library import DeviceBatch, EngineOptions, StepShape, SwapStats
 from ._pages import Cache
 from ._library import call, call_out, library
 from ._table import _Memory
@@ -24,7 +24,7 @@ DIMS = (
     "max_blocks_per_request", "num_pages", "page_stride", "num_chunks",
     "chunk_capacity", "chunk_tokens", "rope_length", "num_sms", "is_padded",
     "num_host_pages",
-    "num_parts", "num_partials", "partial_tokens", "num_merges", "max_partials",
+    "num_parts", "num_partials", "partial_tokens", "num_merges", "num_merge_programs",
     "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens",
     "num_prefill_rows", "max_decode_query_len", "max_decode_seq_len", "max_prefill_query_len",
     "num_common_tokens", "num_shared_tokens", "num_shared_chunks", "shared_chunk_capacity",
@@ -33,7 +33,7 @@ DIMS = (
 
 METADATA = (
     "query_start_loc", "seq_lens", "context_lens", "block_table", "slot_mapping",
-    "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items",
+    "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items", "merge_starts",
     "req_id_per_token", "output_rows", "item_counters",
     "decode_query_start_loc", "prefill_query_start_loc", "prefill_block_table",
     "shared_query_start_loc", "shared_chunk_cu_seq_lens",
@@ -448,6 +448,39 @@ class Plan(Handle):
             call("mla_step_plan_padded", self._value, byref(batch), name, byref(sizes),
                  _stream(stream))
 
+    def fill_device(self, query_lens, seq_len_bounds, *, seq_lens, block_table, slot_mapping,
+                    positions, function=None, stream=None):
+        """Plans a step of decodes whose lengths, block table and slots are on the device.
+
+        query_lens, seq_len_bounds: lists; the most keys that each request may have.
+        seq_lens i32 [B], block_table i32 [B, columns], slot_mapping and positions i64 [T]:
+        arrays on the engine's device, read by every run and replay, never by the host. A
+        negative slot is not written, a length of 0 is no request. Raises InvalidArgument
+        or Unsupported (functions that need lengths on the host); then nothing has changed.
+        """
+        count, tokens = len(query_lens), sum(query_lens)
+        if len(seq_len_bounds) != count:
+            raise InvalidArgument(f"seq_len_bounds: expected {count} lengths, "
+                                  f"got {len(seq_len_bounds)}")
+        columns = _arrays.view("block_table", block_table).shape[-1]
+        views = {
+            "seq_lens": self._check("seq_lens", seq_lens, (count,), dtype="i32"),
+            "block_table": self._check("block_table", block_table, (count, columns), dtype="i32"),
+            "slot_mapping": self._check("slot_mapping", slot_mapping, (tokens,), dtype="i64"),
+            "positions": self._check("positions", positions, (tokens,), dtype="i64")}
+        batch = DeviceBatch(
+            ctypes.sizeof(DeviceBatch), count, (c_int32 * count)(*query_lens),
+            (c_int32 * count)(*seq_len_bounds), views["seq_lens"].address,
+            views["block_table"].address, columns, views["slot_mapping"].address,
+            views["positions"].address)
+        self._device_arrays = (seq_lens, block_table, slot_mapping, positions)  # runs read them
+        name = function.encode() if function is not None else None
+        call("mla_step_plan_device", self._value, byref(batch), name, _stream(stream))
+
+    def release_captures(self):
+        """Says that the graphs captured from this plan are gone: any step may follow."""
+        call("mla_plan_release_captures", self._value)
+
     def run(self, hidden, output=None, layer=0, stream=None, **outputs):
         """Runs the filled plan for one layer and returns `output`.
 
@@ -489,12 +522,12 @@ class Plan(Handle):
                 raise error
             raise
 
-    def _check(self, name, array, shape, is_written=False):
+    def _check(self, name, array, shape, is_written=False, dtype=None):
         view = _arrays.view(name, array)
         if shape is not None:
-            dtype = self._engine.activation_dtype
+            dtype = dtype or self._engine.activation_dtype
             # Flat buffers (array.array) cannot say their shape.
-            is_flat = view.shape == (shape[0] * shape[1],)
+            is_flat = view.shape == (math.prod(shape),)
             if view.shape != shape and not is_flat:
                 raise InvalidArgument(
                     f"{name}: expected shape {list(shape)}, got {list(view.shape)}")

@@ -330,6 +330,18 @@ mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch, const ch
   });
 }
 
+mla_status mla_step_plan_device(mla_plan *plan, const mla_device_batch *batch, const char *function,
+                                mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan_device");
+    MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
+    if (batch->struct_bytes != sizeof *batch)
+      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
+                   ", expected ", sizeof *batch);
+    return object.fillFromDevice(*batch, function, stream);
+  });
+}
+
 mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t num_tokens,
                             mla_stream *stream) {
   return withEngine(engine,
@@ -361,6 +373,13 @@ mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *hidden, v
   return withPlan(plan, [&](Plan &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
     return object.profile(layer, hidden, output, stream, json);
+  });
+}
+
+mla_status mla_plan_release_captures(mla_plan *plan) {
+  return withPlan(plan, [](Plan &object) -> Status {
+    object.releaseCaptures();
+    return Status();
   });
 }
 

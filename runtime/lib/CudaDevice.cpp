@@ -378,6 +378,11 @@ public:
 
   Status synchronize() override { return call("cuCtxSynchronize", driver->ctxSynchronize); }
   Status checkStream(mla_stream *) const override { return Status(); }
+  /// The legacy stream cannot be captured, and asking fails where another is.
+  bool isCapturing(mla_stream *stream) const override {
+    int status = 0; // CU_STREAM_CAPTURE_STATUS_NONE
+    return stream && driver->streamIsCapturing(native(stream), &status) == kSuccess && status != 0;
+  }
   Status createStream(mla_stream **stream) override {
     return call("cuStreamCreate", driver->streamCreate, reinterpret_cast<Stream *>(stream),
                 kStreamNonBlocking);

@@ -132,6 +132,7 @@ inline constexpr size_t kMostStreamWrites = 255;
   X(streamCreate, "cuStreamCreate", (Stream *, unsigned))                                          \
   X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                                 \
   X(streamSynchronize, "cuStreamSynchronize", (Stream))                                            \
+  X(streamIsCapturing, "cuStreamIsCapturing", (Stream, int *))                                     \
   X(streamWaitEvent, "cuStreamWaitEvent", (Stream, EventHandle, unsigned))                         \
   X(streamBatchMemOp, "cuStreamBatchMemOp_v2", (Stream, unsigned, StreamWrite *, unsigned))        \
   X(eventCreate, "cuEventCreate", (EventHandle *, unsigned))                                       \

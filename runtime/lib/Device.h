@@ -76,6 +76,8 @@ public:
   virtual Status synchronize() = 0;
   /// Refuses streams that this device cannot have.
   virtual Status checkStream(mla_stream *stream) const = 0;
+  /// Whether what is launched on the stream goes into a graph.
+  virtual bool isCapturing(mla_stream *) const { return false; }
   virtual Status createStream(mla_stream **stream) = 0;
   virtual Status destroyStream(mla_stream *stream) = 0;
   virtual Status synchronize(mla_stream *stream) = 0;

@@ -38,7 +38,7 @@ static bool takes(const FunctionInfo &function, int64_t maxQueryLen) {
 static std::string listFunctions(const TargetInfo &target) {
   std::string names;
   for (const FunctionInfo &function : target.functions)
-    if (isStepFunction(function.name))
+    if (isForCallers(function))
       names += (names.empty() ? "" : ", ") + function.name;
   return names;
 }
@@ -48,7 +48,7 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
   const TargetInfo &target = engine_->target();
   if (name) {
     function = target.find(name);
-    if (!function || !isStepFunction(function->name))
+    if (!function || !isForCallers(*function))
       return error(MLA_NOT_FOUND, "unknown function '", name,
                    "', the package has: ", listFunctions(target));
     if (takes(*function, maxQueryLen))
@@ -66,7 +66,7 @@ Status Plan::chooseFunction(const char *name, int64_t maxQueryLen,
   };
   function = nullptr;
   for (const FunctionInfo &candidate : target.functions)
-    if (isStepFunction(candidate.name) && takes(candidate, maxQueryLen) &&
+    if (isForCallers(candidate) && takes(candidate, maxQueryLen) &&
         (!function || rank(candidate) < rank(*function)))
       function = &candidate;
   if (function)
@@ -109,16 +109,40 @@ Status Plan::resolve(const mla_batch &batch, const char *name, const mla_step_sh
   if (!planner.hasPages(engine_->cache()))
     return Status(MLA_OUT_OF_PAGES, {});
   MLAC_RETURN_IF_ERROR(measureParts(*function, shape));
+  return resolveMeasured(function);
+}
+
+/// Bounds instead of lengths say which pieces there are; nothing else may need them.
+Status Plan::resolveDevice(const mla_device_batch &batch, const char *name) {
+  MLAC_RETURN_IF_ERROR(planner.measureDevice(batch));
+  const FunctionInfo *function;
+  MLAC_RETURN_IF_ERROR(chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
+  MLAC_RETURN_IF_ERROR(measureParts(*function, nullptr));
+  const FunctionInfo *ofDecodes = engine_->target().findDecodesOf(*function);
+  const FunctionInfo *planned = ofDecodes && planner.hasOnlyDecodes() ? ofDecodes : function;
+  if (planned->maxQueryLen == 0 || planned->usesChunks)
+    return error(MLA_UNSUPPORTED, "function '", function->name, "' with queries of ",
+                 at(planner.dims(), Dim::MaxQueryLen),
+                 " tokens needs the lengths of cached context on the host: plan prefills with "
+                 "mla_step_plan");
+  return resolveMeasured(planned);
+}
+
+Status Plan::resolveMeasured(const FunctionInfo *function) {
+  if (const FunctionInfo *ofDecodes = engine_->target().findDecodesOf(*function);
+      ofDecodes && planner.hasOnlyDecodes())
+    function = ofDecodes;
   if (function->sharedTokens)
     MLAC_RETURN_IF_ERROR(planner.measureShared(function->exprs, *function->sharedTokens,
                                                function->work ? function->work->keysPerBlock : 1));
   if (function->usesChunks)
     MLAC_RETURN_IF_ERROR(planner.measureChunks());
   if (function->work)
-    planner.measureWork(*function->work);
+    MLAC_RETURN_IF_ERROR(planner.measureWork(*function->work));
   MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, *function, planner.dims(), planner.layout()));
+  MLAC_RETURN_IF_ERROR(captures.check(runner.next(), planner.dims()));
   MLAC_RETURN_IF_ERROR(engine_->ensureWorkspace(runner.workspaceBytes()));
-  return engine_->ensureRopeRows(at(planner.dims(), Dim::MaxSeqLen));
+  return engine_->ensureRopeRows(planner.longestSeqLen());
 }
 
 /// Behind the page copies that the step needs.
@@ -136,6 +160,19 @@ Status Plan::fill(const mla_batch &batch, const char *function, const mla_step_s
   std::unique_lock lock(engine_->cache().mutex);
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
   MLAC_RETURN_IF_ERROR(resolve(batch, function, shape));
+  return finishFill(stream);
+}
+
+Status Plan::fillFromDevice(const mla_device_batch &batch, const char *function,
+                            mla_stream *stream) {
+  std::unique_lock lock(engine_->cache().mutex);
+  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
+  MLAC_RETURN_IF_ERROR(resolveDevice(batch, function));
+  return finishFill(stream);
+}
+
+/// Under the cache's lock.
+Status Plan::finishFill(mla_stream *stream) {
   // The last upload may still be under way if its stream is far behind.
   MLAC_RETURN_IF_ERROR(metadata_.wait());
   isFilled = false;
@@ -194,6 +231,12 @@ Status Plan::requireLayer(int64_t index, Layer *&layer) {
                "mla_engine_prepare");
 }
 
+/// Graphs depend on what they were captured from.
+void Plan::noteCapture(mla_stream *stream) {
+  if (engine_->device().isCapturing(stream))
+    captures.remember(runner.step(), dims_);
+}
+
 Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *stream,
                  std::vector<LaunchTime> *times) {
   Layer *layer;
@@ -204,6 +247,7 @@ Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *st
   int64_t bytes = at(dims_, Dim::NumTokens) * model.hidden_size() * elementBytes(dtype);
   if (bytes == 0)
     return Status();
+  noteCapture(stream);
   // The kernels only read inputs.
   mla_binding bindings[] = {{"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
                             {"output", output, static_cast<size_t>(bytes)}};
@@ -238,6 +282,7 @@ Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_
       return error(MLA_INVALID_ARGUMENT, "a binding's name is null");
   if (at(dims_, Dim::NumTokens) == 0)
     return Status();
+  noteCapture(stream);
   MLAC_RETURN_IF_ERROR(runner.run(*engine_, *layer, metadata_.data(), bindings, stream, nullptr));
   return allReduce(bindings, stream);
 }
@@ -267,7 +312,8 @@ Status Plan::profile(int64_t index, const void *hidden, void *output, mla_stream
 
 Status Plan::functionName(const char *&name) const {
   MLAC_RETURN_IF_ERROR(requireFilled());
-  name = runner.function()->name.c_str();
+  const FunctionInfo &function = *runner.function();
+  name = (function.decodesOf.empty() ? function.name : function.decodesOf).c_str();
   return Status();
 }
 

@@ -28,11 +28,15 @@ public:
   /// With a `shape`, padded to it.
   Status fill(const mla_batch &batch, const char *function, const mla_step_shape *shape,
               mla_stream *stream);
+  /// With lengths, table and slots on the device.
+  Status fillFromDevice(const mla_device_batch &batch, const char *function, mla_stream *stream);
   Status run(int64_t layer, const void *hidden, void *output, mla_stream *stream,
              std::vector<LaunchTime> *times = nullptr);
   Status runBound(int64_t layer, std::span<const mla_binding> bindings, mla_stream *stream);
   Status profile(int64_t layer, const void *hidden, void *output, mla_stream *stream,
                  const char **json);
+
+  void releaseCaptures() { captures.forget(); }
 
   Status functionName(const char *&name) const;
   Status dim(std::string_view name, int64_t &value) const;
@@ -45,8 +49,12 @@ private:
   Status choosePadded(const char *&name) const;
   Status measureParts(const FunctionInfo &function, const mla_step_shape *shape);
   Status resolve(const mla_batch &batch, const char *function, const mla_step_shape *shape);
+  Status resolveDevice(const mla_device_batch &batch, const char *function);
+  Status resolveMeasured(const FunctionInfo *function);
+  Status finishFill(mla_stream *stream);
   Status allReduce(std::span<const mla_binding> bindings, mla_stream *stream);
   Status uploadMetadata(mla_stream *stream);
+  void noteCapture(mla_stream *stream);
   Status requireFilled() const;
   Status requireLayer(int64_t index, Layer *&layer);
   Status requirePages();
@@ -54,6 +62,7 @@ private:
   std::shared_ptr<Engine> engine_;
   StepPlanner planner;
   StepRunner runner;
+  CapturedRuns captures;
   TableRows rows;
   DeviceMirror metadata_;
   bool isFilled = false;

@@ -144,7 +144,9 @@ Status StepRunner::bindBuffers(Engine &engine, Layer &layer, char *metadata,
       addresses[i] = layer.cacheScale.data();
       break;
     case fb::BufferKind::Metadata:
-      addresses[i] = metadata + current.layout.arrays[buffer.index].offset;
+      addresses[i] = current.layout.external[buffer.index]
+                         ? const_cast<void *>(current.layout.external[buffer.index])
+                         : metadata + current.layout.arrays[buffer.index].offset;
       break;
     case fb::BufferKind::RopeTable:
       addresses[i] = engine.ropeTable().data();

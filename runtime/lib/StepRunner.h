@@ -18,6 +18,7 @@
 #ifndef MLAC_RUNTIME_STEPRUNNER_H
 #define MLAC_RUNTIME_STEPRUNNER_H
 
+#include "CapturedRuns.h"
 #include "Engine.h"
 
 #include <span>
@@ -41,6 +42,9 @@ public:
   void commit();
 
   const FunctionInfo *function() const { return current.function; }
+  /// What run() launches, and what it will after commit().
+  const ResolvedStep &step() const { return current; }
+  const ResolvedStep &next() const { return spare; }
 
   /// Launches everything for one layer. `metadata`: device address of the
   /// step's metadata. `bindings`: inputs and outputs. With `times`, waits after
@@ -49,9 +53,7 @@ public:
              mla_stream *stream, std::vector<LaunchTime> *times);
 
 private:
-  struct Resolved : LaunchList {
-    const FunctionInfo *function = nullptr;
-    StepLayout layout;
+  struct Resolved : ResolvedStep {
     std::vector<EncodedTensorMap> encoded; // parallel to `maps`
   };
 

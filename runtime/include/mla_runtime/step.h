@@ -102,6 +102,41 @@ MLA_API mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch,
                                         const char *function, const mla_step_shape *shape,
                                         mla_stream *stream);
 
+/* A batch of decodes whose lengths, block table and slots are on the device only. What the
+   arrays hold is read by the kernels of a run, never by the host, and may be changed
+   between the runs and replays of one plan, as long as no request is longer than its
+   bound; the addresses may not. Pages are the caller's to manage: no sequence of the
+   engine is involved. */
+typedef struct mla_device_batch {
+  size_t struct_bytes;           /* sizeof(mla_device_batch) */
+  int64_t num_requests;          /* also of the rows that pad a captured batch */
+  const int32_t *query_lens;     /* host, [num_requests] */
+  const int32_t *seq_len_bounds; /* host, [num_requests]: most keys after the step */
+  const int32_t *seq_lens;       /* device, [num_requests]: keys after the step; 0: no request */
+  const int32_t *block_table;    /* device, [num_requests, block_table_stride] */
+  int64_t block_table_stride;    /* entries; at least the pages of the largest bound */
+  const int64_t *slot_mapping;   /* device, [num_tokens]: page * page_size + offset; negative:
+                                    not written */
+  const int64_t *positions;      /* device, [num_tokens]: rows of the rotary table */
+} mla_device_batch;
+
+/* mla_step_plan for such a batch. Work is divided by the bounds; launches depend on
+   num_requests and query_lens alone, so that a captured run serves any lengths. Rows of
+   the output of requests without keys are unspecified. function: one that takes
+   decodes alone, or NULL: the one with the smallest max_query_len; of a function that
+   splits its batch, what it does with decodes.
+   MLA_INVALID_ARGUMENT: a null or misaligned pointer, a bound below its query or over
+   max_seq_len, a stride below a bound's pages, too many requests or tokens.
+   MLA_UNSUPPORTED: the function needs lengths on the host (prefills). */
+MLA_API mla_status mla_step_plan_device(mla_plan *plan, const mla_device_batch *batch,
+                                        const char *function, mla_stream *stream);
+
+/* A plan remembers what was captured from it: mla_step_plan refuses a step of the same
+   function, requests and tokens whose launches differ from the captured ones
+   (MLA_WRONG_STATE, naming the size that changed), because a graph of them would be
+   wrong. Says that the caller's graphs are gone. */
+MLA_API mla_status mla_plan_release_captures(mla_plan *plan);
+
 /* What a run without a plan gives, for engines that measure memory before there is a
    cache: no attention; output [num_tokens, hidden_size] is set to zero. */
 MLA_API mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t num_tokens,
@@ -144,7 +179,7 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
    attended_pairs, num_context_requests, max_blocks_per_request, num_pages,
    page_stride (elements), num_chunks, chunk_capacity, chunk_tokens, rope_length,
    num_sms, is_padded (0 or 1); of functions that partition their attention num_parts, num_partials,
-   partial_tokens, num_merges, max_partials, else 0; of functions that split the batch
+   partial_tokens, num_merges, num_merge_programs, else 0; of functions that split the batch
    num_decodes, num_prefills, num_decode_tokens, num_prefill_tokens, num_prefill_rows
    (all tokens, or none without prefills), max_decode_query_len, max_decode_seq_len,
    max_prefill_query_len, else 0; of functions that may attend apart to a prefix that all requests

@@ -28,6 +28,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cstdlib>
@@ -111,6 +112,38 @@ Result launch(Function &function, std::array<int64_t, 3> grid, int64_t threads, 
         return kIllegalAddress;
       }
   return kSuccess;
+}
+/// A launch that was captured: it repeats these arguments, whatever happens to their owner.
+struct Recorded {
+  Function *function;
+  std::array<int64_t, 3> grid;
+  int64_t threads, sharedBytes;
+  std::vector<std::vector<uint8_t>> parameters;
+};
+struct Recorder {
+  bool isOn = false;
+  std::vector<Recorded> launches;
+};
+Recorder &recorder() {
+  static auto *instance = new Recorder();
+  return *instance;
+}
+
+size_t countBytes(Function &function, unsigned index) {
+  constexpr size_t tensorMapBytes = 128;
+  if (function.op.getArgAttr(index, LLVM::LLVMDialect::getByValAttrName()))
+    return tensorMapBytes;
+  return function.op.getArgumentTypes()[index].isF32() ? 4 : 8;
+}
+
+void record(Function &function, std::array<int64_t, 3> grid, int64_t threads, int64_t sharedBytes,
+            void **parameters) {
+  Recorded launch = {&function, grid, threads, sharedBytes, {}};
+  for (unsigned i = 0; i < function.op.getNumArguments(); ++i) {
+    const auto *bytes = static_cast<const uint8_t *>(parameters[i]);
+    launch.parameters.emplace_back(bytes, bytes + countBytes(function, i));
+  }
+  recorder().launches.push_back(std::move(launch));
 }
 } // namespace
 
@@ -235,8 +268,40 @@ struct LaunchConfig {
 };
 MLAC_DRIVER cuLaunchKernelEx(const LaunchConfig *config, Function *function, void **parameters,
                              void **) {
-  return launch(*function, {config->gridX, config->gridY, config->gridZ}, config->threads,
-                config->sharedBytes, parameters);
+  std::array<int64_t, 3> grid = {config->gridX, config->gridY, config->gridZ};
+  if (recorder().isOn)
+    return record(*function, grid, config->threads, config->sharedBytes, parameters), kSuccess;
+  return launch(*function, grid, config->threads, config->sharedBytes, parameters);
+}
+
+// What tests have in place of graphs: launches are kept while recording is on, and
+// repeated or compared later.
+MLAC_DRIVER mlacEmulatorRecord(int isOn) {
+  if (isOn)
+    recorder().launches.clear();
+  return recorder().isOn = isOn, kSuccess;
+}
+MLAC_DRIVER mlacEmulatorReplay() {
+  for (Recorded &recorded : recorder().launches) {
+    std::vector<void *> parameters;
+    for (std::vector<uint8_t> &bytes : recorded.parameters)
+      parameters.push_back(bytes.data());
+    if (Result result = launch(*recorded.function, recorded.grid, recorded.threads,
+                               recorded.sharedBytes, parameters.data()))
+      return result;
+  }
+  return kSuccess;
+}
+/// A number that two recordings share only if all of their launches are alike.
+MLAC_DRIVER mlacEmulatorDigest(uint64_t *digest) {
+  llvm::hash_code hash(0);
+  for (const Recorded &recorded : recorder().launches) {
+    hash = llvm::hash_combine(hash, recorded.function, recorded.grid[0], recorded.grid[1],
+                              recorded.grid[2]);
+    for (const std::vector<uint8_t> &bytes : recorded.parameters)
+      hash = llvm::hash_combine(hash, llvm::hash_combine_range(bytes.begin(), bytes.end()));
+  }
+  return *digest = hash, kSuccess;
 }
 /// What a tensor map was made of, as plain data.
 struct TensorMap {
@@ -266,6 +331,7 @@ MLAC_DRIVER cuEventCreate(void **event, unsigned) { return *event = nullptr, kSu
 MLAC_DRIVER cuEventDestroy_v2(void *) { return kSuccess; }
 MLAC_DRIVER cuEventRecord(void *, void *) { return kSuccess; }
 MLAC_DRIVER cuEventSynchronize(void *) { return kSuccess; }
+MLAC_DRIVER cuStreamIsCapturing(void *, int *status) { return *status = recorder().isOn, kSuccess; }
 MLAC_DRIVER cuStreamWaitEvent(void *, void *, unsigned) { return kSuccess; }
 MLAC_DRIVER cuEventElapsedTime(float *milliseconds, void *, void *) {
   return *milliseconds = 1, kSuccess;
