@@ -164,6 +164,8 @@ CHECKS = (
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
     Check("padded", by_script("bench/padded.py"),
           **script("bench/padded.py", "run", "{}", "--rounds=1", "--sustain=0")),
+    Check("replays", by_script("test/gpu/replays.py"),
+          **script("test/gpu/replays.py", "run", "{}")),
     Check("shared", by_script("bench/shared.py"), **script("bench/shared.py", "run", "{}")),
     Check("cache", by_script("bench/cache"), **script("bench/cache", "run", "{}")),
     Check("python.torch", build_test_package,
