@@ -205,7 +205,8 @@ Status Plan::requireFilled() const {
 /// is compared: steps run once a layer.
 Status Plan::requirePages() {
   const KVCache &cache = engine_->cache();
-  if (cache.numEdits() == cacheEdits)
+  bool isCallers = layout.external[static_cast<size_t>(Metadata::BlockTable)] != nullptr;
+  if (isCallers || cache.numEdits() == cacheEdits)
     return Status();
   std::shared_lock lock(cache.mutex);
   size_t row;

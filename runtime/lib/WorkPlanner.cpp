@@ -338,7 +338,7 @@ void WorkPlanner::emitMerges() {
       continue;
     const WorkRequest &of = requests[request];
     merges_.push_back({of.firstToken, of.queryLen, static_cast<int32_t>(sizes_.partialTokens),
-                       static_cast<int32_t>(count)});
+                       static_cast<int32_t>(count), /*form=*/0});
     for (size_t i = first; i < end; ++i, sizes_.partialTokens += of.queryLen)
       partials[i] = static_cast<int32_t>(sizes_.partialTokens);
     sizes_.partials += count;
@@ -353,23 +353,60 @@ struct MergeUnits {
 };
 } // namespace
 
+/// In the merge's form. What a unit reads, in 16ths of a row of partials, and what its
+/// dependent loads take beside: on an H200 the programs of a multiprocessor read about eight
+/// rows of 512 columns each in a latency.
 static MergeUnits countUnits(const WorkParams &params, const MergeItem &merge) {
-  const MergeForm *form = params.mergeForms.data();
-  while (merge.numPartials > form->pieces)
-    ++form;
-  // What a unit reads, in rows of partials, and what its dependent loads take beside: on an
-  // H200 two programs of a multiprocessor read about eight rows of 512 columns in a latency.
   constexpr int64_t latency = 8, part = 16;
-  int64_t rows = ceilDiv(merge.queryLen * params.rowsPerToken, form->rows);
-  return {rows * form->blocks,
-          part * latency + part * merge.numPartials * form->rows / form->blocks};
+  const MergeForm &form = params.mergeForms[merge.form];
+  int64_t rows = merge.queryLen * params.rowsPerToken;
+  int64_t read = merge.numPartials * std::min(rows, form.rows);
+  return {ceilDiv(rows, form.rows) * form.blocks,
+          part * latency * ceilDiv(merge.numPartials, form.pieces) + part * read / form.blocks};
+}
+
+static int32_t findForm(const WorkParams &params, const MergeItem &merge) {
+  int32_t form = 0;
+  while (merge.numPartials > params.mergeForms[form].pieces)
+    ++form;
+  return form;
+}
+
+/// What merging takes with the forms that the merges have: a share of all units, or the
+/// dearest one.
+int64_t WorkPlanner::costOfMerges() const {
+  int64_t total = 0, most = 0;
+  for (const MergeItem &merge : merges_) {
+    MergeUnits of = countUnits(params, merge);
+    total += of.count * of.cost;
+    most = std::max(most, of.cost);
+  }
+  return std::max(total / std::max<int64_t>(countMergePrograms(params, numSms), 1), most);
+}
+
+/// Gives each merge the form of its number of pieces. Where that is the second, the first,
+/// which takes turns, reads more with each latency: it is better for all of them together once
+/// they fill the machine. With fixed blocks nothing but the request may decide.
+void WorkPlanner::chooseForms() {
+  auto choose = [&](int32_t inPlaceOfSecond) {
+    for (MergeItem &merge : merges_) {
+      int32_t form = findForm(params, merge);
+      merge.form = form == 1 ? inPlaceOfSecond : form;
+    }
+    return costOfMerges();
+  };
+  if (params.fixedBlocks > 0 || choose(0) >= choose(1))
+    choose(1);
+  else
+    choose(0);
 }
 
 /// Cuts the units of all merges, one after the other, into runs of about the same cost.
 void WorkPlanner::emitMergeStarts() {
   mergeStarts_.clear();
-  if (params.mergePrograms == 0)
+  if (params.mergePrograms == 0 || merges_.empty())
     return;
+  chooseForms();
   int64_t units = 0, total = 0;
   for (const MergeItem &merge : merges_) {
     MergeUnits of = countUnits(params, merge);
@@ -379,7 +416,7 @@ void WorkPlanner::emitMergeStarts() {
   sizes_.mergePrograms = std::min(countMergePrograms(params, numSms), units);
   int32_t merge = 0, unit = 0;
   int64_t done = 0, programs = sizes_.mergePrograms;
-  MergeUnits of = programs > 0 ? countUnits(params, merges_.front()) : MergeUnits();
+  MergeUnits of = countUnits(params, merges_.front());
   for (int64_t program = 0; program < programs; ++program) {
     MergeStart run = {merge, unit, merge, unit};
     int64_t target = total * (program + 1) / programs;

@@ -34,7 +34,8 @@
 
 namespace mlac::runtime {
 
-/// How requests with at most so many pieces are merged (tile.work).
+/// How requests with at most so many pieces are merged; the first takes more in turns
+/// (tile.work).
 struct MergeForm {
   int64_t pieces = 0;           // 0: no form
   int64_t rows = 0, blocks = 0; // of a unit; units side by side in the columns
@@ -62,6 +63,7 @@ struct WorkItem {
 };
 struct MergeItem {
   int32_t firstToken, queryLen, firstPartial, numPartials;
+  int32_t form; // of WorkParams::mergeForms
 };
 
 /// A run of units: from `firstUnit` of the first merge to before `endUnit` of the last.
@@ -121,6 +123,8 @@ private:
   int64_t chooseCap(int64_t smallest, int64_t whole) const;
   bool fits(int64_t cap) const;
   void emitMerges();
+  int64_t costOfMerges() const;
+  void chooseForms();
   void emitMergeStarts();
   void emitItems();
   int64_t costOf(int64_t blocks) const;

@@ -26,6 +26,7 @@ sys.path += [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode
 import padded  # noqa: E402
 
 PLACES, LONGEST, ROUNDS = 64, 8000, 40
+MOST_TOKENS = max(padded.CONTEXTS)  # of a step of padded.Engine
 # Of the norm of a request's output: bf16, summed in another order.
 ALLOWED = 0.02
 
@@ -50,8 +51,8 @@ class Requests:
 
     def grow(self, sequence, tokens):
         """Only plans: the cache's rows are random already."""
-        if tokens > 0:
-            self.filling.fill([sequence], [tokens], "prefill")
+        for done in range(0, tokens, MOST_TOKENS):
+            self.filling.fill([sequence], [min(tokens - done, MOST_TOKENS)], "prefill")
 
     def start(self, lengths):
         for sequence in self.sequences:

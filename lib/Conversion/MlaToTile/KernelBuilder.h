@@ -32,6 +32,11 @@ public:
   /// Lets a GPU give each thread neighbouring columns (tile.kernel).
   void markRowKernel() { entry->getParentOp()->setAttr("tile.row_kernel", getUnitAttr()); }
 
+  /// So many programs are to fit on a multiprocessor (tile.kernel).
+  void setResidentPrograms(int64_t count) {
+    entry->getParentOp()->setAttr("tile.resident_programs", getI64IntegerAttr(count));
+  }
+
   // Scalars of type index. Sums and products with constants are folded.
   Value index(int64_t value);
   mlir::OpFoldResult fixed(int64_t value) { return getIndexAttr(value); }

@@ -24,7 +24,8 @@ namespace {
 /// units that the runtime gave it; a unit is some rows and columns of one request, in the
 /// form that the request's number of pieces wants:
 ///
-///     few      64 rows of the request, a block of columns; up to four pieces, loaded together
+///     few      64 rows of the request, a block of columns; four pieces loaded together,
+///              more take turns
 ///     columns  a row of the request, a block of columns
 ///              rows of a tile: 64 columns of the block, columns: 16 or 32 pieces
 ///     rows     as `columns`, but
@@ -34,8 +35,9 @@ namespace {
 /// rows every column's sum crosses threads and warps, and a unit has 32 columns: little
 /// code and many units, for few heads. With pieces as columns a thread has a quarter of a
 /// sum's pieces, without shared memory, and a unit has up to 256 columns for the same
-/// weights: a third of the instructions. The forms sum in different orders: a request's
-/// own number of pieces decides, so that no row depends on other requests.
+/// weights: a third of the instructions. The forms sum in different orders: with fixed
+/// blocks a request's own number of pieces decides, so that no row depends on other
+/// requests; else the runtime weighs them.
 class MergePiecesKernel {
 public:
   MergePiecesKernel(StepLowering &step, const PieceMerge &merge);
@@ -65,9 +67,14 @@ private:
   static constexpr int64_t kSomeTurns = 4;
 
   struct Request {
+    explicit Request(ValueRange fields)
+        : rows(fields[0]), firstRow(fields[1]), firstPartial(fields[2]), pieces(fields[3]),
+          form(fields[4]) {}
+    SmallVector<Value> fields() const { return {rows, firstRow, firstPartial, pieces, form}; }
     Value rows;                 // query_len · N
     Value firstRow;             // in the output
     Value firstPartial, pieces; // row of the partials
+    Value form;                 // index
   };
   /// Of one request's rows and columns: where a unit begins.
   struct Unit {
@@ -156,15 +163,11 @@ int64_t MergePiecesKernel::countPrograms() const { return tilesOfMany > 0 ? 3 : 
 
 MergePiecesKernel::Request MergePiecesKernel::loadRequest(KernelBuilder &b, ValueRange args,
                                                           Value item) const {
-  constexpr int64_t fields = 4;
+  constexpr int64_t fields = 5;
   Value base = b.mul(item, fields);
   auto field = [&](int64_t index) { return b.loadScalar(args[kItems], b.add(base, index)); };
-  Request request;
-  request.firstRow = b.mul(field(0), heads);
-  request.rows = b.mul(field(1), heads);
-  request.firstPartial = b.mul(field(2), heads);
-  request.pieces = field(3);
-  return request;
+  return Request(
+      {b.mul(field(1), heads), b.mul(field(0), heads), b.mul(field(2), heads), field(3), field(4)});
 }
 
 /// Columns of the block of `block` ones at `column`.
@@ -369,34 +372,37 @@ void MergePiecesKernel::writeUnits(KernelBuilder &b, ValueRange args, const Requ
   });
 }
 
-/// The program's units, request by request.
+/// The program's units, request by request. The first one's fields are loaded ahead of the
+/// loop: metadata may be read before the kernel waits for the attention.
 void MergePiecesKernel::writeRun(KernelBuilder &b, ValueRange args) const {
   constexpr int64_t fields = 4;
   Value base = b.mul(b.programId(0), fields);
   auto field = [&](int64_t index) { return b.loadScalar(args[kStarts], b.add(base, index)); };
   Value firstItem = field(0), firstUnit = field(1), lastItem = field(2), endUnit = field(3);
   Value all = b.index(std::numeric_limits<int32_t>::max());
-  b.loop(firstItem, b.add(lastItem, 1), b.index(1), {}, [&](Value item, ValueRange) {
-    Request request = loadRequest(b, args, item);
+  SmallVector<Value> ahead = loadRequest(b, args, firstItem).fields();
+  b.loop(firstItem, b.add(lastItem, 1), b.index(1), ahead, [&](Value item, ValueRange carried) {
+    Request request(carried);
     Value first = b.choose(b.isBelow(firstItem, item), b.index(0), firstUnit);
     Value end = b.choose(b.isBelow(item, lastItem), all, endUnit);
     auto writeIn = [&](size_t form) { writeUnits(b, args, request, forms[form], first, end); };
-    auto isUpTo = [&](size_t form) {
-      return b.isBelow(request.pieces, b.index(forms[form].mostPieces + 1));
-    };
+    auto isUpTo = [&](int64_t form) { return b.isBelow(request.form, b.index(form + 1)); };
     b.ifThenElse(
         isUpTo(0), [&] { writeIn(0); },
         [&] {
           b.ifThenElse(
               isUpTo(1), [&] { writeIn(1); }, [&] { writeIn(2); });
         });
-    return SmallVector<Value>();
+    return loadRequest(b, args, b.minimum(b.add(item, 1), lastItem)).fields();
   });
 }
 
 void MergePiecesKernel::launch() {
   std::array<Value, 3> grid = {step.dim("num_merge_programs"), step.constant(1), step.constant(1)};
-  auto write = [&](KernelBuilder &b, ValueRange inner) { writeRun(b, inner); };
+  auto write = [&](KernelBuilder &b, ValueRange inner) {
+    b.setResidentPrograms(countPrograms());
+    writeRun(b, inner);
+  };
   step.launch("merge_partials", grid, args, write, overlap());
 }
 

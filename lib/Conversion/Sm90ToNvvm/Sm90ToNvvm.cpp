@@ -203,7 +203,10 @@ static LLVM::LLVMFuncOp createFunction(sm90::KernelOp kernel) {
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(kernel.getThreads())}));
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
+  auto resident = kernel->getAttrOfType<IntegerAttr>("tile.resident_programs");
+  function->setAttr(
+      NVVM::NVVMDialect::getMinctasmAttrName(),
+      builder.getI32IntegerAttr(resident ? static_cast<int32_t>(resident.getInt()) : 1));
   if (int32_t cluster = kernel.getClusterSize(); cluster > 1)
     function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
                       builder.getDenseI32ArrayAttr({cluster, 1, 1}));

@@ -118,14 +118,14 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU: %[[BEGIN:.*]] = arith.select %[[IS_LATER]], %c0{{[_0-9]*}}, %[[FIRST_UNIT]]
 // GPU: %[[IS_BEFORE:.*]] = arith.cmpi slt, %[[ITEM]], %[[LAST_ITEM]]
 // GPU: %[[END:.*]] = arith.select %[[IS_BEFORE]], %c2147483647{{[_0-9]*}}, %[[END_UNIT]]
-// GPU: arith.cmpi slt, %[[PIECES:.*]], %c5
+// GPU: arith.cmpi slt, %[[FORM:.*]], %c1
 // GPU: scf.if
 // GPU: %[[UNITS:.*]] = arith.muli
 // GPU: %[[LIMIT:.*]] = arith.minsi %[[END]], %[[UNITS]]
 // GPU: scf.for %{{.*}} = %[[BEGIN]] to %[[LIMIT]] step
 // Few: one pass, 4 pieces in a turn: all loads stand before the first use. A piece behind
 // the last is a view without rows, and -inf by its index.
-// GPU: scf.for %[[FIRST:.*]] = %c0{{.*}} to %[[PIECES]] step %c4{{.*}} iter_args(
+// GPU: scf.for %[[FIRST:.*]] = %c0{{.*}} to %[[PIECES:.*]] step %c4{{.*}} iter_args(
 // GPU: %[[NEXT:.*]] = arith.addi %[[FIRST]], %c1
 // GPU: %[[IS_NEXT:.*]] = arith.cmpi slt, %[[NEXT]], %[[PIECES]]
 // GPU: %[[NEXT_ROWS:.*]] = arith.select %[[IS_NEXT]], %{{.*}}, %c0
@@ -137,7 +137,7 @@ func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x
 // GPU-NOT: tile.load
 // GPU: scf.yield
 // Some: a column of a tile is a piece.
-// GPU: arith.cmpi slt, %[[PIECES]], %c17
+// GPU: arith.cmpi slt, %[[FORM]], %c2
 // GPU: scf.if
 // GPU: tile.load {{.*}} -> tensor<64x16xf32>
 // Many: a row of a tile is a piece. The first tile is loaded ahead, and not rescaled; the

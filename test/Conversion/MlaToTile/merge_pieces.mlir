@@ -33,7 +33,7 @@ func.func @heads16(%q: tensor<?x16x512xbf16> {mla.input = "q"}, %batch: !mla.bat
 
 // CHECK: tile.kernel @merge_partials(
 // CHECK: tile.load %{{.*}} -> tensor<64x32xf32>
-// CHECK: arith.cmpi slt, %{{.*}}, %c17
+// CHECK: arith.cmpi slt, %{{.*}}, %c2
 // CHECK: tile.load %{{.*}} -> tensor<64x16xf32>
 // CHECK: } else {
 // CHECK: sizes: [64, %[[PIECES:.*]]], strides: [0, 128]
@@ -48,7 +48,7 @@ func.func @heads16(%q: tensor<?x16x512xbf16> {mla.input = "q"}, %batch: !mla.bat
 // CHECK-COUNT-4: tile.store %{{.*}} : tensor<64xbf16>
 
 // CHECK: tile.kernel @merge_partials_{{.*}}(
-// CHECK: arith.cmpi slt, %{{.*}}, %c17
+// CHECK: arith.cmpi slt, %{{.*}}, %c2
 // CHECK: } else {
 // CHECK: tile.load %{{.*}} -> tensor<64x32xf32>
 // CHECK: tile.reduce {{ *}}max %{{.*}} dim 0

@@ -62,6 +62,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     carry `tile.invariant`: no kernel of the step writes it (weights), so that a
     dependent launch may read it before it waits.
 
+    `tile.resident_programs` (i64) says how many programs of a kernel are to fit on a
+    multiprocessor side by side: an assembler may not give a thread more registers.
     `tile.row_kernel` marks a kernel whose tiles are rows that it only moves and
     computes element by element: a back end may give a thread more neighbouring
     columns than a product's layout has.
@@ -504,7 +506,7 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     |---|---|
     | work_starts [num_parts + 1] | first piece of the part in `work_items` |
     | work_items [n, 8] | request, first block, blocks (≥ 1), seq_len, first token, query_len, partial, 0 |
-    | merge_items [num_merges, 4] | first token, query_len, partial of the first piece, pieces |
+    | merge_items [num_merges, 5] | first token, query_len, partial of the first piece, pieces, form |
     | merge_starts [num_merge_programs, 4] | first merge, its first unit, last merge, its end unit; last merge −1: nothing |
 
     `partial` is −1 for a whole request, else the piece's first token in a buffer
@@ -514,7 +516,9 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     with queries and no keys has one block; one without queries has no piece.
 
     **Merging.** A request's pieces are merged in the form that its own number of pieces
-    selects: the first of `merge_forms` whose number of pieces is not exceeded. A form is
+    selects: the first of `merge_forms` whose number of pieces is not exceeded. Without
+    `fixed_blocks` the first form may stand in for the second, where that is cheaper for all
+    together: it takes more than its number of pieces in turns. A form is
     (most pieces, rows of a unit, units side by side in the columns): a request of R =
     query_len · rows_per_token rows has ceil(R / rows) · columns *units*, the columns of
     one row after the other. Each program goes over a run of units in the order of
