@@ -40,8 +40,8 @@ constexpr int64_t kLeastStages = 2, kMostStages = 4;
 /// Warpgroups with 64 rows each.
 constexpr int64_t kConsumers = 2;
 /// A thread's registers beside fragments: with 44 (256/256 columns, 80 keys) it spills 16
-/// bytes.
-constexpr int64_t kWorkingRegisters = 48;
+/// bytes, with 48 (64 keys) 4 where attention goes on from a partial.
+constexpr int64_t kWorkingRegisters = 56;
 /// With 40 the thread that copies and takes items spills 8 bytes over a chunk (ptxas 13.0,
 /// 192/128 columns); what consumers get is the same from 48 to 56.
 constexpr int64_t kProducerRegisters = 56;

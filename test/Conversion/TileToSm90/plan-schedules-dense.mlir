@@ -33,7 +33,7 @@ func.func @wide(%q: tensor<?x16x128xbf16> {mla.input = "q"}, %q_pe: tensor<?x16x
 // -----
 
 // Wider heads get narrower blocks.
-// CHECK: remark: kernel 'expanded_attention_causal': schedule pingpong key-block=64 key-stages=2
+// CHECK: remark: kernel 'expanded_attention_causal': schedule pingpong key-block=48 key-stages=3
 func.func @wider(%q: tensor<?x8x256xbf16> {mla.input = "q"}, %k: tensor<?x8x256xbf16> {mla.input = "k"},
                  %v: tensor<?x8x256xbf16> {mla.input = "v"}, %batch: !mla.batch)
     -> (tensor<?x8x256xbf16> {mla.output = "output"}) {

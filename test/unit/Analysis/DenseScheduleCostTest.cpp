@@ -61,8 +61,8 @@ TEST(DenseScheduleCost, RegistersFillTheFile) {
 }
 
 TEST(DenseScheduleCost, WiderHeadsGetNarrowerBlocks) {
-  EXPECT_EQ(plan(makeProblem(256, 0, 256)).parameters.keyBlock, 64);
-  EXPECT_EQ(plan(makeProblem(192, 64, 256)).parameters.keyBlock, 64);
+  EXPECT_EQ(plan(makeProblem(256, 0, 256)).parameters.keyBlock, 48);
+  EXPECT_EQ(plan(makeProblem(192, 64, 256)).parameters.keyBlock, 48);
   EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.keyBlock, 128);
 }
 
