@@ -202,3 +202,11 @@ sm90.kernel @unpinned(%x: memref<?xf32>)
   sm90.store %rows, %v[%c0] : tensor<64xf32, #sm90.rows>, memref<64xf32>
   sm90.return
 }
+
+// How many programs are to fit on a multiprocessor bounds the registers of a thread.
+// CHECK-LABEL: llvm.func @resident
+// CHECK-SAME: nvvm.minctasm = 3 : i32
+sm90.kernel @resident()
+    attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64, tile.resident_programs = 3 : i64} {
+  sm90.return
+}
