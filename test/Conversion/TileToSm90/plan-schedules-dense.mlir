@@ -19,7 +19,7 @@
 // IR: tile.kernel @expanded_attention_causal
 // IR-SAME: tile.schedule = {consumer_registers = 224 : i32, key_block = 128 : i32, kind = "pingpong", lazy_threshold = 8.000000e+00 : f64, producer_registers = 56 : i32, stages = 2 : i32}
 // SIMPLE: tile.schedule = {kind = "simple"}
-// BAD: error: kernel 'expanded_attention_causal': not pingpong: key-block 256 and values of 128 columns take 256 registers of a thread, 176 are left for them
+// BAD: error: kernel 'expanded_attention_causal': not pingpong: key-block 256 and values of 128 columns take 256 registers of a thread, 168 are left for them
 func.func @wide(%q: tensor<?x16x128xbf16> {mla.input = "q"}, %q_pe: tensor<?x16x64xbf16> {mla.input = "q_pe"},
                 %k: tensor<?x16x128xbf16> {mla.input = "k"}, %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"},
                 %v: tensor<?x16x128xbf16> {mla.input = "v"}, %batch: !mla.batch)
