@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // How kernels write rows of the model's type to a pool and read them back, whatever
-// the format (runtime/lib/CacheFormat is the same on the host, byte by byte):
+// the format (runtime/lib/package/CacheFormat is the same on the host, byte by byte):
 //
 //   as they are        stored = row
 //   one layer scale    code = e4m3(x / scale)       x' = round(code * scale)

@@ -15,7 +15,7 @@
 //           row   = page * rows + position % page_size, page below the limit
 //           place = start + position, not negative
 //
-// (runtime/lib/IndexMap is the same on the host, and refuses what is -1 here.)
+// (runtime/lib/cache/IndexMap is the same on the host, and refuses what is -1 here.)
 //
 //===----------------------------------------------------------------------===//
 

@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NarrowFloat.h"
+#include "base/NarrowFloat.h"
 
 #include "mla_runtime.h"
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Expression.h"
+#include "package/Expression.h"
 
 #include <gtest/gtest.h>
 #include <limits>

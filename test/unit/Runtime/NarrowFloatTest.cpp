@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NarrowFloat.h"
+#include "base/NarrowFloat.h"
 
 #include <gtest/gtest.h>
 

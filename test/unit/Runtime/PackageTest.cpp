@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LaunchList.h"
+#include "package/LaunchList.h"
 
 #include "PackageTrailer.h"
 #include "TestPackage.h"
@@ -100,7 +100,8 @@ TEST(Package, MissingFileIsNotFound) {
 }
 
 TEST(Package, OtherSchemaVersionIsUnsupported) {
-  refuse("schema version 2", [](auto &p) { p.schema_version = 2; }, MLA_UNSUPPORTED);
+  refuse(
+      "schema version 2", [](auto &p) { p.schema_version = 2; }, MLA_UNSUPPORTED);
 }
 
 TEST(Package, InconsistentModelsAreRefused) {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KVCache.h"
+#include "cache/KVCache.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RopeTable.h"
+#include "engine/RopeTable.h"
 
 #include "TestPackage.h"
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Safetensors.h"
+#include "engine/Safetensors.h"
 
 #include "TestPackage.h"
 

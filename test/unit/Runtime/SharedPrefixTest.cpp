@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StepPlanner.h"
+#include "step/StepPlanner.h"
 
 #include <gtest/gtest.h>
 

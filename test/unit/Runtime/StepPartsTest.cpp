@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "EngineOptions.h"
-#include "StepPlanner.h"
+#include "engine/EngineOptions.h"
+#include "step/StepPlanner.h"
 
 #include <gtest/gtest.h>
 

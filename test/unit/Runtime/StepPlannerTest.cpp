@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StepPlanner.h"
-#include "EngineOptions.h"
+#include "step/StepPlanner.h"
+#include "engine/EngineOptions.h"
 
 #include <gtest/gtest.h>
 

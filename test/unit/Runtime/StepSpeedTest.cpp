@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StepPlanner.h"
+#include "step/StepPlanner.h"
 
 #include <algorithm>
 #include <chrono>

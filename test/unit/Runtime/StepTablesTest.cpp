@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StepPlanner.h"
 #include "TestPackage.h"
+#include "step/StepPlanner.h"
 
 #include <cstring>
 #include <deque>

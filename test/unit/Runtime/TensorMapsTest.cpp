@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TensorMaps.h"
+#include "package/TensorMaps.h"
 
 #include <gtest/gtest.h>
 
@@ -89,6 +89,7 @@ TEST(TensorMaps, WhatTmaCannotDoIsRefused) {
   refuse("has size -1", [](auto &m) { m.sizes[0] = ScaledArg(int64_t(1) << 62, 1); }); // overflow
   refuse("has boxes of 256 bytes in a row, expected a multiple of 16 up to 128",
          [](auto &m) { m.box[2] = 128; });
-  refuse("has boxes of 256 bytes in a row", [](auto &) {}, MLA_F32);
+  refuse(
+      "has boxes of 256 bytes in a row", [](auto &) {}, MLA_F32);
   refuse("has boxes of 24 bytes in a row", [](auto &m) { m.box[2] = 12; });
 }

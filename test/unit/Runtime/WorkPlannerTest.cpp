@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "WorkPlanner.h"
+#include "step/WorkPlanner.h"
 
 #include <gtest/gtest.h>
 

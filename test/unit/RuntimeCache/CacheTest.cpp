@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CacheModel.h"
-#include "KVCache.h"
+#include "cache/KVCache.h"
 
 #include <numeric>
 

@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CacheModel.h"
-#include "CacheSnapshot.h"
+#include "cache/CacheSnapshot.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -8,7 +8,7 @@
 
 #include "Attention.h"
 
-#include "WorkPlanner.h"
+#include "step/WorkPlanner.h"
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Pipelines/Pipelines.h"

@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CacheFormat.h"
-#include "DataType.h"
-#include "NarrowFloat.h"
 #include "PlanRunner.h"
+#include "base/DataType.h"
+#include "base/NarrowFloat.h"
+#include "package/CacheFormat.h"
 
 #include "gtest/gtest.h"
 

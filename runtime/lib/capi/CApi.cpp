@@ -1,0 +1,410 @@
+//===- CApi.cpp - C entry points: engines, sequences and steps ----*- C++
+//-*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "base/Nvtx.h"
+#include "capi/CApiSupport.h"
+
+#include <cstddef>
+
+using namespace mlac::runtime;
+
+//===----------------------------------------------------------------------===//
+// Engines
+//===----------------------------------------------------------------------===//
+
+mla_status mla_engine_create(mla_package *package, mla_device *device,
+                             const mla_engine_options *options, mla_engine **engine) {
+  return report([&]() -> Status {
+    std::shared_ptr<PackageObject> packageObject;
+    std::shared_ptr<Device> deviceObject;
+    std::shared_ptr<Engine> created;
+    MLAC_RETURN_IF_ERROR(packages().find(package, packageObject));
+    MLAC_RETURN_IF_ERROR(devices().find(device, deviceObject));
+    MLAC_RETURN_IF_ERROR(requirePointer(engine, "engine"));
+    MLAC_RETURN_IF_ERROR(Engine::create(packageObject->package, deviceObject, options, created));
+    *engine = engines().insert(std::move(created));
+    return Status();
+  });
+}
+
+mla_status mla_engine_destroy(mla_engine *engine) {
+  return report([&]() -> Status {
+    std::shared_ptr<Engine> object;
+    MLAC_RETURN_IF_ERROR(engines().remove(engine, object));
+    if (!object) // the parent's
+      return Status();
+    std::lock_guard lock(object->mutex);
+    std::unique_lock cacheLock(object->cache().mutex);
+    return object->close();
+  });
+}
+
+/// Runs function(engine) under the engine's lock.
+template <typename Function> static mla_status withEngine(mla_engine *engine, Function function) {
+  return report([&]() -> Status {
+    std::shared_ptr<Engine> object;
+    MLAC_RETURN_IF_ERROR(engines().find(engine, object));
+    std::lock_guard lock(object->mutex);
+    if (object->isClosed())
+      return error(MLA_INVALID_ARGUMENT, "the engine has been closed");
+    return function(*object);
+  });
+}
+
+/// Runs function(engine, layer) under the engine's lock.
+template <typename Function>
+static mla_status withLayer(mla_engine *engine, int64_t index, Function function) {
+  return withEngine(engine, [&](Engine &object) -> Status {
+    Layer *layer;
+    MLAC_RETURN_IF_ERROR(object.getLayer(index, layer));
+    return function(object, *layer);
+  });
+}
+
+mla_status mla_engine_info(mla_engine *engine, const char **json) {
+  return withEngine(engine, [&](Engine &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
+    *json = object.infoJson().c_str();
+    return Status();
+  });
+}
+
+mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
+                                  mla_dtype dtype, const int64_t *shape, int32_t rank,
+                                  const void *data) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
+    MLAC_RETURN_IF_ERROR(requirePointer(shape, "shape"));
+    MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
+    if (rank < 0)
+      return error(MLA_INVALID_ARGUMENT, "rank is ", rank);
+    if (!isKnownType(dtype))
+      return error(MLA_INVALID_ARGUMENT, "unknown dtype ", dtype);
+    return object.bindWeight(bound, name, {dtype, {shape, shape + rank}, data});
+  });
+}
+
+mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
+                                       const char *prefix, uint32_t flags) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    if (flags & ~MLA_ALLOW_EXTRA_TENSORS)
+      return error(MLA_INVALID_ARGUMENT, "unknown flags ", flags);
+    return object.bindSafetensors(bound, path, prefix ? prefix : "",
+                                  flags & MLA_ALLOW_EXTRA_TENSORS);
+  });
+}
+
+mla_status mla_engine_prepare(mla_engine *engine, int64_t layer) {
+  return withLayer(engine, layer,
+                   [&](Engine &object, Layer &bound) { return object.prepare(bound); });
+}
+
+mla_status mla_engine_poison_workspace(mla_engine *engine) {
+  return withEngine(engine, [&](Engine &object) { return object.poisonWorkspace(); });
+}
+
+mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &found) {
+    return object.setCacheScale(found, scale);
+  });
+}
+
+mla_status mla_engine_set_all_reduce(mla_engine *engine, mla_all_reduce function, void *user) {
+  return withEngine(engine, [&](Engine &object) { return object.setAllReduce({function, user}); });
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences and the cache
+//===----------------------------------------------------------------------===//
+
+mla_status mla_sequence_create(mla_engine *engine, mla_sequence *sequence) {
+  return withEngine(engine, [&](Engine &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(sequence, "sequence"));
+    std::unique_lock lock(object.cache().mutex);
+    return object.cache().create(*sequence);
+  });
+}
+
+mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence) {
+  return withEngine(engine, [&](Engine &object) {
+    std::unique_lock lock(object.cache().mutex);
+    return object.cache().free(sequence);
+  });
+}
+
+/// Runs function(cache, sequence) under the locks of engine and cache.
+template <typename Function>
+static mla_status withSequence(mla_engine *engine, mla_sequence id, Function function) {
+  return withEngine(engine, [&](Engine &object) -> Status {
+    std::unique_lock lock(object.cache().mutex);
+    Sequence *sequence;
+    MLAC_RETURN_IF_ERROR(object.cache().find(id, sequence));
+    return function(object.cache(), *sequence);
+  });
+}
+
+mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence id, int64_t num_tokens) {
+  return withSequence(engine, id, [&](KVCache &cache, Sequence &sequence) {
+    return cache.admit(sequence, num_tokens);
+  });
+}
+
+mla_status mla_sequence_truncate(mla_engine *engine, mla_sequence id, int64_t num_tokens) {
+  return withSequence(engine, id, [&](KVCache &cache, Sequence &sequence) {
+    return cache.truncate(sequence, num_tokens);
+  });
+}
+
+mla_status mla_sequence_length(mla_engine *engine, mla_sequence id, int64_t *length) {
+  return withSequence(engine, id, [&](KVCache &, Sequence &sequence) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(length, "length"));
+    *length = sequence.length;
+    return Status();
+  });
+}
+
+mla_status mla_sequence_pages(mla_engine *engine, mla_sequence id, int32_t *pages, int64_t capacity,
+                              int64_t *count) {
+  return withSequence(engine, id, [&](KVCache &, Sequence &sequence) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(count, "count"));
+    *count = static_cast<int64_t>(sequence.pages.size());
+    if (capacity < *count)
+      return error(MLA_INVALID_ARGUMENT, "capacity is ", capacity, ", the sequence has ", *count,
+                   " pages");
+    if (*count > 0)
+      MLAC_RETURN_IF_ERROR(requirePointer(pages, "pages"));
+    std::copy(sequence.pages.begin(), sequence.pages.end(), pages);
+    return Status();
+  });
+}
+
+mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats) {
+  return withEngine(engine, [&](Engine &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(stats, "stats"));
+    const KVCache &cache = object.cache();
+    std::shared_lock lock(cache.mutex);
+    const fb::CacheLayout &layout = object.package().cache();
+    *stats = {cache.pool().numPages(),
+              cache.pool().numFree(),
+              cache.numSequences(),
+              cache.pageSize(),
+              layout.row_bytes(),
+              pageStrideBytes(object.package(), object.options()),
+              static_cast<mla_dtype>(layout.dtype())};
+    return Status();
+  });
+}
+
+mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data) {
+  return withLayer(engine, layer, [&](Engine &, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
+    *data = bound.pool.data();
+    return Status();
+  });
+}
+
+static Status findPart(const Engine &engine, const Layer &layer, const char *name,
+                       mla_cache_part &view) {
+  const CacheLayout &layout = engine.cacheLayout();
+  const mlac::cache::Format &format = layout.format();
+  size_t index = findPart(format, name);
+  int64_t width = index < format.numFields ? layout.count(index) : 0;
+  if (width == 0)
+    return error(MLA_NOT_FOUND, "rows of layout '", format.name, "' have no part '", name,
+                 "', which would be latent, rope or scale");
+  const mlac::cache::Field &field = format.fields[index];
+  view = {layer.pool.data() + layout.offset(index, 0),
+          fieldType(field, layout.shape().dtype),
+          engine.options().num_pages,
+          layout.shape().pageSize,
+          width,
+          layout.pageStride(),
+          layout.sectionBytes(field.section)};
+  return Status();
+}
+
+mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, const char *part,
+                             mla_cache_part *view) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(part, "part"));
+    MLAC_RETURN_IF_ERROR(requirePointer(view, "view"));
+    return findPart(object, bound, part, *view);
+  });
+}
+
+mla_status mla_cache_poison(mla_engine *engine, int64_t layer) {
+  return withLayer(engine, layer,
+                   [&](Engine &object, Layer &bound) { return object.poison(bound); });
+}
+
+mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                          void *rows) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(rows, "rows"));
+    return object.readRows(bound, slot, count, rows);
+  });
+}
+
+mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
+                           const void *rows) {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(rows, "rows"));
+    return object.writeRows(bound, slot, count, rows);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+mla_status mla_plan_create(mla_engine *engine, mla_plan **plan) {
+  return report([&]() -> Status {
+    std::shared_ptr<Engine> object;
+    std::shared_ptr<Plan> created;
+    MLAC_RETURN_IF_ERROR(engines().find(engine, object));
+    MLAC_RETURN_IF_ERROR(requirePointer(plan, "plan"));
+    std::lock_guard lock(object->mutex);
+    MLAC_RETURN_IF_ERROR(Plan::create(object, created));
+    *plan = plans().insert(std::move(created));
+    return Status();
+  });
+}
+
+mla_status mla_plan_destroy(mla_plan *plan) {
+  return report([&]() -> Status {
+    std::shared_ptr<Plan> object;
+    return plans().remove(plan, object);
+  });
+}
+
+/// Runs function(plan) under its engine's lock.
+template <typename Function> static mla_status withPlan(mla_plan *plan, Function function) {
+  return report([&]() -> Status {
+    std::shared_ptr<Plan> object;
+    MLAC_RETURN_IF_ERROR(plans().find(plan, object));
+    std::lock_guard lock(object->engine().mutex);
+    if (object->engine().isClosed())
+      return error(MLA_INVALID_ARGUMENT, "the plan's engine has been destroyed");
+    return function(*object);
+  });
+}
+
+static Status checkBatch(const mla_batch *batch) {
+  MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
+  bool hasPrefix = batch->struct_bytes == sizeof *batch;
+  if (!hasPrefix && batch->struct_bytes != offsetof(mla_batch, common_prefix_len))
+    return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes, ", expected ",
+                 sizeof *batch);
+  if (hasPrefix && batch->common_prefix_len != 0)
+    return error(MLA_UNSUPPORTED, "batch.common_prefix_len = ", batch->common_prefix_len,
+                 ": cascade attention over a shared prefix is not supported, expected 0");
+  return Status();
+}
+
+mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
+                         mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan");
+    MLAC_RETURN_IF_ERROR(checkBatch(batch));
+    return object.fill(*batch, function, nullptr, stream);
+  });
+}
+
+mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch, const char *function,
+                                const mla_step_shape *shape, mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan_padded");
+    MLAC_RETURN_IF_ERROR(checkBatch(batch));
+    MLAC_RETURN_IF_ERROR(requirePointer(shape, "shape"));
+    if (shape->struct_bytes != sizeof *shape)
+      return error(MLA_INVALID_ARGUMENT, "shape.struct_bytes = ", shape->struct_bytes,
+                   ", expected ", sizeof *shape);
+    return object.fill(*batch, function, shape, stream);
+  });
+}
+
+mla_status mla_step_plan_device(mla_plan *plan, const mla_device_batch *batch, const char *function,
+                                mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan_device");
+    MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
+    if (batch->struct_bytes != sizeof *batch)
+      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
+                   ", expected ", sizeof *batch);
+    return object.fillFromDevice(*batch, function, stream);
+  });
+}
+
+mla_status mla_step_dry_run(mla_engine *engine, void *output, int64_t num_tokens,
+                            mla_stream *stream) {
+  return withEngine(engine,
+                    [&](Engine &object) { return object.dryRun(output, num_tokens, stream); });
+}
+
+mla_status mla_step_run(mla_plan *plan, int64_t layer, const void *hidden, void *output,
+                        mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) {
+    NvtxRange range("mla_step_run");
+    return object.run(layer, hidden, output, stream);
+  });
+}
+
+mla_status mla_step_run_bound(mla_plan *plan, int64_t layer, const mla_binding *bindings,
+                              int64_t num_bindings, mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_run_bound");
+    if (num_bindings < 0)
+      return error(MLA_INVALID_ARGUMENT, "num_bindings is ", num_bindings);
+    if (num_bindings > 0)
+      MLAC_RETURN_IF_ERROR(requirePointer(bindings, "bindings"));
+    return object.runBound(layer, {bindings, static_cast<size_t>(num_bindings)}, stream);
+  });
+}
+
+mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *hidden, void *output,
+                            mla_stream *stream, const char **json) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
+    return object.profile(layer, hidden, output, stream, json);
+  });
+}
+
+mla_status mla_plan_release_captures(mla_plan *plan) {
+  return withPlan(plan, [](Plan &object) -> Status {
+    object.releaseCaptures();
+    return Status();
+  });
+}
+
+mla_status mla_plan_function(mla_plan *plan, const char **name) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
+    return object.functionName(*name);
+  });
+}
+
+mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
+    MLAC_RETURN_IF_ERROR(requirePointer(value, "value"));
+    return object.dim(name, *value);
+  });
+}
+
+mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype, int64_t *elements,
+                             const void **data) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
+    MLAC_RETURN_IF_ERROR(requirePointer(dtype, "dtype"));
+    MLAC_RETURN_IF_ERROR(requirePointer(elements, "elements"));
+    MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
+    return object.metadata(name, *dtype, *elements, *data);
+  });
+}

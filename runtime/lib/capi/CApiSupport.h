@@ -1,0 +1,98 @@
+//===- CApiSupport.h - what the C entry points share ------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Handle tables and the thread's last error. Only a failed allocation throws in
+// the runtime; the entry points turn it into a status. They look like
+//
+//   return report([&]() -> Status { ...; return Status(); });
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_CAPISUPPORT_H
+#define MLAC_RUNTIME_CAPISUPPORT_H
+
+#include "capi/Handles.h"
+#include "engine/Plan.h"
+#include "step/BlockTable.h"
+
+#include <atomic>
+
+namespace mlac::runtime {
+
+/// A package and the lock of its lazily made description.
+struct PackageObject {
+  std::shared_ptr<Package> package;
+  std::mutex mutex;
+};
+
+/// An event and the device that keeps its context alive.
+struct EventObject {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Event> event;
+  std::atomic<bool> isRecorded = false;
+};
+
+/// A cache of its own, or an engine's.
+struct CacheObject {
+  std::shared_ptr<Engine> engine; // null: `own` is the cache
+  std::unique_ptr<KVCache> own;
+  KVCache &cache() { return engine ? engine->cache() : *own; }
+};
+
+inline bool isOfDevice(const PackageObject &) { return false; }
+inline bool isOfDevice(const CacheObject &cache) { return cache.engine != nullptr; }
+
+/// A block table on a device. `mutex` is taken before the locks of its cache.
+struct TableObject {
+  std::shared_ptr<CacheObject> cache;
+  std::unique_ptr<BlockTable> table;
+  std::mutex mutex;
+};
+
+class SwapSpace;
+
+using PackageTable = HandleTable<mla_package, PackageObject, 0x51>;
+using DeviceTable = HandleTable<mla_device, Device, 0x52>;
+using EngineTable = HandleTable<mla_engine, Engine, 0x53>;
+using PlanTable = HandleTable<mla_plan, Plan, 0x54>;
+using EventTable = HandleTable<mla_event, EventObject, 0x55>;
+using CacheTable = HandleTable<mla_cache, CacheObject, 0x56>;
+using TableTable = HandleTable<mla_table, TableObject, 0x57>;
+using SwapTable = HandleTable<mla_swap, SwapSpace, 0x58>;
+
+PackageTable &packages();
+DeviceTable &devices();
+EngineTable &engines();
+PlanTable &plans();
+EventTable &events();
+CacheTable &caches();
+TableTable &blockTables();
+SwapTable &swapSpaces();
+
+/// Stores the message of a failure for mla_last_error and returns its code.
+mla_status reportStatus(Status status);
+
+/// The same for a failed allocation and for what should not be thrown at all.
+mla_status reportException();
+
+/// Runs `function` and reports its status; nothing thrown leaves it.
+template <typename Function> mla_status report(Function function) {
+  try {
+    return reportStatus(function());
+  } catch (...) {
+    return reportException();
+  }
+}
+
+inline Status requirePointer(const void *pointer, const char *what) {
+  return pointer ? Status() : error(MLA_INVALID_ARGUMENT, what, " is null");
+}
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_CAPISUPPORT_H

@@ -1,0 +1,163 @@
+//===- Engine.h - a package on a device -------------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Owns everything that a package needs on one device: loaded kernels, each
+// layer's weights and page pool, the rotary table and the workspace. Steps are
+// planned and run by Plan.
+//
+// Locking: `mutex` guards all members that change after create; the C API holds
+// it for every call on the engine, its sequences and its plans. The cache has a
+// lock of its own, taken after this one; isClosed changes under both.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_ENGINE_H
+#define MLAC_RUNTIME_ENGINE_H
+
+#include "cache/CacheSnapshot.h"
+#include "device/Device.h"
+#include "engine/EngineOptions.h"
+#include "package/CacheFormat.h"
+
+#include <array>
+#include <mutex>
+
+namespace mlac::runtime {
+
+struct Layer {
+  std::vector<DeviceBuffer> weights; // parallel to Package::weights
+  std::vector<bool> isBound;
+  std::vector<DeviceBuffer> derived; // parallel to Package::derived
+  DeviceBuffer pool;
+  DeviceBuffer cacheScale; // f32 [1]; 1 until it is set
+  bool isPrepared = false;
+};
+
+/// A tensor as a caller or a file gives it. `data` need not be aligned.
+struct HostTensor {
+  mla_dtype dtype;
+  std::vector<int64_t> shape;
+  const void *data;
+};
+
+/// What sums the ranks' outputs; nothing without a function.
+struct AllReduce {
+  mla_all_reduce function = nullptr;
+  void *user = nullptr;
+};
+
+class PageMover;
+
+class Engine {
+public:
+  ~Engine();
+  static Status create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
+                       const mla_engine_options *given, std::shared_ptr<Engine> &engine);
+
+  /// Releases device memory; later calls on plans find isClosed.
+  Status close();
+  bool isClosed() const { return isClosed_; }
+
+  const Package &package() const { return *package_; }
+  Device &device() const { return *device_; }
+  const std::shared_ptr<Device> &sharedDevice() const { return device_; }
+  const TargetInfo &target() const { return *target_; }
+  const mla_engine_options &options() const { return options_; }
+  const StepLimits &limits() const { return limits_; }
+  KVCache &cache() { return cache_; }
+  Program &program() { return *program_; }
+  const std::string &infoJson();
+
+  Status getLayer(int64_t index, Layer *&layer);
+
+  // Weights.cpp
+  Status bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor);
+  Status bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
+                         bool allowsExtra);
+  Status prepare(Layer &layer);
+
+  Status setAllReduce(const AllReduce &hook);
+  const AllReduce &allReduce() const { return allReduce_; }
+  /// Zeroes `output` [numTokens, hidden_size].
+  Status dryRun(void *output, int64_t numTokens, mla_stream *stream);
+
+  // What plans need.
+  /// Makes the workspace at least this large. Outgrown ones stay alive, since
+  /// launched work and captured graphs may use them.
+  Status ensureWorkspace(int64_t bytes);
+  /// Makes rows [0, length) of the rotary table valid.
+  Status ensureRopeRows(int64_t length);
+  DeviceBuffer &workspace() { return workspace_; }
+  DeviceBuffer &ropeTable() { return rope_; }
+
+  /// Sets the scale of the layer's rows, for later steps. Waits for the device.
+  Status setCacheScale(Layer &layer, float scale);
+
+  // Cache access for tests and tools; they wait for the device.
+  Status poison(Layer &layer);
+  Status poisonWorkspace();
+  /// What copies pages.
+  PageMover &mover() { return *mover_; }
+  /// Bytes from page to page of a pool, and of a page without what lies between.
+  int64_t pageStride() const { return pageStrideBytes(*package_, options_); }
+  int64_t pageBytesUsed() const { return limits_.pageSize * package_->cache().row_bytes(); }
+  /// Of one layer's part of host memory for `pages` pages.
+  int64_t hostBytesPerLayer(int64_t pages) const {
+    return roundUp(pages * pageBytesUsed(), kBufferAlignment);
+  }
+  /// What pages of the pools look like.
+  const CacheLayout &cacheLayout() const { return layout_; }
+  /// Makes the page copies that the cache asks for, in every layer.
+  Status runPageCopies(mla_stream *stream);
+  /// The bytes of all layers' pages, for snapshots; each access waits for the
+  /// device.
+  PageBytes pageBytes();
+  Status readRows(Layer &layer, int64_t slot, int64_t count, void *rows);
+  Status writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows);
+
+  std::mutex mutex;
+
+private:
+  Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
+         const mla_engine_options &options);
+
+  Status chooseTarget();
+  Status allocate();
+  Status allocateLayer(Layer &layer);
+  int64_t largestWorkspace() const;
+  Status checkSlots(int64_t slot, int64_t count) const;
+  /// A token's bytes in one section of its page: their address, where they begin in a row
+  /// of whole tokens, and how many they are.
+  struct RowPiece {
+    char *address;
+    int64_t begin, bytes;
+  };
+  std::array<RowPiece, cache::kMaxSections> rowPieces(Layer &layer, int64_t slot) const;
+  Status upload(Layer &layer, size_t index, const HostTensor &tensor);
+
+  std::shared_ptr<Package> package_;
+  std::shared_ptr<Device> device_;
+  mla_engine_options options_;
+  StepLimits limits_;
+  const TargetInfo *target_ = nullptr;
+  std::unique_ptr<Program> program_;
+  KVCache cache_;
+  CacheLayout layout_;
+  std::vector<Layer> layers;
+  DeviceBuffer workspace_, rope_;
+  std::vector<DeviceBuffer> outgrown;
+  AllReduce allReduce_;
+  std::unique_ptr<PageMover> mover_;
+  int64_t ropeRows = 0;
+  bool isClosed_ = false;
+  std::string info;
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_ENGINE_H

@@ -1,0 +1,36 @@
+//===- EngineOptions.h - maxima of an engine --------------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// mla_engine_options with every default resolved against the package, and
+// checked. Products of the limits below stay inside int64.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_ENGINEOPTIONS_H
+#define MLAC_RUNTIME_ENGINEOPTIONS_H
+
+#include "package/Package.h"
+#include "step/StepPlanner.h"
+
+namespace mlac::runtime {
+
+/// Resolves `given` (may be null). MLA_INVALID_ARGUMENT names the option.
+Status resolveOptions(const Package &package, const mla_engine_options *given,
+                      mla_engine_options &options);
+
+/// The workspace rule of mla.md section 9.
+int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests, int64_t pageSize);
+
+/// Bytes between pages of the pool.
+int64_t pageStrideBytes(const Package &package, const mla_engine_options &options);
+
+StepLimits stepLimits(const Package &package, const mla_engine_options &options);
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_ENGINEOPTIONS_H

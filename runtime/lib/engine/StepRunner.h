@@ -1,0 +1,77 @@
+//===- StepRunner.h - resolved launches and their buffers -------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The launches of one function for given sizes, and their run: buffers are
+// bound to addresses, argument slots patched, kernels launched in order. Used
+// by plans and by "prepare".
+//
+// resolve() works on a spare list, so that a refused step leaves the current
+// one runnable; commit() makes the spare one current.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_STEPRUNNER_H
+#define MLAC_RUNTIME_STEPRUNNER_H
+
+#include "engine/Engine.h"
+#include "step/CapturedRuns.h"
+
+#include <span>
+
+namespace mlac::runtime {
+
+/// Duration of one launch, for mla_step_profile.
+struct LaunchTime {
+  const Launch *launch;
+  double milliseconds;
+};
+
+class StepRunner {
+public:
+  /// Evaluates `function` for `dims` and checks that every buffer lies inside
+  /// what the engine will bind to it.
+  Status resolve(const Engine &engine, const FunctionInfo &function, const DimValues &dims,
+                 const StepLayout &layout);
+  /// Of the function resolved last.
+  int64_t workspaceBytes() const { return spare.workspaceBytes; }
+  void commit();
+
+  const FunctionInfo *function() const { return current.function; }
+  /// What run() launches, and what it will after commit().
+  const ResolvedStep &step() const { return current; }
+  const ResolvedStep &next() const { return spare; }
+
+  /// Launches everything for one layer. `metadata`: device address of the
+  /// step's metadata. `bindings`: inputs and outputs. With `times`, waits after
+  /// every launch and records it.
+  Status run(Engine &engine, Layer &layer, char *metadata, std::span<const mla_binding> bindings,
+             mla_stream *stream, std::vector<LaunchTime> *times);
+
+private:
+  struct Resolved : ResolvedStep {
+    std::vector<EncodedTensorMap> encoded; // parallel to `maps`
+  };
+
+  static Status checkExtent(const Engine &engine, const BufferInfo &buffer,
+                            const BufferExtent &extent, const StepLayout &layout);
+  Status bindBuffers(Engine &engine, Layer &layer, char *metadata,
+                     std::span<const mla_binding> bindings);
+  Status bindCaller(const BufferInfo &buffer, const BufferExtent &extent,
+                    std::span<const mla_binding> bindings, void *&address);
+  Status checkBindings(std::span<const mla_binding> bindings) const;
+  Status encodeMaps(Engine &engine);
+  Status launch(Engine &engine, const Launch &launch, mla_stream *stream);
+  Status launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times);
+
+  Resolved current, spare;
+  std::vector<void *> addresses; // of the current function's buffers
+};
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_STEPRUNNER_H

@@ -1,0 +1,275 @@
+//===- CacheFormat.cpp - cache rows on the host -----------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "package/CacheFormat.h"
+
+#include "base/DataType.h"
+#include "base/NarrowFloat.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace mlac;
+using namespace mlac::runtime;
+using cache::Part;
+using cache::Storage;
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+static float readElement(mla_dtype type, const char *from) {
+  if (type == MLA_F32) {
+    float value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return type == MLA_BF16 ? widenBf16(bits) : widenF16(bits);
+}
+
+static void writeElement(mla_dtype type, float value, char *to) {
+  if (type == MLA_F32) {
+    std::memcpy(to, &value, sizeof value);
+    return;
+  }
+  uint16_t bits = type == MLA_BF16 ? roundToBf16(value) : roundToF16(value);
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+static uint8_t acceptBit(mla_dtype type) {
+  switch (type) {
+  case MLA_BF16:
+    return cache::kBF16;
+  case MLA_F16:
+    return cache::kF16;
+  case MLA_F32:
+    return cache::kF32;
+  default:
+    return 0;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Layout
+//===----------------------------------------------------------------------===//
+
+mla_dtype mlac::runtime::storageType(const cache::Format &format, mla_dtype modelType) {
+  for (size_t i = 1; i < format.numFields; ++i)
+    if (format.fields[i].storage != format.fields[0].storage)
+      return MLA_U8;
+  return fieldType(format.fields[0], modelType);
+}
+
+mla_dtype mlac::runtime::fieldType(const cache::Field &field, mla_dtype modelType) {
+  switch (field.storage) {
+  case Storage::Model:
+    return modelType;
+  case Storage::BF16:
+    return MLA_BF16;
+  case Storage::F32:
+    return MLA_F32;
+  case Storage::E4M3:
+    return MLA_E4M3;
+  case Storage::E8M0:
+  case Storage::Zero:
+    return MLA_U8;
+  }
+  return MLA_U8;
+}
+
+const char *mlac::runtime::partName(Part part) {
+  static constexpr const char *kNames[] = {"latent", "rope", "scale", "padding"};
+  return kNames[static_cast<size_t>(part)];
+}
+
+size_t mlac::runtime::findPart(const cache::Format &format, std::string_view name) {
+  size_t index = 0;
+  while (index < format.numFields && partName(format.fields[index].part) != name)
+    ++index;
+  return index;
+}
+
+std::string mlac::runtime::knownFormats() {
+  std::string names;
+  for (const cache::Format &format : cache::kFormats)
+    names += concat(names.empty() ? "" : ", ", format.name);
+  return names;
+}
+
+cache::Widths CacheLayout::widths() const {
+  return {shape_.latent, shape_.rope, elementBytes(shape_.dtype)};
+}
+
+/// Sizes that keep every product of this file below 2^63.
+static constexpr int64_t kMaxWidth = 1 << 20, kMaxPageSize = 1 << 20;
+
+static Status requireWidth(const cache::Format &format, Part part, const char *name,
+                           int64_t width) {
+  size_t index = cache::findField(format, part);
+  int64_t low = part == Part::Latent, high = kMaxWidth;
+  if (index == format.numFields)
+    low = high = 0;
+  else if (format.fields[index].count > 0)
+    low = high = format.fields[index].count;
+  if (width >= low && width <= high)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "format ", format.name, ": ", name, " = ", width,
+               ", expected ", low, low == high ? "" : concat(" to ", high));
+}
+
+Status CacheLayout::make(std::string_view name, const CacheShape &shape, CacheLayout &layout) {
+  const cache::Format *format = cache::findFormat(name);
+  if (!format)
+    return error(MLA_UNSUPPORTED, "cache format '", name, "', known: ", knownFormats());
+  MLAC_RETURN_IF_ERROR(requireWidth(*format, Part::Latent, "kv_lora_rank", shape.latent));
+  MLAC_RETURN_IF_ERROR(requireWidth(*format, Part::Rope, "qk_rope_head_dim", shape.rope));
+  if (!(format->accepts & acceptBit(shape.dtype)))
+    return error(MLA_INVALID_ARGUMENT, "format ", name, " does not take rows of ",
+                 typeName(shape.dtype));
+  if (format->scaleGroup && shape.latent % format->scaleGroup)
+    return error(MLA_INVALID_ARGUMENT, "format ", name, ": kv_lora_rank = ", shape.latent,
+                 ", expected a multiple of the scales' group of ", format->scaleGroup);
+  if (shape.pageSize < 1 || shape.pageSize > kMaxPageSize)
+    return error(MLA_INVALID_ARGUMENT, "page_size = ", shape.pageSize, ", expected 1 to ",
+                 kMaxPageSize);
+  CacheLayout result;
+  result.format_ = format;
+  result.shape_ = shape;
+  int64_t least = cache::pageBytes(*format, shape.pageSize, result.widths());
+  int64_t &stride = result.shape_.pageStride;
+  if (stride == 0)
+    stride = least;
+  if (stride < least || stride % format->pageMultiple)
+    return error(MLA_INVALID_ARGUMENT, "page stride of ", stride, " bytes, format ", name,
+                 " needs at least ", least, " and a multiple of ", format->pageMultiple);
+  layout = result;
+  return Status();
+}
+
+int64_t CacheLayout::offset(size_t index, int64_t slot) const {
+  const cache::Field &field = format_->fields[index];
+  int64_t page = slot / shape_.pageSize, inPage = slot % shape_.pageSize;
+  return page * shape_.pageStride +
+         cache::sectionStart(*format_, field.section, shape_.pageSize, widths()) +
+         inPage * cache::sectionBytes(*format_, field.section, widths()) +
+         cache::fieldOffset(*format_, index, widths());
+}
+
+int64_t CacheLayout::poolBytes(int64_t numPages) const {
+  int64_t bytes;
+  return checkedMul(shape_.pageStride, numPages, bytes) ? bytes : -1;
+}
+
+Status CacheLayout::check(const Encoding &encoding) const {
+  if (format_->hasLayerScale && !(encoding.layerScale > 0 && std::isfinite(encoding.layerScale)))
+    return error(MLA_INVALID_ARGUMENT, "scale = ", encoding.layerScale,
+                 ", expected a positive finite number");
+  if (format_->scaleGroup == 0)
+    return Status();
+  bool hasBytes = format_->fields[cache::findField(*format_, Part::Scale)].storage == Storage::E8M0;
+  if (hasBytes && !encoding.rule.isPowerOfTwo)
+    return error(MLA_INVALID_ARGUMENT, "format ", format_->name,
+                 " stores exponents: its scales are powers of two");
+  for (float floor : {encoding.rule.amaxFloor, encoding.rule.scaleFloor})
+    if (!(floor >= 0 && std::isfinite(floor)))
+      return error(MLA_INVALID_ARGUMENT, "floor of a scale = ", floor,
+                   ", expected a finite number of at least 0");
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+/// The scale of a group. NaN does not count; an infinity counts as the largest number
+/// and becomes +-448. Without floors the scale is still a normal number.
+static float chooseScale(const cache::ScaleRule &rule, const float *values, int64_t count) {
+  float amax = rule.amaxFloor;
+  for (int64_t i = 0; i < count; ++i)
+    if (std::fabs(values[i]) > amax)
+      amax = std::fabs(values[i]);
+  amax = std::min(amax, FLT_MAX);
+  float scale = std::max({amax / kMaxE4m3, rule.scaleFloor, FLT_MIN});
+  return rule.isPowerOfTwo ? roundUpToPowerOf2(scale) : scale;
+}
+
+void CacheLayout::encodeGroup(const Encoding &encoding, const float *values, int64_t group,
+                              int64_t slot, char *pool) const {
+  int64_t width = format_->scaleGroup, first = group * width;
+  float scale = chooseScale(encoding.rule, values + first, width);
+  char *codes = pool + offset(cache::findField(*format_, Part::Latent), slot) + first;
+  for (int64_t i = 0; i < width; ++i)
+    codes[i] = static_cast<char>(roundToE4m3(values[first + i] / scale));
+  size_t index = cache::findField(*format_, Part::Scale);
+  char *to = pool + offset(index, slot);
+  if (format_->fields[index].storage == Storage::E8M0)
+    to[group] = static_cast<char>(encodeE8m0(scale));
+  else
+    writeElement(MLA_F32, scale, to + group * int64_t(sizeof(float)));
+}
+
+float CacheLayout::readScale(const char *pool, int64_t slot, int64_t group) const {
+  size_t index = cache::findField(*format_, Part::Scale);
+  const char *from = pool + offset(index, slot);
+  if (format_->fields[index].storage == Storage::E8M0)
+    return widenE8m0(static_cast<uint8_t>(from[group]));
+  return readElement(MLA_F32, from + group * int64_t(sizeof(float)));
+}
+
+void CacheLayout::encode(const Encoding &encoding, const void *row, int64_t slot,
+                         void *pool) const {
+  auto *from = static_cast<const char *>(row);
+  auto *to = static_cast<char *>(pool);
+  int64_t bytes = elementBytes(shape_.dtype);
+  std::vector<float> values(static_cast<size_t>(rowWidth()));
+  for (int64_t i = 0; i < rowWidth(); ++i)
+    values[static_cast<size_t>(i)] = readElement(shape_.dtype, from + i * bytes);
+  for (size_t index = 0; index < format_->numFields; ++index) {
+    const cache::Field &field = format_->fields[index];
+    int64_t count = cache::fieldCount(*format_, field, widths());
+    int64_t first = field.part == Part::Rope ? shape_.latent : 0;
+    char *at = to + offset(index, slot);
+    if (field.part == Part::Padding)
+      std::memset(at, 0, static_cast<size_t>(count));
+    else if (field.part == Part::Scale)
+      for (int64_t group = 0; group < count; ++group)
+        encodeGroup(encoding, values.data(), group, slot, to);
+    else if (field.storage != Storage::E4M3) // the row's own type: bits are copied
+      std::memcpy(at, from + first * bytes, static_cast<size_t>(count * bytes));
+    else if (format_->scaleGroup == 0)
+      for (int64_t i = 0; i < count; ++i)
+        at[i] = static_cast<char>(
+            roundToE4m3(values[static_cast<size_t>(first + i)] / encoding.layerScale));
+  }
+}
+
+void CacheLayout::decode(float layerScale, const void *pool, int64_t slot, void *row) const {
+  auto *from = static_cast<const char *>(pool);
+  auto *to = static_cast<char *>(row);
+  int64_t bytes = elementBytes(shape_.dtype);
+  for (size_t index = 0; index < format_->numFields; ++index) {
+    const cache::Field &field = format_->fields[index];
+    if (field.part != Part::Latent && field.part != Part::Rope)
+      continue;
+    int64_t count = cache::fieldCount(*format_, field, widths());
+    char *out = to + (field.part == Part::Rope ? shape_.latent : 0) * bytes;
+    const char *at = from + offset(index, slot);
+    if (field.storage != Storage::E4M3) {
+      std::memcpy(out, at, static_cast<size_t>(count * bytes));
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t group = format_->scaleGroup ? i / format_->scaleGroup : 0;
+      float scale = format_->scaleGroup ? readScale(from, slot, group) : layerScale;
+      writeElement(shape_.dtype, widenE4m3(static_cast<uint8_t>(at[i])) * scale, out + i * bytes);
+    }
+  }
+}

@@ -1,0 +1,136 @@
+//===- PackageInfo.cpp - a package as JSON text -----------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The text of mla_package_info.
+//
+//===----------------------------------------------------------------------===//
+
+#include "base/Json.h"
+#include "package/Package.h"
+
+using namespace mlac::runtime;
+
+template <typename Vector> static size_t sizeOf(const Vector *vector) {
+  return vector ? vector->size() : 0;
+}
+
+static std::string str(const flatbuffers::String *value) { return std::string(text(value)); }
+
+static const char *name(fb::DataType dtype) { return typeName(static_cast<mla_dtype>(dtype)); }
+
+static Json describe(const fb::Model &model) {
+  return {{"model_type", str(model.model_type())},
+          {"hidden_size", model.hidden_size()},
+          {"num_heads", model.num_heads()},
+          {"tensor_parallel", model.tensor_parallel()},
+          {"q_lora_rank", model.q_lora_rank()},
+          {"kv_lora_rank", model.kv_lora_rank()},
+          {"qk_nope_head_dim", model.qk_nope_head_dim()},
+          {"qk_rope_head_dim", model.qk_rope_head_dim()},
+          {"v_head_dim", model.v_head_dim()},
+          {"softmax_scale", model.softmax_scale()},
+          {"activation_dtype", name(model.activation_dtype())},
+          {"config", str(model.config_json())}};
+}
+
+static Json describe(const fb::CacheLayout &cache) {
+  return {{"layout", str(cache.layout())},
+          {"dtype", name(cache.dtype())},
+          {"page_size", cache.page_size()},
+          {"kv_lora_rank", cache.kv_lora_rank()},
+          {"qk_rope_head_dim", cache.qk_rope_head_dim()},
+          {"rope_order", str(cache.rope_order())},
+          {"row_bytes", cache.row_bytes()}};
+}
+
+static Json describe(const fb::RopeSpec &rope) {
+  return {{"length", rope.length()},
+          {"short_length", rope.short_length()},
+          {"multiplier", rope.multiplier()},
+          {"has_long", sizeOf(rope.inv_freq_long()) > 0}};
+}
+
+static Json describe(const std::vector<TensorInfo> &tensors) {
+  Json list = Json::array();
+  for (const TensorInfo &tensor : tensors)
+    list.push_back(
+        {{"name", tensor.name}, {"dtype", typeName(tensor.dtype)}, {"shape", tensor.shape}});
+  return list;
+}
+
+static Json describe(const fb::Kernel &kernel) {
+  return {{"name", str(kernel.name())},      {"symbol", str(kernel.symbol())},
+          {"threads", kernel.threads()},     {"shared_bytes", kernel.shared_bytes()},
+          {"registers", kernel.registers()}, {"scratch_bytes", kernel.scratch_bytes()}};
+}
+
+/// Launch steps as written (a loop's body counts once).
+static int64_t countLaunches(const StepList *steps) {
+  int64_t count = 0;
+  (void)forEachLaunch(steps, [&](const fb::Launch &) {
+    ++count;
+    return Status();
+  });
+  return count;
+}
+
+static Json describe(const FunctionInfo &function) {
+  Json dims = Json::array(), buffers = Json::array();
+  for (uint32_t i = 0; i < sizeOf(function.raw->dims()); ++i)
+    dims.push_back(str(function.raw->dims()->Get(i)));
+  for (const BufferInfo &buffer : function.buffers)
+    buffers.push_back({{"name", buffer.name},
+                       {"kind", fb::EnumNameBufferKind(buffer.kind)},
+                       {"dtype", typeName(buffer.dtype)}});
+  return {{"name", function.name},
+          {"dims", dims},
+          {"max_query_len", function.maxQueryLen},
+          {"decode_threshold", function.decodeThreshold},
+          {"decodes_of", function.decodesOf},
+          {"shares_prefixes", function.sharedTokens.has_value()},
+          {"launches", countLaunches(function.raw->steps())},
+          {"buffers", buffers}};
+}
+
+static Json describe(const TargetInfo &target) {
+  Json kernels = Json::array(), functions = Json::array();
+  int64_t codeBytes = 0;
+  for (uint32_t i = 0; i < sizeOf(target.raw->kernels()); ++i)
+    kernels.push_back(describe(*target.raw->kernels()->Get(i)));
+  for (uint32_t i = 0; i < sizeOf(target.raw->code()); ++i)
+    codeBytes += target.raw->code()->Get(i)->bytes()->size();
+  for (const FunctionInfo &function : target.functions)
+    functions.push_back(describe(function));
+  bool isCpu = target.raw->kind() == fb::TargetKind::Cpu;
+  return {{"kind", isCpu ? "cpu" : "cuda"},
+          {"arch", str(target.raw->arch())},
+          {"features", str(target.raw->features())},
+          {"assembler", str(target.raw->assembler())},
+          {"code_bytes", codeBytes},
+          {"kernels", kernels},
+          {"functions", functions}};
+}
+
+const std::string &Package::infoJson() {
+  if (!info_.empty())
+    return info_;
+  Json targets = Json::array();
+  for (const TargetInfo &target : targets_)
+    targets.push_back(describe(target));
+  info_ = toText({{"schema_version", root().schema_version()},
+                  {"compiler", str(root().compiler())},
+                  {"options", str(root().options())},
+                  {"bytes", fileBytes_},
+                  {"model", describe(model())},
+                  {"cache", describe(cache())},
+                  {"rope", describe(rope())},
+                  {"weights", describe(weights_)},
+                  {"derived", describe(derived_)},
+                  {"targets", targets}});
+  return info_;
+}

@@ -1,0 +1,94 @@
+//===- PaddedStep.cpp - the sizes of a shape, whatever the batch -*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Places and sizes of a padded step (StepPlanner.h): those of a shape, which every batch
+// within it shares, so that a captured step serves all of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "step/StepPlanner.h"
+
+#include <algorithm>
+
+using namespace mlac::runtime;
+
+/// The batch against the shape, and the shape against the engine.
+Status StepPlanner::checkShape(const mla_step_shape &shape) const {
+  const struct {
+    const char *name;
+    int64_t value, low, high;
+  } sizes[] = {
+      {"num_requests", shape.num_requests, 1, limits.maxRequests},
+      {"num_tokens", shape.num_tokens, 1, limits.maxTokens},
+      {"max_query_len", shape.max_query_len, 1, limits.maxTokens},
+      {"max_seq_len", shape.max_seq_len, 1, limits.maxSeqLen},
+      {"num_decodes", shape.num_decodes, 0, shape.num_requests},
+      {"num_decode_tokens", shape.num_decode_tokens, 0, shape.num_tokens},
+      {"num_decodes", shape.num_decodes, split.num_decodes, limits.maxRequests},
+      {"num_decode_tokens", shape.num_decode_tokens, split.num_decode_tokens, limits.maxTokens},
+      {"num_requests", shape.num_requests, shape.num_decodes + split.num_prefills,
+       limits.maxRequests},
+      {"num_tokens", shape.num_tokens, shape.num_decode_tokens + split.num_prefill_tokens,
+       limits.maxTokens},
+      {"max_query_len", shape.max_query_len, at(dims_, Dim::MaxQueryLen), limits.maxTokens},
+      {"max_seq_len", shape.max_seq_len, at(dims_, Dim::MaxSeqLen), limits.maxSeqLen}};
+  for (const auto &size : sizes)
+    if (size.value < size.low || size.value > size.high)
+      return error(MLA_INVALID_ARGUMENT, "shape.", size.name, " = ", size.value, ", expected ",
+                   size.low, " to ", size.high, " for this engine and batch");
+  return Status();
+}
+
+void StepPlanner::setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold) {
+  int64_t prefills = shape.num_requests - shape.num_decodes;
+  const std::pair<Dim, int64_t> sizes[] = {
+      {Dim::IsPadded, 1},
+      {Dim::NumTokens, shape.num_tokens},
+      {Dim::NumRequests, shape.num_requests},
+      {Dim::MaxQueryLen, shape.max_query_len},
+      {Dim::MaxSeqLen, shape.max_seq_len},
+      {Dim::MaxContextLen, shape.max_seq_len},
+      {Dim::TotalContextLen, shape.num_requests * shape.max_seq_len},
+      {Dim::AttendedPairs, shape.num_tokens * shape.max_seq_len},
+      {Dim::NumContextRequests, shape.num_requests},
+      {Dim::NumDecodes, shape.num_decodes},
+      {Dim::NumPrefills, prefills},
+      {Dim::NumDecodeTokens, shape.num_decode_tokens},
+      {Dim::NumPrefillTokens, shape.num_tokens - shape.num_decode_tokens},
+      {Dim::NumPrefillRows, prefills > 0 ? shape.num_tokens : 0},
+      {Dim::MaxDecodeQueryLen, std::min(decodeThreshold, shape.num_decode_tokens)},
+      {Dim::MaxDecodeSeqLen, shape.max_seq_len},
+      {Dim::MaxPrefillQueryLen, shape.max_query_len}};
+  for (auto [dim, value] : sizes)
+    at(dims_, dim) = value;
+}
+
+Status StepPlanner::measurePadded(const mla_step_shape &shape, int64_t decodeThreshold) {
+  split = splitAt(decodeThreshold);
+  MLAC_RETURN_IF_ERROR(checkShape(shape));
+  hasParts = isPadded = true;
+  numDecodePlaces = shape.num_decodes;
+  places.clear();
+  placeRun(0, split.num_decodes, shape.num_decodes, 0);
+  placeRun(split.num_decodes, split.num_prefills, shape.num_requests - shape.num_decodes,
+           shape.num_decode_tokens);
+  setPaddedDims(shape, decodeThreshold);
+  computeLayout();
+  return Status();
+}
+
+/// As if every place for a prefill held the longest context.
+void StepPlanner::setPaddedChunks() {
+  auto sharers = static_cast<int64_t>(prefillPlaces().size());
+  if (sharers == 0)
+    return;
+  chunks.numContext = sharers;
+  chunks.capacity = roundDown(limits.workspaceTokens / sharers, limits.pageSize);
+  chunks.numChunks = ceilDiv(at(dims_, Dim::MaxSeqLen), chunks.capacity);
+  chunks.chunkTokens = std::min(limits.workspaceTokens, sharers * chunks.capacity);
+}

@@ -1,0 +1,69 @@
+//===- TableRows.cpp - rows of pages of sequences ---------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "step/TableRows.h"
+
+#include <algorithm>
+
+using namespace mlac::runtime;
+
+void TableRows::clear(DeviceMirror &mirror) {
+  std::fill_n(reinterpret_cast<int32_t *>(mirror.host()), rows() * columns_, kNoPage);
+}
+
+int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uint64_t edits,
+                        std::span<const int32_t> pages) {
+  Row &row = shown[index];
+  auto count = static_cast<int64_t>(pages.size());
+  bool isKnown = row.id == id && row.edits == edits;
+  if (isKnown && row.count == count)
+    return 0;
+  int64_t first = isKnown ? std::min(row.count, count) : 0, end = std::max(row.count, count);
+  int64_t offset = static_cast<int64_t>(index) * columns_;
+  int32_t *entries = reinterpret_cast<int32_t *>(mirror.host()) + offset;
+  auto wanted = [&](int64_t i) { return i < count ? pages[static_cast<size_t>(i)] : kNoPage; };
+  while (first < end && entries[first] == wanted(first))
+    ++first;
+  while (first < end && entries[end - 1] == wanted(end - 1))
+    --end;
+  for (int64_t i = first; i < end; ++i)
+    entries[i] = wanted(i);
+  row = {id, edits, count};
+  if (first < end) {
+    constexpr int64_t kEntry = sizeof(int32_t);
+    mirror.touch((offset + first) * kEntry, (offset + end) * kEntry);
+  }
+  return end - first;
+}
+
+bool TableRows::isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t index) {
+  Row &row = shown[index];
+  if (row.count == 0)
+    return true;
+  const Sequence *sequence = cache.findLive(row.id);
+  if (!sequence)
+    return false;
+  if (sequence->edits == row.edits)
+    return true;
+  auto count = static_cast<size_t>(row.count);
+  const int32_t *entries =
+      reinterpret_cast<const int32_t *>(mirror.host()) + static_cast<int64_t>(index) * columns_;
+  if (sequence->pages.size() < count ||
+      !std::equal(entries, entries + count, sequence->pages.data()))
+    return false;
+  row.edits = sequence->edits;
+  return true;
+}
+
+bool TableRows::areHeld(const KVCache &cache, const DeviceMirror &mirror, int64_t count,
+                        size_t &row) {
+  for (row = 0; row < static_cast<size_t>(count); ++row)
+    if (!isHeld(cache, mirror, row))
+      return false;
+  return true;
+}
