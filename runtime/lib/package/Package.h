@@ -17,7 +17,7 @@
 #define MLAC_RUNTIME_PACKAGE_H
 
 #include "package/Expression.h"
-#include "step/WorkPlanner.h"
+#include "package/WorkParams.h"
 
 #include <memory>
 #include <string>

@@ -27,29 +27,12 @@
 #ifndef MLAC_RUNTIME_WORKPLANNER_H
 #define MLAC_RUNTIME_WORKPLANNER_H
 
-#include <array>
-#include <cstdint>
+#include "package/WorkParams.h"
+
 #include <span>
 #include <vector>
 
 namespace mlac::runtime {
-
-/// How requests with at most so many pieces are merged; the first takes more in turns
-/// (tile.work).
-struct MergeForm {
-  int64_t pieces = 0;           // 0: no form
-  int64_t rows = 0, blocks = 0; // of a unit; units side by side in the columns
-};
-
-/// The attributes of tile.work; costs in blocks.
-struct WorkParams {
-  int64_t keysPerBlock, rowsPerToken, rowsPerTile;
-  double itemCost, mergeCost;
-  int64_t fixedBlocks;
-  double partialCost = 0;
-  std::array<MergeForm, 3> mergeForms = {};
-  int64_t mergePrograms = 0; // on each multiprocessor
-};
 
 struct WorkRequest {
   int32_t seqLen, firstToken, queryLen;
