@@ -15,30 +15,9 @@ from ._handle import Handle, Unique
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
 from ._library import DeviceBatch, EngineOptions, StepShape, SwapStats
 from ._pages import Cache
+from ._step_sizes import DIMS
 from ._library import call, call_out, library
 from ._table import _Memory
-
-DIMS = (
-    "num_tokens", "num_requests", "max_query_len", "max_seq_len", "max_context_len",
-    "total_context_len", "attended_pairs", "num_context_requests",
-    "max_blocks_per_request", "num_pages", "page_stride", "num_chunks",
-    "chunk_capacity", "chunk_tokens", "rope_length", "num_sms", "is_padded",
-    "num_host_pages",
-    "num_parts", "num_partials", "partial_tokens", "num_merges", "num_merge_programs",
-    "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens",
-    "num_prefill_rows", "max_decode_query_len", "max_decode_seq_len", "max_prefill_query_len",
-    "num_common_tokens", "num_shared_tokens", "num_shared_chunks", "shared_chunk_capacity",
-    "shared_chunk_tokens",
-)
-
-METADATA = (
-    "query_start_loc", "seq_lens", "context_lens", "block_table", "slot_mapping",
-    "positions", "chunk_cu_seq_lens", "work_starts", "work_items", "merge_items", "merge_starts",
-    "req_id_per_token", "output_rows", "item_counters",
-    "decode_query_start_loc", "prefill_query_start_loc", "prefill_block_table",
-    "shared_query_start_loc", "shared_chunk_cu_seq_lens",
-)
-
 
 # MLA_DEVICE_ERROR: what an all-reduce that raises gives the run.
 _FAILED_CALLBACK = 7
@@ -549,7 +528,7 @@ class Plan(Handle):
         return call_out("mla_plan_function", c_char_p, self._value).decode()
 
     def dim(self, name):
-        """A named size of the filled plan; see DIMS."""
+        """A named size of the filled plan; see _step_sizes.DIMS."""
         return call_out("mla_plan_dim", c_int64, self._value, name.encode())
 
     @property
@@ -558,7 +537,8 @@ class Plan(Handle):
         return {name: self.dim(name) for name in DIMS}
 
     def metadata(self, name):
-        """A metadata array of the filled plan as a flat list; see METADATA."""
+        """A metadata array of the filled plan as a flat list; see
+        _step_sizes.METADATA."""
         return list(self.metadata_view(name))
 
     def metadata_view(self, name):

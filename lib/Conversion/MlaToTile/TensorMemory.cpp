@@ -14,6 +14,7 @@
 #include "StepLowering.h"
 
 #include "CacheFormats.h"
+#include "StepSizes.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -85,46 +86,23 @@ Value StepLowering::metadata(StringRef name, unsigned bits) {
   return addBuffer(tile::BufferKind::Metadata, name, builder.getIntegerType(bits));
 }
 
-/// The name under which the runtime provides `name` of a part of the batch. What is
-/// not here is the same for the part: other tables of decodes are the first rows of the
-/// batch's, chunks are those of prefills.
+/// The name under which the runtime provides `name` of a part of the batch.
 static StringRef nameOfPart(Value batch, StringRef name) {
-  static constexpr std::pair<StringLiteral, StringLiteral> kOfDecodes[] = {
-      {"num_tokens", "num_decode_tokens"},
-      {"num_requests", "num_decodes"},
-      {"max_query_len", "max_decode_query_len"},
-      {"max_seq_len", "max_decode_seq_len"},
-      {"query_start_loc", "decode_query_start_loc"}};
-  static constexpr std::pair<StringLiteral, StringLiteral> kOfPrefills[] = {
-      {"num_requests", "num_prefills"},
-      {"max_query_len", "max_prefill_query_len"},
-      {"num_tokens", "num_prefill_rows"},
-      {"query_start_loc", "prefill_query_start_loc"},
-      {"block_table", "prefill_block_table"}};
-  // The pages of the prefix are in the first row of the requests' table.
-  static constexpr std::pair<StringLiteral, StringLiteral> kOfShared[] = {
-      {"query_start_loc", "shared_query_start_loc"},
-      {"chunk_cu_seq_lens", "shared_chunk_cu_seq_lens"},
-      {"num_chunks", "num_shared_chunks"},
-      {"chunk_capacity", "shared_chunk_capacity"},
-      {"chunk_tokens", "shared_chunk_tokens"}};
+  using mlac::step::Part;
   if (auto prefix = batch.getDefiningOp<mla::SharePrefixOp>()) {
-    if (batch == prefix.getShared())
-      for (auto [whole, ofShared] : kOfShared)
-        if (whole == name)
-          return ofShared;
+    bool isShared = batch == prefix.getShared();
+    if (StringRef ofShared = mlac::step::nameOfPart(Part::SharedPrefix, name);
+        isShared && ofShared != name)
+      return ofShared;
     // Its query is made of all rows.
-    bool isQuery = batch == prefix.getShared() && name == "max_query_len";
+    bool isQuery = isShared && name == "max_query_len";
     return nameOfPart(prefix.getBatch(), isQuery ? StringRef("num_tokens") : name);
   }
   auto part = batch.getDefiningOp<mla::BatchPartOp>();
   if (!part)
     return name;
-  for (auto [whole, ofPart] :
-       part.getPart() == mla::BatchPart::Decodes ? ArrayRef(kOfDecodes) : ArrayRef(kOfPrefills))
-    if (whole == name)
-      return ofPart;
-  return name;
+  bool isDecodes = part.getPart() == mla::BatchPart::Decodes;
+  return mlac::step::nameOfPart(isDecodes ? Part::Decodes : Part::Prefills, name);
 }
 
 Value StepLowering::partRows(mla::PartRowsOp op) { return dim(op.getPart(), "num_tokens"); }
@@ -227,8 +205,8 @@ Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
 /// The layer's pool, or memory of the caller's that holds such pages.
 Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
   unsigned index = argument.getArgNumber();
-  for (auto [mark, kind] : {std::pair(kInput, tile::BufferKind::Input),
-                            std::pair(kOutput, tile::BufferKind::Output)})
+  for (auto [mark, kind] :
+       {std::pair(kInput, tile::BufferKind::Input), std::pair(kOutput, tile::BufferKind::Output)})
     if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
       return addBuffer(kind, name, getPageWord(type));
   return addBuffer(tile::BufferKind::Cache, "cache", firstElement(type));

@@ -174,42 +174,93 @@ MLA_API mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *h
 /* The filled plan's function name; lives until the next mla_step_plan. */
 MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
 
-/* The value of a named size of the filled plan: num_tokens, num_requests,
-   max_query_len, max_seq_len, max_context_len, total_context_len,
-   attended_pairs, num_context_requests, max_blocks_per_request, num_pages,
-   page_stride (elements), num_chunks, chunk_capacity, chunk_tokens, rope_length,
-   num_sms, is_padded (0 or 1); of functions that partition their attention num_parts, num_partials,
-   partial_tokens, num_merges, num_merge_programs, else 0; of functions that split the batch
-   num_decodes, num_prefills, num_decode_tokens, num_prefill_tokens, num_prefill_rows
-   (all tokens, or none without prefills), max_decode_query_len, max_decode_seq_len,
-   max_prefill_query_len, else 0; of functions that may attend apart to a prefix that all requests
-   (of decodes) share num_common_tokens (an upper bound where even that does not pay),
-   num_shared_tokens, num_shared_chunks, shared_chunk_capacity, shared_chunk_tokens, else 0.
-   MLA_NOT_FOUND: unknown name. */
+/* The value of a named size of the filled plan; 0 where the function has none of it.
+   MLA_NOT_FOUND: unknown name.
+   The sizes (runtime/schema/StepSizes.def, written by scripts/step_sizes.py):
+   of every function:
+     max_blocks_per_request: columns of block_table: those of the engine's longest sequence and one
+         more, whatever the step
+     num_pages: pages of the pool
+     page_stride: elements from one page of the pool to the next
+     rope_length: rows of the rotary table
+     num_sms: multiprocessors, or CPU threads
+   of every step:
+     num_tokens: T: new tokens of all requests
+     num_requests: B: requests
+     max_query_len: new tokens of the longest query
+     max_seq_len: keys of the longest request, new tokens among them
+     max_context_len: cached tokens of the longest context
+     total_context_len: Σ C: cached tokens of all requests
+     attended_pairs: Σ A = Σ (Sq·C + Sq(Sq+1)/2): queries times keys that they see
+     num_context_requests: requests with cached context
+   of functions that split the batch (`tile.decode_threshold`), and those for its decodes alone:
+     num_decodes: requests in front, whose queries have at most decode_threshold tokens
+     num_prefills: the other requests
+     num_decode_tokens: rows of the decodes
+     num_prefill_tokens: rows of the prefills
+     num_prefill_rows: all rows, or none without prefills
+     max_decode_query_len: new tokens of the longest decode
+     max_decode_seq_len: keys of the longest decode
+     max_prefill_query_len: new tokens of the longest prefill
+   of every step:
+     is_padded: 1 if the step has the sizes of a shape, whatever its batch
+   of functions that may attend apart to a shared prefix (`tile.shared_prefix`):
+     num_common_tokens: cached tokens that all requests (of decodes) have in common; an upper bound
+         where even that does not pay
+     num_shared_tokens: of these, attended to apart
+     num_shared_chunks: chunks of them
+     shared_chunk_capacity: tokens that a chunk may have
+     shared_chunk_tokens: tokens of the largest one
+   of functions that use them:
+     num_chunks: chunks of cached context; of the prefills, where the batch is split
+     chunk_capacity: tokens of one request in one chunk (MCC)
+     chunk_tokens: tokens of the largest chunk, over all requests
+   of functions that partition their attention (`tile.work`):
+     num_parts: parts of the work, side by side
+     num_partials: pieces of requests in several pieces
+     partial_tokens: sum of the query lengths of these pieces
+     num_merges: requests in several pieces
+     num_merge_programs: programs that merge them
+   of copies to and from memory of the host (`mla.copy_pages`):
+     num_host_pages: pages of the memory that sequences are swapped out to
+   End of the sizes.
+*/
 MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value);
 
 /* Host copy of a metadata array of the filled plan: its dtype (MLA_I32 or
-   MLA_I64), number of elements and data, which live until the next mla_step_plan.
-     query_start_loc   i32 [num_requests + 1]
-     seq_lens          i32 [num_requests]
-     context_lens      i32 [num_requests]
-     block_table       i32 [num_requests, max_blocks_per_request], whose columns are
-                       enough for max_seq_len and one more, whatever the step; entries
-                       at and after ceil(seq_len / page_size) are 2147480000
-     slot_mapping      i64 [num_tokens]
-     positions         i64 [num_tokens]
-     chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]; [num_chunks,
-                       num_prefills + 1] of functions that split the batch
-     req_id_per_token  i32 [num_tokens]: the request of each token, 0 for padding
-     item_counters     i32 [2 + num_sms], zeros: for kernels to count in
-   of functions that split the batch also (else no elements)
-     output_rows             i64 [num_tokens]: the row of each token, -1 for padding
-     decode_query_start_loc  i32 [num_decodes + 1]
-     prefill_query_start_loc i32 [num_prefills + 1]: rows of the whole batch
-     prefill_block_table     i32 [num_prefills, max_blocks_per_request]
-   if num_shared_tokens > 0 also (else no elements)
-     shared_query_start_loc   i32 [2]: 0 and the rows of the requests that share
-     shared_chunk_cu_seq_lens i32 [num_shared_chunks, 2] */
+   MLA_I64), number of elements and data, which live until the next mla_step_plan. No
+   elements where the function has none.
+   The arrays (runtime/schema/StepSizes.def, written by scripts/step_sizes.py):
+   of every function:
+     item_counters i32 [2 + num_sms]: zeros that kernels count in, and leave as zeros
+   of every step:
+     query_start_loc i32 [num_requests + 1]: first row of each request, and the end
+     seq_lens i32 [num_requests]: keys, new tokens among them
+     context_lens i32 [num_requests]: cached tokens
+     block_table i32 [num_requests, max_blocks_per_request]: pages; entries at and after
+         ceil(seq_len / page_size) are 2147480000
+     slot_mapping i64 [num_tokens]: page * page_size + place of each new token, -1 for padding
+     positions i64 [num_tokens]: position of each new token
+     req_id_per_token i32 [num_tokens]: the request of each token, 0 for padding
+   of functions that split the batch (`tile.decode_threshold`), and those for its decodes alone:
+     output_rows i64 [num_tokens]: the row of each token, -1 for padding
+     decode_query_start_loc i32 [num_decodes + 1]: first rows of decodes
+     prefill_query_start_loc i32 [num_prefills + 1]: first rows of prefills, of the whole batch's
+     prefill_block_table i32 [num_prefills, max_blocks_per_request]: rows of block_table
+   of functions that may attend apart to a shared prefix (`tile.shared_prefix`):
+     shared_query_start_loc i32 [2]: 0 and the rows of the requests that share; nothing if
+         num_shared_tokens = 0
+     shared_chunk_cu_seq_lens i32 [num_shared_chunks, 2]: 0 and the tokens of each chunk
+   of functions that use them:
+     chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]: ends of the requests' tokens in each
+         chunk; [num_chunks, num_prefills + 1] where the batch is split
+   of functions that partition their attention (`tile.work`):
+     work_starts i32 [num_parts + 1]: first piece of each part
+     work_items i32 [pieces, 8]: the pieces (`tile.work`)
+     merge_items i32 [num_merges, 5]: what is merged
+     merge_starts i32 [num_merge_programs, 4]: what each program merges
+   End of the arrays.
+*/
 MLA_API mla_status mla_plan_metadata(mla_plan *plan, const char *name, mla_dtype *dtype,
                                      int64_t *elements, const void **data);
 

@@ -16,6 +16,7 @@
 #include <functional>
 
 using namespace mlac::runtime;
+namespace step = mlac::step;
 
 // Upper bounds of what a sane package holds. They keep products of sizes far
 // from overflow; published models stay below them by more than a factor of ten.
@@ -543,42 +544,32 @@ static Status readWork(const fb::Function &raw, std::optional<WorkParams> &work)
   return readMergeForms(*given, *work);
 }
 
-/// What only a partition provides is not used without one.
-static Status checkWorkUses(const FunctionInfo &function) {
-  if (function.work)
-    return Status();
+/// The first size or array of `owner` that the function uses; null if there is none.
+static const char *findUse(const FunctionInfo &function, step::Owner owner) {
   for (size_t i = 0; i < kNumDims; ++i)
-    if (auto dim = static_cast<Dim>(i); isOfWork(dim) && function.exprs.usesDim(dim))
-      return error(MLA_CORRUPT, "uses ", dimName(dim), " without a partition of its work");
+    if (step::kDims[i].owner == owner && function.exprs.usesDim(static_cast<Dim>(i)))
+      return step::kDims[i].name;
   for (const BufferInfo &buffer : function.buffers)
-    if (buffer.kind == fb::BufferKind::Metadata && isOfWork(static_cast<Metadata>(buffer.index)))
-      return error(MLA_CORRUPT, "uses ", buffer.name, " without a partition of its work");
-  return Status();
+    if (buffer.kind == fb::BufferKind::Metadata && step::kMetadata[buffer.index].owner == owner)
+      return step::kMetadata[buffer.index].name;
+  return nullptr;
 }
 
-/// What only a split batch provides is not used without a threshold.
-static Status checkPartUses(const FunctionInfo &function) {
-  if (function.decodeThreshold > 0)
-    return Status();
-  for (size_t i = 0; i < kNumDims; ++i)
-    if (auto dim = static_cast<Dim>(i); isOfParts(dim) && function.exprs.usesDim(dim))
-      return error(MLA_CORRUPT, "uses ", dimName(dim), " without a decode_threshold");
-  for (const BufferInfo &buffer : function.buffers)
-    if (buffer.kind == fb::BufferKind::Metadata && isOfParts(static_cast<Metadata>(buffer.index)))
-      return error(MLA_CORRUPT, "uses ", buffer.name, " without a decode_threshold");
-  return Status();
-}
-
-/// What only a shared prefix provides is not used without one.
-static Status checkSharedUses(const FunctionInfo &function) {
-  if (function.sharedTokens)
-    return Status();
-  for (size_t i = 0; i < kNumDims; ++i)
-    if (auto dim = static_cast<Dim>(i); isOfShared(dim) && function.exprs.usesDim(dim))
-      return error(MLA_CORRUPT, "uses ", dimName(dim), " without a shared_prefix");
-  for (const BufferInfo &buffer : function.buffers)
-    if (buffer.kind == fb::BufferKind::Metadata && isOfShared(static_cast<Metadata>(buffer.index)))
-      return error(MLA_CORRUPT, "uses ", buffer.name, " without a shared_prefix");
+/// What only some functions are given is not used by others.
+static Status checkUses(const FunctionInfo &function) {
+  const struct {
+    step::Owner owner;
+    bool isGiven;
+    const char *missing;
+  } owners[] = {
+      {step::Owner::Work, function.work.has_value(), "a partition of its work"},
+      {step::Owner::Parts, function.decodeThreshold > 0 || !function.decodesOf.empty(),
+       "a decode_threshold"},
+      {step::Owner::Shared, function.sharedTokens.has_value(), "a shared_prefix"},
+  };
+  for (const auto &[owner, isGiven, missing] : owners)
+    if (const char *name = isGiven ? nullptr : findUse(function, owner))
+      return error(MLA_CORRUPT, "uses ", name, " without ", missing);
   return Status();
 }
 
@@ -614,28 +605,22 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   MLAC_RETURN_IF_ERROR(ExpressionTable::make(nodes, std::move(dims), function.exprs));
   function.workspaceBytes = raw->workspace_bytes();
   MLAC_RETURN_IF_ERROR(requireExpr("workspace_bytes", function.exprs, function.workspaceBytes, 0));
-  function.usesChunks = function.exprs.usesDim(Dim::NumChunks) ||
-                        function.exprs.usesDim(Dim::ChunkCapacity) ||
-                        function.exprs.usesDim(Dim::ChunkTokens);
   for (uint32_t i = 0; i < sizeOf(raw->buffers()); ++i) {
     BufferInfo buffer;
     const fb::Buffer *rawBuffer = raw->buffers()->Get(i);
     MLAC_RETURN_IF_ERROR(readBuffer(rawBuffer, function, buffer)
                              .in("buffer ", i, " '", text(rawBuffer->name()), "'"));
-    function.usesChunks |= buffer.kind == fb::BufferKind::Metadata &&
-                           static_cast<Metadata>(buffer.index) == Metadata::ChunkCuSeqLens;
     function.buffers.push_back(std::move(buffer));
   }
   MLAC_RETURN_IF_ERROR(readWork(*raw, function.work).in("work"));
-  MLAC_RETURN_IF_ERROR(checkWorkUses(function));
   function.decodeThreshold = raw->decode_threshold();
   function.decodesOf = text(raw->decodes_of());
-  MLAC_RETURN_IF_ERROR(checkPartUses(function));
   if (const fb::SharedPrefix *shared = raw->shared_prefix()) {
     MLAC_RETURN_IF_ERROR(requireExpr("shared_prefix", function.exprs, shared->tokens(), 0));
     function.sharedTokens = shared->tokens();
   }
-  MLAC_RETURN_IF_ERROR(checkSharedUses(function));
+  MLAC_RETURN_IF_ERROR(checkUses(function));
+  function.usesChunks = findUse(function, step::Owner::Chunks) != nullptr;
   return StepVerifier(target, function, [this](int64_t parts) { return spend(parts); })
       .run(raw->steps(), 0, 0);
 }

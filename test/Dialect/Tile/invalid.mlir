@@ -334,6 +334,38 @@ tile.plan @two_works {
 
 // -----
 
+tile.plan @unknown_metadata {
+  // expected-error@+1 {{unknown metadata 'lens', expected one of: query_start_loc, seq_lens, }}
+  %lens = tile.buffer metadata "lens" : memref<?xi32>
+  tile.return
+}
+
+// -----
+
+tile.plan @metadata_type {
+  // expected-error@+1 {{expected 'slot_mapping' of type i64, got 'i32'}}
+  %slots = tile.buffer metadata "slot_mapping" : memref<?xi32>
+  tile.return
+}
+
+// -----
+
+tile.plan @metadata_without_work {
+  // expected-error@+1 {{expected a tile.work in the plan, which provides 'work_items'}}
+  %items = tile.buffer metadata "work_items" : memref<?xi32>
+  tile.return
+}
+
+// -----
+
+tile.plan @metadata_without_threshold {
+  // expected-error@+1 {{expected a plan with tile.decode_threshold, which provides 'output_rows'}}
+  %rows = tile.buffer metadata "output_rows" : memref<?xi64>
+  tile.return
+}
+
+// -----
+
 tile.plan @dim_without_work {
   // expected-error@+1 {{expected a tile.work in the plan, which provides 'num_parts'}}
   %parts = tile.dim "num_parts"

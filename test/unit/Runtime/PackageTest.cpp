@@ -182,6 +182,21 @@ TEST(Package, B26_BadPartitionsAreRefused) {
   });
 }
 
+TEST(Package, SizesAndMetadataOfWhatAFunctionLacksAreRefused) {
+  const struct {
+    const char *size, *metadata, *missing;
+  } owners[] = {{"num_decodes", "prefill_query_start_loc", "a decode_threshold"},
+                {"num_shared_tokens", "shared_query_start_loc", "a shared_prefix"}};
+  for (const auto &[size, metadata, missing] : owners) {
+    refuse(mlac::runtime::concat("uses ", size, " without ", missing).c_str(),
+           [size](auto &p) { p.targets[0]->functions[1]->dims[0] = size; });
+    refuse(mlac::runtime::concat("uses ", metadata, " without ", missing).c_str(),
+           [metadata](auto &p) {
+             p.targets[0]->functions[1]->buffers[5]->name = metadata; // was query_start_loc
+           });
+  }
+}
+
 /// A map of the buffer argument 0 of the launch, [argument 4, 64] with stride 64.
 static std::unique_ptr<fb::TensorMapT> makeMap() {
   auto map = std::make_unique<fb::TensorMapT>();

@@ -12,6 +12,7 @@
 
 #include "CacheFormats.h"
 #include "ShapeCheck.h"
+#include "StepSizes.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -42,11 +43,9 @@ LogicalResult ProjectOp::verify() {
   RankedTensorType weight = getTensorType(getWeight());
   ShapeCheck check(*this);
   if (input.getRank() != 2 && input.getRank() != 3) // (C1)
-    return emitOpError("expected input to be [T, I] or [T, N, K], got ")
-           << input;
+    return emitOpError("expected input to be [T, I] or [T, N, K], got ") << input;
   if (weight.getRank() != 2 && weight.getRank() != 3)
-    return emitOpError("expected weight to be [O, I] or [N, J, I], got ")
-           << weight;
+    return emitOpError("expected weight to be [O, I] or [N, J, I], got ") << weight;
   ArrayRef<int64_t> row = input.getShape().drop_front();
   if (llvm::none_of(row, ShapedType::isDynamic))
     check.bind("I", llvm::product_of(row), "input's rows");
@@ -55,9 +54,8 @@ LogicalResult ProjectOp::verify() {
   if (perHead ? failed(check.match("weight", getWeight(), {"N", "J", "I"}))
               : failed(check.match("weight", getWeight(), {"O", "I"})))
     return failure();
-  if (perHead
-          ? failed(check.match("result", getResult(), {"T", "N", "J"})) // (C2)
-          : failed(check.match("result", getResult(), {"T", "O"})))
+  if (perHead ? failed(check.match("result", getResult(), {"T", "N", "J"})) // (C2)
+              : failed(check.match("result", getResult(), {"T", "O"})))
     return failure();
   if (failed(check.sameElement("input", getInput(), "weight",
                                getWeight())) || // (C3)
@@ -66,8 +64,7 @@ LogicalResult ProjectOp::verify() {
   if (!getBias())
     return success();
   if (perHead) // (C4)
-    return emitOpError("expected weight of rank 2 beside a bias, got ")
-           << weight;
+    return emitOpError("expected weight of rank 2 beside a bias, got ") << weight;
   if (failed(check.match("bias", getBias(), {"O"})))
     return failure();
   return check.sameElement("input", getInput(), "bias", getBias());
@@ -92,27 +89,24 @@ LogicalResult LatentProjectOp::verify() {
     return failure();
   if (getTail() && failed(check.match("tail", getTail(), {"T", "R"})))
     return failure();
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("weight", getWeight()), // (C2)
-        {"gamma", getGamma()},
-        {"bias", getBias()},
-        {"latent", getLatent()},
-        {"tail", getTail()}})
+  for (auto [name, value] : {std::pair<StringRef, Value>("weight", getWeight()), // (C2)
+                             {"gamma", getGamma()},
+                             {"bias", getBias()},
+                             {"latent", getLatent()},
+                             {"tail", getTail()}})
     if (value && failed(check.sameElement("input", getInput(), name, value)))
       return failure();
   if (failed(verifyPositive(*this, "eps", getEps()))) // (C3)
     return failure();
-  return getBias() ? check.match("bias", getBias(), {"L + R"})
-                   : success(); // (C4)
+  return getBias() ? check.match("bias", getBias(), {"L + R"}) : success(); // (C4)
 }
 
 LogicalResult HeadProjectOp::verify() {
   ShapeCheck check(*this);
   if (failed(check.match("input", getInput(), {"T", "N", "K"}))) // (C1)
     return failure();
-  if (getContractRows()
-          ? failed(check.match("weight", getWeight(), {"N", "K", "J"}))
-          : failed(check.match("weight", getWeight(), {"N", "J", "K"})))
+  if (getContractRows() ? failed(check.match("weight", getWeight(), {"N", "K", "J"}))
+                        : failed(check.match("weight", getWeight(), {"N", "J", "K"})))
     return failure();
   if (failed(check.match("result", getResult(), {"T", "N", "J"})) ||
       failed(check.sameElement("input", getInput(), "weight",
@@ -162,9 +156,8 @@ LogicalResult RopeOp::verify() {
   ShapeCheck check(*this);
   check.bind("R", getRope().getDim(), "rope");
   bool perHead = getTensorType(getInput()).getRank() == 3;
-  if (perHead
-          ? failed(check.match("input", getInput(), {"T", "N", "R"})) // (C1)
-          : failed(check.match("input", getInput(), {"T", "R"})))
+  if (perHead ? failed(check.match("input", getInput(), {"T", "N", "R"})) // (C1)
+              : failed(check.match("input", getInput(), {"T", "R"})))
     return failure();
   return check.match("table", getTable(), {"length", "R"}); // (C2)
 }
@@ -189,9 +182,8 @@ LogicalResult AppendOp::verify() {
 }
 
 LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
-                                         ValueRange operands, DictionaryAttr,
-                                         OpaqueProperties, RegionRange,
-                                         SmallVectorImpl<Type> &types) {
+                                         ValueRange operands, DictionaryAttr, OpaqueProperties,
+                                         RegionRange, SmallVectorImpl<Type> &types) {
   for (Value operand : operands)
     if (isa<CacheType>(operand.getType()))
       types.push_back(operand.getType());
@@ -211,8 +203,8 @@ LogicalResult GatherOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// Checks [T, L] rows against their scales [T, L / group].
-static LogicalResult verifyGroups(Operation *op, ShapeCheck &check, Value rows,
-                                  Value scales, int64_t group) {
+static LogicalResult verifyGroups(Operation *op, ShapeCheck &check, Value rows, Value scales,
+                                  int64_t group) {
   int64_t width = getTensorType(rows).getDimSize(1);
   bool isStatic = !ShapedType::isDynamic(width);
   if (group <= 0 || (isStatic && width % group != 0)) // (C1)
@@ -244,24 +236,16 @@ LogicalResult DequantizeOp::verify() {
 // Batch
 //===----------------------------------------------------------------------===//
 
-ArrayRef<StringRef> BatchDimOp::getKnownNames() {
-  // The names of tile.dim, which knows nothing of this dialect.
-  static constexpr StringRef kNames[] = {
-      "num_tokens",     "num_requests",         "max_query_len",
-      "max_seq_len",    "max_context_len",      "total_context_len",
-      "attended_pairs", "num_context_requests", "max_blocks_per_request",
-      "num_pages",      "page_stride",          "num_chunks",
-      "chunk_capacity", "chunk_tokens",         "rope_length",
-      "is_padded",      "num_sms",              "num_common_tokens",
-      "num_shared_tokens"};
-  return kNames;
-}
-
 LogicalResult BatchDimOp::verify() {
-  if (llvm::is_contained(getKnownNames(), getName())) // (C1)
+  namespace step = mlac::step;
+  const step::DimInfo *known = step::find(step::kDims, getName());
+  if (known && known->level == step::Level::Graph) // (C1)
     return success();
   InFlightDiagnostic diagnostic = emitOpError("expected one of ");
-  llvm::interleaveComma(getKnownNames(), diagnostic);
+  auto names = llvm::make_filter_range(
+      step::kDims, [](const step::DimInfo &dim) { return dim.level == step::Level::Graph; });
+  llvm::interleaveComma(names, diagnostic,
+                        [&](const step::DimInfo &dim) { diagnostic << dim.name; });
   return diagnostic << ", got '" << getName() << "'";
 }
 
@@ -302,8 +286,8 @@ LogicalResult SharePrefixOp::verify() {
   auto part = getBatch().getDefiningOp<BatchPartOp>();
   bool isDecodes = part && part.getPart() == BatchPart::Decodes;
   if (isSplit ? !isDecodes : !isa<BlockArgument>(getBatch())) // (C1)
-    return emitOpError("expected the ") << (isSplit ? "decodes of the split batch"
-                                                    : "batch of the function");
+    return emitOpError("expected the ")
+           << (isSplit ? "decodes of the split batch" : "batch of the function");
   BatchType shared = getShared().getType();
   if (shared.hasStaticQueryLen() || shared.hasStaticContextLen() ||
       getOwn().getType() != getBatch().getType()) // (C2)

@@ -12,6 +12,7 @@
 
 #include "mla/Dialect/Tile/IR/PlanAttrs.h"
 
+#include "StepSizes.h"
 #include "mla/Dialect/KernelOp.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -228,9 +229,6 @@ void PlanOp::build(OpBuilder &builder, OperationState &state, StringRef name, in
   state.addRegion()->emplaceBlock();
 }
 
-// The last of the known names of dims.
-static constexpr size_t kNumDimsOfWork = 5, kNumDimsOfParts = 8, kNumDimsOfShared = 5;
-
 /// Only what the package can hold as data may stand in a plan.
 static bool isPlanOp(Operation *op) {
   if (isa<DimOp, BufferOp, WorkspaceOp, WorkOp, SharedPrefixOp, LaunchOp, ReturnOp, scf::ForOp,
@@ -239,37 +237,48 @@ static bool isPlanOp(Operation *op) {
   return isa<arith::ArithDialect>(op->getDialect());
 }
 
-/// One partition for all kernels of a plan, and none that nobody asked for.
-static LogicalResult verifyWork(PlanOp plan) {
-  auto works = llvm::to_vector(plan.getBody().getOps<WorkOp>());
-  if (works.size() > 1)
-    return works[1].emitOpError("expected at most one in a tile.plan"); // (C4)
-  WalkResult walk = plan.getBody().walk([&](DimOp dim) {
-    if (!works.empty() || !dim.isOfWork())
+/// Whom the runtime provides a size or metadata for; nothing for other operations.
+static std::optional<mlac::step::Owner> ownerOf(Operation *op) {
+  if (auto dim = dyn_cast<DimOp>(op))
+    if (const auto *known = mlac::step::find(mlac::step::kDims, dim.getName()))
+      return known->owner;
+  if (auto buffer = dyn_cast<BufferOp>(op); buffer && buffer.getKind() == BufferKind::Metadata)
+    if (const auto *known = mlac::step::find(mlac::step::kMetadata, buffer.getName()))
+      return known->owner;
+  return std::nullopt;
+}
+
+/// No sizes and metadata of what the plan lacks.
+static LogicalResult verifyUnused(PlanOp plan, mlac::step::Owner owner, const Twine &missing) {
+  WalkResult walk = plan.getBody().walk([&](Operation *op) {
+    if (ownerOf(op) != owner)
       return WalkResult::advance();
-    dim.emitOpError("expected a tile.work in the plan, which provides '") << dim.getName() << "'";
+    op->emitOpError("expected ") << missing << ", which provides '"
+                                 << op->getAttrOfType<StringAttr>("name").getValue() << "'";
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());
 }
 
-/// Sizes of decodes and prefills need the threshold that tells them apart.
+/// One partition for all kernels of a plan, and none that nobody asked for.
+static LogicalResult verifyWork(PlanOp plan) {
+  auto works = llvm::to_vector(plan.getBody().getOps<WorkOp>());
+  if (works.size() > 1)
+    return works[1].emitOpError("expected at most one in a tile.plan"); // (C4)
+  if (!works.empty())
+    return success();
+  return verifyUnused(plan, mlac::step::Owner::Work, "a tile.work in the plan");
+}
+
+/// Sizes of decodes and prefills need the threshold that tells them apart, of the plan or of
+/// the one whose decodes it takes.
 static LogicalResult verifyParts(PlanOp plan) {
   Attribute given = plan->getAttr(kDecodeThresholdAttr);
   if (given && getDecodeThreshold(plan) < 1)
     return plan.emitOpError("expected ") << kDecodeThresholdAttr << " of at least 1, got " << given;
-  auto isOfParts = [](DimOp dim) {
-    ArrayRef<StringRef> known = DimOp::getKnownNames().drop_back(kNumDimsOfShared);
-    return llvm::is_contained(known.take_back(kNumDimsOfParts), dim.getName());
-  };
-  WalkResult walk = plan.getBody().walk([&](DimOp dim) {
-    if (given || !isOfParts(dim))
-      return WalkResult::advance();
-    dim.emitOpError("expected a plan with ")
-        << kDecodeThresholdAttr << ", which provides '" << dim.getName() << "'";
-    return WalkResult::interrupt();
-  });
-  return failure(walk.wasInterrupted());
+  if (given || plan->hasAttr(kDecodesOfAttr))
+    return success();
+  return verifyUnused(plan, mlac::step::Owner::Parts, "a plan with " + kDecodeThresholdAttr);
 }
 
 /// One prefix, and no sizes of one that nobody asked for.
@@ -277,17 +286,9 @@ static LogicalResult verifySharedPrefix(PlanOp plan) {
   auto prefixes = llvm::to_vector(plan.getBody().getOps<SharedPrefixOp>());
   if (prefixes.size() > 1)
     return prefixes[1].emitOpError("expected at most one in a tile.plan"); // (C2)
-  auto isOfShared = [](DimOp dim) {
-    return llvm::is_contained(DimOp::getKnownNames().take_back(kNumDimsOfShared), dim.getName());
-  };
-  WalkResult walk = plan.getBody().walk([&](DimOp dim) {
-    if (!prefixes.empty() || !isOfShared(dim))
-      return WalkResult::advance();
-    dim.emitOpError("expected a tile.shared_prefix in the plan, which provides '")
-        << dim.getName() << "'";
-    return WalkResult::interrupt();
-  });
-  return failure(walk.wasInterrupted());
+  if (!prefixes.empty())
+    return success();
+  return verifyUnused(plan, mlac::step::Owner::Shared, "a tile.shared_prefix in the plan");
 }
 
 LogicalResult SharedPrefixOp::verify() {
@@ -315,51 +316,6 @@ LogicalResult PlanOp::verifyRegions() {
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
-}
-
-ArrayRef<StringRef> DimOp::getKnownNames() {
-  static const StringRef names[] = {"num_tokens",
-                                    "num_requests",
-                                    "max_query_len",
-                                    "max_seq_len",
-                                    "max_context_len",
-                                    "total_context_len",
-                                    "attended_pairs",
-                                    "num_context_requests",
-                                    "max_blocks_per_request",
-                                    "num_pages",
-                                    "page_stride",
-                                    "num_chunks",
-                                    "chunk_capacity",
-                                    "chunk_tokens",
-                                    "rope_length",
-                                    "num_sms",
-                                    "is_padded",
-                                    "num_host_pages",
-                                    "num_parts",
-                                    "num_partials",
-                                    "partial_tokens",
-                                    "num_merges",
-                                    "num_merge_programs",
-                                    "num_decodes",
-                                    "num_prefills",
-                                    "num_decode_tokens",
-                                    "num_prefill_tokens",
-                                    "num_prefill_rows",
-                                    "max_decode_query_len",
-                                    "max_decode_seq_len",
-                                    "max_prefill_query_len",
-                                    "num_common_tokens",
-                                    "num_shared_tokens",
-                                    "num_shared_chunks",
-                                    "shared_chunk_capacity",
-                                    "shared_chunk_tokens"};
-  return names;
-}
-
-bool DimOp::isOfWork() {
-  ArrayRef<StringRef> others = getKnownNames().drop_back(kNumDimsOfParts + kNumDimsOfShared);
-  return llvm::is_contained(others.take_back(kNumDimsOfWork), getName());
 }
 
 static LogicalResult verifyMergeForms(WorkOp work) { // (C5)
@@ -403,12 +359,29 @@ LogicalResult WorkOp::verify() {
   return verifyMergeForms(*this);
 }
 
-LogicalResult DimOp::verify() {
-  if (llvm::is_contained(getKnownNames(), getName()))
+/// The runtime provides the name.
+template <typename Op, typename Info, size_t N>
+static LogicalResult verifyName(Op op, StringRef what, const Info (&table)[N]) {
+  if (mlac::step::find(table, op.getName()))
     return success();
-  InFlightDiagnostic diag = emitOpError("unknown dim '") << getName() << "', expected one of: ";
-  llvm::interleaveComma(getKnownNames(), diag);
+  InFlightDiagnostic diag = op.emitOpError("unknown ")
+                            << what << " '" << op.getName() << "', expected one of: ";
+  llvm::interleaveComma(table, diag, [&](const Info &known) { diag << known.name; });
   return diag;
+}
+
+LogicalResult DimOp::verify() { return verifyName(*this, "dim", mlac::step::kDims); } // (C1)
+
+LogicalResult BufferOp::verify() {
+  if (getKind() != BufferKind::Metadata)
+    return success();
+  if (failed(verifyName(*this, "metadata", mlac::step::kMetadata))) // (C1)
+    return failure();
+  Type element = cast<MemRefType>(getType()).getElementType();
+  unsigned bits = mlac::step::find(mlac::step::kMetadata, getName())->bits;
+  if (element.isInteger(bits)) // (C2)
+    return success();
+  return emitOpError("expected '") << getName() << "' of type i" << bits << ", got " << element;
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -16,9 +16,8 @@
 def Mla_BatchDimOp : Mla_Op<"batch_dim"> {
   let summary = "a size of the batch or of the machine, as an index";
   let description = [{
-    (C1) `name` is a dim of `tile.dim` (num_tokens, num_requests, max_query_len,
-    max_seq_len, total_context_len, attended_pairs, num_chunks, num_sms,
-    num_common_tokens, num_shared_tokens, …).
+    (C1) `name` is a size of level Graph (runtime/schema/StepSizes.def; docs/design.md
+    has them as a table).
     Folds to a constant where the batch type fixes it: max_query_len of
     `query_len = q`, max_context_len of `context_len = c`, max_seq_len of both;
     total_context_len, num_context_requests, num_chunks and chunk_tokens of
@@ -33,10 +32,6 @@ def Mla_BatchDimOp : Mla_Op<"batch_dim"> {
   let results = (outs Index:$result);
   let assemblyFormat = "$batch $name attr-dict `:` type($batch)";
   let hasFolder = 1;
-  let extraClassDeclaration = [{
-    /// The names that (C1) accepts.
-    static ::llvm::ArrayRef<::llvm::StringRef> getKnownNames();
-  }];
 }
 
 def Mla_BatchPartOp : Mla_Op<"batch_part"> {

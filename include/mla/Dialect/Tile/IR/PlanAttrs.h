@@ -15,11 +15,9 @@ namespace mlir::tile {
 
 /// i64, at least 1: asks the runtime to split the step's batch into decodes, the
 /// requests in front whose queries have at most so many tokens, and prefills behind
-/// them. Only then there are the sizes num_decodes, num_prefills, num_decode_tokens,
-/// num_prefill_tokens, num_prefill_rows (all tokens, or none without prefills),
-/// max_decode_query_len, max_decode_seq_len and max_prefill_query_len, and the metadata
-/// decode_query_start_loc, prefill_query_start_loc and prefill_block_table; chunks of context are
-/// those of prefills and a tile.work partitions the decodes.
+/// them. Only then, and in a plan for its decodes, there are the sizes and metadata of the owner
+/// Parts (runtime/schema/StepSizes.def); chunks of context are those of prefills and a tile.work
+/// partitions the decodes.
 inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "tile.decode_threshold";
 
 /// A string: the plan with a decode threshold whose batches without prefills this one takes.

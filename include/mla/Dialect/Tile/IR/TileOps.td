@@ -407,28 +407,15 @@ def Tile_PlanOp : Tile_Op<"plan", [IsolatedFromAbove, Symbol, SingleBlock,
 def Tile_DimOp : Tile_Op<"dim", [Pure]> {
   let summary = "a named run-time size of the step";
   let description = [{
-    (C1) `name` is one of the dims the runtime provides (docs/design.md):
-    num_tokens, num_requests, max_query_len, max_seq_len, max_context_len,
-    total_context_len, attended_pairs, num_context_requests,
-    max_blocks_per_request, num_pages, page_stride (elements between pages of
-    the pool), num_chunks, chunk_capacity (tokens per request and chunk),
-    chunk_tokens (largest total of one chunk), rope_length, num_sms
-    (multiprocessors, or CPU threads), num_host_pages (of copies between the pool and
-    memory of the host), and those of `tile.work`: num_parts,
-    num_partials, partial_tokens, num_merges, num_merge_programs, and those of
-    `tile.shared_prefix`.
-    (C2) the plan has a `tile.work` or a `tile.shared_prefix` if the dim is one of its.
+    (C1) `name` is one of the sizes the runtime provides (runtime/schema/StepSizes.def;
+    docs/design.md has them as a table).
+    (C2) the plan has a `tile.work`, a `tile.shared_prefix` or a `tile.decode_threshold`
+    if the size is one of its.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Index:$result);
   let assemblyFormat = "$name attr-dict";
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// Every dim name the runtime provides, in the order of the documentation.
-    static ::llvm::ArrayRef<::llvm::StringRef> getKnownNames();
-    /// Whether the runtime provides the dim because of a tile.work.
-    bool isOfWork();
-  }];
 }
 
 def Tile_BufferKind : I32EnumAttr<"BufferKind", "what a plan's buffer is bound to", [
@@ -446,19 +433,22 @@ def Tile_BufferOp : Tile_Op<"buffer", [Pure]> {
   let summary = "a named buffer bound by the runtime";
   let description = [{
     Kinds and names are those of the package (runtime/schema/package.fbs).
-    Metadata buffers the runtime fills before a step:
-    `query_start_loc` i32 [B+1], `seq_lens` i32 [B], `context_lens` i32 [B],
-    `block_table` i32 [B, max_blocks_per_request], `slot_mapping` i64 [T],
-    `positions` i64 [T], `chunk_cu_seq_lens` i32 [num_chunks, B+1],
-    (spec: mla.md sections 9 and 11), and those of `tile.work`.
+    Metadata buffers the runtime fills before a step (spec: mla.md sections 9 and 11).
     A pool whose rows mix element types is several cache buffers, one for each type.
     `cache_scale` is f32 [1], the scale of a layer's rows (paged-cache.md section 3).
     `shape`, where given, is the tensor's static shape (weights, derived).
+
+    (C1) the name of metadata is one that the runtime provides
+    (runtime/schema/StepSizes.def; docs/design.md has them as a table).
+    (C2) its elements have the list's type.
+    (C3) the plan has a `tile.work`, a `tile.shared_prefix` or a `tile.decode_threshold`
+    if the metadata is one of its.
   }];
   let arguments = (ins Tile_BufferKindAttr:$kind, StrAttr:$name,
                        OptionalAttr<DenseI64ArrayAttr>:$shape);
   let results = (outs Tile_Buffer:$result);
   let assemblyFormat = "$kind $name (`shape` $shape^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Tile_WorkspaceOp : Tile_Op<"workspace", [MemoryEffects<[MemAlloc]>]> {
