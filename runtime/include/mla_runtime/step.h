@@ -232,7 +232,7 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
    elements where the function has none.
    The arrays (runtime/schema/StepSizes.def, written by scripts/step_sizes.py):
    of every function:
-     item_counters i32 [2 + num_sms]: zeros that kernels count in, and leave as zeros
+     item_counters i32 [2 + 2 * num_sms]: zeros that kernels count in, and leave as zeros
    of every step:
      query_start_loc i32 [num_requests + 1]: first row of each request, and the end
      seq_lens i32 [num_requests]: keys, new tokens among them

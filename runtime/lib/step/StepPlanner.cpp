@@ -17,7 +17,7 @@ using namespace mlac::runtime;
 
 /// Of `item_counters`: items taken, programs that have found none left, and one for each
 /// program (lib/Conversion/TileToSm90/Schedules/PingPongKernel.h).
-static int64_t countItemCounters(const DimValues &dims) { return 2 + at(dims, Dim::NumSms); }
+static int64_t countItemCounters(const DimValues &dims) { return 2 + 2 * at(dims, Dim::NumSms); }
 
 // Rows of work_items, merge_items and merge_starts are i32.
 static constexpr int64_t kItemFields = sizeof(WorkItem) / sizeof(int32_t);

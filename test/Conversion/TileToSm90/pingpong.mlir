@@ -29,21 +29,30 @@
 // CHECK: sm90.elect
 // CHECK: scf.for
 // CHECK: scf.while
-// The last block of keys, the queries, then the other blocks down to the first.
+// The last block of keys, and for the other roles the item and its request.
 // CHECK: sm90.acquire %[[KEYS]]
 // CHECK: sm90.tma_load %{{.*}}[%{{.*}}, %{{.*}}, %c0{{.*}}] to
+// CHECK: memref.store %{{.*}}, %[[COUNTERS:.*]][
+// CHECK: memref.store %{{.*}}, %[[COUNTERS]][
+// CHECK: sm90.publish
+// The queries, then the other blocks down to the first, and the next item.
 // CHECK: scf.for
 // CHECK: sm90.acquire %[[KEYS]]
 // CHECK: sm90.acquire %[[VALUES]]
-// The next item, and the counters as they were.
-// CHECK: memref.atomic_rmw addi %c1_i32{{.*}}, %[[COUNTERS:.*]][%c0{{.*}}]
-// CHECK: memref.store %{{.*}}, %[[COUNTERS]]
+// CHECK: memref.atomic_rmw addi %c1_i32{{.*}}, %[[COUNTERS]][%c0{{.*}}]
+// CHECK: sm90.acquire %[[VALUES]]
+// Behind the last item no request, and the counters as they were.
+// CHECK: memref.store %c0_i32{{.*}}, %[[COUNTERS]][
 // CHECK: sm90.publish
 // CHECK: %[[DONE:.*]] = memref.atomic_rmw addi %c1_i32{{.*}}, %[[COUNTERS]][%c1{{.*}}]
 // CHECK: arith.cmpi eq, %[[DONE]]
 // CHECK: memref.store %c0_i32
 
 // CHECK: sm90.role "first" warpgroups 1 to 2 registers 224
+// One loop over the items that come, whatever their requests.
+// CHECK: memref.load %[[COUNTERS]]
+// CHECK-NOT: scf.for
+// CHECK: scf.while
 // The last block: masked, and zeros behind the request's end.
 // CHECK: sm90.wgmma
 // CHECK: sm90.wgmma_wait 0
@@ -70,6 +79,7 @@
 // CHECK: sm90.warp_any
 // CHECK: arith.truncf
 // CHECK: scf.yield
+// CHECK: memref.load %[[COUNTERS]]
 // CHECK: sm90.store
 
 // CHECK: sm90.role "second" warpgroups 2 to 3 registers 224

@@ -124,7 +124,7 @@ void Prefill::makeBuffers() {
   int64_t tokens = test.getTokens(), keys = test.getKeyTokens();
   plan.buffers["query_start_loc"] = queryStarts;
   plan.buffers["chunk_cu_seq_lens"] = keyStarts;
-  plan.buffers["item_counters"] = std::vector<int32_t>(2 + test.numSms, 0);
+  plan.buffers["item_counters"] = std::vector<int32_t>(2 + 2 * test.numSms, 0);
   plan.buffers["q"] = makeRows(tokens, test.heads * test.nope, 1);
   plan.buffers["k"] = makeRows(keys, test.heads * test.nope, 2);
   plan.buffers["v"] = makeRows(keys, test.heads * test.value, 3);

@@ -95,50 +95,11 @@ pingpong::Kernel::createLoop(Value from, Value to, ValueRange carried,
   return result;
 }
 
-/// Items of all requests are numbered through. The first of a program is that of its
-/// own number; where the loop of the tile program goes on by steps, `body` says which
-/// item is next.
-void pingpong::Kernel::emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body) {
-  Value first = cloner.get(loop.requests.getInitArgs().front());
-  SmallVector<Value> inits{first, constant32(0)};
-  llvm::append_range(inits, carried);
-  auto requests = scf::ForOp::create(b, cloner.get(loop.requests.getLowerBound()),
-                                     cloner.get(loop.requests.getUpperBound()),
-                                     cloner.get(loop.requests.getStep()), inits);
-  OpBuilder::InsertionGuard guard(b);
-  LazyCloner::Scope scope(cloner);
-  b.setInsertionPointToEnd(requests.getBody());
-  cloner.map(loop.requests.getInductionVar(), requests.getInductionVar());
-  Value begin = requests.getRegionIterArg(1);
-  Value end = arith::AddIOp::create(b, begin, cloner.get(loop.items.getUpperBound()));
-  SmallVector<Value> atRequest{requests.getRegionIterArg(0)};
-  llvm::append_range(atRequest, requests.getRegionIterArgs().drop_front(2));
-  SmallVector<Value> filled = emitRequest(cloner, begin, end, atRequest, body);
-  filled.insert(filled.begin() + 1, end);
-  scf::YieldOp::create(b, filled);
-}
-
-Value pingpong::Kernel::slotOf(LazyCloner &cloner) {
+std::pair<Value, Value> pingpong::Kernel::slotsOf(LazyCloner &cloner) {
   Value program = toIndex(cloner.get(loop.requests.getInitArgs().front()));
-  return arith::AddIOp::create(b, program, constantIndex(kNextItems));
-}
-
-/// The items from `begin` to `end` that come to this program; `carried` begins with
-/// the next one's number.
-SmallVector<Value> pingpong::Kernel::emitRequest(LazyCloner &cloner, Value begin, Value end,
-                                                 ValueRange carried, ItemBody body) {
-  auto items = scf::WhileOp::create(
-      b, carried.getTypes(), carried,
-      [&](OpBuilder &, Location, ValueRange all) {
-        Value isOurs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, all[0], end);
-        scf::ConditionOp::create(b, isOurs, all);
-      },
-      [&](OpBuilder &, Location, ValueRange all) {
-        LazyCloner::Scope scope(cloner);
-        cloner.map(loop.items.getInductionVar(), arith::SubIOp::create(b, all[0], begin));
-        scf::YieldOp::create(b, body(all.drop_front()));
-      });
-  return SmallVector<Value>(items.getResults());
+  Value before = arith::MulIOp::create(b, program, constantIndex(2));
+  return {arith::AddIOp::create(b, before, constantIndex(kNextItems)),
+          arith::AddIOp::create(b, before, constantIndex(kNextItems + 1))};
 }
 
 /// Both programs of an item go over the blocks of the longer one, so that turns and

@@ -26,7 +26,7 @@
 //   queries 2x 1       64 x width of each term                 load (TMA)  its math
 //   keys       n       block x width of each term              load (TMA)  both math
 //   values     n       block x width of the values             load (TMA)  both math
-//   items      1       none: the number is in global memory    load        both math
+//   items      1       none: the numbers are in global memory  load        both math
 //
 // Blocks are taken from the last to the first: only the last ones, those within 128
 // rows of the end, hold keys that a row does not see (the diagonal, the request's
@@ -39,10 +39,11 @@
 // its softmax.
 //
 // Items go to whoever is free: the thread that copies takes the next number from a
-// counter in global memory (tile.item_counters) with the last copies of an item, and
-// leaves it for the other roles beside the counter; a ring without tiles says when. The
-// first items are those of the programs' own numbers, and the last program to find none
-// left makes the counters zeros again, for the next launch.
+// counter in global memory (tile.item_counters) with the last copies of an item, looks
+// for the request that has it, and leaves both for the other roles beside the counter; a
+// ring without tiles says when. The first items are those of the programs' own numbers,
+// and the last program to find none left makes the counters zeros again, for the next
+// launch.
 //
 //===----------------------------------------------------------------------===//
 

@@ -32,8 +32,9 @@ struct pingpong::Kernel::State {
   int32_t consumer;
   LazyCloner cloner;
   Value scores, weights, output, correction;
-  SmallVector<Value> carried;  // of the key loop, null for the output
+  SmallVector<Value> carried;         // of the key loop, null for the output
   Value queries, keys, values, items; // stages
+  Value item, request;                // the next item's number in its request, i32
 
   SmallVector<Value> pack() const {
     SmallVector<Value> all{weights, output, keys, values};
@@ -164,21 +165,22 @@ void pingpong::Kernel::clearTail(State &state, Value blocks) {
   sm90::NamedBarrierOp::create(b, kMeeting, kConsumers * sm90::kWarpgroupWarps, /*arrive=*/false);
 }
 
-/// The number of the next item, which was sent with this one's last values.
-Value pingpong::Kernel::receiveItem(State &state) {
+/// The next item, or no request's number behind the last one.
+void pingpong::Kernel::receiveItem(State &state) {
   sm90::AwaitOp::create(b, items, state.items, 0);
-  Value item = memref::LoadOp::create(b, entry.get(loop.counters), slotOf(state.cloner));
+  auto [itemSlot, requestSlot] = slotsOf(state.cloner);
+  state.item = memref::LoadOp::create(b, entry.get(loop.counters), itemSlot);
+  state.request = memref::LoadOp::create(b, entry.get(loop.counters), requestSlot);
   sm90::ReleaseOp::create(b, items, state.items, /*remote=*/false);
   state.items = RoleKernel::next(state.items, items);
-  return item;
 }
 
-/// Returns the next item's number, which arrives under the last product.
-Value pingpong::Kernel::finishItem(State &state) {
+/// The next item's number arrives under the last product.
+void pingpong::Kernel::finishItem(State &state) {
   LazyCloner &cloner = state.cloner;
   sm90::AwaitOp::create(b, values, state.values, 0);
   Value output = startProduct(state);
-  Value item = receiveItem(state);
+  receiveItem(state);
   output = sm90::WgmmaWaitOp::create(b, output.getType(), /*pending=*/0, output).getResult(0);
   sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
   state.values = next(state.values, values);
@@ -190,7 +192,6 @@ Value pingpong::Kernel::finishItem(State &state) {
   }
   emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0,
                [&](tile::StoreOp store) { emitStore(b, cloner, store); });
-  return item;
 }
 
 /// What the loop's state is computed from: under way under the first scores.
@@ -246,10 +247,12 @@ void pingpong::Kernel::emitSteps(State &state, Value last, Value from, Value to,
   state.unpack(steps.getResults());
 }
 
-/// Returns the next item's number.
-Value pingpong::Kernel::emitConsumerItem(State &state) {
+void pingpong::Kernel::emitConsumerItem(State &state) {
   LazyCloner &cloner = state.cloner;
   LazyCloner::Scope scope(cloner);
+  cloner.map(loop.requests.getInductionVar(), toIndex(state.request));
+  cloner.map(loop.items.getInductionVar(), state.item);
+  (void)cloner.get(loop.items.getUpperBound()); // what it loads of the request, once
   Value blocks = countBlocks(cloner);
   cloner.map(loop.programs.getInductionVar(), constantIndex(state.consumer));
   loadStarts(state);
@@ -283,7 +286,7 @@ Value pingpong::Kernel::emitConsumerItem(State &state) {
   emitSteps(state, last, from, blocks, /*isMasked=*/false);
   releaseQueries(state, isSingle(arith::CmpIPredicate::ne));
   state.queries = next(state.queries, queries[state.consumer]);
-  return finishItem(state);
+  finishItem(state);
 }
 
 void pingpong::Kernel::emitConsumer(int32_t consumer) {
@@ -296,12 +299,26 @@ void pingpong::Kernel::emitConsumer(int32_t consumer) {
   };
   if (consumer != 0)
     meetAtFirstTurn(/*arrives=*/true);
-  emitItems(state.cloner, {start, start, start, start}, [&](ValueRange stages) {
-    state.queries = stages[0], state.keys = stages[1], state.values = stages[2];
-    state.items = stages[3];
-    Value next = emitConsumerItem(state);
-    return SmallVector<Value>{next, state.queries, state.keys, state.values, state.items};
-  });
+  (void)slotsOf(state.cloner); // outside of the loop
+  receiveItem(state);
+  auto pack = [&]() {
+    return SmallVector<Value>{state.item, state.request, state.queries,
+                              state.keys, state.values,  state.items};
+  };
+  SmallVector<Value> first = pack();
+  scf::WhileOp::create(
+      b, TypeRange(ValueRange(first)), first,
+      [&](OpBuilder &, Location, ValueRange all) {
+        Value requests = to32(state.cloner.get(loop.requests.getUpperBound()));
+        Value isOne = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, all[1], requests);
+        scf::ConditionOp::create(b, isOne, all);
+      },
+      [&](OpBuilder &, Location, ValueRange all) {
+        state.item = all[0], state.request = all[1], state.queries = all[2];
+        state.keys = all[3], state.values = all[4], state.items = all[5];
+        emitConsumerItem(state);
+        scf::YieldOp::create(b, pack());
+      });
   if (consumer == 0)
     meetAtFirstTurn(/*arrives=*/false);
 }

@@ -31,7 +31,7 @@ using mlir::ValueRange;
 constexpr int32_t kConsumers = 2, kWarpgroups = 1 + kConsumers;
 
 /// In the item counters: items taken beyond the first of each program, programs that
-/// have found none left, and from where on each program's next item.
+/// have found none left, and from where on each program's next item and its request.
 constexpr int64_t kItemsTaken = 0, kProgramsDone = 1, kNextItems = 2;
 
 /// Parameters of the schedule, from the kernel's `tile.schedule`.
@@ -54,14 +54,8 @@ private:
   void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
                 llvm::function_ref<void()> body);
 
-  /// Runs `body` for every item of this CTA; `carried` goes through all of them. What
-  /// `body` returns begins with the next item's number (i32).
-  using ItemBody = llvm::function_ref<SmallVector<Value>(ValueRange carried)>;
-  void emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body);
-  /// Where in `counters` this program says which item is next.
-  Value slotOf(LazyCloner &cloner);
-  SmallVector<Value> emitRequest(LazyCloner &cloner, Value begin, Value end, ValueRange carried,
-                                 ItemBody body);
+  /// Where in `counters` this program says which item is next, and of which request.
+  std::pair<Value, Value> slotsOf(LazyCloner &cloner);
   /// Blocks of the mapped item, i32, at least 1: an item without keys has one block,
   /// which is masked.
   Value countBlocks(LazyCloner &cloner);
@@ -74,9 +68,15 @@ private:
   struct Cursor;
   void emitProducer();
   Value emitProducerItem(Cursor &cursor);
+  /// Runs `body` for every item of this CTA; `carried` goes through all of them. What
+  /// `body` returns begins with the next item's number (i32).
+  using ItemBody = llvm::function_ref<SmallVector<Value>(ValueRange carried)>;
+  SmallVector<Value> emitItems(LazyCloner &cloner, ValueRange carried, ItemBody body);
+  SmallVector<Value> emitRequest(LazyCloner &cloner, Value begin, Value end, ValueRange carried,
+                                 ItemBody body);
   Value addToCounter(int64_t index, Value number);
   Value takeItem(Cursor &cursor);
-  void sendItem(Cursor &cursor, Value item);
+  void sendItem(Cursor &cursor, Value item, Value request);
   void returnCounters(Cursor &cursor);
   void copyQueries(Cursor &cursor, int32_t consumer);
   void copyKeys(Cursor &cursor, Value block);
@@ -85,8 +85,8 @@ private:
   // PingPongConsumer.cpp
   struct State;
   void emitConsumer(int32_t consumer);
-  Value emitConsumerItem(State &state);
-  Value receiveItem(State &state);
+  void emitConsumerItem(State &state);
+  void receiveItem(State &state);
   void loadStarts(State &state);
   void startState(State &state);
   void startOutput(State &state);
@@ -98,7 +98,7 @@ private:
   void releaseQueries(State &state, Value isNow);
   void emitStep(State &state, Value position);
   void clearTail(State &state, Value blocks);
-  Value finishItem(State &state);
+  void finishItem(State &state);
 
   mlir::sm90::SmemType sharedType(int64_t rows, mlir::tile::LoadOp load);
   /// Inside the loop over keys, tiles over a block's keys are as wide as the schedule's

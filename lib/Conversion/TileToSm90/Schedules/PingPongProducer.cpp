@@ -12,7 +12,8 @@
 //     K(n-1)  Q  | K(n-2) V(n-1) | K(n-3) V(n-2) | ... | V(0)   then the next item
 //
 // It takes the next item's number with the last copies of one, which is two blocks ahead
-// of the products: who took it earlier would not be who is free first.
+// of the products: who took it earlier would not be who is free first. It alone goes
+// through the requests to the one that has the item, and tells the other roles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,49 @@ struct pingpong::Kernel::Cursor {
     queries = stages[0], keys = stages[1], values = stages[2], items = stages[3];
   }
 };
+
+/// Items of all requests are numbered through. The first of a program is that of its
+/// own number; where the loop of the tile program goes on by steps, `body` says which
+/// item is next. Returns what is carried behind the last.
+SmallVector<Value> pingpong::Kernel::emitItems(LazyCloner &cloner, ValueRange carried,
+                                               ItemBody body) {
+  Value first = cloner.get(loop.requests.getInitArgs().front());
+  SmallVector<Value> inits{first, constant32(0)};
+  llvm::append_range(inits, carried);
+  auto requests = scf::ForOp::create(b, cloner.get(loop.requests.getLowerBound()),
+                                     cloner.get(loop.requests.getUpperBound()),
+                                     cloner.get(loop.requests.getStep()), inits);
+  OpBuilder::InsertionGuard guard(b);
+  LazyCloner::Scope scope(cloner);
+  b.setInsertionPointToEnd(requests.getBody());
+  cloner.map(loop.requests.getInductionVar(), requests.getInductionVar());
+  Value begin = requests.getRegionIterArg(1);
+  Value end = arith::AddIOp::create(b, begin, cloner.get(loop.items.getUpperBound()));
+  SmallVector<Value> atRequest{requests.getRegionIterArg(0)};
+  llvm::append_range(atRequest, requests.getRegionIterArgs().drop_front(2));
+  SmallVector<Value> filled = emitRequest(cloner, begin, end, atRequest, body);
+  filled.insert(filled.begin() + 1, end);
+  scf::YieldOp::create(b, filled);
+  return SmallVector<Value>(requests.getResults().drop_front(2));
+}
+
+/// The items from `begin` to `end` that come to this program; `carried` begins with
+/// the next one's number.
+SmallVector<Value> pingpong::Kernel::emitRequest(LazyCloner &cloner, Value begin, Value end,
+                                                 ValueRange carried, ItemBody body) {
+  auto items = scf::WhileOp::create(
+      b, carried.getTypes(), carried,
+      [&](OpBuilder &, Location, ValueRange all) {
+        Value isOurs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, all[0], end);
+        scf::ConditionOp::create(b, isOurs, all);
+      },
+      [&](OpBuilder &, Location, ValueRange all) {
+        LazyCloner::Scope scope(cloner);
+        cloner.map(loop.items.getInductionVar(), arith::SubIOp::create(b, all[0], begin));
+        scf::YieldOp::create(b, body(all.drop_front()));
+      });
+  return SmallVector<Value>(items.getResults());
+}
 
 void pingpong::Kernel::copyQueries(Cursor &cursor, int32_t consumer) {
   Value ring = queries[consumer];
@@ -82,10 +126,12 @@ Value pingpong::Kernel::takeItem(Cursor &cursor) {
   return arith::AddIOp::create(b, taken, cursor.cloner.get(loop.items.getStep()));
 }
 
-/// Tells the other roles.
-void pingpong::Kernel::sendItem(Cursor &cursor, Value item) {
+/// Tells the other roles an item of a request.
+void pingpong::Kernel::sendItem(Cursor &cursor, Value item, Value request) {
   sm90::AcquireOp::create(b, items, cursor.items);
-  memref::StoreOp::create(b, item, entry.get(loop.counters), slotOf(cursor.cloner));
+  auto [itemSlot, requestSlot] = slotsOf(cursor.cloner);
+  memref::StoreOp::create(b, item, entry.get(loop.counters), itemSlot);
+  memref::StoreOp::create(b, to32(request), entry.get(loop.counters), requestSlot);
   sm90::PublishOp::create(b, items, cursor.items, 0);
   cursor.items = next(cursor.items, items);
 }
@@ -108,6 +154,8 @@ Value pingpong::Kernel::emitProducerItem(Cursor &cursor) {
   Value blocks = countBlocks(cursor.cloner);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
   copyKeys(cursor, last);
+  sendItem(cursor, cursor.cloner.get(loop.items.getInductionVar()),
+           cursor.cloner.get(loop.requests.getInductionVar()));
   for (int32_t consumer = 0; consumer < kConsumers; ++consumer)
     copyQueries(cursor, consumer);
   cursor.queries = next(cursor.queries, queries[0]);
@@ -121,7 +169,6 @@ Value pingpong::Kernel::emitProducerItem(Cursor &cursor) {
   cursor.unpack(rest.getResults());
   Value item = takeItem(cursor);
   copyValues(cursor, constant32(0));
-  sendItem(cursor, item);
   return item;
 }
 
@@ -135,13 +182,15 @@ void pingpong::Kernel::emitProducer() {
   auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Cursor cursor{LazyCloner(entry, convert), start, start, start, start};
   (void)cursor.cloner.get(loop.items.getStep()); // outside of the loops
-  (void)slotOf(cursor.cloner);
-  emitItems(cursor.cloner, cursor.pack(), [&](ValueRange stages) {
+  (void)slotsOf(cursor.cloner);
+  SmallVector<Value> stages = emitItems(cursor.cloner, cursor.pack(), [&](ValueRange stages) {
     cursor.unpack(stages);
     Value item = emitProducerItem(cursor);
     SmallVector<Value> all = cursor.pack();
     all.insert(all.begin(), item);
     return all;
   });
+  cursor.unpack(stages);
+  sendItem(cursor, constant32(0), cursor.cloner.get(loop.requests.getUpperBound()));
   returnCounters(cursor);
 }
