@@ -134,6 +134,10 @@ bool Planner::chooseBlock() {
     ++stages;
   cost.parameters.keyStages = stages;
   cost.sharedBytes = countBytes(keys, stages);
+  // A tile of each consumer that outputs go through, where there is room for it.
+  constexpr int64_t scratch = kConsumers * sm90::kTileRows * sm90::kPanelRowBytes;
+  if (cost.sharedBytes + scratch <= target.sharedBytes)
+    cost.sharedBytes += scratch;
   if (cost.sharedBytes > target.sharedBytes)
     return refuse("key-block " + Twine(keys) + " and key-stages " + Twine(stages) + " take " +
                   Twine(cost.sharedBytes) + " bytes of shared memory, a CTA has " +

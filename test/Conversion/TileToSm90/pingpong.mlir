@@ -22,6 +22,9 @@
 // CHECK: %[[KEYS:.*]] = sm90.ring "keys" full_count 1 empty_count 8
 // CHECK-SAME: <stages = 2, parts = 1, tiles = [<128x128xbf16>, <128x64xbf16>]>
 // CHECK: %[[VALUES:.*]] = sm90.ring "values" full_count 1 empty_count 8
+// What is left holds a tile of each consumer that outputs go through.
+// CHECK: %[[FIRST_OUT:.*]] = sm90.alloc offset {{[0-9]+}} : <64x64xbf16>
+// CHECK: %[[SECOND_OUT:.*]] = sm90.alloc offset {{[0-9]+}} : <64x64xbf16>
 // FORCED: sm90.ring "keys"
 // FORCED-SAME: stages = 3, parts = 1, tiles = [<64x128xbf16>, <64x64xbf16>]
 
@@ -80,7 +83,7 @@
 // CHECK: arith.truncf
 // CHECK: scf.yield
 // CHECK: memref.load %[[COUNTERS]]
-// CHECK: sm90.store
+// CHECK: sm90.store_staged %{{.*}} through %[[FIRST_OUT]] to
 
 // CHECK: sm90.role "second" warpgroups 2 to 3 registers 224
 // CHECK: sm90.named_barrier arrive 8 warps 8
@@ -138,4 +141,19 @@ func.func @onto(%q: tensor<?x16x64xbf16> {mla.input = "q"}, %batch: !mla.batch, 
       onto(%p, %lse : tensor<?x16x64xf32>, tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>)
       scale 0.25 -> tensor<?x16x64xbf16>
   return %o : tensor<?x16x64xbf16>
+}
+
+// Three stages of keys and values leave no room: every thread stores for itself.
+// CHECK-LABEL: sm90.kernel @expanded_attention_causal_0
+// CHECK: sm90.ring "keys"
+// CHECK-SAME: stages = 3
+// CHECK-NOT: sm90.alloc
+// CHECK: sm90.store %{{.*}} paired
+func.func @no_room(%q: tensor<?x16x128xbf16> {mla.input = "q"}, %k: tensor<?x16x128xbf16> {mla.input = "k"},
+                   %v: tensor<?x16x128xbf16> {mla.input = "v"}, %batch: !mla.batch)
+    -> (tensor<?x16x128xbf16> {mla.output = "output"}) {
+  %o = mla.expanded_attention query(%q : tensor<?x16x128xbf16>) keys(%k : tensor<?x16x128xbf16>)
+      values(%v : tensor<?x16x128xbf16>) over %batch : <query_len = ?> scale 0.25
+      -> tensor<?x16x128xbf16>
+  return %o : tensor<?x16x128xbf16>
 }

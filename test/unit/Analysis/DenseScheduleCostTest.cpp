@@ -48,8 +48,14 @@ TEST(DenseScheduleCost, DeepSeekIsBoundByTheTensorCores) {
   // 2 · (64 · 128 · 192 + 64 · 128 · 128) multiply-adds, 2048 a clock.
   EXPECT_EQ(cost.tensorCycles, 2560);
   EXPECT_EQ(cost.getBound(), "tensor cores");
-  // Queries, and two stages of keys and values; all panels are whole.
-  EXPECT_EQ(cost.sharedBytes, 128 * 384 + 2 * 128 * (384 + 256) + 1024);
+  // Queries, two stages of keys and values, and what outputs go through; panels are whole.
+  EXPECT_EQ(cost.sharedBytes, 128 * 384 + 2 * 128 * (384 + 256) + 128 * 128 + 1024);
+}
+
+TEST(DenseScheduleCost, StagesComeBeforeTilesOfOutputs) {
+  DenseScheduleCost cost = plan(makeProblem(128, 0, 128));
+  EXPECT_EQ(cost.parameters.keyStages, 3);
+  EXPECT_EQ(cost.sharedBytes, 128 * 256 + 3 * 128 * (256 + 256) + 1024);
 }
 
 TEST(DenseScheduleCost, RegistersFillTheFile) {

@@ -161,6 +161,20 @@ void pingpong::Kernel::createRings() {
   items = createRing("items", 1, {}, kConsumers);
 }
 
+/// Tiles that outputs go through, where shared memory holds them beside the rings: whole
+/// lines of a row are stored at once. A thread for itself has 4 bytes of a row, and 32 such
+/// stores hold an item of one block up as long as its scores and its product together.
+void pingpong::Kernel::createScratch() {
+  auto type = getSharedType({sm90::kTileRows, sm90::kPanelColumns}, loop.getElementType());
+  int64_t bytes = sm90::kSwizzleAtomBytes + kConsumers * type.getByteSize(); // and barriers
+  for (Value ring : {queries[0], queries[1], keys, values})
+    bytes += cast<sm90::RingType>(ring.getType()).getByteSize();
+  if (bytes > sm90::kMaxSharedBytes)
+    return;
+  for (Value &tile : scratch)
+    tile = sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr());
+}
+
 void pingpong::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
                                 llvm::function_ref<void()> body) {
   mlac::emitRole(b, name, warpgroup, b.getI32IntegerAttr(static_cast<int32_t>(registers)), body);
@@ -172,6 +186,7 @@ sm90::KernelOp pingpong::Kernel::build() {
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   createMaps();
   createRings();
+  createScratch();
   emitRole("load", 0, options.producerRegisters, [&] { emitProducer(); });
   emitRole("first", 1, options.consumerRegisters, [&] { emitConsumer(0); });
   emitRole("second", 2, options.consumerRegisters, [&] { emitConsumer(1); });

@@ -28,6 +28,9 @@
 //   values     n       block x width of the values             load (TMA)  both math
 //   items      1       none: the numbers are in global memory  load        both math
 //
+// Beside the rings, where there is room, each math role has a tile that its output goes
+// through (sm90.store_staged).
+//
 // Blocks are taken from the last to the first: only the last ones, those within 128
 // rows of the end, hold keys that a row does not see (the diagonal, the request's
 // end), so that the loop behind them needs no mask. Rows behind the request's end may

@@ -190,8 +190,9 @@ void pingpong::Kernel::finishItem(State &state) {
                                      sm90::ReduceKind::Sum, value, Value());
     cloner.map(loop.keys.getResult(index), value ? value : output);
   }
-  emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0,
-               [&](tile::StoreOp store) { emitStore(b, cloner, store); });
+  emitEpilogue(b, cloner, loop, loop.programs, /*rank=*/0, [&](tile::StoreOp store) {
+    emitStore(b, cloner, store, /*firstColumn=*/0, scratch[state.consumer]);
+  });
 }
 
 /// What the loop's state is computed from: under way under the first scores.

@@ -54,6 +54,7 @@ private:
   void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
                 llvm::function_ref<void()> body);
 
+  void createScratch();
   /// Where in `counters` this program says which item is next, and of which request.
   std::pair<Value, Value> slotsOf(LazyCloner &cloner);
   /// Blocks of the mapped item, i32, at least 1: an item without keys has one block,
@@ -112,6 +113,7 @@ private:
   SmallVector<Value> queryMaps, keyMaps;
   Value valueMap;
   Value queries[kConsumers], keys, values, items; // rings
+  Value scratch[kConsumers];                      // null where there is no room
 };
 
 } // namespace mlac::pingpong

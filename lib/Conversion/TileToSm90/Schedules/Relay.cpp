@@ -36,7 +36,8 @@ static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
 static bool haveSuitableWidths(AttentionLoop &loop, std::string &why) {
   int64_t width = loop.getOutputWidth();
   if (width % (2 * sm90::kPanelColumns) != 0 || width > 2 * sm90::kMaxWgmmaColumns) {
-    why = "an output of " + std::to_string(width) + " columns does not split into two halves of "
+    why = "an output of " + std::to_string(width) +
+          " columns does not split into two halves of "
           "whole panels, at most 256 columns each";
     return false;
   }
@@ -56,7 +57,8 @@ bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
     return false;
   for (AttentionLoop::Term &term : loop.terms) {
     tile::LoadPagedOp first = loop.terms[0].keys;
-    if (term.keys.getToken() != first.getToken() || term.keys.getTable() != first.getTable() || term.keys.getLimit() != first.getLimit()) {
+    if (term.keys.getToken() != first.getToken() || term.keys.getTable() != first.getTable() ||
+        term.keys.getLimit() != first.getLimit()) {
       why = "its paged loads are not of the same tokens";
       return false;
     }
@@ -78,10 +80,9 @@ bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
 Shape::Shape(AttentionLoop &loop)
     : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
       hasRope(loop.terms.size() > 1),
-      usesTma(llvm::all_of(loop.terms,
-                           [](AttentionLoop::Term &term) {
-                             return PagedTiles::getBoxRows(term.keys) != 0;
-                           })),
+      usesTma(llvm::all_of(
+          loop.terms,
+          [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),
       element(loop.getElementType()) {}
 
 /// Bytes of shared memory that rings take besides left and right slots.
@@ -103,13 +104,13 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   int64_t panels = (sm90::kMaxSharedBytes - smallBytes) / panelBytes;
   options.rightStages = get("right_stages", 2);
   options.ropeStages = get("rope_stages", options.rightStages);
-  int64_t rest = panels - getFixedPanels(shape, options.ropeStages) -
-                 options.rightStages * shape.rightPanels;
+  int64_t rest =
+      panels - getFixedPanels(shape, options.ropeStages) - options.rightStages * shape.rightPanels;
   options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
   // Measured (docs/lab/decode.md): opening the gate two panels early is best.
   options.gateEarlyPanels = get("early", shape.rightPanels / 2);
   // The rows that all threads copy arrive together: each arrival is a thread's.
-  options.rightPanelsPerPart = !shape.usesTma             ? shape.rightPanels
+  options.rightPanelsPerPart = !shape.usesTma               ? shape.rightPanels
                                : shape.rightPanels % 2 == 0 ? 2
                                                             : 1;
   // What the launch gives (168) suits all roles; with 184 for the scores and 160
@@ -172,8 +173,9 @@ Value relay::Kernel::positionOf(LazyCloner &cloner, Value block) {
   return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(block));
 }
 
-scf::ForOp relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
-                                     llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+scf::ForOp
+relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
+                          llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   bool isIndex = from.getType().isIndex();
   Value one = isIndex ? constantIndex(1) : constant32(1);
   auto result = scf::ForOp::create(b, from, to, one, carried);
@@ -197,8 +199,8 @@ scf::ForOp relay::Kernel::createLoop(Value from, Value to, ValueRange carried, b
 void relay::Kernel::createMaps() {
   if (shape.usesTma) {
     leftKeys = PagedTiles(b, entry, loop.terms[0].keys, shape.getLeftColumns());
-    rightKeys = PagedTiles(b, entry, loop.terms[0].keys,
-                           options.rightPanelsPerPart * sm90::kPanelColumns);
+    rightKeys =
+        PagedTiles(b, entry, loop.terms[0].keys, options.rightPanelsPerPart * sm90::kPanelColumns);
   }
   queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
                              shape.getLeftColumns());
@@ -310,29 +312,11 @@ FailureOr<sm90::KernelOp> mlac::buildRelaySchedule(AttentionLoop &loop) {
 // Epilogue
 //===----------------------------------------------------------------------===//
 
-/// Whole tiles go through `scratch` where rows of the view are aligned for it.
-void relay::Kernel::emitStore(LazyCloner &cloner, tile::StoreOp store, int64_t firstColumn,
-                              Value scratch) {
-  Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
-  SmallVector<Value> offsets = cloner.get(store.getOffsets());
-  if (firstColumn != 0)
-    offsets.back() = b.createOrFold<arith::AddIOp>(offsets.back(), constantIndex(firstColumn));
-  auto type = cast<MemRefType>(view.getType());
-  bool isStaged = scratch && !type.isDynamicDim(type.getRank() - 1) &&
-                  getConstantIntValue(offsets.back()) &&
-                  chooseVectorBytes(store.getView(), store.getOffsets().back()) == sm90::kChunkBytes;
-  if (isStaged) {
-    sm90::StoreStagedOp::create(b, value, scratch, view, offsets);
-    return;
-  }
-  bool paired = offsets.size() == 2 && arePaired(store.getView(), store.getOffsets().back());
-  sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
-}
-
 /// The key loop may stand under conditions (a tile of rows that a request does
 /// not have): they hold for the stores behind it.
 void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn,
                                  Value scratch) {
-  mlac::emitEpilogue(b, cloner, loop, loop.items, rank,
-                     [&](tile::StoreOp store) { emitStore(cloner, store, firstColumn, scratch); });
+  mlac::emitEpilogue(b, cloner, loop, loop.items, rank, [&](tile::StoreOp store) {
+    emitStore(b, cloner, store, firstColumn, scratch);
+  });
 }

@@ -101,7 +101,6 @@ private:
   /// Stores of rank `rank` behind the key loop, with the branches around them;
   /// `scratch`, where given, is a shared tile that they may go through.
   void emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn, Value scratch);
-  void emitStore(LazyCloner &cloner, mlir::tile::StoreOp store, int64_t firstColumn, Value scratch);
   /// Blocks of the mapped item, i32, at least 1: an item of length 0 has one
   /// block, which is masked.
   Value countBlocks(LazyCloner &cloner);

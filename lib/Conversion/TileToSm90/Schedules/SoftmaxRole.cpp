@@ -8,6 +8,8 @@
 
 #include "SoftmaxRole.h"
 
+#include "mla/Dialect/Sm90/Utils/Layout.h"
+
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -52,11 +54,30 @@ static bool isOfRank(tile::StoreOp store, unsigned rank) {
   return rank == 0 || cast<RankedTensorType>(store.getValue().getType()).getRank() == rank;
 }
 
-void mlac::emitStore(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::StoreOp store) {
+/// Whether rows of `value` may go through `scratch` to `view` from a column on.
+static bool canStage(tile::StoreOp store, Value value, Value scratch, Value view, Value column) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!scratch || type.getRank() != 2 || cast<MemRefType>(view.getType()).isDynamicDim(1) ||
+      !getConstantIntValue(column))
+    return false;
+  int64_t rowBytes = type.getDimSize(1) * type.getElementTypeBitWidth() / 8;
+  int64_t passBytes = cast<sm90::SmemType>(scratch.getType()).getPanels() * sm90::kPanelRowBytes;
+  return rowBytes % passBytes == 0 &&
+         chooseVectorBytes(store.getView(), store.getOffsets().back()) == sm90::kChunkBytes;
+}
+
+void mlac::emitStore(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::StoreOp store,
+                     int64_t firstColumn, Value scratch) {
   Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
   SmallVector<Value> offsets = cloner.get(store.getOffsets());
-  bool paired = cast<RankedTensorType>(store.getValue().getType()).getRank() == 2 &&
-                arePaired(store.getView(), store.getOffsets().back());
+  if (firstColumn != 0)
+    offsets.back() = b.createOrFold<arith::AddIOp>(offsets.back(),
+                                                   arith::ConstantIndexOp::create(b, firstColumn));
+  if (canStage(store, value, scratch, view, offsets.back())) {
+    sm90::StoreStagedOp::create(b, value, scratch, view, offsets);
+    return;
+  }
+  bool paired = offsets.size() == 2 && arePaired(store.getView(), store.getOffsets().back());
   sm90::StoreOp::create(b, value, view, offsets, paired, /*transposed=*/false);
 }
 

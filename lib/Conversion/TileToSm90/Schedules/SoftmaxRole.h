@@ -38,8 +38,10 @@ using StoreEmitter = llvm::function_ref<void(mlir::tile::StoreOp)>;
 void emitEpilogue(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, SoftmaxLoop &loop,
                   mlir::Operation *outer, unsigned rank, StoreEmitter emitStore);
 
-/// A store of the same whole tile, by every thread for itself.
-void emitStore(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::tile::StoreOp store);
+/// A store of the same tile from `firstColumn` on: by way of `scratch`, a shared tile, where
+/// one is given and rows of the view are aligned for it, else by every thread for itself.
+void emitStore(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::tile::StoreOp store,
+               int64_t firstColumn, mlir::Value scratch);
 
 } // namespace mlac
 
