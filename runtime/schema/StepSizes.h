@@ -25,6 +25,10 @@ enum class Owner : uint8_t {
 #define STEP_OWNER(id, description) id,
 #include "StepSizes.def"
 };
+inline constexpr size_t kNumOwners = 0
+#define STEP_OWNER(id, description) +1
+#include "StepSizes.def"
+    ;
 
 /// Graph: an `mla` function may ask for it; Plan: only a `tile.plan` may.
 enum class Level : uint8_t { Graph, Plan };

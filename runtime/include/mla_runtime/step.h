@@ -178,8 +178,6 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
    MLA_NOT_FOUND: unknown name.
    The sizes (runtime/schema/StepSizes.def, written by scripts/step_sizes.py):
    of every function:
-     max_blocks_per_request: columns of block_table: those of the engine's longest sequence and one
-         more, whatever the step
      num_pages: pages of the pool
      page_stride: elements from one page of the pool to the next
      rope_length: rows of the rotary table
@@ -193,6 +191,8 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
      total_context_len: Σ C: cached tokens of all requests
      attended_pairs: Σ A = Σ (Sq·C + Sq(Sq+1)/2): queries times keys that they see
      num_context_requests: requests with cached context
+     max_blocks_per_request: columns of block_table: those of the engine's longest sequence and one
+         more, whatever the step, or those of the caller's table
    of functions that split the batch (`tile.decode_threshold`), and those for its decodes alone:
      num_decodes: requests in front, whose queries have at most decode_threshold tokens
      num_prefills: the other requests

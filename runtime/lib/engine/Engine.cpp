@@ -153,7 +153,6 @@ Status Engine::setCacheScale(Layer &layer, float scale) {
 /// splits), so sample batch sizes; a step that needs more grows it when
 /// planned.
 int64_t Engine::largestWorkspace() const {
-  StepPlanner planner(limits_);
   int64_t bytes = 0;
   // An expression may be undefined for sizes that no real step has together.
   auto sample = [&](const FunctionInfo &function, const DimValues &dims) {
@@ -163,14 +162,14 @@ int64_t Engine::largestWorkspace() const {
   };
   for (const FunctionInfo &function : target_->functions) {
     if (!isStepFunction(function.name)) {
-      sample(function, planner.staticDims());
+      sample(function, staticDims(limits_));
       continue;
     }
     for (int64_t requests = 1;; requests *= 2) {
       requests = std::min(requests, limits_.maxRequests);
       for (bool hasContext : {false, true})
         sample(function,
-               planner.largestDims(requests, function.maxQueryLen, hasContext, function.work));
+               largestDims(limits_, requests, function.maxQueryLen, hasContext, function.work));
       if (requests == limits_.maxRequests)
         break;
     }

@@ -104,7 +104,7 @@ Status PageMover::runBatch(const FunctionInfo &function, std::span<const PagePai
   MLAC_RETURN_IF_ERROR(makeLists(lists));
   setLayout(static_cast<int64_t>(pairs.size()));
   const StepLimits &limits = engine.limits();
-  DimValues dims = StepPlanner(limits).staticDims();
+  DimValues dims = staticDims(limits);
   at(dims, Dim::NumTokens) = static_cast<int64_t>(pairs.size());
   at(dims, Dim::NumRequests) = 1;
   at(dims, Dim::MaxBlocksPerRequest) = static_cast<int64_t>(pairs.size());

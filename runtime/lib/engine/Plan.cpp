@@ -88,15 +88,12 @@ Status Plan::choosePadded(const char *&name) const {
                listFunctions(engine_->target()));
 }
 
-Status Plan::measureParts(const FunctionInfo &function, const mla_step_shape *shape) {
-  if (shape && function.decodeThreshold == 0)
-    return error(MLA_UNSUPPORTED, "function '", function.name,
-                 "' does not split its batch, which padded steps need");
-  if (shape)
-    return planner.measurePadded(*shape, function.decodeThreshold);
-  if (function.decodeThreshold > 0)
-    planner.measureParts(function.decodeThreshold);
-  return Status();
+/// What runs for `function`: another one may take the batches that are decodes alone.
+const FunctionInfo &Plan::functionFor(const FunctionInfo &function,
+                                      const mla_step_shape *shape) const {
+  const FunctionInfo *ofDecodes = engine_->target().findDecodesOf(function);
+  return ofDecodes && planner.hasOnlyDecodes(function.decodeThreshold, shape) ? *ofDecodes
+                                                                              : function;
 }
 
 /// Everything that can refuse the step; changes nothing that is visible.
@@ -108,8 +105,10 @@ Status Plan::resolve(const mla_batch &batch, const char *name, const mla_step_sh
   MLAC_RETURN_IF_ERROR(chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
   if (!planner.hasPages(engine_->cache()))
     return Status(MLA_OUT_OF_PAGES, {});
-  MLAC_RETURN_IF_ERROR(measureParts(*function, shape));
-  return resolveMeasured(function);
+  if (shape && function->decodeThreshold == 0)
+    return error(MLA_UNSUPPORTED, "function '", function->name,
+                 "' does not split its batch, which padded steps need");
+  return resolveFor(*function, shape);
 }
 
 /// Bounds instead of lengths say which pieces there are; nothing else may need them.
@@ -117,29 +116,19 @@ Status Plan::resolveDevice(const mla_device_batch &batch, const char *name) {
   MLAC_RETURN_IF_ERROR(planner.measureDevice(batch));
   const FunctionInfo *function;
   MLAC_RETURN_IF_ERROR(chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
-  MLAC_RETURN_IF_ERROR(measureParts(*function, nullptr));
-  const FunctionInfo *ofDecodes = engine_->target().findDecodesOf(*function);
-  const FunctionInfo *planned = ofDecodes && planner.hasOnlyDecodes() ? ofDecodes : function;
-  if (planned->maxQueryLen == 0 || planned->usesChunks)
+  const FunctionInfo &planned = functionFor(*function, nullptr);
+  if (planned.maxQueryLen == 0 || planned.usesChunks)
     return error(MLA_UNSUPPORTED, "function '", function->name, "' with queries of ",
                  at(planner.dims(), Dim::MaxQueryLen),
                  " tokens needs the lengths of cached context on the host: plan prefills with "
                  "mla_step_plan");
-  return resolveMeasured(planned);
+  return resolveFor(*function, nullptr);
 }
 
-Status Plan::resolveMeasured(const FunctionInfo *function) {
-  if (const FunctionInfo *ofDecodes = engine_->target().findDecodesOf(*function);
-      ofDecodes && planner.hasOnlyDecodes())
-    function = ofDecodes;
-  if (function->sharedTokens)
-    MLAC_RETURN_IF_ERROR(planner.measureShared(function->exprs, *function->sharedTokens,
-                                               function->work ? function->work->keysPerBlock : 1));
-  if (function->usesChunks)
-    MLAC_RETURN_IF_ERROR(planner.measureChunks());
-  if (function->work)
-    MLAC_RETURN_IF_ERROR(planner.measureWork(*function->work));
-  MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, *function, planner.dims(), planner.layout()));
+Status Plan::resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape) {
+  const FunctionInfo &function = functionFor(chosen, shape);
+  MLAC_RETURN_IF_ERROR(planner.measureFor({function, chosen.decodeThreshold, shape}));
+  MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, function, planner.dims(), planner.layout()));
   MLAC_RETURN_IF_ERROR(captures.check(runner.next(), planner.dims()));
   MLAC_RETURN_IF_ERROR(engine_->ensureWorkspace(runner.workspaceBytes()));
   return engine_->ensureRopeRows(planner.longestSeqLen());

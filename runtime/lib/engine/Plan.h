@@ -8,7 +8,7 @@
 //
 // A plan: the planner's metadata on the device, with a mirror on the host, and the
 // resolved launches. Block tables stay from step to step: only what has changed of them
-// is sent, with all other arrays (StepPlanner.h).
+// is sent, with all other arrays (StepLayout.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,10 +47,10 @@ private:
   explicit Plan(std::shared_ptr<Engine> engine);
   Status chooseFunction(const char *name, int64_t maxQueryLen, const FunctionInfo *&function) const;
   Status choosePadded(const char *&name) const;
-  Status measureParts(const FunctionInfo &function, const mla_step_shape *shape);
+  const FunctionInfo &functionFor(const FunctionInfo &function, const mla_step_shape *shape) const;
   Status resolve(const mla_batch &batch, const char *function, const mla_step_shape *shape);
   Status resolveDevice(const mla_device_batch &batch, const char *function);
-  Status resolveMeasured(const FunctionInfo *function);
+  Status resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape);
   Status finishFill(mla_stream *stream);
   Status allReduce(std::span<const mla_binding> bindings, mla_stream *stream);
   Status uploadMetadata(mla_stream *stream);

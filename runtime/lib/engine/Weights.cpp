@@ -187,8 +187,7 @@ Status Engine::prepare(Layer &layer) {
     return error(MLA_WRONG_STATE, "weights are not bound: ", missing);
   if (const FunctionInfo *function = target_->find(kPrepareFunction)) {
     StepRunner runner;
-    MLAC_RETURN_IF_ERROR(
-        runner.resolve(*this, *function, StepPlanner(limits_).staticDims(), StepLayout()));
+    MLAC_RETURN_IF_ERROR(runner.resolve(*this, *function, staticDims(limits_), StepLayout()));
     MLAC_RETURN_IF_ERROR(ensureWorkspace(runner.workspaceBytes()));
     runner.commit();
     MLAC_RETURN_IF_ERROR(runner.run(*this, layer, nullptr, {}, nullptr, nullptr));

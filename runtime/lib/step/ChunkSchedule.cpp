@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "step/StepPlanner.h"
+#include "step/ChunkSchedule.h"
+
+#include "step/Planners.h"
 
 #include <algorithm>
 
@@ -58,4 +60,61 @@ void mlac::runtime::fillChunkTable(std::span<const int32_t> contextLens,
       *table++ = static_cast<int32_t>(sum);
     }
   }
+}
+
+void mlac::runtime::setChunkDims(DimValues &dims, const ChunkSchedule &chunks) {
+  at(dims, Dim::NumChunks) = chunks.numChunks;
+  at(dims, Dim::ChunkCapacity) = chunks.capacity;
+  at(dims, Dim::ChunkTokens) = chunks.chunkTokens;
+}
+
+//===----------------------------------------------------------------------===//
+// Of a step
+//===----------------------------------------------------------------------===//
+
+/// As if every place for a prefill held the longest context. Error: the workspace is too
+/// small for all of them to have any.
+static Status schedulePadded(StepState &state) {
+  const StepLimits &limits = state.limits;
+  auto sharers = static_cast<int64_t>(state.contextLens.size());
+  std::ranges::fill(state.contextLens, 1);
+  MLAC_RETURN_IF_ERROR(
+      scheduleChunks(state.contextLens, limits.workspaceTokens, limits.pageSize, state.chunks));
+  if (sharers == 0)
+    return Status();
+  state.chunks.numChunks = ceilDiv(state.dim(Dim::MaxSeqLen), state.chunks.capacity);
+  state.chunks.chunkTokens = std::min(limits.workspaceTokens, sharers * state.chunks.capacity);
+  return Status();
+}
+
+static void listContexts(StepState &state) {
+  state.contextLens.clear();
+  for (const StepPlace &place :
+       state.has(mlac::step::Owner::Parts) ? state.prefillPlaces() : StepPlaces(state.places))
+    state.contextLens.push_back(static_cast<int32_t>(place.contextLen()));
+}
+
+Status mlac::runtime::measureChunks(StepState &state, const StepDemand &) {
+  const StepLimits &limits = state.limits;
+  listContexts(state);
+  if (state.isPadded()) {
+    MLAC_RETURN_IF_ERROR(schedulePadded(state));
+    listContexts(state);
+  } else {
+    MLAC_RETURN_IF_ERROR(
+        scheduleChunks(state.contextLens, limits.workspaceTokens, limits.pageSize, state.chunks));
+  }
+  setChunkDims(state.dims, state.chunks);
+  return Status();
+}
+
+void mlac::runtime::countChunks(const DimValues &dims, const WorkSizes &, ArraySizes &sizes) {
+  int64_t decodes = at(dims, Dim::NumDecodes), prefills = at(dims, Dim::NumPrefills);
+  int64_t rows = decodes + prefills > 0 ? prefills : at(dims, Dim::NumRequests);
+  elements(sizes, Metadata::ChunkCuSeqLens) = at(dims, Dim::NumChunks) * (rows + 1);
+}
+
+void mlac::runtime::fillChunks(const StepState &state, const StepMemory &memory) {
+  fillChunkTable(state.contextLens, state.chunks,
+                 arrayOf<int32_t>(state, Metadata::ChunkCuSeqLens, memory).data());
 }

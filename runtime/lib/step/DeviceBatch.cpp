@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "step/StepPlanner.h"
+#include "step/StepState.h"
 
 #include <algorithm>
 
@@ -52,16 +52,10 @@ static Status checkBound(const StepLimits &limits, int64_t query, int64_t bound,
   return Status();
 }
 
-/// Everything that launches may depend on is as for the longest requests.
-void StepPlanner::setDeviceDims(const mla_device_batch &batch) {
-  int64_t requestCount = at(dims_, Dim::NumRequests), tokens = at(dims_, Dim::NumTokens);
-  at(dims_, Dim::MaxSeqLen) = at(dims_, Dim::MaxContextLen) = limits.maxSeqLen;
-  at(dims_, Dim::TotalContextLen) = requestCount * limits.maxSeqLen;
-  at(dims_, Dim::AttendedPairs) = tokens * limits.maxSeqLen;
-  at(dims_, Dim::NumContextRequests) = requestCount;
-  at(dims_, Dim::MaxBlocksPerRequest) = batch.block_table_stride;
+/// In the place of the plan's own arrays.
+static void bindArrays(const mla_device_batch &batch, StepLayout &layout) {
   auto bind = [&](Metadata which, const void *data) {
-    layout_.external[static_cast<size_t>(which)] = data;
+    layout.external[static_cast<size_t>(which)] = data;
   };
   bind(Metadata::SeqLens, batch.seq_lens);
   bind(Metadata::BlockTable, batch.block_table);
@@ -69,8 +63,9 @@ void StepPlanner::setDeviceDims(const mla_device_batch &batch) {
   bind(Metadata::Positions, batch.positions);
 }
 
-Status StepPlanner::measureDevice(const mla_device_batch &batch) {
-  requests.clear();
+Status mlac::runtime::takeDeviceBatch(StepState &state, const mla_device_batch &batch) {
+  const StepLimits &limits = state.limits;
+  state.clear();
   if (batch.num_requests < 1 || batch.num_requests > limits.maxRequests)
     return error(MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
                  " requests, expected 1 to max_num_requests = ", limits.maxRequests);
@@ -80,26 +75,14 @@ Status StepPlanner::measureDevice(const mla_device_batch &batch) {
     int64_t query = batch.query_lens[i], bound = batch.seq_len_bounds[i];
     MLAC_RETURN_IF_ERROR(
         checkBound(limits, query, bound, batch.block_table_stride).in(concat("request ", i)));
-    requests.push_back({0, nullptr, query, bound - query, 0, 0});
+    state.requests.push_back({0, nullptr, query, bound - query, 0, 0});
     tokens += query;
   }
   if (tokens > limits.maxTokens)
     return error(MLA_INVALID_ARGUMENT, "batch of ", tokens,
                  " tokens, limit max_num_tokens = ", limits.maxTokens);
-  missingPages = 0;
-  chunks = {};
-  hasWork = hasParts = isPadded = false;
-  isOnDevice = true;
-  sumDims();
-  setDeviceDims(batch);
-  placeRequests();
-  computeLayout();
+  state.isOnDevice = true;
+  state.tableColumns = batch.block_table_stride;
+  bindArrays(batch, state.layout);
   return Status();
-}
-
-int64_t StepPlanner::longestSeqLen() const {
-  int64_t longest = 0;
-  for (const Request &request : requests)
-    longest = std::max(longest, request.seqLen());
-  return longest;
 }

@@ -6,19 +6,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Places and sizes of a padded step (StepPlanner.h): those of a shape, which every batch
+// Places and sizes of a padded step (StepState.h): those of a shape, which every batch
 // within it shares, so that a captured step serves all of them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "step/StepPlanner.h"
+#include "step/Planners.h"
 
 #include <algorithm>
 
 using namespace mlac::runtime;
 
 /// The batch against the shape, and the shape against the engine.
-Status StepPlanner::checkShape(const mla_step_shape &shape) const {
+static Status checkShape(const StepState &state, const mla_step_shape &shape) {
+  const StepLimits &limits = state.limits;
+  const mla_batch_split &split = state.split;
   const struct {
     const char *name;
     int64_t value, low, high;
@@ -35,8 +37,8 @@ Status StepPlanner::checkShape(const mla_step_shape &shape) const {
        limits.maxRequests},
       {"num_tokens", shape.num_tokens, shape.num_decode_tokens + split.num_prefill_tokens,
        limits.maxTokens},
-      {"max_query_len", shape.max_query_len, at(dims_, Dim::MaxQueryLen), limits.maxTokens},
-      {"max_seq_len", shape.max_seq_len, at(dims_, Dim::MaxSeqLen), limits.maxSeqLen}};
+      {"max_query_len", shape.max_query_len, state.dim(Dim::MaxQueryLen), limits.maxTokens},
+      {"max_seq_len", shape.max_seq_len, state.dim(Dim::MaxSeqLen), limits.maxSeqLen}};
   for (const auto &size : sizes)
     if (size.value < size.low || size.value > size.high)
       return error(MLA_INVALID_ARGUMENT, "shape.", size.name, " = ", size.value, ", expected ",
@@ -44,7 +46,7 @@ Status StepPlanner::checkShape(const mla_step_shape &shape) const {
   return Status();
 }
 
-void StepPlanner::setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold) {
+static void setPaddedDims(const mla_step_shape &shape, int64_t decodeThreshold, DimValues &dims) {
   int64_t prefills = shape.num_requests - shape.num_decodes;
   const std::pair<Dim, int64_t> sizes[] = {
       {Dim::IsPadded, 1},
@@ -65,30 +67,17 @@ void StepPlanner::setPaddedDims(const mla_step_shape &shape, int64_t decodeThres
       {Dim::MaxDecodeSeqLen, shape.max_seq_len},
       {Dim::MaxPrefillQueryLen, shape.max_query_len}};
   for (auto [dim, value] : sizes)
-    at(dims_, dim) = value;
+    at(dims, dim) = value;
 }
 
-Status StepPlanner::measurePadded(const mla_step_shape &shape, int64_t decodeThreshold) {
-  split = splitAt(decodeThreshold);
-  MLAC_RETURN_IF_ERROR(checkShape(shape));
-  hasParts = isPadded = true;
-  numDecodePlaces = shape.num_decodes;
-  places.clear();
-  placeRun(0, split.num_decodes, shape.num_decodes, 0);
-  placeRun(split.num_decodes, split.num_prefills, shape.num_requests - shape.num_decodes,
-           shape.num_decode_tokens);
-  setPaddedDims(shape, decodeThreshold);
-  computeLayout();
+Status mlac::runtime::measurePadding(StepState &state, const StepDemand &demand) {
+  const mla_step_shape &shape = *demand.shape;
+  const mla_batch_split &split = state.split;
+  MLAC_RETURN_IF_ERROR(checkShape(state, shape));
+  setPaddedDims(shape, demand.decodeThreshold, state.dims);
+  state.places.clear();
+  state.placeRun(0, split.num_decodes, shape.num_decodes, 0);
+  state.placeRun(split.num_decodes, split.num_prefills, shape.num_requests - shape.num_decodes,
+                 shape.num_decode_tokens);
   return Status();
-}
-
-/// As if every place for a prefill held the longest context.
-void StepPlanner::setPaddedChunks() {
-  auto sharers = static_cast<int64_t>(prefillPlaces().size());
-  if (sharers == 0)
-    return;
-  chunks.numContext = sharers;
-  chunks.capacity = roundDown(limits.workspaceTokens / sharers, limits.pageSize);
-  chunks.numChunks = ceilDiv(at(dims_, Dim::MaxSeqLen), chunks.capacity);
-  chunks.chunkTokens = std::min(limits.workspaceTokens, sharers * chunks.capacity);
 }

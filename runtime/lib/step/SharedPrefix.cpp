@@ -8,7 +8,7 @@
 
 #include "step/SharedPrefix.h"
 
-#include "step/StepPlanner.h"
+#include "step/Planners.h"
 
 #include <algorithm>
 
@@ -51,51 +51,57 @@ void mlac::runtime::setSharedPrefixDims(DimValues &dims, int64_t tokens, int64_t
 // Of a step
 //===----------------------------------------------------------------------===//
 
-Status StepPlanner::evaluateShared(const ExpressionTable &exprs, uint32_t tokens, int64_t common,
-                                   int64_t &shared) {
-  at(dims_, Dim::NumCommonTokens) = common;
-  evaluator.bind(exprs);
-  evaluator.update(dims_, {});
-  MLAC_RETURN_IF_ERROR(evaluator.get(tokens, shared).in("shared_prefix"));
-  return Status();
+/// The function's expression where so many tokens are common.
+static Status evaluateShared(StepState &state, const FunctionInfo &function, int64_t common,
+                             int64_t &shared) {
+  state.dim(Dim::NumCommonTokens) = common;
+  state.evaluator.bind(function.exprs);
+  state.evaluator.update(state.dims, {});
+  return state.evaluator.get(*function.sharedTokens, shared).in("shared_prefix");
 }
 
-Status StepPlanner::measureShared(const ExpressionTable &exprs, uint32_t tokens, int64_t granule) {
+Status mlac::runtime::measureShared(StepState &state, const StepDemand &demand) {
+  const FunctionInfo &function = demand.function;
+  int64_t pageSize = state.limits.pageSize, workspace = state.limits.workspaceTokens;
   // A padded step's launches may not depend on what its batch has in common.
-  if (hasFixedSizes() || limits.workspaceTokens < limits.pageSize || at(dims_, Dim::NumTokens) == 0)
+  if (state.hasFixedSizes() || workspace < pageSize || state.dim(Dim::NumTokens) == 0)
     return Status();
-  contexts.clear();
-  for (const Place &place : workPlaces())
-    contexts.push_back({place.request->sequence->pages, place.contextLen()});
-  int64_t shared = 0, common = boundCommonTokens(contexts, limits.pageSize);
+  state.contexts.clear();
+  for (const StepPlace &place : state.workPlaces())
+    state.contexts.push_back({place.request->sequence->pages, place.contextLen()});
+  int64_t shared = 0, common = boundCommonTokens(state.contexts, pageSize);
   // Most batches are too small: then nobody looks at their pages.
-  MLAC_RETURN_IF_ERROR(evaluateShared(exprs, tokens, common, shared));
+  MLAC_RETURN_IF_ERROR(evaluateShared(state, function, common, shared));
   if (shared > 0) {
-    common = countCommonTokens(contexts, limits.pageSize);
-    MLAC_RETURN_IF_ERROR(evaluateShared(exprs, tokens, common, shared));
+    common = countCommonTokens(state.contexts, pageSize);
+    MLAC_RETURN_IF_ERROR(evaluateShared(state, function, common, shared));
   }
+  int64_t granule = function.work ? function.work->keysPerBlock : 1;
   if (shared < 0 || shared > common || shared % granule != 0)
     return error(MLA_CORRUPT, "the function attends apart to ", shared, " of ", common,
                  " common tokens, expected a multiple of ", granule, " up to as many");
-  setSharedPrefixDims(dims_, shared, limits.workspaceTokens, limits.pageSize);
-  computeLayout();
+  setSharedPrefixDims(state.dims, shared, workspace, pageSize);
   return Status();
 }
 
-void StepPlanner::fillShared(uint8_t *bytes) const {
-  int64_t tokens = at(dims_, Dim::NumSharedTokens);
+void mlac::runtime::countShared(const DimValues &dims, const WorkSizes &, ArraySizes &sizes) {
+  int64_t chunks = at(dims, Dim::NumSharedChunks);
+  elements(sizes, Metadata::SharedQueryStartLoc) = chunks > 0 ? 2 : 0;
+  elements(sizes, Metadata::SharedChunkCuSeqLens) = 2 * chunks;
+}
+
+void mlac::runtime::fillShared(const StepState &state, const StepMemory &memory) {
+  int64_t tokens = state.dim(Dim::NumSharedTokens);
   if (tokens == 0)
     return;
-  auto *starts = reinterpret_cast<int32_t *>(
-      bytes + layout_.arrays[static_cast<size_t>(Metadata::SharedQueryStartLoc)].offset);
+  Dim rows = state.has(mlac::step::Owner::Parts) ? Dim::NumDecodeTokens : Dim::NumTokens;
+  std::span starts = arrayOf<int32_t>(state, Metadata::SharedQueryStartLoc, memory);
   starts[0] = 0;
-  starts[1] = static_cast<int32_t>(at(dims_, hasParts ? Dim::NumDecodeTokens : Dim::NumTokens));
+  starts[1] = static_cast<int32_t>(state.dim(rows));
   ChunkSchedule schedule;
-  schedule.capacity = at(dims_, Dim::SharedChunkCapacity);
-  schedule.numChunks = at(dims_, Dim::NumSharedChunks);
+  schedule.capacity = state.dim(Dim::SharedChunkCapacity);
+  schedule.numChunks = state.dim(Dim::NumSharedChunks);
   auto length = static_cast<int32_t>(tokens);
-  fillChunkTable(
-      {&length, 1}, schedule,
-      reinterpret_cast<int32_t *>(
-          bytes + layout_.arrays[static_cast<size_t>(Metadata::SharedChunkCuSeqLens)].offset));
+  fillChunkTable({&length, 1}, schedule,
+                 arrayOf<int32_t>(state, Metadata::SharedChunkCuSeqLens, memory).data());
 }

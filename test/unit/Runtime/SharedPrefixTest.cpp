@@ -116,15 +116,18 @@ protected:
                int64_t decodeThreshold = 0) {
     mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data(), 0};
     ASSERT_TRUE(planner->measure(cache, batch).isOk());
-    if (decodeThreshold > 0)
-      planner->measureParts(decodeThreshold);
-    ASSERT_TRUE(share(kTokens).isOk());
-    ASSERT_TRUE(planner->measureWork(kWork).isOk());
+    ASSERT_TRUE(measureFor(kTokens, decodeThreshold).isOk());
     ASSERT_LE(planner->layout().bytes, planner->maxBytes());
     planner->fill(cache, *mirror, *rows);
   }
-  Status share(uint32_t tokens) {
-    return planner->measureShared(exprs, tokens, kWork.keysPerBlock);
+  /// As a function that attends apart to as many tokens as node `tokens` says.
+  Status measureFor(uint32_t tokens, int64_t decodeThreshold,
+                    const mla_step_shape *shape = nullptr) {
+    FunctionInfo function{};
+    function.exprs = exprs;
+    function.sharedTokens = tokens;
+    function.work = kWork;
+    return planner->measureFor({function, decodeThreshold, shape});
   }
   std::vector<int32_t> array(Metadata which) {
     MetadataArray where = planner->layout().arrays[static_cast<size_t>(which)];
@@ -200,8 +203,7 @@ TEST_F(SharedPrefixTest, PaddedStepsNeverShare) {
   shape.max_query_len = 1;
   shape.max_seq_len = 20;
   ASSERT_TRUE(planner->measure(cache, batch).isOk());
-  ASSERT_TRUE(planner->measurePadded(shape, 1).isOk());
-  ASSERT_TRUE(share(kTokens).isOk());
+  ASSERT_TRUE(measureFor(kTokens, 1, &shape).isOk());
   EXPECT_EQ(dim(Dim::NumSharedTokens), 0);
 }
 
@@ -218,7 +220,7 @@ TEST_F(SharedPrefixTest, ExpressionsThatAskForTooMuchAreRefused) {
   const int32_t lens[] = {1, 1};
   mla_batch batch = {sizeof batch, 2, ids, lens, 0};
   ASSERT_TRUE(planner->measure(cache, batch).isOk());
-  Status status = share(kTooMany);
+  Status status = measureFor(kTooMany, 0);
   EXPECT_EQ(status.code(), MLA_CORRUPT);
   EXPECT_NE(status.message().find("13 of 12 common tokens"), std::string::npos) << status.message();
 }

@@ -50,9 +50,10 @@ protected:
     }
     mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data(), 0};
     ASSERT_TRUE(planner.measure(cache, batch).isOk());
-    planner.measureParts(threshold);
-    ASSERT_TRUE(planner.measureChunks().isOk());
-    ASSERT_TRUE(planner.measureWork(kWorks[0]).isOk());
+    FunctionInfo function{};
+    function.usesChunks = true;
+    function.work = kWorks[0];
+    ASSERT_TRUE(planner.measureFor({function, threshold}).isOk());
     ASSERT_LE(planner.layout().bytes, planner.maxBytes());
     planner.fill(cache, mirror, rows);
   }

@@ -94,6 +94,11 @@ protected:
     mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data(), 0};
     return planner.measure(cache, batch);
   }
+  static FunctionInfo partitioned(const WorkParams &work) {
+    FunctionInfo function{};
+    function.work = work;
+    return function;
+  }
   template <typename T> std::vector<T> array(Metadata which) {
     MetadataArray where = planner.layout().arrays[static_cast<size_t>(which)];
     auto *data = reinterpret_cast<const T *>(mirror.host() + where.offset);
@@ -166,7 +171,7 @@ TEST_F(StepPlannerTest, B28_PartitionIsMetadataOfTheStep) {
   mla_sequence a = create(30), b = create(0);
   ASSERT_TRUE(measure({a, b}, {1, 1}).isOk());
   EXPECT_TRUE(planner.layout().arrays[size_t(Metadata::WorkItems)].elements == 0);
-  ASSERT_TRUE(planner.measureWork(work).isOk());
+  ASSERT_TRUE(planner.measureFor({partitioned(work)}).isOk());
   planner.fill(cache, mirror, rows);
   // 8 blocks and 1, two parts: 4.5 + 0.5 each.
   EXPECT_EQ(array<int32_t>(Metadata::WorkStarts), (std::vector<int32_t>{0, 1, 3}));
@@ -199,9 +204,9 @@ TEST_F(StepPlannerTest, B26_MaximaHoldForEveryPartition) {
     std::vector<mla_sequence> ids = {a, b, c, d};
     mla_batch batch = {sizeof batch, 4, ids.data(), queries.data(), 0};
     ASSERT_TRUE(large.measure(cache, batch).isOk());
-    ASSERT_TRUE(large.measureWork(work).isOk());
+    ASSERT_TRUE(large.measureFor({partitioned(work)}).isOk());
     EXPECT_LE(large.layout().bytes, large.maxBytes());
-    DimValues largest = large.largestDims(4, 0, true, work);
+    DimValues largest = largestDims(limits, 4, 0, true, work);
     EXPECT_LE(at(large.dims(), Dim::PartialTokens), at(largest, Dim::PartialTokens));
     EXPECT_LE(at(large.dims(), Dim::NumMerges), at(largest, Dim::NumMerges));
   }

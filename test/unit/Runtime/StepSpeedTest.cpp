@@ -53,12 +53,14 @@ TEST(StepSpeed, DecodeOf512Requests) {
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
     ASSERT_TRUE(mirror.create(device, planner.maxBytes(), "metadata").isOk());
     rows.clear(mirror);
+    FunctionInfo function{};
+    function.work = work;
     std::vector<double> times, checks;
     DeviceMirror::Sent sent;
     for (int step = 0; step < 500; ++step) {
       auto begin = std::chrono::steady_clock::now();
       ASSERT_TRUE(planner.measure(cache, batch).isOk());
-      ASSERT_TRUE(planner.measureWork(work).isOk());
+      ASSERT_TRUE(planner.measureFor({function}).isOk());
       planner.fill(cache, mirror, rows);
       std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       times.push_back(taken.count() * 1e6);

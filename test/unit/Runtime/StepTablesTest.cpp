@@ -237,6 +237,7 @@ mla_step_shape StepTablesTest::pickShape(const std::vector<int32_t> &lens, int64
 
 Status StepTablesTest::measure(Tables &tables, const std::vector<int32_t> &lens) {
   constexpr int64_t kThreshold = 1;
+  const FunctionInfo function{};
   mla_batch requests = {sizeof requests, static_cast<int64_t>(batch.size()), batch.data(),
                         lens.data(), 0};
   MLAC_RETURN_IF_ERROR(tables.planner.measure(cache, requests));
@@ -246,15 +247,14 @@ Status StepTablesTest::measure(Tables &tables, const std::vector<int32_t> &lens)
   std::iota(placeOf.begin(), placeOf.end(), 0);
   switch (pick(3)) {
   case 0:
-    tables.planner.measureParts(kThreshold);
-    return Status();
+    return tables.planner.measureFor({function, kThreshold});
   case 1: {
     auto isPrefill = [](int32_t len) { return len > kThreshold; };
     int64_t numDecodes = std::find_if(lens.begin(), lens.end(), isPrefill) - lens.begin();
     mla_step_shape shape = pickShape(lens, numDecodes);
     for (size_t i = static_cast<size_t>(numDecodes); i < lens.size(); ++i)
       placeOf[i] += shape.num_decodes - numDecodes;
-    return tables.planner.measurePadded(shape, kThreshold);
+    return tables.planner.measureFor({function, kThreshold, &shape});
   }
   default:
     return Status();

@@ -1,0 +1,197 @@
+//===- StepBatch.cpp - requests and tokens of a step ------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The batch as it was given: its requests, their sizes, and the metadata that every step
+// has. Sizes of the machine come with it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "step/Planners.h"
+
+#include <algorithm>
+#include <atomic>
+
+using namespace mlac::runtime;
+
+//===----------------------------------------------------------------------===//
+// Taking a batch
+//===----------------------------------------------------------------------===//
+
+/// Steps of all planners are numbered, so that a stamp left by another plan of
+/// the engine is never mistaken for a repetition.
+static uint64_t nextStep() {
+  static std::atomic<uint64_t> counter{0};
+  return ++counter;
+}
+
+static Status addRequest(StepState &state, KVCache &cache, mla_sequence id, int32_t queryLen) {
+  Sequence *sequence;
+  MLAC_RETURN_IF_ERROR(cache.find(id, sequence));
+  if (sequence->lastStep == state.step)
+    return error(MLA_INVALID_ARGUMENT, "sequence ", id, " occurs twice in the batch");
+  if (queryLen < 0)
+    return error(MLA_INVALID_ARGUMENT, "query length ", queryLen, " is negative");
+  if (sequence->length + queryLen > state.limits.maxSeqLen)
+    return error(MLA_INVALID_ARGUMENT, "seq_len ", sequence->length, " + ", queryLen,
+                 " is over max_seq_len = ", state.limits.maxSeqLen,
+                 " (positions of the rope table, pages of the block table)");
+  sequence->lastStep = state.step;
+  int64_t missing = cache.missingPages(*sequence, sequence->length + queryLen);
+  state.requests.push_back(
+      {id, sequence, queryLen, sequence->length, missing, sequence->pages.size()});
+  return Status();
+}
+
+Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batch &batch) {
+  state.clear();
+  if (batch.num_requests < 1 || batch.num_requests > state.limits.maxRequests)
+    return error(MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
+                 " requests, expected 1 to max_num_requests = ", state.limits.maxRequests);
+  if (!batch.sequences || !batch.query_lens)
+    return error(MLA_INVALID_ARGUMENT, "batch without ",
+                 batch.sequences ? "query_lens" : "sequences");
+  state.step = nextStep();
+  int64_t numTokens = 0;
+  for (int64_t i = 0; i < batch.num_requests; ++i) {
+    Status status = addRequest(state, cache, batch.sequences[i], batch.query_lens[i]);
+    if (!status.isOk())
+      return status.in(concat("request ", i));
+    numTokens += state.requests.back().queryLen;
+    state.missingPages += state.requests.back().missingPages;
+  }
+  if (numTokens > state.limits.maxTokens)
+    return error(MLA_INVALID_ARGUMENT, "batch of ", numTokens,
+                 " tokens, limit max_num_tokens = ", state.limits.maxTokens);
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Machine
+//===----------------------------------------------------------------------===//
+
+Status mlac::runtime::measureMachine(StepState &state, const StepDemand &) {
+  state.dim(Dim::NumPages) = state.limits.numPages;
+  state.dim(Dim::PageStride) = state.limits.pageStrideElements;
+  state.dim(Dim::RopeLength) = state.limits.ropeLength;
+  state.dim(Dim::NumSms) = state.limits.numSms;
+  return Status();
+}
+
+void mlac::runtime::countMachine(const DimValues &dims, const WorkSizes &, ArraySizes &sizes) {
+  // Items taken, programs that have found none left, and two for each program
+  // (lib/Conversion/TileToSm90/Schedules/PingPongKernel.h).
+  elements(sizes, Metadata::ItemCounters) = 2 + 2 * at(dims, Dim::NumSms);
+}
+
+/// Every kernel leaves zeros behind, too.
+void mlac::runtime::fillMachine(const StepState &state, const StepMemory &memory) {
+  std::ranges::fill(arrayOf<int32_t>(state, Metadata::ItemCounters, memory), 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Batch
+//===----------------------------------------------------------------------===//
+
+/// Everything that launches may depend on is as for the longest requests.
+static void setDeviceDims(StepState &state) {
+  int64_t requests = state.dim(Dim::NumRequests), longest = state.limits.maxSeqLen;
+  state.dim(Dim::MaxSeqLen) = state.dim(Dim::MaxContextLen) = longest;
+  state.dim(Dim::TotalContextLen) = requests * longest;
+  state.dim(Dim::AttendedPairs) = state.dim(Dim::NumTokens) * longest;
+  state.dim(Dim::NumContextRequests) = requests;
+}
+
+Status mlac::runtime::measureBatch(StepState &state, const StepDemand &) {
+  auto numRequests = static_cast<int64_t>(state.requests.size());
+  state.dim(Dim::MaxBlocksPerRequest) = state.tableColumns;
+  state.dim(Dim::NumRequests) = numRequests;
+  for (const StepRequest &request : state.requests) {
+    int64_t query = request.queryLen, context = request.contextLen;
+    state.dim(Dim::NumTokens) += query;
+    state.raise(Dim::MaxQueryLen, query);
+    state.raise(Dim::MaxSeqLen, request.seqLen());
+    state.raise(Dim::MaxContextLen, context);
+    state.dim(Dim::TotalContextLen) += context;
+    state.dim(Dim::AttendedPairs) += query * context + query * (query + 1) / 2;
+    state.dim(Dim::NumContextRequests) += context > 0;
+  }
+  if (state.isOnDevice)
+    setDeviceDims(state);
+  state.placeRun(0, numRequests, numRequests, 0);
+  return Status();
+}
+
+void mlac::runtime::countBatch(const DimValues &dims, const WorkSizes &, ArraySizes &sizes) {
+  int64_t requests = at(dims, Dim::NumRequests), tokens = at(dims, Dim::NumTokens);
+  elements(sizes, Metadata::QueryStartLoc) = requests + 1;
+  elements(sizes, Metadata::SeqLens) = requests;
+  elements(sizes, Metadata::ContextLens) = requests;
+  elements(sizes, Metadata::BlockTable) = requests * at(dims, Dim::MaxBlocksPerRequest);
+  for (Metadata ofTokens : {Metadata::SlotMapping, Metadata::Positions, Metadata::ReqIdPerToken})
+    elements(sizes, ofTokens) = tokens;
+}
+
+/// Page of a sequence that holds `position`. Nearly all sizes are powers of two.
+static int64_t pageOf(const StepState &state, int64_t position) {
+  return state.pageShift >= 0 ? position >> state.pageShift : position / state.limits.pageSize;
+}
+
+static void showBlocks(const StepState &state, DeviceMirror &mirror, TableRows &rows) {
+  for (size_t i = 0; i < state.places.size(); ++i) {
+    const StepRequest *request = state.places[i].request;
+    // Reserved pages beyond seq_len stay hidden from the kernels.
+    auto used =
+        static_cast<size_t>(pageOf(state, state.places[i].seqLen() + state.limits.pageSize - 1));
+    if (request)
+      rows.show(mirror, i, request->id, request->sequence->edits,
+                std::span(request->sequence->pages).first(used));
+    else
+      rows.show(mirror, i, 0, 0, {});
+  }
+}
+
+static void fillRequests(const StepState &state, const StepMemory &memory) {
+  fillStarts(state, Metadata::QueryStartLoc, state.places, memory);
+  int32_t *seqLens = arrayOf<int32_t>(state, Metadata::SeqLens, memory).data();
+  int32_t *contexts = arrayOf<int32_t>(state, Metadata::ContextLens, memory).data();
+  for (const StepPlace &place : state.places) {
+    *seqLens++ = static_cast<int32_t>(place.seqLen());
+    *contexts++ = static_cast<int32_t>(place.contextLen());
+  }
+}
+
+static void fillTokens(const StepState &state, const StepMemory &memory) {
+  std::span slots = arrayOf<int64_t>(state, Metadata::SlotMapping, memory);
+  std::span positions = arrayOf<int64_t>(state, Metadata::Positions, memory);
+  std::span owners = arrayOf<int32_t>(state, Metadata::ReqIdPerToken, memory);
+  if (state.isPadded()) { // rows of no request
+    std::ranges::fill(slots, -1);
+    std::ranges::fill(positions, 0);
+    std::ranges::fill(owners, 0);
+  }
+  for (size_t i = 0; i < state.places.size(); ++i) {
+    const StepPlace &place = state.places[i];
+    auto row = static_cast<size_t>(place.firstRow);
+    for (int64_t position = place.contextLen(); position < place.seqLen(); ++position, ++row) {
+      owners[row] = static_cast<int32_t>(i);
+      if (state.isOnDevice)
+        continue; // the caller has the others
+      int64_t entry = pageOf(state, position);
+      int64_t page = place.request->sequence->pages[static_cast<size_t>(entry)];
+      slots[row] = position + (page - entry) * state.limits.pageSize;
+      positions[row] = position;
+    }
+  }
+}
+
+void mlac::runtime::fillBatch(const StepState &state, const StepMemory &memory) {
+  if (!state.isOnDevice)
+    showBlocks(state, memory.mirror, memory.rows);
+  fillRequests(state, memory);
+  fillTokens(state, memory);
+}

@@ -1,0 +1,126 @@
+//===- StepState.h - what planners know of a step ---------------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The batch of a step, its sizes so far, and what the planners keep from one step to the
+// next so that planning allocates nothing.
+//
+// Requests stand in places. For a function that splits its batch, decodes stand before
+// prefills; a padded step (mla_step_plan_padded) leaves places and rows empty:
+//
+//   places   | decodes | empty | prefills | empty |      D = num_decodes
+//            0         nd      D                  B
+//   rows     | tokens  | -1    | tokens   | -1    |      Dt = num_decode_tokens
+//            0                 Dt                 T
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_RUNTIME_STEPSTATE_H
+#define MLAC_RUNTIME_STEPSTATE_H
+
+#include "cache/KVCache.h"
+#include "package/Package.h"
+#include "step/ChunkSchedule.h"
+#include "step/SharedPrefix.h"
+#include "step/StepLayout.h"
+#include "step/WorkPlanner.h"
+
+namespace mlac::runtime {
+
+/// What a function and its caller ask of a step.
+struct StepDemand {
+  const FunctionInfo &function;
+  /// Longest query of a decode; 0 if the batch is not split. A function for the decodes
+  /// of another has that one's.
+  int64_t decodeThreshold = 0;
+  const mla_step_shape *shape = nullptr; // of a padded step
+};
+
+struct StepRequest {
+  mla_sequence id;
+  Sequence *sequence; // null where lengths are on the device
+  int64_t queryLen, contextLen;
+  int64_t missingPages;
+  size_t oldPages;
+  int64_t seqLen() const { return contextLen + queryLen; }
+};
+
+/// Where a request stands; `request` is null where none does.
+struct StepPlace {
+  const StepRequest *request;
+  int64_t firstRow;
+  int64_t queryLen() const { return request ? request->queryLen : 0; }
+  int64_t contextLen() const { return request ? request->contextLen : 0; }
+  int64_t seqLen() const { return request ? request->seqLen() : 0; }
+};
+using StepPlaces = std::span<const StepPlace>;
+
+struct StepState {
+  explicit StepState(const StepLimits &limits);
+
+  /// Before the next batch.
+  void clear();
+
+  StepLimits limits;
+  int pageShift; // of pageSize, -1 if it is no power of two
+
+  // The batch (takeBatch, takeDeviceBatch).
+  std::vector<StepRequest> requests;
+  bool isOnDevice = false;  // requests have no sequences
+  int64_t tableColumns = 0; // of block_table
+  int64_t missingPages = 0;
+  uint64_t step = 0;
+
+  // What the planners have made of it.
+  DimValues dims{};
+  StepLayout layout;
+  std::vector<StepPlace> places;
+  mla_batch_split split{};
+
+  // Of one planner each.
+  std::vector<int32_t> contextLens; // of the places that run in chunks
+  ChunkSchedule chunks;
+  std::vector<CachedContext> contexts; // of requests that may share a prefix
+  Evaluator evaluator;
+  std::vector<WorkRequest> workRequests;
+  WorkPlanner work;
+  WorkSizes workSizes; // of the partition, or of any partition of a padded step
+
+  bool has(step::Owner owner) const { return owners[static_cast<size_t>(owner)]; }
+  void setHas(step::Owner owner) { owners[static_cast<size_t>(owner)] = true; }
+  int64_t &dim(Dim which) { return at(dims, which); }
+  int64_t dim(Dim which) const { return at(dims, which); }
+  void raise(Dim which, int64_t value) { dim(which) = std::max(dim(which), value); }
+
+  bool isPadded() const { return dim(Dim::IsPadded) != 0; }
+  /// Whether the sizes are those of any batch within the step's bounds.
+  bool hasFixedSizes() const { return isPadded() || isOnDevice; }
+  mla_batch_split splitAt(int64_t decodeThreshold) const;
+
+  /// Requests [first, first + count) in the next `room` places, rows from `row` on.
+  void placeRun(int64_t first, int64_t count, int64_t room, int64_t row);
+  StepPlaces decodePlaces() const {
+    return StepPlaces(places).first(static_cast<size_t>(dim(Dim::NumDecodes)));
+  }
+  StepPlaces prefillPlaces() const {
+    return StepPlaces(places).subspan(static_cast<size_t>(dim(Dim::NumDecodes)));
+  }
+  /// The places whose tokens are attended to in one piece of work.
+  StepPlaces workPlaces() const { return has(step::Owner::Parts) ? decodePlaces() : places; }
+
+private:
+  std::array<bool, step::kNumOwners> owners{}; // that have planned
+};
+
+/// Makes `batch` the step's requests. Error: names what is wrong with it.
+Status takeBatch(StepState &state, KVCache &cache, const mla_batch &batch);
+/// A batch whose lengths, table and slots the caller has on the device.
+Status takeDeviceBatch(StepState &state, const mla_device_batch &batch);
+
+} // namespace mlac::runtime
+
+#endif // MLAC_RUNTIME_STEPSTATE_H

@@ -1,0 +1,171 @@
+//===- PlannersTest.cpp - the order of a step's planners --------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The compiler proves that the order of the planners serves what they say they need
+// (findUnservedNeed). Here: that the proof can fail, and that what they say is true, by
+// letting each measure with every size hidden that it does not name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "step/Planners.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlac::runtime;
+using mlac::step::Owner;
+
+namespace {
+class PlannersTest : public ::testing::Test {
+protected:
+  static constexpr int64_t kPage = 4, kPages = 64, kMaxSeqLen = 64;
+  static inline const WorkParams kWork = {/*keysPerBlock=*/4,
+                                          /*rowsPerToken=*/1,
+                                          /*rowsPerTile=*/1,
+                                          0.5,
+                                          0.5,
+                                          0};
+
+  void SetUp() override {
+    // Shared are all common tokens, which depend on nothing else.
+    using Op = fb::ExprOp;
+    std::vector<fb::ExprNode> nodes = {{Op::Dim, 0, 0, 0, 0}};
+    ASSERT_TRUE(ExpressionTable::make(nodes, {Dim::NumCommonTokens}, function.exprs).isOk());
+    function.sharedTokens = 0;
+    function.usesChunks = true;
+    function.work = kWork;
+    for (int64_t length : {40, 0, 9}) {
+      Sequence *sequence = nullptr;
+      ASSERT_TRUE(cache.create(ids.emplace_back()).isOk());
+      ASSERT_TRUE(cache.find(ids.back(), sequence).isOk());
+      ASSERT_TRUE(cache.reserve(*sequence, length).isOk());
+      sequence->length = length;
+    }
+    ASSERT_TRUE(cache.fork(ids[0], 36, ids[1]).isOk()); // two decodes with a prefix
+  }
+  void take(StepState &state) {
+    mla_batch batch = {sizeof batch, 3, ids.data(), lens.data(), 0};
+    ASSERT_TRUE(takeBatch(state, cache, batch).isOk());
+  }
+  /// Measures with all planners that the demand asks for; hides from each what it does
+  /// not need. `state` has the true sizes afterwards.
+  void measureHidden(StepState &state, const StepDemand &demand);
+
+  static StepLimits limits() {
+    return {/*maxRequests=*/8,
+            /*maxTokens=*/64,
+            kMaxSeqLen,
+            /*workspaceTokens=*/32,
+            kPage,
+            kPages,
+            /*pageStrideElements=*/24,
+            /*ropeLength=*/kMaxSeqLen,
+            /*numSms=*/2,
+            {kWork},
+            /*hasParts=*/true,
+            /*hasShared=*/true};
+  }
+  KVCache cache{kPages, kPage, kMaxSeqLen};
+  std::vector<mla_sequence> ids;
+  std::vector<int32_t> lens = {1, 1, 5};
+  FunctionInfo function{};
+};
+} // namespace
+
+void PlannersTest::measureHidden(StepState &state, const StepDemand &demand) {
+  constexpr int64_t kHidden = int64_t(1) << 40; // what reads it cannot overlook it
+  for (const Planner &planner : planners()) {
+    if (planner.isOf && !planner.isOf(demand))
+      continue;
+    SCOPED_TRACE(static_cast<int>(planner.owner));
+    auto sees = [&](Dim dim) { return planner.needs.has(dim) || planner.writes(dim); };
+    DimValues known = state.dims;
+    for (size_t i = 0; i < kNumDims; ++i)
+      if (!sees(static_cast<Dim>(i)))
+        state.dims[i] = kHidden;
+    state.setHas(planner.owner);
+    Status status = planner.measure(state, demand);
+    ASSERT_TRUE(status.isOk()) << status.message();
+    for (size_t i = 0; i < kNumDims; ++i) {
+      auto dim = static_cast<Dim>(i);
+      if (!sees(dim))
+        EXPECT_EQ(state.dims[i], kHidden) << "writes " << dimName(dim);
+      if (!planner.writes(dim))
+        state.dims[i] = known[i];
+    }
+  }
+}
+
+static std::vector<Owner> ownersOf(std::span<const Planner> list) {
+  std::vector<Owner> owners;
+  for (const Planner &planner : list)
+    owners.push_back(planner.owner);
+  return owners;
+}
+
+TEST_F(PlannersTest, EveryOwnerOfAStepHasOnePlannerInTheListsOrder) {
+  std::vector<Owner> expected;
+  for (size_t i = 0; i < mlac::step::kNumOwners; ++i)
+    if (auto owner = static_cast<Owner>(i); owner != Owner::Swap) // no step
+      expected.push_back(owner);
+  EXPECT_EQ(ownersOf(planners()), expected);
+}
+
+TEST_F(PlannersTest, AnotherOrderIsFound) {
+  std::vector<Planner> list(planners().begin(), planners().end());
+  auto at = [&](Owner owner) { return std::ranges::find(list, owner, &Planner::owner); };
+  EXPECT_FALSE(findUnservedNeed(list));
+  // Work is cut behind the shared prefix.
+  std::iter_swap(at(Owner::Shared), at(Owner::Work));
+  ASSERT_TRUE(findUnservedNeed(list));
+  EXPECT_EQ(findUnservedNeed(list)->owner, Owner::Work);
+  EXPECT_EQ(findUnservedNeed(list)->dim, Dim::NumSharedTokens);
+  std::iter_swap(at(Owner::Shared), at(Owner::Work));
+  // Chunks of a padded step are those of the shape, which padding puts in the batch's place.
+  std::iter_swap(at(Owner::Padding), at(Owner::Chunks));
+  ASSERT_TRUE(findUnservedNeed(list));
+  std::iter_swap(at(Owner::Padding), at(Owner::Chunks));
+  // Nobody makes it.
+  list.erase(at(Owner::Parts));
+  ASSERT_TRUE(findUnservedNeed(list));
+  EXPECT_EQ(findUnservedNeed(list)->dim, Dim::NumDecodes);
+}
+
+TEST_F(PlannersTest, PlannersReadWhatTheySay) {
+  mla_step_shape shape = {};
+  shape.num_requests = 6;
+  shape.num_decodes = 4;
+  shape.num_decode_tokens = 4;
+  shape.num_tokens = 16;
+  shape.max_query_len = 8;
+  shape.max_seq_len = kMaxSeqLen;
+  for (const mla_step_shape *padded :
+       {static_cast<const mla_step_shape *>(nullptr), static_cast<const mla_step_shape *>(&shape)})
+    for (int64_t threshold : {0, 1}) {
+      if (padded && threshold == 0)
+        continue; // padded steps are split
+      SCOPED_TRACE(testing::Message() << "threshold " << threshold << (padded ? ", padded" : ""));
+      StepDemand demand{function, threshold, padded};
+      StepState hidden(limits()), plain(limits());
+      take(plain);
+      for (const Planner &planner : planners())
+        if (!planner.isOf || planner.isOf(demand)) {
+          plain.setHas(planner.owner);
+          ASSERT_TRUE(planner.measure(plain, demand).isOk());
+        }
+      take(hidden);
+      ASSERT_NO_FATAL_FAILURE(measureHidden(hidden, demand));
+      for (size_t i = 0; i < kNumDims; ++i)
+        EXPECT_EQ(hidden.dims[i], plain.dims[i]) << dimName(static_cast<Dim>(i));
+      EXPECT_EQ(hidden.work.items().size(), plain.work.items().size());
+      EXPECT_EQ(hidden.contextLens, plain.contextLens);
+      // The step has all there is to read.
+      EXPECT_GT(plain.dim(Dim::NumChunks), 0);
+      EXPECT_GT(plain.dim(Dim::NumParts), 0);
+      EXPECT_EQ(plain.dim(Dim::NumSharedTokens) > 0, threshold == 1 && !padded);
+    }
+}
