@@ -69,6 +69,25 @@ bool ExpressionTable::usesDim(Dim dim) const {
   });
 }
 
+std::vector<Dim> ExpressionTable::dimsOf(uint32_t id) const {
+  std::vector<Dim> found;
+  std::vector<bool> isUsed(id + 1);
+  isUsed[id] = true;
+  for (size_t i = id + 1; i-- > 0;) { // operands come before what uses them
+    const fb::ExprNode &node = nodes[i];
+    if (!isUsed[i])
+      continue;
+    if (node.op() == ExprOp::Dim)
+      found.push_back(dims[node.value()]);
+    if (isLeaf(node.op()))
+      continue;
+    isUsed[node.a()] = isUsed[node.b()] = true;
+    if (node.op() == ExprOp::Select)
+      isUsed[node.c()] = true;
+  }
+  return found;
+}
+
 void Evaluator::bind(const ExpressionTable &newTable) {
   table = &newTable;
   values.assign(newTable.size(), {0, false});

@@ -41,6 +41,8 @@ public:
   uint32_t loopDepth(uint32_t id) const { return depths[id]; }
 
   bool usesDim(Dim dim) const;
+  /// The sizes that the value of node `id` depends on.
+  std::vector<Dim> dimsOf(uint32_t id) const;
   /// The nodes that need a loop, in order.
   std::span<const uint32_t> inLoops() const { return inLoops_; }
 

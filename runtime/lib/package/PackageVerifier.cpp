@@ -573,6 +573,18 @@ static Status checkUses(const FunctionInfo &function) {
   return Status();
 }
 
+/// The part of a prefix that is attended to apart is measured when only the sizes of the
+/// owners in front of it are known.
+static Status checkSharedTokens(const FunctionInfo &function) {
+  if (!function.sharedTokens)
+    return Status();
+  for (Dim dim : function.exprs.dimsOf(*function.sharedTokens))
+    if (dim != Dim::NumCommonTokens && step::info(dim).owner >= step::Owner::Shared)
+      return error(MLA_CORRUPT, "shared_prefix: depends on ", dimName(dim),
+                   ", which is not known when it is measured");
+  return Status();
+}
+
 static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
   for (uint32_t i = 0; i < sizeOf(raw.dims()); ++i) {
     std::string_view name = text(raw.dims()->Get(i));
@@ -619,6 +631,7 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
     MLAC_RETURN_IF_ERROR(requireExpr("shared_prefix", function.exprs, shared->tokens(), 0));
     function.sharedTokens = shared->tokens();
   }
+  MLAC_RETURN_IF_ERROR(checkSharedTokens(function));
   MLAC_RETURN_IF_ERROR(checkUses(function));
   function.usesChunks = findUse(function, step::Owner::Chunks) != nullptr;
   return StepVerifier(target, function, [this](int64_t parts) { return spend(parts); })

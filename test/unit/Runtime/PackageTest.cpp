@@ -197,6 +197,25 @@ TEST(Package, SizesAndMetadataOfWhatAFunctionLacksAreRefused) {
   }
 }
 
+TEST(Package, SharedTokensDependOnWhatIsKnownBeforeThem) {
+  auto ofSize = [](const char *size) {
+    return [size](fb::PackageT &p) {
+      fb::FunctionT &function = *p.targets[0]->functions[1];
+      auto dim = static_cast<int64_t>(function.dims.size());
+      auto node = static_cast<uint32_t>(function.exprs.size());
+      function.dims.push_back(size);
+      function.exprs.emplace_back(fb::ExprOp::Dim, 0, 0, 0, dim);
+      function.exprs.emplace_back(fb::ExprOp::Add, node, node, 0, 0);
+      function.shared_prefix = std::make_unique<fb::SharedPrefixT>();
+      function.shared_prefix->tokens = node + 1;
+    };
+  };
+  EXPECT_TRUE(openChanged(ofSize("num_common_tokens")).isOk());
+  EXPECT_TRUE(openChanged(ofSize("num_requests")).isOk());
+  for (const char *later : {"num_chunks", "num_shared_tokens"})
+    refuse(mlac::runtime::concat("shared_prefix: depends on ", later).c_str(), ofSize(later));
+}
+
 /// A map of the buffer argument 0 of the launch, [argument 4, 64] with stride 64.
 static std::unique_ptr<fb::TensorMapT> makeMap() {
   auto map = std::make_unique<fb::TensorMapT>();
