@@ -88,6 +88,7 @@ struct StepState {
   Evaluator evaluator;
   std::vector<WorkRequest> workRequests;
   WorkPlanner work;
+  EnvelopePoints envelope;
   WorkSizes workSizes; // of the partition, or of any partition of a padded step
 
   bool has(step::Owner owner) const { return owners[static_cast<size_t>(owner)]; }

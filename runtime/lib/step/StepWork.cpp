@@ -64,7 +64,7 @@ Status mlac::runtime::measureWork(StepState &state, const StepDemand &demand) {
                   state.dim(Dim::NumSharedTokens) / params.keysPerBlock);
   state.workSizes = state.work.sizes();
   if (state.hasFixedSizes()) {
-    state.workSizes = boundWork(params, boundsOf(state));
+    state.workSizes = boundWork(params, boundsOf(state), state.envelope);
     MLAC_RETURN_IF_ERROR(checkWork(state.work.sizes(), state.workSizes));
   }
   if (state.workRequests.empty()) // no decodes: nothing to launch

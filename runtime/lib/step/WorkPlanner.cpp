@@ -57,6 +57,7 @@ namespace {
 /// of their mean length would have.
 class Envelope {
 public:
+  explicit Envelope(EnvelopePoints &points) : points(points) { points.assign(1, {0, 0}); }
   void add(int64_t x, int64_t y) {
     if (y <= points.back().second) // the largest of shorter ones counts
       return;
@@ -76,22 +77,28 @@ public:
   }
 
 private:
-  using Point = std::pair<int64_t, int64_t>;
+  using Point = EnvelopePoints::value_type;
   static bool isBelow(Point a, Point middle, Point b) {
     return (middle.second - a.second) * (b.first - a.first) <=
            (b.second - a.second) * (middle.first - a.first);
   }
-  std::vector<Point> points = {{0, 0}}; // ascending, slopes falling
+  EnvelopePoints &points; // ascending, slopes falling
 };
 } // namespace
 
 WorkSizes mlac::runtime::boundWork(const WorkParams &params, const WorkLimits &limits) {
+  EnvelopePoints points;
+  return boundWork(params, limits, points);
+}
+
+WorkSizes mlac::runtime::boundWork(const WorkParams &params, const WorkLimits &limits,
+                                   EnvelopePoints &points) {
   WorkSizes most;
   most.parts = countParts(params, 1, limits.numSms);
   int64_t units = params.fixedBlocks == 0
                       ? 0
                       : ceilDiv(ceilDiv(limits.maxSeqLen, params.keysPerBlock), params.fixedBlocks);
-  Envelope fixedTokens;
+  Envelope fixedTokens(points);
   // Longer queries have fewer parts, but larger partials.
   for (int64_t query = 1; query <= std::max<int64_t>(limits.maxQueryLen, 1); ++query) {
     int64_t parts = countParts(params, query, limits.numSms);

@@ -30,6 +30,7 @@
 #include "package/WorkParams.h"
 
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mlac::runtime {
@@ -72,6 +73,9 @@ struct WorkLimits {
 /// No step within the limits needs more of anything; `parts` are those of the
 /// shortest queries.
 WorkSizes boundWork(const WorkParams &params, const WorkLimits &limits);
+/// The same without allocating, but for more points than ever before.
+using EnvelopePoints = std::vector<std::pair<int64_t, int64_t>>;
+WorkSizes boundWork(const WorkParams &params, const WorkLimits &limits, EnvelopePoints &points);
 
 class WorkPlanner {
 public:
