@@ -81,6 +81,7 @@ class Layer:
     def fill(self, requests, tokens):
         import torch
 
+        self.plan.release_captures()  # the race before is over
         for sequence in self.sequences:
             sequence.free()
         root = self.engine.sequence()

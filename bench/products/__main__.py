@@ -78,13 +78,15 @@ class Products:
         self.engine.bind({name: tensor.cpu().view(torch.uint16).numpy()
                           for name, tensor in self.weights.items()})
         self.engine.prepare()
+        self.sequence = None
 
     def step(self, name, rows):
-        """A launch by mlac, one by torch, and the tensors x and y."""
+        """A launch by mlac, one by torch, and the tensors x and y. Ends the step before."""
         torch, (columns, depth) = self.torch, PRODUCTS[name]
-        plan, sequence = self.engine.plan(), self.engine.sequence()
-        plan.fill([sequence], [rows], name)
-        sequence.free()
+        if self.sequence is not None:
+            self.sequence.free()
+        plan, self.sequence = self.engine.plan(), self.engine.sequence()
+        plan.fill([self.sequence], [rows], name)
         x = torch.randn(rows, depth, device=self.device).bfloat16()
         # Rows behind the inputs NaN, rows behind the results untouched.
         nan = lambda width: torch.full((rows + 3, width), float("nan"), dtype=torch.bfloat16,

@@ -426,6 +426,7 @@ class Plan(Handle):
             sizes = StepShape(ctypes.sizeof(StepShape), **shape)
             call("mla_step_plan_padded", self._value, byref(batch), name, byref(sizes),
                  _stream(stream))
+        self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
 
     def fill_device(self, query_lens, seq_len_bounds, *, seq_lens, block_table, slot_mapping,
                     positions, function=None, stream=None):
@@ -455,6 +456,7 @@ class Plan(Handle):
         self._device_arrays = (seq_lens, block_table, slot_mapping, positions)  # runs read them
         name = function.encode() if function is not None else None
         call("mla_step_plan_device", self._value, byref(batch), name, _stream(stream))
+        self._sequences = ()
 
     def release_captures(self):
         """Says that the graphs captured from this plan are gone: any step may follow."""

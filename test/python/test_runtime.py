@@ -210,6 +210,23 @@ class RuntimeTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.plan.fill([stale], [1])
 
+    def test_plan_holds_its_sequences(self):
+        """Nothing collects the sequences of a filled plan; another fill gives them back."""
+        self.plan.fill([self.engine.sequence()], [PAGE])
+        gc.collect()
+        rows = floats([1] * PAGE * HIDDEN)
+        self.plan.run(rows, floats([0] * len(rows)))
+        self.assertEqual(self.engine.cache_stats["num_sequences"], 1)
+        with self.assertRaises(ValueError):
+            self.plan.fill([self.engine.sequence()], [-1])  # changes nothing
+        self.plan.run(rows, floats([0] * len(rows)))
+        kept = self.engine.sequence()
+        self.plan.fill([kept], [1])
+        self.assertEqual(self.engine.cache_stats["num_sequences"], 1)
+        kept.free()  # asked for: the plan is stale
+        with self.assertRaisesRegex(mlac.WrongState, "has been freed"):
+            self.plan.run(floats([1] * HIDDEN), floats([0] * HIDDEN))
+
     def test_errors_name_expected_and_got(self):
         sequence = self.engine.sequence()
         self.plan.fill([sequence], [2])
