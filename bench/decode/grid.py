@@ -120,17 +120,19 @@ class Checker:
                 [result[len(query):] for result in outputs.values()])
 
     def expected(self, case, query):
+        """Outputs, LSEs, and the sizes of scores that LSEs are compared by."""
         arrays, xp = self.arrays, self.arrays.xp
-        outputs, lses, token, key = [], [], 0, 0
+        requests, token, key = [], 0, 0
         for length, new in zip(case.lengths, case.query_lens):
             if new:
-                output, lse = reference.attention(
-                    xp, arrays.double(query[token:token + new]),
-                    arrays.double(self.keys[key:key + length]), self.spec.rank, self.spec.scale)
-                outputs.append(output)
-                lses.append(lse)
+                queries = arrays.double(query[token:token + new])
+                keys = arrays.double(self.keys[key:key + length])
+                output, lse = reference.attention(xp, queries, keys, self.spec.rank, self.spec.scale)
+                size = (reference.score_size(xp, queries, keys, self.spec.scale) if case.is_sharp
+                        else xp.ones_like(lse))
+                requests.append((output, lse, size))
             token, key = token + new, key + length
-        return arrays.concatenate(outputs), arrays.concatenate(lses)
+        return [arrays.concatenate(each) for each in zip(*requests)]
 
     def check(self, case):
         sequences, plan, query = self.prepare(case)

@@ -50,6 +50,17 @@ def check_rules():
         wrong[0, 0] += planted
         assert reference.compare(xp, output, wrong, output, lse).lse_bad == 1
     assert not reference.compare(xp, output * 1.01, lse, output, lse).is_good
+    # LSEs near 0 are compared by what their scores are sums of, and by 1e-6 where that is small.
+    size = reference.score_size(xp, queries, keys, 0.2)
+    assert abs(size[0, 1] - (abs(keys) @ abs(queries[0, 1]) * 0.2).max()) < 1e-12 and size.min() > 5
+    near = xp.zeros_like(lse)
+    for planted, bad in ((0.9e-6, 0), (1.1e-6, 1)):
+        wrong = near.copy()
+        wrong[0, 1] = planted * size[0, 1]
+        assert reference.compare(xp, output, wrong, output, near, size).lse_bad == bad
+        wrong[0, 1] = planted
+        assert reference.compare(xp, output, wrong, output, near).lse_bad == bad
+    assert (reference.score_size(xp, queries / 100, keys, 0.2) == 1).all()
 
 
 def check_selection():
