@@ -363,7 +363,7 @@ void Planner::countRelay(const RelayShape &shape) {
 // Stream
 //===----------------------------------------------------------------------===//
 
-/// Panels of keys that one barrier announces (Schedules/Stream.cpp).
+/// Panels of keys that one barrier announces (Stream/Stream.cpp).
 static constexpr int64_t kStreamPartPanels = 2;
 
 void Planner::planStream() {

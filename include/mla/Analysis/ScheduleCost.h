@@ -37,7 +37,7 @@ namespace mlac {
 
 /// Keys of one block, in every schedule.
 constexpr int64_t kBlockKeys = 64;
-/// What the stream schedule takes (lib/Conversion/TileToSm90/Schedules/Stream.cpp,
+/// What the stream schedule takes (lib/Conversion/TileToSm90/Stream/Stream.cpp,
 /// tile-swap-operands): rows on the N side, registers of a thread for its output,
 /// blocks in its ring.
 constexpr int64_t kMaxStreamRows = 32, kMaxStreamOutputRegisters = 128, kMaxStreamStages = 4;

@@ -308,14 +308,14 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
     - *simple*: one step after the other, always right, tensor cores for every
       dot. It does not overlap loads with products. Kernels that another schedule
       does not take get it, and a remark says why.
-    - *relay* (Schedules/Relay.h): attention with 64 query rows; a warpgroup for the
+    - *relay* (Relay/Relay.h): attention with 64 query rows; a warpgroup for the
       scores and one for each half of the output.
-    - *stream* (Schedules/Stream.h): attention with few query rows, after
+    - *stream* (Stream/Stream.h): attention with few query rows, after
       `tile-swap-operands`; a producer that streams the cache and one consumer.
-    - *product* (Schedules/Product.h): matrix products of one or two accumulators; a
+    - *product* (Product/Product.h): matrix products of one or two accumulators; a
       producer for weights, one for activations, a consumer for each accumulator.
 
-    - *pingpong* (Schedules/PingPong.h): attention over dense keys and values, after
+    - *pingpong* (PingPong/PingPong.h): attention over dense keys and values, after
       `tile-loop-over-programs`; a producer, and two consumers with 64 query rows each
       whose softmax runs under each other's products.
 

@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelTable.h"
-#include "StepLowering.h"
+#include "Plan/KernelTable.h"
+#include "Plan/StepLowering.h"
 
 #include "mla/Conversion/Passes.h"
 

@@ -12,10 +12,10 @@
 
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 
-#include "AttentionLoop.h"
-#include "DenseAttentionLoop.h"
-#include "Schedules/PingPong.h"
-#include "Schedules/Relay.h"
+#include "Common/AttentionLoop.h"
+#include "Common/DenseAttentionLoop.h"
+#include "PingPong/PingPong.h"
+#include "Relay/Relay.h"
 
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 

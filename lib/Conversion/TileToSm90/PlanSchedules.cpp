@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Schedules/Product.h"
+#include "Product/Product.h"
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"

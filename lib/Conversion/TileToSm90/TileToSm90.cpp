@@ -14,11 +14,11 @@
 
 #include "mla/Conversion/Passes.h"
 
-#include "Schedules/PingPong.h"
-#include "Schedules/Product.h"
-#include "Schedules/Relay.h"
-#include "Schedules/Simple.h"
-#include "Schedules/Stream.h"
+#include "PingPong/PingPong.h"
+#include "Product/Product.h"
+#include "Relay/Relay.h"
+#include "Simple/Simple.h"
+#include "Stream/Stream.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

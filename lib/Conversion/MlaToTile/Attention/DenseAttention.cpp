@@ -1,0 +1,256 @@
+//===- DenseAttention.cpp - attention per head over expanded keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One program computes a tile of queries of one head of one request:
+//
+//     grid  x: tiles of max_query_len   y: head   z: request
+//
+// The keys are the request's own new tokens, causal, or its rows of one chunk of
+// context, all seen (mla.md section 9). A causal tile stops at its last row's
+// diagonal. Scores are two products, nope and rope, so that no concatenation of
+// keys exists anywhere.
+//
+// Where attention goes on from a partial, so does the softmax: its state starts from
+// the partial's rows instead of from nothing (OnlineSoftmax.h). The result may lie in
+// the partial's memory, as a program reads its rows before it writes them; then a
+// request without rows in a chunk is left alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention/OnlineSoftmax.h"
+#include "Plan/Lowerings.h"
+#include "Plan/PagedPool.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+namespace {
+
+class ExpandedKernel {
+public:
+  ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op);
+  void launch();
+
+private:
+  /// A tensor of the kernel and which argument holds its buffer.
+  struct Operand {
+    TensorRef ref;
+    unsigned arg;
+    bool isTokenMajor; // of an LSE
+    int64_t width() const { return ref.size(ref.rank() - 1); }
+    int64_t tileWidth = 0;
+  };
+  Operand addOperand(Value tensor, bool isResult = false);
+
+  void countRows(ValueRange args);
+  void write(KernelBuilder &b, ValueRange args);
+  RowRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
+  void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
+  Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
+  Value isSeen(KernelBuilder &b, Value row, Value key, Value keyCount);
+  Value lseView(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange queries);
+  SmallVector<Value> startSoftmax(KernelBuilder &b, OnlineSoftmax &softmax, ValueRange args,
+                                  RowRange queries, Value row);
+  bool isInPlace() const {
+    return partial && lse && partial->ref.isSameMemory(output.ref) &&
+           partialLse->ref.isSameMemory(lse->ref);
+  }
+
+  StepLowering &step;
+  mla::ExpandedAttentionOp op;
+  SmallVector<Value> planArgs;
+  Operand qNope, kNope, value, output;
+  std::optional<Operand> qPe, kPe, lse, partial, partialLse;
+  int64_t tileRows, tileKeys;
+};
+
+// Positions of the arguments that come before the tensors.
+enum Arg : unsigned {
+  kQueryStarts,
+  kKeyStarts,
+  kRequests,
+  kTokens,
+  kKeyTokens,
+  kChunk,
+  kFirstTensor
+};
+
+} // namespace
+
+ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
+    : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
+  Value queryStarts = step.metadata(op.getBatch(), "query_start_loc", 32);
+  planArgs = {queryStarts,
+              op.isCausal() ? queryStarts : step.metadata(op.getBatch(), "chunk_cu_seq_lens", 32),
+              step.dim(op.getBatch(), "num_requests"),
+              step.dim("num_tokens"),
+              op.isCausal() ? step.dim("num_tokens") : step.dim(op.getBatch(), "chunk_tokens"),
+              op.isCausal() ? step.constant(0) : step.scalar(op.getChunk())};
+  qNope = addOperand(op.getQNope());
+  kNope = addOperand(op.getKNope());
+  value = addOperand(op.getV());
+  value.tileWidth = step.shapes.accumulatorWidth(value.width());
+  output = addOperand(op.getOutput(), /*isResult=*/true);
+  if (op.getQPe()) {
+    qPe = addOperand(op.getQPe());
+    kPe = addOperand(op.getKPe());
+  }
+  if (op.getLse())
+    lse = addOperand(op.getLse(), /*isResult=*/true);
+  if (op.getPartial()) {
+    partial = addOperand(op.getPartial());
+    partial->tileWidth = value.tileWidth;
+    partialLse = addOperand(op.getPartialLse());
+  }
+}
+
+ExpandedKernel::Operand ExpandedKernel::addOperand(Value tensor, bool isResult) {
+  auto encoding =
+      dyn_cast_if_present<mla::LseAttr>(cast<RankedTensorType>(tensor.getType()).getEncoding());
+  Operand operand{isResult ? step.allocate(tensor) : step.lookup(tensor),
+                  static_cast<unsigned>(planArgs.size()),
+                  encoding && encoding.getLayout() == mla::LseLayout::TokenMajor};
+  planArgs.push_back(operand.ref.buffer);
+  operand.tileWidth = paddedWidth(operand.width());
+  return operand;
+}
+
+/// One head's rows of a request: [rows.count, width]. A tensor without heads
+/// (the rope key) is shared by them.
+Value ExpandedKernel::view(KernelBuilder &b, ValueRange args, const Operand &operand,
+                           RowRange rows) {
+  const TensorRef &ref = operand.ref;
+  Value offset = b.mul(rows.begin, ref.strides[0]);
+  if (ref.rank() == 3)
+    offset = b.add(offset, b.mul(b.programId(1), ref.strides[1]));
+  return b.view(args[operand.arg], b.extent(offset, ref.offset),
+                {rows.count, b.fixed(operand.width())},
+                {b.fixed(ref.strides[0]), b.fixed(ref.strides.back())});
+}
+
+RowRange ExpandedKernel::keyRange(KernelBuilder &b, ValueRange args, RowRange queries) {
+  if (op.isCausal())
+    return queries;
+  Value row = b.mul(args[kChunk], b.add(args[kRequests], 1)); // [num_chunks, B + 1]
+  return loadRange(b, args[kKeyStarts], b.add(row, b.programId(2)));
+}
+
+/// Key column j of the block at `key` is there, and not after row i's token.
+Value ExpandedKernel::isSeen(KernelBuilder &b, Value row, Value key, Value keyCount) {
+  SmallVector<int64_t, 2> shape = {tileRows, tileKeys};
+  Value column = b.iota(1, shape);
+  Value limit = b.splat(b.toI32(b.sub(keyCount, key)), shape);
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
+  if (!op.isCausal())
+    return isThere;
+  SmallVector<int64_t, 1> rows = {tileRows};
+  Value diagonal =
+      arith::AddIOp::create(b, b.iota(0, rows), b.splat(b.toI32(b.sub(row, key)), rows));
+  Value isPast =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, b.broadcast(diagonal, tileKeys));
+  return arith::AndIOp::create(b, isThere, isPast);
+}
+
+/// One head's LSEs of a request.
+Value ExpandedKernel::lseView(KernelBuilder &b, ValueRange args, const Operand &operand,
+                              RowRange queries) {
+  const TensorRef &ref = operand.ref;
+  Value tokenStride = b.index(operand.isTokenMajor ? ref.size(1) : 1);
+  Value headStride = operand.isTokenMajor ? b.index(1) : args[kTokens];
+  Value offset = b.add(b.mul(queries.begin, tokenStride), b.mul(b.programId(1), headStride));
+  return b.view(args[operand.arg], b.extent(offset, ref.offset), {queries.count},
+                {b.extent(tokenStride)});
+}
+
+SmallVector<Value> ExpandedKernel::startSoftmax(KernelBuilder &b, OnlineSoftmax &softmax,
+                                                ValueRange args, RowRange queries, Value row) {
+  if (!partial)
+    return softmax.start();
+  Value output =
+      b.load(view(b, args, *partial, queries), {row, b.index(0)}, {tileRows, partial->tileWidth});
+  return softmax.startFrom(output, b.load(lseView(b, args, *partialLse, queries), row, tileRows));
+}
+
+void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys,
+                               Value row) {
+  Value zero = b.index(0);
+  auto loadQuery = [&](const Operand &operand) {
+    return b.load(view(b, args, operand, queries), {row, zero}, {tileRows, operand.tileWidth});
+  };
+  Value queryNope = loadQuery(qNope), queryPe = qPe ? loadQuery(*qPe) : Value();
+  Value keyNopeView = view(b, args, kNope, keys), valueView = view(b, args, value, keys);
+  Value keyPeView = kPe ? view(b, args, *kPe, keys) : Value();
+  Value limit = op.isCausal() ? b.minimum(keys.count, b.add(row, tileRows)) : keys.count;
+  auto loadKeys = [&](const Operand &operand, Value from, Value key) {
+    return b.load(from, {key, zero}, {tileKeys, operand.tileWidth});
+  };
+  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth, op.getScale().convertToDouble());
+  SmallVector<Value> state =
+      b.loop(zero, limit, b.index(tileKeys), startSoftmax(b, softmax, args, queries, row),
+             [&](Value key, ValueRange carried) {
+               Value scores = b.constant({tileRows, tileKeys}, 0);
+               scores = b.dot(queryNope, loadKeys(kNope, keyNopeView, key), scores, true);
+               if (qPe)
+                 scores = b.dot(queryPe, loadKeys(*kPe, keyPeView, key), scores, true);
+               return softmax.advance(carried, scores, isSeen(b, row, key, keys.count),
+                                      loadKeys(value, valueView, key));
+             });
+  b.storeNarrow(softmax.output(state), view(b, args, output, queries), {row, zero});
+  if (lse)
+    b.store(softmax.lse(state), lseView(b, args, *lse, queries), row);
+}
+
+/// What bounds the rows of all requests together: TMA copies from whole tensors.
+void ExpandedKernel::countRows(ValueRange args) {
+  auto count = [&](const Operand &operand, Arg rows) {
+    auto argument = cast<BlockArgument>(args[operand.arg]);
+    auto kernel = cast<tile::KernelOp>(argument.getOwner()->getParentOp());
+    kernel.setArgAttr(operand.arg, tile::kRowCountAttr,
+                      IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), rows));
+  };
+  count(qNope, kTokens);
+  count(kNope, kKeyTokens);
+  count(value, kKeyTokens);
+  if (!qPe)
+    return;
+  count(*qPe, kTokens);
+  count(*kPe, kKeyTokens);
+}
+
+void ExpandedKernel::write(KernelBuilder &b, ValueRange args) {
+  countRows(args);
+  RowRange queries = loadRange(b, args[kQueryStarts], b.programId(2));
+  Value row = b.mul(b.programId(0), tileRows), rows = queries.count;
+  if (isInPlace()) {
+    Value hasKeys = b.isBelow(b.index(0), keyRange(b, args, queries).count);
+    rows = b.choose(hasKeys, rows, b.index(0));
+  }
+  b.ifThen(b.isBelow(row, rows),
+           [&] { writeTile(b, args, queries, keyRange(b, args, queries), row); });
+}
+
+void ExpandedKernel::launch() {
+  std::array<Value, 3> grid = {step.ceilDiv(step.dim(op.getBatch(), "max_query_len"), tileRows),
+                               step.constant(qNope.ref.size(1)),
+                               step.dim(op.getBatch(), "num_requests")};
+  std::string name = op.isCausal() ? "expanded_attention_causal" : "expanded_attention_chunk";
+  if (partial)
+    name += "_onto";
+  step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args); });
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ExpandedAttentionOp op) {
+  int64_t width = cast<RankedTensorType>(op.getV().getType()).getShape().back();
+  if (width > step.shapes.maxAccumulatorColumns)
+    return op.emitOpError("expected values of at most ")
+           << step.shapes.maxAccumulatorColumns << " columns on this target, got " << width;
+  ExpandedKernel(step, op).launch();
+  return success();
+}

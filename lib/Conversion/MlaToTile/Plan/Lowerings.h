@@ -1,0 +1,108 @@
+//===- Lowerings.h - launches of each mla operation ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One function per operation, one file per family. Each allocates the memory of
+// the results and launches kernels that write it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_LOWERINGS_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_LOWERINGS_H
+
+#include "Products/Product.h"
+
+namespace mlac::mla_to_tile {
+
+// Linear.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::LatentProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
+
+// RmsNorm.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RmsNormOp op);
+struct RmsNorm {
+  TensorRef gamma, output;
+  double eps, multiplier;
+};
+/// output[t] = multiplier · gamma · RMSNorm(input[t]) for [T, L] tensors.
+void emitRmsNorm(StepLowering &step, const TensorRef &input, const RmsNorm &norm);
+/// The factor of a row with this sum of squares.
+mlir::Value rmsScale(KernelBuilder &b, mlir::Value squares, int64_t width, const RmsNorm &norm);
+
+// LatentRow.cpp
+/// Whether a program can hold a row of `width` elements in one tile.
+bool canHoldRow(StepLowering &step, int64_t width);
+/// [T, columns], each row the sum of `parts` rows, `partStride` elements apart.
+struct RowSource {
+  TensorRef rows;
+  int64_t parts = 1, partStride = 0;
+};
+/// What becomes of a row besides its norm: the columns behind it go to `tail` as they
+/// are, or, where `rope` and `append` are given, all of it goes to the cache.
+struct LatentTarget {
+  std::optional<TensorRef> tail = std::nullopt;
+  mlir::mla::RopeOp rope = {};
+  mlir::mla::AppendOp append = {};
+};
+/// `from`: where the kernel is to stand.
+LatentTarget findAppend(StepLowering &step, mlir::mla::LatentProjectOp op, mlir::Operation *from);
+/// A row to normalise and what becomes of it.
+struct LatentRows {
+  RowSource source;
+  RmsNorm norm;
+  LatentTarget target;
+};
+/// One program for each of `rows` rows, and of `other` rows. Preconditions: canHoldRow of the
+/// norms' widths, and of the tails'; all dense.
+void emitLatentRows(StepLowering &step, mlir::Value rows, const LatentRows &latent,
+                    const LatentRows *other = nullptr);
+
+// Rope.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);
+
+// Cache.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::AppendOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::GatherOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::KeepRowsOp op);
+
+// CopyPages.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::CopyPagesOp op);
+
+// ConvertIndices.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
+
+// Attention/DenseAttention.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
+
+// Attention/PagedAttention.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::AbsorbedAttentionOp op);
+
+// Merge.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeSplitsOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::EmptyPartialOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertLseOp op);
+
+// MergePieces.cpp
+/// The pieces of the requests in several pieces (tile.work): f32 partials
+/// [partial_tokens, N, L] and their LSEs [partial_tokens, N].
+struct PieceMerge {
+  mlir::Value batch;
+  TensorRef partialOutput, partialLse, output;
+  std::optional<TensorRef> lse;
+  bool isLast; // of the step's launches
+};
+/// Merges them into `output`, where there are any; `user` has the plan's tile.work.
+mlir::LogicalResult emitMergePartials(StepLowering &step, const PieceMerge &merge,
+                                      mlir::Operation *user);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_PLAN_LOWERINGS_H

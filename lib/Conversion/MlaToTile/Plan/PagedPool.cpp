@@ -1,0 +1,113 @@
+//===- PagedPool.cpp - ragged batches and paged pools in kernels ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan/PagedPool.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+RowRange mlac::mla_to_tile::loadRange(KernelBuilder &b, Value starts, Value position) {
+  Value begin = b.loadScalar(starts, position);
+  Value end = b.loadScalar(starts, b.add(position, 1));
+  return {begin, b.sub(end, begin)};
+}
+
+Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value request,
+                                       Value maxBlocks) {
+  return b.view(table, b.mul(request, maxBlocks), {OpFoldResult(maxBlocks)}, {b.fixed(1)});
+}
+
+Pool Pool::ofPlan(StepLowering &step, Value cache) {
+  Pool pool;
+  pool.type = cast<mla::CacheType>(cache.getType());
+  pool.pages = step.dim("num_pages");
+  const cache::Format &format = pool.type.getLayout();
+  // The runtime counts page_stride in bytes where a row has several types, which are
+  // then no wider than its alignment.
+  int64_t unit = 0;
+  for (size_t i = 0; i < format.numFields; ++i) {
+    Type element = pool.type.getStorageType(format.fields[i].storage);
+    if (llvm::any_of(pool.memories, [&](const Memory &known) { return known.element == element; }))
+      continue;
+    int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+    unit = unit ? unit : bytes;
+    assert(bytes % unit == 0 && "the first field of a format has the smallest elements");
+    pool.memories.push_back({element, step.cacheMemory(cache, element),
+                             step.divide(step.dim("page_stride"), bytes / unit)});
+  }
+  if (format.hasLayerScale)
+    pool.layerScale = step.cacheScale();
+  return pool;
+}
+
+SmallVector<Value> Pool::args() const {
+  SmallVector<Value> args{memories[0].buffer, pages, memories[0].pageStride};
+  for (const Memory &memory : llvm::drop_begin(memories))
+    args.append({memory.buffer, memory.pageStride});
+  if (layerScale)
+    args.push_back(layerScale);
+  return args;
+}
+
+Pool Pool::inKernel(ValueRange args) const {
+  Pool inner = *this;
+  size_t position = 0;
+  auto take = [&]() -> Value { return args[position++]; };
+  inner.memories[0].buffer = take();
+  inner.pages = take();
+  inner.memories[0].pageStride = take();
+  for (Memory &memory : llvm::drop_begin(inner.memories)) {
+    memory.buffer = take();
+    memory.pageStride = take();
+  }
+  if (layerScale)
+    inner.layerScale = take();
+  for (const Memory &memory : inner.memories) {
+    auto stride = cast<BlockArgument>(memory.pageStride);
+    auto kernel = cast<tile::KernelOp>(stride.getOwner()->getParentOp());
+    // tile.kernel: "a multiple of 16 bytes"
+    int64_t elements = cache::kPoolAlignment * 8 / memory.element.getIntOrFloatBitWidth();
+    auto divisibility = IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), elements);
+    kernel.setArgAttr(stride.getArgNumber(), "tile.divisibility", divisibility);
+  }
+  return inner;
+}
+
+int64_t Pool::width(cache::Part part) const {
+  const cache::Format &format = type.getLayout();
+  return cache::fieldCount(format, format.fields[cache::findField(format, part)], type.getWidths());
+}
+
+Pool::Place Pool::find(cache::Part part) const {
+  const cache::Format &format = type.getLayout();
+  size_t index = cache::findField(format, part);
+  const cache::Field &field = format.fields[index];
+  Type element = type.getStorageType(field.storage);
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  cache::Widths widths = type.getWidths();
+  int64_t offset = cache::sectionStart(format, field.section, type.getPageSize(), widths) +
+                   cache::fieldOffset(format, index, widths);
+  auto isOf = [&](const Memory &known) { return known.element == element; };
+  return {llvm::find_if(memories, isOf), offset / bytes,
+          cache::sectionBytes(format, field.section, widths) / bytes};
+}
+
+Value Pool::row(KernelBuilder &b, cache::Part part, Value page, Value inPage) const {
+  Place place = find(part);
+  Value row = b.add(b.mul(page, place.memory->pageStride), b.mul(inPage, place.rowStride));
+  return b.add(row, place.offset);
+}
+
+Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t width,
+                 bool repeated) const {
+  Place place = find(part);
+  return b.view(place.memory->buffer, b.extent(b.value(first), place.offset),
+                {pages, b.fixed(type.getPageSize()), b.fixed(width)},
+                {place.memory->pageStride, b.fixed(place.rowStride), b.fixed(repeated ? 0 : 1)});
+}

@@ -1,0 +1,73 @@
+//===- PagedPool.h - ragged batches and paged pools in kernels ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How kernels find one request's rows, blocks and pages (mla.md sections 9, 11).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_PAGEDPOOL_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_PAGEDPOOL_H
+
+#include "CacheFormats.h"
+#include "Plan/StepLowering.h"
+
+namespace mlac::mla_to_tile {
+
+/// Consecutive rows of a ragged array.
+struct RowRange {
+  mlir::Value begin, count;
+};
+
+/// The rows starts[position] .. starts[position + 1].
+RowRange loadRange(KernelBuilder &b, mlir::Value starts, mlir::Value position);
+
+/// Row `request` of the block table [B, maxBlocks].
+mlir::Value blockTableRow(KernelBuilder &b, mlir::Value table, mlir::Value request,
+                          mlir::Value maxBlocks);
+
+/// The plan's arguments of a kernel that touches the pool, and the pool's views
+/// inside the kernel.
+struct Pool {
+  /// The whole pool as elements of one type.
+  struct Memory {
+    mlir::Type element;
+    mlir::Value buffer, pageStride; // elements
+  };
+  mlir::Value pages;
+  mlir::SmallVector<Memory, 3> memories; // one for each type of the format's fields
+  mlir::Value layerScale;                // f32 [1], null if the format has none
+  mlir::mla::CacheType type;
+
+  /// Where a part lies in a page, in elements of its memory.
+  struct Place {
+    const Memory *memory;
+    int64_t offset, rowStride;
+  };
+  Place find(mlac::cache::Part part) const;
+
+  static Pool ofPlan(StepLowering &step, mlir::Value cache);
+  llvm::SmallVector<mlir::Value> args() const;
+  /// The same pool with the kernel's arguments, the first of which are `args`. Marks
+  /// page strides with the divisibility that the runtime keeps.
+  Pool inKernel(mlir::ValueRange args) const;
+
+  /// Elements [first, first + width) of a field of all rows, [pages, page_size, width]:
+  /// a tile wider than the view gets zeros, never the neighbouring elements. With
+  /// `repeated` every column is element `first`.
+  mlir::Value view(KernelBuilder &b, mlac::cache::Part part, mlir::OpFoldResult first,
+                   int64_t width, bool repeated = false) const;
+  /// The first element of a part of the row at `inPage` of `page`, from the pool's start.
+  mlir::Value row(KernelBuilder &b, mlac::cache::Part part, mlir::Value page,
+                  mlir::Value inPage) const;
+  /// Elements of a part of a row.
+  int64_t width(mlac::cache::Part part) const;
+};
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_PLAN_PAGEDPOOL_H

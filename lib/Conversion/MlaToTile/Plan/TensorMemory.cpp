@@ -1,0 +1,461 @@
+//===- TensorMemory.cpp - where the tensors of a step lie ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The buffers of a plan, the choice of a tensor's buffer by its uses (the table
+// in StepLowering.h), views as strides, and the kernel that copies.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan/StepLowering.h"
+
+#include "CacheFormats.h"
+#include "StepSizes.h"
+
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+static constexpr StringLiteral kInput = "mla.input", kWeight = "mla.weight",
+                               kDerived = "mla.derived", kOutput = "mla.output";
+
+int64_t TensorRef::size(int64_t dim) const {
+  std::optional<int64_t> known = getConstantIntValue(sizes[dim]);
+  assert(known && "a size that the op's verifier keeps static is dynamic");
+  return *known;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+/// Creates `create(builder)` in the head of the plan, where dims and buffers are.
+template <typename Create>
+static Value createInHeader(OpBuilder &builder, tile::PlanOp plan, Operation *&last,
+                            Create create) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (last)
+    builder.setInsertionPointAfter(last);
+  else
+    builder.setInsertionPointToStart(&plan.getBody().front());
+  Operation *op = create();
+  last = op;
+  return op->getResult(0);
+}
+
+Value StepLowering::dim(StringRef name) {
+  Value &value = dims[name];
+  if (!value)
+    value = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
+      return tile::DimOp::create(builder, loc, builder.getIndexType(), builder.getStringAttr(name));
+    });
+  return value;
+}
+
+Value StepLowering::constant(int64_t value) {
+  Value &known = constants[value];
+  if (!known)
+    known = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
+      return arith::ConstantIndexOp::create(builder, loc, value);
+    });
+  return known;
+}
+
+Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type element,
+                              ArrayRef<int64_t> shape) {
+  Value &value = buffers[(tile::stringifyBufferKind(kind) + ":" + name).str()];
+  if (!value)
+    value = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
+      auto shapeAttr = shape.empty() ? nullptr : builder.getDenseI64ArrayAttr(shape);
+      return tile::BufferOp::create(builder, loc, MemRefType::get({ShapedType::kDynamic}, element),
+                                    tile::BufferKindAttr::get(builder.getContext(), kind),
+                                    builder.getStringAttr(name), shapeAttr);
+    });
+  return value;
+}
+
+Value StepLowering::metadata(StringRef name, unsigned bits) {
+  return addBuffer(tile::BufferKind::Metadata, name, builder.getIntegerType(bits));
+}
+
+/// The name under which the runtime provides `name` of a part of the batch.
+static StringRef nameOfPart(Value batch, StringRef name) {
+  using mlac::step::Part;
+  if (auto prefix = batch.getDefiningOp<mla::SharePrefixOp>()) {
+    bool isShared = batch == prefix.getShared();
+    if (StringRef ofShared = mlac::step::nameOfPart(Part::SharedPrefix, name);
+        isShared && ofShared != name)
+      return ofShared;
+    // Its query is made of all rows.
+    bool isQuery = isShared && name == "max_query_len";
+    return nameOfPart(prefix.getBatch(), isQuery ? StringRef("num_tokens") : name);
+  }
+  auto part = batch.getDefiningOp<mla::BatchPartOp>();
+  if (!part)
+    return name;
+  bool isDecodes = part.getPart() == mla::BatchPart::Decodes;
+  return mlac::step::nameOfPart(isDecodes ? Part::Decodes : Part::Prefills, name);
+}
+
+Value StepLowering::partRows(mla::PartRowsOp op) { return dim(op.getPart(), "num_tokens"); }
+
+Value StepLowering::dim(Value batch, StringRef name) {
+  if (name == "num_requests" && mla::SharePrefixOp::ofShared(batch))
+    return constant(1);
+  return dim(nameOfPart(batch, name));
+}
+
+Value StepLowering::metadata(Value batch, StringRef name, unsigned bits) {
+  return metadata(nameOfPart(batch, name), bits);
+}
+
+Value StepLowering::ropeTable() {
+  return addBuffer(tile::BufferKind::RopeTable, "rope_table", builder.getF32Type());
+}
+
+/// Elements of the pool's first field, which a step's `cache` is.
+static Type firstElement(mla::CacheType type) {
+  return type.getStorageType(type.getLayout().fields[0].storage);
+}
+
+Value StepLowering::cacheMemory(Value value, Type element) {
+  if (element == firstElement(cast<mla::CacheType>(value.getType())))
+    return cache(value);
+  std::string name;
+  llvm::raw_string_ostream(name) << "cache_" << element;
+  return addBuffer(tile::BufferKind::Cache, name, element);
+}
+
+Value StepLowering::cacheScale() {
+  return addBuffer(tile::BufferKind::CacheScale, "cache_scale", builder.getF32Type(), {1});
+}
+
+TensorRef StepLowering::contiguous(Value buffer, ArrayRef<OpFoldResult> sizes) const {
+  TensorRef ref{.buffer = buffer, .sizes = llvm::to_vector<4>(sizes)};
+  ref.strides.resize(sizes.size());
+  int64_t stride = 1;
+  for (int64_t i = sizes.size() - 1; i >= 0; --i) {
+    ref.strides[i] = stride;
+    std::optional<int64_t> size = getConstantIntValue(sizes[i]);
+    stride = ShapedType::isDynamic(stride) || !size ? ShapedType::kDynamic : stride * *size;
+  }
+  return ref;
+}
+
+TensorRef StepLowering::workspace(ArrayRef<OpFoldResult> sizes, Type element) {
+  int64_t fixed = 1;
+  Value elements;
+  for (OpFoldResult size : sizes) {
+    if (std::optional<int64_t> known = getConstantIntValue(size))
+      fixed *= *known;
+    else
+      elements =
+          elements ? builder.createOrFold<arith::MulIOp>(loc, elements, value(size)) : value(size);
+  }
+  elements = elements ? multiply(elements, fixed) : constant(fixed);
+  Value buffer = tile::WorkspaceOp::create(
+      builder, loc, MemRefType::get({ShapedType::kDynamic}, element), elements);
+  return contiguous(buffer, sizes);
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+LogicalResult StepLowering::bindTensor(BlockArgument argument) {
+  auto type = cast<RankedTensorType>(argument.getType());
+  unsigned index = argument.getArgNumber();
+  auto bind = [&](tile::BufferKind kind, StringAttr name) {
+    ArrayRef<int64_t> shape =
+        kind == tile::BufferKind::Input ? ArrayRef<int64_t>() : type.getShape();
+    Value buffer = addBuffer(kind, name, type.getElementType(), shape);
+    setView(argument, contiguous(buffer, sizesOf(argument)));
+    return success();
+  };
+  if (auto name = func.getArgAttrOfType<StringAttr>(index, kInput))
+    return bind(tile::BufferKind::Input, name);
+  auto weight = func.getArgAttrOfType<StringAttr>(index, kWeight);
+  auto derived = func.getArgAttrOfType<StringAttr>(index, kDerived);
+  if (!weight && !derived)
+    return func.emitOpError("expected argument ")
+           << index << " to be marked mla.input, mla.weight or mla.derived";
+  if (!type.hasStaticShape())
+    return func.emitOpError("expected argument ")
+           << index << " to have a static shape, got " << type;
+  return weight ? bind(tile::BufferKind::Weight, weight) : bind(tile::BufferKind::Derived, derived);
+}
+
+Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
+  Type word = firstElement(type);
+  const mlac::cache::Format &format = type.getLayout();
+  for (size_t i = 0; i < format.numFields; ++i)
+    if (Type element = type.getStorageType(format.fields[i].storage); element.isBF16())
+      word = element;
+  return word;
+}
+
+/// The layer's pool, or memory of the caller's that holds such pages.
+Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
+  unsigned index = argument.getArgNumber();
+  for (auto [mark, kind] :
+       {std::pair(kInput, tile::BufferKind::Input), std::pair(kOutput, tile::BufferKind::Output)})
+    if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
+      return addBuffer(kind, name, getPageWord(type));
+  return addBuffer(tile::BufferKind::Cache, "cache", firstElement(type));
+}
+
+LogicalResult StepLowering::bindArguments() {
+  for (BlockArgument argument : func.getArguments()) {
+    Type type = argument.getType();
+    if (isa<RankedTensorType>(type)) {
+      if (failed(bindTensor(argument)))
+        return failure();
+    } else if (auto cacheType = dyn_cast<mla::CacheType>(type)) {
+      caches[argument] = bindCache(argument, cacheType);
+    } else if (!isa<mla::BatchType>(type)) {
+      return func.emitOpError("expected argument ")
+             << argument.getArgNumber() << " to be a tensor, a batch or a cache, got " << type;
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The memory of a result
+//===----------------------------------------------------------------------===//
+
+/// The number of rows that a dynamic dimension of `tensor` stands for: those of
+/// a chunk for what is computed from a gather, those of the decodes for what is
+/// computed from their rows, else the step's tokens.
+Value StepLowering::dynamicRows(Value tensor) {
+  auto result = dyn_cast<OpResult>(tensor);
+  if (!result) {
+    auto argument = cast<BlockArgument>(tensor);
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    return loop ? dynamicRows(loop.getTiedLoopInit(argument)->get()) : dim("num_tokens");
+  }
+  unsigned index = result.getResultNumber();
+  return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
+      .Case<mla::GatherOp>([&](auto gather) { return dim(gather.getBatch(), "chunk_tokens"); })
+      .Case<mla::ExpandedAttentionOp>([&](auto attention) {
+        return mla::SharePrefixOp::ofShared(attention.getBatch())
+                   ? dynamicRows(attention.getQNope())
+                   : dim("num_tokens");
+      })
+      .Case<mla::PartRowsOp>([&](auto rows) { return partRows(rows); })
+      .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
+            mla::AbsorbedAttentionOp, mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp,
+            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+          [&](auto op) { return dynamicRows(op->getOperand(0)); })
+      .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
+      .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
+      .Default([&](Operation *) { return dim("num_tokens"); });
+}
+
+SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  SmallVector<OpFoldResult> sizes;
+  for (int64_t size : type.getShape())
+    sizes.push_back(ShapedType::isDynamic(size) ? OpFoldResult(dynamicRows(tensor))
+                                                : OpFoldResult(builder.getIndexAttr(size)));
+  auto attention = tensor.getDefiningOp<mla::AbsorbedAttentionOp>();
+  if (attention && attention.getNumSplits()) // [splits, T, N, …]
+    sizes[0] = getAsOpFoldResult(scalar(attention.getNumSplits()));
+  return sizes;
+}
+
+/// The operands whose memory `tensor` may take, elements in the same places: merging, and
+/// attention that goes on from a partial, read each element before they write it.
+static SmallVector<Value, 2> findReplaceable(Value tensor) {
+  if (auto merge = tensor.getDefiningOp<mla::MergeOp>())
+    return tensor == merge.getOutput() ? SmallVector<Value, 2>{merge.getA(), merge.getB()}
+                                       : SmallVector<Value, 2>{merge.getALse(), merge.getBLse()};
+  if (auto attention = tensor.getDefiningOp<mla::ExpandedAttentionOp>())
+    return {tensor == attention.getOutput() ? attention.getPartial() : attention.getPartialLse()};
+  return {};
+}
+
+/// Whether `tensor`, yielded by a loop as carried value `carried`, may be written over it.
+static bool isUpdatedInPlace(Value tensor, BlockArgument carried) {
+  return carried.hasOneUse() && tensor.getParentBlock() == carried.getOwner() &&
+         tensor.getType() == carried.getType() &&
+         llvm::is_contained(findReplaceable(tensor), carried);
+}
+
+std::optional<TensorRef> StepLowering::returnDestination(Value tensor, unsigned index) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (auto name = func.getResultAttrOfType<StringAttr>(index, kOutput))
+    return contiguous(addBuffer(tile::BufferKind::Output, name, type.getElementType()),
+                      sizesOf(tensor));
+  if (auto name = func.getResultAttrOfType<StringAttr>(index, kDerived))
+    return contiguous(
+        addBuffer(tile::BufferKind::Derived, name, type.getElementType(), type.getShape()),
+        sizesOf(tensor));
+  return std::nullopt;
+}
+
+std::optional<TensorRef> StepLowering::destination(Value tensor) {
+  for (OpOperand &use : tensor.getUses()) {
+    Operation *user = use.getOwner();
+    unsigned index = use.getOperandNumber();
+    if (isa<func::ReturnOp>(user))
+      return returnDestination(tensor, index);
+    if (isa<mla::JoinPartsOp>(user))
+      return allocate(user->getResult(0));
+    if (!isa<scf::YieldOp>(user) || user->getBlock() != tensor.getParentBlock())
+      continue;
+    if (auto ifOp = dyn_cast<scf::IfOp>(user->getParentOp()))
+      return lookup(ifOp.getResult(index));
+    auto loop = cast<scf::ForOp>(user->getParentOp());
+    if (isUpdatedInPlace(tensor, loop.getRegionIterArg(index)))
+      return lookup(loop.getResult(index));
+  }
+  if (!tensor.hasOneUse())
+    return std::nullopt;
+  OpOperand &use = *tensor.use_begin();
+  auto loop = dyn_cast<scf::ForOp>(use.getOwner());
+  if (!loop || loop->getBlock() != tensor.getParentBlock())
+    return std::nullopt;
+  return allocate(loop.getTiedLoopResult(&use));
+}
+
+TensorRef StepLowering::allocate(Value tensor) {
+  auto known = tensors.find(tensor);
+  if (known != tensors.end())
+    return known->second;
+  std::optional<TensorRef> ref = destination(tensor);
+  if (!ref)
+    ref = workspace(sizesOf(tensor), cast<RankedTensorType>(tensor.getType()).getElementType());
+  tensors[tensor] = *ref;
+  return *ref;
+}
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+static LogicalResult expand(tensor::ExpandShapeOp op, const TensorRef &from, TensorRef &to) {
+  ArrayRef<int64_t> shape = op.getResultType().getShape();
+  to.strides.assign(shape.size(), 0);
+  for (auto [source, group] : llvm::enumerate(op.getReassociationIndices())) {
+    int64_t stride = from.strides[source];
+    for (int64_t dim : llvm::reverse(group)) {
+      to.strides[dim] = stride;
+      if (dim != group.front() && ShapedType::isDynamic(shape[dim]))
+        return op.emitOpError("expected static sizes behind the first of a group, got ")
+               << op.getResultType();
+      stride *= shape[dim];
+    }
+  }
+  return success();
+}
+
+static LogicalResult collapse(tensor::CollapseShapeOp op, const TensorRef &from, TensorRef &to) {
+  ArrayRef<int64_t> shape = op.getSrcType().getShape();
+  for (auto group : op.getReassociationIndices()) {
+    for (auto [outer, inner] : llvm::zip(group, llvm::drop_begin(group)))
+      if (ShapedType::isDynamic(shape[inner]) ||
+          from.strides[outer] != from.strides[inner] * shape[inner])
+        return op.emitOpError("expected dimensions that lie together in memory; ")
+               << outer << " and " << inner << " do not";
+    to.strides.push_back(from.strides[group.back()]);
+  }
+  return success();
+}
+
+static LogicalResult slice(tensor::ExtractSliceOp op, const TensorRef &from, TensorRef &to) {
+  to.offset = from.offset;
+  llvm::SmallBitVector dropped = op.getDroppedDims();
+  for (int64_t dim = 0, end = from.rank(); dim < end; ++dim) {
+    int64_t offset = op.getStaticOffset(dim), step = op.getStaticStride(dim);
+    if (ShapedType::isDynamic(offset) || ShapedType::isDynamic(step))
+      return op.emitOpError("expected static offsets and strides");
+    if (offset != 0 && ShapedType::isDynamic(from.strides[dim]))
+      return op.emitOpError("expected no offset in dimension ") << dim << " of dynamic stride";
+    to.offset += offset == 0 ? 0 : offset * from.strides[dim];
+    if (!dropped[dim])
+      to.strides.push_back(step == 1 ? from.strides[dim] : from.strides[dim] * step);
+  }
+  return success();
+}
+
+LogicalResult StepLowering::lowerView(Operation *op) {
+  Value source = op->getOperand(0), result = op->getResult(0);
+  const TensorRef from = lookup(source);
+  TensorRef to{.buffer = from.buffer, .offset = from.offset, .sizes = sizesOf(result)};
+  LogicalResult isView =
+      llvm::TypeSwitch<Operation *, LogicalResult>(op)
+          .Case<tensor::ExpandShapeOp>([&](auto view) { return expand(view, from, to); })
+          .Case<tensor::CollapseShapeOp>([&](auto view) { return collapse(view, from, to); })
+          .Case<tensor::ExtractSliceOp>([&](auto view) { return slice(view, from, to); });
+  if (succeeded(isView))
+    setView(result, std::move(to));
+  return isView;
+}
+
+void StepLowering::lowerPartRows(mla::PartRowsOp op) {
+  TensorRef rows = lookup(op.getInput());
+  rows.sizes[0] = partRows(op);
+  setView(op.getResult(), std::move(rows));
+}
+
+/// Prefills first: what computes them may write the decodes' rows, too.
+void StepLowering::lowerJoinParts(mla::JoinPartsOp op) {
+  TensorRef joined = allocate(op.getResult());
+  for (Value part : {op.getPrefills(), op.getDecodes()})
+    if (TensorRef source = lookup(part); !source.isSameMemory(joined))
+      copy(source, joined);
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// The tensor as [batch, rows, columns]. A vector is one row.
+static void padRank(OpBuilder &b, TensorRef &ref) {
+  while (ref.rank() < 3) {
+    ref.sizes.insert(ref.sizes.begin(), b.getIndexAttr(1));
+    ref.strides.insert(ref.strides.begin(), 0);
+  }
+}
+
+void StepLowering::copy(const TensorRef &from, const TensorRef &to) {
+  TensorRef source = from, target = to;
+  padRank(builder, source);
+  padRank(builder, target);
+  assert(source.rank() == 3 && "only splits have more dimensions, and they are never copied");
+  Value rows = value(source.sizes[1]), columns = value(source.sizes[2]);
+  std::optional<int64_t> knownColumns = getConstantIntValue(columns);
+  int64_t tileRows = shapes.rows;
+  int64_t width = knownColumns ? blockWidth(*knownColumns, shapes.columns) : shapes.columns;
+  std::array<Value, 3> grid = {ceilDiv(rows, tileRows), ceilDiv(columns, width),
+                               value(source.sizes[0])};
+  launch(
+      "copy", grid, {source.buffer, target.buffer, rows, columns},
+      [&](KernelBuilder &b, ValueRange args) {
+        OpFoldResult rows = args[2];
+        OpFoldResult columns = knownColumns ? b.fixed(*knownColumns) : OpFoldResult(args[3]);
+        auto viewOf = [&](Value buffer, const TensorRef &ref) {
+          // Strides are dynamic where the columns are tokens (a head-major LSE).
+          auto strideOf = [&](int64_t dim) -> OpFoldResult {
+            if (!ShapedType::isDynamic(ref.strides[dim]))
+              return b.fixed(ref.strides[dim]);
+            return dim == 1 ? columns : b.mul(args[2], b.value(columns));
+          };
+          Value batch = b.mul(b.programId(2), b.value(strideOf(0)));
+          return b.view(buffer, b.extent(batch, ref.offset), {rows, columns},
+                        {strideOf(1), strideOf(2)});
+        };
+        SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows), b.mul(b.programId(1), width)};
+        Value tile = b.load(viewOf(args[0], source), at, {tileRows, width});
+        b.store(tile, viewOf(args[1], target), at);
+      });
+}

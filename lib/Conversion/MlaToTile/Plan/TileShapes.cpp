@@ -1,0 +1,100 @@
+//===- TileShapes.cpp - tile sizes per target ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan/TileShapes.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+// CPU: one row at a time where weights are read once anyway (a matrix-vector
+// product); else 16 rows, so that a widened weight row is used 16 times. Summing
+// the lanes of the accumulators costs less at a depth of 512 than at 256: 132
+// instead of 103 GFLOP/s for bf16 [64, 7168] x [512, 7168] (cpu-kernel-bench).
+static constexpr TileShapes kCpu = {
+    .few = {.rows = 1, .columns = 32, .depth = 1024},
+    .many = {.rows = 16, .columns = 64, .depth = 512},
+    .fewRowsLimit = 4,
+    .swapped = {},
+    .isProductPersistent = false,
+    .overlapsLaunches = false,
+    .rows = 1,
+    .columns = 512,
+    .joinedColumns = 512,
+    .turnPieces = 1,
+    .turnColumns = 512,
+    .queryRows = 16,
+    .isRowCountFixed = false,
+    .keys = 64,
+    .partitionsAttention = false,
+    .maxAccumulatorColumns = 4096,
+    .narrowColumns = 4096,
+    .wideMultiple = kWidthMultiple,
+    .vectorRows = 64,
+};
+
+// sm_90: every tile has the 64 rows of one wgmma (PTX ISA, wgmma.mma_async). 512
+// accumulator columns are two warpgroups of 256 f32 columns, 128 registers of
+// each thread. Joining tiles of 128 columns takes 150 registers, of
+// 64 columns 96, which hides more latency. Joining 4 at a time, of 32 columns, takes
+// 145: 3 CTAs of an SM have 96 KiB in flight. A step of the simple schedule does not
+// overlap its loads with its products, so steps load as much as lets several CTAs
+// share the 227 KiB of an SM: 48 KiB. Products of few rows are bound by the weights, so
+// their rows are padded to one of three numbers, each of which is a kernel to compile.
+static constexpr TileShapes kSm90 = {
+    .few = {.rows = 64, .columns = 32, .depth = 256},
+    .many = {.rows = 64, .columns = 128, .depth = 128},
+    .fewRowsLimit = 64,
+    .swapped = {{{.rows = 16, .depth = 128},
+                 {.rows = 64, .depth = 128},
+                 {.rows = 128, .depth = 64}}},
+    .isProductPersistent = true,
+    .overlapsLaunches = true,
+    .rows = 64,
+    .columns = 128,
+    .joinedColumns = 64,
+    .turnPieces = 4,
+    .turnColumns = 32,
+    .queryRows = 64,
+    .isRowCountFixed = true,
+    .keys = 64,
+    .partitionsAttention = true,
+    .maxAccumulatorColumns = 512,
+    .narrowColumns = 256,
+    .wideMultiple = 128,
+    .vectorRows = 64,
+};
+
+const TileShapes &TileShapes::get(TileTarget target) {
+  return target == TileTarget::Cpu ? kCpu : kSm90;
+}
+
+int64_t TileShapes::rowsFor(int64_t available) const {
+  if (isRowCountFixed || available >= queryRows)
+    return queryRows;
+  // The CPU's register blocks have 1, 4, 8 or 16 rows.
+  return available <= 1 ? 1 : std::max<int64_t>(4, llvm::PowerOf2Ceil(available));
+}
+
+int64_t TileShapes::accumulatorWidth(int64_t width) const {
+  int64_t padded = paddedWidth(width);
+  return padded <= narrowColumns ? padded : llvm::alignTo(padded, wideMultiple);
+}
+
+int64_t mlac::mla_to_tile::blockWidth(int64_t width, int64_t limit) {
+  int64_t padded = paddedWidth(width);
+  if (padded <= limit)
+    return padded;
+  for (int64_t block = limit; block >= limit / 4; block -= kWidthMultiple)
+    if (width % block == 0)
+      return block;
+  return limit;
+}

@@ -1,0 +1,104 @@
+//===- TileShapes.h - tile sizes per target ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything about a target that the kernels of this conversion depend on. No
+// size of a model is here: model sizes are padded up to tile sizes by the rule
+// that loads give zero outside a view and stores drop.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
+
+#include "mla/Conversion/MlaToTile/TileTarget.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <array>
+#include <cstdint>
+
+namespace mlac::mla_to_tile {
+
+/// Tile of a matrix product: `rows` x `columns` results, `depth` of the
+/// contraction at a time.
+struct MatmulTile {
+  int64_t rows, columns, depth;
+  bool operator==(const MatmulTile &) const = default;
+};
+
+/// Tile of the transpose of a product with at most `rows` rows: 64 columns of the
+/// result by `rows`, `depth` of the contraction at a time.
+struct SwappedTile {
+  static constexpr int64_t kColumns = 64;
+  int64_t rows, depth;
+};
+
+struct TileShapes {
+  /// Products with at most `fewRowsLimit` rows use `few`, others `many`.
+  MatmulTile few, many;
+  int64_t fewRowsLimit;
+  /// Ascending; products of up to the last one's rows are computed columns first.
+  std::array<SwappedTile, 3> swapped;
+  /// Whether products of more rows are computed by persistent programs where they can be
+  /// (PersistentProduct.h); `many` is for the others.
+  bool isProductPersistent;
+  /// Whether launches may begin while the one before runs (tile.launch).
+  bool overlapsLaunches;
+  /// Rows of element-wise kernels, and columns they hold at a time: of one tile,
+  /// and where two tiles are joined.
+  int64_t rows, columns, joinedColumns;
+  /// Of kernels that join any number of partials: how many they load together,
+  /// and columns of each.
+  int64_t turnPieces, turnColumns;
+  /// Rows of one query tile at most; `isRowCountFixed` says that fewer are not
+  /// possible (wgmma has 64 rows).
+  int64_t queryRows;
+  bool isRowCountFixed;
+  /// Keys of one step of an attention loop.
+  int64_t keys;
+  /// Whether attention over the cache is one persistent kernel over pieces that the
+  /// runtime makes (tile.work), or has a program for each request and split.
+  bool partitionsAttention;
+  /// Largest width of an attention accumulator. Above `narrowColumns` it is a
+  /// multiple of `wideMultiple`, so that warpgroups can share it evenly.
+  int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;
+  /// Elements of the kernels that work on row vectors only.
+  int64_t vectorRows;
+
+  /// Empty where products are always computed rows first.
+  llvm::ArrayRef<SwappedTile> getSwapped() const {
+    return swapped.front().rows == 0 ? llvm::ArrayRef<SwappedTile>() : swapped;
+  }
+
+  /// Rows of a tile for `available` rows, which may be fewer than `queryRows`.
+  int64_t rowsFor(int64_t available) const;
+
+  /// The width of an accumulator, and of the tile of values it is formed from,
+  /// for `width` columns.
+  int64_t accumulatorWidth(int64_t width) const;
+
+  static const TileShapes &get(TileTarget target);
+};
+
+/// Tile widths are multiples of this on every target: 16 is the K of one wgmma
+/// with 16-bit operands and a full AVX-512 register of f32.
+inline constexpr int64_t kWidthMultiple = 16;
+
+/// `width` rounded up to a legal tile width.
+inline int64_t paddedWidth(int64_t width) {
+  return (width + kWidthMultiple - 1) / kWidthMultiple * kWidthMultiple;
+}
+
+/// The widest tile of at most `limit` columns for blocks of `width` columns:
+/// it divides `width` where it can without becoming less than a quarter of
+/// `limit`, so that no block is partly outside.
+int64_t blockWidth(int64_t width, int64_t limit);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H

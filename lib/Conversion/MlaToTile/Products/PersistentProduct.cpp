@@ -1,0 +1,242 @@
+//===- PersistentProduct.cpp - products of many rows ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Products/PersistentProduct.h"
+
+#include "Products/ProductViews.h"
+
+#include "mla/Analysis/ProductCost.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+/// Row tiles of a strip: 132 tiles of 128x256 are then 16 by about 8, of as many rows as
+/// columns.
+static constexpr int64_t kStripTiles = 16;
+
+/// Products of 64 rows each in a tile: one for each consumer warpgroup.
+static constexpr int64_t kRowsOfProduct = 64;
+static constexpr int64_t kProducts = kProductTileRows / kRowsOfProduct;
+
+namespace {
+class PersistentKernel {
+public:
+  /// Each tile of `numbered` columns is several of `columns`, one behind the other, and
+  /// computed in `depthParts`, which are stored side by side.
+  PersistentKernel(const Product &product, int64_t numbered, int64_t columns,
+                   int64_t depthParts = 1)
+      : p(product), views(product), numbered(numbered), columns(columns), depthParts(depthParts) {}
+
+  bool fits() const { return isAligned() && views.fit(numbered, kProductDepth); }
+  int64_t countParts() const { return numbered / columns; }
+  int64_t countColumnTiles() const { return llvm::divideCeil(p.columns, numbered); }
+  /// Of a row tile.
+  int64_t countTiles() const { return countColumnTiles() * p.batch * depthParts; }
+  /// The tiles from `first` to `end`, numbered with all before them.
+  void launch(StepLowering &step, Value first, Value end);
+
+private:
+  /// Which tile the program computes.
+  struct Tile {
+    Value row, column, batch, depthPart;
+  };
+  bool isAligned() const;
+  Tile find(KernelBuilder &b, Value number, Value rowTiles);
+  void write(KernelBuilder &b, ValueRange args);
+  void writeTile(KernelBuilder &b, ValueRange args, const Tile &tile);
+  SmallVector<Value> accumulate(KernelBuilder &b, const ProductViews::Place &tokens,
+                                const ProductViews::Place &weights, const Tile &tile);
+
+  const Product &p;
+  ProductViews views;
+  int64_t numbered, columns, depthParts;
+  bool isInvariant = false;
+};
+} // namespace
+
+/// Whether TMA can copy the operands: accumulators of this size need the product schedule.
+bool PersistentKernel::isAligned() const {
+  constexpr int64_t kMapElements = 8; // of 16 bytes
+  return llvm::all_of(ArrayRef<Matrices>{p.lhs, p.rhs}, [](const Matrices &m) {
+    return m.offset % kMapElements == 0 && m.rowStride % kMapElements == 0 &&
+           m.batchStride % kMapElements == 0;
+  });
+}
+
+PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Value rowTiles) {
+  Tile tile;
+  Value part;
+  if (countParts() != 1) {
+    Value whole = b.divNarrow(number, b.index(countParts()));
+    part = b.sub(number, b.mul(whole, countParts()));
+    number = whole;
+  }
+  tile.batch = tile.depthPart = b.index(0);
+  if (p.batch != 1 || depthParts != 1) { // one of them is 1
+    Value ofPart = b.mul(rowTiles, countColumnTiles());
+    Value outer = b.divNarrow(number, ofPart);
+    (depthParts == 1 ? tile.batch : tile.depthPart) = outer;
+    number = b.sub(number, b.mul(outer, ofPart));
+  }
+  int64_t ofStrip = kStripTiles * countColumnTiles();
+  Value strip = b.divNarrow(number, b.index(ofStrip));
+  Value first = b.mul(strip, kStripTiles);
+  Value height = b.minimum(b.sub(rowTiles, first), b.index(kStripTiles));
+  Value rest = b.sub(number, b.mul(strip, ofStrip));
+  Value column = b.divNarrow(rest, height);
+  Value row = b.add(first, b.sub(rest, b.mul(column, height)));
+  tile.row = b.mul(row, kProductTileRows);
+  tile.column = b.mul(column, numbered);
+  if (part)
+    tile.column = b.add(tile.column, b.mul(part, columns));
+  return tile;
+}
+
+SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, const ProductViews::Place &tokens,
+                                                const ProductViews::Place &weights,
+                                                const Tile &tile) {
+  SmallVector<Value> zeros(kProducts, b.constant({kRowsOfProduct, columns}, 0));
+  int64_t width = p.depth / depthParts;
+  Value from = b.mul(tile.depthPart, width);
+  return b.forBlocks(width, kProductDepth, zeros, [&](Value block, ValueRange sums) {
+    Value k = depthParts == 1 ? block : b.add(from, block);
+    Value at = b.add(tokens.column, k);
+    SmallVector<Value> x, next;
+    for (int64_t index = 0; index < kProducts; ++index)
+      x.push_back(b.load(tokens.view, {b.add(tile.row, index * kRowsOfProduct), at},
+                         {kRowsOfProduct, kProductDepth}));
+    Value w =
+        p.transposeRhs
+            ? b.load(weights.view, {b.add(weights.row, tile.column), k}, {columns, kProductDepth})
+            : b.load(weights.view, {b.add(weights.row, k), tile.column}, {kProductDepth, columns});
+    for (auto [rows, sum] : llvm::zip_equal(x, sums))
+      next.push_back(b.dot(rows, w, sum, p.transposeRhs));
+    return next;
+  });
+}
+
+void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
+  OpFoldResult rows = args[3];
+  ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
+  ProductViews::Place weights = views.placeWeights(b, args[1], tile.batch);
+  ProductViews::Place out = views.placeTokens(b, args[2], p.out, rows, p.columns, tile.batch);
+  if (depthParts != 1)
+    out.view = b.view(args[2], b.extent(b.mul(tile.depthPart, p.out.batchStride), p.out.offset),
+                      {rows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
+  SmallVector<Value> sums = accumulate(b, tokens, weights, tile);
+  for (auto [index, sum] : llvm::enumerate(sums)) {
+    Value row = b.add(tile.row, static_cast<int64_t>(index) * kRowsOfProduct);
+    if (p.bias) {
+      Value bias = b.view(args[7], b.fixed(p.bias->offset), {rows, b.fixed(p.columns)},
+                          {b.fixed(0), b.fixed(p.bias->strides[0])});
+      sum = b.addf(sum, b.loadWide(bias, {row, tile.column}, {kRowsOfProduct, columns}));
+    }
+    b.storeNarrow(sum, out.view, {row, b.add(out.column, tile.column)});
+  }
+}
+
+void PersistentKernel::write(KernelBuilder &b, ValueRange args) {
+  if (isInvariant)
+    markInvariant(args[1]);
+  Value rowTiles = b.ceilDivNarrow(args[3], b.index(kProductTileRows));
+  Value first = b.add(args[5], b.programId(0));
+  b.loop(first, args[6], args[4], {}, [&](Value number, ValueRange) {
+    writeTile(b, args, find(b, number, rowTiles));
+    return SmallVector<Value>();
+  });
+}
+
+void PersistentKernel::launch(StepLowering &step, Value first, Value end) {
+  isInvariant = step.isInvariant(p.rhs.buffer);
+  Value programs = step.dim("num_sms");
+  SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows,
+                             programs,     first,        end};
+  if (p.bias)
+    args.push_back(p.bias->buffer);
+  std::string name =
+      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, kProductTileRows, columns)
+          .str();
+  if (depthParts != 1)
+    name += llvm::formatv("_parts_{0}", depthParts).str();
+  step.launch(
+      name, {programs, step.constant(1), step.constant(1)}, args,
+      [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained(/*early=*/false));
+}
+
+//===----------------------------------------------------------------------===//
+// Turns
+//===----------------------------------------------------------------------===//
+
+/// Tiles of the last turn, if `parts` of each fit in one turn; else 0.
+static Value countTail(StepLowering &step, Value tiles, Value programs, int64_t parts) {
+  OpBuilder &b = step.plan();
+  Location loc = tiles.getLoc();
+  Value rest = arith::RemSIOp::create(b, loc, tiles, programs);
+  Value fits = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, step.multiply(rest, parts),
+                                     programs);
+  return arith::SelectOp::create(b, loc, fits, rest, step.constant(0));
+}
+
+bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
+  ProductTiles shape =
+      chooseProductTiles({product.columns, product.depth, product.batch}, getScheduledMachine());
+  PersistentKernel wide(product, shape.columns, shape.columns);
+  if (!step.shapes.isProductPersistent || !wide.fits())
+    return false;
+  Value none = step.constant(0);
+  Value tiles = step.multiply(step.ceilDiv(product.rows, kProductTileRows),
+                              wide.countColumnTiles() * product.batch);
+  if (shape.tailColumns == 0) {
+    wide.launch(step, none, tiles);
+    return true;
+  }
+  PersistentKernel narrow(product, shape.columns, shape.tailColumns);
+  Value tail = countTail(step, tiles, step.dim("num_sms"), narrow.countParts());
+  auto launchBoth = [&] {
+    Value end = arith::SubIOp::create(step.plan(), tiles.getLoc(), tiles, tail);
+    step.ifAbove(end, 0, [&] { wide.launch(step, none, end); });
+    narrow.launch(step, step.multiply(end, narrow.countParts()),
+                  step.multiply(tiles, narrow.countParts()));
+  };
+  step.versionByRows(tail, 0, [&] { wide.launch(step, none, tiles); }, launchBoth);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// One row tile
+//===----------------------------------------------------------------------===//
+
+std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const Product &product) {
+  if (!step.shapes.isProductPersistent)
+    return std::nullopt;
+  ProductShape shape{product.columns, product.depth, product.batch};
+  bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
+  RowTile tile = chooseRowTile(shape, mayCut, getScheduledMachine());
+  bool isColumnsFirst = tile.columns == SwappedTile::kColumns && tile.parts == 1;
+  if (isColumnsFirst || !PersistentKernel(product, tile.columns, tile.columns).fits())
+    return std::nullopt;
+  return tile;
+}
+
+void mlac::mla_to_tile::emitRowTile(StepLowering &step, const Product &product,
+                                    const RowTile &tile) {
+  auto launch = [&](const Product &result) {
+    PersistentKernel kernel(result, tile.columns, tile.columns, tile.parts);
+    kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
+  };
+  if (tile.parts == 1)
+    return launch(product);
+  PartialSums sums = makePartialSums(step, product, tile.parts, kProductTileRows);
+  Product partial = product;
+  partial.out = sums.matrices(product.columns);
+  launch(partial);
+  emitSumParts(step, product, sums);
+}

@@ -1,0 +1,43 @@
+//===- PersistentProduct.h - products of many rows ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// As many programs as there are multiprocessors go over tiles of 128 rows, two
+// products of 64 rows that share the weights' tile. Tiles are numbered so that those
+// computed together are about a square, whose operands the L2 cache holds:
+//
+//     columns        0  1  2 ...
+//     row tile 0     0  4  8        a strip of four row tiles (kStripTiles)
+//              1     1  5  9
+//              2     2  6 10
+//              3     3  7 11 ...
+//              4     next strip
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PERSISTENTPRODUCT_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PERSISTENTPRODUCT_H
+
+#include "Products/Product.h"
+
+#include "mla/Analysis/ProductCost.h"
+
+namespace mlac::mla_to_tile {
+
+/// Launches `product` for any number of rows, in tiles that the cost model chooses
+/// (ProductCost.h); the last turn may have narrower ones and a launch of its own. False
+/// where the target or the operands do not suit it.
+bool emitPersistentProduct(StepLowering &step, const Product &product);
+
+/// How at most `kProductTileRows` rows are computed by the same programs, if that is
+/// better than columns first.
+std::optional<RowTile> findRowTile(StepLowering &step, const Product &product);
+void emitRowTile(StepLowering &step, const Product &product, const RowTile &tile);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PERSISTENTPRODUCT_H

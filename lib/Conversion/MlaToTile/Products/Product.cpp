@@ -1,0 +1,339 @@
+//===- Product.cpp - batched matrix products as kernels ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Columns first, programs are (column tiles, parts of the depth, batch); rows first,
+// (row tiles, column tiles, batch).
+//
+//===----------------------------------------------------------------------===//
+
+#include "Products/PersistentProduct.h"
+#include "Products/ProductViews.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+//===----------------------------------------------------------------------===//
+// Rows first
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes the kernel of one product with one tile shape.
+class ProductKernel {
+public:
+  ProductKernel(const Product &product, MatmulTile limits)
+      : p(product), tile{limits.rows, blockWidth(p.columns, limits.columns),
+                         blockWidth(p.depth, limits.depth)} {}
+
+  bool hasSameTile(const ProductKernel &other) const { return tile == other.tile; }
+  void launch(StepLowering &step);
+
+private:
+  void write(KernelBuilder &b, ValueRange args);
+  Value view(KernelBuilder &b, Value buffer, const Matrices &m, OpFoldResult rows,
+             OpFoldResult columns);
+  Value accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column);
+
+  const Product &p;
+  MatmulTile tile;
+};
+} // namespace
+
+Value ProductKernel::view(KernelBuilder &b, Value buffer, const Matrices &m, OpFoldResult rows,
+                          OpFoldResult columns) {
+  OpFoldResult offset = b.fixed(m.offset);
+  if (p.batch != 1)
+    offset = b.extent(b.mul(b.programId(2), m.batchStride), m.offset);
+  return b.view(buffer, offset, {rows, columns}, {b.fixed(m.rowStride), b.fixed(m.columnStride)});
+}
+
+Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column) {
+  Value zero = b.constant({tile.rows, tile.columns}, 0);
+  return b.forBlocks(p.depth, tile.depth, zero, [&](Value k, ValueRange acc) {
+    Value a = b.load(lhs, {row, k}, {tile.rows, tile.depth});
+    Value w = p.transposeRhs ? b.load(rhs, {column, k}, {tile.columns, tile.depth})
+                             : b.load(rhs, {k, column}, {tile.depth, tile.columns});
+    return SmallVector<Value>{b.dot(a, w, acc[0], p.transposeRhs)};
+  })[0];
+}
+
+void ProductKernel::write(KernelBuilder &b, ValueRange args) {
+  OpFoldResult rows = args[3], columns = b.fixed(p.columns), depth = b.fixed(p.depth);
+  Value row = b.mul(b.programId(0), tile.rows), column = b.mul(b.programId(1), tile.columns);
+  Value lhs = view(b, args[0], p.lhs, rows, depth);
+  Value rhs =
+      view(b, args[1], p.rhs, p.transposeRhs ? columns : depth, p.transposeRhs ? depth : columns);
+  Value acc = accumulate(b, lhs, rhs, row, column);
+  if (p.bias) {
+    Value bias = b.view(args[4], b.fixed(p.bias->offset), {rows, columns},
+                        {b.fixed(0), b.fixed(p.bias->strides[0])});
+    acc = b.addf(acc, b.loadWide(bias, {row, column}, {tile.rows, tile.columns}));
+  }
+  b.storeNarrow(acc, view(b, args[2], p.out, rows, columns), {row, column});
+}
+
+void ProductKernel::launch(StepLowering &step) {
+  SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
+  if (p.bias)
+    args.push_back(p.bias->buffer);
+  std::string name =
+      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, tile.rows, tile.columns)
+          .str();
+  std::array<Value, 3> grid = {step.ceilDiv(p.rows, tile.rows),
+                               step.constant(llvm::divideCeil(p.columns, tile.columns)),
+                               step.constant(p.batch)};
+  step.launch(
+      name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); },
+      step.chained());
+}
+
+//===----------------------------------------------------------------------===//
+// Columns first
+//===----------------------------------------------------------------------===//
+
+/// Programs that keep the 132 multiprocessors of an H200 busy: with rings of 100 KB in
+/// flight each, 112 of them read as fast as 132 do.
+static constexpr int64_t kBusyPrograms = 112;
+
+/// Rows up to which the next kernel begins early: with more, the programs that wait beside
+/// those that work cost more than they hide (docs/lab/layer.md).
+static constexpr int64_t kEarlyRows = 16;
+
+/// Most parts of a depth: each is one more row that the sum reads.
+static constexpr int64_t kMaxDepthParts = 16;
+
+namespace {
+class SwappedKernel {
+public:
+  SwappedKernel(const Product &product, SwappedTile limits, int64_t parts = 1)
+      : p(product), parts(parts), rows(limits.rows), depth(chooseDepth(p.depth, limits.depth)) {}
+
+  bool fits() const { return ProductViews(p).fit(tileColumns(), depth); }
+  void launch(StepLowering &step);
+  /// Tiles of 64 columns of all the batch.
+  int64_t countTiles() const { return llvm::divideCeil(p.columns, tileColumns()) * p.batch; }
+  int64_t countDepthBlocks() const { return llvm::divideCeil(p.depth, depth); }
+
+private:
+  static int64_t chooseDepth(int64_t width, int64_t limit);
+  int64_t tileColumns() const { return SwappedTile::kColumns; }
+  int64_t countTilesOfProgram() const;
+
+  using Place = ProductViews::Place;
+  /// The weights' tile for `column` and, from `k` on, `depth`.
+  using LoadWeights = llvm::function_ref<Value(Value column, Value k)>;
+  void write(KernelBuilder &b, ValueRange args);
+  Value loadWeights(KernelBuilder &b, const Place &weights, Value column, Value k);
+  Value accumulate(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load);
+
+  const Product &p;
+  int64_t parts, rows, depth;
+  bool isInvariant = false;
+};
+} // namespace
+
+/// The columns with the first weights, and those with the other ones.
+static std::pair<Product, Product> splitProduct(const Product &product) {
+  Product head = product, tail = product;
+  if (product.other) {
+    head.columns = product.otherFrom;
+    tail.columns -= product.otherFrom;
+    tail.rhs = *product.other;
+  }
+  return {head, tail};
+}
+
+/// Whole panels of 64 that divide the width, if there are any.
+int64_t SwappedKernel::chooseDepth(int64_t width, int64_t limit) {
+  constexpr int64_t panel = 64;
+  for (int64_t block = limit; block >= panel; block -= panel)
+    if (width % block == 0)
+      return block;
+  return blockWidth(width, limit);
+}
+
+/// As many as leave enough programs, so that few of them pay for a start.
+int64_t SwappedKernel::countTilesOfProgram() const {
+  int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
+  for (int64_t count = tiles; count > 1; --count)
+    if (tiles % count == 0 && tiles / count * p.batch * parts >= kBusyPrograms)
+      return count;
+  return 1;
+}
+
+Value SwappedKernel::loadWeights(KernelBuilder &b, const Place &weights, Value column, Value k) {
+  return p.transposeRhs
+             ? b.load(weights.view, {b.add(weights.row, column), k}, {tileColumns(), depth})
+             : b.load(weights.view, {b.add(weights.row, k), column}, {depth, tileColumns()});
+}
+
+Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, Value column,
+                                LoadWeights load) {
+  int64_t width = p.depth / parts; // a whole number of blocks if there are parts
+  Value first = b.mul(b.programId(1), parts == 1 ? 0 : width);
+  Value zero = b.constant({tileColumns(), rows}, 0);
+  return b.forBlocks(width, depth, zero, [&](Value block, ValueRange acc) {
+    Value k = parts == 1 ? block : b.add(first, block);
+    Value x = b.load(tokens.view, {tokens.row, b.add(tokens.column, k)}, {rows, depth});
+    return SmallVector<Value>{tile::DotOp::create(b, acc[0].getType(), load(column, k), x, acc[0],
+                                                  /*transpose_rhs=*/true,
+                                                  /*transpose_lhs=*/!p.transposeRhs)};
+  })[0];
+}
+
+void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
+  OpFoldResult tokenRows = args[3];
+  if (isInvariant)
+    llvm::for_each(p.other ? ArrayRef<unsigned>{1, 4} : ArrayRef<unsigned>{1},
+                   [&](unsigned weight) { markInvariant(args[weight]); });
+  ProductViews views(p);
+  Value part = b.programId(2);
+  Place tokens = views.placeTokens(b, args[0], p.lhs, tokenRows, p.depth, part);
+  auto [head, tail] = splitProduct(p);
+  Place weights = ProductViews(head).placeWeights(b, args[1], part), others;
+  if (p.other)
+    others = ProductViews(tail).placeWeights(b, args[4], part);
+  auto load = [&](Value column, Value k) {
+    Value tile = loadWeights(b, weights, column, k);
+    if (!p.other)
+      return tile;
+    Value from = b.maximum(b.sub(column, b.index(p.otherFrom)), b.index(0));
+    return Value(arith::SelectOp::create(b, b.isBelow(column, b.index(p.otherFrom)), tile,
+                                         loadWeights(b, others, from, k)));
+  };
+  Place out = views.placeTokens(b, args[2], p.out, tokenRows, p.columns, part);
+  if (parts != 1) // side by side
+    out.view = b.view(args[2], b.extent(b.mul(b.programId(1), p.out.batchStride), p.out.offset),
+                      {tokenRows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
+  int64_t count = countTilesOfProgram();
+  Value first = b.mul(b.programId(0), count * tileColumns());
+  b.forBlocks(count * tileColumns(), tileColumns(), {}, [&](Value next, ValueRange) {
+    Value column = count == 1 ? first : b.add(first, next);
+    Value acc = accumulate(b, tokens, column, load);
+    if (p.bias) {
+      Value bias = b.view(args[4], b.fixed(p.bias->offset), {b.fixed(p.columns), b.fixed(rows)},
+                          {b.fixed(p.bias->strides[0]), b.fixed(0)});
+      acc = b.addf(acc, b.loadWide(bias, {column, b.index(0)}, {tileColumns(), rows}));
+    }
+    Type element = cast<MemRefType>(out.view.getType()).getElementType();
+    tile::StoreOp::create(b, b.narrow(acc, element), out.view,
+                          ValueRange{out.row, b.add(out.column, column)}, /*transposed=*/true);
+    return SmallVector<Value>();
+  });
+}
+
+void SwappedKernel::launch(StepLowering &step) {
+  isInvariant = step.isInvariant(p.rhs.buffer) && (!p.other || step.isInvariant(p.other->buffer));
+  SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
+  if (p.bias)
+    args.push_back(p.bias->buffer);
+  if (p.other)
+    args.push_back(p.other->buffer);
+  std::string name = llvm::formatv("linear_{0}x{1}_rows_{2}", p.columns, p.depth, rows).str();
+  int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
+  std::array<Value, 3> grid = {step.constant(tiles / countTilesOfProgram()), step.constant(parts),
+                               step.constant(p.batch)};
+  step.launch(
+      name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); },
+      step.chained(/*early=*/rows <= kEarlyRows));
+}
+
+//===----------------------------------------------------------------------===//
+// Forms
+//===----------------------------------------------------------------------===//
+
+/// Versions for the numbers of rows in `shapes`, then what `otherwise` launches.
+static void emitSwapped(StepLowering &step, const Product &product,
+                        llvm::ArrayRef<SwappedTile> shapes, int64_t parts,
+                        llvm::function_ref<void()> otherwise) {
+  if (shapes.empty())
+    return otherwise();
+  auto few = [&] { SwappedKernel(product, shapes.front(), parts).launch(step); };
+  // The last shape takes all rows if nothing is left for more.
+  if (shapes.size() == 1 && !otherwise)
+    return few();
+  step.versionByRows(product.rows, shapes.front().rows, few,
+                     [&] { emitSwapped(step, product, shapes.drop_front(), parts, otherwise); });
+}
+
+static bool canSwap(StepLowering &step, const Product &product) {
+  llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped();
+  return !shapes.empty() && llvm::all_of(shapes, [&](const SwappedTile &shape) {
+    return SwappedKernel(product, shape).fits();
+  });
+}
+
+void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, int64_t moreThan) {
+  ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
+  auto emitMany = [&] {
+    if (!emitPersistentProduct(step, product))
+      many.launch(step);
+  };
+  if (canSwap(step, product)) {
+    llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped().drop_while(
+        [&](const SwappedTile &shape) { return shape.rows <= moreThan; });
+    std::optional<RowTile> tile = findRowTile(step, product);
+    if (!tile || shapes.empty() || shapes.back().rows != kProductTileRows)
+      return emitSwapped(step, product, shapes, /*parts=*/1, emitMany);
+    return emitSwapped(step, product, shapes.drop_back(), /*parts=*/1, [&] {
+      step.versionByRows(
+          product.rows, kProductTileRows, [&] { emitRowTile(step, product, *tile); }, emitMany);
+    });
+  }
+  if (few.hasSameTile(many))
+    return many.launch(step);
+  step.versionByRows(
+      product.rows, step.shapes.fewRowsLimit, [&] { few.launch(step); },
+      [&] { many.launch(step); });
+}
+
+std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
+                                                       const Product &second) {
+  bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
+               first.batch == 1 && second.batch == 1 && !first.bias && !second.bias &&
+               first.transposeRhs && second.transposeRhs && second.rhs.columnStride == 1;
+  if (!suits)
+    return std::nullopt;
+  Product joint = first;
+  joint.columns += second.columns;
+  joint.other = second.rhs;
+  joint.otherFrom = first.columns;
+  return joint;
+}
+
+int64_t mlac::mla_to_tile::chooseDepthParts(StepLowering &step, const Product &product) {
+  if (product.batch != 1 || product.bias || !canSwap(step, product))
+    return 1;
+  int64_t best = 1;
+  for (int64_t parts = 1; parts <= kMaxDepthParts; ++parts) {
+    bool divides = llvm::all_of(step.shapes.getSwapped(), [&](const SwappedTile &shape) {
+      return SwappedKernel(product, shape).countDepthBlocks() % parts == 0;
+    });
+    SwappedKernel kernel(product, step.shapes.getSwapped().front());
+    if (divides && product.depth % parts == 0)
+      best = parts;
+    if (kernel.countTiles() * best >= kBusyPrograms)
+      break;
+  }
+  return best;
+}
+
+PartialSums mlac::mla_to_tile::makePartialSums(StepLowering &step, const Product &product,
+                                               int64_t parts, int64_t limit) {
+  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
+  return {step.workspace({size(limit), size(parts * product.columns)}, step.plan().getF32Type()),
+          parts};
+}
+
+void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &product,
+                                        const PartialSums &to) {
+  Product partial = product;
+  partial.out = to.matrices(product.columns);
+  emitSwapped(step, partial, step.shapes.getSwapped(), to.count, nullptr);
+}

@@ -1,0 +1,53 @@
+//===- ProductViews.cpp - operands of a product as whole matrices ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Products/ProductViews.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+void mlac::mla_to_tile::markInvariant(Value argument) {
+  auto block = cast<BlockArgument>(argument);
+  auto kernel = cast<tile::KernelOp>(block.getOwner()->getParentOp());
+  kernel.setArgAttr(block.getArgNumber(), tile::kInvariantAttr, UnitAttr::get(kernel.getContext()));
+}
+
+bool ProductViews::fit(int64_t columns, int64_t depth) const {
+  if (p.lhs.columnStride != 1 || p.rhs.columnStride != 1 || p.out.columnStride != 1 ||
+      ShapedType::isDynamic(p.lhs.rowStride) || ShapedType::isDynamic(p.out.rowStride))
+    return false;
+  if (p.batch == 1)
+    return true;
+  // No tile may reach into the next part of the batch.
+  return p.depth % depth == 0 && p.columns % columns == 0 &&
+         p.rhs.batchStride % p.rhs.rowStride == 0 &&
+         (p.batch - 1) * p.lhs.batchStride + p.depth <= p.lhs.rowStride &&
+         (p.batch - 1) * p.out.batchStride + p.columns <= p.out.rowStride;
+}
+
+ProductViews::Place ProductViews::placeTokens(KernelBuilder &b, Value buffer, const Matrices &m,
+                                              OpFoldResult rows, int64_t columns,
+                                              Value batch) const {
+  bool isBatch = p.batch != 1 && m.batchStride != 0;
+  int64_t width = isBatch ? (p.batch - 1) * m.batchStride + columns : columns;
+  Value view =
+      b.view(buffer, b.fixed(m.offset), {rows, b.fixed(width)}, {b.fixed(m.rowStride), b.fixed(1)});
+  return {view, b.index(0), isBatch ? b.mul(batch, m.batchStride) : b.index(0)};
+}
+
+ProductViews::Place ProductViews::placeWeights(KernelBuilder &b, Value buffer, Value batch) const {
+  const Matrices &m = p.rhs;
+  int64_t rows = p.transposeRhs ? p.columns : p.depth, columns = p.columns + p.depth - rows;
+  int64_t rowsApart = p.batch == 1 ? 0 : m.batchStride / m.rowStride;
+  Value view = b.view(buffer, b.fixed(m.offset),
+                      {b.fixed((p.batch - 1) * rowsApart + rows), b.fixed(columns)},
+                      {b.fixed(m.rowStride), b.fixed(1)});
+  return {view, rowsApart ? b.mul(batch, rowsApart) : b.index(0), b.index(0)};
+}

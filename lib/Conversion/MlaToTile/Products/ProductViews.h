@@ -1,0 +1,49 @@
+//===- ProductViews.h - operands of a product as whole matrices ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A part of the batch is a place in one matrix: heads lie side by side in the rows of
+// activations and one below the other in weights. So every operand is one view of a
+// buffer that the host can describe to TMA.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PRODUCTVIEWS_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PRODUCTVIEWS_H
+
+#include "Plan/KernelBuilder.h"
+#include "Products/Product.h"
+
+namespace mlac::mla_to_tile {
+
+class ProductViews {
+public:
+  explicit ProductViews(const Product &product) : p(product) {}
+
+  /// Whether the operands can be addressed so in tiles of `columns` results and
+  /// `depth`; rows first takes every product.
+  bool fit(int64_t columns, int64_t depth) const;
+
+  /// Where a part of the batch begins in a matrix of all.
+  struct Place {
+    mlir::Value view, row, column;
+  };
+  /// `columns` of each row of activations belong to part `batch`.
+  Place placeTokens(KernelBuilder &b, mlir::Value buffer, const Matrices &m,
+                    mlir::OpFoldResult rows, int64_t columns, mlir::Value batch) const;
+  Place placeWeights(KernelBuilder &b, mlir::Value buffer, mlir::Value batch) const;
+
+private:
+  const Product &p;
+};
+
+/// No kernel of the step writes the buffer: it may be read ahead of a dependency.
+void markInvariant(mlir::Value argument);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PRODUCTVIEWS_H

@@ -1,0 +1,232 @@
+//===- Cache.cpp - writing to and reading from the paged cache ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A cache row is [latent | k_pe] in the pool's format (CacheRows). `append` scatters
+// token rows by slot, `gather` collects the rows of one chunk of every request:
+//
+//     request r, chunk i       tokens [i·capacity, i·capacity + len) of r
+//     chunk_cu_seq_lens[i]     0 | len_0 | len_0 + len_1 | …     result rows
+//
+// Programs are tiles of rows times blocks of columns, so that few rows keep many
+// processors busy.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Rows/CacheRows.h"
+#include "Rows/RowKernel.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+using cache::Part;
+
+//===----------------------------------------------------------------------===//
+// Blocks of columns
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The parts of a row and how their columns are cut: blocks of the latent, then of
+/// the rope key.
+struct RowBlocks {
+  struct PartBlocks {
+    Part part;
+    TensorRef rows; // outside of the pool
+    int64_t width, block, count;
+  };
+  SmallVector<PartBlocks, 2> parts;
+
+  void add(const Pool &pool, Part part, TensorRef rows, int64_t limit) {
+    int64_t width = rows.size(1), block = CacheRows::blockWidth(pool, part, limit);
+    parts.push_back({part, std::move(rows), width, block, (width + block - 1) / block});
+  }
+  int64_t count() const {
+    int64_t sum = 0;
+    for (const PartBlocks &blocks : parts)
+      sum += blocks.count;
+    return sum;
+  }
+  /// body(part's index, column) for block `index` of all.
+  void dispatch(KernelBuilder &b, Value index, llvm::function_ref<void(size_t, Value)> body) const {
+    Value column = b.mul(index, parts[0].block);
+    if (parts.size() == 1)
+      return body(0, column);
+    Value ropeColumn = b.mul(b.sub(index, b.index(parts[0].count)), parts[1].block);
+    b.ifThenElse(
+        b.isBelow(index, b.index(parts[0].count)), [&] { body(0, column); },
+        [&] { body(1, ropeColumn); });
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Append
+//===----------------------------------------------------------------------===//
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
+  Pool pool = Pool::ofPlan(step, op.getCache());
+  step.forwardCache(op.getResult(), op.getCache());
+  RowBlocks blocks;
+  blocks.add(pool, Part::Latent, step.lookup(op.getLatent()), step.shapes.columns);
+  if (op.getKPe())
+    blocks.add(pool, Part::Rope, step.lookup(op.getKPe()), step.shapes.columns);
+  Value tokens = step.value(blocks.parts[0].rows.sizes[0]);
+  SmallVector<Value> args = pool.args();
+  size_t first = args.size();
+  args.append({step.metadata("slot_mapping", 64), tokens});
+  for (const RowBlocks::PartBlocks &part : blocks.parts)
+    args.push_back(part.rows.buffer);
+  int64_t tileRows = step.shapes.rows;
+  RowGrid grid{tileRows, blocks.count()};
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    b.markRowKernel();
+    Pool inner = pool.inKernel(args);
+    CacheRows rows(b, inner);
+    ValueRange own = args.drop_front(first);
+    auto [row, block] = grid.place(b);
+    Value slots = b.view(own[0], b.fixed(0), {OpFoldResult(own[1])}, {b.fixed(1)});
+    blocks.dispatch(b, block, [&, row = row](size_t index, Value column) {
+      const RowBlocks::PartBlocks &part = blocks.parts[index];
+      Value from = b.view(own[2 + index], b.fixed(part.rows.offset), {own[1], b.fixed(part.width)},
+                          {b.fixed(part.rows.strides[0]), b.fixed(part.rows.strides[1])});
+      Value tile = b.load(from, {row, column}, {tileRows, part.block});
+      rows.store(part.part, tile, column, slots, row);
+    });
+  };
+  step.launch("append", grid.size(step, tokens), args, write, step.chained());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows of tokens
+//===----------------------------------------------------------------------===//
+
+/// One program for each row and block of columns: captured steps pay for it.
+static void keepByRows(StepLowering &step, const TensorRef &from, const TensorRef &to,
+                       int64_t block) {
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    RowKernel row(step, b, block);
+    Value token = b.programId(0), first = b.mul(b.programId(1), block);
+    Value target = b.loadScalar(args[2], token);
+    Value tile = row.load(args[0], b.add(b.mul(token, from.strides[0]), first), from.offset);
+    Value isKept = b.isBelow(b.index(-1), target);
+    Value to0 = b.mul(b.maximum(target, b.index(0)), to.strides[0]);
+    row.storeIf(isKept, tile, args[1], b.add(to0, first), to.offset);
+  };
+  step.launch("keep_rows",
+              {step.value(from.sizes[0]), step.constant(from.size(1) / block), step.constant(1)},
+              {from.buffer, to.buffer, step.metadata("output_rows", 64)}, write, step.chained());
+}
+
+/// Like append: `output_rows` says where each row goes, nowhere if it is negative.
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::KeepRowsOp op) {
+  TensorRef from = step.lookup(op.getInput()), to = step.allocate(op.getResult());
+  if (int64_t block = findRowBlock(step, from.size(1)))
+    return keepByRows(step, from, to, block), success();
+  int64_t width = from.size(1), block = blockWidth(width, step.shapes.columns);
+  int64_t tileRows = step.shapes.rows;
+  Value rows = step.value(from.sizes[0]);
+  std::array<Value, 3> grid = {step.ceilDiv(rows, tileRows),
+                               step.constant(llvm::divideCeil(width, block)), step.constant(1)};
+  SmallVector<Value> args = {from.buffer, to.buffer, step.metadata("output_rows", 64), rows};
+  step.launch("keep_rows", grid, args, [&](KernelBuilder &b, ValueRange args) {
+    auto view = [&](Value buffer, const TensorRef &ref) {
+      return b.view(buffer, b.fixed(ref.offset), {args[3], b.fixed(width)},
+                    {b.fixed(ref.strides[0]), b.fixed(ref.strides[1])});
+    };
+    // A pool with one row in each page: its slots are rows.
+    Value pages = b.view(args[1], b.fixed(to.offset), {args[3], b.fixed(1), b.fixed(width)},
+                         {b.fixed(to.strides[0]), b.fixed(to.strides[0]), b.fixed(1)});
+    Value slots = b.view(args[2], b.fixed(0), {OpFoldResult(args[3])}, {b.fixed(1)});
+    Value row = b.mul(b.programId(0), tileRows), column = b.mul(b.programId(1), block);
+    Value tile = b.load(view(args[0], from), {row, column}, {tileRows, block});
+    tile::StoreSlotsOp::create(b, tile, pages, slots, row, column);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Gather
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class GatherKernel {
+public:
+  GatherKernel(StepLowering &step, mla::GatherOp op)
+      : step(step), batch(op.getBatch()), pool(Pool::ofPlan(step, op.getCache())),
+        chunk(step.scalar(op.getChunk())),
+        tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
+    blocks.add(pool, Part::Latent, step.allocate(op.getLatent()), step.shapes.columns);
+    if (op.getKPe())
+      blocks.add(pool, Part::Rope, step.allocate(op.getKPe()), step.shapes.columns);
+  }
+
+  void launch();
+
+private:
+  enum Argument { kBlockTable, kMaxBlocks, kStarts, kRequests, kChunk, kCapacity, kParts };
+  void write(KernelBuilder &b, ValueRange args);
+  void copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows, size_t index,
+                 Value column);
+
+  StepLowering &step;
+  Value batch;
+  Pool pool;
+  Value chunk;
+  RowBlocks blocks;
+  int64_t tileRows;
+};
+
+} // namespace
+
+/// Rows of this program: tokens from the chunk's start + its tile of the request.
+void GatherKernel::copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows,
+                             size_t index, Value column) {
+  const RowBlocks::PartBlocks &part = blocks.parts[index];
+  Value table = blockTableRow(b, own[kBlockTable], b.programId(1), own[kMaxBlocks]);
+  Value start = b.mul(own[kChunk], own[kCapacity]);
+  Value first = b.mul(b.programId(0), tileRows);
+  Value target =
+      b.view(own[kParts + index], b.extent(b.mul(rows.begin, part.width), part.rows.offset),
+             {rows.count, b.fixed(part.width)}, {b.fixed(part.width), b.fixed(1)});
+  Value tile = CacheRows(b, inner).load(part.part, tileRows, part.block, column, table,
+                                        b.add(start, first), b.add(start, rows.count));
+  b.store(tile, target, {first, column});
+}
+
+void GatherKernel::write(KernelBuilder &b, ValueRange args) {
+  b.markRowKernel();
+  Pool inner = pool.inKernel(args);
+  ValueRange own = args.drop_front(pool.args().size());
+  Value request = b.programId(1);
+  Value position = b.add(b.mul(own[kChunk], b.add(own[kRequests], 1)), request);
+  RowRange rows = loadRange(b, own[kStarts], position);
+  Value first = b.mul(b.programId(0), tileRows);
+  b.ifThen(b.isBelow(first, rows.count), [&] {
+    blocks.dispatch(b, b.programId(2), [&](size_t index, Value column) {
+      copyBlock(b, own, inner, rows, index, column);
+    });
+  });
+}
+
+void GatherKernel::launch() {
+  Value requests = step.dim(batch, "num_requests"), capacity = step.dim(batch, "chunk_capacity");
+  SmallVector<Value> args = pool.args();
+  args.append({step.metadata(batch, "block_table", 32), step.dim("max_blocks_per_request"),
+               step.metadata(batch, "chunk_cu_seq_lens", 32), requests, chunk, capacity});
+  for (const RowBlocks::PartBlocks &part : blocks.parts)
+    args.push_back(part.rows.buffer);
+  std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests,
+                               step.constant(blocks.count())};
+  step.launch("gather", grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GatherOp op) {
+  GatherKernel(step, op).launch();
+  return success();
+}

@@ -1,0 +1,248 @@
+//===- LatentRow.cpp - norm, rotation and append in one pass over a row ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What follows a latent projection, for one token:
+//
+//     [x | tail] = sum of the parts of its row
+//     latent = multiplier · gamma · RMSNorm(x)          to its tensor, or to the cache
+//     k_pe   = tail, rotated by the token's angles      as it is to its tensor, or rotated
+//                                                       to the cache
+//
+// Into the cache it goes at the token's slot; a slot outside of the pool drops the
+// row (paged-cache.md section 5).
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan/PagedPool.h"
+#include "Rows/RowKernel.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+bool mlac::mla_to_tile::canHoldRow(StepLowering &step, int64_t width) {
+  return step.shapes.isRowCountFixed && foldedColumns(width, step.shapes.rows) != 0;
+}
+
+namespace {
+/// Rows of a program that appends many: loads of all of them are in flight together, and
+/// a program's start and end are paid for once (bench/cache, 2^15 rows of 512 + 64).
+static constexpr int64_t kRowsTogether = 4;
+
+/// From so many rows on they are appended together: programs of one row each would no
+/// longer run at once (16 of 128 threads on each of 132 multiprocessors).
+static constexpr int64_t kManyRows = 2048;
+
+/// Writes the kernel's body; arguments are the source, gamma, then those of the pool
+/// with slots, positions, angles and the number of rows, or latent and tail.
+class LatentRow {
+public:
+  LatentRow(StepLowering &step, const LatentRows &latent, Value rows)
+      : step(step), source(latent.source), norm(latent.norm), target(latent.target), rows(rows),
+        width(norm.gamma.size(0)) {}
+
+  SmallVector<Value> args();
+  std::string name();
+  /// Whether a program may write several rows: those of few are in parts.
+  bool canWriteMany() { return target.append && source.parts == 1; }
+  void write(KernelBuilder &b, ValueRange args, int64_t count = 1);
+
+private:
+  Value load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column);
+  Value normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma);
+
+  /// A row on its way to the cache, and its place there; elements.
+  struct Appended {
+    Value isInside, latentBase, ropeBase;
+    Value latent, first, second, cos, sin;
+  };
+  RowKernel pairs(KernelBuilder &b) const;
+  void append(KernelBuilder &b, ValueRange args, int64_t count);
+  Appended loadRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value token);
+  void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
+  void storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
+                const Appended &row);
+  int64_t half() const { return target.rope.getRope().getDim() / 2; }
+  /// Columns from the first element of a pair to the second.
+  int64_t distance() const { return isInterleaved() ? 1 : half(); }
+  bool isInterleaved() const {
+    return target.rope.getRope().getOrder() == mla::RopeOrder::Interleaved;
+  }
+
+  StepLowering &step;
+  const RowSource &source;
+  const RmsNorm &norm;
+  mutable LatentTarget target; // accessors of ops are not const
+  Value rows;
+  int64_t width;
+};
+} // namespace
+
+SmallVector<Value> LatentRow::args() {
+  SmallVector<Value> args = {source.rows.buffer, norm.gamma.buffer};
+  if (!target.append) {
+    args.push_back(norm.output.buffer);
+    if (target.tail)
+      args.push_back(target.tail->buffer);
+    return args;
+  }
+  llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
+  args.append({step.metadata("slot_mapping", 64), step.metadata("positions", 64),
+               step.lookup(target.rope.getTable()).buffer, rows});
+  return args;
+}
+
+/// Columns of the row of `token` from `column` on, as `row` lays them out.
+Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column) {
+  Value base = b.mul(token, source.rows.strides[0]), total;
+  for (int64_t part = 0; part < source.parts; ++part) {
+    Value next = row.load(buffer, base, source.rows.offset + part * source.partStride + column);
+    total = total ? b.addf(total, next) : next;
+  }
+  return total;
+}
+
+Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma) {
+  Value squares = row.sum(b.mulf(x, x));
+  return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, norm))), gamma);
+}
+
+RowKernel LatentRow::pairs(KernelBuilder &b) const {
+  return RowKernel(step, b, half(), isInterleaved() ? 2 : 1);
+}
+
+/// The row's place in the cache; somewhere, if it has none.
+void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row) {
+  Value pageSize = b.index(pool.type.getPageSize()), zero = b.index(0);
+  row.isInside =
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, zero),
+                            b.isBelow(slot, b.mul(pool.pages, pageSize)));
+  Value safe = b.choose(row.isInside, slot, zero);
+  Value inPage = b.createOrFold<arith::RemUIOp>(safe, pageSize);
+  Value page = b.createOrFold<arith::DivUIOp>(safe, pageSize);
+  row.latentBase = pool.row(b, mlac::cache::Part::Latent, page, inPage);
+  row.ropeBase = pool.row(b, mlac::cache::Part::Rope, page, inPage);
+}
+
+LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,
+                                       Value token) {
+  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
+  Value slots = args[5], positions = args[6], table = args[7];
+  Appended row;
+  find(b, pool, b.loadScalar(slots, token), row);
+  Value angle = b.mul(b.loadScalar(positions, token), 2 * half());
+  RowKernel pairs = this->pairs(b), angles(step, b, half());
+  row.latent = load(b, head, args[0], token, 0);
+  row.first = load(b, pairs, args[0], token, width);
+  row.second = load(b, pairs, args[0], token, width + distance());
+  row.cos = angles.load(table, angle, 0);
+  row.sin = angles.load(table, angle, half());
+  return row;
+}
+
+void LatentRow::storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
+                         const Appended &row) {
+  Value memory = pool.memories[0].buffer; // the only one of rows as they are
+  Value first = b.subf(b.mulf(row.first, row.cos), b.mulf(row.second, row.sin));
+  Value second = b.addf(b.mulf(row.second, row.cos), b.mulf(row.first, row.sin));
+  RowKernel pairs = this->pairs(b);
+  pairs.storeIf(row.isInside, first, memory, row.ropeBase, 0);
+  pairs.storeIf(row.isInside, second, memory, row.ropeBase, distance());
+  head.storeIf(row.isInside, normalise(b, head, row.latent, gamma), memory, row.latentBase, 0);
+}
+
+/// Behind the last row the last one again, with the same result.
+void LatentRow::append(KernelBuilder &b, ValueRange args, int64_t count) {
+  RowKernel head(step, b, width);
+  Value gamma = head.load(args[1], b.index(0), norm.gamma.offset);
+  Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
+  Value begin = b.mul(b.programId(0), count), last = b.sub(args[8], b.index(1));
+  SmallVector<Appended> loaded;
+  for (int64_t i = 0; i < count; ++i) {
+    Value token = count == 1 ? begin : b.minimum(b.add(begin, i), last);
+    loaded.push_back(loadRow(b, args, head, token));
+  }
+  for (const Appended &row : loaded)
+    storeRow(b, pool, head, gamma, row);
+}
+
+void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
+  if (target.append)
+    return append(b, args, count);
+  RowKernel head(step, b, width);
+  Value gamma = head.load(args[1], b.index(0), norm.gamma.offset), token = b.programId(0);
+  Value x = load(b, head, args[0], token, 0);
+  if (const std::optional<TensorRef> &tail = target.tail) {
+    RowKernel rest(step, b, tail->size(1));
+    rest.store(load(b, rest, args[0], token, width), args[3], b.mul(token, tail->strides[0]),
+               tail->offset);
+  }
+  head.store(normalise(b, head, x, gamma), args[2], b.mul(token, norm.output.strides[0]),
+             norm.output.offset);
+}
+
+std::string LatentRow::name() {
+  StringRef what = target.append ? "append" : source.parts > 1 ? "sum_rms_norm" : "rms_norm_row";
+  return llvm::formatv("{0}_{1}", what, width).str();
+}
+
+void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const LatentRows &latent,
+                                       const LatentRows *other) {
+  LatentRow kernel(step, latent, rows);
+  SmallVector<Value> args = kernel.args();
+  Value one = step.constant(1);
+  auto launch = [&](int64_t rowsTogether) {
+    std::string name = kernel.name();
+    if (rowsTogether > 1)
+      name += llvm::formatv("_rows_{0}", rowsTogether).str();
+    step.launch(
+        name, {step.ceilDiv(rows, rowsTogether), one, one}, args,
+        [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner, rowsTogether); },
+        step.chained());
+  };
+  if (!other && kernel.canWriteMany())
+    return step.versionByRows(
+        rows, kManyRows, [&] { launch(1); }, [&] { launch(kRowsTogether); });
+  if (!other)
+    return launch(1);
+  LatentRow second(step, *other, rows);
+  size_t count = args.size();
+  args.append(second.args());
+  auto write = [&](KernelBuilder &b, ValueRange inner) { // a program does one of them
+    b.ifThenElse(
+        b.isBelow(b.programId(1), b.index(1)), [&] { kernel.write(b, inner.take_front(count)); },
+        [&] { second.write(b, inner.drop_front(count)); });
+  };
+  step.launch(kernel.name() + "_" + second.name(), {rows, step.constant(2), one}, args, write,
+              step.chained());
+}
+
+/// The rotation of the tail and the append of both, if nothing else uses them.
+LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjectOp op,
+                                           Operation *from) {
+  Value tail = op.getTail();
+  if (!tail || !tail.hasOneUse() || !op.getLatent().hasOneUse())
+    return {};
+  auto rope = dyn_cast<mla::RopeOp>(*tail.user_begin());
+  if (!rope || rope.getInverse() || !rope.getResult().hasOneUse() ||
+      rope.getRope().getDim() != cast<RankedTensorType>(tail.getType()).getDimSize(1))
+    return {};
+  auto append = dyn_cast<mla::AppendOp>(*rope.getResult().user_begin());
+  bool isBoth = append && append.getKPe() == rope.getResult() &&
+                append.getLatent() == op.getLatent() && append->getBlock() == op->getBlock();
+  auto isKnown = [&](Value value) {
+    Operation *source = value.getDefiningOp();
+    return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(from);
+  };
+  if (!isBoth || append.getCache().getType().isQuantized() || !isKnown(rope.getTable()) ||
+      !isKnown(append.getCache()) || !canHoldRow(step, rope.getRope().getDim() / 2) ||
+      !canHoldRow(step, cast<RankedTensorType>(op.getLatent().getType()).getDimSize(1)))
+    return {};
+  return {.tail = std::nullopt, .rope = rope, .append = append};
+}

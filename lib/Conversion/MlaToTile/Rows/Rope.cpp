@@ -1,0 +1,153 @@
+//===- Rope.cpp - rotary embedding ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The two elements of every pair are two strided views of one row:
+//
+//     interleaved  a = x[0::2]        b = x[1::2]
+//     half         a = x[0 : R/2]     b = x[R/2 : R]
+//
+// so that rotation is element-wise on [M, R/2] tiles. Rows of a tile are
+//
+//     x [T, R]     tokens; the table's rows are gathered by positions
+//     x [T, N, R]  heads of one token; all use one row of the table
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan/Lowerings.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+/// Pairs of a head that a program rotates, where rows alone are too few programs.
+static constexpr int64_t kColumnsOfProgram = 16;
+
+namespace {
+
+class RopeKernel {
+public:
+  RopeKernel(StepLowering &step, mla::RopeOp op)
+      : step(step), input(step.lookup(op.getInput())), output(step.allocate(op.getResult())),
+        table(step.lookup(op.getTable())), half(op.getRope().getDim() / 2),
+        isInterleaved(op.getRope().getOrder() == mla::RopeOrder::Interleaved),
+        isInverse(op.getInverse()),
+        tileRows(input.rank() == 3 ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows),
+        tileColumns(input.rank() == 3 && step.shapes.isRowCountFixed
+                        ? std::min(kColumnsOfProgram, paddedWidth(half))
+                        : paddedWidth(half)) {}
+
+  void launch();
+
+private:
+  struct Pair {
+    Value a, b;
+  };
+  /// Views of the first and of the second elements of all pairs.
+  Pair pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base, OpFoldResult rows);
+  Pair loadPairs(KernelBuilder &b, const Pair &views, Value row, Value column);
+  Pair tokenAngles(KernelBuilder &b, ValueRange args, Value row);
+  Pair headAngles(KernelBuilder &b, ValueRange args, Value token, Value column, OpFoldResult rows);
+  Pair tableColumns(KernelBuilder &b, Value buffer, Value base, OpFoldResult rows,
+                    int64_t rowStride);
+  void rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin, Value row,
+              Value column);
+
+  StepLowering &step;
+  TensorRef input, output, table;
+  int64_t half;
+  bool isInterleaved, isInverse;
+  int64_t tileRows, tileColumns;
+};
+
+} // namespace
+
+RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
+                                   OpFoldResult rows) {
+  int64_t rowStride = ref.strides[ref.rank() - 2], stride = ref.strides.back();
+  auto viewAt = [&](int64_t offset) {
+    return b.view(buffer, b.extent(base, ref.offset + offset * stride), {rows, b.fixed(half)},
+                  {b.fixed(rowStride), b.fixed(isInterleaved ? 2 * stride : stride)});
+  };
+  return {viewAt(0), viewAt(isInterleaved ? 1 : half)};
+}
+
+RopeKernel::Pair RopeKernel::loadPairs(KernelBuilder &b, const Pair &views, Value row,
+                                       Value column) {
+  SmallVector<int64_t, 2> shape = {tileRows, tileColumns};
+  return {b.loadWide(views.a, {row, column}, shape), b.loadWide(views.b, {row, column}, shape)};
+}
+
+/// The table's halves: cos in columns [0, R/2), sin in [R/2, R).
+RopeKernel::Pair RopeKernel::tableColumns(KernelBuilder &b, Value buffer, Value base,
+                                          OpFoldResult rows, int64_t rowStride) {
+  auto viewAt = [&](int64_t column) {
+    return b.view(buffer, b.extent(base, column), {rows, b.fixed(half)},
+                  {b.fixed(rowStride), b.fixed(1)});
+  };
+  return {viewAt(0), viewAt(half)};
+}
+
+RopeKernel::Pair RopeKernel::tokenAngles(KernelBuilder &b, ValueRange args, Value row) {
+  Pair views = tableColumns(b, args[2], b.index(0), args[5], 2 * half);
+  Value positions = b.view(args[3], b.fixed(0), {OpFoldResult(args[4])}, {b.fixed(1)});
+  auto type = RankedTensorType::get({tileRows, paddedWidth(half)}, b.getF32Type());
+  auto gather = [&](Value view) -> Value {
+    return tile::LoadRowsOp::create(b, type, view, positions, row, b.index(0));
+  };
+  return {gather(views.a), gather(views.b)};
+}
+
+RopeKernel::Pair RopeKernel::headAngles(KernelBuilder &b, ValueRange args, Value token,
+                                        Value column, OpFoldResult rows) {
+  Value position = b.loadScalar(args[3], token);
+  Pair views = tableColumns(b, args[2], b.mul(position, 2 * half), rows, 0);
+  return loadPairs(b, views, b.index(0), column);
+}
+
+void RopeKernel::rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin,
+                        Value row, Value column) {
+  auto [x, y] = loadPairs(b, from, row, column);
+  auto [cos, sin] = cosSin;
+  Value xCos = b.mulf(x, cos), ySin = b.mulf(y, sin);
+  Value xSin = b.mulf(x, sin), yCos = b.mulf(y, cos);
+  Value first = isInverse ? b.addf(xCos, ySin) : b.subf(xCos, ySin);
+  Value second = isInverse ? b.subf(yCos, xSin) : b.addf(yCos, xSin);
+  b.storeNarrow(first, to.a, {row, column});
+  b.storeNarrow(second, to.b, {row, column});
+}
+
+void RopeKernel::launch() {
+  bool hasHeads = input.rank() == 3;
+  Value tokens = step.value(input.sizes[0]);
+  int64_t heads = hasHeads ? input.size(1) : 1;
+  std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
+  if (hasHeads)
+    grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)),
+            step.constant(llvm::divideCeil(half, tileColumns))};
+  SmallVector<Value> args = {input.buffer, output.buffer,
+                             table.buffer, step.metadata("positions", 64),
+                             tokens,       step.value(table.sizes[0])};
+  std::string name = llvm::formatv("rope_{0}{1}", 2 * half, hasHeads ? "_heads" : "").str();
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    OpFoldResult rows = hasHeads ? b.fixed(heads) : OpFoldResult(args[4]);
+    Value row = b.mul(b.programId(hasHeads ? 1 : 0), tileRows);
+    Value token = hasHeads ? b.programId(0) : b.index(0);
+    Pair from = pairs(b, args[0], input, b.mul(token, input.strides[0]), rows);
+    Pair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
+    Value column = tileColumns < half ? b.mul(b.programId(2), tileColumns) : b.index(0);
+    Pair angles = hasHeads ? headAngles(b, args, token, column, rows) : tokenAngles(b, args, row);
+    rotate(b, from, to, angles, row, column);
+  };
+  step.launch(name, grid, args, write, step.chained());
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeOp op) {
+  RopeKernel(step, op).launch();
+  return success();
+}

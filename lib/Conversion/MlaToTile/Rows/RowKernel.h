@@ -1,0 +1,89 @@
+//===- RowKernel.h - kernels whose programs have one row ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Tiles of targets with a matrix unit have 64 rows. A program with one row of an
+// activation lays it out as such a tile: width elements as [64, columns], with fewer
+// rows where columns would be less than 8. All threads work, and the row is read once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_ROWS_ROWKERNEL_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_ROWS_ROWKERNEL_H
+
+#include "Plan/Lowerings.h"
+
+namespace mlac::mla_to_tile {
+
+/// A row of `width` elements as a tile of `tileRows` rows: columns of it, or 0. Groups of
+/// 8 are what a tile in registers is made of; 256 are 128 registers of a thread.
+inline int64_t foldedColumns(int64_t width, int64_t tileRows) {
+  constexpr int64_t group = 8, most = 256;
+  for (int64_t columns = group; columns <= most; columns += group)
+    if (width % columns == 0 && width / columns <= tileRows)
+      return columns;
+  return 0;
+}
+
+/// The widest part that a program holds of rows of `columns` elements, and that divides them, or
+/// 0. A warp of 16-byte accesses takes 128 columns of f32, a program of four warps two of them
+/// for each part of a sum.
+inline int64_t findRowBlock(StepLowering &step, int64_t columns) {
+  constexpr int64_t most = 1024;
+  for (int64_t block = most; block > 0; block -= kWidthMultiple)
+    if (columns % block == 0 && canHoldRow(step, block))
+      return block;
+  return 0;
+}
+
+/// What a program says of a row of `width` elements, `stride` apart; canHoldRow of it.
+class RowKernel {
+public:
+  using Value = mlir::Value;
+
+  RowKernel(StepLowering &step, KernelBuilder &b, int64_t width, int64_t stride = 1)
+      : b(b), tileRows(step.shapes.rows), width(width), columns(foldedColumns(width, tileRows)),
+        stride(stride) {
+    assert(columns != 0 && "expected a row that canHoldRow");
+  }
+
+  /// From element `base + offset` of the buffer on.
+  Value load(Value buffer, Value base, int64_t offset) {
+    Value from = view(buffer, base, offset, b.fixed(width / columns));
+    return b.loadWide(from, {b.index(0), b.index(0)}, {tileRows, columns});
+  }
+  void store(Value tile, Value buffer, Value base, int64_t offset) {
+    store(tile, buffer, base, offset, b.fixed(width / columns));
+  }
+  /// Only where the condition holds.
+  void storeIf(Value condition, Value tile, Value buffer, Value base, int64_t offset) {
+    Value rows = b.choose(condition, b.index(width / columns), b.index(0));
+    store(tile, buffer, base, offset, mlir::OpFoldResult(rows));
+  }
+  /// The sum of all elements, in each row of the tile: what is summed over rows is
+  /// summed over columns by adding up one row that holds all of it.
+  Value sum(Value tile) {
+    return b.reduceSum(b.broadcastRows(b.reduceSum(tile, /*dim=*/0), tileRows));
+  }
+  Value broadcast(Value vector) { return b.broadcast(vector, columns); }
+
+private:
+  Value view(Value buffer, Value base, int64_t offset, mlir::OpFoldResult rows) {
+    return b.view(buffer, b.extent(base, offset), {rows, b.fixed(columns)},
+                  {b.fixed(columns * stride), b.fixed(stride)});
+  }
+  void store(Value tile, Value buffer, Value base, int64_t offset, mlir::OpFoldResult rows) {
+    b.storeNarrow(tile, view(buffer, base, offset, rows), {b.index(0), b.index(0)});
+  }
+
+  KernelBuilder &b;
+  int64_t tileRows, width, columns, stride;
+};
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_ROWS_ROWKERNEL_H

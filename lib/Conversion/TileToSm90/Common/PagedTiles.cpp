@@ -1,0 +1,112 @@
+//===- PagedTiles.cpp - blocks of a paged cache in shared memory ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Common/PagedTiles.h"
+
+#include "Common/ScheduleBuilder.h"
+
+#include "mla/Dialect/Sm90/IR/HostValue.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlac;
+
+//===----------------------------------------------------------------------===//
+// Tensor maps
+//===----------------------------------------------------------------------===//
+
+bool mlac::canMapView(Value view) {
+  auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
+  if (!cast || !sm90::isKernelArgument(cast.getSource()) ||
+      cast.getType().getStridesAndOffset().first.back() != 1)
+    return false;
+  return llvm::all_of(cast.getMixedOffsets(), sm90::isHostValue) &&
+         llvm::all_of(cast.getMixedSizes(), sm90::isHostValue) &&
+         llvm::all_of(cast.getMixedStrides(), sm90::isHostValue);
+}
+
+Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows,
+                            int64_t columns) {
+  Type element = cast<MemRefType>(view.getType()).getElementType();
+  auto type = sm90::TensorMapType::get(builder.getContext(), rows, columns, element);
+  return sm90::TensorMapOp::create(builder, view.getLoc(), type, cloner.get(view));
+}
+
+//===----------------------------------------------------------------------===//
+// Paged tiles
+//===----------------------------------------------------------------------===//
+
+static int64_t getPageSize(tile::LoadPagedOp load) {
+  return cast<MemRefType>(load.getPool().getType()).getDimSize(1);
+}
+
+int64_t PagedTiles::getBoxRows(tile::LoadPagedOp load) {
+  int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
+  int64_t rows = std::min(page, block);
+  bool fits = page % rows == 0 && block % rows == 0 && rows % sm90::kSwizzleRows == 0;
+  return fits && canMapView(load.getPool()) && matchPattern(load.getColumn(), m_Zero()) ? rows : 0;
+}
+
+PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
+                       int64_t columns)
+    : load(load), boxRows(getBoxRows(load)),
+      map(createTensorMap(builder, cloner, load.getPool(), boxRows,
+                          countBoxes() == 1 ? columns : sm90::kPanelColumns)) {}
+
+int64_t PagedTiles::countBoxes() const { return load.getType().getDimSize(0) / boxRows; }
+
+PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const {
+  Location loc = load.getLoc();
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
+  Value table = cloner.get(load.getTable()), limit = cloner.get(load.getLimit());
+  Value key = cloner.get(load.getToken());
+  Value last = arith::MaxSIOp::create(
+      builder, loc, arith::SubIOp::create(builder, loc, limit, constant(1)), constant(0));
+  Block found;
+  for (int64_t first = 0; first < block; first += boxRows) {
+    Value token =
+        first == 0 ? key : Value(arith::AddIOp::create(builder, loc, key, constant(first)));
+    token = arith::MinSIOp::create(builder, loc, token, last);
+    // Tokens are not negative, and unsigned division by powers of two is a shift.
+    Value entry = arith::DivUIOp::create(builder, loc, token, constant(page));
+    Value number = memref::LoadOp::create(builder, loc, table, entry);
+    found.pages.push_back(
+        arith::IndexCastOp::create(builder, loc, builder.getIndexType(), number));
+  }
+  found.row = page == boxRows ? constant(0)
+                              : Value(arith::RemUIOp::create(builder, loc, key, constant(page)));
+  return found;
+}
+
+void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int64_t column,
+                      Value target, Value ring, Value stage, int32_t part) const {
+  Value first = arith::ConstantIndexOp::create(builder, loc, column);
+  for (auto [index, page] : llvm::enumerate(block.pages))
+    sm90::TmaLoadOp::create(builder, loc, map, ValueRange{page, block.row, first}, target, ring,
+                            stage, part, static_cast<int64_t>(index) * boxRows, IntegerAttr());
+}
+
+void mlac::copyPagedRows(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
+                         int64_t column, Value target) {
+  Location loc = load.getLoc();
+  Value first = cloner.get(load.getColumn());
+  if (column != 0)
+    first = builder.createOrFold<arith::AddIOp>(
+        loc, first, arith::ConstantIndexOp::create(builder, loc, column));
+  int64_t vectorBytes = std::min(chooseVectorBytes(load.getPool(), load.getColumn()),
+                                 chooseVectorBytes(load.getPool(), builder.getIndexAttr(column)));
+  sm90::CopyPagedOp::create(builder, loc, cloner.get(load.getPool()), cloner.get(load.getTable()),
+                            cloner.get(load.getToken()), first, cloner.get(load.getLimit()),
+                            target, static_cast<int32_t>(vectorBytes));
+}

@@ -1,0 +1,78 @@
+//===- PagedTiles.h - blocks of a paged cache in shared memory ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A block of keys is one box of a page, or several where pages are smaller than
+// blocks. Entries of the block table behind the request's end are not read: the
+// boxes there repeat the last page, and what they bring is masked or zeroed.
+//
+// Pages that boxes do not fit into are copied row by row, by all threads of a role.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_COMMON_PAGEDTILES_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_COMMON_PAGEDTILES_H
+
+#include "Common/LazyCloner.h"
+
+#include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+
+namespace mlac {
+
+/// Whether the host can make a tensor map of `view`: a reinterpret_cast of a
+/// kernel argument by constants, arguments and arguments times constants, with
+/// innermost stride 1.
+bool canMapView(mlir::Value view);
+
+/// A tensor map of `view` (of the tile kernel) whose boxes have `rows` rows and
+/// `columns` columns, whole panels. Must be called at the kernel's entry.
+mlir::Value createTensorMap(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::Value view,
+                            int64_t rows, int64_t columns = mlir::sm90::kPanelColumns);
+
+/// A paged load of [block, width] tiles whose blocks TMA can copy.
+class PagedTiles {
+public:
+  /// Rows of one box, or 0 if TMA cannot copy blocks of this load.
+  static int64_t getBoxRows(mlir::tile::LoadPagedOp load);
+
+  PagedTiles() = default;
+  /// At the kernel's entry. `columns` is what `copy` copies by one instruction where
+  /// a block is one box.
+  PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
+             int64_t columns = mlir::sm90::kPanelColumns);
+
+  /// Boxes of one block.
+  int64_t countBoxes() const;
+
+  /// Where the boxes of the block that `cloner` is at lie: a page for each, and the
+  /// row of the first (all others start pages). Reads the block table.
+  struct Block {
+    mlir::SmallVector<mlir::Value> pages;
+    mlir::Value row;
+  };
+  Block find(mlir::OpBuilder &builder, LazyCloner &cloner) const;
+
+  /// Copies the columns from `column` on to `target`; they complete `part` of
+  /// the ring's stage.
+  void copy(mlir::OpBuilder &builder, mlir::Location loc, const Block &block, int64_t column,
+            mlir::Value target, mlir::Value ring, mlir::Value stage, int32_t part) const;
+
+private:
+  mutable mlir::tile::LoadPagedOp load; // op accessors are not const
+  int64_t boxRows = 0;
+  mlir::Value map;
+};
+
+/// Copies the columns of `load` from `column` on, row by row, by all threads of the
+/// role, to `target`; rows behind the request's end become zeros. A copy_publish of
+/// every thread completes it.
+void copyPagedRows(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
+                   int64_t column, mlir::Value target);
+
+} // namespace mlac
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_COMMON_PAGEDTILES_H

@@ -1,0 +1,432 @@
+//===- Product.cpp - matrix products out of rings ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which kernels the schedule takes, its parameters, and the kernel's entry.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Product/Product.h"
+
+#include "Common/Divisibility.h"
+#include "Common/PagedTiles.h"
+#include "Product/ProductKernel.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::product;
+
+/// Consumers: two with 64x256 accumulators leave a producer registers.
+static constexpr unsigned kMaxConsumers = 2;
+
+/// Columns of an accumulator above which a second producer's registers are missing: a
+/// thread of four warpgroups has 128.
+static constexpr int64_t kMaxColumnsOfTwoProducers = 192;
+
+/// More stages than this are never full.
+static constexpr int64_t kMaxStages = 12;
+
+/// Shared memory kept for barriers and alignment.
+static constexpr int64_t kReservedBytes = 512;
+
+/// What two CTAs of a multiprocessor may have each: half of its 228 KiB, less the
+/// 1 KiB that the system takes of each (CUDA C++ Programming Guide, compute capability 9.0).
+static constexpr int64_t kHalfSharedBytes = (228 * 1024) / 2 - 1024;
+
+/// Bytes in flight that cover memory's latency: 1500 clk at a 132nd of 4.6 TB/s and
+/// 1.98 GHz are 26.4 KB; half as much again, as not every multiprocessor has a CTA.
+static constexpr int64_t kBytesInFlight = 40 * 1000;
+
+/// Boxes of a tensor map have at most 256 rows (cuTensorMapEncodeTiled).
+static constexpr int64_t kMaxBoxRows = 256;
+
+/// Addresses and strides of a tensor map are multiples of 16 bytes: of 8 elements.
+static constexpr int64_t kMapElements = 8;
+
+/// Rows of a store's view from which it goes through shared memory. Fewer are faster
+/// stored by the threads themselves than waited for.
+static constexpr int64_t kStagedRows = 64;
+
+/// Registers of a thread, where consumers hold 64x256 accumulators: three warpgroups
+/// are launched with 168 each, 504 in all (docs/design.md).
+static constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
+
+sm90::SmemType product::getStagingType(tile::StoreOp store) {
+  auto type = cast<RankedTensorType>(store.getValue().getType());
+  SmallVector<int64_t, 2> shape(type.getShape());
+  if (store.getTransposed())
+    std::swap(shape[0], shape[1]);
+  return getSharedType(shape, type.getElementType());
+}
+
+bool product::isScalar(Operation *op) {
+  return op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
+         llvm::none_of(op->getOperands(), isTile) && llvm::none_of(op->getResults(), isTile);
+}
+
+//===----------------------------------------------------------------------===//
+// Recognition
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Matcher {
+public:
+  explicit Matcher(tile::KernelOp kernel) : program(kernel) {}
+  std::string findDots();
+  std::string checkLoops();
+  std::string checkOperands();
+  std::string checkChoice(arith::SelectOp choice, Block *step);
+  bool isOperand(Operation *op) const;
+  std::string checkOps();
+  std::string findMembers();
+  std::string findStaged();
+  std::string chooseStages();
+  Program program;
+
+private:
+  void groupLoads(ArrayRef<tile::LoadOp> loads);
+};
+} // namespace
+
+std::string Matcher::findDots() {
+  program.kernel.walk([&](tile::DotOp dot) { program.dots.push_back(dot); });
+  if (program.dots.empty() || program.dots.size() > kMaxConsumers)
+    return "it has " + std::to_string(program.dots.size()) + " products, not 1 or " +
+           std::to_string(kMaxConsumers);
+  for (tile::DotOp dot : program.dots) {
+    auto acc = cast<RankedTensorType>(dot.getAcc().getType());
+    if (dot->getBlock() != program.dots.front()->getBlock())
+      return "its products are not in one place";
+    if (acc.getDimSize(0) != sm90::kTileRows || acc.getDimSize(1) > sm90::kMaxWgmmaColumns ||
+        acc.getDimSize(1) % sm90::kColumnGroup != 0)
+      return "a product's result does not fit one warpgroup";
+  }
+  return "";
+}
+
+/// Only loops around the dots; the innermost may carry their accumulators, and runs.
+std::string Matcher::checkLoops() {
+  std::string why;
+  program.kernel.walk([&](Operation *op) {
+    if (op->getNumRegions() != 0 && op != program.kernel && !isa<scf::ForOp>(op))
+      why = "it branches";
+  });
+  Operation *parent = program.dots.front()->getParentOp();
+  if (auto loop = dyn_cast<scf::ForOp>(parent); loop && loop.getNumResults() != 0) {
+    auto first = getConstantIntValue(loop.getLowerBound()),
+         end = getConstantIntValue(loop.getUpperBound());
+    if (!first || !end || *first >= *end || !getConstantIntValue(loop.getStep()) ||
+        loop.getNumResults() != program.dots.size())
+      why = "its loop over the depth is in a form not known";
+    for (tile::DotOp dot : program.dots) {
+      auto carried = dyn_cast<BlockArgument>(dot.getAcc());
+      bool isCarried = carried && carried.getOwner() == loop.getBody() &&
+                       loop.getYieldedValues()[carried.getArgNumber() - 1] == dot.getResult() &&
+                       dot->hasOneUse();
+      if (!isCarried)
+        why = "its loop does not carry the products";
+    }
+    parent = loop->getParentOp();
+  } else {
+    for (tile::DotOp dot : program.dots)
+      if (!matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+        why = "a product does not start from zeros";
+  }
+  for (; parent != program.kernel; parent = parent->getParentOp())
+    if (parent->getNumResults() != 0)
+      why = "a loop over tiles carries values";
+  program.kernel.walk([&](scf::ForOp loop) {
+    if (!program.hasSteps(loop))
+      why = "it has a loop without products";
+  });
+  return why;
+}
+
+/// Whether addresses are what a tensor map can describe (canMapView: who computes them).
+static bool isAligned(Value view) {
+  auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
+  if (getKnownDivisor(cast.getMixedOffsets().front()) < kMapElements)
+    return false;
+  return llvm::all_of(ArrayRef(cast.getMixedStrides()).drop_back(),
+                      [](OpFoldResult stride) { return getKnownDivisor(stride) >= kMapElements; });
+}
+
+static bool isInvariant(tile::KernelOp kernel, tile::LoadOp load) {
+  auto argument = cast<BlockArgument>(findBuffer(load.getView()));
+  return !!kernel.getArgAttr(argument.getArgNumber(), tile::kInvariantAttr);
+}
+
+void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
+  SmallVector<tile::LoadOp> invariant, made;
+  for (tile::LoadOp load : loads) {
+    arith::SelectOp choice = program.choices.lookup(load);
+    bool isAhead = isInvariant(program.kernel, load) &&
+                   (!choice || isInvariant(program.kernel, getOther(choice)));
+    (isAhead ? invariant : made).push_back(load);
+  }
+  auto widest = std::max_element(program.dots.begin(), program.dots.end(), [](auto a, auto b) {
+    return cast<RankedTensorType>(a.getType()).getDimSize(1) <
+           cast<RankedTensorType>(b.getType()).getDimSize(1);
+  });
+  bool oneProducer = invariant.empty() || made.empty() ||
+                     cast<RankedTensorType>(tile::DotOp(*widest).getType()).getDimSize(1) >
+                         kMaxColumnsOfTwoProducers;
+  if (oneProducer) {
+    program.loads.push_back(llvm::to_vector(loads));
+    program.areInvariant.push_back(made.empty());
+    return;
+  }
+  program.loads = {invariant, made};
+  program.areInvariant = {true, false};
+}
+
+/// A load of a step, used by products only (`choice`: by that).
+static std::string checkLoad(tile::LoadOp load, Block *step, Operation *choice) {
+  if (!load || load->getBlock() != step || load.getType().getRank() != 2)
+    return "an operand is not a load of the same step";
+  Type element = load.getType().getElementType();
+  if (!element.isBF16() && !element.isF16())
+    return "an operand is not of bf16 or f16";
+  int64_t rows = load.getType().getDimSize(0);
+  if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > kMaxBoxRows ||
+      rows % sm90::kSwizzleRows != 0)
+    return "TMA cannot copy an operand";
+  auto isUser = [&](Operation *user) { return choice ? user == choice : isa<tile::DotOp>(user); };
+  return llvm::all_of(load->getUsers(), isUser) ? "" : "an operand has other uses";
+}
+
+/// One of two loads, by a condition that all threads share.
+std::string Matcher::checkChoice(arith::SelectOp choice, Block *step) {
+  auto load = choice.getTrueValue().getDefiningOp<tile::LoadOp>();
+  auto other = getOther(choice);
+  if (isTile(choice.getCondition()) ||
+      !llvm::all_of(choice->getUsers(), llvm::IsaPred<tile::DotOp>))
+    return "a choice of operands in a form not known";
+  for (tile::LoadOp of : {load, other})
+    if (std::string why = checkLoad(of, step, choice); !why.empty())
+      return why;
+  program.choices[load] = choice;
+  return "";
+}
+
+std::string Matcher::checkOperands() {
+  SmallVector<tile::LoadOp> loads;
+  for (tile::DotOp dot : program.dots)
+    for (Value operand : {dot.getLhs(), dot.getRhs()}) {
+      auto choice = operand.getDefiningOp<arith::SelectOp>();
+      auto load = (choice ? choice.getTrueValue() : operand).getDefiningOp<tile::LoadOp>();
+      std::string why = choice ? checkChoice(choice, dot->getBlock())
+                               : checkLoad(load, dot->getBlock(), /*choice=*/nullptr);
+      if (!why.empty())
+        return why;
+      if (!llvm::is_contained(loads, load))
+        loads.push_back(load);
+    }
+  llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
+  groupLoads(loads);
+  for (tile::DotOp dot : program.dots) {
+    int64_t depth =
+        cast<RankedTensorType>(dot.getLhs().getType()).getDimSize(dot.getTransposeLhs() ? 0 : 1);
+    if (depth % sm90::kWgmmaDepth != 0)
+      return "a step is not a multiple of 16 deep";
+  }
+  return "";
+}
+
+/// Whether `op` makes what a product reads.
+bool Matcher::isOperand(Operation *op) const {
+  bool isListed = llvm::any_of(program.loads, [&](auto &loads) {
+    return llvm::is_contained(loads, dyn_cast<tile::LoadOp>(op));
+  });
+  return isListed || llvm::any_of(program.choices, [&](auto &entry) {
+           arith::SelectOp choice = entry.second;
+           return op == choice || op == getOther(choice);
+         });
+}
+
+std::string Matcher::checkOps() {
+  std::string why;
+  program.kernel.getBody().walk([&](Operation *op) {
+    bool known = isScalar(op) || isa<scf::ForOp, scf::YieldOp, tile::ReturnOp, tile::DotOp,
+                                     tile::LoadOp, tile::StoreOp, arith::ConstantOp>(op);
+    known |= op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
+             isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
+    for (Value value : op->getResults()) {
+      auto tile = dyn_cast<RankedTensorType>(value.getType());
+      if (tile && !isOperand(op))
+        known &= tile.getRank() == 2 && tile.getDimSize(0) == sm90::kTileRows;
+    }
+    if (!known)
+      why = "'" + op->getName().getStringRef().str() + "' in a form not known";
+  });
+  return why;
+}
+
+/// From each dot forward to the stores, and from those back to what they need.
+std::string Matcher::findMembers() {
+  program.members.resize(program.dots.size());
+  for (auto [index, dot] : llvm::enumerate(program.dots)) {
+    DenseSet<Operation *> &members = program.members[index];
+    SmallVector<Value> from = {dot.getResult()};
+    if (auto loop = dyn_cast<scf::ForOp>(dot->getParentOp()); loop && loop.getNumResults() != 0)
+      from = {loop.getResult(cast<BlockArgument>(dot.getAcc()).getArgNumber() - 1)};
+    for (SmallVector<Value> forward = from; !forward.empty();)
+      for (Operation *user : forward.pop_back_val().getUsers())
+        if (!isa<scf::YieldOp>(user) && members.insert(user).second)
+          llvm::append_range(forward, user->getResults());
+    SmallVector<Operation *> back(members.begin(), members.end());
+    while (!back.empty())
+      for (Value operand : back.pop_back_val()->getOperands()) {
+        Operation *source = operand.getDefiningOp();
+        if (source && isTile(operand) && source != dot && !llvm::is_contained(from, operand) &&
+            members.insert(source).second)
+          back.push_back(source);
+      }
+  }
+  for (auto [index, members] : llvm::enumerate(program.members))
+    for (Operation *op : members)
+      for (unsigned other = 0; other < index; ++other)
+        if (program.members[other].contains(op) && !isa<arith::ConstantOp>(op))
+          return "two products meet behind the loop";
+  return "";
+}
+
+/// What the tile takes in shared memory. (SmemType says the same, but the planner has
+/// no sm90 dialect.)
+static int64_t getSharedBytes(tile::LoadOp load) {
+  RankedTensorType tile = load.getType();
+  return tile.getDimSize(0) * llvm::divideCeil(tile.getDimSize(1), sm90::kPanelColumns) *
+         sm90::kPanelColumns * tile.getElementTypeBitWidth() / 8;
+}
+
+static int64_t getSharedBytes(tile::StoreOp store) {
+  auto tile = cast<RankedTensorType>(store.getValue().getType());
+  return tile.getNumElements() * tile.getElementTypeBitWidth() / 8;
+}
+
+/// Whole panels of rows to where a tensor map can describe.
+std::string Matcher::findStaged() {
+  program.kernel.walk([&](tile::StoreOp store) {
+    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    Type element = tile.getElementType();
+    int64_t rows = tile.getDimSize(store.getTransposed() ? 1 : 0);
+    int64_t columns = tile.getDimSize(store.getTransposed() ? 0 : 1);
+    if ((element.isBF16() || element.isF16()) && rows >= kStagedRows && rows <= kMaxBoxRows &&
+        columns % sm90::kPanelColumns == 0 && canMapView(store.getView()) &&
+        isAligned(store.getView()))
+      program.staged.insert(store);
+  });
+  return "";
+}
+
+std::string Matcher::chooseStages() {
+  int64_t stage = 0, ahead = 0;
+  for (auto [loads, isInvariant] : llvm::zip_equal(program.loads, program.areInvariant))
+    for (tile::LoadOp load : loads) {
+      stage += getSharedBytes(load);
+      ahead += isInvariant ? getSharedBytes(load) : 0;
+    }
+  int64_t fixed = kReservedBytes;
+  for (Operation *store : program.staged)
+    fixed += getSharedBytes(cast<tile::StoreOp>(store));
+  int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
+  int64_t ofHalf = std::max<int64_t>(kHalfSharedBytes - fixed, 0) / stage;
+  // The other half is for the next kernel, where that begins early.
+  bool shares = program.kernel->hasAttr("tile.triggers_dependents");
+  int64_t standard =
+      std::min(shares && ofHalf * ahead >= kBytesInFlight ? ofHalf : most, kMaxStages);
+  return program.chooseStages(standard, most, stage);
+}
+
+std::optional<Program> product::matchProgram(tile::KernelOp kernel, std::string &why) {
+  return runMatcher(Matcher(kernel),
+                    {&Matcher::findDots, &Matcher::checkLoops, &Matcher::checkOperands,
+                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::findStaged,
+                     &Matcher::chooseStages},
+                    why);
+}
+
+int64_t mlac::chooseProductStages(tile::KernelOp kernel, std::string &why) {
+  std::optional<Program> program = matchProgram(kernel, why);
+  return program ? program->stages : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Program &program) {
+  Entry entry;
+  auto emptyCount = static_cast<int32_t>(program.dots.size() * sm90::kWarpgroupWarps);
+  for (auto [loads, isInvariant] : llvm::zip_equal(program.loads, program.areInvariant)) {
+    SmallVector<sm90::SmemType> tiles;
+    SmallVector<Value> maps;
+    for (tile::LoadOp load : loads) {
+      tiles.push_back(getSharedType(load.getResult()));
+      maps.push_back(createTensorMap(b, cloner, load.getView(), tiles.back().getRows()));
+      if (arith::SelectOp choice = program.choices.lookup(load))
+        entry.otherMaps[load] =
+            createTensorMap(b, cloner, getOther(choice).getView(), tiles.back().getRows());
+    }
+    auto type = sm90::RingType::get(b.getContext(), program.stages, /*parts=*/1, tiles);
+    StringRef label = isInvariant ? "invariant" : "operands";
+    entry.rings.push_back(sm90::RingOp::create(b, type, /*full_count=*/1, emptyCount, IntegerAttr(),
+                                               IntegerAttr(), b.getStringAttr(label)));
+    entry.maps.push_back(maps);
+  }
+  tile::KernelOp kernel = program.kernel;
+  kernel.walk([&](tile::StoreOp store) {
+    if (!program.staged.contains(store))
+      return;
+    sm90::SmemType type = getStagingType(store);
+    entry.staging[store] = {sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr()),
+                            createTensorMap(b, cloner, store.getView(), type.getRows())};
+  });
+  return entry;
+}
+
+/// Producers first, then a consumer for each dot.
+static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                      const LazyCloner &cloner) {
+  // Without budgets every role has what the launch gives.
+  bool isTight = llvm::any_of(program.dots, [](tile::DotOp dot) {
+    return cast<RankedTensorType>(dot.getType()).getDimSize(1) > kMaxColumnsOfTwoProducers;
+  });
+  auto budget = [&](int32_t registers) {
+    return isTight ? b.getI32IntegerAttr(registers) : IntegerAttr();
+  };
+  int32_t warpgroup = 0;
+  for (auto [index, isInvariant] : llvm::enumerate(program.areInvariant))
+    emitRole(b, isInvariant ? "load_invariant" : "load", warpgroup++, budget(kProducerRegisters),
+             [&, index = index] { emitProducer(b, program, entry, index, cloner); });
+  for (unsigned index = 0; index < program.dots.size(); ++index)
+    emitRole(b, "math" + std::to_string(index), warpgroup++, budget(kConsumerRegisters),
+             [&] { emitConsumer(b, program, entry, index, cloner); });
+}
+
+sm90::KernelOp mlac::buildProductSchedule(tile::KernelOp kernel, std::string &why) {
+  std::optional<Program> program = matchProgram(kernel, why);
+  if (!program)
+    return {};
+  ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
+  auto result = createRoleKernel(b, kernel, program->loads.size() + program->dots.size());
+  LazyCloner cloner(b, [](Operation *, Type type) { return convertRoleType(type); });
+  cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
+  emitLaunchDependents(b, kernel);
+  cloneScalars(cloner, kernel.getBody().front(), isScalar);
+  Entry entry = createEntry(b, cloner, *program);
+  emitRoles(b, *program, entry, cloner);
+  sm90::ReturnOp::create(b);
+  return result;
+}

@@ -1,0 +1,86 @@
+//===- ProductKernel.h - the parts of a kernel in the product schedule ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Product.cpp recognises the program and makes the entry; ProductRoles.cpp walks the
+// program once for each role.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_PRODUCT_PRODUCTKERNEL_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_PRODUCT_PRODUCTKERNEL_H
+
+#include "Common/RoleKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace mlac::product {
+
+/// What the schedule needs to know of a tile kernel.
+struct Program : RoleProgram {
+  using RoleProgram::RoleProgram;
+  /// One for each consumer; all in one block, as are the loads of their operands.
+  mlir::SmallVector<mlir::tile::DotOp> dots;
+  /// What each producer loads for a step.
+  mlir::SmallVector<mlir::SmallVector<mlir::tile::LoadOp>> loads;
+  /// By a load of these, what is loaded instead where a condition does not hold.
+  llvm::DenseMap<mlir::Operation *, mlir::arith::SelectOp> choices;
+  /// Whether the producer's loads may run ahead of a dependency.
+  mlir::SmallVector<bool> areInvariant;
+  /// Ops on tiles that belong to one consumer only, its dot's followers.
+  mlir::SmallVector<llvm::DenseSet<mlir::Operation *>> members;
+  /// Stores of whole rows: by way of shared memory and TMA.
+  llvm::DenseSet<mlir::Operation *> staged;
+
+  /// Whether `op` is or encloses the steps.
+  bool hasSteps(mlir::Operation *op) const {
+    mlir::Operation *dot = dots.front();
+    return op->isAncestor(dot);
+  }
+  /// Whether a consumer has its next product in flight before it frees the stage of the
+  /// one before: where products, not copies, take the time.
+  bool overlapsProducts() const { return dots.size() > 1; }
+};
+
+/// Null, and in `why` the reason, for kernels that the schedule does not take.
+std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &why);
+
+inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
+/// What `choice` loads where its condition does not hold.
+inline mlir::tile::LoadOp getOther(mlir::arith::SelectOp choice) {
+  return choice.getFalseValue().getDefiningOp<mlir::tile::LoadOp>();
+}
+/// Index arithmetic and views: every role has its own.
+bool isScalar(mlir::Operation *op);
+
+/// The shared tile of a staged store: rows and columns are those of its view.
+mlir::sm90::SmemType getStagingType(mlir::tile::StoreOp store);
+
+/// What the kernel's entry provides to the roles, by producer.
+struct Entry {
+  mlir::SmallVector<mlir::Value> rings;
+  mlir::SmallVector<mlir::SmallVector<mlir::Value>> maps;
+  /// Of what a choice loads where its condition does not hold.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> otherMaps;
+  /// Of a staged store: its tile, and the map of where that goes.
+  struct Staging {
+    mlir::Value tile, map;
+  };
+  llvm::DenseMap<mlir::Operation *, Staging> staging;
+};
+
+/// Fills the role that `b` stands in.
+void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                  unsigned producer, const LazyCloner &cloner);
+void emitConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                  unsigned consumer, const LazyCloner &cloner);
+
+} // namespace mlac::product
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_PRODUCT_PRODUCTKERNEL_H

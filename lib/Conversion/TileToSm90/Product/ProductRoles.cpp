@@ -1,0 +1,367 @@
+//===- ProductRoles.cpp - who loads and who multiplies ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every role keeps the program's loops and its index arithmetic. A producer has, in
+// the place of its last load of a step, the copies of all; a consumer has its dot
+// between waiting for and freeing a stage of each ring, and what follows from it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Product/ProductKernel.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::product;
+
+namespace {
+class Role {
+public:
+  Role(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+       const LazyCloner &cloner)
+      : b(b), program(program), entry(entry),
+        cloner(cloner, [](Operation *, Type type) { return convertRoleType(type); }) {}
+  virtual ~Role() = default;
+
+  void run() {
+    Value start = sm90::StageStartOp::create(b);
+    stages.assign(entry.rings.size(), start);
+    tile::KernelOp kernel = program.kernel;
+    emitBlock(kernel.getBody().front());
+  }
+
+  void emitElected(llvm::function_ref<void()> body) {
+    auto elected = sm90::ElectOp::create(b);
+    OpBuilder::InsertionGuard guard(b);
+    b.createBlock(&elected.getBody());
+    sm90::EndOp::create(b);
+    b.setInsertionPointToStart(&elected.getBody().front());
+    body();
+  }
+
+protected:
+  virtual bool keeps(Value carried) const = 0;
+  virtual void emit(Operation *op) = 0;
+  virtual void emitFor(scf::ForOp loop);
+
+  void emitBlock(Block &block);
+  void emitRegion(scf::ForOp from, scf::ForOp to);
+  Value getTile(unsigned ring, unsigned index) {
+    auto type = cast<sm90::RingType>(entry.rings[ring].getType()).getTiles()[index];
+    return sm90::StageTileOp::create(b, type, entry.rings[ring], stages[ring], index);
+  }
+  void advance(unsigned ring) {
+    stages[ring] = sm90::StageNextOp::create(b, stages[ring], entry.rings[ring]);
+  }
+
+  ImplicitLocOpBuilder &b;
+  const Program &program;
+  const Entry &entry;
+  LazyCloner cloner;
+  SmallVector<Value> stages; // by ring
+};
+
+class Producer : public Role {
+public:
+  Producer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+           const LazyCloner &cloner, unsigned index)
+      : Role(b, program, entry, cloner), index(index) {}
+
+private:
+  bool keeps(Value) const override { return false; }
+  void emit(Operation *op) override;
+  void copy(tile::LoadOp load, Value map, Value tile);
+
+  unsigned index;
+};
+
+class Consumer : public Role {
+public:
+  Consumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+           const LazyCloner &cloner, unsigned index)
+      : Role(b, program, entry, cloner), index(index) {}
+
+  void run() {
+    Role::run();
+    if (!entry.staging.empty()) // shared memory is read until then
+      emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
+  }
+
+private:
+  /// Accumulators of other consumers are not kept.
+  bool keeps(Value carried) const override;
+  void emit(Operation *op) override;
+  void emitFor(scf::ForOp loop) override;
+  void emitSteps(scf::ForOp loop);
+  SmallVector<Value> emitStep(ValueRange values);
+  Value startProduct(Value acc);
+  Value finishProduct(Value acc);
+  void release(ValueRange used);
+  void advanceAll();
+  Value findOperand(Value tile);
+  void store(tile::StoreOp op);
+  void storeStaged(tile::StoreOp op, const Entry::Staging &staging);
+
+  unsigned index;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+/// The entry has the scalars of the kernel's own block already.
+void Role::emitBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (op.getNumResults() != 0 &&
+        llvm::all_of(op.getResults(), [&](Value v) { return cloner.isMapped(v); }))
+      continue;
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      emitFor(loop);
+    else if (isScalar(&op))
+      llvm::for_each(op.getResults(), [&](Value result) { cloner.get(result); });
+    else
+      emit(&op);
+  }
+}
+
+void Role::emitRegion(scf::ForOp from, scf::ForOp to) {
+  OpBuilder::InsertionGuard guard(b);
+  if (to.getBody()->mightHaveTerminator())
+    to.getBody()->getTerminator()->erase();
+  b.setInsertionPointToEnd(to.getBody());
+  emitBlock(*from.getBody());
+  SmallVector<Value> yielded;
+  for (auto [carried, value] : llvm::zip(from.getRegionIterArgs(), from.getYieldedValues()))
+    if (keeps(carried))
+      yielded.push_back(cloner.get(value));
+  yielded.append(stages);
+  scf::YieldOp::create(b, yielded);
+}
+
+void Role::emitFor(scf::ForOp loop) {
+  SmallVector<Value> inits;
+  SmallVector<unsigned> kept;
+  for (auto [number, carried] : llvm::enumerate(loop.getRegionIterArgs()))
+    if (keeps(carried)) {
+      kept.push_back(number);
+      inits.push_back(cloner.get(loop.getInitArgs()[number]));
+    }
+  inits.append(stages);
+  auto result =
+      scf::ForOp::create(b, cloner.get(loop.getLowerBound()), cloner.get(loop.getUpperBound()),
+                         cloner.get(loop.getStep()), inits);
+  {
+    LazyCloner::Scope scope(cloner);
+    cloner.map(loop.getInductionVar(), result.getInductionVar());
+    for (auto [at, number] : llvm::enumerate(kept))
+      cloner.map(loop.getRegionIterArgs()[number], result.getRegionIterArgs()[at]);
+    stages = llvm::to_vector(ValueRange(result.getRegionIterArgs()).take_back(stages.size()));
+    emitRegion(loop, result);
+  }
+  for (auto [at, number] : llvm::enumerate(kept))
+    cloner.map(loop.getResult(number), result.getResult(at));
+  stages = llvm::to_vector(ValueRange(result.getResults()).take_back(stages.size()));
+}
+
+//===----------------------------------------------------------------------===//
+// Producers
+//===----------------------------------------------------------------------===//
+
+void Producer::emit(Operation *op) {
+  ArrayRef<tile::LoadOp> loads = program.loads[index];
+  if (op != loads.back())
+    return;
+  Value ring = entry.rings[index];
+  sm90::AcquireOp::create(b, ring, stages[index]);
+  SmallVector<Value> tiles;
+  int64_t bytes = 0;
+  for (unsigned number = 0; number < loads.size(); ++number) {
+    tiles.push_back(getTile(index, number));
+    bytes += cast<sm90::SmemType>(tiles.back().getType()).getByteSize();
+  }
+  sm90::ExpectOp::create(b, ring, stages[index], /*part=*/0, static_cast<int32_t>(bytes));
+  for (auto [load, map, tile] : llvm::zip_equal(loads, entry.maps[index], tiles))
+    copy(load, map, tile);
+  advance(index);
+}
+
+/// The load's box, or the one that its choice has where the condition does not hold.
+void Producer::copy(tile::LoadOp load, Value map, Value tile) {
+  auto issue = [&](Value from, ValueRange offsets) {
+    sm90::TmaLoadOp::create(b, from, offsets, tile, entry.rings[index], stages[index], /*part=*/0,
+                            /*row=*/0, IntegerAttr());
+  };
+  SmallVector<Value> offsets = cloner.get(load.getOffsets());
+  arith::SelectOp choice = program.choices.lookup(load);
+  if (!choice)
+    return issue(map, offsets);
+  SmallVector<Value> others = cloner.get(getOther(choice).getOffsets());
+  auto branch = scf::IfOp::create(b, cloner.get(choice.getCondition()), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  issue(map, offsets);
+  b.setInsertionPointToStart(branch.elseBlock());
+  issue(entry.otherMaps.lookup(load), others);
+}
+
+void product::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                           unsigned producer, const LazyCloner &cloner) {
+  Producer role(b, program, entry, cloner, producer);
+  role.emitElected([&] {
+    if (program.waits && !program.areInvariant[producer])
+      sm90::WaitDependencyOp::create(b);
+    role.run();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Consumers
+//===----------------------------------------------------------------------===//
+
+/// The dot of whose chain `carried` is a value.
+bool Consumer::keeps(Value carried) const {
+  tile::DotOp dot = program.dots[index];
+  return dot.getAcc() == carried;
+}
+
+Value Consumer::findOperand(Value tile) {
+  if (auto choice = tile.getDefiningOp<arith::SelectOp>())
+    tile = choice.getTrueValue();
+  for (auto [ring, loads] : llvm::enumerate(program.loads))
+    for (auto [number, load] : llvm::enumerate(loads))
+      if (load->getResult(0) == tile)
+        return getTile(ring, number);
+  llvm_unreachable("the program has checked the operands");
+}
+
+/// The step at `stages`, in flight.
+Value Consumer::startProduct(Value acc) {
+  tile::DotOp dot = program.dots[index];
+  for (auto [ring, stage] : llvm::zip_equal(entry.rings, stages))
+    sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
+  Value lhs = findOperand(dot.getLhs()), rhs = findOperand(dot.getRhs());
+  // Waiting is a loop: ptxas must see the registers as ordered behind it.
+  sm90::WgmmaFenceOp::create(b);
+  Value next = sm90::WgmmaOp::create(b, acc.getType(), lhs, rhs, acc, dot.getTransposeLhs(),
+                                     dot.getTransposeRhs());
+  sm90::WgmmaCommitOp::create(b);
+  return next;
+}
+
+Value Consumer::finishProduct(Value acc) {
+  return sm90::WgmmaWaitOp::create(b, acc.getType(), /*pending=*/0, acc).getResult(0);
+}
+
+void Consumer::release(ValueRange used) {
+  for (auto [ring, stage] : llvm::zip_equal(entry.rings, used))
+    sm90::ReleaseOp::create(b, ring, stage);
+}
+
+void Consumer::advanceAll() {
+  for (unsigned ring = 0; ring < entry.rings.size(); ++ring)
+    advance(ring);
+}
+
+void Consumer::emitFor(scf::ForOp loop) {
+  bool isOverDepth = loop.getBody() == program.dots[index]->getBlock();
+  if (isOverDepth && loop.getNumResults() != 0 && program.overlapsProducts())
+    return emitSteps(loop);
+  Role::emitFor(loop);
+}
+
+/// A step of the loop over the depth: the next product starts, the one before ends.
+/// `values`: the accumulator in flight, the stages that it reads, the next ones.
+SmallVector<Value> Consumer::emitStep(ValueRange values) {
+  SmallVector<Value> used(values.drop_front().drop_back(stages.size()));
+  stages = llvm::to_vector(values.take_back(stages.size()));
+  SmallVector<Value> next{startProduct(values.front())};
+  sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
+  release(used);
+  next.append(stages);
+  advanceAll();
+  next.append(stages);
+  return next;
+}
+
+/// The loop over the depth. Ahead of it the first product, which has no stage to free:
+///
+///     start 0 | start 1, end 0, free | start 2, end 1, free | ... | end, free
+void Consumer::emitSteps(scf::ForOp loop) {
+  tile::DotOp dot = program.dots[index];
+  unsigned number = cast<BlockArgument>(dot.getAcc()).getArgNumber() - 1;
+  int64_t step = *getConstantIntValue(loop.getStep());
+  int64_t second = *getConstantIntValue(loop.getLowerBound()) + step;
+  SmallVector<Value> values{startProduct(cloner.get(loop.getInitArgs()[number]))};
+  values.append(stages);
+  advanceAll();
+  values.append(stages);
+  if (second < *getConstantIntValue(loop.getUpperBound())) {
+    auto result = scf::ForOp::create(b, arith::ConstantIndexOp::create(b, second),
+                                     cloner.get(loop.getUpperBound()),
+                                     arith::ConstantIndexOp::create(b, step), values);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(result.getBody());
+    scf::YieldOp::create(b, emitStep(result.getRegionIterArgs()));
+    values = llvm::to_vector(ValueRange(result.getResults()));
+  }
+  ValueRange all = values;
+  stages = llvm::to_vector(all.take_back(stages.size()));
+  cloner.map(loop.getResult(number), finishProduct(all.front()));
+  release(all.drop_front().drop_back(stages.size()));
+}
+
+void Consumer::store(tile::StoreOp op) {
+  auto staging = entry.staging.find(op);
+  if (staging != entry.staging.end())
+    return storeStaged(op, staging->second);
+  bool paired = !op.getTransposed() && arePaired(op.getView(), op.getOffsets().back());
+  sm90::StoreOp::create(b, cloner.get(op.getValue()), cloner.get(op.getView()),
+                        cloner.get(op.getOffsets()), paired, op.getTransposed());
+}
+
+/// The copy out of shared memory goes on under the next tile's products.
+void Consumer::storeStaged(tile::StoreOp op, const Entry::Staging &staging) {
+  emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
+  sm90::BarrierOp::create(b);
+  sm90::StoreSharedOp::create(b, cloner.get(op.getValue()), staging.tile, op.getTransposed());
+  sm90::BarrierOp::create(b);
+  SmallVector<Value> offsets = cloner.get(op.getOffsets());
+  emitElected([&] {
+    sm90::TmaStoreOp::create(b, staging.tile, staging.map, offsets);
+    sm90::StoreCommitOp::create(b);
+  });
+}
+
+void Consumer::emit(Operation *op) {
+  if (op == program.dots[index]) {
+    tile::DotOp dot = program.dots[index];
+    cloner.map(dot.getResult(), finishProduct(startProduct(cloner.get(dot.getAcc()))));
+    release(stages);
+    return advanceAll();
+  }
+  if (!program.members[index].contains(op))
+    return;
+  if (auto load = dyn_cast<tile::LoadOp>(op)) {
+    Value loaded = sm90::LoadOp::create(b, convertRoleType(load.getType()),
+                                        cloner.get(load.getView()), cloner.get(load.getOffsets()),
+                                        arePaired(load.getView(), load.getOffsets().back()));
+    return cloner.map(load.getResult(), loaded);
+  }
+  if (auto store = dyn_cast<tile::StoreOp>(op))
+    return this->store(store);
+  for (Value result : op->getResults())
+    cloner.get(result);
+}
+
+void product::emitConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                           unsigned consumer, const LazyCloner &cloner) {
+  // Results may go where the kernels before still read.
+  if (program.waits)
+    sm90::WaitDependencyOp::create(b);
+  Consumer(b, program, entry, cloner, consumer).run();
+}

@@ -1,0 +1,322 @@
+//===- Relay.cpp - scores, left and right products on three warpgroups ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which kernels the schedule takes, its parameters, and the kernel's entry.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Relay/Relay.h"
+
+#include "Common/ScheduleBuilder.h"
+#include "Common/SoftmaxRole.h"
+#include "Relay/RelayKernel.h"
+
+#include "mla/Dialect/Sm90/Utils/Layout.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::relay;
+
+/// Warpgroups: scores, left and right output.
+static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
+
+//===----------------------------------------------------------------------===//
+// What the schedule takes
+//===----------------------------------------------------------------------===//
+
+/// What the widths must be for two output roles and panels of 64 columns.
+static bool haveSuitableWidths(AttentionLoop &loop, std::string &why) {
+  int64_t width = loop.getOutputWidth();
+  if (width % (2 * sm90::kPanelColumns) != 0 || width > 2 * sm90::kMaxWgmmaColumns) {
+    why = "an output of " + std::to_string(width) +
+          " columns does not split into two halves of "
+          "whole panels, at most 256 columns each";
+    return false;
+  }
+  if (loop.terms.size() > 2 ||
+      (loop.terms.size() == 2 && loop.terms[1].getWidth() > sm90::kPanelColumns)) {
+    why = "the scores have more than one panel besides the values";
+    return false;
+  }
+  if (loop.getRows() == sm90::kTileRows && loop.getBlockKeys() == sm90::kTileRows)
+    return true;
+  why = "tiles are not of 64 rows and 64 keys";
+  return false;
+}
+
+bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
+  if (!haveSuitableWidths(loop, why) || !canCloneInRoles(loop.kernel, why))
+    return false;
+  for (AttentionLoop::Term &term : loop.terms) {
+    tile::LoadPagedOp first = loop.terms[0].keys;
+    if (term.keys.getToken() != first.getToken() || term.keys.getTable() != first.getTable() ||
+        term.keys.getLimit() != first.getLimit()) {
+      why = "its paged loads are not of the same tokens";
+      return false;
+    }
+    if (!canMapView(term.query.getView())) {
+      why = "TMA cannot copy its queries";
+      return false;
+    }
+  }
+  if (loop.sum)
+    return true;
+  why = "no running sum";
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+Shape::Shape(AttentionLoop &loop)
+    : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
+      hasRope(loop.terms.size() > 1),
+      usesTma(llvm::all_of(
+          loop.terms,
+          [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),
+      element(loop.getElementType()) {}
+
+/// Bytes of shared memory that rings take besides left and right slots.
+static int64_t getFixedPanels(const Shape &shape, int64_t ropeStages) {
+  int64_t rope = shape.hasRope ? 1 : 0;
+  // Weights, the right half of the queries and their RoPE part, RoPE of keys.
+  return 1 + shape.rightPanels + rope + ropeStages * rope;
+}
+
+RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
+  auto get = [&](StringRef name, int64_t standard) {
+    return getScheduleParameter(loop.kernel, name, standard);
+  };
+  RelayOptions options;
+  // As many slots as fit, the left ring (whose slots live longer) first.
+  constexpr int64_t panelBytes = sm90::kTileRows * sm90::kPanelRowBytes;
+  // Factors behind the weights (aligned like a tile), row vectors, barriers.
+  constexpr int64_t smallBytes = 2 * sm90::kSwizzleAtomBytes;
+  int64_t panels = (sm90::kMaxSharedBytes - smallBytes) / panelBytes;
+  options.rightStages = get("right_stages", 2);
+  options.ropeStages = get("rope_stages", options.rightStages);
+  int64_t rest =
+      panels - getFixedPanels(shape, options.ropeStages) - options.rightStages * shape.rightPanels;
+  options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
+  // Measured (docs/lab/decode.md): opening the gate two panels early is best.
+  options.gateEarlyPanels = get("early", shape.rightPanels / 2);
+  // The rows that all threads copy arrive together: each arrival is a thread's.
+  options.rightPanelsPerPart = !shape.usesTma               ? shape.rightPanels
+                               : shape.rightPanels % 2 == 0 ? 2
+                                                            : 1;
+  // What the launch gives (168) suits all roles; with 184 for the scores and 160
+  // for the rest ptxas spills in the latter, which hold 128 of output.
+  constexpr int64_t launchRegisters =
+      sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
+  options.scoreRegisters = get("score_registers", launchRegisters);
+  options.outputRegisters = get("output_registers", launchRegisters);
+  // Two were 1 % faster before the output went through shared memory; one is now
+  // (docs/lab/decode.md), in half of the code and without spills.
+  options.stepsPerTurn = get("steps_per_turn", 1);
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Small things
+//===----------------------------------------------------------------------===//
+
+relay::Kernel::Kernel(AttentionLoop &loop)
+    : RoleKernel(loop.kernel, [](Operation *, Type type) { return convertRoleType(type); }),
+      loop(loop), shape(loop), options(chooseOptions(loop, shape)) {}
+
+sm90::SmemType relay::Kernel::sharedType(int64_t rows, int64_t columns) {
+  return getSharedType({rows, columns}, shape.element);
+}
+sm90::SmemType relay::Kernel::rowsType() {
+  return sm90::SmemType::get(b.getContext(), {1, sm90::kTileRows}, b.getF32Type(),
+                             sm90::SmemLayout::Linear);
+}
+
+/// Panels [first, first + count) of a shared tile.
+Value relay::Kernel::panels(Value tile, int64_t first, int64_t count) {
+  auto type = cast<sm90::SmemType>(tile.getType());
+  int64_t columns = count * sm90::kPanelColumns;
+  if (first == 0 && columns >= type.getColumns())
+    return tile;
+  return sm90::SliceOp::create(b, sharedType(type.getRows(), columns), tile,
+                               first * sm90::kPanelColumns);
+}
+
+Type relay::Kernel::convertOutputType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile || tile.getRank() == 1 || tile.getDimSize(1) != loop.getOutputWidth())
+    return convertRoleType(type);
+  return getFragmentType(tile.getDimSize(1) / 2, tile.getElementType());
+}
+
+Value relay::Kernel::countBlocks(LazyCloner &cloner) {
+  Value from = cloner.get(loop.keys.getLowerBound()), to = cloner.get(loop.keys.getUpperBound());
+  Value count = to32(arith::SubIOp::create(b, to, from));
+  if (int64_t step = loop.getStep(); step != 1)
+    count = arith::DivSIOp::create(b, arith::AddIOp::create(b, count, constant32(step - 1)),
+                                   constant32(step));
+  return arith::MaxSIOp::create(b, count, constant32(1));
+}
+
+Value relay::Kernel::positionOf(LazyCloner &cloner, Value block) {
+  if (int64_t step = loop.getStep(); step != 1)
+    block = arith::MulIOp::create(b, block, constant32(step));
+  return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(block));
+}
+
+scf::ForOp
+relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
+                          llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  bool isIndex = from.getType().isIndex();
+  Value one = isIndex ? constantIndex(1) : constant32(1);
+  auto result = scf::ForOp::create(b, from, to, one, carried);
+  if (atLeastOnce)
+    result->setAttr("sm90.at_least_once", b.getUnitAttr());
+  OpBuilder::InsertionGuard guard(b);
+  if (carried.empty())
+    b.setInsertionPoint(result.getBody()->getTerminator());
+  else
+    b.setInsertionPointToStart(result.getBody());
+  SmallVector<Value> yielded = body(result.getInductionVar(), result.getRegionIterArgs());
+  if (!carried.empty())
+    scf::YieldOp::create(b, yielded);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+void relay::Kernel::createMaps() {
+  if (shape.usesTma) {
+    leftKeys = PagedTiles(b, entry, loop.terms[0].keys, shape.getLeftColumns());
+    rightKeys =
+        PagedTiles(b, entry, loop.terms[0].keys, options.rightPanelsPerPart * sm90::kPanelColumns);
+  }
+  queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
+                             shape.getLeftColumns());
+  if (!shape.hasRope)
+    return;
+  if (shape.usesTma)
+    rope = PagedTiles(b, entry, loop.terms[1].keys);
+  ropeQueryMap = createTensorMap(b, entry, loop.terms[1].query.getView(), sm90::kTileRows);
+}
+
+Value relay::Kernel::createRing(StringRef label, int64_t stages, int64_t parts,
+                                ArrayRef<sm90::SmemType> tiles, int32_t fullCount,
+                                int32_t emptyCount) {
+  auto type = sm90::RingType::get(b.getContext(), stages, parts, tiles);
+  return sm90::RingOp::create(b, type, fullCount, emptyCount, IntegerAttr(), IntegerAttr(),
+                              b.getStringAttr(label));
+}
+
+/// Arrivals: a filling thread one (by TMA it is one thread), a role one per warp.
+void relay::Kernel::createRings() {
+  constexpr int32_t thread = 1, role = sm90::kWarpgroupWarps;
+  int32_t fill = shape.usesTma ? thread : sm90::kWarpgroupThreads;
+  int64_t rows = sm90::kTileRows;
+  sm90::SmemType leftTile = sharedType(rows, shape.getLeftColumns());
+  sm90::SmemType rightTile = sharedType(rows, shape.getRightColumns());
+  sm90::SmemType panel = sharedType(rows, sm90::kPanelColumns);
+  weights = createRing("weights", 1, 1, {panel, rowsType()}, role, 2 * role);
+  SmallVector<sm90::SmemType> queryTiles = {rightTile};
+  if (shape.hasRope)
+    queryTiles.push_back(panel);
+  queries = createRing("queries", 1, 1, queryTiles, thread, role);
+  left = createRing("left", options.leftStages, 1, {leftTile}, fill, role);
+  right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
+                     {rightTile}, fill, role);
+  if (shape.hasRope)
+    ropes = createRing("rope", options.ropeStages, 1, {panel}, fill, role);
+  if (!crossingRows.empty())
+    scale = createRing("scale", 1, 1, SmallVector<sm90::SmemType>(crossingRows.size(), rowsType()),
+                       role, 2 * role);
+  if (options.gateEarlyPanels >= 0)
+    gate = createRing("gate", 1, 1, {}, role, 0);
+}
+
+/// Row vectors that stores of whole tiles behind the key loop depend on: the
+/// scores role has the state, the output roles get what they broadcast.
+void relay::Kernel::findCrossingRows() {
+  llvm::SetVector<Value> rows;
+  SmallVector<Value> pending;
+  loop.items.walk([&](tile::StoreOp store) {
+    if (store.getValue().getType().getRank() == 2)
+      pending.push_back(store.getValue());
+  });
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val().getDefiningOp();
+    if (!op || op == loop.keys)
+      continue;
+    if (auto broadcast = dyn_cast<tile::BroadcastOp>(op))
+      rows.insert(broadcast.getSource());
+    else
+      llvm::append_range(pending, op->getOperands());
+  }
+  crossingRows.assign(rows.begin(), rows.end());
+}
+
+/// Work lists and block tables come from the host: only what roles read of other
+/// kernels' results, and all they write, stands behind this.
+void relay::Kernel::waitForDependency() {
+  if (loop.kernel->hasAttr("tile.waits_for_dependency"))
+    sm90::WaitDependencyOp::create(b);
+}
+
+void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t registers,
+                             llvm::function_ref<void()> body) {
+  auto budget = b.getI32IntegerAttr(static_cast<int32_t>(registers));
+  mlac::emitRole(b, name, warpgroup, budget, [&] {
+    Value hasItems = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+    auto branch = scf::IfOp::create(b, hasItems, /*withElseRegion=*/true);
+    // Without items too: what follows this kernel may depend on what it waits for.
+    b.setInsertionPointToStart(branch.elseBlock());
+    waitForDependency();
+    b.setInsertionPointToStart(branch.thenBlock());
+    body();
+  });
+}
+
+sm90::KernelOp relay::Kernel::build() {
+  tile::KernelOp source = loop.kernel;
+  kernel = createRoleKernel(b, source, kWarpgroups);
+  entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
+  emitLaunchDependents(b, source);
+  findCrossingRows();
+  createMaps();
+  createRings();
+  loop.kernel.walk([&](tile::ProgramIdOp id) { entry.get(id.getResult()); });
+  begin = entry.get(loop.items.getLowerBound());
+  end = entry.get(loop.items.getUpperBound());
+  emitRole("scores", kScores, options.scoreRegisters, [&] { emitScores(); });
+  emitRole("left", kLeft, options.outputRegisters, [&] { emitOutput(/*isLeft=*/true); });
+  emitRole("right", kRight, options.outputRegisters, [&] { emitOutput(/*isLeft=*/false); });
+  sm90::ReturnOp::create(b);
+  return kernel;
+}
+
+FailureOr<sm90::KernelOp> mlac::buildRelaySchedule(AttentionLoop &loop) {
+  return relay::Kernel(loop).build();
+}
+
+//===----------------------------------------------------------------------===//
+// Epilogue
+//===----------------------------------------------------------------------===//
+
+/// The key loop may stand under conditions (a tile of rows that a request does
+/// not have): they hold for the stores behind it.
+void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn,
+                                 Value scratch) {
+  mlac::emitEpilogue(b, cloner, loop, loop.items, rank, [&](tile::StoreOp store) {
+    emitStore(b, cloner, store, firstColumn, scratch);
+  });
+}

@@ -1,0 +1,129 @@
+//===- RelayKernel.h - the parts of a relay kernel under construction ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the three roles share; see Relay.h for the schedule. Relay.cpp makes the
+// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYKERNEL_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYKERNEL_H
+
+#include "Common/PagedTiles.h"
+#include "Common/RoleKernel.h"
+#include "Relay/Relay.h"
+
+namespace mlac::relay {
+
+using mlir::SmallVector;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+
+/// Widths in panels of 64 columns.
+struct Shape {
+  explicit Shape(AttentionLoop &loop);
+  int64_t leftPanels, rightPanels;
+  bool hasRope;
+  /// Else all threads of the output roles copy the keys (small pages), row by row.
+  bool usesTma;
+  mlir::Type element;
+
+  int64_t getLeftColumns() const { return leftPanels * mlir::sm90::kPanelColumns; }
+  int64_t getRightColumns() const { return rightPanels * mlir::sm90::kPanelColumns; }
+};
+
+RelayOptions chooseOptions(AttentionLoop &loop, const Shape &shape);
+
+class Kernel : RoleKernel {
+public:
+  explicit Kernel(AttentionLoop &loop);
+  mlir::sm90::KernelOp build();
+
+private:
+  // Relay.cpp: the entry.
+  void createMaps();
+  void createRings();
+  Value createRing(mlir::StringRef label, int64_t stages, int64_t parts,
+                   mlir::ArrayRef<mlir::sm90::SmemType> tiles, int32_t fullCount,
+                   int32_t emptyCount);
+  void findCrossingRows();
+  void waitForDependency();
+  void emitRole(mlir::StringRef name, int32_t warpgroup, int64_t registers,
+                llvm::function_ref<void()> body);
+
+  // RelayScores.cpp
+  struct ScoreState;
+  void emitScores();
+  void emitScoresItem(ScoreState &state);
+  void loadQueries(Value item, Value stage);
+  Value multiplyLeft(ScoreState &state, Value queries);
+  Value multiplyRight(ScoreState &state, Value scores, Value gateStage);
+  void emitStep(ScoreState &state, Value queries, Value position, bool isLast);
+  void emitSoftmax(ScoreState &state, Value position, llvm::function_ref<void()> issueNext);
+  void emitUnmasked(ScoreState &state, Value queries, Value blocks);
+  void finishRows(ScoreState &state);
+
+  // RelayOutput.cpp
+  struct OutputState;
+  void emitOutput(bool isLeft);
+  /// Whether all threads of an output role hold the page to copy next.
+  bool findsPagesEarly() const { return shape.usesTma && leftKeys.countBoxes() == 1; }
+  struct Entry;
+  Entry locate(OutputState &state, LazyCloner &cloner);
+  Value countEntries(OutputState &state, LazyCloner &cloner);
+  void advance(OutputState &state, Value entries);
+  void refill(OutputState &state, llvm::function_ref<void()> untilFree);
+  void emitKeysOrQueries(OutputState &state, LazyCloner &cloner, const Entry &entry, Value tile,
+                         llvm::function_ref<void()> body);
+  void emitCopies(OutputState &state, LazyCloner &cloner, const Entry &entry,
+                  const PagedTiles::Block &block);
+  void fetchScalars(LazyCloner &cloner);
+  void emitRowCopies(OutputState &state, LazyCloner &cloner, const Entry &entry);
+  void emitBlock(OutputState &state);
+  void emitLastBlock(OutputState &state);
+  void freeSlot(OutputState &state);
+  Value startProduct(OutputState &state, bool isLast);
+  void finishProduct(OutputState &state, Value output);
+  void finishItem(OutputState &state);
+  void findTail(OutputState &state, Value blocks);
+  void clearTail(OutputState &state, Value values);
+  void emitOutputItem(OutputState &state);
+
+  // Shared.
+  /// Types of an output role, which holds half of the output's columns.
+  Type convertOutputType(Type type);
+  /// Stores of rank `rank` behind the key loop, with the branches around them;
+  /// `scratch`, where given, is a shared tile that they may go through.
+  void emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn, Value scratch);
+  /// Blocks of the mapped item, i32, at least 1: an item of length 0 has one
+  /// block, which is masked.
+  Value countBlocks(LazyCloner &cloner);
+  /// The key loop's induction variable at a block (i32) of the mapped item.
+  Value positionOf(LazyCloner &cloner, Value block);
+  mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried, bool atLeastOnce,
+                              llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
+
+  Value panels(Value tile, int64_t first, int64_t count);
+  mlir::sm90::SmemType sharedType(int64_t rows, int64_t columns);
+  mlir::sm90::SmemType rowsType();
+
+  AttentionLoop &loop;
+  Shape shape;
+  RelayOptions options;
+  Value begin, end; // items of this part, index
+  PagedTiles leftKeys, rightKeys, rope;
+  Value queryMap, ropeQueryMap;
+  Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
+  /// Row vectors that the epilogue of the output needs, in the order of `scale`.
+  SmallVector<Value> crossingRows;
+};
+
+} // namespace mlac::relay
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYKERNEL_H

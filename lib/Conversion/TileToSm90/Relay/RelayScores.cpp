@@ -1,0 +1,321 @@
+//===- RelayScores.cpp - the role that owns scores and softmax ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An item of n blocks, S(i) the scores of block i, W(i) its weights:
+//
+//     S(0) | step: softmax(0), S(1) | step: softmax(1), S(2) | ... | softmax(n-1)
+//
+// A step issues the left part of the next scores between the exponentials and
+// the narrowing of its own, when the old scores' registers are free. Two steps
+// make one turn of the loop, so that the two accumulators in flight need no
+// copies (ptxas would serialise). Only the last two blocks can hold keys that a
+// row does not see.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Relay/RelayKernel.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::relay;
+
+/// What changes from block to block.
+struct relay::Kernel::ScoreState {
+  LazyCloner cloner;
+  Value scores;
+  SmallVector<Value> carried; // of the key loop, null for the output
+  Value left, right, ropes, queries, weights, scale;
+
+  SmallVector<Value> pack() const {
+    SmallVector<Value> values{scores};
+    llvm::append_range(values, llvm::make_filter_range(carried, [](Value v) { return bool(v); }));
+    values.append({left, right, ropes, weights});
+    return values;
+  }
+  void unpack(ValueRange values) {
+    scores = values[0];
+    unsigned index = 1;
+    for (Value &value : carried)
+      if (value)
+        value = values[index++];
+    for (Value *stage : {&left, &right, &ropes, &weights})
+      *stage = values[index++];
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// The right half and the RoPE part of the queries of `item`, by one thread.
+void relay::Kernel::loadQueries(Value item, Value stage) {
+  LazyCloner cloner(entry, [](Operation *, Type type) { return convertRoleType(type); });
+  auto elect = sm90::ElectOp::create(b);
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&elect.getBody());
+  sm90::EndOp::create(b);
+  b.setInsertionPointToStart(&elect.getBody().front());
+  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, item, end);
+  auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(branch.thenBlock());
+  cloner.map(loop.items.getInductionVar(), item);
+  sm90::AcquireOp::create(b, queries, stage);
+  int64_t bytes = cast<sm90::RingType>(queries.getType()).getStageBytes();
+  sm90::ExpectOp::create(b, queries, stage, 0, bytes);
+  Value row = cloner.get(loop.terms[0].query.getOffsets()[0]);
+  sm90::TmaLoadOp::create(b, queryMap, ValueRange{row, constantIndex(shape.getLeftColumns())},
+                          tileOf(queries, stage, 0), queries, stage, 0, 0, IntegerAttr());
+  if (!shape.hasRope)
+    return;
+  Value ropeRow = cloner.get(loop.terms[1].query.getOffsets()[0]);
+  sm90::TmaLoadOp::create(b, ropeQueryMap, ValueRange{ropeRow, constantIndex(0)},
+                          tileOf(queries, stage, 1), queries, stage, 0, 0, IntegerAttr());
+}
+
+/// A: the left half, from queries in registers.
+Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
+  RankedTensorType type = getFragmentType(loop.getBlockKeys(), b.getF32Type());
+  Value zero = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
+  sm90::AwaitOp::create(b, left, state.left, 0);
+  sm90::WgmmaFenceOp::create(b);
+  Value scores = sm90::WgmmaOp::create(b, type, registers, tileOf(left, state.left, 0), zero,
+                                       /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+  sm90::WgmmaCommitOp::create(b);
+  state.left = next(state.left, left);
+  return scores;
+}
+
+/// B: the right half and RoPE; opens the gate on the way if there is a stage for
+/// it. Returns finished scores.
+Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateStage) {
+  auto multiply = [&](Value lhs, Value rhs) {
+    scores = sm90::WgmmaOp::create(b, scores.getType(), lhs, rhs, scores,
+                                   /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+  };
+  auto multiplyRope = [&] {
+    sm90::AwaitOp::create(b, ropes, state.ropes, 0);
+    sm90::WgmmaFenceOp::create(b);
+    multiply(tileOf(queries, state.queries, 1), tileOf(ropes, state.ropes, 0));
+  };
+  // Rows that threads copied need a proxy fence behind the wait: one for both. Else
+  // RoPE is what a slot's refill copies last, so it is multiplied last.
+  bool isRopeFirst = shape.hasRope && !shape.usesTma;
+  bool isRopeLast = shape.hasRope && shape.usesTma;
+  if (isRopeFirst) {
+    sm90::AwaitOp::create(b, right, state.right, 0);
+    multiplyRope();
+  }
+  Value query = tileOf(queries, state.queries, 0), keys = tileOf(right, state.right, 0);
+  bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
+  int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels + (isRopeLast ? 1 : 0);
+  for (int64_t panel = 0; panel < shape.rightPanels; ++panel) {
+    if (panel % options.rightPanelsPerPart == 0 && !isRopeFirst) {
+      sm90::AwaitOp::create(b, right, state.right, panel / options.rightPanelsPerPart);
+      sm90::WgmmaFenceOp::create(b);
+    }
+    multiply(panels(query, panel, 1), panels(keys, panel, 1));
+    if (hasGate && panel + 1 == gatePanel)
+      sm90::WgmmaCommitOp::create(b);
+  }
+  if (isRopeLast)
+    multiplyRope();
+  sm90::WgmmaCommitOp::create(b);
+  if (hasGate) {
+    sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
+    sm90::PublishOp::create(b, gate, gateStage, 0);
+  }
+  auto wait = sm90::WgmmaWaitOp::create(b, scores.getType(), /*pending=*/0, scores);
+  if (gateStage && gate && !hasGate)
+    sm90::PublishOp::create(b, gate, gateStage, 0);
+  if (shape.hasRope) {
+    sm90::ReleaseOp::create(b, ropes, state.ropes, /*remote=*/false);
+    state.ropes = next(state.ropes, ropes);
+  }
+  state.right = next(state.right, right);
+  return wait.getResult(0);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+/// The softmax of `state.scores`: publishes weights and factors, and replaces
+/// the carried state. `position`, where given, is the
+/// loop's position at the block, whose mask matters then.
+void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
+                                llvm::function_ref<void()> issueNext) {
+  LazyCloner &cloner = state.cloner;
+  LazyCloner::Scope scope(cloner);
+  for (auto [argument, value] : llvm::zip_equal(loop.keys.getRegionIterArgs(), state.carried))
+    if (value)
+      cloner.map(argument, value);
+  cloner.map(loop.getScores(), state.scores);
+  if (position)
+    cloner.map(loop.keys.getInductionVar(), position);
+  else if (loop.mask)
+    cloner.map(loop.mask.getResult(), state.scores);
+
+  Value correction = cloner.get(loop.correction);
+  // Done before the next scores start: these take the old ones' registers.
+  Value numerators = sm90::PinOp::create(b, cloner.get(loop.numerators));
+  cloner.map(loop.numerators, numerators);
+  SmallVector<Value> carried(state.carried.size());
+  for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues())) {
+    if (index == loop.outputIndex || index == loop.sum->index)
+      continue;
+    carried[index] = cloner.get(yielded);
+  }
+  // The lanes' shares of the sum; they meet after the loop (finishRows).
+  Value old = state.carried[loop.sum->index];
+  Value share = sm90::ReduceOp::create(b, old.getType(), sm90::ReduceKind::Sum,
+                                       cloner.get(loop.sum->reduce.getSource()), Value());
+  Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum->factor));
+  carried[loop.sum->index] =
+      arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
+  state.carried = carried;
+  if (issueNext)
+    issueNext();
+
+  Value narrow = cloner.get(loop.weights);
+  sm90::AcquireOp::create(b, weights, state.weights);
+  sm90::StoreSharedOp::create(b, correction, tileOf(weights, state.weights, 1),
+                              /*transposed=*/false);
+  sm90::StoreSharedOp::create(b, narrow, tileOf(weights, state.weights, 0), /*transposed=*/false);
+  sm90::PublishOp::create(b, weights, state.weights, 0);
+}
+
+/// The softmax of the present block and the scores of the next one.
+void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position, bool isLast) {
+  Value gateStage = state.weights;
+  Value scores;
+  emitSoftmax(state, position, [&] {
+    if (!isLast)
+      scores = multiplyLeft(state, registers);
+  });
+  state.weights = next(state.weights, weights);
+  if (!isLast)
+    state.scores = multiplyRight(state, scores, gateStage);
+  else if (gate)
+    sm90::PublishOp::create(b, gate, gateStage, 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Items
+//===----------------------------------------------------------------------===//
+
+/// Steps over all blocks but the last two: where turns have two steps, first one
+/// if their number is odd.
+void relay::Kernel::emitUnmasked(ScoreState &state, Value registers, Value blocks) {
+  Value zero = constant32(0), steps = arith::SubIOp::create(b, blocks, constant32(2));
+  auto repeat = [&](Value from, Value to, int64_t stepsPerTurn) {
+    auto turns = createLoop(from, to, state.pack(), /*atLeastOnce=*/false,
+                            [&](Value, ValueRange values) {
+                              state.unpack(values);
+                              for (int64_t step = 0; step < stepsPerTurn; ++step)
+                                emitStep(state, registers, Value(), /*isLast=*/false);
+                              return state.pack();
+                            });
+    state.unpack(turns.getResults());
+  };
+  if (options.stepsPerTurn == 1)
+    return repeat(zero, steps, 1);
+  Value known = arith::MaxSIOp::create(b, steps, zero), two = constant32(2);
+  repeat(zero, arith::RemUIOp::create(b, known, two), 1);
+  repeat(zero, arith::DivUIOp::create(b, known, two), 2);
+}
+
+/// The row vectors behind the loop: what the output roles need goes to them,
+/// what is stored is stored.
+void relay::Kernel::finishRows(ScoreState &state) {
+  LazyCloner &cloner = state.cloner;
+  for (auto [index, value] : llvm::enumerate(state.carried)) {
+    if (!value)
+      continue;
+    if (index == loop.sum->index)
+      value = sm90::ReduceOp::create(b, convertRoleType(loop.keys.getResult(index).getType()),
+                                     sm90::ReduceKind::Sum, value, Value());
+    cloner.map(loop.keys.getResult(index), value);
+  }
+  if (scale) {
+    sm90::AcquireOp::create(b, scale, state.scale);
+    for (auto [index, rows] : llvm::enumerate(crossingRows))
+      sm90::StoreSharedOp::create(b, cloner.get(rows), tileOf(scale, state.scale, index),
+                                  /*transposed=*/false);
+    sm90::PublishOp::create(b, scale, state.scale, 0);
+    state.scale = next(state.scale, scale);
+  }
+  emitEpilogue(cloner, /*rank=*/1, /*firstColumn=*/0, /*scratch=*/Value());
+}
+
+void relay::Kernel::emitScoresItem(ScoreState &state) {
+  LazyCloner &cloner = state.cloner;
+  Value blocks = countBlocks(cloner);
+  sm90::AwaitOp::create(b, left, state.left, 0);
+  Value registers = sm90::LoadSharedOp::create(
+      b, getFragmentType(shape.getLeftColumns(), shape.element), tileOf(left, state.left, 0));
+  sm90::ReleaseOp::create(b, left, state.left, /*remote=*/false);
+  state.left = next(state.left, left);
+  sm90::AwaitOp::create(b, queries, state.queries, 0);
+  state.scores = multiplyRight(state, multiplyLeft(state, registers), Value());
+  for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
+    if (index == loop.outputIndex)
+      state.carried.push_back(Value());
+    else if (index != loop.sum->index)
+      state.carried.push_back(cloner.get(init));
+    else
+      state.carried.push_back(arith::ConstantOp::create(
+          b, DenseElementsAttr::get(
+                 RankedTensorType::get({sm90::kTileRows, sm90::kQuadLanes}, b.getF32Type(),
+                                       sm90::PartialAttr::get(b.getContext())),
+                 b.getF32FloatAttr(0))));
+  }
+  emitUnmasked(state, registers, blocks);
+
+  Value hasTwo =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, blocks, constant32(1));
+  SmallVector<Value> before = state.pack();
+  auto last = scf::IfOp::create(b, TypeRange(ValueRange(before)), hasTwo, true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    LazyCloner::Scope scope(cloner);
+    b.setInsertionPointToStart(last.thenBlock());
+    // Not of `blocks - 2`, which the loop before is bounded by: it would be kept.
+    Value behind = positionOf(cloner, arith::SubIOp::create(b, blocks, constant32(1)));
+    Value position = arith::SubIOp::create(b, behind, constantIndex(loop.getStep()));
+    emitStep(state, registers, position, /*isLast=*/false);
+    scf::YieldOp::create(b, state.pack());
+    b.setInsertionPointToStart(last.elseBlock());
+    scf::YieldOp::create(b, before);
+  }
+  state.unpack(last.getResults());
+  // All products with these queries are done.
+  sm90::ReleaseOp::create(b, queries, state.queries, /*remote=*/false);
+  state.queries = next(state.queries, queries);
+  Value item = cloner.get(loop.items.getInductionVar());
+  loadQueries(arith::AddIOp::create(b, item, constantIndex(1)), state.queries);
+  Value position = positionOf(cloner, arith::SubIOp::create(b, blocks, constant32(1)));
+  emitStep(state, registers, position, /*isLast=*/true);
+  finishRows(state);
+}
+
+void relay::Kernel::emitScores() {
+  auto convert = [](Operation *, Type type) { return convertRoleType(type); };
+  Value start = sm90::StageStartOp::create(b);
+  waitForDependency();
+  loadQueries(begin, start);
+  createLoop(to32(begin), to32(end), SmallVector<Value>(6, start), /*atLeastOnce=*/true,
+             [&](Value item, ValueRange stages) {
+               ScoreState state{LazyCloner(entry, convert), Value(),   {},
+                                stages[0],                  stages[1], stages[2],
+                                stages[3],                  stages[4], stages[5]};
+               state.cloner.map(loop.items.getInductionVar(), toIndex(item));
+               emitScoresItem(state);
+               return SmallVector<Value>{state.left,    state.right,   state.ropes,
+                                         state.queries, state.weights, state.scale};
+             });
+}

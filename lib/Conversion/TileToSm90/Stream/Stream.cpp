@@ -1,0 +1,339 @@
+//===- Stream.cpp - keys on M, streamed through one consumer ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which kernels the schedule takes, its parameters, and the kernel's entry.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stream/Stream.h"
+
+#include "Common/Divisibility.h"
+#include "Stream/StreamKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::stream;
+
+/// Warpgroups: the producer's, of which one thread works, and the consumer.
+static constexpr int32_t kProducer = 0, kConsumer = 1, kWarpgroups = 2;
+
+/// Columns of keys that one barrier announces: products start on a quarter of a
+/// 512-column latent, and a block costs five waits.
+static constexpr int64_t kPartColumns = 128;
+
+/// More stages than this are never full (header: two stream at full rate).
+static constexpr int64_t kMaxStages = 4;
+
+/// The queries of the next item arrive while this item's are read: waiting for them
+/// would keep the producer from the next item's keys.
+static constexpr int64_t kQueryStages = 2;
+
+/// Shared memory kept for barriers and alignment.
+static constexpr int64_t kReservedBytes = 512;
+
+/// Registers that O tiles may take of a thread's 255: scores, sums, the mask and
+/// addresses take the rest (ptxas 13.0: 254 in all for 128, 72 bytes spilled for 160).
+static constexpr int64_t kMaxOutputRegisters = 128;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+Type stream::convertType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return type;
+  Attribute encoding = tile.getRank() == 1
+                           ? Attribute(sm90::ColumnsAttr::get(type.getContext()))
+                           : sm90::FragmentAttr::get(type.getContext(), /*column_split=*/1);
+  return RankedTensorType::get(tile.getShape(), tile.getElementType(), encoding);
+}
+
+/// Scratch of a reduction over keys, and a computed operand [N, 64], K-major.
+static sm90::SmemType getScratchType(const Program &program) {
+  MLIRContext *context = program.queries.front()->getContext();
+  return sm90::SmemType::get(context, {sm90::kWarpgroupWarps, program.rows},
+                             Float32Type::get(context), sm90::SmemLayout::Linear);
+}
+static sm90::SmemType getOperandType(const Program &program) {
+  tile::LoadOp query = program.queries.front();
+  return getSharedType({program.rows, sm90::kTileRows}, query.getType().getElementType());
+}
+
+bool Program::isKeys(Value tile) const {
+  if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
+    tile = slice.getSource();
+  auto load = tile.getDefiningOp<tile::LoadPagedOp>();
+  return load && llvm::is_contained(keys, load);
+}
+
+bool Program::hasLoads(Operation *op) const {
+  return op->isAncestor(keys.front()) || op->isAncestor(queries.front());
+}
+
+//===----------------------------------------------------------------------===//
+// Recognition
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Matcher {
+public:
+  explicit Matcher(tile::KernelOp kernel) : program(kernel) {}
+  std::string findLoads();
+  std::string checkOps();
+  std::string checkLoads();
+  std::string chooseParts();
+  std::string chooseStages();
+  Program program;
+
+private:
+  std::string checkOp(Operation *op);
+  std::string checkDot(tile::DotOp dot);
+};
+} // namespace
+
+static RankedTensorType getTileType(Value value) {
+  return dyn_cast<RankedTensorType>(value.getType());
+}
+
+/// Scores: keys · queriesᵀ, whole tiles. Output: 64 columns of values, transposed,
+/// times something computed.
+std::string Matcher::checkDot(tile::DotOp dot) {
+  if (!program.isKeys(dot.getLhs()))
+    return "a product whose left operand is not a tile of keys";
+  bool ofQuery = isa_and_present<tile::LoadOp>(dot.getRhs().getDefiningOp());
+  if (dot.getTransposeRhs()) {
+    bool isWhole = isa<tile::LoadPagedOp>(dot.getLhs().getDefiningOp());
+    return isWhole && ofQuery && !dot.getTransposeLhs() ? "" : "scores in a form not known";
+  }
+  RankedTensorType values = getTileType(dot.getLhs());
+  auto slice = dot.getLhs().getDefiningOp<tensor::ExtractSliceOp>();
+  bool isPanel = values.getDimSize(1) == sm90::kPanelColumns &&
+                 (!slice || slice.getStaticOffset(1) % sm90::kPanelColumns == 0);
+  return dot.getTransposeLhs() && !ofQuery && isPanel ? "" : "an output in a form not known";
+}
+
+/// All tiles in registers are [64, N] or [N].
+std::string Matcher::checkOp(Operation *op) {
+  bool isLoad = isa<tile::LoadOp, tile::LoadPagedOp, tensor::ExtractSliceOp>(op);
+  for (Value result : op->getResults()) {
+    RankedTensorType tile = getTileType(result);
+    if (!tile || isLoad)
+      continue;
+    bool isColumns = tile.getRank() == 1;
+    if (!isColumns && tile.getDimSize(0) != sm90::kTileRows)
+      return "a tile that has not 64 rows";
+    if (int64_t rows = tile.getDimSize(isColumns ? 0 : 1);
+        rows != std::exchange(program.rows, rows) && rows != program.rows)
+      return "tiles of different numbers of columns";
+  }
+  bool known = llvm::TypeSwitch<Operation *, bool>(op)
+                   .Case([](tile::ReduceOp reduce) { return reduce.getDim() == 0; })
+                   .Case([](tile::BroadcastOp cast) { return cast.getDim() == 0; })
+                   .Case([](tile::StoreOp store) {
+                     return store.getTransposed() || getTileType(store.getValue()).getRank() == 1;
+                   })
+                   .Case<tile::LoadOp, tile::LoadPagedOp, tile::DotOp, tile::IotaOp, tile::SplatOp,
+                         tile::ProgramIdOp, tile::ReturnOp, tensor::ExtractSliceOp, scf::ForOp,
+                         scf::IfOp, scf::YieldOp>([](Operation *) { return true; })
+                   .Default([](Operation *op) {
+                     return op->getNumRegions() == 0 && op->getNumResults() != 0 &&
+                            isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
+                                op->getDialect());
+                   });
+  if (!known)
+    return "'" + op->getName().getStringRef().str() + "' in a form not known";
+  auto dot = dyn_cast<tile::DotOp>(op);
+  return dot ? checkDot(dot) : "";
+}
+
+std::string Matcher::checkOps() {
+  std::string why;
+  program.kernel.getBody().walk([&](Operation *op) {
+    why = checkOp(op);
+    return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return why;
+}
+
+/// The last op of `block` that holds a use of `tile` or of a slice of it.
+static Operation *findLastUse(Value tile, Block *block) {
+  Operation *last = nullptr;
+  for (Operation *user : tile.getUsers()) {
+    Operation *use = block->findAncestorOpInBlock(*user);
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user))
+      use = findLastUse(slice.getResult(), block);
+    if (use && (!last || last->isBeforeInBlock(use)))
+      last = use;
+  }
+  return last;
+}
+
+template <typename OpTy> static Operation *findLastUse(ArrayRef<OpTy> loads) {
+  Operation *last = nullptr;
+  for (OpTy load : loads)
+    if (Operation *use = findLastUse(load.getResult(), load->getBlock());
+        use && (!last || last->isBeforeInBlock(use)))
+      last = use;
+  return last;
+}
+
+std::string Matcher::findLoads() {
+  program.kernel.walk([&](tile::LoadOp load) { program.queries.push_back(load); });
+  program.kernel.walk([&](tile::LoadPagedOp load) { program.keys.push_back(load); });
+  auto areTogether = [](auto &loads) {
+    return llvm::all_of(loads,
+                        [&](auto load) { return load->getBlock() == loads.front()->getBlock(); });
+  };
+  if (program.keys.empty() || program.queries.empty() || !areTogether(program.keys) ||
+      !areTogether(program.queries))
+    return "its loads of queries, or of keys, are not in one place";
+  auto loop = dyn_cast<scf::ForOp>(program.keys.front()->getParentOp());
+  if (!loop || program.queries.front()->getBlock() != loop->getBlock())
+    return "its keys are not loaded in a loop behind the queries";
+  program.keysEnd = findLastUse(ArrayRef(program.keys));
+  program.queriesEnd = findLastUse(ArrayRef(program.queries));
+  if (!isa_and_present<tile::DotOp>(program.keysEnd) || program.queriesEnd != loop)
+    return "its products are not in the loop over keys";
+  return "";
+}
+
+std::string Matcher::checkLoads() {
+  for (tile::LoadOp query : program.queries) {
+    RankedTensorType type = query.getType();
+    if (type.getRank() != 2 || type.getDimSize(0) != program.rows || !canMapView(query.getView()))
+      return "TMA cannot copy its queries";
+  }
+  for (tile::LoadPagedOp keys : program.keys) {
+    if (keys.getType().getDimSize(0) != sm90::kTileRows)
+      return "its blocks of keys are not of 64";
+    // A box must not cross pages.
+    bool isAligned = getKnownDivisor(OpFoldResult(keys.getToken())) % sm90::kTileRows == 0;
+    program.usesTma &= isAligned && PagedTiles::getBoxRows(keys) != 0;
+  }
+  return "";
+}
+
+std::string Matcher::chooseParts() {
+  int64_t width = getScheduleParameter(program.kernel, "part_columns", kPartColumns);
+  if (width <= 0 || width % sm90::kPanelColumns != 0)
+    return "part_columns is " + std::to_string(width) + ", not a multiple of 64";
+  for (auto [index, load] : llvm::enumerate(program.keys)) {
+    int64_t columns = load.getType().getDimSize(1);
+    for (int64_t column = 0; column < columns; column += width)
+      program.parts.push_back(
+          {static_cast<unsigned>(index), column, std::min(width, columns - column)});
+  }
+  return "";
+}
+
+/// What lies beside the ring of keys: queries, operands, scratch.
+std::string Matcher::chooseStages() {
+  int64_t fixed = kReservedBytes, stage = 0, outputs = 0;
+  for (tile::LoadOp query : program.queries)
+    fixed += kQueryStages * getSharedType(query.getResult()).getByteSize();
+  for (tile::LoadPagedOp keys : program.keys)
+    stage += getSharedType(keys.getResult()).getByteSize();
+  DenseSet<Value> operands;
+  program.kernel.walk([&](Operation *op) {
+    auto dot = dyn_cast<tile::DotOp>(op);
+    if (dot && dot.getTransposeLhs()) {
+      outputs += program.rows / 2; // a thread's share of [64, N] f32
+      operands.insert(dot.getRhs());
+    }
+    if (isa<tile::ReduceOp>(op))
+      fixed += getScratchType(program).getByteSize();
+  });
+  fixed += static_cast<int64_t>(operands.size()) * getOperandType(program).getByteSize();
+  if (outputs > kMaxOutputRegisters)
+    return "its output takes " + std::to_string(outputs) + " registers of a thread, more than " +
+           std::to_string(kMaxOutputRegisters);
+  int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
+  return program.chooseStages(std::min(most, kMaxStages), most, stage);
+}
+
+std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {
+  return runMatcher(Matcher(kernel),
+                    {&Matcher::findLoads, &Matcher::checkOps, &Matcher::checkLoads,
+                     &Matcher::chooseParts, &Matcher::chooseStages},
+                    why);
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+static Value createRing(ImplicitLocOpBuilder &b, StringRef label, int64_t stages, int64_t parts,
+                        ArrayRef<sm90::SmemType> tiles, bool usesTma) {
+  // One thread fills, or each of the producer's; the consumer's warps free.
+  int32_t fullCount = usesTma ? 1 : sm90::kWarpgroupThreads;
+  constexpr int32_t emptyCount = sm90::kWarpgroupWarps;
+  auto type = sm90::RingType::get(b.getContext(), stages, parts, tiles);
+  return sm90::RingOp::create(b, type, fullCount, emptyCount, IntegerAttr(), IntegerAttr(),
+                              b.getStringAttr(label));
+}
+
+static Value alloc(ImplicitLocOpBuilder &b, sm90::SmemType type) {
+  return sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr());
+}
+
+static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Program &program) {
+  Entry entry;
+  SmallVector<sm90::SmemType> keyTiles, queryTiles;
+  for (tile::LoadPagedOp load : program.keys) {
+    keyTiles.push_back(getSharedType(load.getResult()));
+    if (program.usesTma)
+      entry.keyMaps.emplace_back(b, cloner, load);
+  }
+  for (tile::LoadOp load : program.queries) {
+    queryTiles.push_back(getSharedType(load.getResult()));
+    entry.queryMaps.push_back(createTensorMap(b, cloner, load.getView(), program.rows));
+  }
+  entry.keyRing =
+      createRing(b, "keys", program.stages, program.parts.size(), keyTiles, program.usesTma);
+  entry.queryRing =
+      createRing(b, "queries", kQueryStages, /*parts=*/1, queryTiles, /*usesTma=*/true);
+  tile::KernelOp kernel = program.kernel;
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::ReduceOp>(op))
+      entry.scratch[op] = alloc(b, getScratchType(program));
+    auto dot = dyn_cast<tile::DotOp>(op);
+    if (dot && dot.getTransposeLhs() && !entry.operands.contains(dot.getRhs()))
+      entry.operands[dot.getRhs()] = alloc(b, getOperandType(program));
+  });
+  return entry;
+}
+
+/// Index arithmetic and loads of scalars.
+static bool isScalar(Operation *op) {
+  auto isTile = [](Value value) { return isa<RankedTensorType>(value.getType()); };
+  return op->getNumRegions() == 0 && llvm::none_of(op->getOperands(), isTile) &&
+         llvm::none_of(op->getResults(), isTile);
+}
+
+sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why) {
+  std::optional<Program> program = matchProgram(kernel, why);
+  if (!program)
+    return {};
+  ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
+  auto result = createRoleKernel(b, kernel, kWarpgroups);
+  LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
+  cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
+  emitLaunchDependents(b, kernel);
+  cloneScalars(cloner, kernel.getBody().front(), isScalar);
+  Entry entry = createEntry(b, cloner, *program);
+  emitRole(b, "load", kProducer, IntegerAttr(), [&] { emitProducer(b, *program, entry, cloner); });
+  emitRole(b, "math", kConsumer, IntegerAttr(), [&] { emitConsumer(b, *program, entry, cloner); });
+  sm90::ReturnOp::create(b);
+  return result;
+}

@@ -1,0 +1,316 @@
+//===- StreamConsumer.cpp - products and softmax of the stream schedule ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The consumer's order of accesses to shared memory (barrier = its four warps):
+//
+//   P, scratch     written after a barrier that follows the last read: for P the one
+//                  inside the reduction, for the scratch the one that publishes P
+//   zeroed rows    after a barrier that follows the scores' read of the keys, before
+//                  the one that publishes P
+//   stages         released by each warp after its own products have been waited for
+//
+// At the borders of loops and branches no write is unpublished and no scratch is
+// in use; other tiles count as read there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stream/StreamRole.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::stream;
+
+namespace {
+/// Products that one commit covers, and ops behind the first of them that do not
+/// depend on any: `early` ones make operands, `late` ones run beside the products.
+struct Run {
+  SmallVector<tile::DotOp> dots;
+  SmallVector<Operation *> early, late;
+};
+
+class Consumer : public Role {
+public:
+  using Role::Role;
+
+private:
+  bool keeps(Value) const override { return true; }
+  void emit(Operation *op) override;
+  void settle() override;
+  void beginRegion() override;
+
+  void awaitQueries();
+  void emitReduce(tile::ReduceOp reduce);
+  void emitStore(tile::StoreOp store);
+  void share(Operation *op);
+  Run collectRun(tile::DotOp first);
+  bool canMove(Operation *op);
+  void emitRun(tile::DotOp first);
+  Value emitScores(tile::DotOp dot, Value acc);
+  Value emitOutput(tile::DotOp dot, Value acc);
+  Value multiply(Value lhs, Value rhs, Value acc, bool transposeLhs);
+  void awaitPart(unsigned part);
+  void zeroTail(tile::LoadPagedOp keys);
+
+  void barrier();
+  void publish() {
+    if (written)
+      barrier();
+  }
+
+  DenseMap<Value, Value> shared; // tiles that lie in shared memory
+  DenseSet<unsigned> awaited;    // parts of the block at hand
+  bool needsFence = false;       // before the next wgmma
+
+  // Since the last barrier:
+  bool written = false;      // shared memory
+  bool operandsRead = false; // tiles of computed operands
+  bool keysRead = false;     // the block at hand
+  DenseSet<Value> scratchUsed;
+};
+} // namespace
+
+void Consumer::barrier() {
+  sm90::BarrierOp::create(b);
+  written = operandsRead = keysRead = false;
+  scratchUsed.clear();
+}
+
+void Consumer::settle() {
+  if (written || !scratchUsed.empty())
+    barrier();
+}
+
+void Consumer::beginRegion() { operandsRead = true; }
+
+void Consumer::emit(Operation *op) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](scf::ForOp loop) { emitFor(loop); })
+      .Case([&](scf::IfOp branch) { emitIf(branch); })
+      .Case([&](tile::LoadOp load) {
+        if (load == program.queries.front())
+          awaitQueries();
+      })
+      .Case([&](tile::LoadPagedOp load) {
+        auto index = llvm::find(program.keys, load) - program.keys.begin();
+        shared[load.getResult()] = getTile(entry.keyRing, keyStage, index);
+        if (index == 0)
+          awaited.clear();
+      })
+      .Case([&](tensor::ExtractSliceOp slice) {
+        int64_t column = slice.getStaticOffset(1), columns = slice.getType().getDimSize(1);
+        shared[slice.getResult()] = this->slice(shared.lookup(slice.getSource()), column, columns);
+      })
+      .Case([&](tile::DotOp dot) { emitRun(dot); })
+      .Case([&](tile::ReduceOp reduce) { emitReduce(reduce); })
+      .Case([&](tile::StoreOp store) { emitStore(store); })
+      .Default([&](Operation *op) {
+        clone(op);
+        share(op);
+      });
+  if (op == program.queriesEnd) {
+    sm90::ReleaseOp::create(b, entry.queryRing, queryStage);
+    queryStage = next(queryStage, entry.queryRing);
+    // Results may go where the kernels before still read.
+    if (program.waits)
+      sm90::WaitDependencyOp::create(b);
+  }
+}
+
+void Consumer::awaitQueries() {
+  sm90::AwaitOp::create(b, entry.queryRing, queryStage, /*part=*/0);
+  for (auto [index, load] : llvm::enumerate(program.queries))
+    shared[load->getResult(0)] = getTile(entry.queryRing, queryStage, index);
+}
+
+/// The barrier inside the op says that all warps have come this far.
+void Consumer::emitReduce(tile::ReduceOp reduce) {
+  Value scratch = entry.scratch.lookup(reduce);
+  if (scratchUsed.contains(scratch))
+    barrier();
+  sm90::ReduceKind kind = convertReduceKind(reduce.getKind());
+  Value result = sm90::ReduceOp::create(b, convertType(reduce.getType()), kind,
+                                        cloner.get(reduce.getSource()), scratch, /*dim=*/0);
+  cloner.map(reduce.getResult(), result);
+  operandsRead = keysRead = false;
+  scratchUsed.clear();
+  scratchUsed.insert(scratch);
+}
+
+void Consumer::emitStore(tile::StoreOp store) {
+  sm90::StoreOp::create(b, cloner.get(store.getValue()), cloner.get(store.getView()),
+                        cloner.get(store.getOffsets()), /*paired=*/false, store.getTransposed());
+}
+
+/// Stores what a product reads, transposed: [64 keys, N] to [N, 64], K-major.
+void Consumer::share(Operation *op) {
+  for (Value result : op->getResults()) {
+    Value target = entry.operands.lookup(result);
+    if (!target)
+      continue;
+    if (operandsRead)
+      barrier();
+    sm90::StoreSharedOp::create(b, cloner.get(result), target, /*transposed=*/true);
+    shared[result] = target;
+    written = true;
+  }
+}
+
+/// Ops that neither wait nor write may run earlier than they stand.
+bool Consumer::canMove(Operation *op) {
+  bool makesOperand =
+      llvm::any_of(op->getResults(), [&](Value result) { return entry.operands.contains(result); });
+  return op->getNumRegions() == 0 && !makesOperand && !isa<tile::ReduceOp, tile::StoreOp>(op);
+}
+
+/// The dots that follow `first` and read nothing that an earlier one makes but its
+/// accumulator.
+Run Consumer::collectRun(tile::DotOp first) {
+  Run run;
+  DenseSet<Operation *> needed;
+  SmallVector<Operation *> moved;
+  auto isOfRun = [&](Value value) { return llvm::is_contained(run.dots, value.getDefiningOp()); };
+  for (Operation *op = first; op && !op->hasTrait<OpTrait::IsTerminator>();
+       op = op->getNextNode()) {
+    auto dot = dyn_cast<tile::DotOp>(op);
+    bool depends = llvm::any_of(op->getOperands(), isOfRun);
+    if (dot && !isOfRun(dot.getLhs()) && !isOfRun(dot.getRhs()))
+      run.dots.push_back(dot);
+    else if (!dot && !depends && canMove(op))
+      moved.push_back(op);
+    else
+      break;
+  }
+  auto need = [&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Operation *source = operand.getDefiningOp())
+        needed.insert(source);
+  };
+  for (tile::DotOp dot : run.dots)
+    need(dot);
+  for (Operation *op : llvm::reverse(moved))
+    if (needed.contains(op))
+      need(op);
+  for (Operation *op : moved)
+    (needed.contains(op) ? run.early : run.late).push_back(op);
+  return run;
+}
+
+void Consumer::awaitPart(unsigned part) {
+  if (!awaited.insert(part).second)
+    return;
+  sm90::AwaitOp::create(b, entry.keyRing, keyStage, static_cast<int32_t>(part));
+  // Waiting is a loop: ptxas must see the registers as ordered behind it.
+  needsFence = true;
+}
+
+Value Consumer::multiply(Value lhs, Value rhs, Value acc, bool transposeLhs) {
+  if (needsFence)
+    sm90::WgmmaFenceOp::create(b);
+  needsFence = false;
+  return sm90::WgmmaOp::create(b, acc.getType(), lhs, rhs, acc, transposeLhs,
+                               /*transpose_rhs=*/true);
+}
+
+/// The parts of the keys in the order in which they arrive.
+Value Consumer::emitScores(tile::DotOp dot, Value acc) {
+  Value keys = shared.lookup(dot.getLhs()), queries = shared.lookup(dot.getRhs());
+  for (auto [index, part] : llvm::enumerate(program.parts)) {
+    if (program.keys[part.tile]->getResult(0) != dot.getLhs())
+      continue;
+    awaitPart(index);
+    acc = multiply(slice(keys, part.column, part.columns),
+                   slice(queries, part.column, part.columns), acc, /*transposeLhs=*/false);
+  }
+  keysRead = true;
+  return acc;
+}
+
+Value Consumer::emitOutput(tile::DotOp dot, Value acc) {
+  Value values = shared.lookup(dot.getLhs()), weights = shared.lookup(dot.getRhs());
+  operandsRead = true;
+  return multiply(values, weights, acc, /*transposeLhs=*/true);
+}
+
+/// Weights behind the request's end are 0, but values there may be NaN.
+void Consumer::zeroTail(tile::LoadPagedOp keys) {
+  Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
+  Value all = arith::ConstantIndexOp::create(b, keys.getType().getDimSize(0));
+  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, all);
+  if (keysRead)
+    barrier();
+  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  sm90::ZeroRowsOp::create(b, shared.lookup(keys.getResult()), rows);
+  written = true;
+}
+
+/// The load whose columns `tile` is.
+static tile::LoadPagedOp getLoad(Value tile) {
+  if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
+    tile = slice.getSource();
+  return tile.getDefiningOp<tile::LoadPagedOp>();
+}
+
+void Consumer::emitRun(tile::DotOp first) {
+  Run run = collectRun(first);
+  for (Operation *op : run.early)
+    emit(op);
+  llvm::SetVector<Operation *> values;
+  for (tile::DotOp dot : run.dots)
+    if (dot.getTransposeLhs())
+      values.insert(getLoad(dot.getLhs()));
+  for (auto [index, part] : llvm::enumerate(program.parts))
+    if (values.contains(program.keys[part.tile]))
+      awaitPart(index);
+  // Copies without TMA have put zeros there.
+  for (Operation *load : values)
+    if (program.usesTma)
+      zeroTail(cast<tile::LoadPagedOp>(load));
+  publish();
+  needsFence = true;
+  SmallVector<Value> ends, inFlight;
+  for (tile::DotOp dot : run.dots) {
+    Value acc = cloner.get(dot.getAcc());
+    Value result = dot.getTransposeLhs() ? emitOutput(dot, acc) : emitScores(dot, acc);
+    cloner.map(dot.getResult(), result);
+    // A chain of products is waited for at its end.
+    auto previous = llvm::find(inFlight, acc);
+    if (previous != inFlight.end()) {
+      *previous = result;
+      ends[previous - inFlight.begin()] = dot.getResult();
+    } else {
+      inFlight.push_back(result);
+      ends.push_back(dot.getResult());
+    }
+  }
+  sm90::WgmmaCommitOp::create(b);
+  for (Operation *op : run.late)
+    emit(op);
+  auto wait =
+      sm90::WgmmaWaitOp::create(b, TypeRange(ValueRange(inFlight)), /*pending=*/0, inFlight);
+  for (auto [end, result] : llvm::zip_equal(ends, wait.getResults()))
+    cloner.map(end, result);
+  done.insert(run.dots.begin(), run.dots.end());
+  done.insert(run.early.begin(), run.early.end());
+  done.insert(run.late.begin(), run.late.end());
+  if (llvm::is_contained(run.dots, program.keysEnd)) {
+    sm90::ReleaseOp::create(b, entry.keyRing, keyStage);
+    keyStage = next(keyStage, entry.keyRing);
+  }
+}
+
+void stream::emitConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                          const LazyCloner &cloner) {
+  Consumer(b, program, entry, cloner).run();
+}

@@ -1,0 +1,119 @@
+//===- StreamProducer.cpp - copies queries and keys ahead of the products ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stream/StreamRole.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::stream;
+
+static bool touchesTiles(Operation *op) {
+  return llvm::any_of(op->getOperands(), isTile) || llvm::any_of(op->getResults(), isTile);
+}
+
+namespace {
+class Producer : public Role {
+public:
+  using Role::Role;
+
+private:
+  bool keeps(Value value) const override { return !isTile(value); }
+  void emit(Operation *op) override;
+  void loadQueries();
+  void loadKeys();
+  void copyPart(const Part &part, int32_t number, Value target);
+};
+} // namespace
+
+void Producer::emit(Operation *op) {
+  if (op == program.queries.back())
+    return loadQueries();
+  if (op == program.keys.back())
+    return loadKeys();
+  if (auto loop = dyn_cast<scf::ForOp>(op); loop && program.hasLoads(op))
+    return emitFor(loop);
+  if (auto branch = dyn_cast<scf::IfOp>(op); branch && program.hasLoads(op))
+    return emitIf(branch);
+  if (op->getNumRegions() == 0 && !touchesTiles(op))
+    clone(op);
+}
+
+/// Bytes of all panels of a tile, padding included: what TMA moves.
+static int32_t getBytes(Value tile) {
+  return static_cast<int32_t>(cast<sm90::SmemType>(tile.getType()).getByteSize());
+}
+
+/// Runs `body` in one thread.
+static void elect(ImplicitLocOpBuilder &b, llvm::function_ref<void()> body) {
+  auto elected = sm90::ElectOp::create(b);
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&elected.getBody());
+  sm90::EndOp::create(b);
+  b.setInsertionPointToStart(&elected.getBody().front());
+  body();
+}
+
+void Producer::loadQueries() {
+  SmallVector<SmallVector<Value>> offsets;
+  for (tile::LoadOp load : program.queries)
+    offsets.push_back(cloner.get(load.getOffsets()));
+  // What was read so far came from the host; keys are loaded behind the queries.
+  if (program.waits)
+    sm90::WaitDependencyOp::create(b);
+  auto load = [&] {
+    sm90::AcquireOp::create(b, entry.queryRing, queryStage);
+    SmallVector<Value> tiles;
+    int32_t bytes = 0;
+    for (unsigned index = 0; index < program.queries.size(); ++index) {
+      tiles.push_back(getTile(entry.queryRing, queryStage, index));
+      bytes += getBytes(tiles.back());
+    }
+    sm90::ExpectOp::create(b, entry.queryRing, queryStage, /*part=*/0, bytes);
+    for (auto [map, at, tile] : llvm::zip_equal(entry.queryMaps, offsets, tiles))
+      sm90::TmaLoadOp::create(b, map, at, tile, entry.queryRing, queryStage, /*part=*/0,
+                              /*row=*/0, IntegerAttr());
+  };
+  program.usesTma ? load() : elect(b, load);
+  queryStage = next(queryStage, entry.queryRing);
+}
+
+/// The block table is read before the wait for a free stage, which hides its
+/// latency.
+void Producer::loadKeys() {
+  SmallVector<PagedTiles::Block> blocks;
+  for (const PagedTiles &map : entry.keyMaps)
+    blocks.push_back(map.find(b, cloner));
+  sm90::AcquireOp::create(b, entry.keyRing, keyStage);
+  for (auto [index, part] : llvm::enumerate(program.parts)) {
+    auto number = static_cast<int32_t>(index);
+    Value target = slice(getTile(entry.keyRing, keyStage, part.tile), part.column, part.columns);
+    if (!program.usesTma) {
+      copyPart(part, number, target);
+      continue;
+    }
+    sm90::ExpectOp::create(b, entry.keyRing, keyStage, number, getBytes(target));
+    entry.keyMaps[part.tile].copy(b, b.getLoc(), blocks[part.tile], part.column, target,
+                                  entry.keyRing, keyStage, number);
+  }
+  keyStage = next(keyStage, entry.keyRing);
+}
+
+/// Pages that TMA cannot copy.
+void Producer::copyPart(const Part &part, int32_t number, Value target) {
+  copyPagedRows(b, cloner, program.keys[part.tile], part.column, target);
+  sm90::CopyPublishOp::create(b, entry.keyRing, keyStage, number);
+}
+
+void stream::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                          const LazyCloner &cloner) {
+  auto run = [&] { Producer(b, program, entry, cloner).run(); };
+  program.usesTma ? elect(b, run) : run();
+}

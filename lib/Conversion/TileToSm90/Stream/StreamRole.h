@@ -1,0 +1,87 @@
+//===- StreamRole.h - a walk over the program, for one role ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A role keeps the loops and branches of the tile program. Stages of rings are
+// values, so loops and branches carry those of the rings used inside.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_STREAM_STREAMROLE_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_STREAM_STREAMROLE_H
+
+#include "Stream/StreamKernel.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace mlac::stream {
+
+inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
+
+/// A walk over the program that keeps its control flow. Stages are values, so loops
+/// and branches carry those of the rings that are used inside.
+class Role {
+public:
+  Role(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+       const LazyCloner &cloner)
+      : b(b), program(program), entry(entry),
+        cloner(cloner, [](mlir::Operation *, mlir::Type type) { return convertType(type); }) {}
+  virtual ~Role() = default;
+
+  void run();
+
+protected:
+  /// Whether the role has its own copy of a value that control flow carries.
+  virtual bool keeps(mlir::Value value) const = 0;
+  virtual void emit(mlir::Operation *op) = 0;
+  /// Before a loop or a branch, before and after the body of a region.
+  virtual void settle() {}
+  virtual void beginRegion() {}
+
+  void emitBlock(mlir::Block &block);
+  void emitFor(mlir::scf::ForOp loop);
+  void emitIf(mlir::scf::IfOp branch);
+  void emitRegion(mlir::Region &from, mlir::Block &to, mlir::Operation *parent);
+  /// Scalars, and for roles that have them tiles, op by op.
+  void clone(mlir::Operation *op) {
+    for (mlir::Value result : op->getResults())
+      cloner.get(result);
+  }
+
+  mlir::SmallVector<mlir::Value> getKept(mlir::ValueRange values);
+  void mapKept(mlir::ValueRange olds, mlir::ValueRange news);
+  /// The stages that `op`'s regions change.
+  mlir::SmallVector<mlir::Value *> getStages(mlir::Operation *op);
+  mlir::Value next(mlir::Value stage, mlir::Value ring) {
+    return mlir::sm90::StageNextOp::create(b, stage, ring);
+  }
+  mlir::Value getTile(mlir::Value ring, mlir::Value stage, unsigned index) {
+    mlir::Type type = mlir::cast<mlir::sm90::RingType>(ring.getType()).getTiles()[index];
+    return mlir::sm90::StageTileOp::create(b, type, ring, stage, index);
+  }
+  /// Columns [column, column + columns) of a shared tile.
+  mlir::Value slice(mlir::Value tile, int64_t column, int64_t columns) {
+    auto type = mlir::cast<mlir::sm90::SmemType>(tile.getType());
+    if (columns == type.getColumns())
+      return tile;
+    auto part = mlir::sm90::SmemType::get(b.getContext(), {type.getRows(), columns},
+                                          type.getElementType(), type.getLayout());
+    return mlir::sm90::SliceOp::create(b, part, tile, column);
+  }
+
+  mlir::ImplicitLocOpBuilder &b;
+  const Program &program;
+  const Entry &entry;
+  LazyCloner cloner;
+  mlir::Value keyStage, queryStage;
+  /// Ops that were emitted ahead of their turn.
+  llvm::DenseSet<mlir::Operation *> done;
+};
+
+} // namespace mlac::stream
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_STREAM_STREAMROLE_H
