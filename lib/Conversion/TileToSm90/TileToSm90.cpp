@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Picks a schedule for each kernel; the schedules are in Schedules/. A kernel's
+// Picks a schedule for each kernel; each schedule has a folder. A kernel's
 // `tile.schedule` names its own; what that cannot handle gets the simple one,
 // which is always right, and a remark.
 //
