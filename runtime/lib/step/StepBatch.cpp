@@ -84,7 +84,7 @@ Status mlac::runtime::measureMachine(StepState &state, const StepDemand &) {
 
 void mlac::runtime::countMachine(const DimValues &dims, const WorkSizes &, ArraySizes &sizes) {
   // Items taken, programs that have found none left, and two for each program
-  // (lib/Conversion/TileToSm90/Schedules/PingPongKernel.h).
+  // (lib/Conversion/TileToSm90/PingPong/PingPongKernel.h).
   elements(sizes, Metadata::ItemCounters) = 2 + 2 * at(dims, Dim::NumSms);
 }
 

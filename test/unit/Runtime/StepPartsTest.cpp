@@ -73,6 +73,12 @@ protected:
 };
 } // namespace
 
+TEST_F(StepPartsTest, ProgramsHaveAnItemAndItsRequestBesideTheCounters) {
+  plan({{3, 1}}, 1);
+  // PingPongKernel.h: two counters, then two numbers of each of the two programs.
+  EXPECT_EQ(array(Metadata::ItemCounters), std::vector<int32_t>(2 + 2 * 2, 0));
+}
+
 TEST_F(StepPartsTest, B23_PartsHaveTheirOwnSizesAndTables) {
   // Two decodes, a prompt, a piece of a prompt, and a one-token tail behind them.
   plan({{40, 1}, {3, 1}, {0, 9}, {6, 5}, {7, 1}}, 1);
