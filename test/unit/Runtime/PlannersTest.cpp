@@ -25,10 +25,7 @@ protected:
   static constexpr int64_t kPage = 4, kPages = 64, kMaxSeqLen = 64;
   static inline const WorkParams kWork = {/*keysPerBlock=*/4,
                                           /*rowsPerToken=*/1,
-                                          /*rowsPerTile=*/1,
-                                          0.5,
-                                          0.5,
-                                          0};
+                                          /*rowsPerTile=*/1,  0.5, 0.5, 0};
 
   void SetUp() override {
     // Shared are all common tokens, which depend on nothing else.
@@ -47,10 +44,22 @@ protected:
     }
     ASSERT_TRUE(cache.fork(ids[0], 36, ids[1]).isOk()); // two decodes with a prefix
   }
-  void take(StepState &state) {
+  /// The same requests with their sequences, or with lengths on the device.
+  void take(StepState &state, bool isOnDevice) {
+    const int32_t bounds[] = {41, 37, 12};
+    alignas(MLA_DATA_ALIGNMENT) static const char data[MLA_DATA_ALIGNMENT] = {}; // not read
     mla_batch batch = {sizeof batch, 3, ids.data(), lens.data(), 0};
-    ASSERT_TRUE(takeBatch(state, cache, batch).isOk());
+    mla_device_batch bounded = {};
+    bounded.num_requests = 3;
+    bounded.query_lens = lens.data();
+    bounded.seq_len_bounds = bounds;
+    bounded.seq_lens = bounded.block_table = reinterpret_cast<const int32_t *>(data);
+    bounded.slot_mapping = bounded.positions = reinterpret_cast<const int64_t *>(data);
+    bounded.block_table_stride = kMaxSeqLen / kPage;
+    Status status = isOnDevice ? takeDeviceBatch(state, bounded) : takeBatch(state, cache, batch);
+    ASSERT_TRUE(status.isOk()) << status.message();
   }
+  void compare(const StepDemand &demand, bool isOnDevice);
   /// Measures with all planners that the demand asks for; hides from each what it does
   /// not need. `state` has the true sizes afterwards.
   void measureHidden(StepState &state, const StepDemand &demand);
@@ -64,14 +73,14 @@ protected:
             kPages,
             /*pageStrideElements=*/24,
             /*ropeLength=*/kMaxSeqLen,
-            /*numSms=*/2,
+            /*numSms=*/16,
             {kWork},
             /*hasParts=*/true,
             /*hasShared=*/true};
   }
   KVCache cache{kPages, kPage, kMaxSeqLen};
   std::vector<mla_sequence> ids;
-  std::vector<int32_t> lens = {1, 1, 5};
+  std::vector<int32_t> lens = {1, 1, 3};
   FunctionInfo function{};
 };
 } // namespace
@@ -82,7 +91,7 @@ void PlannersTest::measureHidden(StepState &state, const StepDemand &demand) {
     if (planner.isOf && !planner.isOf(demand))
       continue;
     SCOPED_TRACE(static_cast<int>(planner.owner));
-    auto sees = [&](Dim dim) { return planner.needs.has(dim) || planner.writes(dim); };
+    auto sees = [&](Dim dim) { return planner.needs.has(dim) || DimSet(planner.owner).has(dim); };
     DimValues known = state.dims;
     for (size_t i = 0; i < kNumDims; ++i)
       if (!sees(static_cast<Dim>(i)))
@@ -92,9 +101,10 @@ void PlannersTest::measureHidden(StepState &state, const StepDemand &demand) {
     ASSERT_TRUE(status.isOk()) << status.message();
     for (size_t i = 0; i < kNumDims; ++i) {
       auto dim = static_cast<Dim>(i);
-      if (!sees(dim))
-        EXPECT_EQ(state.dims[i], kHidden) << "writes " << dimName(dim);
+      int64_t unseen = sees(dim) ? known[i] : kHidden;
       if (!planner.writes(dim))
+        EXPECT_EQ(state.dims[i], unseen) << "writes " << dimName(dim);
+      if (state.dims[i] == unseen)
         state.dims[i] = known[i];
     }
   }
@@ -135,37 +145,42 @@ TEST_F(PlannersTest, AnotherOrderIsFound) {
   EXPECT_EQ(findUnservedNeed(list)->dim, Dim::NumDecodes);
 }
 
+/// What planners make of all sizes with what they make of those that they name.
+void PlannersTest::compare(const StepDemand &demand, bool isOnDevice) {
+  StepState hidden(limits()), plain(limits());
+  ASSERT_NO_FATAL_FAILURE(take(plain, isOnDevice));
+  for (const Planner &planner : planners())
+    if (!planner.isOf || planner.isOf(demand)) {
+      plain.setHas(planner.owner);
+      ASSERT_TRUE(planner.measure(plain, demand).isOk());
+    }
+  ASSERT_NO_FATAL_FAILURE(take(hidden, isOnDevice));
+  ASSERT_NO_FATAL_FAILURE(measureHidden(hidden, demand));
+  for (size_t i = 0; i < kNumDims; ++i)
+    EXPECT_EQ(hidden.dims[i], plain.dims[i]) << dimName(static_cast<Dim>(i));
+  EXPECT_EQ(hidden.workSizes, plain.workSizes);
+  EXPECT_EQ(hidden.contextLens, plain.contextLens);
+  // The step has all there is to read.
+  EXPECT_GT(plain.dim(Dim::NumChunks), 0);
+  EXPECT_GT(plain.dim(Dim::NumParts), 0);
+  bool mayShare = demand.decodeThreshold > 0 && !plain.hasFixedSizes();
+  EXPECT_EQ(plain.dim(Dim::NumSharedTokens) > 0, mayShare);
+}
+
 TEST_F(PlannersTest, PlannersReadWhatTheySay) {
   mla_step_shape shape = {};
   shape.num_requests = 6;
   shape.num_decodes = 4;
-  shape.num_decode_tokens = 4;
+  shape.num_decode_tokens = 6;
   shape.num_tokens = 16;
   shape.max_query_len = 8;
   shape.max_seq_len = kMaxSeqLen;
-  for (const mla_step_shape *padded :
-       {static_cast<const mla_step_shape *>(nullptr), static_cast<const mla_step_shape *>(&shape)})
-    for (int64_t threshold : {0, 1}) {
-      if (padded && threshold == 0)
-        continue; // padded steps are split
-      SCOPED_TRACE(testing::Message() << "threshold " << threshold << (padded ? ", padded" : ""));
-      StepDemand demand{function, threshold, padded};
-      StepState hidden(limits()), plain(limits());
-      take(plain);
-      for (const Planner &planner : planners())
-        if (!planner.isOf || planner.isOf(demand)) {
-          plain.setHas(planner.owner);
-          ASSERT_TRUE(planner.measure(plain, demand).isOk());
-        }
-      take(hidden);
-      ASSERT_NO_FATAL_FAILURE(measureHidden(hidden, demand));
-      for (size_t i = 0; i < kNumDims; ++i)
-        EXPECT_EQ(hidden.dims[i], plain.dims[i]) << dimName(static_cast<Dim>(i));
-      EXPECT_EQ(hidden.work.items().size(), plain.work.items().size());
-      EXPECT_EQ(hidden.contextLens, plain.contextLens);
-      // The step has all there is to read.
-      EXPECT_GT(plain.dim(Dim::NumChunks), 0);
-      EXPECT_GT(plain.dim(Dim::NumParts), 0);
-      EXPECT_EQ(plain.dim(Dim::NumSharedTokens) > 0, threshold == 1 && !padded);
-    }
+  for (int64_t fixedBlocks : {0, 2}) { // the second by what bounds all of them
+    function.work->fixedBlocks = fixedBlocks;
+    SCOPED_TRACE(fixedBlocks);
+    for (bool isOnDevice : {false, true})
+      for (int64_t threshold : {0, 1})
+        compare({function, threshold}, isOnDevice);
+    compare({function, 2, &shape}, false);
+  }
 }
