@@ -9,6 +9,8 @@
 // Checks what the FlatBuffers verifier cannot: required fields, enum values,
 // indices, sizes and agreement between the parts of a package. Every message
 // names the place ("target 0 'sm_90a', function 'decode', buffer 3").
+// CheckLists, CheckModel and CheckFunction have the other members, CheckWork and
+// CheckSteps what a function consists of.
 //
 //===----------------------------------------------------------------------===//
 
