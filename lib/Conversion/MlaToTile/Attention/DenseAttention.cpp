@@ -86,9 +86,9 @@ enum Arg : unsigned {
 
 ExpandedKernel::ExpandedKernel(StepLowering &step, mla::ExpandedAttentionOp op)
     : step(step), op(op), tileRows(step.shapes.queryRows), tileKeys(step.shapes.keys) {
-  Value queryStarts = step.metadata(op.getBatch(), "query_start_loc", 32);
+  Value queryStarts = step.metadata(op.getBatch(), "query_start_loc");
   planArgs = {queryStarts,
-              op.isCausal() ? queryStarts : step.metadata(op.getBatch(), "chunk_cu_seq_lens", 32),
+              op.isCausal() ? queryStarts : step.metadata(op.getBatch(), "chunk_cu_seq_lens"),
               step.dim(op.getBatch(), "num_requests"),
               step.dim("num_tokens"),
               op.isCausal() ? step.dim("num_tokens") : step.dim(op.getBatch(), "chunk_tokens"),

@@ -142,8 +142,8 @@ MergePiecesKernel::MergePiecesKernel(StepLowering &step, const PieceMerge &merge
     forms.push_back({any, 1, asColumns, writeAsColumns(many)});
   else
     forms.push_back({any, 1, asRows, writeAsRows});
-  args = {step.metadata("merge_items", 32), merge.partialOutput.buffer, merge.partialLse.buffer,
-          merge.output.buffer, step.metadata("merge_starts", 32)};
+  args = {step.metadata("merge_items"), merge.partialOutput.buffer, merge.partialLse.buffer,
+          merge.output.buffer, step.metadata("merge_starts")};
   if (merge.lse)
     args.push_back(merge.lse->buffer);
 }

@@ -128,7 +128,7 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
       isOwn(mla::SharePrefixOp::ofOwn(op.getBatch()) != nullptr) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);
   planArgs = pool.args();
-  arg.blockTable = addArg(step.metadata(op.getBatch(), "block_table", 32));
+  arg.blockTable = addArg(step.metadata(op.getBatch(), "block_table"));
   arg.maxBlocks = addArg(step.dim("max_blocks_per_request"));
   arg.tokens = addArg(step.dim(op.getBatch(), "num_tokens"));
   arg.qLat = addArg(qLat.buffer);
@@ -264,8 +264,8 @@ void AbsorbedKernel::writeGrid(KernelBuilder &b, ValueRange args, const Work &wo
 }
 
 void AbsorbedKernel::launchGrid() {
-  arg.queryStarts = addArg(step.metadata(op.getBatch(), "query_start_loc", 32));
-  arg.seqLens = addArg(step.metadata("seq_lens", 32));
+  arg.queryStarts = addArg(step.metadata(op.getBatch(), "query_start_loc"));
+  arg.seqLens = addArg(step.metadata("seq_lens"));
   arg.splits = addArg(op.getNumSplits() ? step.scalar(op.getNumSplits()) : step.constant(1));
   if (isOwn)
     arg.firstBlock = addArg(step.firstKeyBlock(op.getBatch()));
@@ -359,9 +359,9 @@ LogicalResult AbsorbedKernel::launchItems() {
   partialOutput =
       step.workspace({tokens, builder.getIndexAttr(heads), builder.getIndexAttr(width)}, f32);
   partialLse = step.workspace({tokens, builder.getIndexAttr(heads)}, f32);
-  arg.seqLens = addArg(step.metadata(op.getBatch(), "seq_lens", 32));
-  arg.workStarts = addArg(step.metadata("work_starts", 32));
-  arg.workItems = addArg(step.metadata("work_items", 32));
+  arg.seqLens = addArg(step.metadata(op.getBatch(), "seq_lens"));
+  arg.workStarts = addArg(step.metadata("work_starts"));
+  arg.workItems = addArg(step.metadata("work_items"));
   arg.partialOutput = addArg(partialOutput.buffer);
   arg.partialLse = addArg(partialLse.buffer);
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};

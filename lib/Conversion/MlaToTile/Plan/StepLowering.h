@@ -81,10 +81,10 @@ public:
   mlir::OpBuilder &plan() { return builder; }
   mlir::Value constant(int64_t value);
   mlir::Value dim(llvm::StringRef name);
-  mlir::Value metadata(llvm::StringRef name, unsigned bits);
+  mlir::Value metadata(llvm::StringRef name);
   /// The same of a batch, which may be a part of the step's (mla.batch_part).
   mlir::Value dim(mlir::Value batch, llvm::StringRef name);
-  mlir::Value metadata(mlir::Value batch, llvm::StringRef name, unsigned bits);
+  mlir::Value metadata(mlir::Value batch, llvm::StringRef name);
   mlir::Value ropeTable();
   /// Asks for the partition of attentions with so many rows; a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);

@@ -82,8 +82,10 @@ Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type elemen
   return value;
 }
 
-Value StepLowering::metadata(StringRef name, unsigned bits) {
-  return addBuffer(tile::BufferKind::Metadata, name, builder.getIntegerType(bits));
+Value StepLowering::metadata(StringRef name) {
+  const auto *known = mlac::step::find(mlac::step::kMetadata, name);
+  assert(known && "metadata that StepSizes.def does not list");
+  return addBuffer(tile::BufferKind::Metadata, name, builder.getIntegerType(known->bits));
 }
 
 /// The name under which the runtime provides `name` of a part of the batch.
@@ -113,8 +115,8 @@ Value StepLowering::dim(Value batch, StringRef name) {
   return dim(nameOfPart(batch, name));
 }
 
-Value StepLowering::metadata(Value batch, StringRef name, unsigned bits) {
-  return metadata(nameOfPart(batch, name), bits);
+Value StepLowering::metadata(Value batch, StringRef name) {
+  return metadata(nameOfPart(batch, name));
 }
 
 Value StepLowering::ropeTable() {

@@ -77,7 +77,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   Value tokens = step.value(blocks.parts[0].rows.sizes[0]);
   SmallVector<Value> args = pool.args();
   size_t first = args.size();
-  args.append({step.metadata("slot_mapping", 64), tokens});
+  args.append({step.metadata("slot_mapping"), tokens});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
   int64_t tileRows = step.shapes.rows;
@@ -119,7 +119,7 @@ static void keepByRows(StepLowering &step, const TensorRef &from, const TensorRe
   };
   step.launch("keep_rows",
               {step.value(from.sizes[0]), step.constant(from.size(1) / block), step.constant(1)},
-              {from.buffer, to.buffer, step.metadata("output_rows", 64)}, write, step.chained());
+              {from.buffer, to.buffer, step.metadata("output_rows")}, write, step.chained());
 }
 
 /// Like append: `output_rows` says where each row goes, nowhere if it is negative.
@@ -132,7 +132,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::KeepRowsOp op) {
   Value rows = step.value(from.sizes[0]);
   std::array<Value, 3> grid = {step.ceilDiv(rows, tileRows),
                                step.constant(llvm::divideCeil(width, block)), step.constant(1)};
-  SmallVector<Value> args = {from.buffer, to.buffer, step.metadata("output_rows", 64), rows};
+  SmallVector<Value> args = {from.buffer, to.buffer, step.metadata("output_rows"), rows};
   step.launch("keep_rows", grid, args, [&](KernelBuilder &b, ValueRange args) {
     auto view = [&](Value buffer, const TensorRef &ref) {
       return b.view(buffer, b.fixed(ref.offset), {args[3], b.fixed(width)},
@@ -217,8 +217,8 @@ void GatherKernel::write(KernelBuilder &b, ValueRange args) {
 void GatherKernel::launch() {
   Value requests = step.dim(batch, "num_requests"), capacity = step.dim(batch, "chunk_capacity");
   SmallVector<Value> args = pool.args();
-  args.append({step.metadata(batch, "block_table", 32), step.dim("max_blocks_per_request"),
-               step.metadata(batch, "chunk_cu_seq_lens", 32), requests, chunk, capacity});
+  args.append({step.metadata(batch, "block_table"), step.dim("max_blocks_per_request"),
+               step.metadata(batch, "chunk_cu_seq_lens"), requests, chunk, capacity});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
   std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests,

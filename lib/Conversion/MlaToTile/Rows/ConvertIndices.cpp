@@ -79,9 +79,9 @@ IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
   args = {positions.buffer,
           step.allocate(op.getResult()).buffer,
           step.value(positions.sizes[0]),
-          step.metadata("req_id_per_token", 32),
+          step.metadata("req_id_per_token"),
           step.dim(op.getBatch(), "num_requests"),
-          step.metadata(op.getBatch(), "block_table", 32),
+          step.metadata(op.getBatch(), "block_table"),
           step.dim("max_blocks_per_request"),
           pageRows,
           pageLimit};

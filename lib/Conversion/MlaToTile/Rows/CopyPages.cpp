@@ -57,8 +57,8 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CopyPagesOp op) 
   Value count = step.dim(op.getBatch(), "num_tokens");
   SmallVector<Value> args = Words::ofPlan(step, op.getFrom()).args();
   args.append(Words::ofPlan(step, op.getTo()).args());
-  args.append({step.metadata(op.getBatch(), "block_table", 32), step.dim("max_blocks_per_request"),
-               step.metadata("slot_mapping", 64), count});
+  args.append({step.metadata(op.getBatch(), "block_table"), step.dim("max_blocks_per_request"),
+               step.metadata("slot_mapping"), count});
   RowGrid grid{tileRows, static_cast<int64_t>(llvm::divideCeil(width, block))};
   auto write = [&](KernelBuilder &b, ValueRange args) {
     auto kernel = cast<tile::KernelOp>(b.getInsertionBlock()->getParentOp());

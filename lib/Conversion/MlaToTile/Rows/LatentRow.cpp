@@ -93,7 +93,7 @@ SmallVector<Value> LatentRow::args() {
     return args;
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
-  args.append({step.metadata("slot_mapping", 64), step.metadata("positions", 64),
+  args.append({step.metadata("slot_mapping"), step.metadata("positions"),
                step.lookup(target.rope.getTable()).buffer, rows});
   return args;
 }

@@ -131,7 +131,7 @@ void RopeKernel::launch() {
     grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)),
             step.constant(llvm::divideCeil(half, tileColumns))};
   SmallVector<Value> args = {input.buffer, output.buffer,
-                             table.buffer, step.metadata("positions", 64),
+                             table.buffer, step.metadata("positions"),
                              tokens,       step.value(table.sizes[0])};
   std::string name = llvm::formatv("rope_{0}{1}", 2 * half, hasHeads ? "_heads" : "").str();
   auto write = [&](KernelBuilder &b, ValueRange args) {
