@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "step/Planners.h"
+#include "StepSequences.h"
 
 #include <gtest/gtest.h>
 
@@ -23,25 +24,8 @@ namespace {
 class PlannersTest : public ::testing::Test {
 protected:
   static constexpr int64_t kPage = 4, kPages = 64, kMaxSeqLen = 64;
-  static inline const WorkParams kWork = {/*keysPerBlock=*/4,
-                                          /*rowsPerToken=*/1,
-                                          /*rowsPerTile=*/1,  0.5, 0.5, 0};
-
   void SetUp() override {
-    // Shared are all common tokens, which depend on nothing else.
-    using Op = fb::ExprOp;
-    std::vector<fb::ExprNode> nodes = {{Op::Dim, 0, 0, 0, 0}};
-    ASSERT_TRUE(ExpressionTable::make(nodes, {Dim::NumCommonTokens}, function.exprs).isOk());
-    function.sharedTokens = 0;
-    function.usesChunks = true;
-    function.work = kWork;
-    for (int64_t length : {40, 0, 9}) {
-      Sequence *sequence = nullptr;
-      ASSERT_TRUE(cache.create(ids.emplace_back()).isOk());
-      ASSERT_TRUE(cache.find(ids.back(), sequence).isOk());
-      ASSERT_TRUE(cache.reserve(*sequence, length).isOk());
-      sequence->length = length;
-    }
+    ids = {mlac::test::createSequence(cache, 40), 0, mlac::test::createSequence(cache, 9)};
     ASSERT_TRUE(cache.fork(ids[0], 36, ids[1]).isOk()); // two decodes with a prefix
   }
   /// The same requests with their sequences, or with lengths on the device.
@@ -74,14 +58,14 @@ protected:
             /*pageStrideElements=*/24,
             /*ropeLength=*/kMaxSeqLen,
             /*numSms=*/16,
-            {kWork},
+            {mlac::test::kSmallWork},
             /*hasParts=*/true,
             /*hasShared=*/true};
   }
   KVCache cache{kPages, kPage, kMaxSeqLen};
   std::vector<mla_sequence> ids;
   std::vector<int32_t> lens = {1, 1, 3};
-  FunctionInfo function{};
+  FunctionInfo function = mlac::test::makeDemandingFunction();
 };
 } // namespace
 

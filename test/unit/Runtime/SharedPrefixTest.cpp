@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "StepSequences.h"
 #include "step/StepPlanner.h"
 
 #include <gtest/gtest.h>
@@ -61,9 +62,7 @@ namespace {
 class SharedPrefixTest : public ::testing::Test {
 protected:
   static constexpr int64_t kPage = 4, kPages = 64, kMaxSeqLen = 64;
-  static inline const WorkParams kWork = {/*keysPerBlock=*/4,
-                                          /*rowsPerToken=*/1,
-                                          /*rowsPerTile=*/1,  0.5, 0.5, 0};
+  static constexpr WorkParams kWork = mlac::test::kSmallWork;
 
   void SetUp() override { start(/*workspaceTokens=*/10); }
   void start(int64_t workspaceTokens) {
@@ -93,15 +92,7 @@ protected:
     ASSERT_TRUE(ExpressionTable::make(nodes, {Dim::NumCommonTokens}, exprs).isOk());
   }
 
-  mla_sequence create(int64_t length) {
-    mla_sequence id = 0;
-    Sequence *sequence = nullptr;
-    EXPECT_TRUE(cache.create(id).isOk());
-    EXPECT_TRUE(cache.find(id, sequence).isOk());
-    EXPECT_TRUE(cache.reserve(*sequence, length).isOk());
-    sequence->length = length;
-    return id;
-  }
+  mla_sequence create(int64_t length) { return mlac::test::createSequence(cache, length); }
   /// A sequence with the first `length` tokens of `parent` and `own` more.
   mla_sequence fork(mla_sequence parent, int64_t length, int64_t own) {
     mla_sequence id = 0;

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "StepSequences.h"
 #include "engine/EngineOptions.h"
 #include "step/StepPlanner.h"
 
@@ -41,11 +42,7 @@ protected:
     std::vector<mla_sequence> ids;
     std::vector<int32_t> lens;
     for (auto [context, query] : requests) {
-      Sequence *sequence = nullptr;
-      ASSERT_TRUE(cache.create(ids.emplace_back()).isOk());
-      ASSERT_TRUE(cache.find(ids.back(), sequence).isOk());
-      ASSERT_TRUE(cache.reserve(*sequence, context).isOk());
-      sequence->length = context;
+      ids.push_back(mlac::test::createSequence(cache, context));
       lens.push_back(query);
     }
     mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data(), 0};
@@ -64,8 +61,7 @@ protected:
   }
   int64_t dim(Dim which) { return at(planner.dims(), which); }
 
-  static inline const std::vector<WorkParams> kWorks = {{/*keysPerBlock=*/4, /*rowsPerToken=*/1,
-                                                         /*rowsPerTile=*/1, 0.5, 0.5, 0}};
+  static inline const std::vector<WorkParams> kWorks = {mlac::test::kSmallWork};
   KVCache cache;
   StepPlanner planner;
   TableRows rows = planner.makeRows();

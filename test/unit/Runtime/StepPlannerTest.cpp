@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "step/StepPlanner.h"
+#include "StepSequences.h"
 #include "engine/EngineOptions.h"
 
 #include <gtest/gtest.h>
@@ -81,15 +82,7 @@ protected:
                  /*pageStrideElements=*/24, /*ropeLength=*/32,
                  /*numSms=*/2}) {}
 
-  mla_sequence create(int64_t length) {
-    mla_sequence id = 0;
-    Sequence *sequence = nullptr;
-    EXPECT_TRUE(cache.create(id).isOk());
-    EXPECT_TRUE(cache.find(id, sequence).isOk());
-    EXPECT_TRUE(cache.reserve(*sequence, length).isOk());
-    sequence->length = length;
-    return id;
-  }
+  mla_sequence create(int64_t length) { return mlac::test::createSequence(cache, length); }
   Status measure(const std::vector<mla_sequence> &ids, const std::vector<int32_t> &lens) {
     mla_batch batch = {sizeof batch, static_cast<int64_t>(ids.size()), ids.data(), lens.data(), 0};
     return planner.measure(cache, batch);

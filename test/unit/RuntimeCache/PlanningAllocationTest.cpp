@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Runtime/StepSequences.h"
 #include "CacheModel.h"
 #include "step/StepPlanner.h"
 
@@ -21,20 +22,7 @@ namespace {
 class PlanningAllocationTest : public ::testing::Test {
 protected:
   static constexpr int64_t kPage = 4, kPages = 256, kMaxSeqLen = 64;
-  static inline const WorkParams kWork = {/*keysPerBlock=*/4,
-                                          /*rowsPerToken=*/1,
-                                          /*rowsPerTile=*/1,
-                                          0.5,
-                                          0.5,
-                                          0};
-
   void SetUp() override {
-    using Op = fb::ExprOp;
-    std::vector<fb::ExprNode> nodes = {{Op::Dim, 0, 0, 0, 0}}; // all that is common
-    ASSERT_TRUE(ExpressionTable::make(nodes, {Dim::NumCommonTokens}, function.exprs).isOk());
-    function.sharedTokens = 0;
-    function.usesChunks = true;
-    function.work = kWork;
     std::shared_ptr<Device> device;
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
     ASSERT_TRUE(mirror.create(device, planner.maxBytes(), "metadata").isOk());
@@ -42,15 +30,7 @@ protected:
     mla_sequence root = create(40);
     ids = {root, fork(root), fork(root), create(9), create(0)};
   }
-  mla_sequence create(int64_t length) {
-    mla_sequence id = 0;
-    Sequence *sequence = nullptr;
-    EXPECT_TRUE(cache.create(id).isOk());
-    EXPECT_TRUE(cache.find(id, sequence).isOk());
-    EXPECT_TRUE(cache.reserve(*sequence, length).isOk());
-    sequence->length = length;
-    return id;
-  }
+  mla_sequence create(int64_t length) { return mlac::test::createSequence(cache, length); }
   mla_sequence fork(mla_sequence parent) {
     mla_sequence id = 0;
     EXPECT_TRUE(cache.fork(parent, 36, id).isOk());
@@ -77,12 +57,12 @@ protected:
                        /*pageStrideElements=*/24,
                        /*ropeLength=*/kMaxSeqLen,
                        /*numSms=*/2,
-                       {kWork},
+                       {mlac::test::kSmallWork},
                        /*hasParts=*/true,
                        /*hasShared=*/true}};
   TableRows rows = planner.makeRows();
   DeviceMirror mirror;
-  FunctionInfo function{};
+  const FunctionInfo function = mlac::test::makeDemandingFunction();
   std::vector<mla_sequence> ids;
   const std::vector<int32_t> lens = {1, 1, 1, 3, 5};
 };

@@ -1,0 +1,53 @@
+//===- StepSequences.h - sequences for tests of a step ----------*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What tests of planning, which run no kernels, make their batches of.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_TEST_STEPSEQUENCES_H
+#define MLAC_TEST_STEPSEQUENCES_H
+
+#include "cache/KVCache.h"
+#include "package/Package.h"
+
+#include <gtest/gtest.h>
+
+namespace mlac::test {
+
+/// A sequence that has `length` tokens in the cache.
+inline mla_sequence createSequence(runtime::KVCache &cache, int64_t length) {
+  mla_sequence id = 0;
+  runtime::Sequence *sequence = nullptr;
+  EXPECT_TRUE(cache.create(id).isOk());
+  EXPECT_TRUE(cache.find(id, sequence).isOk());
+  EXPECT_TRUE(cache.reserve(*sequence, length).isOk());
+  sequence->length = length;
+  return id;
+}
+
+/// Pieces of four keys, one for each token.
+inline constexpr runtime::WorkParams kSmallWork = {
+    /*keysPerBlock=*/4, /*rowsPerToken=*/1, /*rowsPerTile=*/1, 0.5, 0.5, 0};
+
+/// A function that asks for all that a step can have. It attends apart to all common tokens.
+inline runtime::FunctionInfo makeDemandingFunction() {
+  namespace fb = mlac::package;
+  runtime::FunctionInfo function{};
+  std::vector<fb::ExprNode> nodes = {{fb::ExprOp::Dim, 0, 0, 0, 0}};
+  EXPECT_TRUE(runtime::ExpressionTable::make(nodes, {runtime::Dim::NumCommonTokens}, function.exprs)
+                  .isOk());
+  function.sharedTokens = 0;
+  function.usesChunks = true;
+  function.work = kSmallWork;
+  return function;
+}
+
+} // namespace mlac::test
+
+#endif // MLAC_TEST_STEPSEQUENCES_H
