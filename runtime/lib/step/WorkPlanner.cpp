@@ -188,28 +188,82 @@ bool WorkPlanner::fits(int64_t cap) const {
   return cutInOrder(cap, [](int64_t, int64_t, int64_t, int64_t) {});
 }
 
-/// What a cut under `cap` costs beside the load: the merge and the partials.
-int64_t WorkPlanner::costOfCuts(int64_t cap) const {
-  int64_t tokens = 0;
-  cutInOrder(cap, [&](int64_t request, int64_t, int64_t count, int64_t) {
-    tokens += count < blocks[request] ? requests[request].queryLen : 0;
-  });
+/// The merge and the partials, which hold so many tokens.
+int64_t WorkPlanner::costOfPartials(int64_t tokens) const {
   return toUnits(params.mergeCost + params.partialCost * static_cast<double>(tokens));
 }
 
-/// The load of the cheapest cut, of those that fit: larger loads have fewer
-/// partials. `whole` where nothing is cheaper than leaving requests whole.
-int64_t WorkPlanner::chooseCap(int64_t smallest, int64_t whole) const {
+/// What a cut under `cap` costs, with the load; nothing where it does not fit, which a larger
+/// load than one that fits may, too: parts leave more of it.
+std::optional<int64_t> WorkPlanner::costOfCut(int64_t cap) const {
+  int64_t tokens = 0;
+  bool fits = cutInOrder(cap, [&](int64_t request, int64_t, int64_t count, int64_t) {
+    tokens += count < blocks[request] ? requests[request].queryLen : 0;
+  });
+  return fits ? std::optional(cap + costOfPartials(tokens)) : std::nullopt;
+}
+
+/// A load not below `cap` whose pieces of the longest request are equal, one to a part: requests
+/// of one length then have no piece that shares a part.
+int64_t WorkPlanner::alignCap(int64_t cap) const {
+  int64_t longest = *std::ranges::max_element(blocks), room = (cap - itemCost) / kUnit;
+  return costOf(ceilDiv(longest, std::max<int64_t>(longest / room, 1)));
+}
+
+/// The cheapest cut in order, of those that fit: larger loads have fewer partials. `whole`
+/// where nothing is cheaper than leaving requests whole.
+WorkPlanner::Cut WorkPlanner::chooseCut(int64_t smallest, int64_t whole) const {
   if (params.partialCost == 0)
-    return smallest;
-  int64_t chosen = whole, least = whole;
+    return {smallest, smallest};
+  Cut best = {whole, whole};
+  auto canBeBetter = [&](int64_t cap) { return cap + toUnits(params.mergeCost) < best.cost; };
+  auto look = [&](int64_t cap) {
+    if (std::optional<int64_t> cost = costOfCut(cap); cost && *cost < best.cost)
+      best = {cap, *cost};
+  };
   // Steps of a quarter: the optimum is flat, and a look costs as much as a plan.
-  for (int64_t cap = smallest; cap + toUnits(params.mergeCost) < least; cap += ceilDiv(cap, 4)) {
-    int64_t cost = cap + costOfCuts(cap);
-    if (cost < least)
-      least = cost, chosen = cap;
+  for (int64_t cap = smallest; canBeBetter(cap); cap += ceilDiv(cap, 4))
+    look(cap);
+  if (int64_t cap = alignCap(smallest); canBeBetter(cap))
+    look(cap);
+  return best;
+}
+
+/// Cuts the requests of more than `room` blocks into equal pieces and gives parts the longest
+/// ones first: short requests stay whole, where a cut in order cuts one at every border. False,
+/// and of no use, where that costs as much as `most`, or has more partials than a cut in
+/// order may.
+bool WorkPlanner::cutEvenly(int64_t room, int64_t most) {
+  int64_t tokens = 0, cuts = 0, bound = maxCutPieces(sizes_.parts, blocks.size());
+  pieces.clear();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    int64_t count = ceilDiv(blocks[i], room), each = ceilDiv(blocks[i], std::max<int64_t>(count, 1));
+    auto request = static_cast<int32_t>(i);
+    if (count > 1 && (cuts += count) > bound)
+      return false;
+    for (int64_t first = 0; first < blocks[i]; first += each) {
+      int64_t blocksOfPiece = std::min(each, blocks[i] - first);
+      tokens += blocksOfPiece < blocks[i] ? requests[i].queryLen : 0;
+      pieces.push_back({request, static_cast<int32_t>(first), static_cast<int32_t>(blocksOfPiece), 0});
+    }
   }
-  return chosen;
+  int64_t rest = costOfPartials(tokens);
+  return rest < most && assignLongestFirst() + rest < most;
+}
+
+/// The smallest load under which a cut in order fits, to a quarter of a block, which is less
+/// than what costs are known to; nothing where all loads below `high` are too small.
+std::optional<int64_t> WorkPlanner::findSmallestCap(int64_t low, int64_t high) const {
+  if (high < low || !fits(high))
+    return std::nullopt;
+  while (high - low > kUnit / 4) {
+    int64_t middle = low + (high - low) / 2;
+    if (fits(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
 }
 
 void WorkPlanner::cutByCost() {
@@ -222,21 +276,19 @@ void WorkPlanner::cutByCost() {
   int64_t enough = ceilDiv(total, sizes_.parts) + 2 * itemCost + kUnit;
   int64_t low = std::max(ceilDiv(total, sizes_.parts), itemCost + kUnit);
   int64_t high = std::min(whole - toUnits(params.mergeCost) - 1, enough);
-  if (high < low || !fits(high))
+  std::optional<int64_t> smallest = findSmallestCap(low, high);
+  if (!smallest)
     return;
-  // A quarter of a block is less than what costs are known to.
-  while (high - low > kUnit / 4) {
-    int64_t middle = low + (high - low) / 2;
-    if (fits(middle))
-      high = middle;
-    else
-      low = middle + 1;
+  Cut best = chooseCut(*smallest, whole);
+  if (params.partialCost > 0 && cutEvenly((*smallest - itemCost) / kUnit, best.cost))
+    return;
+  if (best.cap == whole) {
+    addWhole();
+    assignLongestFirst();
+    return;
   }
-  high = chooseCap(high, whole);
-  if (high == whole)
-    return;
   pieces.clear();
-  cutInOrder(high, [&](int64_t request, int64_t first, int64_t count, int64_t part) {
+  cutInOrder(best.cap, [&](int64_t request, int64_t first, int64_t count, int64_t part) {
     pieces.push_back({static_cast<int32_t>(request), static_cast<int32_t>(first),
                       static_cast<int32_t>(count), static_cast<int32_t>(part)});
   });

@@ -29,6 +29,7 @@
 
 #include "package/WorkParams.h"
 
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -97,6 +98,10 @@ private:
   struct Piece {
     int32_t request, firstBlock, numBlocks, part;
   };
+  /// The load that a cut in order gives a part at most, and what it costs in all.
+  struct Cut {
+    int64_t cap, cost;
+  };
 
   void countBlocks();
   void cutByCost();
@@ -106,8 +111,12 @@ private:
   int64_t assignLongestFirst();
   void placeInHeap(int64_t piece, int64_t cost);
   template <typename Sink> bool cutInOrder(int64_t cap, Sink sink) const;
-  int64_t costOfCuts(int64_t cap) const;
-  int64_t chooseCap(int64_t smallest, int64_t whole) const;
+  int64_t costOfPartials(int64_t tokens) const;
+  std::optional<int64_t> costOfCut(int64_t cap) const;
+  int64_t alignCap(int64_t cap) const;
+  Cut chooseCut(int64_t smallest, int64_t whole) const;
+  bool cutEvenly(int64_t room, int64_t most);
+  std::optional<int64_t> findSmallestCap(int64_t low, int64_t high) const;
   bool fits(int64_t cap) const;
   void emitMerges();
   int64_t costOfMerges() const;

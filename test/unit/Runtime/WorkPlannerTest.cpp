@@ -365,6 +365,36 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
   }
 }
 
+// One rank of two of DeepSeek-V3: a tile of 64 rows, 132 parts.
+constexpr WorkParams kHalfV3 = {64, 64, 64, 2.25, 2.75, 0, 0.03,
+                                {{{4, 64, 16}, {16, 1, 4}, {INT32_MAX, 1, 4}}}, 3};
+
+// 62.06 blocks a part of 64 requests of 128: cut in order at 65.5 blocks, most parts would have
+// two pieces; at 66.25 each has one half of a request.
+TEST(WorkPlanner, C14_EqualRequestsHaveNoPieceThatSharesAPart) {
+  WorkPlanner planner = planFor(kHalfV3, makeRequests(std::vector<int32_t>(64, 8192)));
+  EXPECT_EQ(planner.sizes().parts, 128);
+  EXPECT_EQ(planner.sizes().partials, 128);
+  for (int64_t part = 0; part < planner.sizes().parts; ++part) {
+    EXPECT_EQ(planner.starts()[part + 1] - planner.starts()[part], 1);
+    EXPECT_EQ(planner.items()[part].numBlocks, 64);
+  }
+}
+
+// A request as long as all others together: in order, the borders of its parts' neighbours
+// would cut short ones, too.
+TEST(WorkPlanner, C14_ShortRequestsStayWhole) {
+  std::vector<int32_t> lengths(63, 512);
+  lengths.insert(lengths.begin() + 20, 131072);
+  WorkPlanner planner = planFor(kHalfV3, makeRequests(lengths));
+  ASSERT_EQ(planner.sizes().merges, 1);
+  EXPECT_EQ(planner.merges()[0].firstToken, 20);
+  EXPECT_EQ(planner.sizes().partials, planner.merges()[0].numPartials);
+  // Within a tenth of the mean load.
+  double mean = (2048 + 63 * 8 + (63.0 + planner.sizes().partials) * kHalfV3.itemCost) / 132;
+  EXPECT_LE(largestLoad(planner, kHalfV3), 1.1 * mean);
+}
+
 // Requests with queries of different lengths are cut into different numbers of pieces: no
 // one length bounds the rows of partials. Two of 3 and 2 tokens among them have 113 where
 // five tokens of either length have 110.
