@@ -57,6 +57,7 @@ static constexpr TargetDescription kTargets[] = {
      {.tensorFlopsPerClock = 4096,
       .sharedBytesPerClock = 128,
       .l2BytesPerClock = 56.5,
+      .storeBytesPerClock = 16,
       .loadLatencyCycles = 2000,
       .copyIssueCycles = 85,
       .handoverCycles = 150,

@@ -106,7 +106,7 @@ private:
     double hidden = sm.exponentialCycles + sm.packCycles;
     double query = sm.loadLatencyCycles + loadCycles(exposedQueryBytes) - hidden;
     double outputBytes = outputRows * problem.kvLoraRank * problem.elementBytes;
-    return fill + std::max(0.0, query) + loadCycles(outputBytes);
+    return fill + std::max(0.0, query) + outputBytes / sm.storeBytesPerClock;
   }
 };
 } // namespace

@@ -31,10 +31,13 @@ static double getPartialBytes(const AttentionProblem &problem, ScheduleKind kind
 WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
                              const ScheduleCost &cost) {
   double blockCycles = cost.getBlockNanoseconds(target) * target.sm.clockGhz;
-  // A merge is one more kernel; what the pieces' partials take is in its time, too.
-  double extraBytes = getPartialBytes(problem, cost.parameters.kind) * 3 / 2;
-  double mergeCycles =
-      target.launchMicroseconds * 1e3 * target.sm.clockGhz + extraBytes / target.sm.l2BytesPerClock;
+  // A merge is one more kernel. A part that writes a partial writes more than its output, and
+  // a partial's bytes come back.
+  double partialBytes = getPartialBytes(problem, cost.parameters.kind);
+  double outputBytes = partialBytes * problem.elementBytes / sizeof(float);
+  double mergeCycles = target.launchMicroseconds * 1e3 * target.sm.clockGhz +
+                       (partialBytes - outputBytes) / target.sm.storeBytesPerClock +
+                       partialBytes / target.sm.l2BytesPerClock;
   // To hundredths: more is neither known nor read easily.
   auto round = [](double blocks) { return std::round(blocks * 100) / 100; };
   // A token's partial of all heads, written and read by way of the L2 cache.
@@ -45,7 +48,7 @@ WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescri
 }
 
 int64_t mlac::chooseFixedBlocks(const WorkCosts &costs) {
-  constexpr double kShare = 8;
+  constexpr double kShare = 5; // what a piece takes beside its blocks is a fifth of them
   return std::max<int64_t>(1, std::ceil(kShare * costs.item));
 }
 

@@ -46,6 +46,8 @@ struct SmDescription {
   double sharedBytesPerClock = 0;
   /// Bytes that copies bring from L2.
   double l2BytesPerClock = 0;
+  /// Bytes that stores, or bulk copies, bring to L2 while every multiprocessor writes.
+  double storeBytesPerClock = 0;
   /// From the request of a copy whose bytes are in device memory to its first byte.
   double loadLatencyCycles = 0;
   /// Between two TMA copies of one thread.
