@@ -63,8 +63,8 @@ private:
   // 7.3 us, as columns 8.5.
   static constexpr int64_t kMostTilesOfMany = 4;
 
-  // Up to so many turns' worth of pieces are the columns of one small tile.
-  static constexpr int64_t kSomeTurns = 4;
+  // Up to so many times as many as few pieces are the columns of one small tile.
+  static constexpr int64_t kSomeOfFew = 4;
 
   struct Request {
     explicit Request(ValueRange fields)
@@ -119,7 +119,7 @@ MergePiecesKernel::MergePiecesKernel(StepLowering &step, const PieceMerge &merge
       width(merge.output.size(merge.output.rank() - 1)) {
   auto share = static_cast<uint64_t>(heads * width / countProgramsOfMany());
   tilesOfMany = std::min<int64_t>(llvm::bit_floor(share / step.shapes.rows), kMostTilesOfMany);
-  int64_t turn = step.shapes.turnPieces, some = kSomeTurns * turn, many = 2 * some;
+  int64_t some = kSomeOfFew * step.shapes.fewPieces, many = 2 * some;
   int64_t few = blockWidth(width, step.shapes.turnColumns);
   int64_t asColumns = std::max<int64_t>(tilesOfMany, 1) * step.shapes.rows;
   int64_t asRows = blockWidth(
@@ -136,7 +136,7 @@ MergePiecesKernel::MergePiecesKernel(StepLowering &step, const PieceMerge &merge
     this->writeAsRows(b, args, unit, asRows);
   };
   constexpr int64_t any = std::numeric_limits<int32_t>::max();
-  forms.push_back({turn, step.shapes.rows, few, writeFew});
+  forms.push_back({step.shapes.fewPieces, step.shapes.rows, few, writeFew});
   forms.push_back({some, 1, asColumns, writeAsColumns(some)});
   if (tilesOfMany > 0)
     forms.push_back({any, 1, asColumns, writeAsColumns(many)});
@@ -317,7 +317,7 @@ void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const 
   // 16 pieces, take 0.3 to 1.1 us more with constants.
   bool hasOneQuery = cast<mla::BatchType>(merge.batch.getType()).getQueryLen() == 1;
   bool isFixed = hasOneQuery && tilesOfMany == kMostTilesOfMany &&
-                 atOnce > kSomeTurns * step.shapes.turnPieces;
+                 atOnce > kSomeOfFew * step.shapes.fewPieces;
   Value zero = b.index(0), one = b.index(1);
   Value first = b.add(request.firstPartial, row), stride = isFixed ? b.index(heads) : request.rows;
   Value lses =

@@ -52,9 +52,12 @@ struct TileShapes {
   /// Rows of element-wise kernels, and columns they hold at a time: of one tile,
   /// and where two tiles are joined.
   int64_t rows, columns, joinedColumns;
-  /// Of kernels that join any number of partials: how many they load together,
-  /// and columns of each.
+  /// Of kernels that join few partials: how many they load together, and columns of each.
+  /// On an H200 two of 32 columns beat four (1 to 3 % of a step with many short requests),
+  /// and both beat 64 and 128 columns: what counts is many small units.
   int64_t turnPieces, turnColumns;
+  /// Partials that are joined in such turns, at most.
+  int64_t fewPieces;
   /// Rows of one query tile at most; `isRowCountFixed` says that fewer are not
   /// possible (wgmma has 64 rows).
   int64_t queryRows;
