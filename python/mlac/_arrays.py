@@ -4,7 +4,8 @@
 """Addresses, shapes and dtypes of callers' arrays, without importing their library.
 
 Tried in this order: DLPack (NumPy, torch, JAX, CuPy), __array_interface__ (read-only
-NumPy arrays, ml_dtypes), the buffer protocol (array.array, memoryview, bytes).
+NumPy arrays, ml_dtypes), __cuda_array_interface__ (Numba, this package's device memory), the
+buffer protocol (array.array, memoryview, bytes).
 """
 
 import ctypes
@@ -55,15 +56,17 @@ class _DLTensor(ctypes.Structure):
 
 
 class View:
-    """Where an array lies. `owner` keeps the memory alive."""
+    """Where an array lies: `strides` in elements, None where it is dense. `owner` keeps the
+    memory alive."""
 
-    def __init__(self, address, shape, dtype, is_cuda, owner, is_writable=True):
+    def __init__(self, address, shape, dtype, is_cuda, owner, is_writable=True, strides=None):
         self.address = address
         self.shape = tuple(shape)
         self.dtype = dtype
         self.is_cuda = is_cuda
         self.owner = owner
         self.is_writable = is_writable
+        self.strides = None if strides is None or _is_dense(shape, strides) else tuple(strides)
 
     @property
     def nbytes(self):
@@ -101,18 +104,17 @@ def _from_dlpack(name, array):
     get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
     shape = tensor.shape[: tensor.ndim]
-    if tensor.strides:
-        _require_dense(name, _is_dense(shape, tensor.strides[: tensor.ndim]))
+    strides = tensor.strides[: tensor.ndim] if tensor.strides else None
     code = (tensor.dtype.code, tensor.dtype.bits)
     dtype = _DLPACK_DTYPES.get(code) if tensor.dtype.lanes == 1 else None
     if dtype is None:
         raise ValueError(f"{name}: unsupported dtype (DLPack code and bits {code})")
     address = (tensor.data or 0) + tensor.byte_offset
-    return View(address, shape, dtype, is_cuda, (array, capsule))
+    return View(address, shape, dtype, is_cuda, (array, capsule), strides=strides)
 
 
-def _from_array_interface(name, array):
-    interface = array.__array_interface__
+def _from_array_interface(name, array, is_cuda=False):
+    interface = array.__cuda_array_interface__ if is_cuda else array.__array_interface__
     address, is_read_only = interface["data"]
     shape = interface["shape"]
     typestr = interface["typestr"]
@@ -124,8 +126,8 @@ def _from_array_interface(name, array):
     strides = interface.get("strides")
     item = int(typestr[2:])
     if strides is not None:
-        _require_dense(name, _is_dense(shape, [s / item for s in strides]))
-    return View(address, shape, dtype, False, array, not is_read_only)
+        strides = [stride / item for stride in strides]
+    return View(address, shape, dtype, is_cuda, array, not is_read_only, strides)
 
 
 def _from_buffer(name, array):
@@ -176,8 +178,8 @@ def _buffer_address(view):
     return address
 
 
-def view(name, array, bits_of="bf16"):
-    """The View of `array`; `name` is for messages.
+def strided(name, array, bits_of="bf16"):
+    """The View of `array`, whatever its strides; `name` is for messages.
 
     Two-byte unsigned integers stand for the bits of `bits_of`, since NumPy has no
     bfloat16.
@@ -190,10 +192,19 @@ def view(name, array, bits_of="bf16"):
             pass  # read-only arrays, and dtypes that the producer cannot export
     if result is None and hasattr(array, "__array_interface__"):
         result = _from_array_interface(name, array)
+    if result is None and hasattr(array, "__cuda_array_interface__"):
+        result = _from_array_interface(name, array, is_cuda=True)
     if result is None:
         result = _from_buffer(name, array)
     if result.dtype == "u16":
         result.dtype = bits_of
+    return result
+
+
+def view(name, array, bits_of="bf16"):
+    """The same of a dense array; others are refused."""
+    result = strided(name, array, bits_of)
+    _require_dense(name, result.strides is None)
     return result
 
 

@@ -36,7 +36,20 @@ class EngineOptions(ctypes.Structure):
             "num_sms",
             "page_padding_tokens",
             "tensor_parallel_rank",
+            "external_pools",
         )
+    ]
+
+
+class ExternalPool(ctypes.Structure):
+    """mla_external_pool."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("data", c_void_p),
+        ("num_pages", c_int64),
+        ("page_stride_bytes", c_int64),
+        ("rope", c_void_p),
     ]
 
 
@@ -125,6 +138,20 @@ class Batch(ctypes.Structure):
         ("sequences", POINTER(c_uint64)),
         ("query_lens", POINTER(c_int32)),
         ("common_prefix_len", c_int64),
+    ]
+
+
+class TableBatch(ctypes.Structure):
+    """mla_table_batch."""
+
+    _fields_ = [
+        ("struct_bytes", c_size_t),
+        ("num_requests", c_int64),
+        ("query_lens", POINTER(c_int32)),
+        ("seq_lens", POINTER(c_int32)),
+        ("block_table", c_void_p),
+        ("block_table_stride", c_int64),
+        ("slot_mapping", c_void_p),
     ]
 
 
@@ -246,6 +273,7 @@ _SIGNATURES = {
         c_void_p, c_int64, c_char_p, _INT, _OUT_INT, c_int32, c_void_p],
     "mla_engine_bind_safetensors": [c_void_p, c_int64, c_char_p, c_char_p, c_uint32],
     "mla_engine_prepare": [c_void_p, c_int64],
+    "mla_engine_bind_pool": [c_void_p, c_int64, POINTER(ExternalPool)],
     "mla_sequence_create": [c_void_p, POINTER(c_uint64)],
     "mla_sequence_free": [c_void_p, c_uint64],
     "mla_sequence_reserve": [c_void_p, c_uint64, c_int64],
@@ -311,6 +339,8 @@ _SIGNATURES = {
     "mla_step_plan": [c_void_p, POINTER(Batch), c_char_p, c_void_p],
     "mla_step_plan_padded": [
         c_void_p, POINTER(Batch), c_char_p, POINTER(StepShape), c_void_p],
+    "mla_step_plan_tables": [
+        c_void_p, POINTER(TableBatch), c_char_p, POINTER(StepShape), c_void_p],
     "mla_step_plan_device": [c_void_p, POINTER(DeviceBatch), c_char_p, c_void_p],
     "mla_plan_release_captures": [c_void_p],
     "mla_step_dry_run": [c_void_p, c_void_p, c_int64, c_void_p],

@@ -9,11 +9,11 @@ import math
 import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
-from . import _arrays
+from . import _arrays, _pools
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, Unique
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
-from ._library import DeviceBatch, EngineOptions, StepShape, SwapStats
+from ._library import DeviceBatch, EngineOptions, ExternalPool, StepShape, SwapStats, TableBatch
 from ._pages import Cache
 from ._step_sizes import DIMS
 from ._library import call, call_out, library
@@ -111,7 +111,7 @@ class Engine(Handle):
 
     Options are those of mla_engine_options: max_num_requests, max_num_tokens,
     max_seq_len, num_pages, num_layers, workspace_tokens, num_sms,
-    page_padding_tokens, tensor_parallel_rank.
+    page_padding_tokens, tensor_parallel_rank, external_pools (bind_pool).
     """
 
     _release = "mla_engine_destroy"
@@ -130,6 +130,7 @@ class Engine(Handle):
         self.package_info = package.info
         self.is_cuda = device.is_cuda
         self._cache = None
+        self._pools = {}  # the caller's, by layer
         self._all_reduce = None  # keeps the callback alive
         self._all_reduce_error = None
 
@@ -175,6 +176,23 @@ class Engine(Handle):
     def prepare(self, layer=0):
         """Runs the package's weight-only work; needed before a layer's first step."""
         call("mla_engine_prepare", self._value, layer)
+
+    def bind_pool(self, pool, layer=0):
+        """Makes `pool` the cache of one layer, for runs from now on (external_pools=1).
+
+        pool: a writable array [num_pages, page_size, width] on the engine's device, dense
+        inside of a page; from page to page it may have any stride. width: elements of a
+        row, kv_lora_rank + qk_rope_head_dim, or bytes (uint8) where elements of a row have
+        several types or eight bits. With split_ckv_kpe also a pair of views of one tensor:
+        latents and, behind those of the page, rope keys. None: no pool any more.
+        Raises InvalidArgument, or Unsupported for rope keys elsewhere.
+        """
+        if pool is None:
+            call("mla_engine_bind_pool", self._value, layer, None)
+        else:
+            given = _pools.describe(self, pool)
+            call("mla_engine_bind_pool", self._value, layer, byref(given))
+        self._pools[layer] = pool  # runs use it
 
     def set_cache_scale(self, scale, layer=0):
         """The scale of a layer's cache rows, for formats with one per layer; 1 before."""
@@ -428,6 +446,36 @@ class Plan(Handle):
                  _stream(stream))
         self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
 
+    def fill_tables(self, query_lens, seq_lens, block_table, slot_mapping, function=None,
+                    stream=None, shape=None):
+        """Plans a step whose pages are the caller's to manage, as `fill` does for sequences.
+
+        query_lens, seq_lens: lists; new tokens, and keys after the step. block_table i32
+        [B, columns], of which columns beyond a request's keys are not read; slot_mapping i64
+        [T]: page * page_size + offset of each new token, negative: not written. Arrays in
+        host memory, read during the call only. Raises InvalidArgument naming the request
+        and the limit; then nothing has changed.
+        """
+        count = len(query_lens)
+        if len(seq_lens) != count:
+            raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
+        table = _arrays.view("block_table", block_table)
+        if len(table.shape) != 2:
+            raise InvalidArgument(f"block_table: expected shape [{count}, columns], "
+                                  f"got {list(table.shape)}")
+        table = self._check("block_table", block_table, (count, table.shape[1]), dtype="i32",
+                            is_cuda=False)
+        slots = self._check("slot_mapping", slot_mapping, (sum(query_lens),), dtype="i64",
+                            is_cuda=False)
+        batch = TableBatch(ctypes.sizeof(TableBatch), count, (c_int32 * count)(*query_lens),
+                           (c_int32 * count)(*seq_lens), table.address, table.shape[1],
+                           slots.address)
+        sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
+        name = function.encode() if function is not None else None
+        call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
+             _stream(stream))
+        self._sequences = ()
+
     def fill_device(self, query_lens, seq_len_bounds, *, seq_lens, block_table, slot_mapping,
                     positions, function=None, stream=None):
         """Plans a step of decodes whose lengths, block table and slots are on the device.
@@ -503,7 +551,8 @@ class Plan(Handle):
                 raise error
             raise
 
-    def _check(self, name, array, shape, is_written=False, dtype=None):
+    def _check(self, name, array, shape, is_written=False, dtype=None, is_cuda=None):
+        is_cuda = self._engine.is_cuda if is_cuda is None else is_cuda
         view = _arrays.view(name, array)
         if shape is not None:
             dtype = dtype or self._engine.activation_dtype
@@ -515,11 +564,10 @@ class Plan(Handle):
             if view.dtype != dtype:
                 raise InvalidArgument(
                     f"{name}: expected dtype {dtype}, got {view.dtype}")
-        if view.is_cuda != self._engine.is_cuda:
+        if view.is_cuda != is_cuda:
             places = ("host", "CUDA")
             raise InvalidArgument(
-                f"{name}: expected {places[self._engine.is_cuda]} memory, "
-                f"got {places[view.is_cuda]}")
+                f"{name}: expected {places[is_cuda]} memory, got {places[view.is_cuda]}")
         if is_written and not view.is_writable:
             raise InvalidArgument(f"{name}: expected a writable array, got a read-only one")
         return view

@@ -43,6 +43,10 @@ typedef struct mla_engine_options {
   int64_t page_padding_tokens;  /* unused rows between pages of the pool; 0 */
   int64_t tensor_parallel_rank; /* which share of an unsharded checkpoint's heads
                                 to bind: < model.tensor_parallel; 0 */
+  int64_t external_pools;       /* 1: the caller's memory is the cache
+                                   (mla_engine_bind_pool), none is allocated; num_pages
+                                   and page_padding_tokens are then the caller's pools',
+                                   and 0 here. 0: pools of the engine's */
 } mla_engine_options;
 
 /* Sets the defaults above (0 where the default depends on the package). */
@@ -66,6 +70,37 @@ MLA_API mla_status mla_engine_destroy(mla_engine *engine);
      "cache_bytes", "weight_bytes", "functions": [names] } as JSON text that lives
    until the next mla_engine_info on this engine or its destruction. */
 MLA_API mla_status mla_engine_info(mla_engine *engine, const char **json);
+
+/*===--- Pools of the caller's -------------------------------------------===*/
+
+/* One layer's pages in memory of the caller's. Page p begins at data + p *
+   page_stride_bytes and holds page_size rows in the package's format, dense; bytes behind
+   them are neither read nor written. */
+typedef struct mla_external_pool {
+  size_t struct_bytes;       /* sizeof(mla_external_pool) */
+  void *data;                /* device memory, aligned to MLA_DATA_ALIGNMENT */
+  int64_t num_pages;         /* 1 .. 2147479999 */
+  int64_t page_stride_bytes; /* a multiple of MLA_DATA_ALIGNMENT, at least page_size *
+                                row_bytes; 0: as many */
+  void *rope;                /* split_ckv_kpe as two tensors: rope keys of page 0. Kernels
+                                read them page_size * (latent bytes) behind the latents of
+                                their page, so anywhere else is refused; NULL: there */
+} mla_external_pool;
+
+/* Makes the caller's memory the cache of one layer, or with NULL takes it away, for runs
+   from now on. Steps are planned once for all layers: their pools are alike in num_pages
+   and stride, and a plan is filled again after these have changed. Nothing is copied or
+   kept: the memory must live until the engine has another or is destroyed and what was
+   launched on it has ended. It may be that of several engines. Written are rows of slots
+   >= 0 of steps that run, and by mla_cache_write; nothing else.
+   Steps are planned by mla_step_plan_tables and mla_step_plan_device. Who owns the memory
+   owns what it holds: sequences, prefixes, forks, snapshots, block tables, moves, swaps
+   and poisoning of such an engine are MLA_UNSUPPORTED.
+   MLA_UNSUPPORTED: an engine with pools of its own; rope keys elsewhere.
+   MLA_INVALID_ARGUMENT: null or misaligned memory, a number of pages or a stride that the
+   format does not have or that differs from another layer's; names value and limit. */
+MLA_API mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer,
+                                        const mla_external_pool *pool);
 
 /*===--- Weights --------------------------------------------------------===*/
 

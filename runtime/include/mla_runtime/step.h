@@ -102,6 +102,31 @@ MLA_API mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch,
                                         const char *function, const mla_step_shape *shape,
                                         mla_stream *stream);
 
+/* A batch whose pages are the caller's to manage: no sequence of the engine is involved.
+   All arrays are host memory and read during the call only. */
+typedef struct mla_table_batch {
+  size_t struct_bytes;         /* sizeof(mla_table_batch) */
+  int64_t num_requests;        /* 1 .. max_num_requests */
+  const int32_t *query_lens;   /* [num_requests] new tokens, 0 allowed */
+  const int32_t *seq_lens;     /* [num_requests] keys after the step, new tokens among them */
+  const int32_t *block_table;  /* [num_requests, block_table_stride]; entries behind a
+                                  request's keys are not read */
+  int64_t block_table_stride;  /* entries; at least the pages of the longest request */
+  const int64_t *slot_mapping; /* [num_tokens]: page * page_size + offset of each new token;
+                                  negative: its row is not written */
+} mla_table_batch;
+
+/* mla_step_plan, or with a shape mla_step_plan_padded, for such a batch: the same
+   functions, sizes, work and results as for sequences with these pages. New tokens stand
+   at positions seq_len - query_len and up. What a step reads of the cache, it reads by the
+   block table; rows of negative slots are what the caller's memory holds there.
+   MLA_INVALID_ARGUMENT, beside theirs: a null array, a length below its query, over
+   max_seq_len or over the table's columns, a page or a slot that the pool does not have;
+   names request, value and limit. Two slots that are the same are not found. */
+MLA_API mla_status mla_step_plan_tables(mla_plan *plan, const mla_table_batch *batch,
+                                        const char *function, const mla_step_shape *shape,
+                                        mla_stream *stream);
+
 /* A batch of decodes whose lengths, block table and slots are on the device only. What the
    arrays hold is read by the kernels of a run, never by the host, and may be changed
    between the runs and replays of one plan, as long as no request is longer than its

@@ -75,6 +75,10 @@ mla_status mla_engine_info(mla_engine *engine, const char **json) {
   });
 }
 
+mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, const mla_external_pool *pool) {
+  return withEngine(engine, [&](Engine &object) { return object.bindPool(layer, pool); });
+}
+
 mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
                                   mla_dtype dtype, const int64_t *shape, int32_t rank,
                                   const void *data) {
@@ -127,6 +131,7 @@ mla_status mla_engine_set_all_reduce(mla_engine *engine, mla_all_reduce function
 mla_status mla_sequence_create(mla_engine *engine, mla_sequence *sequence) {
   return withEngine(engine, [&](Engine &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(sequence, "sequence"));
+    MLAC_RETURN_IF_ERROR(object.requireOwnPools("what sequences they hold"));
     std::unique_lock lock(object.cache().mutex);
     return object.cache().create(*sequence);
   });
@@ -191,20 +196,21 @@ mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats) {
     const KVCache &cache = object.cache();
     std::shared_lock lock(cache.mutex);
     const fb::CacheLayout &layout = object.package().cache();
-    *stats = {cache.pool().numPages(),
+    *stats = {object.limits().numPages,
               cache.pool().numFree(),
               cache.numSequences(),
               cache.pageSize(),
               layout.row_bytes(),
-              pageStrideBytes(object.package(), object.options()),
+              object.pageStride(),
               static_cast<mla_dtype>(layout.dtype())};
     return Status();
   });
 }
 
 mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data) {
-  return withLayer(engine, layer, [&](Engine &, Layer &bound) -> Status {
+  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
+    MLAC_RETURN_IF_ERROR(object.requirePool(bound));
     *data = bound.pool.data();
     return Status();
   });
@@ -222,7 +228,7 @@ static Status findPart(const Engine &engine, const Layer &layer, const char *nam
   const mlac::cache::Field &field = format.fields[index];
   view = {layer.pool.data() + layout.offset(index, 0),
           fieldType(field, layout.shape().dtype),
-          engine.options().num_pages,
+          engine.limits().numPages,
           layout.shape().pageSize,
           width,
           layout.pageStride(),
@@ -235,6 +241,7 @@ mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, const char *part
   return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(part, "part"));
     MLAC_RETURN_IF_ERROR(requirePointer(view, "view"));
+    MLAC_RETURN_IF_ERROR(object.requirePool(bound));
     return findPart(object, bound, part, *view);
   });
 }
@@ -308,6 +315,13 @@ static Status checkBatch(const mla_batch *batch) {
   return Status();
 }
 
+static Status checkShape(const mla_step_shape &shape) {
+  if (shape.struct_bytes == sizeof shape)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "shape.struct_bytes = ", shape.struct_bytes, ", expected ",
+               sizeof shape);
+}
+
 mla_status mla_step_plan(mla_plan *plan, const mla_batch *batch, const char *function,
                          mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
@@ -323,10 +337,22 @@ mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch, const ch
     NvtxRange range("mla_step_plan_padded");
     MLAC_RETURN_IF_ERROR(checkBatch(batch));
     MLAC_RETURN_IF_ERROR(requirePointer(shape, "shape"));
-    if (shape->struct_bytes != sizeof *shape)
-      return error(MLA_INVALID_ARGUMENT, "shape.struct_bytes = ", shape->struct_bytes,
-                   ", expected ", sizeof *shape);
+    MLAC_RETURN_IF_ERROR(checkShape(*shape));
     return object.fill(*batch, function, shape, stream);
+  });
+}
+
+mla_status mla_step_plan_tables(mla_plan *plan, const mla_table_batch *batch, const char *function,
+                                const mla_step_shape *shape, mla_stream *stream) {
+  return withPlan(plan, [&](Plan &object) -> Status {
+    NvtxRange range("mla_step_plan_tables");
+    MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
+    if (batch->struct_bytes != sizeof *batch)
+      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
+                   ", expected ", sizeof *batch);
+    if (shape)
+      MLAC_RETURN_IF_ERROR(checkShape(*shape));
+    return object.fillFromTables(*batch, function, shape, stream);
   });
 }
 

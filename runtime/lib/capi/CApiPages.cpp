@@ -62,6 +62,9 @@ mla_status mla_engine_cache(mla_engine *engine, mla_cache **cache) {
     std::shared_ptr<Engine> object;
     MLAC_RETURN_IF_ERROR(engines().find(engine, object));
     MLAC_RETURN_IF_ERROR(requirePointer(cache, "cache"));
+    MLAC_RETURN_IF_ERROR(object->requireOwnPools(
+        "their sequences, prefixes, copies, snapshots and tables: mla_cache_create is a cache of "
+        "its own"));
     auto wrapper = std::make_shared<CacheObject>();
     wrapper->engine = std::move(object);
     *cache = caches().insert(std::move(wrapper));

@@ -68,6 +68,7 @@ mla_status mla_swap_create(mla_engine *engine, int64_t num_pages, mla_swap **swa
     std::lock_guard lock(object->mutex);
     if (object->isClosed())
       return error(MLA_INVALID_ARGUMENT, "the engine has been closed");
+    MLAC_RETURN_IF_ERROR(object->requireOwnPools("which pages can be swapped"));
     std::shared_ptr<SwapSpace> space;
     MLAC_RETURN_IF_ERROR(SwapSpace::create(object, num_pages, space));
     *swap = swapSpaces().insert(std::move(space));

@@ -131,8 +131,12 @@ Status Engine::allocateLayer(Layer &layer) {
   MLAC_RETURN_IF_ERROR(addAll(package_->weights(), layer.weights));
   MLAC_RETURN_IF_ERROR(addAll(package_->derived(), layer.derived));
   layer.isBound.assign(layer.weights.size(), false);
-  int64_t bytes = pageStrideBytes(*package_, options_) * options_.num_pages; // see checkPool
-  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", layer.pool));
+  LayerPool &pool = layer.pool;
+  int64_t bytes = pageStride() * options_.num_pages; // see checkPool
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", pool.own));
+  pool.base = pool.own.data();
+  pool.numPages = options_.num_pages;
+  pool.pageStride = pageStride();
   MLAC_RETURN_IF_ERROR(
       DeviceBuffer::make(device_, sizeof(float), "scale of the cache", layer.cacheScale));
   constexpr float kUnscaled = 1;
@@ -265,7 +269,7 @@ const std::string &Engine::infoJson() {
     functions.push_back(function.name);
   int64_t weightBytes = 0, cacheBytes = 0;
   for (const Layer &layer : layers) {
-    cacheBytes += layer.pool.bytes();
+    cacheBytes += layer.pool.own.bytes();
     for (const DeviceBuffer &weight : layer.weights)
       weightBytes += weight.bytes();
     for (const DeviceBuffer &tensor : layer.derived)
@@ -276,12 +280,13 @@ const std::string &Engine::infoJson() {
                       {{"max_num_requests", options_.max_num_requests},
                        {"max_num_tokens", options_.max_num_tokens},
                        {"max_seq_len", options_.max_seq_len},
-                       {"num_pages", options_.num_pages},
+                       {"num_pages", limits_.numPages},
                        {"num_layers", options_.num_layers},
                        {"workspace_tokens", options_.workspace_tokens},
                        {"num_sms", options_.num_sms},
                        {"page_padding_tokens", options_.page_padding_tokens},
-                       {"tensor_parallel_rank", options_.tensor_parallel_rank}}},
+                       {"tensor_parallel_rank", options_.tensor_parallel_rank},
+                       {"external_pools", options_.external_pools}}},
                      {"workspace_bytes", workspace_.bytes()},
                      {"cache_bytes", cacheBytes},
                      {"weight_bytes", weightBytes},
@@ -302,8 +307,9 @@ Status Engine::poisonWorkspace() {
 }
 
 Status Engine::poison(Layer &layer) {
+  MLAC_RETURN_IF_ERROR(requireOwnPools("which rows hold no token"));
   MLAC_RETURN_IF_ERROR(device_->synchronize());
-  int64_t stride = pageStrideBytes(*package_, options_);
+  int64_t stride = pageStride();
   std::shared_lock lock(cache_.mutex);
   std::vector<int32_t> used = cache_.usedRows();
   // One fill per run of bytes between tokens: free pages are mostly adjacent.
@@ -323,7 +329,7 @@ Status Engine::poison(Layer &layer) {
       begin = std::max(begin, start + used[page] * layout_.sectionBytes(section));
     }
   }
-  MLAC_RETURN_IF_ERROR(fill(layer.pool.bytes()));
+  MLAC_RETURN_IF_ERROR(fill(layer.pool.own.bytes()));
   return device_->synchronize();
 }
 
@@ -336,7 +342,7 @@ Status Engine::runPageCopies(mla_stream *stream) {
 }
 
 PageBytes Engine::pageBytes() {
-  int64_t stride = pageStrideBytes(*package_, options_);
+  int64_t stride = pageStride();
   auto bytes = static_cast<size_t>(limits_.pageSize * package_->cache().row_bytes());
   auto address = [this, stride](int64_t layer, int32_t page) {
     return layers[static_cast<size_t>(layer)].pool.data() + page * stride;
@@ -354,7 +360,7 @@ PageBytes Engine::pageBytes() {
 }
 
 Status Engine::checkSlots(int64_t slot, int64_t count) const {
-  int64_t slots = options_.num_pages * limits_.pageSize;
+  int64_t slots = limits_.numPages * limits_.pageSize;
   if (slot >= 0 && count >= 0 && slot <= slots && count <= slots - slot)
     return Status();
   return error(MLA_INVALID_ARGUMENT, "slots ", slot, " + ", count, ", the pool has ", slots);
@@ -375,6 +381,7 @@ std::array<Engine::RowPiece, mlac::cache::kMaxSections> Engine::rowPieces(Layer 
 }
 
 Status Engine::readRows(Layer &layer, int64_t slot, int64_t count, void *rows) {
+  MLAC_RETURN_IF_ERROR(requirePool(layer));
   MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
   for (int64_t i = 0; i < count; ++i)
     for (const RowPiece &piece : rowPieces(layer, slot + i))
@@ -386,6 +393,7 @@ Status Engine::readRows(Layer &layer, int64_t slot, int64_t count, void *rows) {
 }
 
 Status Engine::writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows) {
+  MLAC_RETURN_IF_ERROR(requirePool(layer));
   MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
   for (int64_t i = 0; i < count; ++i)
     for (const RowPiece &piece : rowPieces(layer, slot + i))

@@ -29,11 +29,19 @@
 
 namespace mlac::runtime {
 
+/// Where a layer's pages are.
+struct LayerPool {
+  DeviceBuffer own; // none where the pages are the caller's
+  char *base = nullptr;
+  int64_t numPages = 0, pageStride = 0; // bytes
+  char *data() const { return base; }
+};
+
 struct Layer {
   std::vector<DeviceBuffer> weights; // parallel to Package::weights
   std::vector<bool> isBound;
   std::vector<DeviceBuffer> derived; // parallel to Package::derived
-  DeviceBuffer pool;
+  LayerPool pool;
   DeviceBuffer cacheScale; // f32 [1]; 1 until it is set
   bool isPrepared = false;
 };
@@ -75,6 +83,15 @@ public:
 
   Status getLayer(int64_t index, Layer *&layer);
 
+  // ExternalPools.cpp
+  bool hasExternalPools() const { return options_.external_pools != 0; }
+  /// Null: none.
+  Status bindPool(int64_t index, const mla_external_pool *given);
+  /// MLA_UNSUPPORTED where pages are the caller's, who does `what` himself.
+  Status requireOwnPools(std::string_view what) const;
+  /// MLA_WRONG_STATE where the caller has given none.
+  Status requirePool(const Layer &layer) const;
+
   // Weights.cpp
   Status bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor);
   Status bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
@@ -104,7 +121,7 @@ public:
   /// What copies pages.
   PageMover &mover() { return *mover_; }
   /// Bytes from page to page of a pool, and of a page without what lies between.
-  int64_t pageStride() const { return pageStrideBytes(*package_, options_); }
+  int64_t pageStride() const { return layout_.pageStride(); }
   int64_t pageBytesUsed() const { return limits_.pageSize * package_->cache().row_bytes(); }
   /// Of one layer's part of host memory for `pages` pages.
   int64_t hostBytesPerLayer(int64_t pages) const {
@@ -138,6 +155,8 @@ private:
     int64_t begin, bytes;
   };
   std::array<RowPiece, cache::kMaxSections> rowPieces(Layer &layer, int64_t slot) const;
+  Status checkExternal(const mla_external_pool &given, CacheLayout &layout) const;
+  Status checkAlike(const Layer &layer, const LayerPool &pool) const;
   Status upload(Layer &layer, size_t index, const HostTensor &tensor);
 
   std::shared_ptr<Package> package_;

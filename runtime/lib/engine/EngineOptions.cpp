@@ -62,8 +62,8 @@ static Status checkOptions(const Package &package, const mla_engine_options &opt
                 {"max_num_tokens", options.max_num_tokens, 1, kMaxTokens},
                 {"max_seq_len", options.max_seq_len, 1, std::min(ropeLength, kMaxInt32)},
                 {"num_layers", options.num_layers, 1, kMaxLayers},
-                // block_table entries at kUnusedPage mark what is not a page.
-                {"num_pages", options.num_pages, 1, kUnusedPage - 1},
+                {"external_pools", options.external_pools, 0, 1},
+                {"num_pages", options.num_pages, options.external_pools ? 0 : 1, kMaxPages},
                 {"workspace_tokens", options.workspace_tokens,
                  hasWorkspace ? pageSize : MLA_NO_WORKSPACE, kMaxInt32},
                 {"num_sms", options.num_sms, 0, kMaxSms},
@@ -71,6 +71,18 @@ static Status checkOptions(const Package &package, const mla_engine_options &opt
                 {"tensor_parallel_rank", options.tensor_parallel_rank, 0, ranks - 1}};
   for (auto &limit : limits)
     MLAC_RETURN_IF_ERROR(requireOption(limit.name, limit.value, limit.low, limit.high));
+  return Status();
+}
+
+/// What pools of the caller's say themselves.
+static Status checkExternalPools(const mla_engine_options &options) {
+  if (!options.external_pools)
+    return Status();
+  for (auto [name, value] : {std::pair("num_pages", options.num_pages),
+                             std::pair("page_padding_tokens", options.page_padding_tokens)})
+    if (value != 0)
+      return error(MLA_INVALID_ARGUMENT, "option ", name, " = ", value,
+                   ", expected 0 with external_pools: the pools have it (mla_engine_bind_pool)");
   return Status();
 }
 
@@ -89,9 +101,10 @@ Status mlac::runtime::resolveOptions(const Package &package, const mla_engine_op
   MLAC_RETURN_IF_ERROR(
       requireOption("max_num_requests", options.max_num_requests, 1, kMaxRequests));
   MLAC_RETURN_IF_ERROR(requireOption("max_seq_len", options.max_seq_len, 1, kMaxInt32));
+  MLAC_RETURN_IF_ERROR(checkExternalPools(options));
   int64_t pagesEach = ceilDiv(options.max_seq_len, pageSize);
-  if (options.num_pages == 0)
-    options.num_pages = std::min<int64_t>(options.max_num_requests * pagesEach, kUnusedPage - 1);
+  if (options.num_pages == 0 && !options.external_pools)
+    options.num_pages = std::min<int64_t>(options.max_num_requests * pagesEach, kMaxPages);
   if (options.workspace_tokens == 0)
     options.workspace_tokens =
         std::min(defaultWorkspaceTokens(options.max_seq_len, options.max_num_requests, pageSize),

@@ -96,9 +96,9 @@ const FunctionInfo &Plan::functionFor(const FunctionInfo &function,
                                                                               : function;
 }
 
-/// Everything that can refuse the step; changes nothing that is visible.
-Status Plan::resolve(const mla_batch &batch, const char *name, const mla_step_shape *shape) {
-  MLAC_RETURN_IF_ERROR(planner.measure(engine_->cache(), batch));
+/// Of a batch whose lengths the host knows. Everything that can refuse the step; changes
+/// nothing that is visible.
+Status Plan::resolveExact(const char *name, const mla_step_shape *shape) {
   const FunctionInfo *function;
   if (shape && !name)
     MLAC_RETURN_IF_ERROR(choosePadded(name));
@@ -125,8 +125,19 @@ Status Plan::resolveDevice(const mla_device_batch &batch, const char *name) {
   return resolveFor(*function, nullptr);
 }
 
+/// A function may count in wider elements or in rows; pools of the engine's are whole ones.
+static Status checkPageStride(const FunctionInfo &function, const DimValues &dims) {
+  int64_t stride = at(dims, Dim::PageStride);
+  std::optional<int64_t> unit = function.exprs.findIndivisible(Dim::PageStride, stride);
+  if (!unit)
+    return Status();
+  return error(MLA_UNSUPPORTED, "function '", function.name, "' counts pages in units of ", *unit,
+               " elements, of which the pool's page stride of ", stride, " is no multiple");
+}
+
 Status Plan::resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape) {
   const FunctionInfo &function = functionFor(chosen, shape);
+  MLAC_RETURN_IF_ERROR(checkPageStride(function, planner.dims()));
   MLAC_RETURN_IF_ERROR(planner.measureFor({function, chosen.decodeThreshold, shape}));
   MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, function, planner.dims(), planner.layout()));
   MLAC_RETURN_IF_ERROR(captures.check(runner.next(), planner.dims()));
@@ -144,18 +155,44 @@ Status Plan::uploadMetadata(mla_stream *stream) {
   return status;
 }
 
+/// Pools of the caller's may have changed since the last step.
+Status Plan::beginFill(mla_stream *stream) {
+  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
+  if (!engine_->hasExternalPools())
+    return Status();
+  const StepLimits &limits = engine_->limits();
+  if (limits.numPages == 0)
+    return error(MLA_WRONG_STATE, "no layer has a pool: give each the caller's "
+                                  "(mla_engine_bind_pool)");
+  planner.setPool(limits.numPages, limits.pageStrideElements);
+  return Status();
+}
+
 Status Plan::fill(const mla_batch &batch, const char *function, const mla_step_shape *shape,
                   mla_stream *stream) {
   std::unique_lock lock(engine_->cache().mutex);
-  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
-  MLAC_RETURN_IF_ERROR(resolve(batch, function, shape));
+  MLAC_RETURN_IF_ERROR(
+      engine_->requireOwnPools("what sequences they hold: plan with mla_step_plan_tables or "
+                               "mla_step_plan_device"));
+  MLAC_RETURN_IF_ERROR(beginFill(stream));
+  MLAC_RETURN_IF_ERROR(planner.measure(engine_->cache(), batch));
+  MLAC_RETURN_IF_ERROR(resolveExact(function, shape));
+  return finishFill(stream);
+}
+
+Status Plan::fillFromTables(const mla_table_batch &batch, const char *function,
+                            const mla_step_shape *shape, mla_stream *stream) {
+  std::unique_lock lock(engine_->cache().mutex);
+  MLAC_RETURN_IF_ERROR(beginFill(stream));
+  MLAC_RETURN_IF_ERROR(planner.measureTables(batch));
+  MLAC_RETURN_IF_ERROR(resolveExact(function, shape));
   return finishFill(stream);
 }
 
 Status Plan::fillFromDevice(const mla_device_batch &batch, const char *function,
                             mla_stream *stream) {
   std::unique_lock lock(engine_->cache().mutex);
-  MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
+  MLAC_RETURN_IF_ERROR(beginFill(stream));
   MLAC_RETURN_IF_ERROR(resolveDevice(batch, function));
   return finishFill(stream);
 }
@@ -175,6 +212,7 @@ Status Plan::finishFill(mla_stream *stream) {
     return status;
   }
   isFilled = true;
+  hasSequences = planner.hasSequences();
   cacheEdits = engine_->cache().numEdits();
   return Status();
 }
@@ -194,8 +232,7 @@ Status Plan::requireFilled() const {
 /// is compared: steps run once a layer.
 Status Plan::requirePages() {
   const KVCache &cache = engine_->cache();
-  bool isCallers = layout.external[static_cast<size_t>(Metadata::BlockTable)] != nullptr;
-  if (isCallers || cache.numEdits() == cacheEdits)
+  if (!hasSequences || cache.numEdits() == cacheEdits)
     return Status();
   std::shared_lock lock(cache.mutex);
   size_t row;
@@ -210,10 +247,26 @@ Status Plan::requirePages() {
                ": fill the plan again (mla_step_plan)");
 }
 
+/// The plan's sizes are those of the pools that it was filled for.
+Status Plan::requirePool(const Layer &layer) const {
+  if (!engine_->hasExternalPools())
+    return Status();
+  MLAC_RETURN_IF_ERROR(engine_->requirePool(layer));
+  const LayerPool &pool = layer.pool;
+  int64_t pages = at(dims_, Dim::NumPages), stride = at(dims_, Dim::PageStride);
+  int64_t elementSize = elementBytes(static_cast<mla_dtype>(engine_->package().cache().dtype()));
+  if (pool.numPages == pages && pool.pageStride == stride * elementSize)
+    return Status();
+  return error(MLA_WRONG_STATE, "the layer's pool has ", pool.numPages, " pages, ", pool.pageStride,
+               " bytes apart, the plan was filled for ", pages, ", ", stride * elementSize,
+               " bytes apart: fill the plan again");
+}
+
 Status Plan::requireLayer(int64_t index, Layer *&layer) {
   MLAC_RETURN_IF_ERROR(requireFilled());
   MLAC_RETURN_IF_ERROR(requirePages());
   MLAC_RETURN_IF_ERROR(engine_->getLayer(index, layer));
+  MLAC_RETURN_IF_ERROR(requirePool(*layer));
   if (layer->isPrepared)
     return Status();
   return error(MLA_WRONG_STATE, "layer ", index,
@@ -322,7 +375,10 @@ Status Plan::metadata(std::string_view name, mla_dtype &dtype, int64_t &elements
   std::optional<Metadata> found = findMetadata(name);
   if (!found)
     return error(MLA_NOT_FOUND, "unknown metadata '", name, "'");
-  const MetadataArray &array = layout.arrays[static_cast<size_t>(*found)];
+  auto place = static_cast<size_t>(*found);
+  if (layout.external[place])
+    return error(MLA_UNSUPPORTED, "metadata '", name, "' is the caller's, on the device only");
+  const MetadataArray &array = layout.arrays[place];
   dtype = metadataType(*found);
   elements = array.elements;
   data = metadata_.host() + array.offset;

@@ -28,6 +28,9 @@ public:
   /// With a `shape`, padded to it.
   Status fill(const mla_batch &batch, const char *function, const mla_step_shape *shape,
               mla_stream *stream);
+  /// With the caller's table, lengths and slots.
+  Status fillFromTables(const mla_table_batch &batch, const char *function,
+                        const mla_step_shape *shape, mla_stream *stream);
   /// With lengths, table and slots on the device.
   Status fillFromDevice(const mla_device_batch &batch, const char *function, mla_stream *stream);
   Status run(int64_t layer, const void *hidden, void *output, mla_stream *stream,
@@ -48,7 +51,8 @@ private:
   Status chooseFunction(const char *name, int64_t maxQueryLen, const FunctionInfo *&function) const;
   Status choosePadded(const char *&name) const;
   const FunctionInfo &functionFor(const FunctionInfo &function, const mla_step_shape *shape) const;
-  Status resolve(const mla_batch &batch, const char *function, const mla_step_shape *shape);
+  Status beginFill(mla_stream *stream);
+  Status resolveExact(const char *function, const mla_step_shape *shape);
   Status resolveDevice(const mla_device_batch &batch, const char *function);
   Status resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape);
   Status finishFill(mla_stream *stream);
@@ -58,6 +62,7 @@ private:
   Status requireFilled() const;
   Status requireLayer(int64_t index, Layer *&layer);
   Status requirePages();
+  Status requirePool(const Layer &layer) const;
 
   std::shared_ptr<Engine> engine_;
   StepPlanner planner;
@@ -66,7 +71,8 @@ private:
   TableRows rows;
   DeviceMirror metadata_;
   bool isFilled = false;
-  uint64_t cacheEdits = 0; // of the cache when the plan's pages were last seen to be held
+  bool hasSequences = false; // else the pages are the caller's
+  uint64_t cacheEdits = 0;   // of the cache when the plan's pages were last seen to be held
   DimValues dims_{};
   StepLayout layout;
   std::string profileText;

@@ -69,6 +69,19 @@ bool ExpressionTable::usesDim(Dim dim) const {
   });
 }
 
+std::optional<int64_t> ExpressionTable::findIndivisible(Dim dim, int64_t value) const {
+  for (const fb::ExprNode &node : nodes) {
+    if (node.op() != ExprOp::Div)
+      continue;
+    const fb::ExprNode &size = nodes[node.a()], &unit = nodes[node.b()];
+    bool divides = size.op() == ExprOp::Dim && dims[static_cast<size_t>(size.value())] == dim &&
+                   unit.op() == ExprOp::Const && unit.value() > 0;
+    if (divides && value % unit.value() != 0)
+      return unit.value();
+  }
+  return std::nullopt;
+}
+
 std::vector<Dim> ExpressionTable::dimsOf(uint32_t id) const {
   std::vector<Dim> found;
   std::vector<bool> isUsed(id + 1);

@@ -20,6 +20,7 @@
 #include "package/Dims.h"
 #include "package_generated.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,9 @@ public:
   uint32_t loopDepth(uint32_t id) const { return depths[id]; }
 
   bool usesDim(Dim dim) const;
+  /// A constant by which some node divides the size `dim`, and which `value` is no multiple
+  /// of.
+  std::optional<int64_t> findIndivisible(Dim dim, int64_t value) const;
   /// The sizes that the value of node `id` depends on.
   std::vector<Dim> dimsOf(uint32_t id) const;
   /// The nodes that need a loop, in order.

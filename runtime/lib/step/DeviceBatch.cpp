@@ -66,9 +66,7 @@ static void bindArrays(const mla_device_batch &batch, StepLayout &layout) {
 Status mlac::runtime::takeDeviceBatch(StepState &state, const mla_device_batch &batch) {
   const StepLimits &limits = state.limits;
   state.clear();
-  if (batch.num_requests < 1 || batch.num_requests > limits.maxRequests)
-    return error(MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
-                 " requests, expected 1 to max_num_requests = ", limits.maxRequests);
+  MLAC_RETURN_IF_ERROR(checkNumRequests(limits, batch.num_requests));
   MLAC_RETURN_IF_ERROR(checkPointers(batch));
   int64_t tokens = 0;
   for (int64_t i = 0; i < batch.num_requests; ++i) {
@@ -78,10 +76,8 @@ Status mlac::runtime::takeDeviceBatch(StepState &state, const mla_device_batch &
     state.requests.push_back({0, nullptr, query, bound - query, 0, 0});
     tokens += query;
   }
-  if (tokens > limits.maxTokens)
-    return error(MLA_INVALID_ARGUMENT, "batch of ", tokens,
-                 " tokens, limit max_num_tokens = ", limits.maxTokens);
-  state.isOnDevice = true;
+  MLAC_RETURN_IF_ERROR(checkNumTokens(limits, tokens));
+  state.source = StepSource::DeviceTables;
   state.tableColumns = batch.block_table_stride;
   bindArrays(batch, state.layout);
   return Status();

@@ -68,7 +68,7 @@ Status mlac::runtime::measureShared(StepState &state, const StepDemand &demand) 
     return Status();
   state.contexts.clear();
   for (const StepPlace &place : state.workPlaces())
-    state.contexts.push_back({place.request->sequence->pages, place.contextLen()});
+    state.contexts.push_back({place.request->pages(), place.contextLen()});
   int64_t shared = 0, common = boundCommonTokens(state.contexts, pageSize);
   // Most batches are too small: then nobody looks at their pages.
   MLAC_RETURN_IF_ERROR(evaluateShared(state, function, common, shared));

@@ -14,7 +14,8 @@
 //           b   0 1 2 | 3             of cached tokens in every request
 //           c   0 1 2 | 4 7 8
 //
-// Equal pages are equal tokens at equal positions, so nothing else is compared.
+// Equal pages are equal tokens at equal positions, so nothing else is compared, whosever
+// the tables are.
 //
 //===----------------------------------------------------------------------===//
 

@@ -14,20 +14,13 @@
 #include "step/Planners.h"
 
 #include <algorithm>
-#include <atomic>
+#include <numeric>
 
 using namespace mlac::runtime;
 
 //===----------------------------------------------------------------------===//
 // Taking a batch
 //===----------------------------------------------------------------------===//
-
-/// Steps of all planners are numbered, so that a stamp left by another plan of
-/// the engine is never mistaken for a repetition.
-static uint64_t nextStep() {
-  static std::atomic<uint64_t> counter{0};
-  return ++counter;
-}
 
 static Status addRequest(StepState &state, KVCache &cache, mla_sequence id, int32_t queryLen) {
   Sequence *sequence;
@@ -49,9 +42,7 @@ static Status addRequest(StepState &state, KVCache &cache, mla_sequence id, int3
 
 Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batch &batch) {
   state.clear();
-  if (batch.num_requests < 1 || batch.num_requests > state.limits.maxRequests)
-    return error(MLA_INVALID_ARGUMENT, "batch of ", batch.num_requests,
-                 " requests, expected 1 to max_num_requests = ", state.limits.maxRequests);
+  MLAC_RETURN_IF_ERROR(checkNumRequests(state.limits, batch.num_requests));
   if (!batch.sequences || !batch.query_lens)
     return error(MLA_INVALID_ARGUMENT, "batch without ",
                  batch.sequences ? "query_lens" : "sequences");
@@ -64,10 +55,7 @@ Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batc
     numTokens += state.requests.back().queryLen;
     state.missingPages += state.requests.back().missingPages;
   }
-  if (numTokens > state.limits.maxTokens)
-    return error(MLA_INVALID_ARGUMENT, "batch of ", numTokens,
-                 " tokens, limit max_num_tokens = ", state.limits.maxTokens);
-  return Status();
+  return checkNumTokens(state.limits, numTokens);
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,7 +108,7 @@ Status mlac::runtime::measureBatch(StepState &state, const StepDemand &) {
     state.dim(Dim::AttendedPairs) += query * context + query * (query + 1) / 2;
     state.dim(Dim::NumContextRequests) += context > 0;
   }
-  if (state.isOnDevice)
+  if (state.isOnDevice())
     setDeviceDims(state);
   state.placeRun(0, numRequests, numRequests, 0);
   return Status();
@@ -147,11 +135,12 @@ static void showBlocks(const StepState &state, DeviceMirror &mirror, TableRows &
     // Reserved pages beyond seq_len stay hidden from the kernels.
     auto used =
         static_cast<size_t>(pageOf(state, state.places[i].seqLen() + state.limits.pageSize - 1));
-    if (request)
-      rows.show(mirror, i, request->id, request->sequence->edits,
-                std::span(request->sequence->pages).first(used));
-    else
+    if (!request)
       rows.show(mirror, i, 0, 0, {});
+    else if (request->sequence)
+      rows.show(mirror, i, request->id, request->sequence->edits, request->pages().first(used));
+    else // the caller may have changed any entry since: the step's number was never shown
+      rows.show(mirror, i, 0, state.step, request->pages().first(used));
   }
 }
 
@@ -165,6 +154,15 @@ static void fillRequests(const StepState &state, const StepMemory &memory) {
   }
 }
 
+/// The slots of a place's tokens, behind each other from `slots` on.
+static void fillSlots(const StepState &state, const StepPlace &place, int64_t *slots) {
+  std::span<const int32_t> pages = place.request->pages();
+  for (int64_t position = place.contextLen(); position < place.seqLen(); ++position) {
+    int64_t entry = pageOf(state, position);
+    *slots++ = position + (pages[static_cast<size_t>(entry)] - entry) * state.limits.pageSize;
+  }
+}
+
 static void fillTokens(const StepState &state, const StepMemory &memory) {
   std::span slots = arrayOf<int64_t>(state, Metadata::SlotMapping, memory);
   std::span positions = arrayOf<int64_t>(state, Metadata::Positions, memory);
@@ -174,23 +172,28 @@ static void fillTokens(const StepState &state, const StepMemory &memory) {
     std::ranges::fill(positions, 0);
     std::ranges::fill(owners, 0);
   }
+  std::span<const int64_t> given = state.givenSlots;
   for (size_t i = 0; i < state.places.size(); ++i) {
     const StepPlace &place = state.places[i];
-    auto row = static_cast<size_t>(place.firstRow);
-    for (int64_t position = place.contextLen(); position < place.seqLen(); ++position, ++row) {
-      owners[row] = static_cast<int32_t>(i);
-      if (state.isOnDevice)
-        continue; // the caller has the others
-      int64_t entry = pageOf(state, position);
-      int64_t page = place.request->sequence->pages[static_cast<size_t>(entry)];
-      slots[row] = position + (page - entry) * state.limits.pageSize;
-      positions[row] = position;
+    auto count = static_cast<size_t>(place.queryLen());
+    if (count == 0)
+      continue;
+    std::fill_n(owners.begin() + place.firstRow, count, static_cast<int32_t>(i));
+    if (state.isOnDevice())
+      continue; // the caller has the others
+    std::iota(positions.begin() + place.firstRow,
+              positions.begin() + place.firstRow + place.queryLen(), place.contextLen());
+    if (state.hasSequences()) {
+      fillSlots(state, place, slots.data() + place.firstRow);
+      continue;
     }
+    std::ranges::copy(given.first(count), slots.begin() + place.firstRow);
+    given = given.subspan(count);
   }
 }
 
 void mlac::runtime::fillBatch(const StepState &state, const StepMemory &memory) {
-  if (!state.isOnDevice)
+  if (!state.isOnDevice())
     showBlocks(state, memory.mirror, memory.rows);
   fillRequests(state, memory);
   fillTokens(state, memory);

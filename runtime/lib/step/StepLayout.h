@@ -41,6 +41,9 @@ struct StepLimits {
 /// Value of block_table entries that no kernel may read.
 inline constexpr int32_t kUnusedPage = TableRows::kNoPage;
 
+/// Pages of a pool.
+inline constexpr int64_t kMaxPages = kUnusedPage - 1;
+
 /// Columns of block_table: the pages of the longest sequence, and an entry that must not
 /// be read at the end. Rows stay where they are, and begin where any buffer may.
 int64_t blockColumns(const StepLimits &limits);

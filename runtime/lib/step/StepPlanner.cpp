@@ -35,6 +35,11 @@ Status StepPlanner::measure(KVCache &cache, const mla_batch &batch) {
   return measureBatch();
 }
 
+Status StepPlanner::measureTables(const mla_table_batch &batch) {
+  MLAC_RETURN_IF_ERROR(takeTableBatch(state, batch));
+  return measureBatch();
+}
+
 Status StepPlanner::measureDevice(const mla_device_batch &batch) {
   MLAC_RETURN_IF_ERROR(takeDeviceBatch(state, batch));
   return measureBatch();
@@ -70,7 +75,7 @@ bool StepPlanner::hasPages(const KVCache &cache) const {
   // New sequences leave the watermark to those that run.
   bool admits =
       std::any_of(state.requests.begin(), state.requests.end(), [](const StepRequest &request) {
-        return request.sequence->pages.empty() && request.queryLen > 0;
+        return request.sequence && request.sequence->pages.empty() && request.queryLen > 0;
       });
   int64_t kept = admits ? cache.spec().watermark : 0;
   return state.missingPages == 0 || state.missingPages <= cache.pool().numFree() - kept;
@@ -78,7 +83,7 @@ bool StepPlanner::hasPages(const KVCache &cache) const {
 
 /// Cannot fail: lengths were checked by measure, pages by hasPages.
 static void takePages(const StepState &state, KVCache &cache) {
-  if (state.isOnDevice)
+  if (!state.hasSequences())
     return;
   for (const StepRequest &request : state.requests) {
     if (request.missingPages > 0)
@@ -97,7 +102,7 @@ void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
 }
 
 void StepPlanner::rollback(KVCache &cache) {
-  if (state.isOnDevice)
+  if (!state.hasSequences())
     return;
   // In reverse, so that the pool's free list becomes what it was.
   for (auto request = state.requests.rbegin(); request != state.requests.rend(); ++request) {

@@ -31,12 +31,20 @@ class StepPlanner {
 public:
   explicit StepPlanner(const StepLimits &limits) : state(limits) {}
 
+  /// What pools of the caller's are like, for steps from now on.
+  void setPool(int64_t numPages, int64_t pageStrideElements) {
+    state.limits.numPages = numPages;
+    state.limits.pageStrideElements = pageStrideElements;
+  }
   /// Bytes that hold the metadata of any step within the limits.
   int64_t maxBytes() const { return largestBytes(state.limits); }
 
   /// Checks `batch` and computes the sizes that every step has. The result is used by the
   /// calls below and stays until the next measure.
   Status measure(KVCache &cache, const mla_batch &batch);
+  /// In place of measure: a batch whose lengths, table and slots the caller has on the
+  /// host. Sizes and work are those of the lengths.
+  Status measureTables(const mla_table_batch &batch);
   /// In place of measure: a batch whose lengths, table and slots the caller has on the
   /// device. Sizes are those of the longest requests; work is divided by the bounds.
   Status measureDevice(const mla_device_batch &batch);
@@ -53,6 +61,8 @@ public:
   bool hasOnlyDecodes(int64_t decodeThreshold, const mla_step_shape *shape) const;
   /// Whether the pool holds the new tokens' pages.
   bool hasPages(const KVCache &cache) const;
+
+  bool hasSequences() const { return state.hasSequences(); }
 
   const DimValues &dims() const { return state.dims; }
   const StepLayout &layout() const { return state.layout; }

@@ -11,6 +11,7 @@
 #include "step/BatchOrder.h"
 #include "step/StepBounds.h"
 
+#include <atomic>
 #include <bit>
 
 using namespace mlac::runtime;
@@ -32,7 +33,8 @@ StepState::StepState(const StepLimits &limits)
 void StepState::clear() {
   requests.clear();
   places.clear();
-  isOnDevice = false;
+  source = StepSource::Sequences;
+  givenSlots = {};
   tableColumns = blockColumns(limits);
   missingPages = 0;
   dims = {};
@@ -40,6 +42,25 @@ void StepState::clear() {
   chunks = {};
   workSizes = {};
   owners = {};
+}
+
+uint64_t mlac::runtime::nextStep() {
+  static std::atomic<uint64_t> counter{0};
+  return ++counter;
+}
+
+Status mlac::runtime::checkNumRequests(const StepLimits &limits, int64_t requests) {
+  if (requests >= 1 && requests <= limits.maxRequests)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "batch of ", requests,
+               " requests, expected 1 to max_num_requests = ", limits.maxRequests);
+}
+
+Status mlac::runtime::checkNumTokens(const StepLimits &limits, int64_t tokens) {
+  if (tokens <= limits.maxTokens)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "batch of ", tokens,
+               " tokens, limit max_num_tokens = ", limits.maxTokens);
 }
 
 mla_batch_split StepState::splitAt(int64_t decodeThreshold) const {

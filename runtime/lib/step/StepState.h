@@ -42,12 +42,17 @@ struct StepDemand {
 
 struct StepRequest {
   mla_sequence id;
-  Sequence *sequence; // null where lengths are on the device
+  Sequence *sequence; // null where the pages are the caller's
   int64_t queryLen, contextLen;
   int64_t missingPages;
   size_t oldPages;
+  std::span<const int32_t> givenPages = {}; // of the caller's table, on the host
   int64_t seqLen() const { return contextLen + queryLen; }
+  std::span<const int32_t> pages() const { return sequence ? sequence->pages : givenPages; }
 };
+
+/// Who says where the tokens of a batch are.
+enum class StepSource { Sequences, HostTables, DeviceTables };
 
 /// Where a request stands; `request` is null where none does.
 struct StepPlace {
@@ -68,10 +73,11 @@ struct StepState {
   StepLimits limits;
   int pageShift; // of pageSize, -1 if it is no power of two
 
-  // The batch (takeBatch, takeDeviceBatch).
+  // The batch (takeBatch, takeTableBatch, takeDeviceBatch).
   std::vector<StepRequest> requests;
-  bool isOnDevice = false;  // requests have no sequences
-  int64_t tableColumns = 0; // of block_table
+  StepSource source = StepSource::Sequences;
+  std::span<const int64_t> givenSlots; // of the caller's host tables, one a token
+  int64_t tableColumns = 0;            // of block_table
   int64_t missingPages = 0;
   uint64_t step = 0;
 
@@ -97,9 +103,11 @@ struct StepState {
   int64_t dim(Dim which) const { return at(dims, which); }
   void raise(Dim which, int64_t value) { dim(which) = std::max(dim(which), value); }
 
+  bool hasSequences() const { return source == StepSource::Sequences; }
+  bool isOnDevice() const { return source == StepSource::DeviceTables; }
   bool isPadded() const { return dim(Dim::IsPadded) != 0; }
   /// Whether the sizes are those of any batch within the step's bounds.
-  bool hasFixedSizes() const { return isPadded() || isOnDevice; }
+  bool hasFixedSizes() const { return isPadded() || isOnDevice(); }
   mla_batch_split splitAt(int64_t decodeThreshold) const;
 
   /// Requests [first, first + count) in the next `room` places, rows from `row` on.
@@ -117,8 +125,19 @@ private:
   std::array<bool, step::kNumOwners> owners{}; // that have planned
 };
 
+/// Steps of all planners are numbered, so that a stamp left by another plan of the engine
+/// is never mistaken for a repetition.
+uint64_t nextStep();
+
+/// What every batch is held against.
+Status checkNumRequests(const StepLimits &limits, int64_t requests);
+Status checkNumTokens(const StepLimits &limits, int64_t tokens);
+
 /// Makes `batch` the step's requests. Error: names what is wrong with it.
 Status takeBatch(StepState &state, KVCache &cache, const mla_batch &batch);
+/// A batch whose lengths, table and slots the caller has on the host; they are read until
+/// the step is filled.
+Status takeTableBatch(StepState &state, const mla_table_batch &batch);
 /// A batch whose lengths, table and slots the caller has on the device.
 Status takeDeviceBatch(StepState &state, const mla_device_batch &batch);
 

@@ -38,7 +38,8 @@ void test_append(const uint64_t *args, int64_t token, int64_t y, int64_t z) {
   float *scratch = (float *)args[3] + token * kWidth;
   (void)y, (void)z;
   for (int i = 0; i < kWidth; ++i) {
-    row[i] = hidden[i];
+    if (slot >= 0)
+      row[i] = hidden[i];
     scratch[i] = 0;
   }
 }
@@ -77,8 +78,7 @@ void test_chunk(const uint64_t *args, int64_t x, int64_t y, int64_t z) {
 /* args: from, its page stride, to, its page stride, block_table, slot_mapping. One page
    each. */
 void test_copy(const uint64_t *args, int64_t page, int64_t y, int64_t z) {
-  const float *from =
-      (const float *)args[0] + ((const int32_t *)args[4])[page] * (int64_t)args[1];
+  const float *from = (const float *)args[0] + ((const int32_t *)args[4])[page] * (int64_t)args[1];
   float *to = (float *)args[2] + ((const int64_t *)args[5])[page] * (int64_t)args[3];
   (void)y, (void)z;
   for (int i = 0; i < kPage * kWidth; ++i)

@@ -1,0 +1,322 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A39: a cache, block tables, lengths and slots that belong to the caller.
+
+The same requests are served by an engine with its own pool and sequences, and by one whose
+cache is the caller's memory: other pages in another order, further apart than a page is
+long, NaN wherever nobody has written. Outputs and cache rows must have the same bits, and
+all other bytes stay. With MLAC_TEST_DEVICE=cuda the same on a GPU. Needs no NumPy.
+"""
+
+import array
+import ctypes
+import json
+import mmap
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+import unittest
+
+import mlac
+
+COMPILE = os.environ["MLAC_COMPILE"]
+DEVICE = os.environ.get("MLAC_TEST_DEVICE", "cpu")
+CONFIG = pathlib.Path(__file__).parent.parent / "data/configs/deepseek_v3_tiny.json"
+FP8 = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "head_dim": 64}
+# Format, what replaces parts of the configuration, options, page sizes.
+CASES = (
+    ("mla_16", {}, ("--dtype=bf16",), (1, 16, 64)),
+    ("mla_f32", {}, ("--dtype=f32",), (1, 16, 64)),
+    ("fp8_ds_mla", FP8, ("--cache-format=fp8_ds_mla",), (1, 16, 64)),
+    ("split_ckv_kpe", {}, ("--dtype=bf16", "--cache-format=split_ckv_kpe"), (16,)),
+)
+REQUESTS, LONGEST = 3, 200
+# Function and new tokens of each request: without context, over it in chunks, decodes and a
+# prefill in one step, decodes.
+STEPS = (("prefill", (70, 5, 33)), ("prefill", (9, 1, 60)), ("step", (1, 1, 40)),
+         ("decode", (1, 1, 1)), ("step", (1, 1, 1)))
+NAN = 0xFF  # all bits set is a NaN in every type
+TYPES = {"bf16": ("<u2", 2), "f32": ("<f4", 4), "u8": ("|u1", 1), "i32": ("<i4", 4),
+         "i64": ("<i8", 8)}
+
+
+class Memory:
+    """Bytes on the device, and arrays of them."""
+
+    driver = None
+
+    def __init__(self, size):
+        self.size = size
+        if DEVICE == "cpu":
+            self.bytes = mmap.mmap(-1, size)
+            self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
+        else:
+            address = ctypes.c_uint64()
+            self.check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+            self.address = address.value
+
+    @classmethod
+    def check(cls, name, *arguments):
+        if cls.driver is None:
+            cls.driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+            cls.check("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+            cls.check("cuCtxPushCurrent_v2", context)
+        if code := getattr(cls.driver, name)(*arguments):
+            raise RuntimeError(f"{name}: {code}")
+
+    def write(self, data):
+        if DEVICE == "cpu":
+            ctypes.memmove(self.address, data, len(data))
+        else:
+            self.check("cuMemcpyHtoD_v2", ctypes.c_uint64(self.address), data,
+                       ctypes.c_size_t(len(data)))
+        return self
+
+    def read(self):
+        if DEVICE == "cpu":
+            return ctypes.string_at(self.address, self.size)
+        data = ctypes.create_string_buffer(self.size)
+        self.check("cuMemcpyDtoH_v2", data, ctypes.c_uint64(self.address),
+                   ctypes.c_size_t(self.size))
+        return data.raw
+
+    def array(self, shape, dtype, strides=None, offset=0, is_read_only=False):
+        return Array(self, shape, dtype, strides, offset, is_read_only)
+
+
+class Array:
+    """What NumPy or torch would hand over; strides in elements."""
+
+    def __init__(self, memory, shape, dtype, strides, offset, is_read_only):
+        self.memory = memory
+        typestr, item = TYPES[dtype]
+        name = "__array_interface__" if DEVICE == "cpu" else "__cuda_array_interface__"
+        setattr(self, name, {
+            "data": (memory.address + offset, is_read_only), "shape": tuple(shape),
+            "typestr": typestr, "strides": strides and tuple(s * item for s in strides),
+            "version": 3})
+
+
+def bits(generator, count, dtype, scale=1.0):
+    """Random numbers as the bytes of a type."""
+    values = array.array("f", [generator.gauss(0, scale) for _ in range(count)])
+    if dtype == "f32":
+        return values.tobytes()
+    return b"".join(values.tobytes()[i + 2:i + 4] for i in range(0, 4 * count, 4))
+
+
+def random_weights(info, generator):
+    weights = {}
+    for weight in info["weights"]:
+        shape, dtype = weight["shape"], weight["dtype"]
+        count = 1
+        for extent in shape:
+            count *= extent
+        data = bits(generator, count, dtype, shape[-1] ** -0.5)
+        weights[weight["name"]] = memoryview(data).cast("f" if dtype == "f32" else "H", shape)
+    return weights
+
+
+class Caller:
+    """Who owns memory and pages: requests and their tables."""
+
+    def __init__(self, engine, generator, extra=48):
+        self.cache = engine.package_info["cache"]
+        self.page, self.row = self.cache["page_size"], self.cache["row_bytes"]
+        self.stride = self.page * self.row + extra
+        self.columns = -(-LONGEST // self.page)
+        self.pages = list(range(REQUESTS * self.columns + 3))
+        self.memory = Memory(len(self.pages) * self.stride)
+        self.memory.write(bytes([NAN]) * self.memory.size)
+        generator.shuffle(self.pages)
+        self.lengths = [0] * REQUESTS
+        self.rows = [[generator.choice((-1, 1 << 20))] * self.columns for _ in range(REQUESTS)]
+        self.free = list(self.pages)
+
+    def pool(self):
+        dtype = self.cache["dtype"]
+        item = TYPES[dtype][1]
+        if self.cache["layout"] == "split_ckv_kpe":
+            widths = self.cache["kv_lora_rank"], self.cache["qk_rope_head_dim"]
+            offsets = 0, self.page * widths[0] * item
+            return [self.memory.array((len(self.pages), self.page, width), dtype,
+                                      (self.stride // item, width, 1), offset)
+                    for width, offset in zip(widths, offsets)]
+        width = self.row // item
+        return self.memory.array((len(self.pages), self.page, width), dtype,
+                                 (self.stride // item, width, 1))
+
+    def slot(self, request, position):
+        return self.rows[request][position // self.page] * self.page + position % self.page
+
+    def advance(self, counts):
+        """Takes pages for new tokens; their slots."""
+        slots = []
+        for request, count in enumerate(counts):
+            for position in range(self.lengths[request], self.lengths[request] + count):
+                if position % self.page == 0:
+                    self.rows[request][position // self.page] = self.free.pop()
+                slots.append(self.slot(request, position))
+            self.lengths[request] += count
+        return array.array("q", slots)
+
+    def table(self):
+        flat = array.array("i", [page for row in self.rows for page in row])
+        return memoryview(flat).cast("B").cast("i", (REQUESTS, self.columns))
+
+    def address(self, slot, part, widths):
+        """Where a part of a token's bytes begins."""
+        start = slot // self.page * self.stride + slot % self.page * widths[part]
+        return start + self.page * sum(widths[:part])
+
+    def take(self, data, slot):
+        """A token's bytes in `data`, which are then NaN."""
+        widths, row = (self.row,), b""
+        if self.cache["layout"] == "split_ckv_kpe":
+            rank, rope = self.cache["kv_lora_rank"], self.cache["qk_rope_head_dim"]
+            widths = rank * self.row // (rank + rope), rope * self.row // (rank + rope)
+        for part, width in enumerate(widths):
+            begin = self.address(slot, part, widths)
+            row += data[begin:begin + width]
+            data[begin:begin + width] = bytes([NAN]) * width
+        return bytes(row)
+
+
+class ExternalTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.packages = []
+        for name, changes, options, pages in CASES:
+            if DEVICE == "cuda" and "--dtype=f32" in options:
+                continue  # is for the CPU only
+            config = pathlib.Path(cls.folder.name) / f"{name}.json"
+            config.write_text(json.dumps(json.loads(CONFIG.read_text()) | changes))
+            for page in pages:
+                package = config.with_suffix(f".{page}.mlac")
+                target = "sm_90a" if DEVICE == "cuda" else "cpu"
+                subprocess.run([COMPILE, config, "--quiet", f"--target={target}",
+                                "--functions=prefill,decode,step", f"--page-size={page}", *options,
+                                "-o", package], check=True)
+                cls.packages.append((name, page, mlac.Package(str(package))))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def setUp(self):
+        self.random = random.Random(5)
+
+    def engine(self, package, page, weights, **options):
+        engine = mlac.Engine(
+            package, mlac.Device(DEVICE), max_num_requests=REQUESTS, max_seq_len=LONGEST,
+            max_num_tokens=REQUESTS * LONGEST, workspace_tokens=REQUESTS * max(page, 16),
+            **options)
+        engine.bind(weights)
+        engine.prepare()
+        return engine
+
+    def pair(self, package, page):
+        """An engine with sequences of its own, and one over the caller's memory."""
+        weights = random_weights(package.info, self.random)
+        own = self.engine(package, page, weights)
+        external = self.engine(package, page, weights, external_pools=1)
+        caller = Caller(external, self.random)
+        external.bind_pool(caller.pool())
+        return own, external, caller
+
+    def hidden(self, engine, tokens):
+        shape, dtype = (tokens, engine.hidden_size), engine.activation_dtype
+        data = bits(self.random, tokens * engine.hidden_size, dtype)
+        return Memory(len(data)).write(data).array(shape, dtype)
+
+    def run_plan(self, plan, hidden):
+        output = Memory(hidden.memory.size).array(
+            (plan.dim("num_tokens"), plan._engine.hidden_size), plan._engine.activation_dtype)
+        plan.run(hidden, output)
+        return output.memory.read()
+
+    def check_output(self, got, expected, case):
+        self.assertEqual(got, expected, case)
+        # The upper bytes of elements hold most of an exponent: no NaN, and not all alike.
+        uppers = {value & 0x7F for value in got[3::4]}
+        self.assertNotIn(0x7F, uppers, case)
+        self.assertGreater(len(uppers), 2, case)
+
+    def check_rows(self, own, sequences, caller):
+        """The same tokens, and nothing else."""
+        data = bytearray(caller.memory.read())
+        for request, sequence in enumerate(sequences):
+            pages = sequence.pages
+            for position in range(len(sequence)):
+                slot = pages[position // caller.page] * caller.page + position % caller.page
+                row = own.read_cache(slot, 1)
+                self.assertEqual(caller.take(data, caller.slot(request, position)), row)
+                self.assertNotEqual(set(row), {NAN})
+        self.assertEqual(set(data), {NAN})
+
+    def test_A39_the_callers_cache_gives_the_same_bits(self):
+        for name, page, package in self.packages:
+            own, external, caller = self.pair(package, page)
+            sequences = [own.sequence() for _ in range(REQUESTS)]
+            expected, got = own.plan(), external.plan()
+            for function, counts in STEPS:
+                hidden = self.hidden(own, sum(counts))
+                expected.fill(sequences, counts, function)
+                slots = caller.advance(counts)
+                got.fill_tables(counts, caller.lengths, caller.table(), slots, function)
+                self.assertEqual(got.dims | {"num_pages": 0, "page_stride": 0},
+                                 expected.dims | {"num_pages": 0, "page_stride": 0})
+                if function == "prefill" and expected.dim("max_context_len") > page:
+                    self.assertGreater(got.dim("num_chunks"), 1)
+                own.poison_workspace()
+                external.poison_workspace()
+                self.check_output(self.run_plan(got, hidden), self.run_plan(expected, hidden),
+                                  (name, page, function, counts))
+            self.check_rows(own, sequences, caller)
+
+    def device_arrays(self, caller, slots, columns):
+        """Tables with any number of columns, on the device."""
+        used = [row + [3] * max(0, columns - len(row)) for row in caller.rows]
+        values = {"seq_lens": ("i", caller.lengths, (REQUESTS,)),
+                  "block_table": ("i", [p for row in used for p in row[:columns]],
+                                  (REQUESTS, columns)),
+                  "slot_mapping": ("q", slots, (len(slots),)),
+                  "positions": ("q", [n - 1 for n in caller.lengths], (REQUESTS,))}
+        arrays = {}
+        for name, (code, numbers, shape) in values.items():
+            data = array.array(code, numbers).tobytes()
+            arrays[name] = Memory(len(data)).write(data).array(shape, {"i": "i32", "q": "i64"}[code])
+        return arrays
+
+    def test_A39_device_tables_give_the_same_bits(self):
+        for name, page, package in self.packages:
+            own, external, caller = self.pair(package, page)
+            sequences = [own.sequence() for _ in range(REQUESTS)]
+            expected, got = own.plan(), external.plan()
+            function, counts = STEPS[0]
+            hidden = self.hidden(own, sum(counts))
+            expected.fill(sequences, counts, function)
+            self.run_plan(expected, hidden)
+            slots = caller.advance(counts)
+            got.fill_tables(counts, caller.lengths, caller.table(), slots, function)
+            self.run_plan(got, hidden)
+            ones = [1] * REQUESTS
+            for function in ("decode", "step"):
+                hidden = self.hidden(own, REQUESTS)
+                expected.fill(sequences, ones, function)
+                slots = caller.advance(ones)
+                needed = max(-(-n // page) for n in caller.lengths)
+                result = self.run_plan(expected, hidden)
+                for columns in (needed, needed + 1, caller.columns + 5):
+                    arrays = self.device_arrays(caller, slots, columns)
+                    got.fill_device(ones, caller.lengths, **arrays, function=function)
+                    self.check_output(self.run_plan(got, hidden), result,
+                                      (name, page, function, columns))
+            self.check_rows(own, sequences, caller)
+
+if __name__ == "__main__":
+    unittest.main()
