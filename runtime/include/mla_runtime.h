@@ -15,8 +15,8 @@
 //   mla_package   one verified file; immutable.
 //   mla_device    the CPU (a pool of worker threads) or one CUDA device.
 //   mla_engine    package + device + maxima: loaded kernels, weights, the paged
-//                 cache of every layer, workspaces. All device memory is
-//                 allocated when the engine is made.
+//                 cache of every layer (or the caller's: mla_engine_bind_pool),
+//                 workspaces. All device memory is allocated when it is made.
 //   mla_sequence  one request's tokens in the cache: a block table and a length.
 //   mla_plan      one step of a batch: metadata, sizes, resolved launches. It is
 //                 made once and filled again for every step.

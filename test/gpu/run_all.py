@@ -174,6 +174,8 @@ CHECKS = (
     Check("python.table", None, **unit("test_table", **ON_GPU)),
     Check("python.indices", prepared("test_indices.IndicesTest"),
           **unit("test_indices", **PREPARED)),
+    Check("python.external", prepared("test_external.ExternalTest"),
+          **unit("test_external", **PREPARED)),
     Check("python.pages", prepared("test_pages.PagesTest"), **unit("test_pages", **PREPARED)),
 )
 

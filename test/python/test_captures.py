@@ -7,6 +7,7 @@ On the emulated driver, whose recordings stand for graphs: launches with their a
 repeated later. Kernels of a small layer with attention cut wherever that is free.
 """
 
+import array
 import ctypes
 import os
 import random
@@ -16,7 +17,7 @@ import tempfile
 import unittest
 
 import mlac
-from mlac._library import Binding, DeviceBatch, call
+from mlac._library import Binding, DeviceBatch, ExternalPool, call
 
 COMPILE, GOLDEN = os.environ.get("MLAC_COMPILE", ""), os.environ.get("MLAC_GOLDEN", "")
 PAGE, REQUESTS, LONGEST = 16, 6, 700
@@ -43,12 +44,15 @@ class EmulatedCase(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
+    def make_engine(self, **options):
+        engine = mlac.Engine(self.package, self.device, max_num_requests=REQUESTS,
+                             max_num_tokens=REQUESTS * LONGEST, max_seq_len=LONGEST, **options)
+        engine.bind_safetensors(GOLDEN, prefix="layers.0.self_attn/weights/", allow_extra=True)
+        engine.prepare()
+        return engine
+
     def setUp(self):
-        self.engine = mlac.Engine(self.package, self.device, max_num_requests=REQUESTS,
-                                  max_num_tokens=REQUESTS * LONGEST, max_seq_len=LONGEST)
-        self.engine.bind_safetensors(GOLDEN, prefix="layers.0.self_attn/weights/",
-                                     allow_extra=True)
-        self.engine.prepare()
+        self.engine = self.make_engine()
         self.plan, self.filler = self.engine.plan(), self.engine.plan()
         self.random = random.Random(7)
         # The emulated device's memory is the host's, but only what it gave may be used.
@@ -66,11 +70,12 @@ class EmulatedCase(unittest.TestCase):
         return b"".join(self.random.randrange(0x3C00, 0x3F00).to_bytes(2, "little")
                         for _ in range(count))
 
-    def run_plan(self):
-        size = 2 * self.plan.dim("num_tokens") * self.engine.hidden_size
+    def run_plan(self, plan=None):
+        plan = plan or self.plan
+        size = 2 * plan.dim("num_tokens") * self.engine.hidden_size
         buffers = (Binding * 2)(Binding(b"hidden", self.hidden, size),
                                 Binding(b"output", self.output, size))
-        call("mla_step_run_bound", self.plan._value, 0, buffers, 2, STREAM)
+        call("mla_step_run_bound", plan._value, 0, buffers, 2, STREAM)
         return ctypes.string_at(self.output, size)
 
     def record(self):
@@ -169,7 +174,7 @@ class CapturesTest(EmulatedCase):
             self.assertNotEqual(set(replayed), {0})
 
 
-class DeviceLengthsTest(EmulatedCase):
+class DeviceLengthsCase(EmulatedCase):
     """Lengths, block tables and slots on the device, which the host never reads."""
 
     def upload(self, code, values):
@@ -198,6 +203,8 @@ class DeviceLengthsTest(EmulatedCase):
                             self.arrays["slot_mapping"], self.arrays["positions"])
         call("mla_step_plan_device", self.plan._value, ctypes.byref(batch), b"step", STREAM)
 
+
+class DeviceLengthsTest(DeviceLengthsCase):
     def floats(self, data):
         return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
 
@@ -246,6 +253,84 @@ class DeviceLengthsTest(EmulatedCase):
         with self.assertRaisesRegex(mlac.InvalidArgument, "batch of 7 requests"):
             del self.arrays  # of two requests
             self.fill_device([1] * 7, [[0]] * 7, [1] * 7)
+
+
+class ExternalPoolTest(DeviceLengthsCase):
+    """The caller's memory as the cache: tensor maps and kernels have its address, its stride
+    and its number of pages."""
+
+    EXTRA = 80  # bytes between pages
+
+    def setUp(self):
+        super().setUp()
+        stats = self.engine.cache_stats
+        self.row, self.pages = stats["row_bytes"], stats["num_pages"] + 3
+        self.stride = PAGE * self.row + self.EXTRA
+        self.size = self.pages * self.stride
+        self.memory = self.allocate(self.size)
+        ctypes.memset(self.memory, 0xFF, self.size)  # NaN
+        self.own, self.own_plan = self.engine, self.plan
+        self.engine = self.make_engine(external_pools=1)
+        self.plan = self.engine.plan()
+        pool = ExternalPool(ctypes.sizeof(ExternalPool), self.memory, self.pages, self.stride)
+        call("mla_engine_bind_pool", self.engine._value, 0, ctypes.byref(pool))
+
+    def row_bytes(self, slot):
+        return ctypes.string_at(
+            self.memory + slot // PAGE * self.stride + slot % PAGE * self.row, self.row)
+
+    def place(self, lengths):
+        """Pages in a random order, and a table of them."""
+        free = self.random.sample(range(self.pages), self.pages)
+        return [[free.pop() for _ in range(-(-n // PAGE))] for n in lengths]
+
+    def slots(self, pages, first, end):
+        return [pages[p // PAGE] * PAGE + p % PAGE for p in range(first, end)]
+
+    def fill_tables(self, counts, lengths, pages, function):
+        columns = max(map(len, pages))
+        table = array.array("i", [p for own in pages for p in own + [-7] * (columns - len(own))])
+        slots = array.array("q", [slot for own, n, count in zip(pages, lengths, counts)
+                                  for slot in self.slots(own, n - count, n)])
+        table = memoryview(table).cast("B").cast("i", (len(counts), columns))
+        self.plan.fill_tables(counts, lengths, table, slots, function, STREAM)
+
+    def test_A39_prefills_and_decodes_over_the_callers_memory(self):
+        sequences = [self.own.sequence() for _ in range(3)]
+        lengths, pages = [0] * 3, self.place([70, 40, 24])
+        for function, counts in (("prefill", (2, 3, 1)), ("prefill", (1, 2, 2)),
+                                 ("step", (1, 1, 2)), ("decode", (1, 1, 1))):
+            lengths = [n + count for n, count in zip(lengths, counts)]
+            self.own_plan.fill(sequences, counts, function, STREAM)
+            self.fill_tables(counts, lengths, pages, function)
+            self.assertEqual(self.run_plan(), self.run_plan(self.own_plan), (function, counts))
+        written = set()
+        for sequence, n, own in zip(sequences, lengths, pages):
+            for there, here in zip(self.slots(sequence.pages, 0, n), self.slots(own, 0, n)):
+                self.assertEqual(self.row_bytes(here), self.own.read_cache(there, 1))
+                written.add(here)
+        for slot in set(range(self.pages * PAGE)) - written:
+            self.assertEqual(set(self.row_bytes(slot)), {0xFF})
+        for page in range(self.pages):
+            gap = self.memory + page * self.stride + PAGE * self.row
+            self.assertEqual(ctypes.string_at(gap, self.EXTRA), b"\xff" * self.EXTRA)
+
+    def test_A39_C15_recordings_follow_the_callers_tables(self):
+        """One recording over the caller's memory serves lengths and pages that change."""
+        for slot in range(self.pages * PAGE):
+            address = self.memory + slot // PAGE * self.stride + slot % PAGE * self.row
+            ctypes.memmove(address, self.make_values(self.row // 2), self.row)
+        captured = None
+        for lengths in ([100, 3], [17, 64], [1, 90]):
+            pages = self.place(lengths)
+            self.fill_device(lengths, pages, [100, 100])
+            captured = captured or self.record()
+            ctypes.memset(self.output, 0, 4 * self.engine.hidden_size)
+            self.assertEqual(self.driver.mlacEmulatorReplay(), 0)
+            replayed = ctypes.string_at(self.output, 4 * self.engine.hidden_size)
+            self.assertEqual(self.record(), captured)
+            self.assertEqual(replayed, self.run_plan())
+            self.assertNotEqual(set(replayed), {0})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,24 @@ import unittest
 import mlac
 
 COMPILE = os.environ["MLAC_COMPILE"]
+# Attention alone: queries and new latents in, outputs and log-sum-exps out.
+ATTENTION = """
+!cache = !mla.cache<page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 16, element = bf16,
+                    rope_order = interleaved>
+!latent = tensor<?x4x64xbf16>
+!rope = tensor<?x4x16xbf16>
+!lse = tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @decode(%q_lat: !latent {mla.input = "q_lat"}, %q_pe: !rope {mla.input = "q_pe"},
+    %c: tensor<?x64xbf16> {mla.input = "latent"}, %k_pe: tensor<?x16xbf16> {mla.input = "k_pe"},
+    %batch: !mla.batch<query_len = 2>, %cache: !cache)
+    -> (!latent {mla.output = "output"}, !lse {mla.output = "lse"}, !cache) {
+  %after = mla.append %c, %k_pe into %cache, %batch
+      : tensor<?x64xbf16>, tensor<?x16xbf16> into !cache, !mla.batch<query_len = 2>
+  %output, %lse = mla.absorbed_attention query(%q_lat, %q_pe : !latent, !rope)
+      over %after, %batch : !cache, !mla.batch<query_len = 2> scale 0.1 -> !latent, !lse
+  return %output, %lse, %after : !latent, !lse, !cache
+}
+"""
 DEVICE = os.environ.get("MLAC_TEST_DEVICE", "cpu")
 CONFIG = pathlib.Path(__file__).parent.parent / "data/configs/deepseek_v3_tiny.json"
 FP8 = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "head_dim": 64}
@@ -193,6 +211,8 @@ class ExternalTest(unittest.TestCase):
         for name, changes, options, pages in CASES:
             if DEVICE == "cuda" and "--dtype=f32" in options:
                 continue  # is for the CPU only
+            if DEVICE == "cuda" and name == "fp8_ds_mla":
+                pages = (64,)  # the only size that its engines have there
             config = pathlib.Path(cls.folder.name) / f"{name}.json"
             config.write_text(json.dumps(json.loads(CONFIG.read_text()) | changes))
             for page in pages:
@@ -202,6 +222,12 @@ class ExternalTest(unittest.TestCase):
                                 "--functions=prefill,decode,step", f"--page-size={page}", *options,
                                 "-o", package], check=True)
                 cls.packages.append((name, page, mlac.Package(str(package))))
+        module = pathlib.Path(cls.folder.name) / "attention.mlir"
+        module.write_text(ATTENTION)
+        package = module.with_suffix(".mlac")
+        subprocess.run([COMPILE, module, "--quiet", f"--target={target}", "-o", package],
+                       check=True)
+        cls.attention = mlac.Package(str(package))
 
     @classmethod
     def tearDownClass(cls):
@@ -278,19 +304,25 @@ class ExternalTest(unittest.TestCase):
                                   (name, page, function, counts))
             self.check_rows(own, sequences, caller)
 
-    def device_arrays(self, caller, slots, columns):
+    def device_arrays(self, rows, lengths, slots, columns):
         """Tables with any number of columns, on the device."""
-        used = [row + [3] * max(0, columns - len(row)) for row in caller.rows]
-        values = {"seq_lens": ("i", caller.lengths, (REQUESTS,)),
-                  "block_table": ("i", [p for row in used for p in row[:columns]],
-                                  (REQUESTS, columns)),
+        padded = [(row + [3] * columns)[:columns] for row in rows]
+        values = {"seq_lens": ("i", lengths, (REQUESTS,)),
+                  "block_table": ("i", [p for row in padded for p in row], (REQUESTS, columns)),
                   "slot_mapping": ("q", slots, (len(slots),)),
-                  "positions": ("q", [n - 1 for n in caller.lengths], (REQUESTS,))}
+                  "positions": ("q", [n - 1 for n in lengths], (REQUESTS,))}
         arrays = {}
         for name, (code, numbers, shape) in values.items():
             data = array.array(code, numbers).tobytes()
-            arrays[name] = Memory(len(data)).write(data).array(shape, {"i": "i32", "q": "i64"}[code])
+            dtype = {"i": "i32", "q": "i64"}[code]
+            arrays[name] = Memory(len(data)).write(data).array(shape, dtype)
         return arrays
+
+    def own_arrays(self, sequences, page):
+        """The same of an engine's sequences, each of whose last token is new."""
+        rows, lengths = [s.pages for s in sequences], [len(s) for s in sequences]
+        slots = [row[(n - 1) // page] * page + (n - 1) % page for row, n in zip(rows, lengths)]
+        return self.device_arrays(rows, lengths, slots, max(map(len, rows)))
 
     def test_A39_device_tables_give_the_same_bits(self):
         for name, page, package in self.packages:
@@ -304,19 +336,95 @@ class ExternalTest(unittest.TestCase):
             slots = caller.advance(counts)
             got.fill_tables(counts, caller.lengths, caller.table(), slots, function)
             self.run_plan(got, hidden)
-            ones = [1] * REQUESTS
+            ones, own_lengths = [1] * REQUESTS, own.plan()
             for function in ("decode", "step"):
                 hidden = self.hidden(own, REQUESTS)
                 expected.fill(sequences, ones, function)
                 slots = caller.advance(ones)
                 needed = max(-(-n // page) for n in caller.lengths)
-                result = self.run_plan(expected, hidden)
+                own_lengths.fill_device(ones, caller.lengths, function=function,
+                                        **self.own_arrays(sequences, page))
+                result = self.run_plan(own_lengths, hidden)
                 for columns in (needed, needed + 1, caller.columns + 5):
-                    arrays = self.device_arrays(caller, slots, columns)
+                    arrays = self.device_arrays(caller.rows, caller.lengths, slots, columns)
                     got.fill_device(ones, caller.lengths, **arrays, function=function)
                     self.check_output(self.run_plan(got, hidden), result,
                                       (name, page, function, columns))
             self.check_rows(own, sequences, caller)
+    def test_A39_attention_alone_over_the_callers_cache(self):
+        own, external, caller = self.pair(self.attention, 16)
+        sequences = [own.sequence() for _ in range(REQUESTS)]
+        expected, got = own.plan(), external.plan()
+        for counts in ((2, 1, 2), *[(2, 2, 2)] * 20, (1, 2, 0)):
+            tokens = sum(counts)
+            inputs = {}
+            for name, width in (("q_lat", 256), ("q_pe", 64), ("latent", 64), ("k_pe", 16)):
+                data = bits(self.random, tokens * width, "bf16")
+                inputs[name] = Memory(len(data)).write(data).array((tokens, width), "bf16")
+            results = []
+            expected.fill(sequences, counts)
+            slots = caller.advance(counts)
+            got.fill_tables(counts, caller.lengths, caller.table(), slots)
+            for plan in (expected, got):
+                output, lse = Memory(2 * tokens * 256), Memory(4 * tokens * 4)
+                plan.run_bound(**inputs, output=output.array((tokens, 256), "bf16"),
+                               lse=lse.array((tokens, 4), "f32"))
+                results.append((output.read(), lse.read()))
+            self.check_output(results[1][0], results[0][0], counts)
+            self.assertEqual(results[1][1], results[0][1], counts)
+        self.check_rows(own, sequences, caller)
+
+    def test_A39_a_pool_of_two_tensors(self):
+        """Rope keys are found behind the latents of their page, and nowhere else."""
+        package = next(each for name, _, each in self.packages if name == "split_ckv_kpe")
+        external = self.engine(package, 16, random_weights(package.info, self.random),
+                               external_pools=1)
+        caller = Caller(external, self.random)
+        latent, rope = caller.pool()
+        external.bind_pool([latent, rope])
+        elsewhere = Memory(caller.memory.size).array(
+            (len(caller.pages), 16, 8), "bf16", (caller.stride // 2, 8, 1))
+        with self.assertRaisesRegex(mlac.Unsupported, "kernels of this package read rope keys "
+                                    "1024 bytes behind the latents of their page"):
+            external.bind_pool([latent, elsewhere])
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"rope keys: expected shape \[pages, "
+                                    r"16, 8\], got \["):
+            external.bind_pool([latent, latent])
+        with self.assertRaisesRegex(mlac.InvalidArgument, "and rope keys, got 1 arrays"):
+            external.bind_pool([latent])
+
+    def test_A39_bad_arrays_are_refused(self):
+        package = next(each for _, page, each in self.packages if page == 16)
+        external = self.engine(package, 16, random_weights(package.info, self.random),
+                               external_pools=1)
+        memory, width = Memory(1 << 16), 40  # elements of a row
+        make = lambda shape, dtype="bf16", strides=None, **more: memory.array(
+            shape, dtype, strides, **more)
+        for pool, message in (
+                (make((4, 16, width), "f32"), "pool: expected dtype bf16, got f32"),
+                (make((4, 16, width - 8)), r"expected shape \[pages, 16, 40\], got \[4, 16, 32\]"),
+                (make((64, width)), r"expected shape \[pages, 16, 40\], got \[64, 40\]"),
+                (make((4, 16, width), strides=(1280, 80, 1)),
+                 "expected dense pages, rows 40 elements apart, got 80"),
+                (make((4, 16, width), strides=(1280, 40, 2)),
+                 "expected dense pages, columns 1 elements apart, got 2"),
+                (make((4, 16, width), strides=(600, 40, 1)),
+                 "page stride of 1200 bytes, format mla_16 needs at least 1280"),
+                (make((4, 16, width), strides=(642, 40, 1)),
+                 "pool.page_stride_bytes = 1284, expected a multiple of 16"),
+                (make((0, 16, width)), "pool.num_pages = 0, expected 1 to"),
+                (make((4, 16, width), offset=8), "not aligned to 16 bytes: address ends in 8"),
+                (make((4, 16, width), is_read_only=True), "expected a writable array")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, message):
+                external.bind_pool(pool)
+        if DEVICE == "cuda":
+            with self.assertRaisesRegex(mlac.InvalidArgument, "expected CUDA memory, got host"):
+                external.bind_pool(memoryview(bytearray(5120)).cast("B").cast("H", (4, 16, width)))
+        for refused in (lambda: external.sequence(), lambda: external.cache,
+                        lambda: external.swap_space(2), lambda: external.poison_cache()):
+            with self.assertRaisesRegex(mlac.Unsupported, "the engine's pools are the caller's"):
+                refused()
+
 
 if __name__ == "__main__":
     unittest.main()
