@@ -35,7 +35,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
       return signalPassFailure();
     }
     ConfigOptions parsing{.tensorParallel = tensorParallel,
-                          .latentNormEpsFromConfig = latentNormEpsFromConfig};
+                          .latentNormEpsFromConfig = latentNormEpsFromConfig,
+                          .dequantisedWeights = dequantisedWeights};
     llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
       llvm::handleAllErrors(model.takeError(), [&](const ConfigError &error) {

@@ -113,6 +113,19 @@ static void rejectUnsupported(const ConfigReader &root) {
     root.error("is_encoder_decoder", "only decoders are supported, expected false");
 }
 
+/// Weights are bound in the activations' type: bytes of another one would be taken for it.
+static void rejectQuantisation(const ConfigReader &root) {
+  constexpr llvm::StringLiteral kKey = "quantization_config";
+  constexpr llvm::StringLiteral kText =
+      "quantised weights are not supported, expected null; the option dequantised-weights takes "
+      "the configuration for weights that are bound in the activations' type";
+  std::optional<ConfigReader> quantisation = root.child(kKey);
+  if (quantisation && quantisation->find("quant_method"))
+    quantisation->error("quant_method", kText);
+  else if (quantisation)
+    root.error(kKey, kText);
+}
+
 static void readDims(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
   // LongCat counts layers in `num_layers`; transformers writes either key.
   llvm::StringRef layersKey =
@@ -328,8 +341,8 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     readIndexer(root, *type, config);
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
-    if (std::optional<ConfigReader> quantisation = root.child("quantization_config"))
-      config.quantMethod = quantisation->string("quant_method").value_or("");
+    if (!options.dequantisedWeights)
+      rejectQuantisation(root);
   }
   if (!errors.empty())
     return makeError(text, errors);

@@ -122,6 +122,8 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --partial-cost=" << options.partialCost;
   if (options.latentNormEpsFromConfig)
     stream << " --norm-eps-from-config";
+  if (options.dequantisedWeights)
+    stream << " --dequantised-weights";
   if (llvm::is_contained(options.targets, "cpu"))
     stream << " --cpu=" << options.cpu;
   if (llvm::is_contained(options.targets, sm90::kChip))

@@ -132,6 +132,7 @@ static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string
   ConfigOptions parsing;
   parsing.tensorParallel = options.tensorParallel;
   parsing.latentNormEpsFromConfig = options.latentNormEpsFromConfig;
+  parsing.dequantisedWeights = options.dequantisedWeights;
   llvm::Expected<ModelConfig> config = parseModelConfig(text, parsing);
   if (!config && isEmbedded)
     return emitLines(context, path, llvm::toString(config.takeError()));

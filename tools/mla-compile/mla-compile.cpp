@@ -74,9 +74,11 @@ static EnumOption<ActivationType>
                      clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
 static cl::opt<std::string> cacheFormat(
     "cache-format", cl::value_desc("name"), cl::cat(category), cl::init("auto"),
-    cl::desc("Rows of the cache: auto (the activations' type, the default), mla_fp8_tensor (e4m3, "
-             "one scale per layer), fp8_ds_mla (656 bytes: e4m3 with four scales, bf16 rope) or "
-             "split_ckv_kpe (latents of a page, then its rope keys, as FlashInfer has them)"));
+    cl::desc(
+        "Rows of the cache: auto (the activations' type, the default), bfloat16 (auto where the "
+        "activations are bf16), mla_fp8_tensor or fp8 (e4m3, one scale per layer), fp8_ds_mla "
+        "(656 bytes: e4m3 with four scales, bf16 rope) or split_ckv_kpe (latents of a page, "
+        "then its rope keys, as FlashInfer has them)"));
 static cl::opt<int64_t> rowWidth(
     "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
@@ -205,6 +207,10 @@ static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(category
 static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(category),
                                        cl::desc("rms_norm_eps for the latent norms too (default "
                                                 "1e-6, as transformers does)"));
+static cl::opt<bool> dequantisedWeights(
+    "dequantised-weights", cl::cat(category),
+    cl::desc("Weights will be bound in the activations' type although the configuration has a "
+             "quantization_config (otherwise an error)"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(category),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -363,6 +369,17 @@ static constexpr int64_t kMostSplits = 65536;
 /// Far above every crossover of the forms (mla.md section 12).
 static constexpr int64_t kMostDecodeTokens = 65536;
 
+/// The names of inference engines (vLLM's kv_cache_dtype) stand for ours.
+static bool readCacheFormat(std::string &format) {
+  if (cacheFormat == "bfloat16" && dtype != ActivationType::BF16)
+    return fail("--cache-format=bfloat16: expected --dtype=bf16, got f32");
+  if (cacheFormat == "fp8")
+    format = "mla_fp8_tensor";
+  else if (cacheFormat != "auto" && cacheFormat != "bfloat16")
+    format = cacheFormat;
+  return true;
+}
+
 static bool readOptions(CompileOptions &options) {
   if (!readTargets(options) || !readSchedule(options))
     return false;
@@ -389,9 +406,12 @@ static bool readOptions(CompileOptions &options) {
   options.tensorParallel = tensorParallel;
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
-  std::string format = cacheFormat == "auto" ? "" : cacheFormat.getValue();
+  std::string format;
+  if (!readCacheFormat(format))
+    return false;
   options.import = {dtype, pageSize, form, format, scaleRule, hasStep ? decodeThreshold : 0};
   options.latentNormEpsFromConfig = normEpsFromConfig;
+  options.dequantisedWeights = dequantisedWeights;
   options.absorb = absorb;
   options.numSplits = numSplits;
   options.mixed = mixed;
@@ -411,9 +431,9 @@ static bool readModuleOptions(CompileOptions &options) {
   options.takesModule = llvm::StringRef(input).ends_with(".mlir");
   if (!options.takesModule)
     return true;
-  for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{&tensorParallel, &dtype, &cacheFormat, &scaleRule,
-                                                 &pageSize, &decodeThreshold, &normEpsFromConfig})
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
+           &normEpsFromConfig, &dequantisedWeights})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

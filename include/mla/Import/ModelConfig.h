@@ -99,9 +99,6 @@ struct ModelConfig {
   RopeParams rope;
   std::optional<IndexerParams> indexer;
 
-  /// `quantization_config.quant_method`, empty when absent.
-  std::string quantMethod;
-
   /// N: heads on one rank.
   int64_t numHeads() const { return numHeadsTotal / tensorParallel; }
   /// Width of a query or key row, P + R.
@@ -120,6 +117,9 @@ struct ConfigOptions {
   /// Take `rms_norm_eps` for the latent norms too, as vLLM does. The default is
   /// 1e-6 whatever the config says, which is what transformers' modules use.
   bool latentNormEpsFromConfig = false;
+  /// Take a configuration with a `quantization_config`: the weights will be bound in the
+  /// activations' type. Otherwise it is an error, since quantised weights cannot be bound.
+  bool dequantisedWeights = false;
 };
 
 /// A place in a text, from 1.

@@ -64,6 +64,7 @@ struct CompileOptions {
   int64_t tensorParallel = 1;
   ImportOptions import;
   bool latentNormEpsFromConfig = false;
+  bool dequantisedWeights = false; ///< whatever the configuration's quantization_config says
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;

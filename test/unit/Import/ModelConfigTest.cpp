@@ -163,9 +163,15 @@ TEST(ModelConfig, LatentNormEpsFromConfigIsAnOption) {
       1e-5);
 }
 
-TEST(ModelConfig, QuantMethodIsRecorded) {
-  EXPECT_EQ(loadConfig("deepseek_v3").quantMethod, "fp8");
-  EXPECT_EQ(loadConfig("deepseek_v2").quantMethod, "");
+TEST(ModelConfig, DequantisedWeightsAreAnOption) {
+  json config = readConfigJson("deepseek_v3");
+  config["quantization_config"] = nullptr;
+  EXPECT_EQ(parseOrFail(config.dump()).hiddenSize, 7168);
+  config["quantization_config"] = {{"quant_method", "fp8"}};
+  llvm::Expected<ModelConfig> parsed =
+      parseModelConfig(config.dump(), {.dequantisedWeights = true});
+  ASSERT_TRUE(static_cast<bool>(parsed)) << llvm::toString(parsed.takeError());
+  EXPECT_EQ(parsed->hiddenSize, 7168);
 }
 
 //===----------------------------------------------------------------------===//
@@ -276,6 +282,16 @@ std::string errorWith(const json &patch, llvm::StringRef base = "deepseek_v3") {
   json config = readConfigJson(base);
   config.update(patch);
   return errorOf(config.dump());
+}
+
+TEST(ModelConfigError, QuantisedWeights) {
+  const std::string text = ": quantised weights are not supported, expected null; the option "
+                           "dequantised-weights takes the configuration for weights that are bound "
+                           "in the activations' type";
+  EXPECT_EQ(errorWith({{"quantization_config", {{"quant_method", "fp8"}}}}),
+            "quantization_config.quant_method = \"fp8\"" + text);
+  EXPECT_EQ(errorWith({{"quantization_config", {{"bits", 4}}}}),
+            "quantization_config = {\"bits\":4}" + text);
 }
 
 TEST(ModelConfigError, NotJson) {
