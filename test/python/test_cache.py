@@ -18,7 +18,7 @@ def bf16(values):
 
 
 class CacheTest(unittest.TestCase):
-    def test_golden_row(self):
+    def test_B03_golden_row(self):
         row = [0.0] * 576
         row[0], row[1], row[128], row[129], row[575] = -896.0, 1.0, 1.0, 0.5, -2.0
         pool = bytearray(PAGES * 64 * ROW)

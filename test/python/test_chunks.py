@@ -75,12 +75,12 @@ class ChunksTest(LayerTest):
             for value, expected in zip(output[row * H:(row + 1) * H], self.expected[s][t][0]):
                 self.assertAlmostEqual(value, expected, delta=TOLERANCE)
 
-    def test_A25_A33_every_workspace_of_prefill(self):
+    def test_A24_A25_A33_every_workspace_of_prefill(self):
         for workspace in range(5 * PAGE, 5 * 16 + 2, 3):
             with self.subTest(workspace=workspace):
                 self.check("prefill", workspace, 5)
 
-    def test_A25_A33_every_workspace_of_step(self):
+    def test_A24_A25_A33_every_workspace_of_step(self):
         # The first request is a decode: it takes no part in the chunks.
         for workspace in range(4 * PAGE, 4 * 16 + 2, 3):
             with self.subTest(workspace=workspace):

@@ -90,7 +90,7 @@ class IndicesTest(unittest.TestCase):
             prefill_requests=prefills, workspace_starts=starts)
         return list(rows), [row for line in expected for row in line]
 
-    def test_rows_are_those_of_the_host(self):
+    def test_B08_B09_rows_are_those_of_the_host(self):
         for padding in (0, 3):
             rows, expected = self.convert(padding)
             self.assertEqual(rows, expected)

@@ -109,7 +109,7 @@ class PagesTest(unittest.TestCase):
                 sequence.truncate(len(parent))
                 self.assertEqual(self.rows(sequence), before)
 
-    def test_swapped_sequences_come_back_byte_for_byte(self):
+    def test_C01_swapped_sequences_come_back_byte_for_byte(self):
         for engine, page in self.engines():
             first, second, swap = engine.sequence(), engine.sequence(), engine.swap_space(6)
             self.append(engine, second, 1)
@@ -149,7 +149,7 @@ class PagesTest(unittest.TestCase):
             self.assertEqual(match.match(list(range(3 * page + 1))), 3 * page)
             self.assertEqual(self.rows(match), before)
 
-    def test_parts_of_rows_are_strided_arrays(self):
+    def test_C01_parts_of_rows_are_strided_arrays(self):
         for engine, page in self.engines():
             bytes_ = engine.read_cache(PAGES * page - 1, 1, layer=1)
             for name in ("latent", "rope"):

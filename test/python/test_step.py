@@ -91,7 +91,7 @@ class StepTest(StepCase):
         self.assertEqual(self.plan.dim("num_prefill_rows"), 0)
         self.assertEqual(self.plan.metadata("req_id_per_token"), [0, 1])
 
-    def test_A36_any_mix_in_one_call(self):
+    def test_A35_A36_any_mix_in_one_call(self):
         self.serve("token_major", 2)
 
     def test_A36_in_splits(self):
@@ -143,7 +143,7 @@ class PaddedTest(StepCase):
         self.check(sequences, [(0, 1)], done, "step")
         self.assertEqual(self.plan.dim("is_padded"), 0)
 
-    def test_C15_tables_of_padding(self):
+    def test_B25_C15_tables_of_padding(self):
         sequences, done = self.start(), [0, 0]
         self.plan.fill([sequences[1], sequences[0]], [2, 5], shape=self.SHAPE)
         self.assertEqual(self.plan.metadata("decode_query_start_loc"), [0, 2])
@@ -152,7 +152,7 @@ class PaddedTest(StepCase):
                          [0, 1, -1, 3, 4, 5, 6, 7, -1, -1, -1, -1])
         self.assertEqual([slot < 0 for slot in self.plan.metadata("slot_mapping")],
                          [row < 0 for row in self.plan.metadata("output_rows")])
-        # B25: a tail of zeros.
+        # A tail of zeros.
         self.assertEqual(self.plan.metadata("req_id_per_token"), [0] * 3 + [1] * 5 + [0] * 4)
 
     def test_C15_what_does_not_fit_is_refused(self):

@@ -46,7 +46,7 @@ class TableTest(unittest.TestCase):
         sequences, counts = zip(*growth)
         return self.cache.append(sequences, [self.cache.length(s) for s in sequences], counts)
 
-    def test_updates_follow_the_cache(self):
+    def test_C15_updates_follow_the_cache(self):
         self.assertEqual((self.table.rows, self.table.columns, self.table.tokens), (3, 4, 6))
         a, b = self.cache.sequence(), self.cache.sequence()
         self.table.assign(0, a)
@@ -91,7 +91,7 @@ class TableTest(unittest.TestCase):
             self.cache.table(self.device, rows=0, tokens=1)
 
     @unittest.skipUnless(DEVICE == "cuda", "needs a GPU")
-    def test_captured_graphs_read_what_changed(self):
+    def test_C15_captured_graphs_read_what_changed(self):
         import torch
 
         tensors = [torch.as_tensor(memory, device="cuda") for memory in
@@ -117,7 +117,7 @@ class TableTest(unittest.TestCase):
 
 
 class IndexTest(unittest.TestCase):
-    def test_examples_of_the_specification(self):
+    def test_B08_B09_examples_of_the_specification(self):
         arguments = {"block_table": [[5, 7]], "page_size": 64, "num_blocks": 8}
         self.assertEqual(mlac.convert_indices([[70, 3, 130, -1]], [0], **arguments),
                          [[454, 323, -1, -1]])

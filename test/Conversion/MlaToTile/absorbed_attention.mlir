@@ -11,7 +11,7 @@
                     element = bf16, rope_order = half>
 
 // One query per request: rows are heads.
-// CHECK-LABEL: tile.plan @decode max_query_len 1
+// CHECK-LABEL: tile.plan @decode_A02_B22_C10_C11 max_query_len 1
 // Up to 4 pieces in tiles of 64 rows and 2 blocks of columns, up to 16 as columns of one
 // tile, more as rows of tiles with 3 blocks of columns.
 // GPU: tile.work keys_per_block 64 rows_per_token 40 rows_per_tile 64 {{.*}} merge_forms [4, 64, 2, 16, 1, 1, 2147483647, 1, 3] merge_programs 4
@@ -39,7 +39,7 @@
 // FIXED-NOT: tile.launch @merge_many
 // CPU: %[[B:.*]] = tile.dim "num_requests"
 // CPU: tile.launch @absorbed_attention grid(%c3{{[_0-9]*}}, %[[B]], %c1{{[_0-9]*}}) args(%[[CACHE]]
-func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
+func.func @decode_A02_B22_C10_C11(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
                   %batch: !mla.batch<query_len = 1>, %cache: !cache)
     -> (tensor<?x40x40xbf16> {mla.output = "output"}) {
   %o = mla.absorbed_attention query(%q, %q_pe : tensor<?x40x40xbf16>, tensor<?x40x8xbf16>)
@@ -49,7 +49,7 @@ func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40
 }
 
 // Splits: partials in workspaces, f32, then one merge into the output.
-// CHECK-LABEL: tile.plan @split {
+// CHECK-LABEL: tile.plan @split_C14 {
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
 // CHECK: %[[SPLITS:.*]] = tile.dim "num_sms"
 // CHECK: %[[OUTPUT:.*]] = tile.buffer output "output" : memref<?xbf16>
@@ -59,7 +59,7 @@ func.func @decode(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40
 // CHECK: %[[LSE:.*]] = tile.workspace %{{.*}} : memref<?xf32>
 // CHECK: tile.launch @absorbed_attention_split grid(%{{.*}}, %{{.*}}, %[[SPLITS]]) args({{.*}}, %[[PARTIAL]], %{{.*}}, %[[LSE]], %{{.*}}, %{{.*}}, %[[SPLITS]])
 // CHECK: tile.launch @merge_splits {{.*}} args(%[[T]], %[[SPLITS]], %[[PARTIAL]], %[[LSE]], %[[OUTPUT]])
-func.func @split(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
+func.func @split_C14(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?x40x8xbf16> {mla.input = "q_pe"},
                  %batch: !mla.batch, %cache: !cache)
     -> (tensor<?x40x40xbf16> {mla.output = "output"}) {
   %splits = mla.batch_dim %batch "num_sms" : <query_len = ?>

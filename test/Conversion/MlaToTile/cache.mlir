@@ -9,10 +9,10 @@
 !bare = !mla.cache<page_size = 1, kv_lora_rank = 40, qk_rope_head_dim = 0,
                    element = f32, rope_order = half>
 
-// CHECK-LABEL: tile.plan @append
+// CHECK-LABEL: tile.plan @append_A21
 // CHECK: %[[CACHE:.*]] = tile.buffer cache "cache" : memref<?xbf16>
-// CHECK: tile.launch @[[APPEND:append_[0-9]+]] {{.*}} args(%[[CACHE]], %{{.*}}) : memref<?xbf16>, index, index, memref<?xi64>, index, memref<?xbf16>, memref<?xbf16>
-func.func @append(%latent: tensor<?x40xbf16> {mla.input = "latent"},
+// CHECK: tile.launch @[[APPEND:append[_0-9]*]] {{.*}} args(%[[CACHE]], %{{.*}}) : memref<?xbf16>, index, index, memref<?xi64>, index, memref<?xbf16>, memref<?xbf16>
+func.func @append_A21(%latent: tensor<?x40xbf16> {mla.input = "latent"},
                   %k_pe: tensor<?x8xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                   %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch
@@ -23,7 +23,7 @@ func.func @append(%latent: tensor<?x40xbf16> {mla.input = "latent"},
 
 // No rope columns: one part.
 // CHECK-LABEL: tile.plan @append_latent_only
-// CHECK: tile.launch @[[LATENT_ONLY:append_[0-9]+]] {{.*}} : memref<?xf32>, index, index, memref<?xi64>, index, memref<?xf32>
+// CHECK: tile.launch @[[LATENT_ONLY:append[_0-9]*]] {{.*}} : memref<?xf32>, index, index, memref<?xi64>, index, memref<?xf32>
 func.func @append_latent_only(%latent: tensor<?x40xf32> {mla.input = "latent"},
                               %batch: !mla.batch, %cache: !bare) -> !bare {
   %new = mla.append %latent into %cache, %batch : tensor<?x40xf32>
@@ -31,9 +31,9 @@ func.func @append_latent_only(%latent: tensor<?x40xf32> {mla.input = "latent"},
   return %new : !bare
 }
 
-// CHECK-LABEL: tile.plan @gather
-// CHECK: tile.launch @[[GATHER:gather_[0-9]+]] grid(%{{.*}}, %[[REQUESTS:.*]], %c2{{.*}})
-func.func @gather(%batch: !mla.batch, %cache: !cache)
+// CHECK-LABEL: tile.plan @gather_A30
+// CHECK: tile.launch @[[GATHER:gather[_0-9]*]] grid(%{{.*}}, %[[REQUESTS:.*]], %c2{{.*}})
+func.func @gather_A30(%batch: !mla.batch, %cache: !cache)
     -> (tensor<?x40xbf16> {mla.output = "latent"}, tensor<?x8xbf16> {mla.output = "k_pe"}) {
   %chunk = arith.constant 2 : index
   %latent, %k_pe = mla.gather %cache, %batch chunk %chunk

@@ -6,11 +6,11 @@
 
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor">
 
-// CHECK-LABEL: tile.plan @append
+// CHECK-LABEL: tile.plan @append_A23
 // CHECK-DAG: %[[CACHE:.*]] = tile.buffer cache "cache" : memref<?xf8E4M3FN>
 // CHECK-DAG: %[[SCALE:.*]] = tile.buffer cache_scale "cache_scale" shape [1] : memref<?xf32>
-// CHECK: tile.launch @[[APPEND:append_[0-9]+]] {{.*}} args(%[[CACHE]], %{{.*}}, %{{.*}}, %[[SCALE]]
-func.func @append(%latent: tensor<?x512xbf16> {mla.input = "latent"},
+// CHECK: tile.launch @[[APPEND:append[_0-9]*]] {{.*}} args(%[[CACHE]], %{{.*}}, %{{.*}}, %[[SCALE]]
+func.func @append_A23(%latent: tensor<?x512xbf16> {mla.input = "latent"},
                   %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                   %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
@@ -18,9 +18,9 @@ func.func @append(%latent: tensor<?x512xbf16> {mla.input = "latent"},
   return %new : !cache
 }
 
-// CHECK-LABEL: tile.plan @gather
-// CHECK: tile.launch @[[GATHER:gather_[0-9]+]]
-func.func @gather(%batch: !mla.batch, %cache: !cache)
+// CHECK-LABEL: tile.plan @gather_A23
+// CHECK: tile.launch @[[GATHER:gather[_0-9]*]]
+func.func @gather_A23(%batch: !mla.batch, %cache: !cache)
     -> (tensor<?x512xbf16> {mla.output = "latent"}, tensor<?x64xbf16> {mla.output = "k_pe"}) {
   %chunk = arith.constant 2 : index
   %latent, %k_pe = mla.gather %cache, %batch chunk %chunk
@@ -48,13 +48,13 @@ func.func @gather(%batch: !mla.batch, %cache: !cache)
 
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>
 
-// CHECK-LABEL: tile.plan @rows_of_656_bytes
+// CHECK-LABEL: tile.plan @rows_of_656_bytes_B03
 // CHECK-DAG: tile.buffer cache "cache" : memref<?xf8E4M3FN>
 // CHECK-DAG: tile.buffer cache "cache_f32" : memref<?xf32>
 // CHECK-DAG: tile.buffer cache "cache_bf16" : memref<?xbf16>
 // CHECK-DAG: arith.divsi %{{.*}}, %c4
 // CHECK-DAG: arith.divsi %{{.*}}, %c2
-func.func @rows_of_656_bytes(%latent: tensor<?x512xbf16> {mla.input = "latent"},
+func.func @rows_of_656_bytes_B03(%latent: tensor<?x512xbf16> {mla.input = "latent"},
                              %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                              %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
@@ -77,8 +77,8 @@ func.func @rows_of_656_bytes(%latent: tensor<?x512xbf16> {mla.input = "latent"},
 
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">
 
-// CHECK-LABEL: tile.plan @decode
-func.func @decode(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64xbf16> {mla.input = "r"},
+// CHECK-LABEL: tile.plan @decode_B02
+func.func @decode_B02(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64xbf16> {mla.input = "r"},
                   %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x2x512xbf16> {mla.output = "output"}) {
   %o = mla.absorbed_attention query(%q, %r : tensor<?x2x512xbf16>, tensor<?x2x64xbf16>)
       over %cache, %batch : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">, <query_len = 1>
@@ -106,9 +106,9 @@ func.func @decode(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64x
 
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "split_ckv_kpe">
 
-// CHECK-LABEL: tile.plan @split
+// CHECK-LABEL: tile.plan @split_C01
 // CHECK: tile.launch @[[SPLIT:append[_0-9]*]]
-func.func @split(%latent: tensor<?x512xbf16> {mla.input = "latent"},
+func.func @split_C01(%latent: tensor<?x512xbf16> {mla.input = "latent"},
                  %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                  %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>

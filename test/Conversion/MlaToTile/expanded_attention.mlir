@@ -4,14 +4,14 @@
 // A01, A43. One program: a tile of queries of one head of one request. 20 heads of
 // 24 + 8 (queries, keys) and 40 (values): nothing is a multiple of a tile.
 
-// CHECK-LABEL: tile.plan @causal
+// CHECK-LABEL: tile.plan @causal_A01_A43
 // CHECK: %[[QSL:.*]] = tile.buffer metadata "query_start_loc"
 // CHECK: %[[B:.*]] = tile.dim "num_requests"
 // CHECK: %[[MAXQ:.*]] = tile.dim "max_query_len"
 // GPU: %[[TILES:.*]] = arith.ceildivsi %[[MAXQ]], %c64
 // CPU: %[[TILES:.*]] = arith.ceildivsi %[[MAXQ]], %c16
 // CHECK: tile.launch @expanded_attention_causal grid(%[[TILES]], %c20{{.*}}, %[[B]]) args(%[[QSL]], %[[QSL]],
-func.func @causal(%q: tensor<?x20x24xbf16> {mla.input = "q"}, %q_pe: tensor<?x20x8xbf16> {mla.input = "q_pe"},
+func.func @causal_A01_A43(%q: tensor<?x20x24xbf16> {mla.input = "q"}, %q_pe: tensor<?x20x8xbf16> {mla.input = "q_pe"},
                   %k: tensor<?x20x24xbf16> {mla.input = "k"}, %k_pe: tensor<?x8xbf16> {mla.input = "k_pe"},
                   %v: tensor<?x20x40xbf16> {mla.input = "v"}, %batch: !mla.batch)
     -> (tensor<?x20x40xbf16> {mla.output = "output"}) {
@@ -38,7 +38,7 @@ func.func @chunk(%q: tensor<?x20x24xf32> {mla.input = "q"}, %batch: !mla.batch,
 
 // A33. Chunk after chunk goes on in one memory, the loop's. The start's rows are read
 // as any: they are not known to be empty.
-// CHECK-LABEL: tile.plan @chunks
+// CHECK-LABEL: tile.plan @chunks_A33
 // CHECK-DAG: %[[P:.*]] = tile.workspace %{{.*}} : memref<?xf32>
 // CHECK: tile.launch @fill_empty_lse
 // CHECK: scf.for
@@ -47,7 +47,7 @@ func.func @chunk(%q: tensor<?x20x24xf32> {mla.input = "q"}, %batch: !mla.batch,
 // CHECK-NEXT: }
 // CHECK: tile.launch @expanded_attention_causal_onto
 // CHECK-SAME: args(%{{.*}}, %[[OUT]], %[[LSE]])
-func.func @chunks(%q: tensor<?x4x16xbf16> {mla.input = "q"}, %k: tensor<?x4x16xbf16> {mla.input = "k"}, %batch: !mla.batch)
+func.func @chunks_A33(%q: tensor<?x4x16xbf16> {mla.input = "q"}, %k: tensor<?x4x16xbf16> {mla.input = "k"}, %batch: !mla.batch)
     -> (tensor<?x4x16xbf16> {mla.output = "output"}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

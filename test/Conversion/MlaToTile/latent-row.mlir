@@ -8,7 +8,7 @@
 !cache = !mla.cache<page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32,
                     element = bf16, rope_order = interleaved>
 
-// CHECK-LABEL: tile.plan @step
+// CHECK-LABEL: tile.plan @step_C17
 // CHECK: tile.launch @linear_288x64_rows_16
 // CHECK-NOT: tile.launch @linear_64x64
 // CHECK: tile.launch @rope_32_heads
@@ -23,13 +23,13 @@
 // CHECK-NOT: tile.launch @append{{ }}
 // CHECK: tile.return
 
-// CPU-LABEL: tile.plan @step
+// CPU-LABEL: tile.plan @step_C17
 // CPU: tile.launch @linear_64x64
 // CPU: tile.launch @linear_32x64
 // CPU: tile.launch @rms_norm_64
 // CPU: tile.launch @rope_32
 // CPU: tile.launch @append
-func.func @step(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64xbf16> {mla.weight = "q"},
+func.func @step_C17(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64xbf16> {mla.weight = "q"},
                 %u: tensor<3x64x64xbf16> {mla.weight = "u"},
                 %w: tensor<96x64xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"},
                 %batch: !mla.batch, %cache: !cache)

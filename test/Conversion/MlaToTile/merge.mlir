@@ -9,7 +9,7 @@
 
 // The loop's partial lives in one buffer pair: the identity is written there, and
 // every merge is in place. The output of an empty partial is never written.
-// CHECK-LABEL: tile.plan @loop
+// CHECK-LABEL: tile.plan @loop_A32
 // CHECK: %[[X:.*]] = tile.buffer input "x" :
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
 // CHECK: %[[X_LSE:.*]] = tile.buffer input "x_lse"
@@ -22,7 +22,7 @@
 // CHECK: tile.launch @merge {{.*}} args(%[[T]], %[[OUT]], %[[OUT_LSE]], %[[X]], %[[X_LSE]], %[[OUT]], %[[OUT_LSE]])
 // CHECK-NOT: tile.launch
 // CHECK: tile.return
-func.func @loop(%x: tensor<?x20x40xf32> {mla.input = "x"}, %x_lse: !lse {mla.input = "x_lse"},
+func.func @loop_A32(%x: tensor<?x20x40xf32> {mla.input = "x"}, %x_lse: !lse {mla.input = "x_lse"},
                 %batch: !mla.batch)
     -> (tensor<?x20x40xf32> {mla.output = "output"}, !lse {mla.output = "lse"}) {
   %c0 = arith.constant 0 : index

@@ -4,9 +4,9 @@
 // A18. Pairs are two strided views: stride 2 for interleaved, R/2 apart for half.
 
 
-// CHECK-LABEL: tile.plan @tokens
+// CHECK-LABEL: tile.plan @tokens_A18
 // CHECK: tile.launch @rope_8 grid
-func.func @tokens(%x: tensor<?x8xf32> {mla.input = "hidden"}, %batch: !mla.batch)
+func.func @tokens_A18(%x: tensor<?x8xf32> {mla.input = "hidden"}, %batch: !mla.batch)
     -> (tensor<?x8xf32> {mla.output = "output"}) {
   %table = mla.rope_table <order = interleaved, dim = 8, theta = 1.0e4, length = 128> : tensor<?x8xf32>
   %y = mla.rope %x, %table, %batch with <order = interleaved, dim = 8, theta = 1.0e4, length = 128>
@@ -14,11 +14,11 @@ func.func @tokens(%x: tensor<?x8xf32> {mla.input = "hidden"}, %batch: !mla.batch
   return %y : tensor<?x8xf32>
 }
 
-// CHECK-LABEL: tile.plan @heads
+// CHECK-LABEL: tile.plan @heads_A18
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
 // GPU: tile.launch @rope_8_heads grid(%[[T]], %c1{{.*}}, %c1{{.*}})
 // CPU: tile.launch @rope_8_heads grid(%[[T]], %c2{{.*}}, %c1{{.*}})
-func.func @heads(%x: tensor<?x20x8xf32> {mla.input = "hidden"}, %batch: !mla.batch)
+func.func @heads_A18(%x: tensor<?x20x8xf32> {mla.input = "hidden"}, %batch: !mla.batch)
     -> (tensor<?x20x8xf32> {mla.output = "output"}) {
   %table = mla.rope_table <order = half, dim = 8, theta = 1.0e4, length = 128> : tensor<?x8xf32>
   %y = mla.rope %x, %table, %batch with <order = half, dim = 8, theta = 1.0e4, length = 128> inverse
@@ -28,10 +28,10 @@ func.func @heads(%x: tensor<?x20x8xf32> {mla.input = "hidden"}, %batch: !mla.bat
 
 // 24 pairs are two programs of 16 on a GPU.
 
-// CHECK-LABEL: tile.plan @pairs
+// CHECK-LABEL: tile.plan @pairs_A18
 // GPU: tile.launch @rope_48_heads grid(%{{.*}}, %c1{{.*}}, %c2{{.*}})
 // CPU: tile.launch @rope_48_heads grid(%{{.*}}, %c2{{.*}}, %c1{{.*}})
-func.func @pairs(%x: tensor<?x20x48xf32> {mla.input = "hidden"}, %batch: !mla.batch)
+func.func @pairs_A18(%x: tensor<?x20x48xf32> {mla.input = "hidden"}, %batch: !mla.batch)
     -> (tensor<?x20x48xf32> {mla.output = "output"}) {
   %table = mla.rope_table <order = half, dim = 48, theta = 1.0e4, length = 128> : tensor<?x48xf32>
   %y = mla.rope %x, %table, %batch with <order = half, dim = 48, theta = 1.0e4, length = 128>

@@ -4,7 +4,6 @@
 // RUN: mla-opt %data/tile/linear.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=LINEAR
 // RUN: mla-opt %data/tile/rms_norm.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=NORM
 // RUN: mla-opt %data/tile/rope.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=ROPE
-// RUN: mla-opt %data/tile/absorbed_attention.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=ABSORBED
 // RUN: mla-opt %data/tile/expanded_attention.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=EXPANDED
 // RUN: mla-opt %data/tile/merge.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=MERGE
 // RUN: mla-opt %data/tile/append.mlir --pass-pipeline='%{pipeline}' | FileCheck %s --check-prefix=APPEND
@@ -20,26 +19,6 @@
 // ROPE: sm90.kernel @rope{{.*}}shared_bytes = 0 : i64, warpgroups = 1 : i32
 // ROPE: sm90.load {{.*}} strided<[96, 2], offset: 65>> -> tensor<64x16xbf16
 // ROPE: sm90.load_rows {{.*}} paired
-
-// C08, C12, C13: queries (64x576) and keys (64x576) lie in shared memory, values
-// are a view of the keys, both products are wgmma.
-// ABSORBED: sm90.kernel @absorbed_attention{{.*}}shared_bytes = 155648 : i64, warpgroups = 2 : i32
-// ABSORBED: scf.for
-// ABSORBED: %[[K:.*]] = sm90.alloc offset 73728 : <64x576xbf16>
-// ABSORBED: sm90.copy_paged {{.*}} to %[[K]] vector_bytes 16
-// ABSORBED: sm90.copy_wait 0
-// ABSORBED-NEXT: sm90.proxy_fence
-// ABSORBED-NEXT: sm90.barrier
-// ABSORBED: sm90.wgmma {{.*}} transpose_rhs : !sm90.smem<64x576xbf16>, <64x576xbf16> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
-// ABSORBED: sm90.barrier
-// ABSORBED: sm90.store_shared
-// ABSORBED: %[[V:.*]] = sm90.slice %[[K]][0] : <64x576xbf16> -> <64x512xbf16>
-// ABSORBED: sm90.proxy_fence
-// ABSORBED-NEXT: sm90.barrier
-// ABSORBED: sm90.wgmma %{{.*}}, %[[V]], %{{.*}} -> tensor<64x512xf32, #sm90.fragment<column_split = 2>>
-// ABSORBED: sm90.wgmma_wait
-// ABSORBED-NEXT: sm90.barrier
-// ABSORBED-NEXT: scf.yield
 
 // EXPANDED: sm90.kernel @expanded_attention{{.*}}shared_bytes = 65536 : i64, warpgroups = 1 : i32
 // EXPANDED: %[[Q:.*]] = sm90.alloc offset 0 : <64x192xbf16>

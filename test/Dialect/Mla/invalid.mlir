@@ -1,7 +1,7 @@
 // RUN: mla-opt %s --split-input-file --verify-diagnostics
 
 // One case per constraint; the function is named after the op and the constraint.
-// A15: the weights of a product share their element type (fold_query, fold_output).
+// A15: the weights of a product share their element type.
 
 // expected-error @+1 {{expected page_size and kv_lora_rank above 0, got 0 and 512}}
 func.func private @cache_v1(!mla.cache<page_size = 0, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half>)
@@ -224,7 +224,7 @@ func.func @fold_query_c1(%a: tensor<16x128x1536xbf16>, %b: tensor<16x64x512xbf16
 
 // -----
 
-func.func @fold_query_c2(%a: tensor<16x128x1536xbf16>, %b: tensor<16x128x512xf32>) {
+func.func @fold_query_c2_A15(%a: tensor<16x128x1536xbf16>, %b: tensor<16x128x512xf32>) {
   // expected-error @+1 {{expected w_uk to have w_uq's element type 'bf16', got 'f32'}}
   %0 = mla.fold_query %a, %b : tensor<16x128x1536xbf16>, tensor<16x128x512xf32> -> tensor<16x512x1536xbf16>
   return
@@ -248,7 +248,7 @@ func.func @fold_output_c2(%a: tensor<16x128x512xbf16>, %b: tensor<7168x2048xbf16
 
 // -----
 
-func.func @fold_output_c2_w_o(%a: tensor<16x128x512xbf16>, %b: tensor<7168x2048xf32>) {
+func.func @fold_output_c2_w_o_A15(%a: tensor<16x128x512xbf16>, %b: tensor<7168x2048xf32>) {
   // expected-error @+1 {{expected w_o to have w_uv's element type 'bf16', got 'f32'}}
   %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x2048xf32> -> tensor<7168x8192xbf16>
   return

@@ -89,7 +89,7 @@ void expectRefused(const mla_cache_layout &layout, mla_status status, const char
 
 } // namespace
 
-TEST(CacheFormat, RowOf656BytesGoldenBytes) { // B03
+TEST(CacheFormat, B03_RowOf656BytesGoldenBytes) {
   HostPool pool("fp8_ds_mla");
   std::vector<float> row(pool.width(), 0.0f);
   row[0] = -896, row[1] = 1;    // group 0: amax 896
@@ -159,7 +159,7 @@ TEST(CacheFormat, C01_LatentsAndRopeKeysApart) { // paged-cache.md section 2, sp
   EXPECT_EQ(pool.decode({130}), row);
 }
 
-TEST(CacheFormat, RecordOf584Bytes) { // V4-06, V4-09
+TEST(CacheFormat, V4_06_V4_09_RecordOf584Bytes) {
   HostPool pool("model1_584");
   EXPECT_EQ(pool.offset("latent", 130), 2 * 37440 + 2 * 576);
   EXPECT_EQ(pool.offset("rope", 130), 2 * 37440 + 2 * 576 + 448);
@@ -182,7 +182,7 @@ TEST(CacheFormat, RecordOf584Bytes) { // V4-06, V4-09
   expectRefused(pool.layout, MLA_INVALID_ARGUMENT, "multiple of 576");
 }
 
-TEST(CacheFormat, OffsetsAre64Bit) { // C21: page 262144 of 32 rows of 512 elements
+TEST(CacheFormat, C21_OffsetsAre64Bit) { // page 262144 of 32 rows of 512 elements
   mla_cache_layout layout;
   mla_cache_layout_init(&layout, "mla_16");
   layout.kv_lora_rank = 512, layout.qk_rope_head_dim = 0, layout.page_size = 32;
@@ -237,7 +237,7 @@ TEST(CacheFormat, NanAndInfinityStayInTheirElements) {
   EXPECT_TRUE(std::isnan(got[5]));
 }
 
-TEST(CacheFormat, WrongWidthsAndTypesAreRefused) { // B02
+TEST(CacheFormat, B02_WrongWidthsAndTypesAreRefused) {
   HostPool pool("fp8_ds_mla");
   mla_cache_layout wrong = pool.layout;
   wrong.kv_lora_rank = 256;
@@ -269,7 +269,7 @@ TEST(CacheFormat, WrongWidthsAndTypesAreRefused) { // B02
             MLA_INVALID_ARGUMENT);
 }
 
-TEST(CacheFormat, TableIsText) { // A20, B02: shapes [nb, page, 576] and [nb, page, 656]
+TEST(CacheFormat, A20_B02_TableIsText) { // shapes [nb, page, 576] and [nb, page, 656]
   const char *json;
   ASSERT_EQ(mla_cache_formats(&json), MLA_OK);
   for (const char *name : {"mla_16", "mla_f32", "mla_fp8_tensor", "fp8_ds_mla", "index_k",

@@ -297,10 +297,10 @@ TEST_F(StepTest, UndefinedPlanExpressionIsRefused) {
   mla_package_close(broken);
 }
 
-/// C14. Loading is part of a server's start and of every tool's run: the issue asks
+/// Loading is part of a server's start and of every tool's run: the issue asks
 /// for 10 ms without weights. The limit here is loose, since test machines
 /// share their cores.
-TEST_F(StepTest, LoadAndPlanTakeMilliseconds) {
+TEST_F(StepTest, C14_LoadAndPlanTakeMilliseconds) {
   using Clock = std::chrono::steady_clock;
   constexpr double kLimitMs = 100;
   stop();

@@ -11,7 +11,7 @@
 
 !cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
 
-// CHECK-LABEL: func @decode
+// CHECK-LABEL: func @decode_A06_A07_A08_A09_C06
 // CHECK-SAME: %[[QC:[a-z0-9]+]]: tensor<?x48xbf16>, %[[UQ:[a-z0-9]+]]: tensor<4x16x48xbf16>, %[[QR:[a-z0-9]+]]: tensor<4x8x48xbf16>, %[[C:[a-z0-9]+]]: tensor<?x32xbf16>, %[[KP:[a-z0-9]+]]: tensor<?x8xbf16>, %[[UK:[a-z0-9]+]]: tensor<4x16x32xbf16>, %[[UV:[a-z0-9]+]]: tensor<4x24x32xbf16>, %[[WO:[a-z0-9]+]]: tensor<64x96xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch
 //
 // ONLINE: %[[QN:.*]] = mla.project %[[QC]], %[[UQ]]
@@ -46,7 +46,7 @@
 // ONE: mla.fold_output
 // MANY-NOT: mla.fold
 // MANY: return
-func.func @decode(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qr: tensor<4x8x48xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+func.func @decode_A06_A07_A08_A09_C06(%qc: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %qr: tensor<4x8x48xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %wo: tensor<64x96xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x64xbf16> {
   %qn = mla.project %qc, %uq : tensor<?x48xbf16>, tensor<4x16x48xbf16> -> tensor<?x4x16xbf16>
   %qp = mla.project %qc, %qr : tensor<?x48xbf16>, tensor<4x8x48xbf16> -> tensor<?x4x8xbf16>

@@ -17,7 +17,7 @@
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>
 
 module attributes {mla.target = #mla.target<"two_sms", num_sms = 2, matmul_tflops = 12.5, read_gbps = 100.0, launch_us = 3.0>} {
-  func.func @decode(%qn: tensor<?x128x128xbf16>, %qp: tensor<?x128x64xbf16>, %c: tensor<?x512xbf16>, %kp: tensor<?x64xbf16>,
+  func.func @decode_C07(%qn: tensor<?x128x128xbf16>, %qp: tensor<?x128x64xbf16>, %c: tensor<?x512xbf16>, %kp: tensor<?x64xbf16>,
       %uk: tensor<128x128x512xbf16>, %uv: tensor<128x128x512xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x128x128xbf16> {
     %0 = mla.attention query(%qn, %qp : tensor<?x128x128xbf16>, tensor<?x128x64xbf16>) latent(%c, %kp : tensor<?x512xbf16>, tensor<?x64xbf16>)
         weights(%uk, %uv : tensor<128x128x512xbf16>, tensor<128x128x512xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = 1>

@@ -11,16 +11,16 @@
 // N = 4, Lkv = 32, P = V = 16: Lkv(P+V) = 1024, 2Lkv-P-V = 32, Sq* = 32.
 !cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = f32, rope_order = interleaved>
 
-// CHECK-LABEL: func @decode
+// CHECK-LABEL: func @decode_A03
 // CHECK-NOT: scf.if
 // CHECK: mla.attention
 // CHECK-SAME: form = #mla.form<absorbed>
-// EXPANDED-LABEL: func @decode
+// EXPANDED-LABEL: func @decode_A03
 // EXPANDED: mla.attention
 // EXPANDED-SAME: form = #mla.form<expanded>
-// ABSORBED-LABEL: func @decode
+// ABSORBED-LABEL: func @decode_A03
 // ABSORBED: form = #mla.form<absorbed>
-func.func @decode(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tensor<?x32xf32>, %kp: tensor<?x8xf32>,
+func.func @decode_A03(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tensor<?x32xf32>, %kp: tensor<?x8xf32>,
     %uk: tensor<4x16x32xf32>, %uv: tensor<4x16x32xf32>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x4x16xf32> {
   %0 = mla.attention query(%qn, %qp : tensor<?x4x16xf32>, tensor<?x4x8xf32>) latent(%c, %kp : tensor<?x32xf32>, tensor<?x8xf32>)
       weights(%uk, %uv : tensor<4x16x32xf32>, tensor<4x16x32xf32>) over %cache, %batch : !cache, !mla.batch<query_len = 1>
@@ -43,7 +43,7 @@ func.func @no_context(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tenso
   return %0 : tensor<?x4x16xf32>
 }
 
-// CHECK-LABEL: func @prefill
+// CHECK-LABEL: func @prefill_A03_C04
 // CHECK-SAME: %[[BATCH:[a-z0-9]+]]: !mla.batch
 // CHECK: %[[C:.*]] = mla.batch_dim %[[BATCH]] "total_context_len"
 // CHECK: %[[UP:.*]] = arith.constant 1024 : index
@@ -61,13 +61,13 @@ func.func @no_context(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tenso
 // CHECK-SAME: form = #mla.form<absorbed>
 // CHECK: } {mla.crossover_query_len = 3.200000e+01 : f64}
 // CHECK: return %[[IF]]#0, %[[IF]]#1
-// EXPANDED-LABEL: func @prefill
+// EXPANDED-LABEL: func @prefill_A03_C04
 // EXPANDED-NOT: scf.if
 // EXPANDED: form = #mla.form<expanded>
-// ABSORBED-LABEL: func @prefill
+// ABSORBED-LABEL: func @prefill_A03_C04
 // ABSORBED-NOT: scf.if
 // ABSORBED: form = #mla.form<absorbed>
-func.func @prefill(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tensor<?x32xf32>, %kp: tensor<?x8xf32>,
+func.func @prefill_A03_C04(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tensor<?x32xf32>, %kp: tensor<?x8xf32>,
     %uk: tensor<4x16x32xf32>, %uv: tensor<4x16x32xf32>, %cache: !cache, %batch: !mla.batch<query_len = ?>)
     -> (tensor<?x4x16xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>) {
   %0, %1 = mla.attention query(%qn, %qp : tensor<?x4x16xf32>, tensor<?x4x8xf32>) latent(%c, %kp : tensor<?x32xf32>, tensor<?x8xf32>)

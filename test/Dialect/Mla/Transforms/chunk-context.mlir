@@ -6,7 +6,7 @@
 
 !cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
 
-// CHECK-LABEL: func @with_context
+// CHECK-LABEL: func @with_context_A24_A25_A33
 // CHECK-SAME: %[[QN:[a-z0-9]+]]: tensor<?x4x16xbf16>, %[[QP:[a-z0-9]+]]: tensor<?x4x8xbf16>, %[[C:[a-z0-9]+]]: tensor<?x32xbf16>, %[[KP:[a-z0-9]+]]: tensor<?x8xbf16>, %[[UK:[a-z0-9]+]]: tensor<4x16x32xbf16>, %[[UV:[a-z0-9]+]]: tensor<4x24x32xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch
 // CHECK: %[[K:.*]] = mla.project %[[C]], %[[UK]] : {{.*}} -> tensor<?x4x16xbf16>
 // CHECK: %[[V:.*]] = mla.project %[[C]], %[[UV]] : {{.*}} -> tensor<?x4x24xbf16>
@@ -31,7 +31,7 @@
 // CHECK:   %[[ALONE:.*]] = mla.expanded_attention {{.*}} keys(%[[K]], %[[KP]] : {{.*}} -> tensor<?x4x24xbf16>{{$}}
 // CHECK:   scf.yield %[[ALONE]]
 // CHECK: return %[[OUT]]
-func.func @with_context(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+func.func @with_context_A24_A25_A33(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch<query_len = ?>) -> tensor<?x4x24xbf16> {
   %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
       weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %batch : !cache, !mla.batch<query_len = ?>

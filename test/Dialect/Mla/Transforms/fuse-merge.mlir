@@ -10,14 +10,14 @@
 
 // What mla-chunk-context makes: each chunk goes on from the one before, the new tokens
 // from all of them. They move behind the loop and write the result's type.
-// CHECK-LABEL: func @chunks
+// CHECK-LABEL: func @chunks_A33
 // CHECK-NOT: mla.expanded_attention
 // CHECK: %[[CTX:.*]]:2 = scf.for %[[I:.*]] = {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[ACC_LSE:.*]] = %{{.*}})
 // CHECK:   %[[O:.*]], %[[L:.*]] = mla.expanded_attention {{.*}} chunk %[[I]] onto(%[[ACC]], %[[ACC_LSE]] : {{.*}} -> tensor<?x4x16xf32>, tensor<?x4xf32
 // CHECK-NEXT: scf.yield %[[O]], %[[L]]
 // CHECK: %[[ALL:.*]] = mla.expanded_attention {{.*}} onto(%[[CTX]]#0, %[[CTX]]#1 : {{.*}} {hint = 1 : i32} -> tensor<?x4x16xbf16>{{$}}
 // CHECK: return %[[ALL]]
-func.func @chunks(%q: !q, %k: !q, %batch: !mla.batch, %n: index) -> !q {
+func.func @chunks_A33(%q: !q, %k: !q, %batch: !mla.batch, %n: index) -> !q {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %new, %new_lse = mla.expanded_attention query(%q : !q) keys(%q : !q) values(%q : !q) over %batch : !mla.batch

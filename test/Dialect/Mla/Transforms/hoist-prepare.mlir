@@ -35,7 +35,7 @@ func.func @first(%x: tensor<?x48xbf16>, %kvb: tensor<128x32xbf16> {mla.weight = 
 
 // Weights in another order, folds inside a branch, and a view that the step
 // itself reads.
-// CHECK-LABEL: func @second
+// CHECK-LABEL: func @second_A10_C09
 // CHECK-SAME: %[[DQ:[a-z0-9]+]]: tensor<4x32x48xbf16> {mla.derived = "w_q_uk"}, %[[DO:[a-z0-9]+]]: tensor<64x128xbf16> {mla.derived = "w_uv_o"})
 // CHECK: tensor.expand_shape
 // CHECK: %[[VIEW:.*]] = tensor.extract_slice
@@ -45,7 +45,7 @@ func.func @first(%x: tensor<?x48xbf16>, %kvb: tensor<128x32xbf16> {mla.weight = 
 // CHECK: mla.project %[[L]], %[[DO]]
 // CHECK: else
 // CHECK: mla.project %{{.*}}, %[[VIEW]]
-func.func @second(%uq: tensor<4x16x48xbf16> {mla.weight = "uq"}, %x: tensor<?x48xbf16>, %c: tensor<?x32xbf16>,
+func.func @second_A10_C09(%uq: tensor<4x16x48xbf16> {mla.weight = "uq"}, %x: tensor<?x48xbf16>, %c: tensor<?x32xbf16>,
     %wo: tensor<64x64xbf16> {mla.weight = "o_proj.weight"}, %kvb: tensor<128x32xbf16> {mla.weight = "kv_b_proj.weight"},
     %cond: i1) -> tensor<?x64xbf16> {
   %h = tensor.expand_shape %kvb [[0, 1], [2]] output_shape [4, 32, 32] : tensor<128x32xbf16> into tensor<4x32x32xbf16>

@@ -10,7 +10,7 @@
 // FORCED-NOT: mla.batch_part
 // FORCED-NOT: mla.decode_threshold
 
-// CHECK-LABEL: func @one_token
+// CHECK-LABEL: func @one_token_A03
 // CHECK-SAME: %[[QN:[a-z0-9]+]]: tensor<?x4x16xbf16>, %[[QP:[a-z0-9]+]]: tensor<?x4x8xbf16>, %[[C:[a-z0-9]+]]: tensor<?x32xbf16>, %[[KP:[a-z0-9]+]]: tensor<?x8xbf16>, %[[UK:[a-z0-9]+]]: tensor<4x16x32xbf16>, %[[UV:[a-z0-9]+]]: tensor<4x24x32xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch
 // CHECK-SAME: attributes {mla.decode_threshold = 1 : i64}
 // CHECK: %[[P:.*]] = mla.batch_part %[[BATCH]] prefills : <query_len = ?> -> <query_len = ?>
@@ -27,7 +27,7 @@
 // CHECK: %[[DO:.*]] = mla.attention query(%[[DQN]], %[[DQP]] : {{.*}}) latent(%[[DC]], %[[DKP]] : {{.*}}) weights(%[[UK]], %[[UV]] : {{.*}}) over %[[CACHE]], %[[D]] {{.*}} {form = #mla.form<absorbed>}
 // CHECK: %[[O:.*]] = mla.join_parts %[[DO]], %[[PO]] : tensor<?x4x24xbf16>
 // CHECK: return %[[O]]
-func.func @one_token(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+func.func @one_token_A03(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch) -> tensor<?x4x24xbf16>
     attributes {mla.decode_threshold = 1 : i64} {
   %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
@@ -37,12 +37,12 @@ func.func @one_token(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tens
 }
 
 // Longer decodes have any length up to the threshold. LSEs are joined by tokens.
-// CHECK-LABEL: func @speculative
+// CHECK-LABEL: func @speculative_A35
 // CHECK: mla.batch_part %{{.*}} decodes : <query_len = ?> -> <query_len = ?>
 // CHECK: %[[LSE:.*]] = mla.join_parts {{.*}} : tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 // CHECK: %[[API:.*]] = mla.convert_lse %[[LSE]]
 // CHECK: return %{{.*}}, %[[API]]
-func.func @speculative(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
+func.func @speculative_A35(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %cache: !cache, %batch: !mla.batch) -> (tensor<?x4x24xbf16>, !head_major)
     attributes {mla.decode_threshold = 4 : i64} {
   %0, %lse = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
