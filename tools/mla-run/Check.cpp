@@ -145,12 +145,13 @@ static std::vector<Finding> runChecks(const Session &session, const Arguments &a
 }
 
 static void printTable(const std::vector<Finding> &findings, const Tolerance &tolerance) {
-  std::printf("  %-64s %6s %10s %10s %10s %10s\n", "step", "rows", "relative", "cosdiff", "WMAPE",
-              "worst row");
+  std::printf("  %-64s %6s %10s %10s %10s %10s %11s %10s\n", "step", "rows", "relative", "cosdiff",
+              "WMAPE", "worst row", "cosine", "MSE");
   for (const Finding &finding : findings) {
     const ErrorMeasure &errors = finding.errors;
-    std::printf("  %-64s %6zu %10.2e %10.2e %10.2e %10.2e  %s", finding.what.c_str(), errors.rows(),
-                errors.relative(), errors.cosineDifference(), errors.wmape(), errors.worstRow(),
+    std::printf("  %-64s %6zu %10.2e %10.2e %10.2e %10.2e %11.8f %10.2e  %s", finding.what.c_str(),
+                errors.rows(), errors.relative(), errors.cosineDifference(), errors.wmape(),
+                errors.worstRow(), errors.cosine(), errors.meanSquaredError(),
                 tolerance.accepts(errors) ? "ok" : "FAIL");
     if (!errors.isFinite())
       std::printf(" (%zu rows with NaN or inf)", errors.countNonFiniteRows());
@@ -168,7 +169,9 @@ static void printJson(const Session &session, const std::vector<Finding> &findin
                                {"rows", finding.errors.rows()},
                                {"relative", finding.errors.relative()},
                                {"cosine_difference", finding.errors.cosineDifference()},
+                               {"cosine", finding.errors.cosine()},
                                {"wmape", finding.errors.wmape()},
+                               {"mse", finding.errors.meanSquaredError()},
                                {"worst_row", finding.errors.worstRow()},
                                {"non_finite_rows", finding.errors.countNonFiniteRows()},
                                {"passed", tolerance.accepts(finding.errors)}});

@@ -108,12 +108,14 @@ void ErrorMeasure::addRow(const float *got, const double *reference, size_t widt
     error += difference * difference;
     square += b * b;
     squaredGot += a * a;
+    product += a * b;
     absoluteError += std::abs(difference);
     absoluteReference += std::abs(b);
   }
   squaredError += error;
   squaredReference += square;
   ++numRows;
+  numElements += width;
   nonFiniteRows += !isFinite;
   double relative = square > 0 ? std::sqrt(error / square) : (error > 0 ? 1.0 : 0.0);
   if (!isFinite)
@@ -126,8 +128,21 @@ double ErrorMeasure::relative() const {
   return squaredReference > 0 ? std::sqrt(squaredError / squaredReference) : 0;
 }
 
+/// Below it a reference has no direction (mla.md section 14).
+static constexpr double kLeastSquare = 1e-12;
+
+double ErrorMeasure::cosine() const {
+  if (squaredReference < kLeastSquare)
+    return 1;
+  return squaredGot > 0 ? product / std::sqrt(squaredGot * squaredReference) : 0;
+}
+
+double ErrorMeasure::meanSquaredError() const {
+  return numElements > 0 ? squaredError / static_cast<double>(numElements) : 0;
+}
+
 double ErrorMeasure::cosineDifference() const {
-  if (squaredReference < 1e-12)
+  if (squaredReference < kLeastSquare)
     return 0;
   // Not 1 - 2ab / (a^2 + b^2), whose subtraction leaves 1e-16: the same value
   // as sum (a - b)^2 / sum (a^2 + b^2).

@@ -44,6 +44,10 @@ public:
   size_t countNonFiniteRows() const { return nonFiniteRows; }
   /// ||got - reference|| / ||reference||.
   double relative() const;
+  /// sum(ab) / sqrt(sum(a^2) sum(b^2)); 1 for a zero reference.
+  double cosine() const;
+  /// sum (got - reference)^2 / elements: says nothing without the outputs' size.
+  double meanSquaredError() const;
   /// 1 - 2 sum(ab) / sum(a^2 + b^2); 0 for a zero reference.
   double cosineDifference() const;
   /// sum |got - reference| / sum |reference|.
@@ -52,8 +56,8 @@ public:
   double worstRow() const { return worst; }
 
 private:
-  size_t numRows = 0, nonFiniteRows = 0;
-  double squaredError = 0, squaredReference = 0, squaredGot = 0;
+  size_t numRows = 0, numElements = 0, nonFiniteRows = 0;
+  double squaredError = 0, squaredReference = 0, squaredGot = 0, product = 0;
   double absoluteError = 0, absoluteReference = 0;
   double worst = 0;
 };

@@ -121,6 +121,34 @@ TEST_F(StepOptionsTest, A17_OneRankHasNothingToReduce) {
   ASSERT_OK(mla_engine_set_all_reduce(engine, nullptr, nullptr));
 }
 
+/// The rule's size, but no more than all requests' contexts, of which no step has more.
+TEST_F(StepOptionsTest, A26_EngineClampsItsWorkspace) {
+  auto resolved = [&](int64_t requests, int64_t seqLen, int64_t given) {
+    mla_engine_options options;
+    mla_engine_options_init(&options);
+    options.max_num_requests = requests;
+    options.max_seq_len = seqLen;
+    options.num_pages = 8;
+    options.workspace_tokens = given;
+    mla_engine *other = nullptr;
+    EXPECT_EQ(mla_engine_create(package, device, &options, &other), MLA_OK) << mla_last_error();
+    const char *text = nullptr;
+    EXPECT_EQ(mla_engine_info(other, &text), MLA_OK);
+    std::string info = text;
+    mla_engine_destroy(other);
+    std::string key = "\"workspace_tokens\":";
+    size_t at = info.find(key);
+    return at == std::string::npos ? -1 : std::stoll(info.substr(at + key.size()));
+  };
+  static_assert(kPage == 4);
+  EXPECT_EQ(resolved(2, 41, 0), 2 * 44);          // 8 * 41, beyond two contexts of 11 pages
+  EXPECT_EQ(resolved(20, 41, 0), 8 * 41);         // not twenty contexts
+  EXPECT_EQ(resolved(2000, 41, 0), 4 * 2000 * 4); // four pages for each request
+  EXPECT_EQ(resolved(20000, 41, 0), 20000 * 4);   // a page for each, above the cap of 65536
+  EXPECT_EQ(resolved(10000, 41, 0), 65536);       // the cap
+  EXPECT_EQ(resolved(2, 41, 12), 12);             // as given
+}
+
 TEST_F(StepOptionsTest, A38_RunWithoutAPlanGivesZeros) {
   Row output[3];
   for (Row &row : output)

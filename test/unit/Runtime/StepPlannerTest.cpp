@@ -10,6 +10,7 @@
 #include "StepSequences.h"
 #include "engine/EngineOptions.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace mlac::runtime;
@@ -30,6 +31,30 @@ TEST(Chunks, A28_GoldenExample) {
                                          0, 0, 0,    1344, 1344, //
                                          0, 0, 0,    1344, 1344, //
                                          0, 0, 0,    968,  968}));
+}
+
+/// What kernels derive from the table and the capacity: where a chunk starts in every
+/// context, and its longest run of keys.
+TEST(Chunks, A28_StartsMaximaAndTotals) {
+  ChunkSchedule schedule;
+  ASSERT_TRUE(scheduleChunks(kContexts, 4096, 64, schedule).isOk());
+  std::vector<int32_t> table(4 * 5), totals;
+  fillChunkTable(kContexts, schedule, table.data());
+  std::vector<int64_t> starts, maxima;
+  for (int64_t chunk = 0; chunk < schedule.numChunks; ++chunk) {
+    const int32_t *sums = &table[chunk * 5];
+    starts.push_back(chunk * schedule.capacity);
+    maxima.push_back(0);
+    totals.push_back(sums[4]);
+    for (size_t r = 0; r < 4; ++r) {
+      int64_t length = sums[r + 1] - sums[r];
+      maxima.back() = std::max(maxima.back(), length);
+      EXPECT_LE(length > 0 ? starts.back() + length : 0, kContexts[r]);
+    }
+  }
+  EXPECT_EQ(starts, (std::vector<int64_t>{0, 1344, 2688, 4032}));
+  EXPECT_EQ(maxima, (std::vector<int64_t>{1344, 1344, 1344, 968}));
+  EXPECT_EQ(totals, (std::vector<int32_t>{2474, 1344, 1344, 968}));
 }
 
 TEST(Chunks, A27_WorkspaceBelowAPagePerRequestIsRefused) {

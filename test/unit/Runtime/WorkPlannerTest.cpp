@@ -236,6 +236,42 @@ TEST(WorkPlanner, C14_CutsBalanceWhatWholeRequestsCannot) {
   EXPECT_LT(largestLoad(planner, kV3) + kV3.mergeCost, 2 * (128 + 5));
 }
 
+/// Heads in tiles of 64 rows: the tiles of a part run at once, so that a block comes from
+/// device memory once for all of them, and no block is in two pieces.
+TEST(WorkPlanner, C11_EachBlockIsReadOnceForAllTiles) {
+  for (int64_t heads : {16, 64, 128})
+    for (int32_t query : {1, 2, 4}) {
+      WorkParams params = kV3;
+      params.rowsPerToken = heads;
+      int64_t tiles = (query * heads + 63) / 64;
+      WorkPlanner planner =
+          planFor(params, makeRequests({1, 64, 65, 30000}, std::vector<int32_t>(4, query)));
+      EXPECT_EQ(countParts(params, query, kSms), kSms / tiles) << heads << " " << query;
+      EXPECT_LE(planner.sizes().parts * tiles, kSms);
+      int64_t blocks = 0;
+      for (const WorkItem &item : planner.items())
+        blocks += item.numBlocks;
+      EXPECT_EQ(blocks, 1 + 1 + 2 + 469) << heads << " " << query;
+    }
+}
+
+/// The estimate that cuts follow: no part of a random batch takes longer than an even share,
+/// a block, and what the pieces at its two ends cost.
+TEST(WorkPlanner, C14_LoadsAreEvenByTheEstimate) {
+  std::mt19937 random(14);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int32_t> lengths(100 + random() % 400);
+    for (int32_t &length : lengths)
+      length = 1 + static_cast<int32_t>(random() % 20000);
+    WorkPlanner planner = planFor(kV3, makeRequests(lengths));
+    double total = 0;
+    for (const WorkItem &item : planner.items())
+      total += item.numBlocks + kV3.itemCost;
+    EXPECT_LE(largestLoad(planner, kV3), total / planner.sizes().parts + 2 * kV3.itemCost + 1)
+        << lengths.size() << " requests";
+  }
+}
+
 TEST(WorkPlanner, DearPartialsMakeFewerPieces) {
   // One request of 64 blocks for 66 parts: a block each, or fewer partials.
   WorkParams params = kV3;

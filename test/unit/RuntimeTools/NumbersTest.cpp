@@ -47,6 +47,23 @@ TEST(Numbers, C18_ErrorMeasuresFollowTheirFormulas) {
   EXPECT_NEAR(errors.cosineDifference(), 1 - 2 * 17.0 / (21 + 14), 1e-15);
   EXPECT_DOUBLE_EQ(errors.wmape(), 1.0 / 6);
   EXPECT_FALSE(getTolerance(MLA_BF16).accepts(errors));
+  EXPECT_NEAR(errors.cosine(), 17 / std::sqrt(21.0 * 14), 1e-15);
+  EXPECT_DOUBLE_EQ(errors.meanSquaredError(), 1.0 / 3);
+}
+
+TEST(Numbers, C18_CosineAloneIgnoresTheSize) {
+  const float got[] = {2, 4, 6}, opposite[] = {-1, -2, -3}, zero[] = {0, 0, 0};
+  const double reference[] = {1, 2, 3};
+  ErrorMeasure twice, turned, nothing;
+  twice.addRow(got, reference, 3);
+  EXPECT_DOUBLE_EQ(twice.cosine(), 1);
+  EXPECT_NEAR(twice.cosineDifference(), 0.2, 1e-15);
+  EXPECT_DOUBLE_EQ(twice.wmape(), 1);
+  EXPECT_DOUBLE_EQ(twice.meanSquaredError(), 14.0 / 3);
+  turned.addRow(opposite, reference, 3);
+  EXPECT_DOUBLE_EQ(turned.cosine(), -1);
+  nothing.addRow(zero, reference, 3);
+  EXPECT_EQ(nothing.cosine(), 0);
 }
 
 TEST(Numbers, OneWrongRowAmongManyIsFound) {

@@ -122,6 +122,37 @@ TEST(Append, C21_PageOffsetsNeed64Bits) {
   munmap(memory, bytes);
 }
 
+/// Chunk 1 of a request whose pages are 5, 0 and 3; slots written down, not computed.
+void checkGatheredSlots(int64_t capacity, int32_t context, const std::vector<int64_t> &slots) {
+  auto steps = Steps::compile(kModule);
+  ASSERT_TRUE(steps);
+  std::vector<int32_t> blockTable = {5, 0, 3, kGarbagePage},
+                       starts = {0, static_cast<int32_t>(capacity), 0,
+                                 static_cast<int32_t>(slots.size())};
+  ASSERT_EQ(std::min<int64_t>(context - capacity, capacity), int64_t(slots.size()));
+  std::vector<float> pool(kPages * kPageStride), latent(slots.size() * kLatent, kUntouched),
+      kPe(slots.size() * kRope, kUntouched);
+  for (size_t i = 0; i < pool.size(); ++i)
+    pool[i] = i;
+  steps->run("gather",
+             {{"num_requests", 1},
+              {"num_pages", kPages},
+              {"page_stride", kPageStride},
+              {"max_blocks_per_request", 4},
+              {"chunk_capacity", capacity},
+              {"chunk_tokens", int64_t(slots.size())},
+              {"num_tokens", 1}},
+             {{"cache", pool},
+              {"block_table", blockTable},
+              {"chunk_cu_seq_lens", starts},
+              {"latent", latent},
+              {"k_pe", kPe}});
+  for (size_t row = 0; row < slots.size(); ++row) {
+    EXPECT_EQ(latent[row * kLatent], pool[poolIndex(slots[row], 0)]) << row;
+    EXPECT_EQ(kPe[row * kRope + 1], pool[poolIndex(slots[row], kRow - 1)]) << row;
+  }
+}
+
 /// Chunk 1 of 3 requests; `capacity` tokens per chunk, page aligned or not.
 void checkGather(int64_t capacity, const std::vector<int32_t> &contextLens) {
   auto steps = Steps::compile(kModule);
@@ -173,6 +204,13 @@ void checkGather(int64_t capacity, const std::vector<int32_t> &contextLens) {
 
 TEST(Gather, A30_PageAlignedChunks) { checkGather(4, {7, 0, 12}); }
 TEST(Gather, A30_UnalignedChunks) { checkGather(3, {5, 0, 11}); }
+// Chunk 1 begins with token 4, the first of page 0; or with token 3, the last of page 5;
+// or with token 6, in the middle of page 0.
+TEST(Gather, A30_AlignedSlots) { checkGatheredSlots(4, 8, {0, 1, 2, 3}); }
+TEST(Gather, A30_UnalignedSlots) {
+  checkGatheredSlots(3, 12, {23, 0, 1});
+  checkGatheredSlots(6, 11, {2, 3, 12, 13, 14});
+}
 TEST(Gather, NothingInTheChunk) { checkGather(8, {7, 0, 8}); }
 
 } // namespace
