@@ -266,7 +266,7 @@ def Sm90_TensorMapOp : Sm90_Op<"tensor_map", [Pure]> {
   let description = [{
     The launch encodes the descriptor from the kernel's arguments: 128-byte
     swizzle, zeros outside, L2 promotion of 128 bytes (256 costs a tenth of the
-    DRAM bandwidth, docs/lab/multiprocessor.md). The view has rank 2 [rows, columns] or
+    DRAM bandwidth, docs/machine-h200.md). The view has rank 2 [rows, columns] or
     rank 3 [pages, page_size, columns]; a box is `rows` rows (of one page) by the
     map's columns.
 
