@@ -185,7 +185,7 @@ class DeviceLengthsCase(EmulatedCase):
 
     def fill_device(self, lengths, pages, bounds, plan=None):
         """Plans one new token of each request, with its arrays written for `lengths`."""
-        columns = -(-LONGEST // PAGE)
+        columns = -(-LONGEST // PAGE) + 1  # an odd number: rows lie anywhere
         table = [page for own in pages for page in own + [2147480000] * (columns - len(own))]
         slots = [own[(n - 1) // PAGE] * PAGE + (n - 1) % PAGE if n else -1
                  for n, own in zip(lengths, pages)]

@@ -260,7 +260,8 @@ class ExternalTest(unittest.TestCase):
         return Memory(len(data)).write(data).array(shape, dtype)
 
     def run_plan(self, plan, hidden):
-        output = Memory(hidden.memory.size).array(
+        size = hidden.memory.size
+        output = Memory(size).write(bytes(size)).array(
             (plan.dim("num_tokens"), plan._engine.hidden_size), plan._engine.activation_dtype)
         plan.run(hidden, output)
         return output.memory.read()
@@ -303,6 +304,22 @@ class ExternalTest(unittest.TestCase):
                 self.check_output(self.run_plan(got, hidden), self.run_plan(expected, hidden),
                                   (name, page, function, counts))
             self.check_rows(own, sequences, caller)
+
+    def test_A39_padded_steps_give_the_same_bits(self):
+        """Rows of padding have no slots of the caller's; the rest stands where it should."""
+        package = next(each for _, page, each in self.packages if page == 16)
+        own, external, caller = self.pair(package, 16)
+        sequences = [own.sequence() for _ in range(REQUESTS)]
+        shape = {"num_requests": REQUESTS, "num_tokens": 60, "max_query_len": 50,
+                 "max_seq_len": LONGEST, "num_decodes": 2, "num_decode_tokens": 4}
+        expected, got = own.plan(), external.plan()
+        for counts in ((1, 1, 50), (1, 1, 30), (0, 1, 20), (1, 1, 9)):
+            hidden = self.hidden(own, shape["num_tokens"])
+            expected.fill(sequences, counts, shape=shape)
+            slots = caller.advance(counts)
+            got.fill_tables(counts, caller.lengths, caller.table(), slots, shape=shape)
+            self.check_output(self.run_plan(got, hidden), self.run_plan(expected, hidden), counts)
+        self.check_rows(own, sequences, caller)
 
     def device_arrays(self, rows, lengths, slots, columns):
         """Tables with any number of columns, on the device."""

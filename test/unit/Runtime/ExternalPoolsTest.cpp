@@ -277,6 +277,26 @@ TEST_F(ExternalPoolsTest, A39_LayersHavePoolsThatAreAlike) {
   EXPECT_EQ(other.numWritten(), 9 * kRow);
 }
 
+/// As functions that count pages in rows do.
+TEST_F(ExternalPoolsTest, A39_StridesThatAFunctionCannotCountAreRefused) {
+  stop();
+  fb::PackageT content = makePackage();
+  for (auto &function : content.targets[0]->functions)
+    if (function->name == "decode") {
+      Exprs exprs(*function);
+      exprs.add(fb::ExprOp::Div, exprs.dim("page_stride"), exprs.constant(kRow));
+    }
+  start(externalOptions(), content);
+  ASSERT_OK(bind(memory->pool()));
+  ASSERT_OK(planTables(kPrefill));
+  expectStatus(planTables(kDecode), MLA_UNSUPPORTED,
+               "function 'decode' counts pages in units of 8 elements, of which the pool's page "
+               "stride of 44 is no multiple");
+  Memory whole(kPages, kPageBytes + 32);
+  ASSERT_OK(bind(whole.pool()));
+  ASSERT_OK(planTables(kDecode));
+}
+
 TEST_F(ExternalPoolsTest, A39_BadPoolsAreRefused) {
   auto refuse = [&](auto change, const char *text, mla_status code = MLA_INVALID_ARGUMENT) {
     mla_external_pool pool = memory->pool();
