@@ -10,7 +10,7 @@
 
 #include "SchedulePlanner.h"
 
-#include "mla/Dialect/Sm90/IR/Limits.h"
+#include "mla/Machine/Sm90Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"

@@ -14,75 +14,11 @@
 
 #include "mla/Analysis/FormCost.h"
 
-#include "mla/Analysis/UpProjectionCost.h"
-#include "mla/Dialect/Sm90/IR/Limits.h"
-
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
 using namespace mlac;
-
-//===----------------------------------------------------------------------===//
-// Targets
-//===----------------------------------------------------------------------===//
-
-// h200: one NVIDIA H200, 132 SMs. Measured 2026-11, medians: bf16 matmul
-//   8192^3 by cuBLAS in a short burst 800 TFLOP/s (672 sustained at the power
-//   limit), read-only stream 4642 GB/s, device copy 4258 GB/s (read + write),
-//   a second dependent kernel inside a CUDA graph 1.9 us. Derived: f32 outside the
-//   tensor cores 132 SMs · 128 lanes · 2 FLOP · 1.98 GHz = 66.9. Data sheet: L2
-//   50 MB. Its multiprocessor (docs/lab/multiprocessor.md):
-//   4096 FLOP/clk and 128 B/clk are the architecture's (989 TFLOP/s at 1.83 GHz;
-//   32 banks of 4 bytes); the rest is measured. The split of a softmax's 650 cycles
-//   into 350 and 300 is fitted: it puts the variants of the schedule in their
-//   measured order.
-// cpu: two threads of a server core with AVX-512. Measured 2026-11: f32 matmul
-//   1024^3 through MLIR's vector dialect 363 GFLOP/s, with bf16 inputs widened
-//   446; sum over a 512 MB array 64 GB/s, memcpy 48 GB/s (read + write), thread
-//   fork and join 18 us. L2: 2 MiB per core.
-static constexpr TargetDescription kTargets[] = {
-    {"h200",
-     "sm_90a",
-     132,
-     800,
-     66.9,
-     4642,
-     4258,
-     50 << 20,
-     mlir::sm90::kMaxSharedBytes,
-     1.9,
-     {.tensorFlopsPerClock = 4096,
-      .sharedBytesPerClock = 128,
-      .l2BytesPerClock = 56.5,
-      .storeBytesPerClock = 16,
-      .loadLatencyCycles = 2000,
-      .copyIssueCycles = 85,
-      .handoverCycles = 150,
-      .exponentialCycles = 350,
-      .packCycles = 300,
-      .clockGhz = 1.6,
-      .kernelMicroseconds = 0.65}},
-    {"cpu", "cpu", 2, 0.446, 0.363, 64, 48, 2 << 20, 0, 18},
-};
-
-llvm::ArrayRef<TargetDescription> mlac::getKnownTargets() { return kTargets; }
-
-std::optional<TargetDescription> mlac::findTargetDescription(llvm::StringRef name) {
-  for (const TargetDescription &target : kTargets)
-    if (target.name == name)
-      return target;
-  return std::nullopt;
-}
-
-const TargetDescription &mlac::getMachineOf(llvm::StringRef chip) {
-  const auto *machine =
-      llvm::find_if(kTargets, [&](const TargetDescription &target) { return target.chip == chip; });
-  assert(machine != std::end(kTargets) && "no machine of this chip is described");
-  return *machine;
-}
 
 llvm::StringRef mlac::getName(FormVariant variant) {
   switch (variant) {
@@ -263,54 +199,4 @@ std::optional<int64_t> mlac::findSmallestExpandedQueryLen(const LayerDims &dims,
       low = middle + 1;
   }
   return low;
-}
-
-//===----------------------------------------------------------------------===//
-// Report
-//===----------------------------------------------------------------------===//
-
-static void printPoint(llvm::raw_ostream &os, const TargetDescription &target,
-                       const FormProblem &given) {
-  FormProblem problem = given;
-  problem.l2HitRate = std::max(problem.l2HitRate, estimateL2HitRate(problem));
-  os << "requests " << problem.numRequests << ", query_len " << problem.queryLen << ", context_len "
-     << problem.contextLen << "\n"
-     << "  form                  core FLOPs  total FLOPs  FLOPs ratio   core bytes  total bytes"
-        "  predicted us  time ratio\n";
-  FormCost expanded = computeFormCost(problem, FormVariant::Expanded);
-  for (FormVariant variant : kAllFormVariants) {
-    FormCost cost = computeFormCost(problem, variant);
-    double time = cost.predictMicroseconds(target);
-    os << llvm::format("  %-20s  %10.3e   %10.3e  %11.4f   %10.3e   %10.3e  %12.1f  %10.4f\n",
-                       getName(variant).data(), cost.coreFlops(), cost.totalFlops(),
-                       cost.totalFlops() / expanded.totalFlops(), cost.coreBytes(),
-                       cost.totalBytes(), time, time / expanded.predictMicroseconds(target));
-  }
-  if (std::optional<int64_t> queryLen =
-          findSmallestExpandedQueryLen(problem.dims, problem.contextLen))
-    os << "  expanded wins from query_len " << *queryLen << " with this context (FLOPs, online)\n";
-  else
-    os << "  expanded never wins with any context (2 Lkv <= P + V)\n";
-  if (std::optional<UpProjectionCost> up = computeUpProjectionCost(problem, target))
-    os << llvm::format("  up-projection: one product per chunk, %.1f us with its attention over "
-                       "the context; fused into it %.1f us (bound by %s), absorbed %.1f us\n",
-                       up->planned, up->fused, up->fusedStep.getLargestTerm("the softmax").data(),
-                       up->absorbed);
-}
-
-void mlac::printFormReport(llvm::raw_ostream &os, const TargetDescription &target,
-                           llvm::ArrayRef<FormProblem> points) {
-  if (points.empty())
-    return;
-  const LayerDims &dims = points.front().dims;
-  os << "cost of the attention layer: H " << dims.hiddenSize << ", N " << dims.numHeads << ", Lq "
-     << dims.qLoraRank << ", Lkv " << dims.kvLoraRank << ", P " << dims.qkNopeHeadDim << ", R "
-     << dims.qkRopeHeadDim << ", V " << dims.vHeadDim << "\n"
-     << llvm::format("target %s: %.3g TFLOP/s, %.4g GB/s, %.3g us per launch\n", target.name.data(),
-                     target.matmulTflops, target.readGbps, target.launchMicroseconds)
-     << "ratios are to the expanded form of the same step\n";
-  if (std::optional<double> crossover = computeCrossover(dims))
-    os << llvm::format("crossover Sq* = Lkv(P+V)/(2Lkv-P-V) = %.1f new tokens\n", *crossover);
-  for (const FormProblem &point : points)
-    printPoint(os, target, point);
 }

@@ -83,8 +83,6 @@ ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDes
 
 /// Tiles that TMA stores are whole panels; f32 parts are stored by threads.
 static constexpr int64_t kPanelColumns = 64, kColumnStep = 16, kMaxColumns = 256;
-/// Each part is one more row that the sum reads.
-static constexpr int64_t kMaxParts = 4;
 
 static double predictSumCycles(const ProductShape &shape, int64_t parts,
                                const TargetDescription &target) {
@@ -121,7 +119,7 @@ RowTile mlac::chooseRowTile(const ProductShape &shape, bool mayCut,
     return std::make_pair(predictRowTileCycles(shape, tile, target),
                           predictProgramCycles(shape, tile, target));
   };
-  for (int64_t parts = 1; parts <= (mayCut ? kMaxParts : 1); ++parts) {
+  for (int64_t parts = 1; parts <= (mayCut ? target.tuning.rowTileParts : 1); ++parts) {
     if (shape.depth % (parts * kProductDepth) != 0)
       continue;
     int64_t step = parts == 1 ? kPanelColumns : kColumnStep;

@@ -19,7 +19,7 @@
 #include "mla/Analysis/RolePipeline.h"
 #include "mla/Analysis/ScheduleCost.h"
 
-#include "mla/Dialect/Sm90/IR/Limits.h"
+#include "mla/Machine/Sm90Limits.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 
 #include "SchedulePlanner.h"
 
-#include "mla/Dialect/Sm90/IR/Limits.h"
+#include "mla/Machine/Sm90Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -363,9 +363,6 @@ void Planner::countRelay(const RelayShape &shape) {
 // Stream
 //===----------------------------------------------------------------------===//
 
-/// Panels of keys that one barrier announces (Stream/Stream.cpp).
-static constexpr int64_t kStreamPartPanels = 2;
-
 void Planner::planStream() {
   int64_t rows = problem.rowsPerTile(ScheduleKind::Stream);
   if (!problem.areRowsBounded)
@@ -378,14 +375,15 @@ void Planner::planStream() {
                         Twine(kMaxStreamRows));
   int64_t latent = countPanels(problem.kvLoraRank), panels = latent + countPanels(problem.ropeDim);
   int64_t outputs = latent * countAccumulators(1) * rows / sm90::kTileRows;
-  if (outputs > kMaxStreamOutputRegisters)
+  if (outputs > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(outputs) + " registers per thread, it has " +
-                        Twine(kMaxStreamOutputRegisters));
+                        Twine(target.tuning.streamOutputRegisters));
   // Queries, of two items, and weights have `rows` rows.
   int64_t fixedBytes = (2 * panels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
   int64_t stageBytes = panels * kPanelBytes;
   int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
-  int64_t stages = request.stages.value_or(std::clamp<int64_t>(most, 2, kMaxStreamStages));
+  int64_t stages =
+      request.stages.value_or(std::clamp<int64_t>(most, 2, target.tuning.streamStages));
   cost.parameters.stages = stages;
   cost.parameters.partColumns = request.partColumns.value_or(0);
   cost.sharedBytes = fixedBytes + stages * stageBytes;
@@ -407,7 +405,8 @@ void Planner::planStream() {
       (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 2 * sm.handoverCycles;
   double chain = scores + softmax + values + 2 * sm.handoverCycles;
   // Scores begin on the first part of a stage while the rest arrives.
-  double parts = std::ceil(static_cast<double>(panels) / kStreamPartPanels);
+  int64_t partPanels = target.tuning.streamPartColumns / sm90::kPanelColumns;
+  double parts = std::ceil(static_cast<double>(panels) / partPanels);
   double held = chain - scores * (parts - 1) / parts;
   // Pages that TMA cannot copy are copied by all threads of a warpgroup.
   double boxes = panels * problem.boxesPerPanel();

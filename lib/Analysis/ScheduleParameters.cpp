@@ -8,7 +8,7 @@
 
 #include "mla/Analysis/ScheduleParameters.h"
 
-#include "mla/Dialect/Sm90/IR/Limits.h"
+#include "mla/Machine/Sm90Limits.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -9,8 +9,8 @@
 #ifndef MLAC_LIB_ANALYSIS_SCHEDULEPLANNER_H
 #define MLAC_LIB_ANALYSIS_SCHEDULEPLANNER_H
 
-#include "mla/Analysis/FormCost.h"
 #include "mla/Analysis/StepCost.h"
+#include "mla/Machine/TargetDescription.h"
 
 #include "llvm/ADT/Twine.h"
 

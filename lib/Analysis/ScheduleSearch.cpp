@@ -125,7 +125,7 @@ void Search::addRelay(const ScheduleRequest &request) {
 
 void Search::addStream(const ScheduleRequest &request) {
   constexpr int64_t kPartColumns[] = {64, 128, 256, 512};
-  for (int64_t stages = 2; stages <= kMaxStreamStages; ++stages)
+  for (int64_t stages = 2; stages <= target.tuning.streamStages; ++stages)
     for (int64_t columns : kPartColumns) {
       ScheduleRequest next = request;
       propose(next.stages, stages);

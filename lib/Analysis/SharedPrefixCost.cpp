@@ -21,11 +21,6 @@ using llvm::divideCeil;
 
 /// Launches that sharing adds: gather, two up-projections, attention, merge.
 static constexpr int64_t kLaunches = 5;
-/// What the absorbed form takes of its prediction. Measured on an H200 with 8192 shared
-/// tokens: 0.80 with 16 heads, whose tensor cores leave power for a higher clock than the
-/// model's, 0.96 with 128. Between them all 21 points of docs/lab/shared-prefix.md are decided
-/// for the faster form.
-static constexpr double kAbsorbedShare = 0.85;
 
 namespace {
 class Estimate {
@@ -65,8 +60,9 @@ private:
     absorbed.elementBytes = problem.elementBytes;
     const ScheduleChoice choice = chooseSchedule(absorbed, target);
     cost.tileRows = absorbed.rowsPerTile(choice.get().parameters.kind);
-    cost.absorbedTile = toPicoseconds(kAbsorbedShare * choice.get().getStepCycles() / kBlockKeys /
-                                      target.sm.clockGhz / static_cast<double>(target.numSms));
+    cost.absorbedTile =
+        toPicoseconds(target.tuning.absorbedShare * choice.get().getStepCycles() / kBlockKeys /
+                      target.sm.clockGhz / static_cast<double>(target.numSms));
 
     DenseAttentionProblem dense;
     dense.keyWidths.push_back(pad(dims.qkNopeHeadDim));

@@ -11,7 +11,7 @@
 #include "mla/Analysis/DenseScheduleCost.h"
 #include "mla/Analysis/ProductCost.h"
 #include "mla/Analysis/ScheduleCost.h"
-#include "mla/Dialect/Sm90/IR/Limits.h"
+#include "mla/Machine/Sm90Limits.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -8,7 +8,7 @@
 
 #include "mla/Pipelines/Compile.h"
 
-#include "mla/Analysis/FormCost.h"
+#include "mla/Machine/TargetDescription.h"
 #include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Import/PackageModel.h"

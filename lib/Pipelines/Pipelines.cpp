@@ -45,8 +45,8 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   passes.addPass(mla::createMlaChunkContext());
   passes.addPass(mla::createMlaFuseMerge());
 
-  // On Hopper the runtime partitions the work of each step, unless splits are forced.
-  if (options.target == TileTarget::Cpu || options.numSplits != 0) {
+  // Of scheduled kernels the runtime partitions each step's work, unless splits are forced.
+  if (!getInfo(options.target).isScheduled || options.numSplits != 0) {
     mla::MlaSplitKvOptions splitKv;
     splitKv.numSplits = options.numSplits;
     passes.addPass(mla::createMlaSplitKv(splitKv));
@@ -74,7 +74,7 @@ void mlac::buildUnscheduledTilePipeline(OpPassManager &passes, const LowerToTile
 
 void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {
   buildUnscheduledTilePipeline(passes, options);
-  if (options.target != TileTarget::Sm90)
+  if (!getInfo(options.target).isScheduled)
     return;
   TilePlanSchedulesOptions planSchedules;
   planSchedules.schedule = options.schedule;

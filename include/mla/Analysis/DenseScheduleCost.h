@@ -23,8 +23,8 @@
 #ifndef MLA_ANALYSIS_DENSESCHEDULECOST_H
 #define MLA_ANALYSIS_DENSESCHEDULECOST_H
 
-#include "mla/Analysis/FormCost.h"
 #include "mla/Analysis/StepCost.h"
+#include "mla/Machine/TargetDescription.h"
 
 #include <string>
 #include <vector>

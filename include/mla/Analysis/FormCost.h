@@ -27,72 +27,16 @@
 #ifndef MLA_ANALYSIS_FORMCOST_H
 #define MLA_ANALYSIS_FORMCOST_H
 
+#include "mla/Machine/TargetDescription.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <optional>
 
 namespace mlac {
-
-/// What one multiprocessor does per clock, and how long its steps take. All 0
-/// where the target has none.
-struct SmDescription {
-  /// Dense bf16 products by wgmma.
-  double tensorFlopsPerClock = 0;
-  /// Bytes that wgmma, stores and copies together move in shared memory.
-  double sharedBytesPerClock = 0;
-  /// Bytes that copies bring from L2.
-  double l2BytesPerClock = 0;
-  /// Bytes that stores, or bulk copies, bring to L2 while every multiprocessor writes.
-  double storeBytesPerClock = 0;
-  /// From the request of a copy whose bytes are in device memory to its first byte.
-  double loadLatencyCycles = 0;
-  /// Between two TMA copies of one thread.
-  double copyIssueCycles = 0;
-  /// From one role's arrival on a barrier to the first product of another.
-  double handoverCycles = 0;
-  /// Softmax of 64x64 scores by one warpgroup: up to the exponentials; rounding
-  /// and storing them.
-  double exponentialCycles = 0;
-  double packCycles = 0;
-  /// Under products.
-  double clockGhz = 0;
-  /// An empty kernel of one wave of CTAs in a graph.
-  double kernelMicroseconds = 0;
-};
-
-/// Rates of a machine, as measured (the table in FormCost.cpp cites each).
-struct TargetDescription {
-  llvm::StringRef name;
-  /// What code for it is compiled for: "sm_90a", "cpu".
-  llvm::StringRef chip;
-  /// Multiprocessors, or threads on a CPU.
-  int64_t numSms;
-  double matmulTflops;
-  double f32Tflops;
-  double readGbps;
-  /// Read plus write.
-  double copyGbps;
-  int64_t l2Bytes;
-  /// Shared memory that one CTA may use; 0 where there is none.
-  int64_t sharedBytes;
-  /// Cost of one dependent kernel (GPU) or fork and join (CPU).
-  double launchMicroseconds;
-  SmDescription sm = {};
-};
-
-/// The machine of this name ("h200", "cpu"), or nothing.
-std::optional<TargetDescription> findTargetDescription(llvm::StringRef name);
-llvm::ArrayRef<TargetDescription> getKnownTargets();
-/// The machine that code for `chip` is planned for where nobody names one: the first
-/// known one of that chip, which there must be.
-const TargetDescription &getMachineOf(llvm::StringRef chip);
-/// That of the chip whose kernels are scheduled by cost (convert-tile-to-sm90). All
-/// decisions on tiles and schedules ask here, so that another machine changes one place.
-inline const TargetDescription &getScheduledMachine() { return getMachineOf("sm_90a"); }
 
 /// A form of the attention together with the place of its head projections.
 enum class FormVariant {
@@ -196,11 +140,6 @@ std::optional<double> computeCrossover(const LayerDims &dims);
 /// The smallest Sq >= 1 for which the expanded form wins with this context, or
 /// nothing if none does.
 std::optional<int64_t> findSmallestExpandedQueryLen(const LayerDims &dims, int64_t contextLen);
-
-/// Prints, for each point, a table with FLOPs, bytes and predicted time of
-/// every variant, and the crossover.
-void printFormReport(llvm::raw_ostream &os, const TargetDescription &target,
-                     llvm::ArrayRef<FormProblem> points);
 
 } // namespace mlac
 

@@ -32,7 +32,7 @@
 #ifndef MLA_ANALYSIS_PRODUCTCOST_H
 #define MLA_ANALYSIS_PRODUCTCOST_H
 
-#include "mla/Analysis/FormCost.h"
+#include "mla/Machine/TargetDescription.h"
 
 namespace mlac {
 

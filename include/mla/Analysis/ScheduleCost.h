@@ -27,8 +27,8 @@
 #ifndef MLA_ANALYSIS_SCHEDULECOST_H
 #define MLA_ANALYSIS_SCHEDULECOST_H
 
-#include "mla/Analysis/FormCost.h"
 #include "mla/Analysis/StepCost.h"
+#include "mla/Machine/TargetDescription.h"
 
 #include <string>
 #include <vector>
@@ -37,10 +37,8 @@ namespace mlac {
 
 /// Keys of one block, in every schedule.
 constexpr int64_t kBlockKeys = 64;
-/// What the stream schedule takes (lib/Conversion/TileToSm90/Stream/Stream.cpp,
-/// tile-swap-operands): rows on the N side, registers of a thread for its output,
-/// blocks in its ring.
-constexpr int64_t kMaxStreamRows = 32, kMaxStreamOutputRegisters = 128, kMaxStreamStages = 4;
+/// Rows on the N side that the stream schedule takes (tile-swap-operands).
+constexpr int64_t kMaxStreamRows = 32;
 
 /// The shape of one layer's absorbed attention.
 struct AttentionProblem {

@@ -9,7 +9,7 @@
 #ifndef MLA_CONVERSION_PASSES_H
 #define MLA_CONVERSION_PASSES_H
 
-#include "mla/Conversion/MlaToTile/TileTarget.h"
+#include "mla/Machine/Targets.h"
 
 #include "mlir/Pass/Pass.h"
 

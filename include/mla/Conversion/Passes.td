@@ -53,6 +53,10 @@ def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
     twice where the number of rows is dynamic, for few and for many rows; the
     plan chooses by a condition on `num_tokens`.
 
+    Numbers that were measured (Tuning) are those of the machine that the module's
+    `mla.target` names, if it is one of the target's chip, else of the first known one
+    of it; the module says which as `tile.machine`.
+
     On sm90 an `mla.absorbed_attention` without a number of splits becomes one
     persistent kernel over the pieces of `tile.work`, and a merge that runs only
     where a request is in several pieces. With a number of splits, or marked by
@@ -67,13 +71,12 @@ def ConvertMlaToTile : Pass<"convert-mla-to-tile", "::mlir::ModuleOp"> {
   let options = [
     Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
            "machine whose tile shapes are used",
-           [{::llvm::cl::values(
-               clEnumValN(::mlac::TileTarget::Cpu, "cpu", "any CPU, by the vectors of tile-to-cpu"),
-               clEnumValN(::mlac::TileTarget::Sm90, "sm90", "NVIDIA Hopper"))}]>,
-    Option<"itemCost", "item-cost", "double", "::mlac::kDefaultItemCost",
-           "fixed cost of a piece of attention, in blocks of 64 keys (mla.md section 13)">,
-    Option<"mergeCost", "merge-cost", "double", "::mlac::kDefaultMergeCost",
-           "cost of merging pieces at all, in blocks: about 2 us on an H200">,
+           "::mlac::getTileTargetValues()">,
+    Option<"itemCost", "item-cost", "double", "-1",
+           "fixed cost of a piece of attention, in blocks of 64 keys (mla.md section 13); "
+           "negative: the machine's">,
+    Option<"mergeCost", "merge-cost", "double", "-1",
+           "cost of merging pieces at all, in blocks; negative: the machine's">,
     Option<"persistentProducts", "persistent-products", "bool", "true",
            "on sm90: products of many rows by programs that go over wide tiles, whose "
            "accumulators only the product schedule holds">,

@@ -15,7 +15,6 @@
 #ifndef MLA_PIPELINES_COMPILE_H
 #define MLA_PIPELINES_COMPILE_H
 
-#include "mla/Conversion/MlaToTile/TileTarget.h"
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Import/ImportConfig.h"

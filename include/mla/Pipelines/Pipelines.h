@@ -32,11 +32,8 @@
 namespace mlac {
 
 struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
-  Option<TileTarget> target{
-      *this, "target", llvm::cl::desc("machine whose tile shapes are used"),
-      llvm::cl::init(TileTarget::Cpu),
-      llvm::cl::values(clEnumValN(TileTarget::Cpu, "cpu", "any CPU"),
-                       clEnumValN(TileTarget::Sm90, "sm90", "NVIDIA Hopper"))};
+  Option<TileTarget> target{*this, "target", llvm::cl::desc("machine whose tile shapes are used"),
+                            llvm::cl::init(TileTarget::Cpu), getTileTargetValues()};
   Option<mlir::mla::Form> form{
       *this, "form", llvm::cl::desc("form of attentions that leave it open"),
       llvm::cl::init(mlir::mla::Form::Auto),

@@ -17,6 +17,7 @@
 #include "Plan/StepLowering.h"
 
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,14 +43,29 @@ public:
     KernelTable kernels(getOperation());
     TileShapes shapes = TileShapes::get(target);
     shapes.isProductPersistent &= persistentProducts;
-    WorkCosts costs{itemCost, mergeCost, fixedBlocks};
+    const mlac::TargetDescription &machine = findMachine();
+    if (mlac::getInfo(target).isScheduled)
+      getOperation()->setAttr(tile::kMachineAttr, StringAttr::get(&getContext(), machine.name));
+    WorkCosts costs{itemCost >= 0 ? itemCost : machine.tuning.itemCost,
+                    mergeCost >= 0 ? mergeCost : machine.tuning.mergeCost, fixedBlocks};
     // The functions go last, so that no kernel takes the name of a plan.
     auto steps = llvm::to_vector(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp step : steps)
-      if (failed(StepLowering(step, kernels, shapes, costs).run()))
+      if (failed(StepLowering(step, kernels, shapes, machine, costs).run()))
         return signalPassFailure();
     for (func::FuncOp step : steps)
       step.erase();
+  }
+
+private:
+  /// The one that the module names, if it is of the target's chip.
+  const mlac::TargetDescription &findMachine() {
+    llvm::StringRef chip = mlac::getInfo(target).chip;
+    if (auto named = getOperation()->getAttrOfType<mla::TargetAttr>("mla.target"))
+      for (const mlac::TargetDescription &machine : mlac::getKnownTargets())
+        if (machine.name == named.getName() && machine.chip == chip)
+          return machine;
+    return mlac::getMachineOf(chip);
   }
 };
 

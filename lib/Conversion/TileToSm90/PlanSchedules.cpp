@@ -15,6 +15,7 @@
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -42,7 +43,7 @@ private:
                      const ScheduleRequest &request, llvm::StringRef whyNotPingPong);
   void tellWork(tile::KernelOp kernel, const AttentionProblem &problem, const ScheduleCost &cost);
 
-  const TargetDescription &target = getScheduledMachine();
+  TargetDescription target; // the module's
   ScheduleRequest general;
   llvm::StringMap<ScheduleRequest> byKernel;
 };
@@ -212,6 +213,7 @@ LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleReque
 }
 
 void TilePlanSchedules::runOnOperation() {
+  target = tile::getMachine(getOperation());
   if (failed(readRequests()) || failed(checkNames()))
     return signalPassFailure();
   for (tile::KernelOp kernel : getOperation().getOps<tile::KernelOp>()) {

@@ -485,3 +485,15 @@ func.func @program_id_outside() -> index {
   %n = "tile.dim"() : () -> index
   "tile.return"() : () -> ()
 }) : () -> ()
+
+// -----
+
+// expected-error@+1 {{tile.machine: expected the name of a machine, got "a100"; known: h200 cpu}}
+module attributes {tile.machine = "a100"} {}
+
+// -----
+
+// expected-error@+1 {{tile.machine is for modules}}
+tile.kernel @machine_of_a_kernel(%a: memref<?xf32>) attributes {tile.machine = "h200"} {
+  tile.return
+}

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Analysis/FormCost.h"
+#include "mla/Analysis/FormReport.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mla/Analysis/UpProjectionCost.h"
+#include "mla/Analysis/FormReport.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -25,9 +25,9 @@ using namespace mlir;
 using namespace mlac::mla_to_tile;
 
 StepLowering::StepLowering(func::FuncOp func, KernelTable &kernels, const TileShapes &shapes,
-                           const WorkCosts &costs)
-    : shapes(shapes), costs(costs), func(func), kernels(kernels), builder(func.getContext()),
-      loc(func.getLoc()) {}
+                           const TargetDescription &machine, const WorkCosts &costs)
+    : shapes(shapes), machine(machine), costs(costs), func(func), kernels(kernels),
+      builder(func.getContext()), loc(func.getLoc()) {}
 
 /// The longest query that the step accepts: its static length, or 0 for any.
 static int64_t maxQueryLen(func::FuncOp func) {

@@ -31,6 +31,7 @@
 #include "Plan/TileShapes.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Machine/TargetDescription.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -70,13 +71,14 @@ mlir::Type getPageWord(mlir::mla::CacheType type);
 class StepLowering {
 public:
   StepLowering(mlir::func::FuncOp func, KernelTable &kernels, const TileShapes &shapes,
-               const WorkCosts &costs);
+               const TargetDescription &machine, const WorkCosts &costs);
 
   /// Builds the plan after the function. The caller erases the function.
   mlir::LogicalResult run();
 
   // What the lowerings of operations use.
   const TileShapes &shapes;
+  const TargetDescription &machine;
   const WorkCosts &costs;
   mlir::OpBuilder &plan() { return builder; }
   mlir::Value constant(int64_t value);

@@ -19,7 +19,7 @@ using namespace mlac::mla_to_tile;
 // product); else 16 rows, so that a widened weight row is used 16 times. Summing
 // the lanes of the accumulators costs less at a depth of 512 than at 256: 132
 // instead of 103 GFLOP/s for bf16 [64, 7168] x [512, 7168] (cpu-kernel-bench).
-static constexpr TileShapes kCpu = {
+static constexpr TileShapes kCpuShapes = {
     .few = {.rows = 1, .columns = 32, .depth = 1024},
     .many = {.rows = 16, .columns = 64, .depth = 512},
     .fewRowsLimit = 4,
@@ -50,7 +50,7 @@ static constexpr TileShapes kCpu = {
 // overlap its loads with its products, so steps load as much as lets several CTAs
 // share the 227 KiB of an SM: 48 KiB. Products of few rows are bound by the weights, so
 // their rows are padded to one of three numbers, each of which is a kernel to compile.
-static constexpr TileShapes kSm90 = {
+static constexpr TileShapes kSm90Shapes = {
     .few = {.rows = 64, .columns = 32, .depth = 256},
     .many = {.rows = 64, .columns = 128, .depth = 128},
     .fewRowsLimit = 64,
@@ -76,7 +76,11 @@ static constexpr TileShapes kSm90 = {
 };
 
 const TileShapes &TileShapes::get(TileTarget target) {
-  return target == TileTarget::Cpu ? kCpu : kSm90;
+  static constexpr const TileShapes *kShapes[] = {
+#define MLAC_TARGET(name, option, chip, isScheduled, summary) &k##name##Shapes,
+#include "mla/Machine/Targets.def"
+  };
+  return *kShapes[static_cast<size_t>(target)];
 }
 
 int64_t TileShapes::rowsFor(int64_t available) const {

@@ -15,7 +15,7 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
 
-#include "mla/Conversion/MlaToTile/TileTarget.h"
+#include "mla/Machine/Targets.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

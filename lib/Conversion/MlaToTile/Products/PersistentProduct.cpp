@@ -18,10 +18,6 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
 
-/// Row tiles of a strip: 132 tiles of 128x256 are then 16 by about 8, of as many rows as
-/// columns.
-static constexpr int64_t kStripTiles = 16;
-
 /// Products of 64 rows each in a tile: one for each consumer warpgroup.
 static constexpr int64_t kRowsOfProduct = 64;
 static constexpr int64_t kProducts = kProductTileRows / kRowsOfProduct;
@@ -31,9 +27,10 @@ class PersistentKernel {
 public:
   /// Each tile of `numbered` columns is several of `columns`, one behind the other, and
   /// computed in `depthParts`, which are stored side by side.
-  PersistentKernel(const Product &product, int64_t numbered, int64_t columns,
-                   int64_t depthParts = 1)
-      : p(product), views(product), numbered(numbered), columns(columns), depthParts(depthParts) {}
+  PersistentKernel(const StepLowering &step, const Product &product, int64_t numbered,
+                   int64_t columns, int64_t depthParts = 1)
+      : p(product), views(product), stripTiles(step.machine.tuning.stripTiles), numbered(numbered),
+        columns(columns), depthParts(depthParts) {}
 
   bool fits() const { return isAligned() && views.fit(numbered, kProductDepth); }
   int64_t countParts() const { return numbered / columns; }
@@ -57,7 +54,7 @@ private:
 
   const Product &p;
   ProductViews views;
-  int64_t numbered, columns, depthParts;
+  int64_t stripTiles, numbered, columns, depthParts;
   bool isInvariant = false;
 };
 } // namespace
@@ -86,10 +83,10 @@ PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Va
     (depthParts == 1 ? tile.batch : tile.depthPart) = outer;
     number = b.sub(number, b.mul(outer, ofPart));
   }
-  int64_t ofStrip = kStripTiles * countColumnTiles();
+  int64_t ofStrip = stripTiles * countColumnTiles();
   Value strip = b.divNarrow(number, b.index(ofStrip));
-  Value first = b.mul(strip, kStripTiles);
-  Value height = b.minimum(b.sub(rowTiles, first), b.index(kStripTiles));
+  Value first = b.mul(strip, stripTiles);
+  Value height = b.minimum(b.sub(rowTiles, first), b.index(stripTiles));
   Value rest = b.sub(number, b.mul(strip, ofStrip));
   Value column = b.divNarrow(rest, height);
   Value row = b.add(first, b.sub(rest, b.mul(column, height)));
@@ -186,10 +183,12 @@ static Value countTail(StepLowering &step, Value tiles, Value programs, int64_t 
 }
 
 bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
+  if (!step.shapes.isProductPersistent)
+    return false;
   ProductTiles shape =
-      chooseProductTiles({product.columns, product.depth, product.batch}, getScheduledMachine());
-  PersistentKernel wide(product, shape.columns, shape.columns);
-  if (!step.shapes.isProductPersistent || !wide.fits())
+      chooseProductTiles({product.columns, product.depth, product.batch}, step.machine);
+  PersistentKernel wide(step, product, shape.columns, shape.columns);
+  if (!wide.fits())
     return false;
   Value none = step.constant(0);
   Value tiles = step.multiply(step.ceilDiv(product.rows, kProductTileRows),
@@ -198,7 +197,7 @@ bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product 
     wide.launch(step, none, tiles);
     return true;
   }
-  PersistentKernel narrow(product, shape.columns, shape.tailColumns);
+  PersistentKernel narrow(step, product, shape.columns, shape.tailColumns);
   Value tail = countTail(step, tiles, step.dim("num_sms"), narrow.countParts());
   auto launchBoth = [&] {
     Value end = arith::SubIOp::create(step.plan(), tiles.getLoc(), tiles, tail);
@@ -219,9 +218,9 @@ std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const 
     return std::nullopt;
   ProductShape shape{product.columns, product.depth, product.batch};
   bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
-  RowTile tile = chooseRowTile(shape, mayCut, getScheduledMachine());
+  RowTile tile = chooseRowTile(shape, mayCut, step.machine);
   bool isColumnsFirst = tile.columns == SwappedTile::kColumns && tile.parts == 1;
-  if (isColumnsFirst || !PersistentKernel(product, tile.columns, tile.columns).fits())
+  if (isColumnsFirst || !PersistentKernel(step, product, tile.columns, tile.columns).fits())
     return std::nullopt;
   return tile;
 }
@@ -229,7 +228,7 @@ std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const 
 void mlac::mla_to_tile::emitRowTile(StepLowering &step, const Product &product,
                                     const RowTile &tile) {
   auto launch = [&](const Product &result) {
-    PersistentKernel kernel(result, tile.columns, tile.columns, tile.parts);
+    PersistentKernel kernel(step, result, tile.columns, tile.columns, tile.parts);
     kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()));
   };
   if (tile.parts == 1)

@@ -11,7 +11,7 @@
 // computed together are about a square, whose operands the L2 cache holds:
 //
 //     columns        0  1  2 ...
-//     row tile 0     0  4  8        a strip of four row tiles (kStripTiles)
+//     row tile 0     0  4  8        a strip of four row tiles (Tuning::stripTiles)
 //              1     1  5  9
 //              2     2  6 10
 //              3     3  7 11 ...

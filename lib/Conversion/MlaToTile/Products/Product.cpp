@@ -17,6 +17,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
+using namespace mlac;
 using namespace mlac::mla_to_tile;
 
 //===----------------------------------------------------------------------===//
@@ -97,22 +98,13 @@ void ProductKernel::launch(StepLowering &step) {
 // Columns first
 //===----------------------------------------------------------------------===//
 
-/// Programs that keep the 132 multiprocessors of an H200 busy: with rings of 100 KB in
-/// flight each, 112 of them read as fast as 132 do.
-static constexpr int64_t kBusyPrograms = 112;
-
-/// Rows up to which the next kernel begins early: with more, the programs that wait beside
-/// those that work cost more than they hide (docs/lab/layer.md).
-static constexpr int64_t kEarlyRows = 16;
-
-/// Most parts of a depth: each is one more row that the sum reads.
-static constexpr int64_t kMaxDepthParts = 16;
-
 namespace {
 class SwappedKernel {
 public:
-  SwappedKernel(const Product &product, SwappedTile limits, int64_t parts = 1)
-      : p(product), parts(parts), rows(limits.rows), depth(chooseDepth(p.depth, limits.depth)) {}
+  SwappedKernel(const StepLowering &step, const Product &product, SwappedTile limits,
+                int64_t parts = 1)
+      : p(product), tuning(step.machine.tuning), parts(parts), rows(limits.rows),
+        depth(chooseDepth(p.depth, limits.depth)) {}
 
   bool fits() const { return ProductViews(p).fit(tileColumns(), depth); }
   void launch(StepLowering &step);
@@ -133,6 +125,7 @@ private:
   Value accumulate(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load);
 
   const Product &p;
+  const Tuning &tuning;
   int64_t parts, rows, depth;
   bool isInvariant = false;
 };
@@ -162,7 +155,7 @@ int64_t SwappedKernel::chooseDepth(int64_t width, int64_t limit) {
 int64_t SwappedKernel::countTilesOfProgram() const {
   int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
   for (int64_t count = tiles; count > 1; --count)
-    if (tiles % count == 0 && tiles / count * p.batch * parts >= kBusyPrograms)
+    if (tiles % count == 0 && tiles / count * p.batch * parts >= tuning.busyPrograms)
       return count;
   return 1;
 }
@@ -241,7 +234,7 @@ void SwappedKernel::launch(StepLowering &step) {
                                step.constant(p.batch)};
   step.launch(
       name, grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); },
-      step.chained(/*early=*/rows <= kEarlyRows));
+      step.chained(/*early=*/rows <= tuning.earlyRows));
 }
 
 //===----------------------------------------------------------------------===//
@@ -254,7 +247,7 @@ static void emitSwapped(StepLowering &step, const Product &product,
                         llvm::function_ref<void()> otherwise) {
   if (shapes.empty())
     return otherwise();
-  auto few = [&] { SwappedKernel(product, shapes.front(), parts).launch(step); };
+  auto few = [&] { SwappedKernel(step, product, shapes.front(), parts).launch(step); };
   // The last shape takes all rows if nothing is left for more.
   if (shapes.size() == 1 && !otherwise)
     return few();
@@ -265,7 +258,7 @@ static void emitSwapped(StepLowering &step, const Product &product,
 static bool canSwap(StepLowering &step, const Product &product) {
   llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped();
   return !shapes.empty() && llvm::all_of(shapes, [&](const SwappedTile &shape) {
-    return SwappedKernel(product, shape).fits();
+    return SwappedKernel(step, product, shape).fits();
   });
 }
 
@@ -310,15 +303,16 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
 int64_t mlac::mla_to_tile::chooseDepthParts(StepLowering &step, const Product &product) {
   if (product.batch != 1 || product.bias || !canSwap(step, product))
     return 1;
+  const Tuning &tuning = step.machine.tuning;
   int64_t best = 1;
-  for (int64_t parts = 1; parts <= kMaxDepthParts; ++parts) {
+  for (int64_t parts = 1; parts <= tuning.depthParts; ++parts) {
     bool divides = llvm::all_of(step.shapes.getSwapped(), [&](const SwappedTile &shape) {
-      return SwappedKernel(product, shape).countDepthBlocks() % parts == 0;
+      return SwappedKernel(step, product, shape).countDepthBlocks() % parts == 0;
     });
-    SwappedKernel kernel(product, step.shapes.getSwapped().front());
+    SwappedKernel kernel(step, product, step.shapes.getSwapped().front());
     if (divides && product.depth % parts == 0)
       best = parts;
-    if (kernel.countTiles() * best >= kBusyPrograms)
+    if (kernel.countTiles() * best >= tuning.busyPrograms)
       break;
   }
   return best;

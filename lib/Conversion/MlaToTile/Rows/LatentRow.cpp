@@ -31,14 +31,6 @@ bool mlac::mla_to_tile::canHoldRow(StepLowering &step, int64_t width) {
 }
 
 namespace {
-/// Rows of a program that appends many: loads of all of them are in flight together, and
-/// a program's start and end are paid for once (bench/cache, 2^15 rows of 512 + 64).
-static constexpr int64_t kRowsTogether = 4;
-
-/// From so many rows on they are appended together: programs of one row each would no
-/// longer run at once (16 of 128 threads on each of 132 multiprocessors).
-static constexpr int64_t kManyRows = 2048;
-
 /// Writes the kernel's body; arguments are the source, gamma, then those of the pool
 /// with slots, positions, angles and the number of rows, or latent and tail.
 class LatentRow {
@@ -194,6 +186,7 @@ std::string LatentRow::name() {
 
 void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const LatentRows &latent,
                                        const LatentRows *other) {
+  const mlac::Tuning &tuning = step.machine.tuning;
   LatentRow kernel(step, latent, rows);
   SmallVector<Value> args = kernel.args();
   Value one = step.constant(1);
@@ -208,7 +201,8 @@ void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const Lat
   };
   if (!other && kernel.canWriteMany())
     return step.versionByRows(
-        rows, kManyRows, [&] { launch(1); }, [&] { launch(kRowsTogether); });
+        rows, tuning.manyLatentRows, [&] { launch(1); },
+        [&] { launch(tuning.latentRowsTogether); });
   if (!other)
     return launch(1);
   LatentRow second(step, *other, rows);

@@ -16,6 +16,7 @@
 #include "Common/PagedTiles.h"
 #include "Product/ProductKernel.h"
 
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -34,29 +35,11 @@ static constexpr unsigned kMaxConsumers = 2;
 /// thread of four warpgroups has 128.
 static constexpr int64_t kMaxColumnsOfTwoProducers = 192;
 
-/// More stages than this are never full.
-static constexpr int64_t kMaxStages = 12;
-
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
 
-/// What two CTAs of a multiprocessor may have each: half of its 228 KiB, less the
-/// 1 KiB that the system takes of each (CUDA C++ Programming Guide, compute capability 9.0).
-static constexpr int64_t kHalfSharedBytes = (228 * 1024) / 2 - 1024;
-
-/// Bytes in flight that cover memory's latency: 1500 clk at a 132nd of 4.6 TB/s and
-/// 1.98 GHz are 26.4 KB; half as much again, as not every multiprocessor has a CTA.
-static constexpr int64_t kBytesInFlight = 40 * 1000;
-
-/// Boxes of a tensor map have at most 256 rows (cuTensorMapEncodeTiled).
-static constexpr int64_t kMaxBoxRows = 256;
-
-/// Addresses and strides of a tensor map are multiples of 16 bytes: of 8 elements.
-static constexpr int64_t kMapElements = 8;
-
-/// Rows of a store's view from which it goes through shared memory. Fewer are faster
-/// stored by the threads themselves than waited for.
-static constexpr int64_t kStagedRows = 64;
+/// Elements that addresses and strides of a tensor map are multiples of.
+static constexpr int64_t kMapElements = sm90::kTmaAlignment / 2;
 
 /// Registers of a thread, where consumers hold 64x256 accumulators: three warpgroups
 /// are launched with 168 each, 504 in all (docs/design.md).
@@ -199,7 +182,7 @@ static std::string checkLoad(tile::LoadOp load, Block *step, Operation *choice) 
   if (!element.isBF16() && !element.isF16())
     return "an operand is not of bf16 or f16";
   int64_t rows = load.getType().getDimSize(0);
-  if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > kMaxBoxRows ||
+  if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > sm90::kMaxBoxRows ||
       rows % sm90::kSwizzleRows != 0)
     return "TMA cannot copy an operand";
   auto isUser = [&](Operation *user) { return choice ? user == choice : isa<tile::DotOp>(user); };
@@ -317,12 +300,13 @@ static int64_t getSharedBytes(tile::StoreOp store) {
 
 /// Whole panels of rows to where a tensor map can describe.
 std::string Matcher::findStaged() {
+  int64_t stagedRows = tile::getMachine(program.kernel).tuning.stagedRows;
   program.kernel.walk([&](tile::StoreOp store) {
     auto tile = cast<RankedTensorType>(store.getValue().getType());
     Type element = tile.getElementType();
     int64_t rows = tile.getDimSize(store.getTransposed() ? 1 : 0);
     int64_t columns = tile.getDimSize(store.getTransposed() ? 0 : 1);
-    if ((element.isBF16() || element.isF16()) && rows >= kStagedRows && rows <= kMaxBoxRows &&
+    if ((element.isBF16() || element.isF16()) && rows >= stagedRows && rows <= sm90::kMaxBoxRows &&
         columns % sm90::kPanelColumns == 0 && canMapView(store.getView()) &&
         isAligned(store.getView()))
       program.staged.insert(store);
@@ -341,11 +325,12 @@ std::string Matcher::chooseStages() {
   for (Operation *store : program.staged)
     fixed += getSharedBytes(cast<tile::StoreOp>(store));
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
-  int64_t ofHalf = std::max<int64_t>(kHalfSharedBytes - fixed, 0) / stage;
+  int64_t ofHalf = std::max<int64_t>(sm90::kHalfSharedBytes - fixed, 0) / stage;
   // The other half is for the next kernel, where that begins early.
   bool shares = program.kernel->hasAttr("tile.triggers_dependents");
-  int64_t standard =
-      std::min(shares && ofHalf * ahead >= kBytesInFlight ? ofHalf : most, kMaxStages);
+  const Tuning &tuning = tile::getMachine(program.kernel).tuning;
+  bool isHalfEnough = shares && ofHalf * ahead >= tuning.productBytesInFlight;
+  int64_t standard = std::min(isHalfEnough ? ofHalf : most, tuning.productStages);
   return program.chooseStages(standard, most, stage);
 }
 

@@ -15,6 +15,8 @@
 #include "Common/Divisibility.h"
 #include "Stream/StreamKernel.h"
 
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -27,23 +29,12 @@ using namespace mlac::stream;
 /// Warpgroups: the producer's, of which one thread works, and the consumer.
 static constexpr int32_t kProducer = 0, kConsumer = 1, kWarpgroups = 2;
 
-/// Columns of keys that one barrier announces: products start on a quarter of a
-/// 512-column latent, and a block costs five waits.
-static constexpr int64_t kPartColumns = 128;
-
-/// More stages than this are never full (header: two stream at full rate).
-static constexpr int64_t kMaxStages = 4;
-
 /// The queries of the next item arrive while this item's are read: waiting for them
 /// would keep the producer from the next item's keys.
 static constexpr int64_t kQueryStages = 2;
 
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
-
-/// Registers that O tiles may take of a thread's 255: scores, sums, the mask and
-/// addresses take the rest (ptxas 13.0: 254 in all for 128, 72 bytes spilled for 160).
-static constexpr int64_t kMaxOutputRegisters = 128;
 
 //===----------------------------------------------------------------------===//
 // Types
@@ -225,7 +216,8 @@ std::string Matcher::checkLoads() {
 }
 
 std::string Matcher::chooseParts() {
-  int64_t width = getScheduleParameter(program.kernel, "part_columns", kPartColumns);
+  int64_t width = getScheduleParameter(program.kernel, "part_columns",
+                                       tile::getMachine(program.kernel).tuning.streamPartColumns);
   if (width <= 0 || width % sm90::kPanelColumns != 0)
     return "part_columns is " + std::to_string(width) + ", not a multiple of 64";
   for (auto [index, load] : llvm::enumerate(program.keys)) {
@@ -255,11 +247,12 @@ std::string Matcher::chooseStages() {
       fixed += getScratchType(program).getByteSize();
   });
   fixed += static_cast<int64_t>(operands.size()) * getOperandType(program).getByteSize();
-  if (outputs > kMaxOutputRegisters)
+  const Tuning &tuning = tile::getMachine(program.kernel).tuning;
+  if (outputs > tuning.streamOutputRegisters)
     return "its output takes " + std::to_string(outputs) + " registers of a thread, more than " +
-           std::to_string(kMaxOutputRegisters);
+           std::to_string(tuning.streamOutputRegisters);
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
-  return program.chooseStages(std::min(most, kMaxStages), most, stage);
+  return program.chooseStages(std::min(most, tuning.streamStages), most, stage);
 }
 
 std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {

@@ -15,6 +15,7 @@
 
 #include "LayerShape.h"
 
+#include "mla/Analysis/FormReport.h"
 #include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The hardware's numbers that layouts are made of stand in Limits.h; the layouts
+// The hardware's numbers that layouts are made of stand in Sm90Limits.h; the layouts
 // themselves are described with the types in Sm90Types.td.
 //
 //===----------------------------------------------------------------------===//
@@ -14,7 +14,7 @@
 #ifndef MLA_DIALECT_SM90_IR_SM90DIALECT_H
 #define MLA_DIALECT_SM90_IR_SM90DIALECT_H
 
-#include "mla/Dialect/Sm90/IR/Limits.h"
+#include "mla/Machine/Sm90Limits.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"

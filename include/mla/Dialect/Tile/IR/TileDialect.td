@@ -37,12 +37,16 @@ def Tile_Dialect : Dialect {
     `cvt.rn.satfinite`); `arith.divf` may be off by 2 ulp on a GPU unless it is marked
     `tile.correctly_rounded`.
 
+    A module may say `tile.machine = "h200"`: whose rates and measured numbers decide on
+    tiles and schedules. `convert-mla-to-tile` writes it.
+
     Bounds: a tile load yields zero for every element outside the view's sizes,
     a store drops it. That is the only masking mechanism for ragged shapes; tile
     shapes themselves are padded to what a target likes, and no multiple-of-N
     assumption reaches the user.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",

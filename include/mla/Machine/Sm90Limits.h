@@ -1,4 +1,4 @@
-//===- Limits.h - what an sm_90a multiprocessor offers ---*- C++ -*-===//
+//===- Sm90Limits.h - what an sm_90a multiprocessor offers ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_DIALECT_SM90_IR_LIMITS_H
-#define MLA_DIALECT_SM90_IR_LIMITS_H
+#ifndef MLA_MACHINE_SM90LIMITS_H
+#define MLA_MACHINE_SM90LIMITS_H
 
 #include <cstdint>
 
@@ -29,6 +29,9 @@ inline constexpr int64_t kMaxThreads = 1024;
 inline constexpr int64_t kMaxWarpgroups = kMaxThreads / kWarpgroupThreads;
 /// 227 KiB: the shared memory one CTA may use [CUDA].
 inline constexpr int64_t kMaxSharedBytes = 232448;
+/// What two CTAs of a multiprocessor may have each: half of its 228 KiB, less the 1 KiB
+/// that the system takes of each [CUDA].
+inline constexpr int64_t kHalfSharedBytes = (228 * 1024) / 2 - 1024;
 
 /// Rows of every wgmma accumulator, the granule and the bound of its column
 /// count ([PTX] "wgmma.mma_async", shapes .m64nNk16 with N a multiple of 8 in
@@ -69,4 +72,4 @@ inline constexpr int64_t kMaxCluster = 16;
 
 } // namespace mlir::sm90
 
-#endif // MLA_DIALECT_SM90_IR_LIMITS_H
+#endif // MLA_MACHINE_SM90LIMITS_H
