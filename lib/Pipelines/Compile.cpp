@@ -8,15 +8,16 @@
 
 #include "mla/Pipelines/Compile.h"
 
-#include "mla/Machine/TargetDescription.h"
+#include "RunPipeline.h"
+
 #include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Import/PackageModel.h"
+#include "mla/Machine/TargetDescription.h"
 #include "mla/Package/PackageFile.h"
 #include "mla/Package/PlanSerializer.h"
+#include "mla/Pipelines/CompileTarget.h"
 #include "mla/Pipelines/Pipelines.h"
-#include "mla/Target/Cpu/CompileKernels.h"
-#include "mla/Target/Nvptx/CompileKernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
@@ -27,10 +28,6 @@
 
 using namespace mlir;
 using namespace mlac;
-
-/// Attributes that convert-sm90-to-nvvm leaves on a kernel.
-static constexpr StringRef kThreadsAttr = "mlac.threads", kSharedBytesAttr = "mlac.shared_bytes",
-                           kTensorMapsAttr = "mlac.tensor_maps";
 
 //===----------------------------------------------------------------------===//
 // Stages and options
@@ -124,10 +121,9 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --norm-eps-from-config";
   if (options.dequantisedWeights)
     stream << " --dequantised-weights";
-  if (llvm::is_contained(options.targets, "cpu"))
-    stream << " --cpu=" << options.cpu;
-  if (llvm::is_contained(options.targets, sm90::kChip))
-    stream << " --assembler=" << stringifyAssemblerKind(options.assembler.kind);
+  for (const CompileTarget *target : getCompileTargets())
+    if (llvm::is_contained(options.targets, target->getName()))
+      stream << target->describeOptions(options);
   return text;
 }
 
@@ -138,26 +134,6 @@ std::string mlac::getCompilerVersion() {
 //===----------------------------------------------------------------------===//
 // Levels
 //===----------------------------------------------------------------------===//
-
-/// Runs a pipeline on a copy of `module`.
-static FailureOr<OwningOpRef<ModuleOp>> runOnCopy(ModuleOp module,
-                                                  llvm::function_ref<void(OpPassManager &)> build) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  PassManager passes(module.getContext(), ModuleOp::getOperationName());
-  build(passes);
-  if (failed(passes.run(*copy)))
-    return failure();
-  return copy;
-}
-
-/// The same without the plans, which the conversions below tile do not keep.
-static FailureOr<OwningOpRef<ModuleOp>>
-runOnKernels(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  for (tile::PlanOp plan : llvm::make_early_inc_range(copy->getOps<tile::PlanOp>()))
-    plan.erase();
-  return runOnCopy(*copy, build);
-}
 
 /// The rates of the machine that decisions by cost are made for.
 static mla::TargetAttr getCostTarget(MLIRContext *context, StringRef target,
@@ -171,7 +147,7 @@ static mla::TargetAttr getCostTarget(MLIRContext *context, StringRef target,
 
 static void setOptions(LowerToTileOptions &lowering, const std::string &target,
                        const CompileOptions &options) {
-  lowering.target = target == sm90::kChip ? TileTarget::Sm90 : TileTarget::Cpu;
+  lowering.target = findCompileTarget(target)->info.target;
   lowering.form = options.import.form;
   lowering.absorb = options.absorb;
   lowering.mixed = options.mixed;
@@ -220,163 +196,18 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToTile(ModuleOp module, const std::s
 }
 
 FailureOr<std::vector<AttentionKernel>> mlac::listAttentionKernels(ModuleOp module,
+                                                                   const std::string &target,
                                                                    const CompileOptions &options) {
   FailureOr<OwningOpRef<ModuleOp>> lowered =
-      lowerWith(module, sm90::kChip, options, buildUnscheduledTilePipeline);
+      lowerWith(module, target, options, buildUnscheduledTilePipeline);
   if (failed(lowered))
     return failure();
   return findAttentionKernels(**lowered);
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToSm90(ModuleOp tileModule) {
-  return runOnKernels(tileModule, buildTileToSm90Pipeline);
-}
-
-FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToNvvm(ModuleOp sm90Module) {
-  return runOnCopy(sm90Module, buildSm90ToNvvmPipeline);
-}
-
-FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToNvptx(ModuleOp nvvmModule) {
-  return runOnCopy(nvvmModule, buildNvvmToLlvmPipeline);
-}
-
-/// The processor of `options`, or an error at `module`.
-static FailureOr<CpuMachine> getMachine(ModuleOp module, const CompileOptions &options) {
-  std::string error;
-  FailureOr<CpuMachine> machine = resolveCpu(options.cpu, error);
-  if (failed(machine))
-    return module.emitError("--cpu: ") << error;
-  return machine;
-}
-
-FailureOr<OwningOpRef<ModuleOp>> mlac::lowerToCpu(ModuleOp tileModule,
-                                                  const CompileOptions &options) {
-  FailureOr<CpuMachine> machine = getMachine(tileModule, options);
-  if (failed(machine))
-    return failure();
-  return runOnKernels(tileModule,
-                      [&](OpPassManager &passes) { addTileToLlvmPasses(passes, machine->lanes); });
-}
-
 //===----------------------------------------------------------------------===//
-// Kernels
+// Packages
 //===----------------------------------------------------------------------===//
-
-/// An integer attribute that a lowering left on a kernel's function.
-static FailureOr<int64_t> getLaunchAttr(ModuleOp module, StringRef kernel, StringRef name) {
-  Operation *function = module.lookupSymbol(kernel);
-  auto value = function ? function->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
-  if (!value)
-    return module.emitError("kernel '") << kernel << "' has no attribute '" << name << "'";
-  return value.getInt();
-}
-
-/// [factor, index of a kernel argument or -1].
-static package::ScaledArg toScaledArg(Attribute number) {
-  ArrayRef<int64_t> pair = cast<DenseI64ArrayAttr>(number).asArrayRef();
-  return package::ScaledArg(pair[0], static_cast<int32_t>(pair[1]));
-}
-
-/// The launch encodes what convert-sm90-to-nvvm describes.
-static std::unique_ptr<package::TensorMapT> toTensorMap(DictionaryAttr description) {
-  auto map = std::make_unique<package::TensorMapT>();
-  auto toList = [&](StringRef name) {
-    auto numbers = cast<ArrayAttr>(description.get(name));
-    return std::vector<package::ScaledArg>(llvm::map_range(numbers, toScaledArg).begin(),
-                                           llvm::map_range(numbers, toScaledArg).end());
-  };
-  map->argument = cast<IntegerAttr>(description.get("argument")).getInt();
-  map->offset = std::make_unique<package::ScaledArg>(toScaledArg(description.get("offset")));
-  map->sizes = toList("sizes");
-  map->strides = toList("strides");
-  for (int64_t extent : cast<DenseI64ArrayAttr>(description.get("box")).asArrayRef())
-    map->box.push_back(static_cast<uint32_t>(extent));
-  return map;
-}
-
-static LogicalResult addCudaKernel(ModuleOp nvvm, const CompiledKernel &compiled,
-                                   package::TargetT &target) {
-  FailureOr<int64_t> threads = getLaunchAttr(nvvm, compiled.name, kThreadsAttr);
-  FailureOr<int64_t> sharedBytes = getLaunchAttr(nvvm, compiled.name, kSharedBytesAttr);
-  if (failed(threads) || failed(sharedBytes))
-    return failure();
-  auto code = std::make_unique<package::CodeObjectT>();
-  code->name = compiled.name;
-  code->bytes.assign(compiled.cubin.begin(), compiled.cubin.end());
-  if (compiled.cubin.empty()) {
-    // Stopped at PTX: the driver assembles text that ends in a zero.
-    code->bytes.assign(compiled.ptx.begin(), compiled.ptx.end());
-    code->bytes.push_back(0);
-  }
-  auto kernel = std::make_unique<package::KernelT>();
-  kernel->name = kernel->symbol = compiled.name;
-  kernel->code = target.code.size();
-  kernel->threads = *threads;
-  kernel->shared_bytes = *sharedBytes;
-  kernel->registers = compiled.report.registers;
-  if (auto maps = nvvm.lookupSymbol(compiled.name)->getAttrOfType<ArrayAttr>(kTensorMapsAttr))
-    for (auto map : maps.getAsRange<DictionaryAttr>())
-      kernel->tensor_maps.push_back(toTensorMap(map));
-  target.code.push_back(std::move(code));
-  target.kernels.push_back(std::move(kernel));
-  return success();
-}
-
-static LogicalResult compileForCuda(ModuleOp tileModule, const CompileOptions &options,
-                                    StageTimer &timer, package::TargetT &target) {
-  target.kind = package::TargetKind::Cuda;
-  timer.begin(target.arch + ": schedule kernels");
-  FailureOr<OwningOpRef<ModuleOp>> sm90 = lowerToSm90(tileModule);
-  if (failed(sm90))
-    return failure();
-  timer.begin(target.arch + ": lower to nvvm");
-  FailureOr<OwningOpRef<ModuleOp>> nvvm = lowerToNvvm(**sm90);
-  if (failed(nvvm) || failed(nvvm = lowerToNvptx(**nvvm)))
-    return failure();
-  timer.begin(target.arch + ": compile and assemble");
-  NvptxOptions nvptx;
-  nvptx.stage = options.assembler.kind == AssemblerKind::None ? NvptxStage::Ptx : NvptxStage::Cubin;
-  nvptx.assembler = options.assembler;
-  nvptx.allowSpills = options.allowSpills;
-  nvptx.allowWgmmaMessages = options.allowWgmmaMessages;
-  nvptx.cache = options.kernels.get();
-  FailureOr<CompiledKernels> compiled = compileKernels(**nvvm, nvptx);
-  if (failed(compiled))
-    return failure();
-  target.assembler = compiled->assembler;
-  for (const CompiledKernel &kernel : compiled->kernels)
-    if (failed(addCudaKernel(**nvvm, kernel, target)))
-      return failure();
-  return success();
-}
-
-static LogicalResult compileForCpu(ModuleOp tileModule, const CompileOptions &options,
-                                   StageTimer &timer, package::TargetT &target) {
-  target.kind = package::TargetKind::Cpu;
-  timer.begin("cpu: lower to llvm");
-  FailureOr<CpuMachine> machine = getMachine(tileModule, options);
-  FailureOr<OwningOpRef<ModuleOp>> llvmModule = lowerToCpu(tileModule, options);
-  if (failed(machine) || failed(llvmModule))
-    return failure();
-  timer.begin("cpu: compile and link");
-  FailureOr<CpuImage> image = compileCpuKernels(**llvmModule, *machine);
-  if (failed(image))
-    return failure();
-  target.arch = image->arch;
-  target.features = image->features;
-  target.assembler = image->assembler;
-  target.code.push_back(std::make_unique<package::CodeObjectT>());
-  target.code.back()->name = "image";
-  target.code.back()->bytes.assign(image->bytes.begin(), image->bytes.end());
-  for (const CpuKernelInfo &info : image->kernels) {
-    auto kernel = std::make_unique<package::KernelT>();
-    kernel->name = kernel->symbol = info.name;
-    kernel->threads = 1;
-    kernel->scratch_bytes = info.scratchBytes;
-    target.kernels.push_back(std::move(kernel));
-  }
-  return success();
-}
 
 FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileModule,
                                                                  const std::string &name,
@@ -384,9 +215,7 @@ FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileMo
                                                                  StageTimer &timer) {
   auto target = std::make_unique<package::TargetT>();
   target->arch = name;
-  LogicalResult compiled = name == sm90::kChip ? compileForCuda(tileModule, options, timer, *target)
-                                               : compileForCpu(tileModule, options, timer, *target);
-  if (failed(compiled))
+  if (failed(findCompileTarget(name)->compile(tileModule, options, timer, *target)))
     return failure();
   timer.begin(name + ": serialise plans");
   KernelIndex kernels;

@@ -9,10 +9,9 @@
 #include "Emit.h"
 
 #include "mla/Package/PackageFile.h"
-#include "mla/Target/Cpu/CompileKernels.h"
-#include "mla/Target/Nvptx/CompileKernels.h"
+#include "mla/Pipelines/CompileTarget.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -36,27 +35,6 @@ llvm::Error mlac::writeResult(llvm::StringRef path, llvm::ArrayRef<uint8_t> byte
   return llvm::createStringError(code, "cannot write to standard output: " + code.message());
 }
 
-std::optional<EmitLevel> mlac::parseEmitLevel(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<EmitLevel>>(name)
-      .Case("mla", EmitLevel::Mla)
-      .Case("tile", EmitLevel::Tile)
-      .Case("sm90", EmitLevel::Sm90)
-      .Case("nvvm", EmitLevel::Nvvm)
-      .Case("llvm", EmitLevel::Llvm)
-      .Case("ptx", EmitLevel::Ptx)
-      .Case("cubin", EmitLevel::Cubin)
-      .Case("package", EmitLevel::Package)
-      .Default(std::nullopt);
-}
-
-static bool isCpu(const std::string &target) { return target == "cpu"; }
-
-/// Levels of the GPU path that a CPU target lacks.
-static bool hasLevel(const std::string &target, EmitLevel level) {
-  return !isCpu(target) || level == EmitLevel::Mla || level == EmitLevel::Tile ||
-         level == EmitLevel::Llvm;
-}
-
 static std::string print(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -65,59 +43,18 @@ static std::string print(ModuleOp module) {
   return text;
 }
 
-/// The module at a level that is IR of this project or of MLIR.
-static FailureOr<OwningOpRef<ModuleOp>> lowerToLevel(EmitLevel level, ModuleOp module,
-                                                     const std::string &target,
-                                                     const CompileOptions &options) {
-  if (level == EmitLevel::Mla)
-    return lowerMla(module, target, options);
-  FailureOr<OwningOpRef<ModuleOp>> lowered = lowerToTile(module, target, options);
-  if (failed(lowered) || level == EmitLevel::Tile)
-    return lowered;
-  if (isCpu(target))
-    return lowerToCpu(**lowered, options);
-  lowered = lowerToSm90(**lowered);
-  if (failed(lowered) || level == EmitLevel::Sm90)
-    return lowered;
-  lowered = lowerToNvvm(**lowered);
-  if (failed(lowered) || level == EmitLevel::Nvvm)
-    return lowered;
-  return lowerToNvptx(**lowered);
-}
-
-static FailureOr<CompiledKernels> compileCuda(EmitLevel level, ModuleOp nvvm,
-                                              const CompileOptions &options) {
-  NvptxOptions nvptx;
-  nvptx.stage = level == EmitLevel::Llvm  ? NvptxStage::LlvmIr
-                : level == EmitLevel::Ptx ? NvptxStage::Ptx
-                                          : NvptxStage::Cubin;
-  nvptx.assembler = options.assembler;
-  nvptx.allowSpills = options.allowSpills;
-  nvptx.allowWgmmaMessages = options.allowWgmmaMessages;
-  return compileKernels(nvvm, nvptx);
-}
-
-/// LLVM IR or PTX of one target.
-static FailureOr<std::string> makeText(EmitLevel level, ModuleOp module, const std::string &target,
-                                       const CompileOptions &options) {
-  FailureOr<OwningOpRef<ModuleOp>> lowered = lowerToLevel(level, module, target, options);
+/// What one target has at a level. Errors go to the context's diagnostics.
+static FailureOr<std::vector<EmittedCode>> makeCode(const std::string &level, ModuleOp module,
+                                                    const CompileTarget &target,
+                                                    const CompileOptions &options) {
+  FailureOr<OwningOpRef<ModuleOp>> lowered = level == kMlaLevel
+                                                 ? lowerMla(module, target.getName(), options)
+                                                 : lowerToTile(module, target.getName(), options);
   if (failed(lowered))
     return mlir::failure();
-  if (level != EmitLevel::Llvm && level != EmitLevel::Ptx)
-    return print(**lowered);
-  if (isCpu(target)) {
-    std::string error;
-    FailureOr<CpuMachine> machine = resolveCpu(options.cpu, error);
-    return failed(machine) ? FailureOr<std::string>(mlir::failure())
-                           : emitCpuLlvmIr(**lowered, *machine);
-  }
-  FailureOr<CompiledKernels> compiled = compileCuda(level, **lowered, options);
-  if (failed(compiled))
-    return mlir::failure();
-  std::string text;
-  for (const CompiledKernel &kernel : compiled->kernels)
-    text += level == EmitLevel::Llvm ? kernel.llvmIr : kernel.ptx;
-  return text;
+  if (level == kMlaLevel || level == kTileLevel)
+    return std::vector<EmittedCode>{{"", print(**lowered)}};
+  return target.emit(**lowered, level, options);
 }
 
 static bool takeError(llvm::Error result, std::string &error) {
@@ -127,67 +64,90 @@ static bool takeError(llvm::Error result, std::string &error) {
   return false;
 }
 
-static bool writeCubins(const CompiledKernels &compiled, const std::string &folder,
-                        std::string &error) {
+static llvm::ArrayRef<uint8_t> getBytes(const std::string &text) {
+  return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
+}
+
+/// One file per kernel, whose extension is the level.
+static bool writeFiles(llvm::ArrayRef<EmittedCode> kernels, const std::string &level,
+                       const std::string &folder, std::string &error) {
   if (std::error_code code = llvm::sys::fs::create_directories(folder)) {
     error = "cannot make the folder '" + folder + "': " + code.message();
     return false;
   }
-  for (const CompiledKernel &kernel : compiled.kernels) {
+  for (const EmittedCode &kernel : kernels) {
     llvm::SmallString<128> path(folder);
-    llvm::sys::path::append(path, kernel.name + ".cubin");
-    llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(kernel.cubin.data()),
-                                  kernel.cubin.size());
-    if (!takeError(writeFileAtomically(path, bytes), error))
+    llvm::sys::path::append(path, kernel.kernel + "." + level);
+    if (!takeError(writeFileAtomically(path, getBytes(kernel.bytes)), error))
       return false;
   }
   return true;
 }
 
-static bool emitCubins(const LoadedModel &model, const CompileOptions &options, StageTimer &timer,
-                       const std::string &output, std::string &error) {
+static bool emitFiles(const std::string &level, const LoadedModel &model,
+                      const CompileOptions &options, StageTimer &timer, const std::string &output,
+                      std::string &error) {
   if (output.empty() || output == kStandardOutput) {
-    error = "--emit=cubin writes one file per kernel: give their folder with -o";
+    error = "--emit=" + level + " writes one file per kernel: give their folder with -o";
     return false;
   }
-  if (options.assembler.kind == AssemblerKind::None) {
-    error = "--emit=cubin needs an assembler, got --assembler=none";
-    return false;
-  }
-  timer.begin("sm_90a: compile and assemble");
-  FailureOr<OwningOpRef<ModuleOp>> nvvm =
-      lowerToLevel(EmitLevel::Cubin, *model.module, "sm_90a", options);
-  FailureOr<CompiledKernels> compiled = failed(nvvm)
-                                            ? FailureOr<CompiledKernels>(mlir::failure())
-                                            : compileCuda(EmitLevel::Cubin, **nvvm, options);
-  if (failed(compiled)) {
-    error = "no cubin was written";
-    return false;
-  }
-  return writeCubins(*compiled, output, error);
-}
-
-bool mlac::emitLevel(EmitLevel level, const LoadedModel &model, const CompileOptions &options,
-                     StageTimer &timer, const std::string &output, std::string &error) {
-  for (const std::string &target : options.targets)
-    if (!hasLevel(target, level)) {
-      error = "--emit: the target " + target + " has only mla, tile and llvm; use --target=sm_90a";
+  for (const std::string &target : options.targets) {
+    timer.begin(target + ": compile and assemble");
+    FailureOr<std::vector<EmittedCode>> code =
+        makeCode(level, *model.module, *findCompileTarget(target), options);
+    if (failed(code)) {
+      error = "no " + level + " was written";
       return false;
     }
-  if (level == EmitLevel::Cubin)
-    return emitCubins(model, options, timer, output, error);
+    if (!writeFiles(*code, level, output, error))
+      return false;
+  }
+  return true;
+}
+
+bool mlac::isBinaryLevel(llvm::StringRef level) {
+  return llvm::any_of(getCompileTargets(), [&](const CompileTarget *target) {
+    const CompileLevel *found = target->findLevel(level);
+    return found && found->isBinary;
+  });
+}
+
+/// Which targets have a level that `target` lacks.
+static std::string describeLack(const CompileTarget &target, llvm::StringRef level) {
+  std::vector<std::string> names = {kMlaLevel.str(), kTileLevel.str()};
+  for (const CompileLevel &each : target.getLevels())
+    names.push_back(each.name.str());
+  return "--emit: the target " + target.getName() + " has only " + joinNames(names, " and ") +
+         "; use --target=" + listTargets(" or --target=", [&](const CompileTarget &other) {
+           return other.findLevel(level) != nullptr;
+         });
+}
+
+bool mlac::emitLevel(const std::string &level, const LoadedModel &model,
+                     const CompileOptions &options, StageTimer &timer, const std::string &output,
+                     std::string &error) {
+  for (const std::string &name : options.targets) {
+    const CompileTarget &target = *findCompileTarget(name);
+    if (level != kMlaLevel && level != kTileLevel && !target.findLevel(level)) {
+      error = describeLack(target, level);
+      return false;
+    }
+  }
+  if (isBinaryLevel(level))
+    return emitFiles(level, model, options, timer, output, error);
   std::string text;
   for (const std::string &target : options.targets) {
     timer.begin(target + ": lower");
-    FailureOr<std::string> part = makeText(level, *model.module, target, options);
+    FailureOr<std::vector<EmittedCode>> part =
+        makeCode(level, *model.module, *findCompileTarget(target), options);
     if (failed(part)) {
       error = "nothing was written";
       return false;
     }
-    text += *part;
+    for (const EmittedCode &code : *part)
+      text += code.bytes;
   }
   timer.end();
-  llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(text.data()), text.size());
   llvm::StringRef path = output.empty() ? llvm::StringRef(kStandardOutput) : output;
-  return takeError(writeResult(path, bytes), error);
+  return takeError(writeResult(path, getBytes(text)), error);
 }

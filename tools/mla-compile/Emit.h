@@ -11,12 +11,13 @@
 
 #include "mla/Pipelines/Compile.h"
 
-#include <optional>
 #include <string>
 
 namespace mlac {
 
-enum class EmitLevel { Mla, Tile, Sm90, Nvvm, Llvm, Ptx, Cubin, Package };
+/// Levels that every target has; each has others below `tile` (CompileTarget.h).
+inline constexpr llvm::StringLiteral kMlaLevel = "mla", kTileLevel = "tile",
+                                     kPackageLevel = "package";
 
 /// The name of standard output, for -o.
 inline constexpr llvm::StringLiteral kStandardOutput = "-";
@@ -24,12 +25,13 @@ inline constexpr llvm::StringLiteral kStandardOutput = "-";
 /// Writes a file, when complete, or to standard output.
 llvm::Error writeResult(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes);
 
-std::optional<EmitLevel> parseEmitLevel(llvm::StringRef name);
+/// Whether a level is one file per kernel.
+bool isBinaryLevel(llvm::StringRef level);
 
-/// Writes one level (not Package) for every target that has it, in the order of
-/// the targets: texts to the file `output` (standard output if empty), cubins
-/// into the folder `output`. False: `error` says why, and nothing was written.
-bool emitLevel(EmitLevel level, const LoadedModel &model, const CompileOptions &options,
+/// Writes one level (not `package`) for every target, in the order of the targets:
+/// texts to the file `output` (standard output if empty), files of kernels into the
+/// folder `output`. False: `error` says why, and nothing was written.
+bool emitLevel(const std::string &level, const LoadedModel &model, const CompileOptions &options,
                StageTimer &timer, const std::string &output, std::string &error);
 
 } // namespace mlac

@@ -165,7 +165,7 @@ private:
   const LoadedModel &model;
   const TuneOptions &tuning;
   CompileOptions base;
-  const TargetDescription &target = getScheduledMachine();
+  const TargetDescription &target = getMachineOf(base.targets.front());
   std::vector<Subject> subjects;
   std::unique_ptr<TuneTimer> timer;
   std::optional<TuneCache> cache;
@@ -243,7 +243,8 @@ llvm::Error Tuner::openTimer() {
 llvm::Error Tuner::prepare() {
   base.costReport = nullptr;
   base.kernels = std::make_shared<KernelCache>();
-  mlir::FailureOr<std::vector<AttentionKernel>> kernels = listAttentionKernels(*model.module, base);
+  mlir::FailureOr<std::vector<AttentionKernel>> kernels =
+      listAttentionKernels(*model.module, base.targets.front(), base);
   if (failed(kernels))
     return llvm::createStringError("the model does not compile");
   if (kernels->empty())

@@ -11,8 +11,8 @@
 #include "Tune.h"
 
 #include "mla/Pipelines/Compile.h"
+#include "mla/Pipelines/CompileTarget.h"
 #include "mla/RegisterAll.h"
-#include "mla/Target/Cpu/CompileKernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -57,13 +57,14 @@ static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category
 static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
                                             "standard output for texts; - for standard output)"));
-static cl::opt<std::string>
-    targets("target", cl::init("cpu"), cl::value_desc("list"), cl::cat(category),
-            cl::desc("Machines, comma-separated: cpu, sm_90a (default cpu)"));
-static cl::opt<std::string> emit("emit", cl::init("package"), cl::value_desc("level"),
-                                 cl::cat(category),
-                                 cl::desc("Stop at mla, tile, sm90, nvvm, llvm, ptx, cubin or "
-                                          "package (default)"));
+static const std::string defaultTarget = getTargetInfos().front().chip.str();
+static const std::string targetHelp =
+    "Machines, comma-separated: " + listTargets(", ") + " (default " + defaultTarget + ")";
+static cl::opt<std::string> targets("target", cl::init(defaultTarget), cl::value_desc("list"),
+                                    cl::cat(category), cl::desc(targetHelp));
+static const std::string emitHelp = "Stop at " + joinNames(listLevels(), " or ") + " (default)";
+static cl::opt<std::string> emit("emit", cl::init(kPackageLevel.str()), cl::value_desc("level"),
+                                 cl::cat(category), cl::desc(emitHelp));
 static cl::opt<int64_t> tensorParallel("tp", cl::init(1), cl::value_desc("ranks"),
                                        cl::cat(category),
                                        cl::desc("Ranks that share the heads (default 1)"));
@@ -148,16 +149,16 @@ static cl::alias batchInvariantBlocks("batch-invariant-blocks", cl::aliasopt(bat
                                       cl::Hidden);
 static cl::opt<double> itemCost("item-cost", cl::init(-1), cl::value_desc("blocks"),
                                 cl::cat(category),
-                                cl::desc("sm_90a: fixed cost of a piece of attention, in blocks "
+                                cl::desc("GPU: fixed cost of a piece of attention, in blocks "
                                          "of 64 keys (default: by the cost model)"));
 static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blocks"),
                                  cl::cat(category),
-                                 cl::desc("sm_90a: cost of cutting any request, in blocks of 64 "
+                                 cl::desc("GPU: cost of cutting any request, in blocks of 64 "
                                           "keys (default: by the cost model)"));
-static cl::opt<double>
-    partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"), cl::cat(category),
-                cl::desc("sm_90a: cost of a token's partial result, in blocks of "
-                         "64 keys (default: by the cost model)"));
+static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"),
+                                   cl::cat(category),
+                                   cl::desc("GPU: cost of a token's partial result, in blocks of "
+                                            "64 keys (default: by the cost model)"));
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
@@ -261,7 +262,7 @@ namespace {
 /// before anything else.
 struct Invocation {
   std::string input, output;
-  EmitLevel level;
+  std::string level;
   bool wantsTiming, wantsScheduleReport;
   llvm::raw_ostream *reports;
   CompileOptions options;
@@ -314,20 +315,32 @@ static std::vector<std::string> splitList(llvm::StringRef text) {
 static bool readTargets(CompileOptions &options) {
   options.targets = splitList(targets);
   if (options.targets.empty())
-    return fail("--target: expected at least one of cpu, sm_90a");
-  for (const std::string &target : options.targets) {
-    if (target != "cpu" && target != "sm_90a")
-      return fail("--target: expected cpu or sm_90a, got '" + target + "'");
-    if (llvm::count(options.targets, target) > 1)
-      return fail("--target: '" + target + "' is named twice");
-    if (target == "sm_90a" && dtype == ActivationType::F32)
-      return fail("--dtype=f32 is for the CPU only; sm_90a needs bf16");
+    return fail("--target: expected at least one of " + listTargets(", "));
+  for (const std::string &name : options.targets) {
+    const CompileTarget *target = findCompileTarget(name);
+    if (!target)
+      return fail("--target: expected " + listTargets() + ", got '" + name + "'");
+    if (llvm::count(options.targets, name) > 1)
+      return fail("--target: '" + name + "' is named twice");
+    if (!target->takesF32() && dtype == ActivationType::F32)
+      return fail(
+          "--dtype=f32 is for " +
+          listTargets(" and ", [](const CompileTarget &other) { return other.takesF32(); }) +
+          " only; " + name + " needs bf16");
   }
-  std::string error;
-  if (llvm::is_contained(options.targets, "cpu") && mlir::failed(resolveCpu(cpu, error)))
-    return fail("--cpu: " + error);
   return true;
 }
+
+/// What only a target's own options can say.
+static bool checkTargets(const CompileOptions &options, llvm::StringRef level) {
+  std::string error;
+  for (const std::string &name : options.targets)
+    if (!findCompileTarget(name)->check(options, level, error))
+      return fail(error);
+  return true;
+}
+
+static bool isScheduled(const CompileTarget &target) { return target.info.isScheduled; }
 
 /// Longer than any context; the package's limit.
 static constexpr int64_t kMostBlocks = 1 << 20;
@@ -357,10 +370,12 @@ static bool readSchedule(CompileOptions &options) {
   }
   bool asks = schedule != "auto" || !scheduleOptions.empty() || !kernelSchedules.empty() ||
               options.batchInvariant >= 0;
-  if (asks && !llvm::is_contained(options.targets, "sm_90a"))
-    return fail("--schedule, --schedule-option, --kernel-schedule and --batch-invariant are for "
-                "sm_90a, the target is " +
-                targets);
+  bool hasScheduled = llvm::any_of(options.targets, [](const std::string &name) {
+    return isScheduled(*findCompileTarget(name));
+  });
+  if (asks && !hasScheduled)
+    return fail("--schedule, --schedule-option, --kernel-schedule and --batch-invariant are for " +
+                listTargets(" and ", isScheduled) + ", the target is " + targets);
   return true;
 }
 
@@ -458,8 +473,10 @@ static bool readTuning(Invocation &invocation) {
                   llvm::Twine(count->getValue()));
   if (tuneLimit < 0)
     return fail("--tune-limit: expected at least 0, got " + llvm::Twine(tuneLimit));
-  if (targets != "sm_90a")
-    return fail("--tune is for --target=sm_90a alone, got " + targets);
+  const CompileTarget *target = findCompileTarget(targets);
+  if (!target || !isScheduled(*target))
+    return fail("--tune is for --target=" + listTargets(" or ", isScheduled) + " alone, got " +
+                targets);
   TuneOptions &tuning = invocation.tuning.emplace();
   tuning.timer = tuneTimer;
   tuning.device = tuneDevice;
@@ -478,28 +495,28 @@ static bool readTuning(Invocation &invocation) {
 
 static bool readInvocation(Invocation &invocation) {
   isQuiet = quiet;
-  std::optional<EmitLevel> level = parseEmitLevel(emit);
-  if (!level)
-    return fail("--emit: expected mla, tile, sm90, nvvm, llvm, ptx, cubin or package, got '" +
-                emit + "'");
+  const std::string &level = emit;
+  if (!llvm::is_contained(listLevels(), level))
+    return fail("--emit: expected " + joinNames(listLevels(), " or ") + ", got '" + level + "'");
   invocation.input = input;
   invocation.output = output;
-  if (level == EmitLevel::Package && output.empty())
+  if (level == kPackageLevel && output.empty())
     invocation.output = getDefaultOutput(invocation.input);
-  if (level == EmitLevel::Package && output == kStandardOutput &&
+  if (level == kPackageLevel && output == kStandardOutput &&
       llvm::sys::Process::StandardOutIsDisplayed())
     return fail("-o -: a package is binary, and standard output is a terminal");
-  invocation.level = *level;
+  invocation.level = level;
   invocation.wantsTiming = timing;
   if (wantsTuning && !readTuning(invocation))
     return false;
   invocation.wantsScheduleReport = scheduleReport;
   // Standard output is for what was asked for; reports, unless it takes something else.
-  bool isTaken = invocation.output == kStandardOutput ||
-                 (invocation.output.empty() && level != EmitLevel::Cubin);
+  bool isTaken =
+      invocation.output == kStandardOutput || (invocation.output.empty() && !isBinaryLevel(level));
   invocation.reports = isTaken ? &llvm::errs() : &llvm::outs();
   invocation.options.costReport = costReport ? invocation.reports : nullptr;
-  return readModuleOptions(invocation.options) && readOptions(invocation.options);
+  return readModuleOptions(invocation.options) && readOptions(invocation.options) &&
+         checkTargets(invocation.options, level);
 }
 
 static bool writePackage(const LoadedModel &model, const Invocation &invocation,
@@ -569,8 +586,8 @@ static bool run() {
     if (llvm::Error error = tune(*model, *invocation.tuning, invocation.options))
       return fail("--tune: " + llvm::toString(std::move(error)));
   }
-  bool done = invocation.level == EmitLevel::Package ? writePackage(*model, invocation, timer)
-                                                     : writeLevel(*model, invocation, timer);
+  bool done = invocation.level == kPackageLevel ? writePackage(*model, invocation, timer)
+                                                : writeLevel(*model, invocation, timer);
   if (done && invocation.wantsTiming)
     printTiming(timer);
   return done;

@@ -18,6 +18,7 @@
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Import/ImportConfig.h"
+#include "mla/Machine/Targets.h"
 #include "mla/Package/ModelDescription.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 
@@ -58,8 +59,8 @@ private:
 struct CompileOptions {
   /// The input is a module, which says itself what options of an import would.
   bool takesModule = false;
-  /// "cpu" and "sm_90a", in the package's order.
-  std::vector<std::string> targets = {"cpu"};
+  /// Names of CompileTargets, in the package's order.
+  std::vector<std::string> targets = {getTargetInfos().front().chip.str()};
   int64_t tensorParallel = 1;
   ImportOptions import;
   bool latentNormEpsFromConfig = false;
@@ -111,16 +112,10 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerMla(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToTile(mlir::ModuleOp module, const std::string &target, const CompileOptions &options);
-/// The attention kernels of the model on sm_90a, before schedules are chosen.
+/// The attention kernels of the model on a scheduled target, before schedules are chosen.
 mlir::FailureOr<std::vector<AttentionKernel>> listAttentionKernels(mlir::ModuleOp module,
+                                                                   const std::string &target,
                                                                    const CompileOptions &options);
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToSm90(mlir::ModuleOp tileModule);
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToNvvm(mlir::ModuleOp sm90Module);
-/// The llvm dialect for NVPTX.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToNvptx(mlir::ModuleOp nvvmModule);
-/// The llvm dialect for the CPU of `options`.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToCpu(mlir::ModuleOp tileModule,
-                                                              const CompileOptions &options);
 
 /// Kernels and functions of one target.
 mlir::FailureOr<std::unique_ptr<package::TargetT>> compileTarget(mlir::ModuleOp tileModule,
