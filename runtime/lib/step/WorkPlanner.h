@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Partitions the attention of a step over parts that work side by side, as
-// tile.work describes (spec: mla.md section 13). Three ways, P parts, blocks of
+// tile.work describes (spec: mla.md section 13). Four ways, P parts, blocks of
 // three requests a, b, c:
 //
 //   whole          part 0  aaaaaaaa        longest first, to the part with the
@@ -16,10 +16,13 @@
 //   in order       part 0  aaaaaaa         the smallest load that fits (or a larger
 //                  part 1  abbbbbcc        one: fewer partials), then a merge
 //
+//   evenly         part 0  aaaabbbbb       long requests in equal pieces, short ones
+//                  part 1  aaaacc          whole; longest first, then a merge
+//
 //   fixed blocks   part 0  aaaa bb         cuts of a request depend on nothing
 //                  part 1  aaaa bbbb cc    else (batch invariance)
 //
-// The cheaper of the first two is taken; the third on demand. Everything is
+// The cheapest of the first three is taken; the last on demand. Everything is
 // integer arithmetic in a fixed order, so equal steps get equal plans.
 //
 //===----------------------------------------------------------------------===//

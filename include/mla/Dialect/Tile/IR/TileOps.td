@@ -477,9 +477,10 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     costs its blocks + `item_cost`; that any request is in several pieces costs
     `merge_cost` once, and each token of a partial `partial_cost` (all in blocks; the partials of all parts share the
     way to the L2 cache). The runtime takes the cheapest of leaving requests whole
-    (the longest first, to the part with the least work) and of cutting them in
-    request order under a load per part: the smallest that fits, or a larger one
-    with fewer partials. With `fixed_blocks` > 0, costs do not matter:
+    (the longest first, to the part with the least work), of cutting them in
+    request order under a load per part (the smallest that fits, or a larger one
+    with fewer partials), and of cutting only those longer than a part's share, into equal
+    pieces, which are then given away like whole requests. With `fixed_blocks` > 0, costs do not matter:
     every request is cut at multiples of `fixed_blocks` blocks, by a rule that
     looks at nothing but the request, so that its result does not depend on the
     rest of the batch.
