@@ -242,7 +242,7 @@ FailureOr<std::vector<uint8_t>>
 mlac::compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer) {
   ModuleOp module = *model.module;
   package::PackageT package;
-  package.schema_version = kPackageSchemaVersion;
+  package.schema_version = kSchemaVersion;
   package.compiler = getCompilerVersion();
   package.options = describeOptions(options);
   if (failed(describePackage(model, options, package)))

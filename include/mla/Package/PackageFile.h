@@ -15,6 +15,7 @@
 #ifndef MLA_PACKAGE_PACKAGEFILE_H
 #define MLA_PACKAGE_PACKAGEFILE_H
 
+#include "SchemaVersion.h"
 #include "package_generated.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -24,9 +25,6 @@
 #include <vector>
 
 namespace mlac {
-
-/// The schema version that packPackage writes.
-constexpr uint32_t kPackageSchemaVersion = 1;
 
 /// Packs and verifies. An error means that a table refers to something that
 /// is not there; it names the target, the function and the index.

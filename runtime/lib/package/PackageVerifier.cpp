@@ -8,6 +8,7 @@
 
 #include "package/PackageVerifier.h"
 
+#include "SchemaVersion.h"
 #include "package/Checks.h"
 #include "package/TensorMaps.h"
 
@@ -19,8 +20,6 @@ static constexpr int64_t kMaxRank = 4;
 static constexpr int64_t kMaxThreads = 1024;
 // The kernel ABI's limit; worker stacks are larger (ThreadPool.h).
 static constexpr uint64_t kMaxScratchBytes = 4 << 20;
-
-static constexpr uint32_t kSchemaVersion = 1;
 
 Status PackageVerifier::spend(int64_t parts) {
   numParts += parts;

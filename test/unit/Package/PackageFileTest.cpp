@@ -19,7 +19,7 @@ using namespace mlac;
 /// One target with one kernel and a function that launches it.
 static package::PackageT makePackage() {
   package::PackageT result;
-  result.schema_version = kPackageSchemaVersion;
+  result.schema_version = kSchemaVersion;
   result.targets.push_back(std::make_unique<package::TargetT>());
   package::TargetT &target = *result.targets.back();
   target.arch = "sm_90a";

@@ -100,8 +100,11 @@ TEST(Package, MissingFileIsNotFound) {
 }
 
 TEST(Package, OtherSchemaVersionIsUnsupported) {
-  refuse(
-      "schema version 2", [](auto &p) { p.schema_version = 2; }, MLA_UNSUPPORTED);
+  for (uint32_t other : {0u, kSchemaVersion - 1, kSchemaVersion + 1}) {
+    std::string text = "schema version " + std::to_string(other) + ", this runtime reads " +
+                       std::to_string(kSchemaVersion);
+    refuse(text.c_str(), [&](auto &p) { p.schema_version = other; }, MLA_UNSUPPORTED);
+  }
 }
 
 TEST(Package, InconsistentModelsAreRefused) {

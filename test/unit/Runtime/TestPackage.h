@@ -16,6 +16,7 @@
 #ifndef MLAC_TEST_UNIT_RUNTIME_TESTPACKAGE_H
 #define MLAC_TEST_UNIT_RUNTIME_TESTPACKAGE_H
 
+#include "SchemaVersion.h"
 #include "mla_runtime.h"
 #include "package_generated.h"
 
@@ -33,7 +34,7 @@ inline constexpr int64_t kRope = 4;   // qk_rope_head_dim
 inline constexpr int64_t kRow = kRank + kRope;
 inline constexpr int64_t kPage = 4; // page_size
 inline constexpr int64_t kRopeLength = 64;
-inline constexpr int64_t kVersion = 1; // schema_version
+inline constexpr int64_t kVersion = kSchemaVersion;
 
 /// Adds expressions to a function.
 class Exprs {
