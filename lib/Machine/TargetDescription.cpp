@@ -61,7 +61,7 @@ static constexpr Tuning kH200Tuning = {
 //   limit), read-only stream 4642 GB/s, device copy 4258 GB/s (read + write),
 //   a second dependent kernel inside a CUDA graph 1.9 us. Derived: f32 outside the
 //   tensor cores 132 SMs · 128 lanes · 2 FLOP · 1.98 GHz = 66.9. Data sheet: L2
-//   50 MB. Its multiprocessor (docs/lab/multiprocessor.md):
+//   50 MB. Its multiprocessor (docs/machine-h200.md):
 //   4096 FLOP/clk and 128 B/clk are the architecture's (989 TFLOP/s at 1.83 GHz;
 //   32 banks of 4 bytes); the rest is measured. The split of a softmax's 650 cycles
 //   into 350 and 300 is fitted: it puts the variants of the schedule in their
