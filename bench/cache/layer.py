@@ -162,13 +162,17 @@ def time_conversion(make_engine, seconds_of, tokens, peak):
     return results
 
 
-def kernel_times(torch, run, repeats):
-    """Seconds of each kernel, by name: medians of single launches as the GPU's own
-    counters time them."""
+# Seldom the profiler delivers some or all of a profile's events too late to be counted.
+PROFILES = 5
+
+
+def kernel_time(torch, run, repeats, part):
+    """Name and seconds of the kernel whose name has `part`: the median of single launches as
+    the GPU's own counters time them."""
     run()
     torch.cuda.synchronize()
     times = {}
-    while not times:  # seldom the profiler delivers nothing
+    for _ in range(PROFILES):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             for _ in range(repeats):
                 run()
@@ -176,7 +180,10 @@ def kernel_times(torch, run, repeats):
         for event in profile.events():
             if event.device_time_total > 0:
                 times.setdefault(event.name, []).append(event.device_time_total / 1e6)
-    return {name: statistics.median(values) for name, values in times.items()}
+        for name, values in times.items():
+            if part in name:
+                return name, statistics.median(values)
+    raise RuntimeError(f"{PROFILES} profiles have no kernel *{part}*, but {sorted(times) or 'none'}")
 
 
 def time_latent(make_engine, tokens, row_bytes, peak):
@@ -190,10 +197,9 @@ def time_latent(make_engine, tokens, row_bytes, peak):
     plan = engine.plan()
     plan.fill([engine.sequence() for _ in range(requests)], [each] * requests, "latent")
     hidden = torch.randn(tokens, HIDDEN, device="cuda", dtype=torch.bfloat16)
-    times = kernel_times(torch, lambda: plan.run_bound(stream=torch.cuda.current_stream(),
-                                                       hidden=hidden), 20)
-    name = next(name for name in times if "append" in name)
-    moved, seconds = 2 * tokens * row_bytes, times[name]
+    name, seconds = kernel_time(torch, lambda: plan.run_bound(
+        stream=torch.cuda.current_stream(), hidden=hidden), 20, "append")
+    moved = 2 * tokens * row_bytes
     print(f"  {name:16} {tokens:>6} rows: {seconds * 1e6:8.2f} us {moved / seconds / 1e9:7.0f} "
           f"GB/s, {moved / seconds / peak:.3f} of torch's copy", flush=True)
     return {"tokens": tokens, "bytes": moved, "us": seconds * 1e6,
