@@ -165,13 +165,13 @@ static bool isOfCache(func::FuncOp function) {
                       [](Type type) { return isa<mla::CacheType, mla::BatchType>(type); });
 }
 
-/// Erases the steps that were not asked for.
 /// The step that users know the function as.
 static StringRef getStepName(func::FuncOp function) {
   auto whole = function->getAttrOfType<StringAttr>(mla::kDecodesOfAttr);
   return whole ? whole.getValue() : function.getSymName();
 }
 
+/// Erases the steps that were not asked for.
 static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::string> &names) {
   if (names.empty())
     return success();
