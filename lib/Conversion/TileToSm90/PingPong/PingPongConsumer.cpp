@@ -293,7 +293,8 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
 void pingpong::Kernel::emitConsumer(int32_t consumer) {
   auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Value start = sm90::StageStartOp::create(b);
-  State state{consumer, LazyCloner(entry, convert), {}, {}, {}, {}, {}, start, start, start, start};
+  State state{consumer, LazyCloner(entry, convert), {},    {},    {}, {}, {},
+              start,    start,                      start, start, {}, {}};
   // The first turn is the first consumer's, and it takes the one that is left over.
   auto meetAtFirstTurn = [&](bool arrives) {
     sm90::NamedBarrierOp::create(b, kFirstTurn, kConsumers * sm90::kWarpgroupWarps, arrives);

@@ -79,6 +79,8 @@ private:
   Value takeItem(Cursor &cursor);
   void sendItem(Cursor &cursor, Value item, Value request);
   void returnCounters(Cursor &cursor);
+  void fillStage(Value ring, Value stage, llvm::ArrayRef<Value> maps,
+                 llvm::ArrayRef<DenseRows> rows, LazyCloner &cloner);
   void copyQueries(Cursor &cursor, int32_t consumer);
   void copyKeys(Cursor &cursor, Value block);
   void copyValues(Cursor &cursor, Value block);

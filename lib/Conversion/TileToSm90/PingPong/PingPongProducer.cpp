@@ -77,41 +77,34 @@ SmallVector<Value> pingpong::Kernel::emitRequest(LazyCloner &cloner, Value begin
   return SmallVector<Value>(items.getResults());
 }
 
+/// One copy into each tile of a stage that is free; the loops' positions are mapped.
+void pingpong::Kernel::fillStage(Value ring, Value stage, ArrayRef<Value> maps,
+                                 ArrayRef<DenseRows> rows, LazyCloner &cloner) {
+  sm90::AcquireOp::create(b, ring, stage);
+  int64_t bytes = cast<sm90::RingType>(ring.getType()).getStageBytes();
+  sm90::ExpectOp::create(b, ring, stage, 0, bytes);
+  for (auto [index, map] : llvm::enumerate(maps))
+    sm90::TmaLoadOp::create(b, map, rows[index].getCoordinates(b, cloner),
+                            tileOf(ring, stage, index), ring, stage, 0, 0, IntegerAttr());
+}
+
 void pingpong::Kernel::copyQueries(Cursor &cursor, int32_t consumer) {
-  Value ring = queries[consumer];
   LazyCloner::Scope scope(cursor.cloner);
   cursor.cloner.map(loop.programs.getInductionVar(), constantIndex(consumer));
-  sm90::AcquireOp::create(b, ring, cursor.queries);
-  int64_t bytes = cast<sm90::RingType>(ring.getType()).getStageBytes();
-  sm90::ExpectOp::create(b, ring, cursor.queries, 0, bytes);
-  for (auto [index, map] : llvm::enumerate(queryMaps))
-    sm90::TmaLoadOp::create(b, map, queryRows[index].getCoordinates(b, cursor.cloner),
-                            tileOf(ring, cursor.queries, index), ring, cursor.queries, 0, 0,
-                            IntegerAttr());
+  fillStage(queries[consumer], cursor.queries, queryMaps, queryRows, cursor.cloner);
 }
 
 void pingpong::Kernel::copyKeys(Cursor &cursor, Value block) {
   LazyCloner::Scope scope(cursor.cloner);
   cursor.cloner.map(loop.keys.getInductionVar(), positionOf(cursor.cloner, block));
-  sm90::AcquireOp::create(b, keys, cursor.keys);
-  int64_t bytes = cast<sm90::RingType>(keys.getType()).getStageBytes();
-  sm90::ExpectOp::create(b, keys, cursor.keys, 0, bytes);
-  for (auto [index, map] : llvm::enumerate(keyMaps))
-    sm90::TmaLoadOp::create(b, map, keyRows[index].getCoordinates(b, cursor.cloner),
-                            tileOf(keys, cursor.keys, index), keys, cursor.keys, 0, 0,
-                            IntegerAttr());
+  fillStage(keys, cursor.keys, keyMaps, keyRows, cursor.cloner);
   cursor.keys = next(cursor.keys, keys);
 }
 
 void pingpong::Kernel::copyValues(Cursor &cursor, Value block) {
   LazyCloner::Scope scope(cursor.cloner);
   cursor.cloner.map(loop.keys.getInductionVar(), positionOf(cursor.cloner, block));
-  sm90::AcquireOp::create(b, values, cursor.values);
-  int64_t bytes = cast<sm90::RingType>(values.getType()).getStageBytes();
-  sm90::ExpectOp::create(b, values, cursor.values, 0, bytes);
-  sm90::TmaLoadOp::create(b, valueMap, valueRows->getCoordinates(b, cursor.cloner),
-                          tileOf(values, cursor.values, 0), values, cursor.values, 0, 0,
-                          IntegerAttr());
+  fillStage(values, cursor.values, valueMap, *valueRows, cursor.cloner);
   cursor.values = next(cursor.values, values);
 }
 
