@@ -52,7 +52,8 @@ from ._errors import (
 
 # Loaded on first use, so that mlac.reference needs no native library.
 _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
-           "Plan": "_runtime", "Sequence": "_runtime", "SwapSpace": "_runtime", "runtime_version": "_runtime",
+           "Plan": "_runtime", "Sequence": "_runtime", "SwapSpace": "_swap",
+           "runtime_version": "_runtime",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
            "BlockTable": "_table", "convert_indices": "_table"}

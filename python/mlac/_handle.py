@@ -56,3 +56,8 @@ class Handle(Unique):
             self.close()
         except Exception:  # the interpreter may be shutting down
             pass
+
+
+def address_of(stream):
+    """The address of a CUDA stream: None, an int, or a torch.cuda.Stream."""
+    return getattr(stream, "cuda_stream", stream)

@@ -7,7 +7,7 @@ import ctypes
 import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
-from ._handle import Handle
+from ._handle import Handle, address_of
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
 from ._table import BlockTable
@@ -137,7 +137,7 @@ class Cache(Handle):
         """Moves the pages with the highest indices to unused ones at the front; returns
         how many. An engine copies the bytes on `stream`; else `take_copies` has them."""
         return call_out("mla_cache_compact", c_int64, self._value, max_moves,
-                        getattr(stream, "cuda_stream", stream))
+                        address_of(stream))
 
     def table(self, device, rows, tokens, pool=0):
         """Tables for `rows` requests and `tokens` tokens of a step that stay on a device

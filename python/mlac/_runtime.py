@@ -11,12 +11,13 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
 from . import _arrays, _pools
 from ._errors import Error, InvalidArgument, WrongState
-from ._handle import Handle, Unique
+from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
-from ._library import DeviceBatch, EngineOptions, ExternalPool, StepShape, SwapStats, TableBatch
+from ._library import DeviceBatch, EngineOptions, ExternalPool, StepShape, TableBatch
 from ._pages import Cache
 from ._step_sizes import DIMS
 from ._library import call, call_out, library
+from ._swap import SwapSpace
 from ._table import _Memory
 
 # MLA_DEVICE_ERROR: what an all-reduce that raises gives the run.
@@ -41,11 +42,6 @@ def _model_text(info):
 
 def _encode(text):
     return os.fsencode(text) if text is not None else None
-
-
-def _stream(stream):
-    """The address of a CUDA stream: None, an int, or a torch.cuda.Stream."""
-    return getattr(stream, "cuda_stream", stream)
 
 
 class Package(Handle):
@@ -224,7 +220,7 @@ class Engine(Handle):
             raise InvalidArgument(f"output: expected dtype {self.activation_dtype}, "
                                   f"got {view.dtype}")
         rows = math.prod(view.shape) // self.hidden_size
-        call("mla_step_dry_run", self._value, view.address, rows, _stream(stream))
+        call("mla_step_dry_run", self._value, view.address, rows, address_of(stream))
         return output
 
     def sequence(self):
@@ -355,52 +351,6 @@ class Sequence(Unique):
                 pass
 
 
-class SwapSpace(Handle):
-    """Sequences of an engine in pinned host memory.
-
-    Copies are asynchronous on the stream (None: the default one), which must be that of
-    the sequences' steps; byte for byte the same comes back, in other pages.
-    """
-
-    _release = "mla_swap_destroy"
-
-    def __init__(self, engine, num_pages):
-        super().__init__(call_out("mla_swap_create", c_void_p, engine._value, num_pages))
-        self._engine = engine
-
-    def _describe(self):
-        stats = self.stats
-        return (f"{stats['num_tickets']} tickets, {stats['free_pages']} of "
-                f"{stats['num_pages']} pages free")
-
-    def swap_out(self, sequence, stream=None):
-        """Moves the sequence's rows to the host and gives its pages back; it is empty
-        then. Returns a ticket. OutOfPages (the swap space is full) changes nothing."""
-        return call_out("mla_swap_out", c_uint64, self._value, sequence._id, _stream(stream))
-
-    def swap_in(self, ticket, sequence=None, stream=None):
-        """Gives an empty sequence (default: a new one) the rows of a ticket, which is
-        used up; returns it. OutOfPages (the pool is full) changes nothing."""
-        target = self._engine.sequence() if sequence is None else sequence
-        call("mla_swap_in", self._value, ticket, target._id, _stream(stream))
-        return target
-
-    def drop(self, ticket):
-        """Forgets the rows of a ticket."""
-        call("mla_swap_drop", self._value, ticket)
-
-    def length(self, ticket):
-        """Tokens of a ticket."""
-        return call_out("mla_swap_length", c_int64, self._value, ticket)
-
-    @property
-    def stats(self):
-        """num_pages, free_pages, num_tickets (a dict)."""
-        stats = SwapStats()
-        call("mla_swap_get_stats", self._value, byref(stats))
-        return {name: getattr(stats, name) for name, _ in SwapStats._fields_}
-
-
 class Plan(Handle):
     """One step of a batch: fill, then run for every layer."""
 
@@ -439,11 +389,11 @@ class Plan(Handle):
         batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
         name = function.encode() if function is not None else None
         if shape is None:
-            call("mla_step_plan", self._value, byref(batch), name, _stream(stream))
+            call("mla_step_plan", self._value, byref(batch), name, address_of(stream))
         else:
             sizes = StepShape(ctypes.sizeof(StepShape), **shape)
             call("mla_step_plan_padded", self._value, byref(batch), name, byref(sizes),
-                 _stream(stream))
+                 address_of(stream))
         self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
 
     def fill_tables(self, query_lens, seq_lens, block_table, slot_mapping, function=None,
@@ -473,7 +423,7 @@ class Plan(Handle):
         sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
         name = function.encode() if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
-             _stream(stream))
+             address_of(stream))
         self._sequences = ()
 
     def fill_device(self, query_lens, seq_len_bounds, *, seq_lens, block_table, slot_mapping,
@@ -503,7 +453,7 @@ class Plan(Handle):
             views["positions"].address)
         self._device_arrays = (seq_lens, block_table, slot_mapping, positions)  # runs read them
         name = function.encode() if function is not None else None
-        call("mla_step_plan_device", self._value, byref(batch), name, _stream(stream))
+        call("mla_step_plan_device", self._value, byref(batch), name, address_of(stream))
         self._sequences = ()
 
     def release_captures(self):
@@ -544,7 +494,7 @@ class Plan(Handle):
             for name, view in views.items()])
         try:
             call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
-                 _stream(stream))
+                 address_of(stream))
         except Error:
             error, self._engine._all_reduce_error = self._engine._all_reduce_error, None
             if error is not None:
