@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Holds the includes of lib/ and include/mla against the order of the compiler's rooms.
 
-    Machine -> Dialect/*/IR, Analysis -> Dialect/*/Transforms -> Conversion -> Package, Target -> Pipelines
+    Machine -> Dialect/*/IR, Analysis -> Dialect/*/Transforms -> Conversion -> Package, Target, Pipelines -> Driver
 
 KNOWS below is that order in full. A level knows the next one by a conversion and never the one
 above it; cost models know no level. scripts/check_rooms.py does the same for the runtime.
@@ -35,7 +35,8 @@ KNOWS = {
     "Package": "Import Dialect/Mla Dialect/Tile",
     "Simulator": "Machine Dialect Dialect/Sm90 Dialect/Sm90/Transforms",
     "Target/*": "Conversion",
-    "Pipelines": "Machine Dialect/* Dialect/*/Transforms Conversion Conversion/* Import Package Target/*",
+    "Pipelines": "Machine Dialect/* Dialect/*/Transforms Conversion Conversion/*",
+    "Driver": "Machine Dialect/* Dialect/*/Transforms Conversion Conversion/* Import Package Target/* Pipelines",
 }
 KNOWS = {room: known.split() for room, known in KNOWS.items()}
 # Puts everything together, for tools that need all of it.

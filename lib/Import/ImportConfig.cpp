@@ -35,6 +35,44 @@ static Type getElementType(MLIRContext &context, ActivationType type) {
   llvm_unreachable("unknown activation type");
 }
 
+static StringRef stringifyActivation(ActivationType type) {
+  switch (type) {
+  case ActivationType::BF16:
+    return "bf16";
+  case ActivationType::F16:
+    return "f16";
+  case ActivationType::F32:
+    return "f32";
+  }
+  llvm_unreachable("unknown activation type");
+}
+
+/// As a command line of mla-compile.
+static std::string describeImport(const ConfigOptions &parsing, const ImportOptions &options) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << "--tp=" << parsing.tensorParallel
+         << " --dtype=" << stringifyActivation(options.activationType)
+         << " --page-size=" << options.pageSize;
+  if (!options.cacheFormat.empty())
+    stream << " --cache-format=" << options.cacheFormat;
+  if (options.scaleRule != mla::ScaleRule::Raw)
+    stream << " --scale-rule=" << stringifyScaleRule(options.scaleRule);
+  if (parsing.latentNormEpsFromConfig)
+    stream << " --norm-eps-from-config";
+  if (parsing.dequantisedWeights)
+    stream << " --dequantised-weights";
+  return text;
+}
+
+/// What the functions do not say.
+static mla::ModelAttr getModelAttr(MLIRContext *context, const ModelConfig &config,
+                                   const ImportOptions &options) {
+  return mla::ModelAttr::get(context, config.modelType, config.tensorParallel,
+                             getSupportedLength(config), describeImport(config.parsing, options),
+                             config.text);
+}
+
 static mla::RopeOrder getRopeOrder(const ModelConfig &config) {
   return config.rope.pairing == RopePairing::Interleaved ? mla::RopeOrder::Interleaved
                                                          : mla::RopeOrder::Half;
@@ -330,6 +368,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
   if (failed(verifyCache(loc, config, options)))
     return {};
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
+  module->getOperation()->setAttr(mla::kModelAttr, getModelAttr(loc.getContext(), config, options));
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);
   layer.buildStep("decode", 1);

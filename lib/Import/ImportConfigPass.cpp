@@ -63,6 +63,7 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
       return signalPassFailure();
     module.getBodyRegion().takeBody(imported->getBodyRegion());
     module.setSymName(imported->getSymName());
+    module->setAttr(mla::kModelAttr, imported->getOperation()->getAttr(mla::kModelAttr));
   }
 };
 

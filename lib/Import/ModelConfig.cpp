@@ -332,6 +332,8 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
   std::vector<KeyProblem> errors;
   ConfigReader root(document, "", errors);
   ModelConfig config;
+  config.text = text.str();
+  config.parsing = options;
   if (const ModelType *type = findModelType(root)) {
     config.modelType = type->name.str();
     rejectUnsupported(root);

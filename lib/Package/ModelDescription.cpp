@@ -172,9 +172,8 @@ static void describeRows(mla::CacheType cache, package::ModelT &model) {
   model.softmax_scale = 1;
 }
 
-static std::unique_ptr<package::ModelT> describeAttention(Operation *attention,
-                                                          const package::PackageT &package,
-                                                          const ModelOrigin &origin) {
+static std::unique_ptr<package::ModelT>
+describeAttention(Operation *attention, const package::PackageT &package, mla::ModelAttr origin) {
   auto model = std::make_unique<package::ModelT>();
   if (auto layer = dyn_cast<mla::AttentionOp>(attention))
     describeLayer(layer, *model);
@@ -182,8 +181,8 @@ static std::unique_ptr<package::ModelT> describeAttention(Operation *attention,
     describeRows(getCacheType(attention), *model);
   else
     describeLatentAttention(cast<mla::AbsorbedAttentionOp>(attention), *model);
-  model->model_type = origin.modelType;
-  model->tensor_parallel = origin.tensorParallel;
+  model->model_type = origin.getType().str();
+  model->tensor_parallel = origin.getRanks();
   for (const std::unique_ptr<package::TensorT> &tensor : package.weights)
     if (tensor->name == "q_a_proj.weight")
       model->q_lora_rank = tensor->shape[0];
@@ -191,12 +190,19 @@ static std::unique_ptr<package::ModelT> describeAttention(Operation *attention,
   model->kv_lora_rank = cache.getKvLoraRank();
   model->qk_rope_head_dim = cache.getQkRopeHeadDim();
   model->activation_dtype = *getPackageDataType(cache.getElement());
-  model->config_json = origin.configText;
+  model->config_json = origin.getConfig().str();
   return model;
 }
 
-LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &origin,
-                                        package::PackageT &package) {
+mla::ModelAttr mlac::getModel(ModuleOp module) {
+  if (auto model = module->getAttrOfType<mla::ModelAttr>(mla::kModelAttr))
+    return model;
+  constexpr int64_t kRanks = 1, kPositions = 131072; // as in the attribute's description
+  return mla::ModelAttr::get(module.getContext(), module.getSymName().value_or("custom"), kRanks,
+                             kPositions, "", "");
+}
+
+LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   Operation *attention = nullptr, *rows = nullptr;
   mla::RopeAttr rope;
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
@@ -231,8 +237,8 @@ LogicalResult mlac::describeModelFromIr(ModuleOp module, const ModelOrigin &orig
   });
   if (walk.wasInterrupted())
     return failure();
-  package.model = describeAttention(attention, package, origin);
+  package.model = describeAttention(attention, package, getModel(module));
   package.cache = describeCache(cache);
-  package.rope = describeRope(rope, origin.positions, cache.getQkRopeHeadDim());
+  package.rope = describeRope(rope, getModel(module).getPositions(), cache.getQkRopeHeadDim());
   return success();
 }

@@ -10,6 +10,8 @@
 
 #include "TuneCache.h"
 
+#include "mla/Package/ModelDescription.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -136,8 +138,8 @@ struct Subject {
 
 class Tuner {
 public:
-  Tuner(const LoadedModel &model, const TuneOptions &tuning, const CompileOptions &base)
-      : model(model), tuning(tuning), base(base), progress(tuning.isQuiet) {}
+  Tuner(mlir::ModuleOp module, const TuneOptions &tuning, const CompileOptions &base)
+      : module(module), tuning(tuning), base(base), progress(tuning.isQuiet) {}
   llvm::Error run(CompileOptions &result);
 
 private:
@@ -162,7 +164,7 @@ private:
     return isLost || (tuning.limit && progress.countMeasured() == size_t(tuning.limit));
   }
 
-  const LoadedModel &model;
+  mlir::ModuleOp module;
   const TuneOptions &tuning;
   CompileOptions base;
   const TargetDescription &target = getMachineOf(base.targets.front());
@@ -228,7 +230,7 @@ llvm::Error Tuner::addSubject(AttentionKernel kernel) {
 llvm::Error Tuner::openTimer() {
   if (tuning.timer == "model") {
     package::PackageT package;
-    if (failed(describePackage(model, base, package)))
+    if (failed(describeModel(module, package)))
       return llvm::createStringError("the model cannot be described");
     timer = createModelTimer(target, package.model->num_heads);
     return llvm::Error::success();
@@ -244,7 +246,7 @@ llvm::Error Tuner::prepare() {
   base.costReport = nullptr;
   base.kernels = std::make_shared<KernelCache>();
   mlir::FailureOr<std::vector<AttentionKernel>> kernels =
-      listAttentionKernels(*model.module, base.targets.front(), base);
+      listAttentionKernels(module, base.targets.front(), base);
   if (failed(kernels))
     return llvm::createStringError("the model does not compile");
   if (kernels->empty())
@@ -282,8 +284,8 @@ static std::string describe(const DenseAttentionProblem &problem) {
 /// Everything that a time depends on.
 std::string Tuner::makeKey(const AttentionKernel &kernel, const TuneStep &step) const {
   std::string problem = std::visit([](const auto &each) { return describe(each); }, kernel.problem);
-  return getCompilerVersion() + "; " + describeOptions(base) + "; " + kernel.name + ": " + problem +
-         "; " + step.describe() + "; " + timer->getName();
+  return getCompilerVersion() + "; " + describeOptions(module, base) + "; " + kernel.name + ": " +
+         problem + "; " + step.describe() + "; " + timer->getName();
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,15 +306,14 @@ Expected<std::vector<uint8_t>> Tuner::compile(const Subject &subject, const Tune
   if (!timer->needsPackage())
     return std::vector<uint8_t>();
   std::string why;
-  mlir::ScopedDiagnosticHandler listen(
-      model.module.get().getContext(), [&](mlir::Diagnostic &diagnostic) {
-        if (why.empty() && diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
-          why = diagnostic.str();
-        return mlir::success();
-      });
+  mlir::ScopedDiagnosticHandler listen(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
+    if (why.empty() && diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+      why = diagnostic.str();
+    return mlir::success();
+  });
   StageTimer stages;
   mlir::FailureOr<std::vector<uint8_t>> package =
-      compilePackage(model, apply(base, subject.kernel, point), stages);
+      compilePackage(module, apply(base, subject.kernel, point), stages);
   if (mlir::failed(package))
     return llvm::createStringError("does not compile: " + why);
   return std::move(*package);
@@ -440,7 +441,6 @@ llvm::Error Tuner::run(CompileOptions &result) {
   return llvm::Error::success();
 }
 
-llvm::Error mlac::tune(const LoadedModel &model, const TuneOptions &tuning,
-                       CompileOptions &options) {
-  return Tuner(model, tuning, options).run(options);
+llvm::Error mlac::tune(mlir::ModuleOp module, const TuneOptions &tuning, CompileOptions &options) {
+  return Tuner(module, tuning, options).run(options);
 }

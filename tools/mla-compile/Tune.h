@@ -19,7 +19,7 @@
 
 #include "TuneTimer.h"
 
-#include "mla/Pipelines/Compile.h"
+#include "mla/Driver/Compile.h"
 
 namespace mlac {
 
@@ -29,7 +29,7 @@ std::optional<size_t> pickFastest(llvm::ArrayRef<std::optional<double>> times);
 
 /// Sets the schedule of every attention kernel in `options` to the fastest. Points
 /// that fail are reported and left out; an error means that nothing can be measured.
-llvm::Error tune(const LoadedModel &model, const TuneOptions &tuning, CompileOptions &options);
+llvm::Error tune(mlir::ModuleOp module, const TuneOptions &tuning, CompileOptions &options);
 
 } // namespace mlac
 

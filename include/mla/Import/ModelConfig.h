@@ -71,7 +71,21 @@ struct IndexerParams {
   RopePairing pairing = RopePairing::Half;
 };
 
+struct ConfigOptions {
+  int64_t tensorParallel = 1;
+  /// Take `rms_norm_eps` for the latent norms too, as vLLM does. The default is
+  /// 1e-6 whatever the config says, which is what transformers' modules use.
+  bool latentNormEpsFromConfig = false;
+  /// Take a configuration with a `quantization_config`: the weights will be bound in the
+  /// activations' type. Otherwise it is an error, since quantised weights cannot be bound.
+  bool dequantisedWeights = false;
+};
+
 struct ModelConfig {
+  /// The configuration as it was given, and how it was read.
+  std::string text;
+  ConfigOptions parsing;
+
   std::string modelType;
   int64_t numLayers = 0;
   /// Attention modules (and caches) per layer: 2 for LongCat.
@@ -110,16 +124,6 @@ struct ModelConfig {
   /// (P + R)^(-1/2), times g(factor, mscale_all_dim)^2 under YaRN. The same
   /// value in the expanded and the absorbed form.
   double softmaxScale() const;
-};
-
-struct ConfigOptions {
-  int64_t tensorParallel = 1;
-  /// Take `rms_norm_eps` for the latent norms too, as vLLM does. The default is
-  /// 1e-6 whatever the config says, which is what transformers' modules use.
-  bool latentNormEpsFromConfig = false;
-  /// Take a configuration with a `quantization_config`: the weights will be bound in the
-  /// activations' type. Otherwise it is an error, since quantised weights cannot be bound.
-  bool dequantisedWeights = false;
 };
 
 /// A place in a text, from 1.

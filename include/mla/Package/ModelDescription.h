@@ -7,9 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Model, cache layout, rotary embedding and tensors are read off the IR, so
-// that a configuration and a module written by hand give the same package. Only
-// what IR does not hold comes from outside: the model's type, the number of
-// ranks and the configuration's text.
+// that a configuration and a module written by hand give the same package. What no
+// operation holds stands in the module's #mla.model.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +17,7 @@
 
 #include "package_generated.h"
 
-#include "mlir/Support/LLVM.h"
-#include <string>
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
 
 namespace mlir {
 class ModuleOp;
@@ -27,19 +25,13 @@ class ModuleOp;
 
 namespace mlac {
 
-struct ModelOrigin {
-  std::string modelType = "custom";
-  std::string configText; // "" where there is none
-  int64_t tensorParallel = 1;
-  /// Longest position + 1 of a model without rotary embedding.
-  int64_t positions = 131072;
-};
+/// The module's own, or what one without it is.
+mlir::mla::ModelAttr getModel(mlir::ModuleOp module);
 
 /// Fills model, cache, rope and weights from a module of phase 1 of the `mla`
 /// dialect: step functions with one `mla.attention` each, that agree on
 /// everything described here.
-mlir::LogicalResult describeModelFromIr(mlir::ModuleOp module, const ModelOrigin &origin,
-                                        package::PackageT &package);
+mlir::LogicalResult describeModel(mlir::ModuleOp module, package::PackageT &package);
 
 /// Adds the derived tensors of a module's plans that `package` does not list.
 mlir::LogicalResult addDerivedTensors(mlir::ModuleOp tileModule, package::PackageT &package);

@@ -16,7 +16,7 @@
 //   tile-to-cpu-llvm{lanes=8|16}  (mla/Target/Cpu) tile.kernel -> llvm.func
 //
 // tile.plan operations do not survive the conversions below tile: whoever needs
-// them takes them from the module before (lib/Pipelines/Compile.cpp).
+// them takes them from the module before (lib/Driver/Compile.cpp).
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Import/PackageModel.h"
+#include "mla/Import/ImportConfig.h"
+#include "mla/Package/ModelDescription.h"
+
+#include "mlir/IR/MLIRContext.h"
 
 #include "../Import/Configs.h"
 
@@ -15,11 +18,13 @@ using namespace mlac::test;
 
 namespace {
 
-package::PackageT describe(llvm::StringRef name,
-                           const ConfigOptions &parsing = {},
+package::PackageT describe(llvm::StringRef name, const ConfigOptions &parsing = {},
                            const ImportOptions &options = {}) {
   package::PackageT package;
-  describeModel(loadConfig(name, parsing), options, "text", package);
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      importConfig(mlir::UnknownLoc::get(&context), loadConfig(name, parsing), options);
+  EXPECT_TRUE(module && mlir::succeeded(describeModel(*module, package)));
   return package;
 }
 
@@ -30,7 +35,7 @@ TEST(PackageModel, DeepSeekV3OnOneOfEightRanks) {
   EXPECT_EQ(package.model->tensor_parallel, 8u);
   EXPECT_EQ(package.model->q_lora_rank, 1536u);
   EXPECT_FLOAT_EQ(package.model->softmax_scale, 0.1352338f);
-  EXPECT_EQ(package.model->config_json, "text");
+  EXPECT_EQ(package.model->config_json, readConfigText("deepseek_v3"));
   EXPECT_EQ(package.cache->layout, "mla_16");
   EXPECT_EQ(package.cache->page_size, 64u);
   EXPECT_EQ(package.cache->row_bytes, 1152u); // 576 bf16
@@ -44,9 +49,8 @@ TEST(PackageModel, DeepSeekV3OnOneOfEightRanks) {
 }
 
 TEST(PackageModel, F32AndHalfSplit) {
-  package::PackageT package = describe(
-      "minicpm3_4b", {},
-      {.activationType = ActivationType::F32, .pageSize = 1});
+  package::PackageT package =
+      describe("minicpm3_4b", {}, {.activationType = ActivationType::F32, .pageSize = 1});
   EXPECT_EQ(package.cache->layout, "mla_f32");
   EXPECT_EQ(package.cache->row_bytes, 1152u); // 288 f32
   EXPECT_EQ(package.cache->rope_order, "half");

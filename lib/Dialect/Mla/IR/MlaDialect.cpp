@@ -42,6 +42,13 @@ void MlaDialect::initialize() {
       >();
 }
 
+LogicalResult MlaDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kModelAttr && !isa<ModelAttr>(attribute.getValue()))
+    return op->emitError("expected ")
+           << kModelAttr << " to be a #mla.model, got " << attribute.getValue();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Cache
 //===----------------------------------------------------------------------===//
@@ -188,6 +195,18 @@ void BatchType::print(AsmPrinter &printer) const {
     length("context_len", getContextLen());
   }
   printer << ">";
+}
+
+//===----------------------------------------------------------------------===//
+// Model
+//===----------------------------------------------------------------------===//
+
+LogicalResult ModelAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
+                                int64_t ranks, int64_t positions, StringRef, StringRef) {
+  if (ranks > 0 && positions > 0) // (V1)
+    return success();
+  return emitError() << "expected ranks and positions above 0, got " << ranks << " and "
+                     << positions;
 }
 
 //===----------------------------------------------------------------------===//

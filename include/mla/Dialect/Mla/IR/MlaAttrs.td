@@ -111,4 +111,28 @@ def Mla_TargetAttr : Mla_Attr<"Target", "target"> {
       `,` `read_gbps` `=` $read_gbps `,` `launch_us` `=` $launch_us `>` }];
 }
 
+def Mla_ModelAttr : Mla_Attr<"Model", "model"> {
+  let summary = "what a package says of its model that no operation holds";
+  let description = [{
+    Attached to a module as `mla.model` by whoever makes it: the model's type, the
+    `ranks` that share its heads, how many `positions` a model without a rotary table
+    has, the `options` of the import as a command line, and the configuration's text.
+    A module without it is of the type of its name, or `custom`.
+
+    Example:
+    ```mlir
+    module attributes {mla.model = #mla.model<"deepseek_v3", ranks = 8, positions = 163840>} {}
+    ```
+
+    (V1) ranks and positions are above 0.
+  }];
+  let parameters = (ins StringRefParameter<"model type">:$type,
+                        DefaultValuedParameter<"int64_t", "1">:$ranks,
+                        DefaultValuedParameter<"int64_t", "131072">:$positions,
+                        StringRefParameter<"command line", [{""}]>:$options,
+                        StringRefParameter<"text", [{""}]>:$config);
+  let assemblyFormat = [{ `<` $type (`,` struct($ranks, $positions, $options, $config)^)? `>` }];
+  let genVerifyDecl = 1;
+}
+
 #endif // MLA_DIALECT_MLA_IR_MLAATTRS_TD

@@ -42,6 +42,9 @@ inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
 /// tokens, and prefills.
 inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "mla.decode_threshold";
 
+/// Of a module: a #mla.model.
+inline constexpr llvm::StringLiteral kModelAttr = "mla.model";
+
 /// A string on a function: the name of a function with a decode threshold, whose batches
 /// without prefills this one takes, which needs no table and no result of another part.
 inline constexpr llvm::StringLiteral kDecodesOfAttr = "mla.decodes_of";

@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_PIPELINES_COMPILETARGET_H
-#define MLA_PIPELINES_COMPILETARGET_H
+#ifndef MLA_DRIVER_COMPILETARGET_H
+#define MLA_DRIVER_COMPILETARGET_H
 
 #include "mla/Machine/Targets.h"
 #include "package_generated.h"
@@ -94,4 +94,4 @@ std::string joinNames(llvm::ArrayRef<std::string> names, llvm::StringRef last);
 
 } // namespace mlac
 
-#endif // MLA_PIPELINES_COMPILETARGET_H
+#endif // MLA_DRIVER_COMPILETARGET_H

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Pipelines/Compile.h"
+#include "mla/Driver/LoadModel.h"
 
 #include "mla/Import/CheckpointTensors.h"
 #include "mla/Import/InputFile.h"
@@ -123,39 +123,20 @@ static LogicalResult checkStepNames(MLIRContext &context, StringRef path,
   return success();
 }
 
-/// `isEmbedded`: the text is part of the file, which has no lines.
-static FailureOr<LoadedModel> loadConfig(MLIRContext &context, const std::string &path,
-                                         const std::string &text, const CompileOptions &options,
-                                         bool isEmbedded = false) {
+static OwningOpRef<ModuleOp> loadConfig(MLIRContext &context, StringRef path, StringRef text,
+                                        const CompileOptions &options) {
   if (failed(checkStepNames(context, path, options.functions)))
-    return failure();
-  ConfigOptions parsing;
-  parsing.tensorParallel = options.tensorParallel;
-  parsing.latentNormEpsFromConfig = options.latentNormEpsFromConfig;
-  parsing.dequantisedWeights = options.dequantisedWeights;
-  llvm::Expected<ModelConfig> config = parseModelConfig(text, parsing);
-  if (!config && isEmbedded)
-    return emitLines(context, path, llvm::toString(config.takeError()));
-  if (!config)
-    return emitProblems(context, path, config.takeError());
-  LoadedModel model;
-  model.module = importConfig(getFileLoc(context, path), *config, options.import);
-  if (!model.module)
-    return failure();
-  model.origin = {config->modelType, text, config->tensorParallel, getSupportedLength(*config)};
-  model.config = std::move(*config);
-  return model;
+    return {};
+  llvm::Expected<ModelConfig> config = parseModelConfig(text, options.parsing);
+  if (config)
+    return importConfig(getFileLoc(context, path), *config, options.import);
+  (void)emitProblems(context, path, config.takeError());
+  return {};
 }
 
-static FailureOr<LoadedModel> parseModule(MLIRContext &context, const std::string &path,
-                                          StringRef content) {
-  LoadedModel model;
-  model.module = parseSourceString<ModuleOp>(content, ParserConfig(&context), path);
-  if (!model.module)
-    return failure();
-  if (std::optional<StringRef> name = model.module->getSymName())
-    model.origin.modelType = name->str();
-  return model;
+static OwningOpRef<ModuleOp> parseModule(MLIRContext &context, StringRef path, StringRef content,
+                                         const CompileOptions &) {
+  return parseSourceString<ModuleOp>(content, ParserConfig(&context), path);
 }
 
 /// Whether a function is no step of the model's but the runtime's own: all that it
@@ -190,32 +171,63 @@ static LogicalResult keepFunctions(ModuleOp module, const std::vector<std::strin
   return success();
 }
 
-/// A layer's file: its configuration, and tensors that must agree with it.
-static FailureOr<LoadedModel> loadLayer(MLIRContext &context, const std::string &path,
-                                        StringRef content, const CompileOptions &options) {
+/// A layer's file: its configuration, which has no lines, and tensors that must agree with it.
+static OwningOpRef<ModuleOp> loadLayer(MLIRContext &context, StringRef path, StringRef content,
+                                       const CompileOptions &options) {
   FailureOr<llvm::json::Object> header = readHeader(context, path, content);
   if (failed(header))
-    return failure();
+    return {};
   FailureOr<std::string> text = readEmbeddedConfig(context, path, *header);
-  if (failed(text))
-    return failure();
-  FailureOr<LoadedModel> model = loadConfig(context, path, *text, options, /*isEmbedded=*/true);
-  if (failed(model) || failed(checkTensors(context, path, *header, *model->config)))
-    return failure();
-  return model;
+  if (failed(text) || failed(checkStepNames(context, path, options.functions)))
+    return {};
+  llvm::Expected<ModelConfig> config = parseModelConfig(*text, options.parsing);
+  if (!config) {
+    (void)emitLines(context, path, llvm::toString(config.takeError()));
+    return {};
+  }
+  OwningOpRef<ModuleOp> module = importConfig(getFileLoc(context, path), *config, options.import);
+  if (!module || failed(checkTensors(context, path, *header, *config)))
+    return {};
+  return module;
 }
 
-FailureOr<LoadedModel> mlac::loadModel(MLIRContext &context, const std::string &path,
-                                       const CompileOptions &options) {
+//===----------------------------------------------------------------------===//
+// Front ends
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Makes modules of the files whose names end in `suffix`. Null: diagnostics say why.
+struct FrontEnd {
+  StringLiteral suffix;
+  OwningOpRef<ModuleOp> (*load)(MLIRContext &context, StringRef path, StringRef content,
+                                const CompileOptions &options);
+};
+} // namespace
+
+/// The first that fits; the last takes every name.
+static constexpr FrontEnd kFrontEnds[] = {
+    {".mlir", parseModule}, {".safetensors", loadLayer}, {".json", loadConfig}, {"", loadConfig}};
+
+static const FrontEnd &getFrontEnd(StringRef path) {
+  return *llvm::find_if(kFrontEnds,
+                        [&](const FrontEnd &each) { return path.ends_with(each.suffix); });
+}
+
+bool mlac::isModuleFile(StringRef path) { return getFrontEnd(path).load == parseModule; }
+
+StringRef mlac::getModelStem(StringRef path) {
+  return path.drop_back(getFrontEnd(path).suffix.size());
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std::string &path,
+                                                 const CompileOptions &options) {
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
   if (!file)
     return emitFileError(context, path) << "cannot be read: " << llvm::toString(file.takeError());
-  StringRef content = (*file)->getBuffer();
-  FailureOr<LoadedModel> model = options.takesModule ? parseModule(context, path, content)
-                                 : StringRef(path).ends_with(".safetensors")
-                                     ? loadLayer(context, path, content, options)
-                                     : loadConfig(context, path, content.str(), options);
-  if (failed(model) || failed(keepFunctions(*model->module, options.functions)))
+  context.loadDialect<mla::MlaDialect>(); // a module may have nothing of it
+  OwningOpRef<ModuleOp> module =
+      getFrontEnd(path).load(context, path, (*file)->getBuffer(), options);
+  if (!module || failed(keepFunctions(*module, options.functions)))
     return failure();
-  return model;
+  return module;
 }

@@ -1,4 +1,4 @@
-//===- Emit.cpp - what mla-compile writes short of a package ---*- C++ -*-===//
+//===- Emit.cpp - levels short of a package ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Emit.h"
+#include "mla/Driver/Emit.h"
 
+#include "mla/Driver/CompileTarget.h"
 #include "mla/Package/PackageFile.h"
-#include "mla/Pipelines/CompileTarget.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -84,7 +84,7 @@ static bool writeFiles(llvm::ArrayRef<EmittedCode> kernels, const std::string &l
   return true;
 }
 
-static bool emitFiles(const std::string &level, const LoadedModel &model,
+static bool emitFiles(const std::string &level, mlir::ModuleOp module,
                       const CompileOptions &options, StageTimer &timer, const std::string &output,
                       std::string &error) {
   if (output.empty() || output == kStandardOutput) {
@@ -94,7 +94,7 @@ static bool emitFiles(const std::string &level, const LoadedModel &model,
   for (const std::string &target : options.targets) {
     timer.begin(target + ": compile and assemble");
     FailureOr<std::vector<EmittedCode>> code =
-        makeCode(level, *model.module, *findCompileTarget(target), options);
+        makeCode(level, module, *findCompileTarget(target), options);
     if (failed(code)) {
       error = "no " + level + " was written";
       return false;
@@ -123,9 +123,8 @@ static std::string describeLack(const CompileTarget &target, llvm::StringRef lev
          });
 }
 
-bool mlac::emitLevel(const std::string &level, const LoadedModel &model,
-                     const CompileOptions &options, StageTimer &timer, const std::string &output,
-                     std::string &error) {
+bool mlac::emitLevel(const std::string &level, mlir::ModuleOp module, const CompileOptions &options,
+                     StageTimer &timer, const std::string &output, std::string &error) {
   for (const std::string &name : options.targets) {
     const CompileTarget &target = *findCompileTarget(name);
     if (level != kMlaLevel && level != kTileLevel && !target.findLevel(level)) {
@@ -134,12 +133,12 @@ bool mlac::emitLevel(const std::string &level, const LoadedModel &model,
     }
   }
   if (isBinaryLevel(level))
-    return emitFiles(level, model, options, timer, output, error);
+    return emitFiles(level, module, options, timer, output, error);
   std::string text;
   for (const std::string &target : options.targets) {
     timer.begin(target + ": lower");
     FailureOr<std::vector<EmittedCode>> part =
-        makeCode(level, *model.module, *findCompileTarget(target), options);
+        makeCode(level, module, *findCompileTarget(target), options);
     if (failed(part)) {
       error = "nothing was written";
       return false;

@@ -1,4 +1,4 @@
-//===- Emit.h - what mla-compile writes short of a package ---*- C++ -*-===//
+//===- Emit.h - levels short of a package ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_COMPILE_EMIT_H
-#define MLA_COMPILE_EMIT_H
+#ifndef MLA_DRIVER_EMIT_H
+#define MLA_DRIVER_EMIT_H
 
-#include "mla/Pipelines/Compile.h"
+#include "mla/Driver/Compile.h"
 
 #include <string>
 
@@ -31,9 +31,9 @@ bool isBinaryLevel(llvm::StringRef level);
 /// Writes one level (not `package`) for every target, in the order of the targets:
 /// texts to the file `output` (standard output if empty), files of kernels into the
 /// folder `output`. False: `error` says why, and nothing was written.
-bool emitLevel(const std::string &level, const LoadedModel &model, const CompileOptions &options,
+bool emitLevel(const std::string &level, mlir::ModuleOp module, const CompileOptions &options,
                StageTimer &timer, const std::string &output, std::string &error);
 
 } // namespace mlac
 
-#endif // MLA_COMPILE_EMIT_H
+#endif // MLA_DRIVER_EMIT_H

@@ -1,4 +1,4 @@
-//===- Compile.h - from a model to a package ---*- C++ -*-===//
+//===- Compile.h - from a module to a package ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,21 +6,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What mla-compile does, as functions: load an input, lower it for each target,
-// compile the kernels, and put the package together. Nothing here prints except
-// diagnostics; a caller follows with StageTimer.
+// What mla-compile does with a loaded module (LoadModel.h), as functions: lower it for
+// each target, compile the kernels, and put the package together. Nothing here prints
+// except diagnostics; a caller follows with StageTimer.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_PIPELINES_COMPILE_H
-#define MLA_PIPELINES_COMPILE_H
+#ifndef MLA_DRIVER_COMPILE_H
+#define MLA_DRIVER_COMPILE_H
 
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Import/ImportConfig.h"
 #include "mla/Machine/Targets.h"
-#include "mla/Package/ModelDescription.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
+#include "package_generated.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -57,14 +57,11 @@ private:
 };
 
 struct CompileOptions {
-  /// The input is a module, which says itself what options of an import would.
-  bool takesModule = false;
   /// Names of CompileTargets, in the package's order.
   std::vector<std::string> targets = {getTargetInfos().front().chip.str()};
-  int64_t tensorParallel = 1;
+  /// Of a configuration; a module says all this itself, except the form.
+  ConfigOptions parsing;
   ImportOptions import;
-  bool latentNormEpsFromConfig = false;
-  bool dequantisedWeights = false; ///< whatever the configuration's quantization_config says
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
@@ -89,23 +86,12 @@ struct CompileOptions {
   std::shared_ptr<KernelCache> kernels;
 };
 
-/// Everything of `options` that shapes a package, as a command line.
-std::string describeOptions(const CompileOptions &options);
+/// Everything of a loaded module's import and of `options` that shapes a package, as a
+/// command line.
+std::string describeOptions(mlir::ModuleOp module, const CompileOptions &options);
 
 /// Name and version of this compiler, as packages record it.
 std::string getCompilerVersion();
-
-/// A module of phase 1 of the `mla` dialect and where it came from.
-struct LoadedModel {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::optional<ModelConfig> config; ///< nothing for a .mlir file
-  ModelOrigin origin;
-};
-
-/// Loads a config.json, a .safetensors file whose header metadata has `config`,
-/// or a .mlir file. Errors go to the context's diagnostics.
-mlir::FailureOr<LoadedModel> loadModel(mlir::MLIRContext &context, const std::string &path,
-                                       const CompileOptions &options);
 
 /// The levels on the way down, each from a copy of the one before.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
@@ -123,14 +109,10 @@ mlir::FailureOr<std::unique_ptr<package::TargetT>> compileTarget(mlir::ModuleOp 
                                                                  const CompileOptions &options,
                                                                  StageTimer &timer);
 
-/// Fills what a package says of its model: model, cache, rope and weights.
-mlir::LogicalResult describePackage(const LoadedModel &model, const CompileOptions &options,
-                                    package::PackageT &package);
-
 /// All targets, packed.
 mlir::FailureOr<std::vector<uint8_t>>
-compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer);
+compilePackage(mlir::ModuleOp module, const CompileOptions &options, StageTimer &timer);
 
 } // namespace mlac
 
-#endif // MLA_PIPELINES_COMPILE_H
+#endif // MLA_DRIVER_COMPILE_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLAC_LIB_PIPELINES_RUNPIPELINE_H
-#define MLAC_LIB_PIPELINES_RUNPIPELINE_H
+#ifndef MLAC_LIB_DRIVER_RUNPIPELINE_H
+#define MLAC_LIB_DRIVER_RUNPIPELINE_H
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
@@ -39,4 +39,4 @@ runOnKernels(mlir::ModuleOp module, llvm::function_ref<void(mlir::OpPassManager 
 
 } // namespace mlac
 
-#endif // MLAC_LIB_PIPELINES_RUNPIPELINE_H
+#endif // MLAC_LIB_DRIVER_RUNPIPELINE_H

@@ -11,10 +11,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "mla/Machine/Targets.h"
+#include "mla/Driver/Compile.h"
+#include "mla/Driver/CompileTarget.h"
 #include "mla/Machine/TargetDescription.h"
-#include "mla/Pipelines/Compile.h"
-#include "mla/Pipelines/CompileTarget.h"
 
+#include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -78,13 +79,17 @@ TEST(Targets, EveryLevelOfATargetCanBeAskedFor) {
 }
 
 TEST(Targets, PackagesRecordTheOptionsOfTheirTargetsOnly) {
+  mlir::MLIRContext context;
+  context.loadDialect<mlir::mla::MlaDialect>();
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   CompileOptions options;
   options.targets = {"sm_90a"};
-  std::string text = describeOptions(options);
+  std::string text = describeOptions(*module, options);
   EXPECT_EQ(text.find("--cpu="), std::string::npos) << text;
   EXPECT_NE(text.find("--assembler="), std::string::npos) << text;
   options.targets = {"cpu"};
-  text = describeOptions(options);
+  text = describeOptions(*module, options);
   EXPECT_NE(text.find("--cpu="), std::string::npos) << text;
   EXPECT_EQ(text.find("--assembler="), std::string::npos) << text;
 }

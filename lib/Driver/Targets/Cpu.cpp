@@ -8,8 +8,8 @@
 
 #include "RunPipeline.h"
 
-#include "mla/Pipelines/Compile.h"
-#include "mla/Pipelines/CompileTarget.h"
+#include "mla/Driver/Compile.h"
+#include "mla/Driver/CompileTarget.h"
 #include "mla/Target/Cpu/CompileKernels.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- Compile.cpp - from a model to a package ---*- C++ -*-===//
+//===- Compile.cpp - from a module to a package ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,17 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Pipelines/Compile.h"
+#include "mla/Driver/Compile.h"
 
 #include "RunPipeline.h"
 
 #include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
-#include "mla/Import/PackageModel.h"
+#include "mla/Driver/CompileTarget.h"
 #include "mla/Machine/TargetDescription.h"
+#include "mla/Package/ModelDescription.h"
 #include "mla/Package/PackageFile.h"
 #include "mla/Package/PlanSerializer.h"
-#include "mla/Pipelines/CompileTarget.h"
 #include "mla/Pipelines/Pipelines.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -49,18 +49,6 @@ void StageTimer::end() {
   running.clear();
 }
 
-static StringRef stringifyActivation(ActivationType type) {
-  switch (type) {
-  case ActivationType::BF16:
-    return "bf16";
-  case ActivationType::F16:
-    return "f16";
-  case ActivationType::F32:
-    return "f32";
-  }
-  llvm_unreachable("unknown activation type");
-}
-
 static StringRef stringifyAbsorb(mla::AbsorbMode mode) {
   switch (mode) {
   case mla::AbsorbMode::Online:
@@ -77,28 +65,26 @@ static StringRef stringifyAbsorb(mla::AbsorbMode mode) {
   llvm_unreachable("unknown absorb mode");
 }
 
-static void describeImport(llvm::raw_ostream &stream, const CompileOptions &options) {
-  stream << " --tp=" << options.tensorParallel
-         << " --dtype=" << stringifyActivation(options.import.activationType)
-         << " --page-size=" << options.import.pageSize
-         << (options.import.cacheFormat.empty() ? "" : " --cache-format=")
-         << options.import.cacheFormat;
-  if (options.import.scaleRule != mla::ScaleRule::Raw)
-    stream << " --scale-rule=" << stringifyScaleRule(options.import.scaleRule);
+/// Of the functions that split their batch; 0: none.
+static int64_t getDecodeThreshold(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (auto threshold = function->getAttrOfType<IntegerAttr>(mla::kDecodeThresholdAttr))
+      return threshold.getInt();
+  return 0;
 }
 
-std::string mlac::describeOptions(const CompileOptions &options) {
+std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  stream << "--target=" << llvm::join(options.targets, ",");
-  if (!options.takesModule)
-    describeImport(stream, options);
+  StringRef imported = getModel(module).getOptions();
+  stream << "--target=" << llvm::join(options.targets, ",") << (imported.empty() ? "" : " ")
+         << imported;
   stream << " --form=" << stringifyForm(options.import.form)
          << " --absorb=" << stringifyAbsorb(options.absorb);
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");
-  if (options.import.decodeThreshold > 1)
-    stream << " --decode-threshold=" << options.import.decodeThreshold;
+  if (int64_t threshold = getDecodeThreshold(module); threshold > 1)
+    stream << " --decode-threshold=" << threshold;
   if (options.mixed != mla::SharePrefixMode::Never)
     stream << " --mixed=" << (options.mixed == mla::SharePrefixMode::Auto ? "auto" : "always");
   if (options.numSplits != 0)
@@ -117,10 +103,6 @@ std::string mlac::describeOptions(const CompileOptions &options) {
     stream << " --merge-cost=" << options.mergeCost;
   if (options.partialCost >= 0)
     stream << " --partial-cost=" << options.partialCost;
-  if (options.latentNormEpsFromConfig)
-    stream << " --norm-eps-from-config";
-  if (options.dequantisedWeights)
-    stream << " --dequantised-weights";
   for (const CompileTarget *target : getCompileTargets())
     if (llvm::is_contained(options.targets, target->getName()))
       stream << target->describeOptions(options);
@@ -135,14 +117,22 @@ std::string mlac::getCompilerVersion() {
 // Levels
 //===----------------------------------------------------------------------===//
 
+/// The type of what the model computes on is its cache's, if any function has one.
+static bool computesInF32(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Type type : function.getArgumentTypes())
+      if (auto cache = dyn_cast<mla::CacheType>(type))
+        return cache.getElement().isF32();
+  return false;
+}
+
 /// The rates of the machine that decisions by cost are made for.
-static mla::TargetAttr getCostTarget(MLIRContext *context, StringRef target,
-                                     ActivationType activation) {
+static mla::TargetAttr getCostTarget(ModuleOp module, StringRef target) {
   const TargetDescription &rates = getMachineOf(target);
-  bool isF32 = activation == ActivationType::F32;
-  return mla::TargetAttr::get(context, rates.name, rates.numSms,
-                              mla::Real(isF32 ? rates.f32Tflops : rates.matmulTflops),
-                              mla::Real(rates.readGbps), mla::Real(rates.launchMicroseconds));
+  return mla::TargetAttr::get(
+      module.getContext(), rates.name, rates.numSms,
+      mla::Real(computesInF32(module) ? rates.f32Tflops : rates.matmulTflops),
+      mla::Real(rates.readGbps), mla::Real(rates.launchMicroseconds));
 }
 
 static void setOptions(LowerToTileOptions &lowering, const std::string &target,
@@ -175,9 +165,9 @@ static FailureOr<OwningOpRef<ModuleOp>>
 lowerWith(ModuleOp module, const std::string &target, const CompileOptions &options,
           void (*build)(OpPassManager &, const LowerToTileOptions &)) {
   OwningOpRef<ModuleOp> copy = module.clone();
+  copy->getOperation()->removeAttr(mla::kModelAttr); // says nothing to the levels below
   if (!copy->getOperation()->hasAttr("mla.target"))
-    copy->getOperation()->setAttr(
-        "mla.target", getCostTarget(module.getContext(), target, options.import.activationType));
+    copy->getOperation()->setAttr("mla.target", getCostTarget(module, target));
   if (options.costReport)
     reportCost(*options.costReport, *copy);
   LowerToTileOptions lowering;
@@ -230,23 +220,14 @@ FailureOr<std::unique_ptr<package::TargetT>> mlac::compileTarget(ModuleOp tileMo
   return target;
 }
 
-LogicalResult mlac::describePackage(const LoadedModel &model, const CompileOptions &options,
-                                    package::PackageT &package) {
-  if (!model.config)
-    return describeModelFromIr(*model.module, model.origin, package);
-  describeModel(*model.config, options.import, model.origin.configText, package);
-  return success();
-}
-
-FailureOr<std::vector<uint8_t>>
-mlac::compilePackage(const LoadedModel &model, const CompileOptions &options, StageTimer &timer) {
-  ModuleOp module = *model.module;
+FailureOr<std::vector<uint8_t>> mlac::compilePackage(ModuleOp module, const CompileOptions &options,
+                                                     StageTimer &timer) {
   package::PackageT package;
+  if (failed(describeModel(module, package)))
+    return failure();
   package.schema_version = kSchemaVersion;
   package.compiler = getCompilerVersion();
-  package.options = describeOptions(options);
-  if (failed(describePackage(model, options, package)))
-    return failure();
+  package.options = describeOptions(module, options);
   for (const std::string &name : options.targets) {
     timer.begin(name + ": lower to tile");
     FailureOr<OwningOpRef<ModuleOp>> tileModule = lowerToTile(module, name, options);

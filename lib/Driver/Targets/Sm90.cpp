@@ -8,17 +8,14 @@
 
 #include "RunPipeline.h"
 
-#include "mla/Pipelines/Compile.h"
-#include "mla/Pipelines/CompileTarget.h"
+#include "mla/Driver/Compile.h"
+#include "mla/Driver/CompileTarget.h"
+#include "mla/Package/CudaKernels.h"
 #include "mla/Pipelines/Pipelines.h"
 #include "mla/Target/Nvptx/CompileKernels.h"
 
 using namespace mlir;
 using namespace mlac;
-
-/// Attributes that convert-sm90-to-nvvm leaves on a kernel.
-static constexpr StringRef kThreadsAttr = "mlac.threads", kSharedBytesAttr = "mlac.shared_bytes",
-                           kTensorMapsAttr = "mlac.tensor_maps";
 
 namespace {
 class Sm90Target : public CompileTarget {
@@ -127,64 +124,11 @@ FailureOr<std::vector<EmittedCode>> Sm90Target::emit(ModuleOp tileModule, llvm::
 // Packages
 //===----------------------------------------------------------------------===//
 
-/// An integer attribute that a lowering left on a kernel's function.
-static FailureOr<int64_t> getLaunchAttr(ModuleOp module, StringRef kernel, StringRef name) {
-  Operation *function = module.lookupSymbol(kernel);
-  auto value = function ? function->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
-  if (!value)
-    return module.emitError("kernel '") << kernel << "' has no attribute '" << name << "'";
-  return value.getInt();
-}
-
-/// [factor, index of a kernel argument or -1].
-static package::ScaledArg toScaledArg(Attribute number) {
-  ArrayRef<int64_t> pair = cast<DenseI64ArrayAttr>(number).asArrayRef();
-  return package::ScaledArg(pair[0], static_cast<int32_t>(pair[1]));
-}
-
-/// The launch encodes what convert-sm90-to-nvvm describes.
-static std::unique_ptr<package::TensorMapT> toTensorMap(DictionaryAttr description) {
-  auto map = std::make_unique<package::TensorMapT>();
-  auto toList = [&](StringRef name) {
-    auto numbers = cast<ArrayAttr>(description.get(name));
-    return std::vector<package::ScaledArg>(llvm::map_range(numbers, toScaledArg).begin(),
-                                           llvm::map_range(numbers, toScaledArg).end());
-  };
-  map->argument = cast<IntegerAttr>(description.get("argument")).getInt();
-  map->offset = std::make_unique<package::ScaledArg>(toScaledArg(description.get("offset")));
-  map->sizes = toList("sizes");
-  map->strides = toList("strides");
-  for (int64_t extent : cast<DenseI64ArrayAttr>(description.get("box")).asArrayRef())
-    map->box.push_back(static_cast<uint32_t>(extent));
-  return map;
-}
-
-static LogicalResult addCudaKernel(ModuleOp nvvm, const CompiledKernel &compiled,
-                                   package::TargetT &target) {
-  FailureOr<int64_t> threads = getLaunchAttr(nvvm, compiled.name, kThreadsAttr);
-  FailureOr<int64_t> sharedBytes = getLaunchAttr(nvvm, compiled.name, kSharedBytesAttr);
-  if (failed(threads) || failed(sharedBytes))
-    return failure();
-  auto code = std::make_unique<package::CodeObjectT>();
-  code->name = compiled.name;
-  code->bytes.assign(compiled.cubin.begin(), compiled.cubin.end());
-  if (compiled.cubin.empty()) {
-    // Stopped at PTX: the driver assembles text that ends in a zero.
-    code->bytes.assign(compiled.ptx.begin(), compiled.ptx.end());
-    code->bytes.push_back(0);
-  }
-  auto kernel = std::make_unique<package::KernelT>();
-  kernel->name = kernel->symbol = compiled.name;
-  kernel->code = target.code.size();
-  kernel->threads = *threads;
-  kernel->shared_bytes = *sharedBytes;
-  kernel->registers = compiled.report.registers;
-  if (auto maps = nvvm.lookupSymbol(compiled.name)->getAttrOfType<ArrayAttr>(kTensorMapsAttr))
-    for (auto map : maps.getAsRange<DictionaryAttr>())
-      kernel->tensor_maps.push_back(toTensorMap(map));
-  target.code.push_back(std::move(code));
-  target.kernels.push_back(std::move(kernel));
-  return success();
+/// Stopped at PTX: the driver assembles text that ends in a zero.
+static std::vector<char> toDriverText(const std::string &ptx) {
+  std::vector<char> text(ptx.begin(), ptx.end());
+  text.push_back(0);
+  return text;
 }
 
 LogicalResult Sm90Target::compile(ModuleOp tileModule, const CompileOptions &options,
@@ -207,7 +151,11 @@ LogicalResult Sm90Target::compile(ModuleOp tileModule, const CompileOptions &opt
     return failure();
   target.assembler = compiled->assembler;
   for (const CompiledKernel &kernel : compiled->kernels)
-    if (failed(addCudaKernel(**nvvm, kernel, target)))
+    if (failed(addCudaKernel(**nvvm,
+                             {kernel.name,
+                              kernel.cubin.empty() ? toDriverText(kernel.ptx) : kernel.cubin,
+                              kernel.report.registers},
+                             target)))
       return failure();
   return success();
 }

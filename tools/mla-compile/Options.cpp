@@ -1,0 +1,493 @@
+//===- Options.cpp - the command line of mla-compile ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+
+#include "Progress.h"
+
+#include "mla/Driver/CompileTarget.h"
+#include "mla/Driver/Emit.h"
+#include "mla/Driver/LoadModel.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Process.h"
+
+using namespace mlac;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+static cl::OptionCategory category("mla-compile options");
+
+namespace {
+/// Says which values there are where another is given.
+template <typename T> struct ListingParser : cl::parser<T> {
+  using cl::parser<T>::parser;
+  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef text, T &value) {
+    llvm::SmallVector<llvm::StringRef> names;
+    for (unsigned i = 0; i < this->getNumOptions(); ++i)
+      names.push_back(this->getOption(i));
+    if (llvm::is_contained(names, text))
+      return cl::parser<T>::parse(option, name, text, value);
+    return option.error("expected one of " + llvm::Twine(llvm::join(names, ", ")) + ", got '" +
+                        text + "'");
+  }
+};
+template <typename T> using EnumOption = cl::opt<T, /*ExternalStorage=*/false, ListingParser<T>>;
+} // namespace
+
+static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category),
+                                  cl::desc("<config.json | layer.safetensors | module.mlir>"));
+static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
+                                   cl::desc("Where to write (default: the input's name with .mlac; "
+                                            "standard output for texts; - for standard output)"));
+static const std::string defaultTarget = getTargetInfos().front().chip.str();
+static const std::string targetHelp =
+    "Machines, comma-separated: " + listTargets(", ") + " (default " + defaultTarget + ")";
+static cl::opt<std::string> targets("target", cl::init(defaultTarget), cl::value_desc("list"),
+                                    cl::cat(category), cl::desc(targetHelp));
+static const std::string emitHelp = "Stop at " + joinNames(listLevels(), " or ") + " (default)";
+static cl::opt<std::string> emit("emit", cl::init(kPackageLevel.str()), cl::value_desc("level"),
+                                 cl::cat(category), cl::desc(emitHelp));
+static cl::opt<int64_t> tensorParallel("tp", cl::init(1), cl::value_desc("ranks"),
+                                       cl::cat(category),
+                                       cl::desc("Ranks that share the heads (default 1)"));
+static EnumOption<ActivationType>
+    dtype("dtype", cl::init(ActivationType::BF16), cl::cat(category),
+          cl::desc("Activations, weights and cache (default bf16):"),
+          cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
+                     clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
+static cl::opt<std::string> cacheFormat(
+    "cache-format", cl::value_desc("name"), cl::cat(category), cl::init("auto"),
+    cl::desc(
+        "Rows of the cache: auto (the activations' type, the default), bfloat16 (auto where the "
+        "activations are bf16), mla_fp8_tensor or fp8 (e4m3, one scale per layer), fp8_ds_mla "
+        "(656 bytes: e4m3 with four scales, bf16 rope) or split_ckv_kpe (latents of a page, "
+        "then its rope keys, as FlashInfer has them)"));
+static cl::opt<int64_t> rowWidth(
+    "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
+    cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
+             "that kernels like FlashMLA's take, which then may share the cache; default: any"));
+static EnumOption<mlir::mla::ScaleRule>
+    scaleRule("scale-rule", cl::init(mlir::mla::ScaleRule::Raw), cl::cat(category),
+              cl::desc("Scales of the rows' groups, when written (default raw):"),
+              cl::values(clEnumValN(mlir::mla::ScaleRule::Raw, "raw", "amax / 448"),
+                         clEnumValN(mlir::mla::ScaleRule::PowerOfTwo, "power_of_two",
+                                    "rounded up to a power of two")));
+static cl::opt<int64_t> pageSize("page-size", cl::init(64), cl::value_desc("tokens"),
+                                 cl::cat(category),
+                                 cl::desc("Tokens of a cache page (default 64)"));
+static EnumOption<mlir::mla::Form>
+    form("form", cl::init(mlir::mla::Form::Auto), cl::cat(category),
+         cl::desc("Form of the attention (default auto):"),
+         cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
+                    clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
+                    clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
+static EnumOption<mlir::mla::AbsorbMode> absorb(
+    "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(category),
+    cl::desc("Where W_UK and W_UV go in the absorbed form (default online):"),
+    cl::values(clEnumValN(mlir::mla::AbsorbMode::Online, "online", "products in the step"),
+               clEnumValN(mlir::mla::AbsorbMode::Offline, "offline", "folded ahead on both sides"),
+               clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
+               clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
+               clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
+static cl::opt<std::string>
+    functions("functions", cl::value_desc("list"), cl::cat(category),
+              cl::desc("Steps to compile, of prefill,decode,step (default prefill,decode; step "
+                       "takes mixed batches)"));
+static cl::opt<int64_t>
+    decodeThreshold("decode-threshold", cl::init(1), cl::value_desc("tokens"), cl::cat(category),
+                    cl::desc("Longest query that step attends to in the absorbed form: 1 "
+                             "(default), or 1 + speculative tokens"));
+static EnumOption<mlir::mla::SharePrefixMode> mixed(
+    "mixed", cl::init(mlir::mla::SharePrefixMode::Never), cl::cat(category),
+    cl::desc("Attend to a prefix that all decodes share once, in the expanded form, and to the "
+             "rest of each in the absorbed one (default never):"),
+    cl::values(clEnumValN(mlir::mla::SharePrefixMode::Never, "never", "all in the absorbed form"),
+               clEnumValN(mlir::mla::SharePrefixMode::Auto, "auto",
+                          "in steps for which it is predicted to be faster"),
+               clEnumValN(mlir::mla::SharePrefixMode::Always, "always",
+                          "in steps whose decodes share any whole block of 64 tokens")));
+static cl::opt<int64_t>
+    numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
+              cl::desc("Splits of the KV range; 0: from the batch and the machine"));
+static cl::opt<std::string> schedule(
+    "schedule", cl::init("auto"), cl::value_desc("kind"), cl::cat(category),
+    cl::desc("Schedule of the GPU's attention: auto (default, by predicted time), simple, relay, "
+             "stream or pingpong"));
+static cl::list<std::string>
+    scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(category),
+                    cl::desc("A parameter of the schedule, instead of the predicted best; may be "
+                             "repeated (keys: see below)"));
+static cl::list<std::string>
+    kernelSchedules("kernel-schedule", cl::value_desc("kernel:kind:key=value:..."),
+                    cl::cat(category),
+                    cl::desc("Schedule and parameters of one kernel; may be repeated (--tune "
+                             "chooses them, --schedule-report names the kernels)"));
+static cl::opt<std::string>
+    batchInvariant("batch-invariant", cl::ValueOptional, cl::value_desc("blocks"),
+                   cl::cat(category),
+                   cl::desc("Cut requests every so many blocks of 64 keys (default: by cost), so "
+                            "that no result depends on the rest of the batch"));
+static cl::alias batchInvariantBlocks("batch-invariant-blocks", cl::aliasopt(batchInvariant),
+                                      cl::Hidden);
+static cl::opt<double> itemCost("item-cost", cl::init(-1), cl::value_desc("blocks"),
+                                cl::cat(category),
+                                cl::desc("GPU: fixed cost of a piece of attention, in blocks "
+                                         "of 64 keys (default: by the cost model)"));
+static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blocks"),
+                                 cl::cat(category),
+                                 cl::desc("GPU: cost of cutting any request, in blocks of 64 "
+                                          "keys (default: by the cost model)"));
+static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"),
+                                   cl::cat(category),
+                                   cl::desc("GPU: cost of a token's partial result, in blocks of "
+                                            "64 keys (default: by the cost model)"));
+static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
+                                    cl::desc("Say which schedule each attention kernel gets, what "
+                                             "it costs, and why not the others"));
+static cl::opt<bool> wantsTuning("tune", cl::cat(category),
+                                 cl::desc("Measure, kernel by kernel, the schedules that the "
+                                          "cost model finds worth it, and compile with the "
+                                          "fastest of each"));
+static cl::opt<std::string>
+    tuneCache("tune-cache", cl::value_desc("file"), cl::cat(category),
+              cl::desc("Times that were measured, so that a run can go on (default: the output's "
+                       "name with .tune.json)"));
+static cl::opt<std::string> tuneTimer("tune-timer", cl::init("device"), cl::value_desc("who"),
+                                      cl::cat(category),
+                                      cl::desc("device (default), or model: predicted times, "
+                                               "which need no GPU"));
+static cl::opt<std::string> tuneDevice("tune-device", cl::init("cuda"), cl::value_desc("name"),
+                                       cl::cat(category),
+                                       cl::desc("Device to measure on: cuda (default), cuda:N"));
+static cl::opt<int64_t> tuneBatch("tune-batch", cl::init(64), cl::value_desc("requests"),
+                                  cl::cat(category),
+                                  cl::desc("Requests of the measured decodes (default 64)"));
+static cl::opt<int64_t> tuneContext("tune-context", cl::init(4096), cl::value_desc("tokens"),
+                                    cl::cat(category),
+                                    cl::desc("Cached tokens of each (default 4096)"));
+static cl::opt<int64_t> tunePrefill("tune-prefill", cl::init(4096), cl::value_desc("tokens"),
+                                    cl::cat(category),
+                                    cl::desc("New tokens of the measured prefills (default 4096)"));
+static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"), cl::cat(category),
+                                  cl::desc("Schedules to measure in this run (default: all)"));
+static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
+                                cl::cat(category),
+                                cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
+static EnumOption<AssemblerKind>
+    assembler("assembler", cl::init(AssemblerKind::Auto), cl::cat(category),
+              cl::desc("Who makes cubins of PTX (default auto):"),
+              cl::values(clEnumValN(AssemblerKind::Auto, "auto", "the first that is found"),
+                         clEnumValN(AssemblerKind::Ptxas, "ptxas", "the toolkit's program"),
+                         clEnumValN(AssemblerKind::NvPtxCompiler, "nvptxcompiler", "its library"),
+                         clEnumValN(AssemblerKind::NvJitLink, "nvjitlink", "the linking library"),
+                         clEnumValN(AssemblerKind::None, "none", "nobody: the package holds PTX")));
+static cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
+                                  cl::desc("The ptxas to run (default: search)"));
+static cl::opt<bool> allowSpills("allow-spills", cl::cat(category),
+                                 cl::desc("Accept kernels that spill registers"));
+static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(category),
+                                        cl::desc("Accept the assembler's C75xx messages"));
+static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(category),
+                                       cl::desc("rms_norm_eps for the latent norms too (default "
+                                                "1e-6, as transformers does)"));
+static cl::opt<bool> dequantisedWeights(
+    "dequantised-weights", cl::cat(category),
+    cl::desc("Weights will be bound in the activations' type although the configuration has a "
+             "quantization_config (otherwise an error)"));
+static cl::opt<bool>
+    costReport("cost-report", cl::cat(category),
+               cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
+                        "output where the result is a file"));
+static cl::opt<bool> timing("timing", cl::cat(category), cl::desc("Print the time of every stage"));
+static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("No progress lines"));
+
+static const char kOverview[] =
+    "mla-compile: compiles Multi-head Latent Attention into a package of kernels and launch plans\n"
+    "\n"
+    "  The input is a model's config.json, a .safetensors file that carries one in its metadata,\n"
+    "  or a module in the mla dialect. mla-run looks into packages, checks and measures them.\n";
+
+static const std::string scheduleHelp =
+    "\nParameters of schedules, for --schedule-option:\n" + describeScheduleOptions();
+static cl::extrahelp scheduleKeys(scheduleHelp);
+static cl::extrahelp examples(R"(
+Examples:
+  mla-compile config.json --target=cpu,sm_90a --tp=8 -o model.mlac
+      prefill and decode of one of 8 ranks, for this CPU's family and for Hopper
+  mla-compile config.json --cost-report --emit=mla
+      what each form costs, and the IR with the decisions
+  mla-compile config.json --target=sm_90a --functions=decode --emit=ptx
+      stop on the way: mla, tile, sm90, nvvm, llvm, ptx
+  mla-compile config.json --target=sm_90a --emit=cubin -o kernels/
+      one file per kernel
+  mla-compile config.json --target=sm_90a --schedule-report --emit=tile -o /dev/null
+      which schedule the attention gets, its predicted time, and why not the others
+  mla-compile config.json --target=sm_90a --schedule=relay --schedule-option=early=1
+      force what the cost model would choose
+  mla-compile config.json --target=sm_90a --tune --tune-batch=128 --tune-context=8192
+      measure a few dozen schedules of each attention kernel on this machine's GPU and keep
+      the fastest; a run that was stopped goes on where it was
+  mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
+      a layer with its configuration, weights and outputs: compile and check
+
+Exit code: 0 written, 1 error. A file appears under its name when it is complete.
+Without a CUDA toolkit, scripts/get-assembler.sh installs the assembler that sm_90a needs.
+)");
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::string> splitList(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> items;
+  text.split(items, ',', -1, /*KeepEmpty=*/false);
+  return {items.begin(), items.end()};
+}
+
+static bool readTargets(CompileOptions &options) {
+  options.targets = splitList(targets);
+  if (options.targets.empty())
+    return fail("--target: expected at least one of " + listTargets(", "));
+  for (const std::string &name : options.targets) {
+    const CompileTarget *target = findCompileTarget(name);
+    if (!target)
+      return fail("--target: expected " + listTargets() + ", got '" + name + "'");
+    if (llvm::count(options.targets, name) > 1)
+      return fail("--target: '" + name + "' is named twice");
+    if (!target->takesF32() && dtype == ActivationType::F32)
+      return fail(
+          "--dtype=f32 is for " +
+          listTargets(" and ", [](const CompileTarget &other) { return other.takesF32(); }) +
+          " only; " + name + " needs bf16");
+  }
+  return true;
+}
+
+/// What only a target's own options can say.
+static bool checkTargets(const CompileOptions &options, llvm::StringRef level) {
+  std::string error;
+  for (const std::string &name : options.targets)
+    if (!findCompileTarget(name)->check(options, level, error))
+      return fail(error);
+  return true;
+}
+
+static bool isScheduled(const CompileTarget &target) { return target.info.isScheduled; }
+
+/// Longer than any context; the package's limit.
+static constexpr int64_t kMostBlocks = 1 << 20;
+
+/// Checks what needs no kernel; the rest is checked where one is planned.
+static bool readSchedule(CompileOptions &options) {
+  ScheduleRequest request;
+  std::string error;
+  if (!request.setKind(schedule, error))
+    return fail("--schedule: " + error);
+  for (const std::string &option : scheduleOptions)
+    if (!request.set(option, error))
+      return fail("--schedule-option: " + error);
+  options.schedule = schedule;
+  options.scheduleOptions.assign(scheduleOptions.begin(), scheduleOptions.end());
+  for (const std::string &kernel : kernelSchedules)
+    if (!parseKernelRequest(kernel, error))
+      return fail("--kernel-schedule: " + error);
+  options.kernelSchedules.assign(kernelSchedules.begin(), kernelSchedules.end());
+  if (batchInvariant.getNumOccurrences() > 0) {
+    options.batchInvariant = 0;
+    if (!batchInvariant.empty() &&
+        (llvm::StringRef(batchInvariant).getAsInteger(10, options.batchInvariant) ||
+         options.batchInvariant < 1 || options.batchInvariant > kMostBlocks))
+      return fail("--batch-invariant: expected 1 to " + llvm::Twine(kMostBlocks) +
+                  " blocks, got '" + batchInvariant + "'");
+  }
+  bool asks = schedule != "auto" || !scheduleOptions.empty() || !kernelSchedules.empty() ||
+              options.batchInvariant >= 0;
+  bool hasScheduled = llvm::any_of(options.targets, [](const std::string &name) {
+    return isScheduled(*findCompileTarget(name));
+  });
+  if (asks && !hasScheduled)
+    return fail("--schedule, --schedule-option, --kernel-schedule and --batch-invariant are for " +
+                listTargets(" and ", isScheduled) + ", the target is " + targets);
+  return true;
+}
+
+/// More than any machine has processors; the runtime's limit for num_sms, too.
+static constexpr int64_t kMostSplits = 65536;
+/// Far above every crossover of the forms (mla.md section 12).
+static constexpr int64_t kMostDecodeTokens = 65536;
+
+/// The names of inference engines (vLLM's kv_cache_dtype) stand for ours.
+static bool readCacheFormat(std::string &format) {
+  if (cacheFormat == "bfloat16" && dtype != ActivationType::BF16)
+    return fail("--cache-format=bfloat16: expected --dtype=bf16, got f32");
+  if (cacheFormat == "fp8")
+    format = "mla_fp8_tensor";
+  else if (cacheFormat != "auto" && cacheFormat != "bfloat16")
+    format = cacheFormat;
+  return true;
+}
+
+static bool readOptions(CompileOptions &options) {
+  if (!readTargets(options) || !readSchedule(options))
+    return false;
+  if (tensorParallel < 1)
+    return fail("--tp: expected at least 1 rank, got " + llvm::Twine(tensorParallel));
+  if (pageSize < 1)
+    return fail("--page-size: expected at least 1 token, got " + llvm::Twine(pageSize));
+  if (decodeThreshold < 1 || decodeThreshold > kMostDecodeTokens)
+    return fail("--decode-threshold: expected 1 to " + llvm::Twine(kMostDecodeTokens) + ", got " +
+                llvm::Twine(decodeThreshold));
+  if (rowWidth < 0)
+    return fail("--row-width: expected at least 0 elements, got " +
+                llvm::Twine(rowWidth.getValue()));
+  if (numSplits < 0 || numSplits > kMostSplits)
+    return fail("--num-splits: expected 0 to " + llvm::Twine(kMostSplits) + ", got " +
+                llvm::Twine(numSplits));
+  if (mixed != mlir::mla::SharePrefixMode::Never && options.batchInvariant >= 0)
+    return fail("--mixed and --batch-invariant exclude each other: what requests share depends "
+                "on the batch");
+  for (const cl::opt<double> *cost : {&itemCost, &mergeCost, &partialCost})
+    if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
+      return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
+                  llvm::formatv("{0}", cost->getValue()).str());
+  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights};
+  options.functions = splitList(functions);
+  bool hasStep = llvm::is_contained(options.functions, "step");
+  std::string format;
+  if (!readCacheFormat(format))
+    return false;
+  options.import = {dtype, pageSize, form, format, scaleRule, hasStep ? decodeThreshold : 0};
+  options.absorb = absorb;
+  options.numSplits = numSplits;
+  options.mixed = mixed;
+  options.itemCost = itemCost;
+  options.mergeCost = mergeCost;
+  options.partialCost = partialCost;
+  options.cpu = cpu;
+  options.assembler.kind = assembler;
+  options.assembler.ptxasPath = ptxas;
+  options.allowSpills = allowSpills;
+  options.allowWgmmaMessages = allowWgmmaMessages;
+  return true;
+}
+
+/// A module says itself what these options would tell an import.
+static bool checkModuleOptions() {
+  if (!isModuleFile(input))
+    return true;
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
+           &normEpsFromConfig, &dequantisedWeights})
+    if (option->getNumOccurrences() > 0)
+      return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
+                  "' is compiled as it is");
+  return true;
+}
+
+/// The input's name with the extension of packages.
+static std::string getDefaultOutput(llvm::StringRef input) {
+  return (getModelStem(input) + ".mlac").str();
+}
+
+static bool readTuning(Invocation &invocation) {
+  if (tuneTimer != "device" && tuneTimer != "model")
+    return fail("--tune-timer: expected device or model, got '" + tuneTimer + "'");
+  constexpr int64_t kMost = 1 << 20;
+  for (const cl::opt<int64_t> *count : {&tuneBatch, &tuneContext, &tunePrefill})
+    if (*count < 1 || *count > kMost)
+      return fail("--" + count->ArgStr + ": expected 1 to " + llvm::Twine(kMost) + ", got " +
+                  llvm::Twine(count->getValue()));
+  if (tuneLimit < 0)
+    return fail("--tune-limit: expected at least 0, got " + llvm::Twine(tuneLimit));
+  const CompileTarget *target = findCompileTarget(targets);
+  if (!target || !isScheduled(*target))
+    return fail("--tune is for --target=" + listTargets(" or ", isScheduled) + " alone, got " +
+                targets);
+  TuneOptions &tuning = invocation.tuning.emplace();
+  tuning.timer = tuneTimer;
+  tuning.device = tuneDevice;
+  tuning.cachePath = tuneCache;
+  bool hasName = !output.empty() && output != kStandardOutput;
+  if (tuneCache.empty())
+    tuning.cachePath =
+        (hasName ? output.getValue() : getDefaultOutput(invocation.input)) + ".tune.json";
+  tuning.batch = tuneBatch;
+  tuning.context = tuneContext;
+  tuning.prefill = tunePrefill;
+  tuning.limit = tuneLimit;
+  tuning.isQuiet = quiet;
+  return true;
+}
+
+static bool readInvocation(Invocation &invocation) {
+  if (quiet)
+    silenceProgress();
+  const std::string &level = emit;
+  if (!llvm::is_contained(listLevels(), level))
+    return fail("--emit: expected " + joinNames(listLevels(), " or ") + ", got '" + level + "'");
+  invocation.input = input;
+  invocation.output = output;
+  if (level == kPackageLevel && output.empty())
+    invocation.output = getDefaultOutput(invocation.input);
+  if (level == kPackageLevel && output == kStandardOutput &&
+      llvm::sys::Process::StandardOutIsDisplayed())
+    return fail("-o -: a package is binary, and standard output is a terminal");
+  invocation.level = level;
+  invocation.wantsTiming = timing;
+  if (wantsTuning && !readTuning(invocation))
+    return false;
+  invocation.wantsScheduleReport = scheduleReport;
+  // Standard output is for what was asked for; reports, unless it takes something else.
+  bool isTaken =
+      invocation.output == kStandardOutput || (invocation.output.empty() && !isBinaryLevel(level));
+  invocation.reports = isTaken ? &llvm::errs() : &llvm::outs();
+  invocation.options.costReport = costReport ? invocation.reports : nullptr;
+  return checkModuleOptions() && readOptions(invocation.options) &&
+         checkTargets(invocation.options, level);
+}
+
+bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
+  cl::ParseCommandLineOptions(argc, argv, kOverview);
+  return ::readInvocation(invocation);
+}
+
+//===----------------------------------------------------------------------===//
+// What was loaded
+//===----------------------------------------------------------------------===//
+
+/// Whether all caches have rows of --row-width, if that is given.
+static bool checkRowWidth(mlir::ModuleOp module) {
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (mlir::Type type : function.getArgumentTypes())
+      if (auto cache = llvm::dyn_cast<mlir::mla::CacheType>(type);
+          cache && rowWidth != 0 && cache.getRowWidth() != rowWidth)
+        return fail("--row-width: expected cache rows of " + llvm::Twine(rowWidth.getValue()) +
+                    " elements, got " + llvm::Twine(cache.getKvLoraRank()) + " + " +
+                    llvm::Twine(cache.getQkRopeHeadDim()));
+  return true;
+}
+
+/// Whether --form has an attention to decide about.
+static bool checkForm(mlir::ModuleOp module) {
+  bool fits = form.getNumOccurrences() == 0;
+  module.walk([&](mlir::mla::AttentionOp attention) {
+    fits |= attention.getForm() == mlir::mla::Form::Auto || attention.getForm() == form;
+  });
+  return fits || fail("--form: no attention of the module leaves its form open");
+}
+
+bool mlac::checkModule(mlir::ModuleOp module) { return checkRowWidth(module) && checkForm(module); }
