@@ -90,11 +90,11 @@ void mlac::buildLowerToTilePipeline(OpPassManager &passes, const LowerToTileOpti
 }
 
 void mlac::buildTileToSm90Pipeline(OpPassManager &passes) {
-  passes.addNestedPass<tile::KernelOp>(tile::createTileSwapOperands());
   // Only where a schedule asks for it.
   tile::TileLazyRescaleOptions lazy;
   lazy.threshold = 0;
   passes.addNestedPass<tile::KernelOp>(tile::createTileLazyRescale(lazy));
+  passes.addNestedPass<tile::KernelOp>(tile::createTileSwapOperands());
   passes.addPass(createConvertTileToSm90());
   OpPassManager &kernels = passes.nest<sm90::KernelOp>();
   kernels.addPass(createCanonicalizerPass());

@@ -14,6 +14,7 @@
 #include "KernelLowering.h"
 
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -72,6 +73,7 @@ struct ConvertTileToCpu : mlac::impl::ConvertTileToCpuBase<ConvertTileToCpu> {
     for (tile::PlanOp plan : llvm::make_early_inc_range(getOperation().getOps<tile::PlanOp>()))
       plan.erase();
     for (tile::KernelOp kernel : kernels) {
+      tile::expandAttends(kernel);
       WalkResult checked = kernel.getBody().walk([](Operation *op) {
         return failed(checkOperation(op)) ? WalkResult::interrupt() : WalkResult::advance();
       });

@@ -12,8 +12,6 @@
 
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 
-#include "Common/AttentionLoop.h"
-#include "Common/DenseAttentionLoop.h"
 #include "PingPong/PingPong.h"
 #include "Relay/Relay.h"
 
@@ -37,19 +35,19 @@ llvm::SmallVector<tile::PlanOp> mlac::findPlans(tile::KernelOp kernel) {
 }
 
 /// Without a bound, the fewest rows that a plan gives a request: its decode step.
-static AttentionProblem readProblem(AttentionLoop &loop) {
+static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) {
   AttentionProblem problem;
-  problem.kvLoraRank = loop.getOutputWidth();
+  problem.kvLoraRank = attend.getOutputWidth();
   problem.ropeDim = 0;
-  for (AttentionLoop::Term &term : llvm::drop_begin(loop.terms))
-    problem.ropeDim += term.getWidth();
+  for (unsigned term = 1; term < attend.getQueries().size(); ++term)
+    problem.ropeDim += attend.getWidth(term);
   constexpr unsigned kTokenDim = 1; // of [pages, page_size, columns]
-  problem.pageSize = loop.terms.front().keys.getPool().getType().getDimSize(kTokenDim);
-  problem.elementBytes = loop.getElementType().getIntOrFloatBitWidth() / 8;
-  auto maxRows = loop.kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
+  problem.pageSize = cast<MemRefType>(attend.getKeys()[0].getType()).getDimSize(kTokenDim);
+  problem.elementBytes = attend.getElementType().getIntOrFloatBitWidth() / 8;
+  auto maxRows = kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
   problem.areRowsBounded = static_cast<bool>(maxRows);
   problem.rowsPerToken = maxRows ? maxRows.getInt() : 0;
-  for (tile::PlanOp plan : findPlans(loop.kernel)) {
+  for (tile::PlanOp plan : findPlans(kernel)) {
     auto works = plan.getOps<tile::WorkOp>();
     if (maxRows || works.empty())
       continue;
@@ -57,16 +55,16 @@ static AttentionProblem readProblem(AttentionLoop &loop) {
     problem.rowsPerToken = problem.rowsPerToken ? std::min(problem.rowsPerToken, rows) : rows;
   }
   if (!problem.rowsPerToken)
-    problem.rowsPerToken = loop.getRows();
+    problem.rowsPerToken = attend.getRows();
   return problem;
 }
 
-static DenseAttentionProblem readProblem(DenseAttentionLoop &loop) {
+static DenseAttentionProblem readDense(tile::AttendOp attend) {
   DenseAttentionProblem problem;
-  for (DenseAttentionLoop::Term &term : loop.terms)
-    problem.keyWidths.push_back(term.getWidth());
-  problem.valueWidth = loop.getOutputWidth();
-  problem.elementBytes = loop.getElementType().getIntOrFloatBitWidth() / 8;
+  for (unsigned term = 0; term < attend.getQueries().size(); ++term)
+    problem.keyWidths.push_back(attend.getWidth(term));
+  problem.valueWidth = attend.getOutputWidth();
+  problem.elementBytes = attend.getElementType().getIntOrFloatBitWidth() / 8;
   return problem;
 }
 
@@ -76,18 +74,18 @@ std::optional<AttentionKernel> mlac::readAttentionKernel(tile::KernelOp kernel, 
   for (tile::PlanOp plan : findPlans(kernel))
     result.launchers.push_back(
         {plan.getSymName().str(), static_cast<int64_t>(plan.getMaxQueryLen())});
-  std::string whyNotDense;
-  if (std::optional<AttentionLoop> paged = matchAttentionLoop(kernel, why)) {
-    (void)canRelay(*paged, result.whyNot);
-    result.problem = readProblem(*paged);
-    return result;
+  tile::AttendOp attend = tile::findAttend(kernel);
+  why = "it has not one attention";
+  if (!attend || (attend.isPaged() && !isInItems(attend, why)))
+    return std::nullopt;
+  if (attend.isPaged()) {
+    (void)canRelay(attend, result.whyNot);
+    result.problem = readPaged(kernel, attend);
+  } else {
+    (void)canPingPong(attend, result.whyNot);
+    result.problem = readDense(attend);
   }
-  if (std::optional<DenseAttentionLoop> dense = matchDenseAttentionLoop(kernel, whyNotDense)) {
-    (void)canPingPong(*dense, result.whyNot);
-    result.problem = readProblem(*dense);
-    return result;
-  }
-  return std::nullopt;
+  return result;
 }
 
 std::vector<AttentionKernel> mlac::findAttentionKernels(ModuleOp module) {

@@ -127,16 +127,6 @@ void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &
   }
 }
 
-/// Whether the kernel multiplies what it loads through a block table.
-static bool attendsToPages(tile::KernelOp kernel) {
-  return kernel
-      .walk([](tile::LoadPagedOp load) {
-        bool isMultiplied = llvm::any_of(load->getUsers(), llvm::IsaPred<tile::DotOp>);
-        return isMultiplied ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 /// Products that are not part of an attention: rings if they fit.
 static void planProduct(tile::KernelOp kernel, const ScheduleRequest &request) {
   bool hasProduct =
@@ -206,7 +196,7 @@ LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleReque
     return std::visit(
         [&](const auto &problem) { return plan(kernel, problem, request, attention->whyNot); },
         attention->problem);
-  if (attendsToPages(kernel))
+  if (kernel.walk([](tile::AttendOp) { return WalkResult::interrupt(); }).wasInterrupted())
     return keepSimple(kernel, request.filter(kPagedScheduleKinds), why);
   planProduct(kernel, request);
   return success();

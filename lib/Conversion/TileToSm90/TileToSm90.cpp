@@ -39,29 +39,38 @@ static StringRef getSchedule(tile::KernelOp kernel, StringRef option) {
   return kind ? kind.getValue() : StringRef("simple");
 }
 
+/// The kernel in the schedule it asks for, or null and in `why` the reason. What does not fit
+/// is found before the kernel is changed.
+static sm90::KernelOp buildDerived(tile::KernelOp kernel, StringRef schedule, std::string &why) {
+  if (schedule == "stream")
+    return mlac::buildStreamSchedule(kernel, why);
+  if (schedule == "product")
+    return mlac::buildProductSchedule(kernel, why);
+  tile::AttendOp attend = tile::findAttend(kernel);
+  why = "it has not one attention";
+  if (!attend)
+    return {};
+  if (schedule == "pingpong") {
+    why = "its programs are not looped over (tile-loop-over-programs)";
+    return mlac::isLoopedOver(attend) && mlac::canPingPong(attend, why)
+               ? mlac::buildPingPongSchedule(attend)
+               : sm90::KernelOp();
+  }
+  why = "there is no such schedule";
+  return schedule == "relay" && mlac::canRelay(attend, why) ? mlac::buildRelaySchedule(attend)
+                                                            : sm90::KernelOp();
+}
+
 /// The kernel in the schedule it asks for, or in the simple one.
 static FailureOr<sm90::KernelOp> buildSchedule(tile::KernelOp kernel, StringRef schedule) {
-  if (schedule == "simple")
-    return mlac::buildSimpleSchedule(kernel);
   std::string why;
-  if (schedule == "stream") {
-    if (sm90::KernelOp result = mlac::buildStreamSchedule(kernel, why))
+  if (schedule != "simple") {
+    if (sm90::KernelOp result = buildDerived(kernel, schedule, why))
       return result;
-  } else if (schedule == "product") {
-    if (sm90::KernelOp result = mlac::buildProductSchedule(kernel, why))
-      return result;
-  } else if (schedule == "pingpong") {
-    std::optional<mlac::DenseAttentionLoop> loop = mlac::matchDenseAttentionLoop(kernel, why);
-    if (loop && !loop->programs)
-      why = "its programs are not looped over (tile-loop-over-programs)";
-    else if (loop && mlac::canPingPong(*loop, why))
-      return mlac::buildPingPongSchedule(*loop);
-  } else if (std::optional<mlac::AttentionLoop> loop = mlac::matchAttentionLoop(kernel, why)) {
-    if (schedule == "relay" && mlac::canRelay(*loop, why))
-      return mlac::buildRelaySchedule(*loop);
+    kernel.emitRemark("kernel '") << kernel.getSymName() << "' gets the simple schedule, not '"
+                                  << schedule << "': " << why;
   }
-  kernel.emitRemark("kernel '") << kernel.getSymName() << "' gets the simple schedule, not '"
-                                << schedule << "': " << why;
+  tile::expandAttends(kernel);
   return mlac::buildSimpleSchedule(kernel);
 }
 

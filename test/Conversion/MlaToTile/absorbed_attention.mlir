@@ -1,6 +1,6 @@
-// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
-// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
-// RUN: mla-opt %s --convert-mla-to-tile='target=sm90 fixed-blocks=32' --cse | FileCheck %s --check-prefix=FIXED
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --tile-expand-attend --cse | FileCheck %s --check-prefixes=CHECK,GPU
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --tile-expand-attend --cse | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: mla-opt %s --convert-mla-to-tile='target=sm90 fixed-blocks=32' --tile-expand-attend --cse | FileCheck %s --check-prefix=FIXED
 
 // A02, B22, C10, C11, C14. Rows are (query, head) pairs of a request; the latent's
 // tile is key and value. Latent 40 wide, rope 8 wide: two loads of a page, each padded

@@ -1,5 +1,5 @@
-// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse --split-input-file | FileCheck %s
-// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse --split-input-file | FileCheck %s
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --tile-expand-attend --cse --split-input-file | FileCheck %s
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --tile-expand-attend --cse --split-input-file | FileCheck %s
 
 // A23. One scale per layer, bound by the runtime: codes are e4m3(x / scale), the quotient
 // by a reciprocal and two FMAs; what a reader gets is round(code * scale).

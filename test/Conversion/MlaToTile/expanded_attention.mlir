@@ -1,5 +1,5 @@
-// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --cse | FileCheck %s --check-prefixes=CHECK,GPU
-// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --tile-expand-attend --cse | FileCheck %s --check-prefixes=CHECK,GPU
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --tile-expand-attend --cse | FileCheck %s --check-prefixes=CHECK,CPU
 
 // A01, A43. One program: a tile of queries of one head of one request. 20 heads of
 // 24 + 8 (queries, keys) and 40 (values): nothing is a multiple of a tile.

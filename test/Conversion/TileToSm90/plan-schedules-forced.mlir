@@ -29,30 +29,16 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %c64 = arith.constant 64 : index
-  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
-  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
-  %one = arith.constant dense<1.0> : tensor<64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
       : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [512, 1]
       : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
   scf.for %item = %c0 to %len step %c1 {
     %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
-    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%l = %one, %o = %zeros)
-        -> (tensor<64xf32>, tensor<64x512xf32>) {
-      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-          : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
-      %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
-      %old = arith.mulf %l, %one : tensor<64xf32>
-      %bs = tile.reduce sum %s : tensor<64x64xf32> -> tensor<64xf32>
-      %sum = arith.addf %old, %bs : tensor<64xf32>
-      %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
-      %a = arith.mulf %o, %fb : tensor<64x512xf32>
-      %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
-      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %sum, %n : tensor<64xf32>, tensor<64x512xf32>
-    }
+    %m, %l, %o = tile.attend queries(%query : tensor<64x512xbf16>)
+        keys(%pv : memref<?x64x512xbf16, strided<[32768, 512, 1]>>)
+        pages(%table : memref<?xi32>) range %c0 to %len limit %len
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
   }
   tile.return
 }

@@ -30,12 +30,7 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
                        %out: memref<?xf32>, %len: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %c64 = arith.constant 64 : index
   %c512 = arith.constant 512 : index
-  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
-  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
-  %start = arith.constant dense<-1.0e30> : tensor<64xf32>
-  %none = arith.constant dense<0.0> : tensor<64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [36864, 576, 1]
       : memref<?xbf16> to memref<?x64x512xbf16, strided<[36864, 576, 1]>>
   %rv = memref.reinterpret_cast %pool to offset: [512], sizes: [%len, 64, 64], strides: [36864, 576, 1]
@@ -47,31 +42,12 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
   scf.for %item = %c0 to %len step %c1 {
     %ql = tile.load %qv[%item, %c0] : memref<64x576xbf16, strided<[576, 1]>> -> tensor<64x512xbf16>
     %qr = tile.load %qv[%item, %c512] : memref<64x576xbf16, strided<[576, 1]>> -> tensor<64x64xbf16>
-    %state:3 = scf.for %key = %c0 to %len step %c64 iter_args(%m = %start, %l = %none, %o = %zeros)
-        -> (tensor<64xf32>, tensor<64xf32>, tensor<64x512xf32>) {
-      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-          : memref<?x64x512xbf16, strided<[36864, 576, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
-      %r = tile.load_paged %rv[%table at %key, %c0] limit %len
-          : memref<?x64x64xbf16, strided<[36864, 576, 1], offset: 512>>, memref<?xi32> -> tensor<64x64xbf16>
-      %s0 = tile.dot %ql, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
-      %s = tile.dot %qr, %r, %s0 transpose_rhs : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
-      %bm = tile.reduce max %s : tensor<64x64xf32> -> tensor<64xf32>
-      %max = arith.maximumf %m, %bm : tensor<64xf32>
-      %d = arith.subf %m, %max : tensor<64xf32>
-      %f = math.exp2 %d : tensor<64xf32>
-      %mb = tile.broadcast %max : tensor<64xf32> -> tensor<64x64xf32>
-      %shifted = arith.subf %s, %mb : tensor<64x64xf32>
-      %e = math.exp2 %shifted : tensor<64x64xf32>
-      %old = arith.mulf %l, %f : tensor<64xf32>
-      %bs = tile.reduce sum %e : tensor<64x64xf32> -> tensor<64xf32>
-      %sum = arith.addf %old, %bs : tensor<64xf32>
-      %fb = tile.broadcast %f : tensor<64xf32> -> tensor<64x512xf32>
-      %a = arith.mulf %o, %fb : tensor<64x512xf32>
-      %p = arith.truncf %e : tensor<64x64xf32> to tensor<64x64xbf16>
-      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %max, %sum, %n : tensor<64xf32>, tensor<64xf32>, tensor<64x512xf32>
-    }
-    tile.store %state#2, %ov[%item, %c0] : tensor<64x512xf32>, memref<64x512xf32, strided<[512, 1]>>
+    %m, %l, %o = tile.attend queries(%ql, %qr : tensor<64x512xbf16>, tensor<64x64xbf16>)
+        keys(%pv, %rv : memref<?x64x512xbf16, strided<[36864, 576, 1]>>,
+             memref<?x64x64xbf16, strided<[36864, 576, 1], offset: 512>>)
+        pages(%table : memref<?xi32>) range %c0 to %len limit %len
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
+    tile.store %o, %ov[%item, %c0] : tensor<64x512xf32>, memref<64x512xf32, strided<[512, 1]>>
   }
   tile.return
 }
@@ -87,30 +63,16 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %c64 = arith.constant 64 : index
-  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
-  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
-  %one = arith.constant dense<1.0> : tensor<64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
       : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [512, 1]
       : memref<?xbf16> to memref<16x512xbf16, strided<[512, 1]>>
   scf.for %item = %c0 to %len step %c1 {
     %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
-    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%l = %one, %o = %zeros)
-        -> (tensor<64xf32>, tensor<64x512xf32>) {
-      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-          : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
-      %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
-      %old = arith.mulf %l, %one : tensor<64xf32>
-      %bs = tile.reduce sum %s : tensor<64x64xf32> -> tensor<64xf32>
-      %sum = arith.addf %old, %bs : tensor<64xf32>
-      %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
-      %a = arith.mulf %o, %fb : tensor<64x512xf32>
-      %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
-      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %sum, %n : tensor<64xf32>, tensor<64x512xf32>
-    }
+    %m, %l, %o = tile.attend queries(%query : tensor<64x512xbf16>)
+        keys(%pv : memref<?x64x512xbf16, strided<[32768, 512, 1]>>)
+        pages(%table : memref<?xi32>) range %c0 to %len limit %len
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
   }
   tile.return
 }
@@ -127,55 +89,38 @@ tile.kernel @strided(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?x
                       %out: memref<?xf32>, %len: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %c64 = arith.constant 64 : index
-  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
-  %zeros = arith.constant dense<0.0> : tensor<64x512xf32>
-  %one = arith.constant dense<1.0> : tensor<64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
       : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [16, 512], strides: [1024, 2]
       : memref<?xbf16> to memref<16x512xbf16, strided<[1024, 2]>>
   scf.for %item = %c0 to %len step %c1 {
     %query = tile.load %qv[%item, %c0] : memref<16x512xbf16, strided<[1024, 2]>> -> tensor<64x512xbf16>
-    %state:2 = scf.for %key = %c0 to %len step %c64 iter_args(%l = %one, %o = %zeros)
-        -> (tensor<64xf32>, tensor<64x512xf32>) {
-      %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-          : memref<?x64x512xbf16, strided<[32768, 512, 1]>>, memref<?xi32> -> tensor<64x512xbf16>
-      %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x512xbf16>, tensor<64x512xbf16> -> tensor<64x64xf32>
-      %old = arith.mulf %l, %one : tensor<64xf32>
-      %bs = tile.reduce sum %s : tensor<64x64xf32> -> tensor<64xf32>
-      %sum = arith.addf %old, %bs : tensor<64xf32>
-      %fb = tile.broadcast %one : tensor<64xf32> -> tensor<64x512xf32>
-      %a = arith.mulf %o, %fb : tensor<64x512xf32>
-      %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xbf16>
-      %n = tile.dot %p, %k, %a : tensor<64x64xbf16>, tensor<64x512xbf16> -> tensor<64x512xf32>
-      scf.yield %sum, %n : tensor<64xf32>, tensor<64x512xf32>
-    }
+    %m, %l, %o = tile.attend queries(%query : tensor<64x512xbf16>)
+        keys(%pv : memref<?x64x512xbf16, strided<[32768, 512, 1]>>)
+        pages(%table : memref<?xi32>) range %c0 to %len limit %len
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
   }
   tile.return
 }
 
 // -----
 
-// Attention whose structure is not known keeps the schedule that is always right.
+// Attention that no loop over items stands around keeps the schedule that is always right.
 
 // CHECK-LABEL: tile.kernel @no_items
 // CHECK-NOT: tile.schedule
 // expected-remark @below {{schedule simple: no loop over work items around the loop over keys}}
 tile.kernel @no_items(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>, %len: index) {
   %c0 = arith.constant 0 : index
-  %c64 = arith.constant 64 : index
-  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 128], strides: [8192, 128, 1]
       : memref<?xbf16> to memref<?x64x128xbf16, strided<[8192, 128, 1]>>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [64, 128], strides: [128, 1]
       : memref<?xbf16> to memref<64x128xbf16, strided<[128, 1]>>
   %query = tile.load %qv[%c0, %c0] : memref<64x128xbf16, strided<[128, 1]>> -> tensor<64x128xbf16>
-  scf.for %key = %c0 to %len step %c64 {
-    %k = tile.load_paged %pv[%table at %key, %c0] limit %len
-        : memref<?x64x128xbf16, strided<[8192, 128, 1]>>, memref<?xi32> -> tensor<64x128xbf16>
-    %s = tile.dot %query, %k, %zero transpose_rhs : tensor<64x128xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
-  }
+  %m, %l, %o = tile.attend queries(%query : tensor<64x128xbf16>)
+      keys(%pv : memref<?x64x128xbf16, strided<[8192, 128, 1]>>)
+      pages(%table : memref<?xi32>) range %c0 to %len limit %len
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
   tile.return
 }
 

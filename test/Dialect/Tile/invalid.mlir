@@ -497,3 +497,217 @@ module attributes {tile.machine = "a100"} {}
 tile.kernel @machine_of_a_kernel(%a: memref<?xf32>) attributes {tile.machine = "h200"} {
   tile.return
 }
+
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected a view of keys for each of at least one tile of queries, got 1 and 2}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k, %k : !rows, !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %short: tensor<32x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected queries of 64 rows, got 'tensor<32x64xbf16>'}}
+  %m, %l, %o = tile.attend queries(%short : tensor<32x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %ints: tensor<64x64xi32>, %k: !rows) {
+  // expected-error @below {{expected queries of one element type out of bf16, f16, f32, got 'tensor<64x64xi32>'}}
+  %m, %l, %o = tile.attend queries(%ints : tensor<64x64xi32>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages) {
+  // expected-error @below {{expected keys [rows, W], got 'memref<?x64x64xbf16, strided<[4096, 64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%p : !pages)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<?xi32>) {
+  // expected-error @below {{expected keys [pages, page_size, W], got 'memref<?x64xbf16, strided<[64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows) pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!dynamic = memref<?x?x64xbf16, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %d: !dynamic, %t: memref<?xi32>) {
+  // expected-error @below {{expected one static page size (dimension 1), got 'memref<?x?x64xbf16, strided<[4096, 64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%d : !dynamic) pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!wide = memref<?x128xbf16, strided<[128, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %w: !wide) {
+  // expected-error @below {{expected keys of at most the 64 columns of their queries, got 'memref<?x128xbf16, strided<[128, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%w : !wide)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected an output as wide as the first queries, 64 columns, as values are columns of keys; got 128}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %p: !pages, %t: memref<?xi32>) {
+  // expected-error @below {{expected values of keys in pages to be columns of the keys}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%p : !pages) pages(%t : memref<?xi32>) values(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!wide = memref<?x128xbf16, strided<[128, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %w: !wide) {
+  // expected-error @below {{expected values [rows, V] of type 'bf16', V at most 64, got 'memref<?x128xbf16, strided<[128, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows) values(%w : !wide)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!codes = memref<?x64x64xf8E4M3FN, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %c: !codes, %t: memref<?xi32>) {
+  // expected-error @below {{expected scales for keys of 8 bits}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%c : !codes) pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %s: memref<?xf32>) {
+  // expected-error @below {{expected no scales, as no keys have 8 bits}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows) scales(%s : memref<?xf32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!dense = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %e: !dense, %s: memref<?xf32>) {
+  // expected-error @below {{expected keys of 8 bits to come in pages}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%e : !dense) scales(%s : memref<?xf32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!codes = memref<?x64x64xf8E4M3FN, strided<[4096, 64, 1]>>
+!groups = memref<?x64x3xf32, strided<[192, 3, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %c: !codes, %g: !groups, %t: memref<?xi32>) {
+  // expected-error @below {{expected f32 scales [n], or [pages, 64, G] with G a divisor of 64, got 'memref<?x64x3xf32, strided<[192, 3, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%c : !codes) pages(%t : memref<?xi32>) scales(%g : !groups)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!int = memref<?x64xi32, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %i: !int) {
+  // expected-error @below {{expected keys of floats, those of 8 bits f8E4M3FN, got 'memref<?x64xi32, strided<[64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%i : !int)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %few: tensor<32xi32>) {
+  // expected-error @below {{expected sees of type 'tensor<64xi32>' and no diagonal beside it, got 'tensor<32xi32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n sees(%few : tensor<32xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %seen: tensor<64xi32>) {
+  // expected-error @below {{expected sees of type 'tensor<64xi32>' and no diagonal beside it, got 'tensor<64xi32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n sees(%seen : tensor<64xi32>) diagonal %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %seen: tensor<64xi32>) {
+  // expected-error @below {{expected a start of the results' types 'tensor<64xf32>', 'tensor<64xf32>', 'tensor<64x64xf32>', got 'tensor<64xi32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n start(%seen : tensor<64xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected a positive block and a unit of 1 or a block, got 64 and 2}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 2 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected a positive, finite scale, got -1.0}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = -1.0 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected a lag from 0 to 15, got 1.6}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, lag = 16.0 : f64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}

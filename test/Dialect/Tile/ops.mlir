@@ -128,3 +128,48 @@ tile.kernel @elements(%table: memref<?xi32>, %n: index) {
   %b = tile.load_elements %table[%k] : memref<?xi32>, tensor<64xi32> -> tensor<64xi32>
   tile.return
 }
+
+// Attention over pages with values in the keys, over dense rows from a partial, and over codes.
+// CHECK-LABEL: tile.kernel @attend
+// CHECK: tile.attend queries(%{{.*}}, %{{.*}} : tensor<64x128xbf16>, tensor<64x64xbf16>) keys(%{{.*}}, %{{.*}} : memref<?x64x128xbf16{{.*}}>, memref<?x64x64xbf16{{.*}}>) pages(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} sees(%{{.*}} : tensor<64xi32>) {block = 64 : i64, lag = 8.000000e+00 : f64, scale = 1.000000e-01 : f64, unit = 64 : i64} -> tensor<64x128xf32>
+// CHECK: tile.attend queries({{.*}}) keys({{.*}}) values(%{{.*}} : memref<?x64xbf16{{.*}}>) range %{{.*}} to %{{.*}} limit %{{.*}} diagonal %{{.*}} start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>) {block = 64 : i64, scale = 1.000000e-01 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+// CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?xf32>)
+// CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x64x2xf32{{.*}}>)
+tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?xf8E4M3FN>, %scales: memref<?xf32>,
+                    %table: memref<?xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %seen = arith.constant dense<7> : tensor<64xi32>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to memref<?x128xbf16, strided<[128, 1]>>
+  %vv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %kv = memref.reinterpret_cast %pool to offset: [0], sizes: [%n, 64, 128], strides: [12288, 192, 1]
+      : memref<?xbf16> to memref<?x64x128xbf16, strided<[12288, 192, 1]>>
+  %rv = memref.reinterpret_cast %pool to offset: [128], sizes: [%n, 64, 64], strides: [12288, 192, 1]
+      : memref<?xbf16> to memref<?x64x64xbf16, strided<[12288, 192, 1], offset: 128>>
+  %cv = memref.reinterpret_cast %codes to offset: [0], sizes: [%n, 64, 128], strides: [8192, 128, 1]
+      : memref<?xf8E4M3FN> to memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>
+  %sv = memref.reinterpret_cast %scales to offset: [0], sizes: [%n, 64, 2], strides: [128, 2, 1]
+      : memref<?xf32> to memref<?x64x2xf32, strided<[128, 2, 1]>>
+  %qt = tile.load %qv[%c0, %c0] : memref<?x128xbf16, strided<[128, 1]>> -> tensor<64x128xbf16>
+  %rt = tile.load %vv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+  %m, %l, %o = tile.attend queries(%qt, %rt : tensor<64x128xbf16>, tensor<64x64xbf16>)
+      keys(%kv, %rv : memref<?x64x128xbf16, strided<[12288, 192, 1]>>,
+           memref<?x64x64xbf16, strided<[12288, 192, 1], offset: 128>>)
+      pages(%table : memref<?xi32>) range %c0 to %n limit %n sees(%seen : tensor<64xi32>)
+      {block = 64 : i64, lag = 8.0 : f64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
+  %z = arith.constant dense<0.0> : tensor<64x64xf32>
+  %m1, %l1, %o1 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%qv : memref<?x128xbf16, strided<[128, 1]>>) values(%vv : memref<?x64xbf16, strided<[64, 1]>>)
+      range %c0 to %n limit %n diagonal %c0 start(%m, %l, %z : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %m2, %l2, %o2 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) pages(%table : memref<?xi32>)
+      scales(%scales : memref<?xf32>) range %c0 to %n limit %n
+      {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
+  %m3, %l3, %o3 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) pages(%table : memref<?xi32>)
+      scales(%sv : memref<?x64x2xf32, strided<[128, 2, 1]>>) range %c0 to %n limit %n
+      {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
+  tile.return
+}

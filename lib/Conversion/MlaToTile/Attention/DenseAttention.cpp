@@ -54,10 +54,8 @@ private:
   RowRange keyRange(KernelBuilder &b, ValueRange args, RowRange queries);
   void writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys, Value row);
   Value view(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange rows);
-  Value isSeen(KernelBuilder &b, Value row, Value key, Value keyCount);
   Value lseView(KernelBuilder &b, ValueRange args, const Operand &operand, RowRange queries);
-  SmallVector<Value> startSoftmax(KernelBuilder &b, OnlineSoftmax &softmax, ValueRange args,
-                                  RowRange queries, Value row);
+  SmallVector<Value> loadStart(KernelBuilder &b, ValueRange args, RowRange queries, Value row);
   bool isInPlace() const {
     return partial && lse && partial->ref.isSameMemory(output.ref) &&
            partialLse->ref.isSameMemory(lse->ref);
@@ -142,22 +140,6 @@ RowRange ExpandedKernel::keyRange(KernelBuilder &b, ValueRange args, RowRange qu
   return loadRange(b, args[kKeyStarts], b.add(row, b.programId(2)));
 }
 
-/// Key column j of the block at `key` is there, and not after row i's token.
-Value ExpandedKernel::isSeen(KernelBuilder &b, Value row, Value key, Value keyCount) {
-  SmallVector<int64_t, 2> shape = {tileRows, tileKeys};
-  Value column = b.iota(1, shape);
-  Value limit = b.splat(b.toI32(b.sub(keyCount, key)), shape);
-  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
-  if (!op.isCausal())
-    return isThere;
-  SmallVector<int64_t, 1> rows = {tileRows};
-  Value diagonal =
-      arith::AddIOp::create(b, b.iota(0, rows), b.splat(b.toI32(b.sub(row, key)), rows));
-  Value isPast =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, b.broadcast(diagonal, tileKeys));
-  return arith::AndIOp::create(b, isThere, isPast);
-}
-
 /// One head's LSEs of a request.
 Value ExpandedKernel::lseView(KernelBuilder &b, ValueRange args, const Operand &operand,
                               RowRange queries) {
@@ -169,42 +151,40 @@ Value ExpandedKernel::lseView(KernelBuilder &b, ValueRange args, const Operand &
                 {b.extent(tokenStride)});
 }
 
-SmallVector<Value> ExpandedKernel::startSoftmax(KernelBuilder &b, OnlineSoftmax &softmax,
-                                                ValueRange args, RowRange queries, Value row) {
+SmallVector<Value> ExpandedKernel::loadStart(KernelBuilder &b, ValueRange args, RowRange queries,
+                                             Value row) {
   if (!partial)
-    return softmax.start();
+    return {};
   Value output =
       b.load(view(b, args, *partial, queries), {row, b.index(0)}, {tileRows, partial->tileWidth});
-  return softmax.startFrom(output, b.load(lseView(b, args, *partialLse, queries), row, tileRows));
+  return startFromPartial(b, output, b.load(lseView(b, args, *partialLse, queries), row, tileRows));
 }
 
+/// A key is there, and not after row i's token.
 void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queries, RowRange keys,
                                Value row) {
   Value zero = b.index(0);
   auto loadQuery = [&](const Operand &operand) {
     return b.load(view(b, args, operand, queries), {row, zero}, {tileRows, operand.tileWidth});
   };
-  Value queryNope = loadQuery(qNope), queryPe = qPe ? loadQuery(*qPe) : Value();
-  Value keyNopeView = view(b, args, kNope, keys), valueView = view(b, args, value, keys);
-  Value keyPeView = kPe ? view(b, args, *kPe, keys) : Value();
-  Value limit = op.isCausal() ? b.minimum(keys.count, b.add(row, tileRows)) : keys.count;
-  auto loadKeys = [&](const Operand &operand, Value from, Value key) {
-    return b.load(from, {key, zero}, {tileKeys, operand.tileWidth});
-  };
-  OnlineSoftmax softmax(b, tileRows, tileKeys, value.tileWidth, op.getScale().convertToDouble());
-  SmallVector<Value> state =
-      b.loop(zero, limit, b.index(tileKeys), startSoftmax(b, softmax, args, queries, row),
-             [&](Value key, ValueRange carried) {
-               Value scores = b.constant({tileRows, tileKeys}, 0);
-               scores = b.dot(queryNope, loadKeys(kNope, keyNopeView, key), scores, true);
-               if (qPe)
-                 scores = b.dot(queryPe, loadKeys(*kPe, keyPeView, key), scores, true);
-               return softmax.advance(carried, scores, isSeen(b, row, key, keys.count),
-                                      loadKeys(value, valueView, key));
-             });
-  b.storeNarrow(softmax.output(state), view(b, args, output, queries), {row, zero});
+  SmallVector<Value> queryTiles = {loadQuery(qNope)};
+  if (qPe)
+    queryTiles.push_back(loadQuery(*qPe));
+  SmallVector<Value> keyViews = {view(b, args, kNope, keys)};
+  Value values = view(b, args, value, keys);
+  if (kPe)
+    keyViews.push_back(view(b, args, *kPe, keys));
+  Value end = op.isCausal() ? b.minimum(keys.count, b.add(row, tileRows)) : keys.count;
+  SmallVector<Value> start = loadStart(b, args, queries, row);
+  Type rowType = RankedTensorType::get({tileRows}, b.getF32Type());
+  auto output = RankedTensorType::get({tileRows, value.tileWidth}, b.getF32Type());
+  auto attend = tile::AttendOp::create(
+      b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), values,
+      /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(), op.isCausal() ? row : Value(),
+      start, tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0));
+  b.storeNarrow(normaliseOutput(b, attend), view(b, args, this->output, queries), {row, zero});
   if (lse)
-    b.store(softmax.lse(state), lseView(b, args, *lse, queries), row);
+    b.store(attendedLse(b, attend), lseView(b, args, *lse, queries), row);
 }
 
 /// What bounds the rows of all requests together: TMA copies from whole tensors.

@@ -15,9 +15,11 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_JOINPARTIALS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_JOINPARTIALS_H
 
-#include "Plan/KernelBuilder.h"
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 
 namespace mlac::mla_to_tile {
+
+using mlac::KernelBuilder;
 
 /// Any infinite LSE counts as -inf: an empty partial.
 mlir::Value unifyEmpty(KernelBuilder &b, mlir::Value lse);

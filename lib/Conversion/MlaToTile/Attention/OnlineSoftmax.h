@@ -1,4 +1,4 @@
-//===- OnlineSoftmax.h - softmax over blocks of keys ---*- C++ -*-===//
+//===- OnlineSoftmax.h - before and behind attention ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,54 +6,33 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The softmax state that a loop over blocks of keys carries, per row:
+// A tile.attend leaves, per row, numbers that are relative to a reference in base 2:
 //
-//     maxLog2   running maximum of the scores in base 2
-//     sum       Σ 2^(score − maxLog2), of the unrounded numerators
-//     output    Σ 2^(score − maxLog2) · value, not normalised
+//     reference  not above the maximum of the scores by construction
+//     sum        Σ 2^(score − reference), of the unrounded numerators
+//     output     Σ 2^(score − reference) · value, not normalised
 //
-// Scores arrive unscaled, and the block's maximum is taken of them as they are:
-// softmax scale and log2(e) are one positive factor c, folded into the exponent
-// 2^(score · c − maxLog2). The
-// maximum starts at a finite -1e30 and masked scores are -inf, so that no
-// (-inf) - (-inf) occurs; a row that saw no key has sum 0 (mla.md section 14).
-// Source: FlashAttention-2 (Dao, 2023), section 3.1.
+// A row that saw no key has sum 0 (mla.md section 14). Here is what it starts from and
+// what becomes of its results.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_ONLINESOFTMAX_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_ONLINESOFTMAX_H
 
-#include "Plan/KernelBuilder.h"
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 
 namespace mlac::mla_to_tile {
 
-class OnlineSoftmax {
-public:
-  OnlineSoftmax(KernelBuilder &b, int64_t rows, int64_t keys, int64_t columns, double scale)
-      : b(b), rows(rows), keys(keys), columns(columns), scale(scale) {}
+/// The start of a tile.attend that goes on from a partial: f32 [rows, columns] and its
+/// natural-log LSE. One with an infinite LSE is empty, whatever its output holds.
+llvm::SmallVector<mlir::Value> startFromPartial(KernelBuilder &b, mlir::Value output,
+                                                mlir::Value lse);
 
-  /// The values a loop starts to carry: maxLog2, sum, output.
-  llvm::SmallVector<mlir::Value> start();
-  /// The same to go on from a partial: f32 [rows, columns] and its natural-log LSE. One
-  /// with an infinite LSE is empty, whatever its output holds.
-  llvm::SmallVector<mlir::Value> startFrom(mlir::Value output, mlir::Value lse);
-
-  /// The state after one block of keys. `scores` [rows, keys] f32; `isSeen` i1,
-  /// or null if all keys are seen; `values` [keys, columns].
-  llvm::SmallVector<mlir::Value> advance(mlir::ValueRange state, mlir::Value scores,
-                                         mlir::Value isSeen, mlir::Value values);
-
-  /// Output times the reciprocal of the sum, 0 where the row is empty.
-  mlir::Value output(mlir::ValueRange state);
-  /// Natural-log LSE, -inf where the row is empty.
-  mlir::Value lse(mlir::ValueRange state);
-
-private:
-  KernelBuilder &b;
-  int64_t rows, keys, columns;
-  double scale;
-};
+/// Output times the reciprocal of the sum, 0 where the row is empty.
+mlir::Value normaliseOutput(KernelBuilder &b, mlir::tile::AttendOp attend);
+/// Natural-log LSE, -inf where the row is empty.
+mlir::Value attendedLse(KernelBuilder &b, mlir::tile::AttendOp attend);
 
 } // namespace mlac::mla_to_tile
 

@@ -29,7 +29,6 @@
 #include "Attention/OnlineSoftmax.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
-#include "Rows/CacheRows.h"
 
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -70,10 +69,7 @@ private:
   Result attend(KernelBuilder &b, ValueRange args, const Work &work, bool wantsLse);
   Value loadQueries(KernelBuilder &b, ValueRange args, Value buffer, const TensorRef &ref,
                     const Work &work, int64_t width);
-  Value loadKeys(KernelBuilder &b, CacheRows &rows, cache::Part part, const Work &work, Value key,
-                 int64_t width);
   Value rowLimits(KernelBuilder &b, const Work &work);
-  Value isSeen(KernelBuilder &b, Value limits, Value key);
   void store(KernelBuilder &b, const Work &work, const Target &target, const Result &result);
   Value rowTiles();
 
@@ -169,40 +165,24 @@ Value AbsorbedKernel::rowLimits(KernelBuilder &b, const Work &work) {
   return arith::AddIOp::create(b, query, b.splat(b.toI32(ofFirst), tileRows));
 }
 
-Value AbsorbedKernel::isSeen(KernelBuilder &b, Value limits, Value key) {
-  Value position = arith::AddIOp::create(b, b.iota(1, {tileRows, tileKeys}),
-                                         b.splat(b.toI32(key), {tileRows, tileKeys}));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
-                               b.broadcast(limits, tileKeys));
-}
-
-Value AbsorbedKernel::loadKeys(KernelBuilder &b, CacheRows &rows, cache::Part part,
-                               const Work &work, Value key, int64_t width) {
-  return rows.load(part, tileKeys, width, b.index(0), work.table, key, work.seqLen);
-}
-
 AbsorbedKernel::Result AbsorbedKernel::attend(KernelBuilder &b, ValueRange args, const Work &work,
                                               bool wantsLse) {
   Pool inner = pool.inKernel(args);
-  Value latentQuery = loadQueries(b, args, args[arg.qLat], qLat, work, latentWidth);
-  Value ropeQuery = qPe ? loadQueries(b, args, args[arg.qPe], *qPe, work, ropeWidth) : Value();
-  CacheRows rows(b, inner);
-  Value limits = rowLimits(b, work);
-  OnlineSoftmax softmax(b, tileRows, tileKeys, latentWidth, op.getScale().convertToDouble());
-  SmallVector<Value> state =
-      b.loop(work.firstBlock, work.lastBlock, b.index(1), softmax.start(),
-             [&](Value block, ValueRange carried) {
-               Value key = b.mul(block, tileKeys);
-               Value latent = loadKeys(b, rows, cache::Part::Latent, work, key, latentWidth);
-               Value scores = b.constant({tileRows, tileKeys}, 0);
-               scores = b.dot(latentQuery, latent, scores, /*transposeRhs=*/true);
-               if (qPe)
-                 scores = b.dot(ropeQuery,
-                                loadKeys(b, rows, cache::Part::Rope, work, key, ropeWidth), scores,
-                                /*transposeRhs=*/true);
-               return softmax.advance(carried, scores, isSeen(b, limits, key), latent);
-             });
-  return {softmax.output(state), wantsLse ? softmax.lse(state) : Value()};
+  SmallVector<Value> queries = {loadQueries(b, args, args[arg.qLat], qLat, work, latentWidth)};
+  if (qPe)
+    queries.push_back(loadQueries(b, args, args[arg.qPe], *qPe, work, ropeWidth));
+  SmallVector<Value> keys;
+  for (cache::Part part : {cache::Part::Latent, cache::Part::Rope})
+    if (keys.size() < queries.size())
+      keys.push_back(inner.view(b, part, b.fixed(0), inner.width(part)));
+  Value limits = rowLimits(b, work), scales = inner.viewScales(b);
+  Type row = RankedTensorType::get({tileRows}, b.getF32Type());
+  auto output = RankedTensorType::get({tileRows, latentWidth}, b.getF32Type());
+  auto result = tile::AttendOp::create(
+      b, row, row, output, queries, keys, work.table, /*values=*/Value(), scales, work.firstBlock,
+      work.lastBlock, work.seqLen, limits, /*diagonal=*/Value(), /*start=*/ValueRange(), tileKeys,
+      /*unit=*/tileKeys, op.getScale(), /*lag=*/APFloat(0.0));
+  return {normaliseOutput(b, result), wantsLse ? attendedLse(b, result) : Value()};
 }
 
 /// Rows beyond the request's are dropped.

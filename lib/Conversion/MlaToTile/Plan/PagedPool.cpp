@@ -11,6 +11,7 @@
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
+using cache::Part;
 
 RowRange mlac::mla_to_tile::loadRange(KernelBuilder &b, Value starts, Value position) {
   Value begin = b.loadScalar(starts, position);
@@ -110,4 +111,10 @@ Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t
   return b.view(place.memory->buffer, b.extent(b.value(first), place.offset),
                 {pages, b.fixed(type.getPageSize()), b.fixed(width)},
                 {place.memory->pageStride, b.fixed(place.rowStride), b.fixed(repeated ? 0 : 1)});
+}
+
+Value Pool::viewScales(KernelBuilder &b) const {
+  if (type.getLayout().scaleGroup == 0)
+    return layerScale;
+  return view(b, Part::Scale, b.fixed(0), width(Part::Scale));
 }

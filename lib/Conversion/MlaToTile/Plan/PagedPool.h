@@ -61,6 +61,9 @@ struct Pool {
   /// `repeated` every column is element `first`.
   mlir::Value view(KernelBuilder &b, mlac::cache::Part part, mlir::OpFoldResult first,
                    int64_t width, bool repeated = false) const;
+  /// The scales of codes: the layer's [1], or those of groups, [pages, page_size, groups];
+  /// null if the format has none.
+  mlir::Value viewScales(KernelBuilder &b) const;
   /// The first element of a part of the row at `inPage` of `page`, from the pool's start.
   mlir::Value row(KernelBuilder &b, mlac::cache::Part part, mlir::Value page,
                   mlir::Value inPage) const;

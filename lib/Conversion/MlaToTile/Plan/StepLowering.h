@@ -26,11 +26,11 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_STEPLOWERING_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_STEPLOWERING_H
 
-#include "Plan/KernelBuilder.h"
 #include "Plan/KernelTable.h"
 #include "Plan/TileShapes.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 #include "mla/Machine/TargetDescription.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,6 +38,8 @@
 #include "mlir/IR/IRMapping.h"
 
 namespace mlac::mla_to_tile {
+
+using mlac::KernelBuilder;
 
 /// A tensor of the step as it lies in a buffer of the plan. A stride is kDynamic
 /// where an inner size is.

@@ -15,8 +15,9 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PRODUCTVIEWS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PRODUCTVIEWS_H
 
-#include "Plan/KernelBuilder.h"
 #include "Products/Product.h"
+
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 
 namespace mlac::mla_to_tile {
 

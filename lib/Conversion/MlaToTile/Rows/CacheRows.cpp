@@ -10,7 +10,6 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -120,29 +119,6 @@ void CacheRows::store(Part part, Value tile, Value column, Value slots, Value fi
           b.index(0));
 }
 
-/// The scale of each element of rows that are several groups each. A scale is loaded once
-/// for a row; which one an element takes is decided bit by bit of its column: most bits
-/// are the same in all of a thread's rows, so back ends decide them when they compile.
-Value CacheRows::groupScales(int64_t rows, int64_t width, Gather gather) {
-  int64_t group = pool.type.getLayout().scaleGroup;
-  assert(llvm::isPowerOf2_64(group) && llvm::isPowerOf2_64(width / group));
-  SmallVector<Value> scales;
-  for (int64_t index = 0; index < width / group; ++index) {
-    Value from = pool.view(b, Part::Scale, b.fixed(index), kWidthMultiple, /*repeated=*/true);
-    Value equal = gather(storage(Part::Scale), kWidthMultiple, from, b.index(0));
-    scales.push_back(b.broadcast(b.reduceMax(equal), width));
-  }
-  Value column = b.iota(1, {rows, width}), zero = b.constantI32({rows, width}, 0);
-  for (int64_t bit = group; scales.size() > 1; bit *= 2) {
-    Value masked = arith::AndIOp::create(b, column, b.constantI32({rows, width}, bit));
-    Value isEven = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, masked, zero);
-    for (size_t i = 0; i < scales.size() / 2; ++i)
-      scales[i] = b.select(isEven, scales[2 * i], scales[2 * i + 1]);
-    scales.resize(scales.size() / 2);
-  }
-  return scales.front();
-}
-
 Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Value table,
                       Value token, Value limit) {
   auto gather = [&](Type element, int64_t columns, Value from, Value at) -> Value {
@@ -151,10 +127,8 @@ Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Valu
   };
   Type element = storage(part), model = pool.type.getElement();
   Value scale;
-  if (hasGroups(part) && width > pool.type.getLayout().scaleGroup) {
-    assert(isConstantIntValue(column, 0) && "several groups are a whole row");
-    scale = groupScales(rows, width, gather); // ahead of the codes, which take registers
-  } else if (hasGroups(part)) {
+  if (hasGroups(part)) {
+    assert(width == pool.type.getLayout().scaleGroup && "a block is a group");
     Value index = b.createOrFold<arith::DivUIOp>(column, b.index(width));
     Value scales = pool.view(b, Part::Scale, OpFoldResult(index), width, /*repeated=*/true);
     scale = gather(storage(Part::Scale), width, scales, b.index(0));

@@ -38,7 +38,7 @@ public:
   void store(cache::Part part, mlir::Value tile, mlir::Value column, mlir::Value slots,
              mlir::Value first);
 
-  /// Where groups have scales, `width` is that of a group or a whole row's.
+  /// Where groups have scales, `width` is that of a group.
   /// Loads columns from `column` on of `rows` tokens from `token` on, below `limit`, of
   /// the request with this row of the block table.
   mlir::Value load(cache::Part part, int64_t rows, int64_t width, mlir::Value column,
@@ -50,10 +50,6 @@ private:
   bool hasGroups(cache::Part part) const;
   mlir::Value layerScale(mlir::ArrayRef<int64_t> shape);
   mlir::Value groupScale(mlir::Value wide);
-  /// Loads columns of the rows of a `load`: element type, columns, view, first column.
-  using Gather =
-      llvm::function_ref<mlir::Value(mlir::Type, int64_t, mlir::Value, mlir::Value)>;
-  mlir::Value groupScales(int64_t rows, int64_t width, Gather gather);
   /// The codes of rows `wide` divided by their scales [rows].
   mlir::Value quantize(mlir::Value wide, mlir::Value scale);
 

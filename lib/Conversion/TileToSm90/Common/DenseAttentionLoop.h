@@ -1,4 +1,4 @@
-//===- DenseAttentionLoop.h - the parts of an expanded-attention kernel ---*- C++ -*-===//
+//===- DenseAttentionLoop.h - attention over dense rows, divided among roles ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -13,17 +13,15 @@
 //         for program in 0 .. 2, side by side            programs  } over-programs
 //           q_t = load                                   terms[t].query
 //           state = f(load), or nothing yet              starts
-//           for block in first .. last                   keys
+//           for block in first .. last                   ExpandAttend.h
 //             k_t = load                                 terms[t].keys
-//             scores = sum over t of q_t · k_tᵀ          terms[t].dot
-//             scores = select(seen, scores, -inf)        mask
-//             ...                                        as in AttentionLoop.h
-//             output = output + weights · v              product, values
+//             v = load                                   values
+//             ...
 //           store f(output, state)
 //
 // The blocks of such a loop may be taken in any order and be of any width: what it
-// carries are a maximum, a sum and products relative to it, and the position is
-// used for loads and for the mask only. Both are checked.
+// carries are a reference, a sum and products relative to it, and the position is
+// used for loads and for the mask only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +36,6 @@ struct DenseAttentionLoop : SoftmaxLoop {
   struct Term {
     mlir::tile::LoadOp query; // [rows, width], outside of the key loop
     mlir::tile::LoadOp keys;  // [block, width], inside
-    mlir::tile::DotOp dot;
     int64_t getWidth() { return keys.getType().getDimSize(1); }
   };
 
@@ -46,18 +43,21 @@ struct DenseAttentionLoop : SoftmaxLoop {
   mlir::tile::LoadOp values;
   /// What the loop's carried values are computed from: a partial's output and LSE.
   llvm::SmallVector<mlir::tile::LoadOp, 2> starts;
-  /// Null before tile-loop-over-programs.
   mlir::scf::ForOp requests, items, programs;
-  /// The argument with tile.item_counters; null before, too.
+  /// The argument with tile.item_counters.
   mlir::Value counters;
-
-  int64_t getBlockKeys() { return values.getType().getDimSize(0); }
-  mlir::Type getElementType() { return values.getType().getElementType(); }
 };
 
-/// The loop of `kernel`, or nothing and in `why` what does not fit.
-std::optional<DenseAttentionLoop> matchDenseAttentionLoop(mlir::tile::KernelOp kernel,
-                                                          std::string &why);
+/// Whether programs go over what `attend` stands in as tile-loop-over-programs leaves it.
+bool isLoopedOver(mlir::tile::AttendOp attend);
+
+/// Expands it. Precondition: isLoopedOver, and its start comes from loads.
+DenseAttentionLoop expandDense(mlir::tile::AttendOp attend);
+
+/// The loads that the start of `attend` is computed from, or nothing and in `why` what else
+/// it comes from.
+std::optional<llvm::SmallVector<mlir::tile::LoadOp, 2>> findStarts(mlir::tile::AttendOp attend,
+                                                                   std::string &why);
 
 } // namespace mlac
 

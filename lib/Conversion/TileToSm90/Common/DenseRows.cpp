@@ -60,7 +60,7 @@ std::string DenseRows::matchOffset(Value offset) {
 }
 
 std::string DenseRows::checkAlignment() const {
-  int64_t bytes = load.getType().getElementTypeBitWidth() / 8;
+  int64_t bytes = getElementType().getIntOrFloatBitWidth() / 8;
   for (int64_t number : {rowStride, headStride, column})
     if (number * bytes % sm90::kTmaAlignment != 0)
       return "TMA cannot copy a view with a stride or start of " + std::to_string(number * bytes) +
@@ -69,9 +69,16 @@ std::string DenseRows::checkAlignment() const {
 }
 
 std::optional<DenseRows> DenseRows::match(tile::LoadOp load, std::string &why) {
+  std::optional<DenseRows> result = match(load.getView(), why);
+  if (result)
+    result->offsets = SmallVector<Value, 2>(load.getOffsets());
+  return result;
+}
+
+std::optional<DenseRows> DenseRows::match(Value memory, std::string &why) {
   DenseRows result;
-  result.load = load;
-  auto view = load.getView().getDefiningOp<memref::ReinterpretCastOp>();
+  result.memory = memory;
+  auto view = memory.getDefiningOp<memref::ReinterpretCastOp>();
   auto buffer = view ? dyn_cast<BlockArgument>(view.getSource()) : BlockArgument();
   auto kernel =
       buffer ? dyn_cast<tile::KernelOp>(buffer.getOwner()->getParentOp()) : tile::KernelOp();
@@ -117,18 +124,18 @@ Value DenseRows::createMap(OpBuilder &builder, LazyCloner &entry, int64_t rows) 
     sizes.insert(sizes.begin(), number(rowStride / headStride));
     strides.insert(strides.begin(), number(headStride));
   }
-  Value view = memref::ReinterpretCastOp::create(builder, load.getLoc(), entry.get(buffer),
+  Value view = memref::ReinterpretCastOp::create(builder, memory.getLoc(), entry.get(buffer),
                                                  number(column), sizes, strides);
-  auto type = sm90::TensorMapType::get(builder.getContext(), rows, sm90::kPanelColumns,
-                                       load.getType().getElementType());
-  return sm90::TensorMapOp::create(builder, load.getLoc(), type, view);
+  auto type =
+      sm90::TensorMapType::get(builder.getContext(), rows, sm90::kPanelColumns, getElementType());
+  return sm90::TensorMapOp::create(builder, memory.getLoc(), type, view);
 }
 
 SmallVector<Value> DenseRows::getCoordinates(OpBuilder &builder, LazyCloner &cloner) const {
-  Value row = cloner.get(load.getOffsets()[0]);
+  Value row = cloner.get(offsets[0]);
   for (Value first : firstRows)
-    row = arith::AddIOp::create(builder, load.getLoc(), row, cloner.get(first));
-  SmallVector<Value> coordinates = {row, cloner.get(load.getOffsets()[1])};
+    row = arith::AddIOp::create(builder, memory.getLoc(), row, cloner.get(first));
+  SmallVector<Value> coordinates = {row, cloner.get(offsets[1])};
   if (head)
     coordinates.insert(coordinates.begin(), cloner.get(head));
   return coordinates;

@@ -31,7 +31,9 @@ namespace mlac {
 
 class DenseRows {
 public:
-  /// The rows that `load` loads, or nothing and in `why` what does not fit.
+  /// The rows of `memory`, a view, or nothing and in `why` what does not fit.
+  static std::optional<DenseRows> match(mlir::Value memory, std::string &why);
+  /// Those that `load` loads, whose coordinates can be asked for.
   static std::optional<DenseRows> match(mlir::tile::LoadOp load, std::string &why);
 
   /// A map whose boxes have `rows` rows. At the kernel's entry.
@@ -45,7 +47,12 @@ private:
   std::string matchOffset(mlir::Value offset);
   std::string checkAlignment() const;
 
-  mutable mlir::tile::LoadOp load; // op accessors are not const
+  mlir::Type getElementType() const {
+    return mlir::cast<mlir::MemRefType>(memory.getType()).getElementType();
+  }
+
+  mlir::Value memory;
+  mlir::SmallVector<mlir::Value, 2> offsets; // of the load
   mlir::BlockArgument buffer, allRows;
   int64_t width = 0, rowStride = 0, headStride = 0, column = 0; // headStride 0: no heads
   mlir::Value rowCount, head;

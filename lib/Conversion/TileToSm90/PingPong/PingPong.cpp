@@ -25,28 +25,36 @@ using namespace mlac::pingpong;
 // What the schedule takes
 //===----------------------------------------------------------------------===//
 
-bool mlac::canPingPong(DenseAttentionLoop &loop, std::string &why) {
-  if (loop.getOutputWidth() > sm90::kMaxWgmmaColumns) {
-    why = "values of " + std::to_string(loop.getOutputWidth()) + " columns, a product has " +
+bool mlac::canPingPong(tile::AttendOp attend, std::string &why) {
+  if (attend.getOutputWidth() > sm90::kMaxWgmmaColumns) {
+    why = "values of " + std::to_string(attend.getOutputWidth()) + " columns, a product has " +
           std::to_string(sm90::kMaxWgmmaColumns);
     return false;
   }
-  if (loop.getRows() != sm90::kTileRows) {
-    why = "its tiles have " + std::to_string(loop.getRows()) + " rows, not " +
+  if (attend.getRows() != sm90::kTileRows) {
+    why = "its tiles have " + std::to_string(attend.getRows()) + " rows, not " +
           std::to_string(sm90::kTileRows);
     return false;
   }
-  if (!canCloneInRoles(loop.kernel, why))
+  if (!canCloneInRoles(attend->getParentOfType<tile::KernelOp>(), why))
     return false;
-  Type element = loop.getElementType();
+  Type element = attend.getElementType();
   if (!element.isBF16() && !element.isF16()) {
     why = "wgmma needs bf16 or f16";
     return false;
   }
-  for (DenseAttentionLoop::Term &term : loop.terms)
-    if (!DenseRows::match(term.query, why) || !DenseRows::match(term.keys, why))
+  for (auto [term, query] : llvm::enumerate(attend.getQueries())) {
+    auto load = query.getDefiningOp<tile::LoadOp>();
+    why = load ? "its keys are not stored as they are multiplied" : "a query is not a load";
+    if (!load || !attend.isPlain(term) || !DenseRows::match(load.getView(), why) ||
+        !DenseRows::match(attend.getKeys()[term], why))
       return false;
-  return DenseRows::match(loop.values, why).has_value();
+  }
+  if (!attend.getValues()) {
+    why = "its values are columns of its keys";
+    return false;
+  }
+  return DenseRows::match(attend.getValues(), why) && findStarts(attend, why);
 }
 
 Options::Options(DenseAttentionLoop &loop) {
@@ -194,6 +202,7 @@ sm90::KernelOp pingpong::Kernel::build() {
   return kernel;
 }
 
-sm90::KernelOp mlac::buildPingPongSchedule(DenseAttentionLoop &loop) {
+sm90::KernelOp mlac::buildPingPongSchedule(tile::AttendOp attend) {
+  DenseAttentionLoop loop = expandDense(attend);
   return pingpong::Kernel(loop).build();
 }

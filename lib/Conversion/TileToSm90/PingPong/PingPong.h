@@ -59,13 +59,13 @@
 
 namespace mlac {
 
-/// Whether the ping-pong schedule can run `loop` once its programs are looped over;
+/// Whether the ping-pong schedule can run `attend` once its programs are looped over;
 /// if not, `why` says what is missing.
-bool canPingPong(DenseAttentionLoop &loop, std::string &why);
+bool canPingPong(mlir::tile::AttendOp attend, std::string &why);
 
-/// Builds, before the tile kernel, the sm90.kernel of the same name. Precondition:
-/// canPingPong, loop.programs. The given kernel is left as it is.
-mlir::sm90::KernelOp buildPingPongSchedule(DenseAttentionLoop &loop);
+/// Builds, before the kernel of `attend`, the sm90.kernel of the same name. Precondition:
+/// canPingPong, isLoopedOver. Expands `attend`.
+mlir::sm90::KernelOp buildPingPongSchedule(mlir::tile::AttendOp attend);
 
 } // namespace mlac
 

@@ -107,14 +107,14 @@ void pingpong::Kernel::emitSoftmax(State &state, Value position) {
   cloner.map(loop.numerators, numerators);
   SmallVector<Value> carried(state.carried.size());
   for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues()))
-    if (index != loop.outputIndex && index != loop.sum->index)
+    if (index != loop.outputIndex && index != loop.sum.index)
       carried[index] = cloner.get(yielded);
   // The lanes' shares of the sum; they meet behind the loop (finishItem).
-  Value old = state.carried[loop.sum->index];
+  Value old = state.carried[loop.sum.index];
   Value share = sm90::ReduceOp::create(b, old.getType(), sm90::ReduceKind::Sum,
-                                       cloner.get(loop.sum->reduce.getSource()), Value());
-  Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum->factor));
-  carried[loop.sum->index] = arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
+                                       cloner.get(loop.sum.reduce.getSource()), Value());
+  Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum.factor));
+  carried[loop.sum.index] = arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
   state.carried = carried;
   state.scores = numerators;
 }
@@ -185,7 +185,7 @@ void pingpong::Kernel::finishItem(State &state) {
   sm90::ReleaseOp::create(b, values, state.values, /*remote=*/false);
   state.values = next(state.values, values);
   for (auto [index, value] : llvm::enumerate(state.carried)) {
-    if (value && index == loop.sum->index)
+    if (value && index == loop.sum.index)
       value = sm90::ReduceOp::create(b, convertRoleType(loop.keys.getResult(index).getType()),
                                      sm90::ReduceKind::Sum, value, Value());
     cloner.map(loop.keys.getResult(index), value ? value : output);
@@ -217,7 +217,7 @@ void pingpong::Kernel::startState(State &state) {
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)
       state.carried.push_back(Value());
-    else if (index != loop.sum->index)
+    else if (index != loop.sum.index)
       state.carried.push_back(state.cloner.get(init));
     else if (matchPattern(init, m_AnyZeroFloat()))
       state.carried.push_back(constant(0));

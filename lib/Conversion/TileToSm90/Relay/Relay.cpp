@@ -33,44 +33,35 @@ static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
 //===----------------------------------------------------------------------===//
 
 /// What the widths must be for two output roles and panels of 64 columns.
-static bool haveSuitableWidths(AttentionLoop &loop, std::string &why) {
-  int64_t width = loop.getOutputWidth();
+static bool haveSuitableWidths(tile::AttendOp attend, std::string &why) {
+  int64_t width = attend.getOutputWidth();
   if (width % (2 * sm90::kPanelColumns) != 0 || width > 2 * sm90::kMaxWgmmaColumns) {
     why = "an output of " + std::to_string(width) +
           " columns does not split into two halves of "
           "whole panels, at most 256 columns each";
     return false;
   }
-  if (loop.terms.size() > 2 ||
-      (loop.terms.size() == 2 && loop.terms[1].getWidth() > sm90::kPanelColumns)) {
+  size_t terms = attend.getQueries().size();
+  if (terms > 2 || (terms == 2 && attend.getWidth(1) > sm90::kPanelColumns)) {
     why = "the scores have more than one panel besides the values";
     return false;
   }
-  if (loop.getRows() == sm90::kTileRows && loop.getBlockKeys() == sm90::kTileRows)
+  if (attend.getRows() == sm90::kTileRows && attend.getBlock() == sm90::kTileRows)
     return true;
   why = "tiles are not of 64 rows and 64 keys";
   return false;
 }
 
-bool mlac::canRelay(AttentionLoop &loop, std::string &why) {
-  if (!haveSuitableWidths(loop, why) || !canCloneInRoles(loop.kernel, why))
+bool mlac::canRelay(tile::AttendOp attend, std::string &why) {
+  if (!isInItems(attend, why) || !haveSuitableWidths(attend, why) ||
+      !canCloneInRoles(attend->getParentOfType<tile::KernelOp>(), why))
     return false;
-  for (AttentionLoop::Term &term : loop.terms) {
-    tile::LoadPagedOp first = loop.terms[0].keys;
-    if (term.keys.getToken() != first.getToken() || term.keys.getTable() != first.getTable() ||
-        term.keys.getLimit() != first.getLimit()) {
-      why = "its paged loads are not of the same tokens";
-      return false;
-    }
-    if (!canMapView(term.query.getView())) {
-      why = "TMA cannot copy its queries";
-      return false;
-    }
-  }
-  if (loop.sum)
-    return true;
-  why = "no running sum";
-  return false;
+  bool areMapped = llvm::all_of(attend.getQueries(), [](Value query) {
+    return canMapView(query.getDefiningOp<tile::LoadOp>().getView());
+  });
+  if (!areMapped)
+    why = "TMA cannot copy its queries";
+  return areMapped;
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,7 +295,8 @@ sm90::KernelOp relay::Kernel::build() {
   return kernel;
 }
 
-FailureOr<sm90::KernelOp> mlac::buildRelaySchedule(AttentionLoop &loop) {
+sm90::KernelOp mlac::buildRelaySchedule(tile::AttendOp attend) {
+  AttentionLoop loop = expandPaged(attend);
   return relay::Kernel(loop).build();
 }
 

@@ -63,12 +63,12 @@ struct RelayOptions {
   int64_t stepsPerTurn;
 };
 
-/// Whether the relay schedule can run `loop`; if not, `why` says what is missing.
-bool canRelay(AttentionLoop &loop, std::string &why);
+/// Whether the relay schedule can run `attend`; if not, `why` says what is missing.
+bool canRelay(mlir::tile::AttendOp attend, std::string &why);
 
-/// Builds, before the tile kernel, the sm90.kernel of the same name in the relay
-/// schedule. Precondition: canRelay. The given kernel is left as it is.
-mlir::FailureOr<mlir::sm90::KernelOp> buildRelaySchedule(AttentionLoop &loop);
+/// Builds, before the kernel of `attend`, the sm90.kernel of the same name in the relay
+/// schedule. Precondition: canRelay. Expands `attend`.
+mlir::sm90::KernelOp buildRelaySchedule(mlir::tile::AttendOp attend);
 
 } // namespace mlac
 

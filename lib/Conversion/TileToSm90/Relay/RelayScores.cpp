@@ -166,16 +166,16 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   cloner.map(loop.numerators, numerators);
   SmallVector<Value> carried(state.carried.size());
   for (auto [index, yielded] : llvm::enumerate(loop.keys.getYieldedValues())) {
-    if (index == loop.outputIndex || index == loop.sum->index)
+    if (index == loop.outputIndex || index == loop.sum.index)
       continue;
     carried[index] = cloner.get(yielded);
   }
   // The lanes' shares of the sum; they meet after the loop (finishRows).
-  Value old = state.carried[loop.sum->index];
+  Value old = state.carried[loop.sum.index];
   Value share = sm90::ReduceOp::create(b, old.getType(), sm90::ReduceKind::Sum,
-                                       cloner.get(loop.sum->reduce.getSource()), Value());
-  Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum->factor));
-  carried[loop.sum->index] =
+                                       cloner.get(loop.sum.reduce.getSource()), Value());
+  Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum.factor));
+  carried[loop.sum.index] =
       arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
   state.carried = carried;
   if (issueNext)
@@ -236,7 +236,7 @@ void relay::Kernel::finishRows(ScoreState &state) {
   for (auto [index, value] : llvm::enumerate(state.carried)) {
     if (!value)
       continue;
-    if (index == loop.sum->index)
+    if (index == loop.sum.index)
       value = sm90::ReduceOp::create(b, convertRoleType(loop.keys.getResult(index).getType()),
                                      sm90::ReduceKind::Sum, value, Value());
     cloner.map(loop.keys.getResult(index), value);
@@ -265,7 +265,7 @@ void relay::Kernel::emitScoresItem(ScoreState &state) {
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)
       state.carried.push_back(Value());
-    else if (index != loop.sum->index)
+    else if (index != loop.sum.index)
       state.carried.push_back(cloner.get(init));
     else
       state.carried.push_back(arith::ConstantOp::create(

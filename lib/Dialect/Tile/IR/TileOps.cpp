@@ -220,6 +220,132 @@ LogicalResult SplatOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+Type tile::getRowType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile || tile.getRank() != 2 || !tile.getElementType().isF32())
+    return {};
+  return RankedTensorType::get({tile.getDimSize(0)}, tile.getElementType());
+}
+
+static LogicalResult verifyQueries(AttendOp op) { // (C1)
+  if (op.getQueries().empty() || op.getQueries().size() != op.getKeys().size())
+    return op.emitOpError("expected a view of keys for each of at least one tile of queries, got ")
+           << op.getQueries().size() << " and " << op.getKeys().size();
+  for (Value query : op.getQueries()) {
+    auto type = cast<RankedTensorType>(query.getType());
+    if (type.getRank() != 2 || type.getDimSize(0) != op.getRows())
+      return op.emitOpError("expected queries of ") << op.getRows() << " rows, got " << type;
+    Type element = type.getElementType();
+    if (element != cast<RankedTensorType>(op.getQueries()[0].getType()).getElementType() ||
+        !(element.isBF16() || element.isF16() || element.isF32()))
+      return op.emitOpError("expected queries of one element type out of bf16, f16, f32, got ")
+             << type;
+  }
+  return success();
+}
+
+static LogicalResult verifyKeys(AttendOp op) { // (C2)
+  int64_t rank = op.isPaged() ? 3 : 2;
+  int64_t pageSize = ShapedType::kDynamic;
+  for (auto [index, keys] : llvm::enumerate(op.getKeys())) {
+    auto type = cast<MemRefType>(keys.getType());
+    if (type.getRank() != rank)
+      return op.emitOpError("expected keys ")
+             << (op.isPaged() ? "[pages, page_size, W]" : "[rows, W]") << ", got " << type;
+    if (op.isPaged() && (type.isDynamicDim(1) || (index && type.getDimSize(1) != pageSize)))
+      return op.emitOpError("expected one static page size (dimension 1), got ") << type;
+    if (op.isPaged())
+      pageSize = type.getDimSize(1);
+    if (type.isDynamicDim(rank - 1) || type.getDimSize(rank - 1) > op.getWidth(index))
+      return op.emitOpError("expected keys of at most the ")
+             << op.getWidth(index) << " columns of their queries, got " << type;
+  }
+  return success();
+}
+
+static LogicalResult verifyValues(AttendOp op) { // (C3)
+  if (!op.getValues()) {
+    if (op.getOutputWidth() == op.getWidth(0))
+      return success();
+    return op.emitOpError("expected an output as wide as the first queries, ")
+           << op.getWidth(0) << " columns, as values are columns of keys; got "
+           << op.getOutputWidth();
+  }
+  auto type = cast<MemRefType>(op.getValues().getType());
+  if (op.isPaged())
+    return op.emitOpError("expected values of keys in pages to be columns of the keys");
+  if (type.getRank() != 2 || type.isDynamicDim(1) || type.getDimSize(1) > op.getOutputWidth() ||
+      type.getElementType() != op.getElementType())
+    return op.emitOpError("expected values [rows, V] of type ")
+           << op.getElementType() << ", V at most " << op.getOutputWidth() << ", got " << type;
+  return success();
+}
+
+static LogicalResult verifyScales(AttendOp op, bool hasCodes) { // (C4)
+  if (hasCodes != static_cast<bool>(op.getScales()))
+    return hasCodes ? op.emitOpError("expected scales for keys of 8 bits")
+                    : op.emitOpError("expected no scales, as no keys have 8 bits");
+  if (!hasCodes)
+    return success();
+  if (!op.isPaged())
+    return op.emitOpError("expected keys of 8 bits to come in pages");
+  auto type = cast<MemRefType>(op.getScales().getType());
+  auto first = cast<MemRefType>(op.getKeys()[0].getType());
+  bool isGrouped = type.getRank() == 3 && type.getDimSize(1) == first.getDimSize(1) &&
+                   !type.isDynamicDim(2) && first.getDimSize(2) % type.getDimSize(2) == 0;
+  if (type.getElementType().isF32() && (type.getRank() == 1 || isGrouped))
+    return success();
+  return op.emitOpError("expected f32 scales [n], or [pages, ")
+         << first.getDimSize(1) << ", G] with G a divisor of " << first.getDimSize(2) << ", got "
+         << type;
+}
+
+static LogicalResult verifyStorage(AttendOp op) { // (C4)
+  bool hasCodes = false;
+  for (unsigned term = 0; term < op.getKeys().size(); ++term) {
+    auto type = dyn_cast<FloatType>(op.getStorageType(term));
+    bool isCode = type && type.getWidth() == 8;
+    if (!type || (isCode && !isa<Float8E4M3FNType>(type)))
+      return op.emitOpError("expected keys of floats, those of 8 bits f8E4M3FN, got ")
+             << op.getKeys()[term].getType();
+    hasCodes |= isCode;
+  }
+  return verifyScales(op, hasCodes);
+}
+
+static LogicalResult verifyRows(AttendOp op) {
+  if (op.getSeen()) { // (C5)
+    auto expected = RankedTensorType::get({op.getRows()}, IntegerType::get(op.getContext(), 32));
+    if (op.getSeen().getType() != expected || op.getDiagonal())
+      return op.emitOpError("expected sees of type ")
+             << expected << " and no diagonal beside it, got " << op.getSeen().getType();
+  }
+  if (op.getStart().empty() || op.getStart().getTypes() == op->getResultTypes()) // (C6)
+    return success();
+  return op.emitOpError("expected a start of the results' types ")
+         << op->getResultTypes() << ", got " << op.getStart().getTypes();
+}
+
+LogicalResult AttendOp::verify() {
+  if (failed(verifyQueries(*this)) || failed(verifyKeys(*this)) || failed(verifyValues(*this)) ||
+      failed(verifyStorage(*this)) || failed(verifyRows(*this)))
+    return failure();
+  int64_t block = getBlock(), unit = getUnit(); // (C7)
+  if (block <= 0 || (unit != 1 && unit != block))
+    return emitOpError("expected a positive block and a unit of 1 or a block, got ")
+           << block << " and " << unit;
+  double scale = getScale().convertToDouble(), lag = getLag().convertToDouble();
+  if (!(scale > 0) || !getScale().isFinite())
+    return emitOpError("expected a positive, finite scale, got ") << scale;
+  if (!(lag >= 0 && lag <= kMaxLag))
+    return emitOpError("expected a lag from 0 to ") << kMaxLag << ", got " << lag;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Plans
 //===----------------------------------------------------------------------===//
 

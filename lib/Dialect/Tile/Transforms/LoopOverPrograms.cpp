@@ -44,8 +44,8 @@ struct Program {
   scf::IfOp body;       // behind it only the return
   int64_t tileRows = 0; // `row = x * tileRows`
   Value rows;           // of the request
-  /// Rows and tiles of the loads in loops whose views depend on the head.
-  SmallVector<std::pair<Value, RankedTensorType>> headLoads;
+  /// Of keys and values that depend on the head: how many rows, and the bytes of one.
+  SmallVector<std::pair<Value, int64_t>> headRows;
 };
 } // namespace
 
@@ -85,6 +85,22 @@ static StringRef matchGuard(Program &program) {
              : "";
 }
 
+/// What of `attend` depends on the head, as wide as the tiles are that it is loaded into.
+static void findHeadRows(AttendOp attend, Program &program) {
+  auto note = [&](Value memory, int64_t width) {
+    auto view = memory.getDefiningOp<memref::ReinterpretCastOp>();
+    if (!view || !(getGridDims(memory) & bit(kHead)))
+      return;
+    auto rows = dyn_cast<Value>(view.getMixedSizes().front());
+    if (rows && (getGridDims(rows) & ~bit(kRequest)) == 0)
+      program.headRows.push_back({rows, width * view.getType().getElementTypeBitWidth() / 8});
+  };
+  for (auto [term, keys] : llvm::enumerate(attend.getKeys()))
+    note(keys, attend.getWidth(term));
+  if (attend.getValues())
+    note(attend.getValues(), attend.getOutputWidth());
+}
+
 /// Nothing, or what does not fit.
 static StringRef match(Program &program) {
   for (Operation &op : program.kernel.getBody().front().without_terminator()) {
@@ -104,15 +120,7 @@ static StringRef match(Program &program) {
       program.body.walk([](ProgramIdOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (asksInside)
     return "its body asks for the program's position";
-  program.body.walk([&](LoadOp load) {
-    auto view = load.getView().getDefiningOp<memref::ReinterpretCastOp>();
-    if (!load->getParentOfType<scf::ForOp>() || !view ||
-        !(getGridDims(view.getResult()) & bit(kHead)))
-      return;
-    auto rows = dyn_cast<Value>(view.getMixedSizes().front());
-    if (rows && (getGridDims(rows) & ~bit(kRequest)) == 0)
-      program.headLoads.push_back({rows, load.getType()});
-  });
+  program.body.walk([&](AttendOp attend) { findHeadRows(attend, program); });
   return "";
 }
 
@@ -179,10 +187,8 @@ Value Rewriter::get(Value value) {
 /// Heads whose keys and values fit in the cache together, at least one.
 Value Rewriter::countSectionHeads() {
   Value bytes = constant(0);
-  for (auto [rows, tile] : program.headLoads) {
-    int64_t rowBytes = tile.getDimSize(1) * tile.getElementTypeBitWidth() / 8;
+  for (auto [rows, rowBytes] : program.headRows)
     bytes = add(bytes, mul(to32(get(rows)), constant(rowBytes)));
-  }
   Value fitting = div(constant(l2Bytes), arith::MaxUIOp::create(b, bytes, constant(1)));
   return arith::MaxUIOp::create(b, arith::MinUIOp::create(b, fitting, heads), constant(1));
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every tile of a recognised kernel is one of three things:
+// Every tile of an attention's kernel is one of three things:
 //
 //     kept      queries [64, W] (their rows become N) and keys [64, W]: operands of
 //               dots, as they lie in memory
@@ -14,11 +14,12 @@
 //               columns
 //     vector    [64], one element per row: becomes [N]
 //
-// A first walk decides which and finds what cannot be swapped; the second builds
-// the transpose beside the kernel.
+// A first walk finds what cannot be swapped around the tile.attend. Of what that expands to
+// ExpandAttend.h says which is which; a second walk builds the transpose beside the kernel.
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -28,7 +29,6 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -50,117 +50,77 @@ static constexpr int64_t kColumnGroup = 8;
 static RankedTensorType getTile(Value value) { return dyn_cast<RankedTensorType>(value.getType()); }
 
 //===----------------------------------------------------------------------===//
-// Recognition
+// What the pass takes
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// What the first walk finds out.
-class Recognizer {
-public:
-  explicit Recognizer(KernelOp kernel) : kernel(kernel) {}
-
-  /// Nothing, or what does not fit.
-  std::string run();
-  bool isKept(Value value) const { return kept.contains(value); }
-
-private:
-  std::string check(Operation *op);
-  std::string checkDot(DotOp dot);
-  std::string checkTiles(Operation *op);
-
-  KernelOp kernel;
-  DenseSet<Value> kept;
-  bool hasScores = false, hasOutput = false;
-};
-} // namespace
-
-static bool isQuery(LoadOp load) {
-  return llvm::all_of(load->getUses(), [](OpOperand &use) {
-    auto dot = dyn_cast<DotOp>(use.getOwner());
-    return dot && dot.getTransposeRhs() && use.getOperandNumber() == 0;
-  });
+static std::string checkAttend(AttendOp attend) {
+  if (!attend.isPaged())
+    return "its keys do not come in pages";
+  if (!attend.getStart().empty())
+    return "its attention goes on from a partial";
+  if (attend.getBlock() != kTileRows)
+    return "its blocks of keys are not of 64";
+  for (unsigned term = 0; term < attend.getKeys().size(); ++term)
+    if (!attend.isPlain(term))
+      return "its keys are not stored as they are multiplied";
+  for (Value query : attend.getQueries())
+    if (!query.getDefiningOp<LoadOp>() || !query.hasOneUse())
+      return "a query is more than a loaded tile";
+  return "";
 }
 
-/// Scores: queries · keysᵀ. Output: weights · values, the keys' tile.
-std::string Recognizer::checkDot(DotOp dot) {
-  if (dot.getTransposeLhs() || !isKept(dot.getRhs()))
-    return "a product whose right operand is not a paged tile";
-  if (dot.getTransposeRhs()) {
-    hasScores = true;
-    return isKept(dot.getLhs()) ? "" : "scores of something that is not a query";
-  }
-  hasOutput = true;
-  return isKept(dot.getLhs()) ? "a product of a loaded tile and values" : "";
-}
-
-/// Shapes of what is not kept.
-std::string Recognizer::checkTiles(Operation *op) {
-  for (Value value : op->getOperands())
-    if (isKept(value) && !isa<DotOp, tensor::ExtractSliceOp>(op))
-      return "a loaded tile used by '" + op->getName().getStringRef().str() + "'";
+/// Shapes of tiles that are swapped.
+static std::string checkTiles(Operation *op) {
   for (Value value : op->getResults()) {
     RankedTensorType tile = getTile(value);
-    if (!tile || isKept(value))
-      continue;
-    if (tile.getDimSize(0) != kTileRows ||
-        (tile.getRank() == 2 && tile.getDimSize(1) % kTileRows != 0))
+    if (tile && (tile.getDimSize(0) != kTileRows ||
+                 (tile.getRank() == 2 && tile.getDimSize(1) % kTileRows != 0)))
       return "a tile whose rows or columns do not come in 64";
   }
   return "";
 }
 
-std::string Recognizer::check(Operation *op) {
-  auto refuse = [&] { return "'" + op->getName().getStringRef().str() + "' in a form not known"; };
-  bool isFirstColumns = op->getNumResults() == 1 && getTile(op->getResult(0)) &&
-                        getTile(op->getResult(0)).getRank() == 2 &&
-                        getTile(op->getResult(0)).getDimSize(1) == kTileRows;
+/// What stands around the attention of `kernel`.
+static std::string checkOp(Operation *op) {
+  // Its tiles stay as they are but for the number of rows.
+  if (auto load = dyn_cast<LoadOp>(op); load && load->hasOneUse() &&
+                                        isa<AttendOp>(*load->user_begin()) &&
+                                        load.getType().getRank() == 2)
+    return "";
   bool fits =
       llvm::TypeSwitch<Operation *, bool>(op)
-          .Case([&](LoadOp load) {
-            kept.insert(load.getResult());
-            return load.getType().getRank() == 2 && isQuery(load);
-          })
-          .Case([&](LoadPagedOp load) {
-            kept.insert(load.getResult());
-            return load.getType().getDimSize(0) == kTileRows;
-          })
-          .Case([&](tensor::ExtractSliceOp slice) {
-            kept.insert(slice.getResult());
-            return isKept(slice.getSource()) && slice.getType().getRank() == 2;
-          })
           .Case([&](ReduceOp reduce) {
             return reduce.getDim() == 1 && getTile(reduce.getSource()).getDimSize(1) == kTileRows;
           })
           .Case([&](BroadcastOp cast) { return cast.getDim() == 1; })
-          .Case([&](IotaOp iota) { return iota.getDim() == 0 || isFirstColumns; })
+          .Case([&](IotaOp iota) {
+            return iota.getDim() == 0 || iota.getType().getDimSize(1) == kTileRows;
+          })
           .Case([&](StoreOp store) { return !store.getTransposed(); })
           .Case([&](arith::ConstantOp constant) {
             return !getTile(constant.getResult()) || isa<SplatElementsAttr>(constant.getValue());
           })
-          .Case<DotOp, SplatOp, ProgramIdOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
+          .Case<AttendOp, SplatOp, ProgramIdOp, ReturnOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
               [](Operation *) { return true; })
           .Default([](Operation *op) {
             return op->getNumRegions() == 0 &&
                    isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
                        op->getDialect());
           });
-  if (!fits)
-    return refuse();
-  if (auto dot = dyn_cast<DotOp>(op))
-    if (std::string why = checkDot(dot); !why.empty())
-      return why;
-  return checkTiles(op);
+  return fits ? checkTiles(op) : "'" + op->getName().getStringRef().str() + "' in a form not known";
 }
 
-std::string Recognizer::run() {
+/// Nothing, or what of `kernel` cannot be swapped.
+static std::string check(KernelOp kernel) {
   std::string why;
   kernel.getBody().walk([&](Operation *op) {
-    why = check(op);
+    why = checkOp(op);
     return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
   });
-  if (why.empty() && !(hasScores && hasOutput))
-    why = "no products of queries with keys and of weights with values";
-  return why;
+  if (!why.empty())
+    return why;
+  AttendOp attend = findAttend(kernel);
+  return attend ? checkAttend(attend) : "it has not one attention";
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,17 +128,10 @@ std::string Recognizer::run() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// `carried · factor + sum(tile)`, carried by a loop from zeros on.
-struct RunningSum {
-  arith::AddFOp add;
-  arith::MulFOp scaled;
-  ReduceOp reduce;
-};
-
 class Swapper {
 public:
-  Swapper(KernelOp kernel, const Recognizer &tiles, int64_t rows)
-      : kernel(kernel), tiles(tiles), rows(rows), builder(kernel.getContext()) {}
+  /// Of the kernel around `attention`, which starts from nothing.
+  Swapper(SoftmaxLoop attention, int64_t rows);
   /// A kernel that stands nowhere yet.
   KernelOp run();
 
@@ -193,7 +146,8 @@ private:
   void emitDot(DotOp dot);
   void emitStore(StoreOp store);
   void emitElementwise(Operation *op);
-  void emitRunningSum(RunningSum sum);
+  bool isOfSum(Operation *op);
+  void emitRunningSum();
 
   RankedTensorType convert(RankedTensorType tile);
   /// How many new values stand for an old one.
@@ -212,15 +166,20 @@ private:
   }
   Value addColumns(Location loc, Value column, int64_t more);
 
+  SoftmaxLoop attention;
   KernelOp kernel;
-  const Recognizer &tiles;
   int64_t rows;
   OpBuilder builder;
   DenseMap<Value, Values> values;
-  /// The three ops of a running sum that is carried as a tile.
-  DenseMap<Operation *, RunningSum> sums;
+  DenseSet<Value> kept;
 };
 } // namespace
+
+Swapper::Swapper(SoftmaxLoop attention, int64_t rows)
+    : attention(attention), kernel(attention.kernel), rows(rows), builder(kernel.getContext()) {
+  for (SoftmaxLoop::Summand &summand : this->attention.summands)
+    kept.insert_range(ArrayRef<Value>{summand.query, summand.keys});
+}
 
 RankedTensorType Swapper::convert(RankedTensorType tile) {
   if (tile.getRank() == 1)
@@ -230,7 +189,7 @@ RankedTensorType Swapper::convert(RankedTensorType tile) {
 
 int64_t Swapper::countParts(Value value) {
   RankedTensorType tile = getTile(value);
-  return tile && tile.getRank() == 2 && !tiles.isKept(value) ? tile.getDimSize(1) / kTileRows : 1;
+  return tile && tile.getRank() == 2 && !kept.contains(value) ? tile.getDimSize(1) / kTileRows : 1;
 }
 
 SmallVector<Value> Swapper::flatten(ValueRange range) {
@@ -283,9 +242,9 @@ void Swapper::emitBlock(Block &block) {
 }
 
 void Swapper::emit(Operation *op) {
-  if (auto sum = sums.find(op); sum != sums.end()) {
-    if (op == sum->second.add)
-      emitRunningSum(sum->second);
+  if (isOfSum(op)) {
+    if (op == attention.sum.add)
+      emitRunningSum();
     return;
   }
   llvm::TypeSwitch<Operation *>(op)
@@ -306,40 +265,24 @@ void Swapper::emitRegion(Region &from, Block &to) {
   scf::YieldOp::create(builder, yield->getLoc(), flatten(yield->getOperands()));
 }
 
-/// A running sum of `loop`'s value `index`, or null ops.
-static RunningSum matchRunningSum(scf::ForOp loop, unsigned index) {
-  Value carried = loop.getRegionIterArgs()[index];
-  auto add = loop.getYieldedValues()[index].getDefiningOp<arith::AddFOp>();
-  if (!add || !add->hasOneUse() || !carried.hasOneUse() ||
-      !matchPattern(loop.getInitArgs()[index], m_AnyZeroFloat()))
-    return {};
-  auto scaled = add.getLhs().getDefiningOp<arith::MulFOp>();
-  auto reduce = add.getRhs().getDefiningOp<ReduceOp>();
-  if (!scaled || !reduce || reduce.getKind() != ReduceKind::Sum || !scaled->hasOneUse() ||
-      !reduce->hasOneUse() || scaled.getLhs() != carried)
-    return {};
-  return {add, scaled, reduce};
+/// The three ops of the running sum, which is carried as a tile.
+bool Swapper::isOfSum(Operation *op) {
+  return op == attention.sum.add || op == attention.sum.reduce ||
+         op == attention.sum.add.getLhs().getDefiningOp();
 }
 
 void Swapper::emitFor(scf::ForOp loop) {
   Location loc = loop.getLoc();
-  SmallVector<std::pair<unsigned, RunningSum>> found;
-  for (unsigned index = 0; index < loop.getNumResults(); ++index)
-    if (RunningSum sum = matchRunningSum(loop, index); sum.add) {
-      found.push_back({index, sum});
-      sums[sum.add] = sums[sum.scaled] = sums[sum.reduce] = sum;
-    }
+  bool isKeys = loop == attention.keys;
   // A running sum starts as a tile of zeros: one value, as the vector it was.
   Values inits;
   for (auto [index, init] : llvm::enumerate(loop.getInitArgs())) {
-    auto isIt = [&](auto &sum) { return sum.first == index; };
-    auto it = llvm::find_if(found, isIt);
-    if (it == found.end()) {
+    if (!isKeys || index != attention.sum.index) {
       inits.append(flatten(init));
       continue;
     }
     RankedTensorType tile =
-        convert(cast<RankedTensorType>(it->second.reduce.getSource().getType()));
+        convert(cast<RankedTensorType>(attention.sum.reduce.getSource().getType()));
     inits.push_back(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(tile)));
   }
   auto result = scf::ForOp::create(builder, loc, get(loop.getLowerBound()),
@@ -349,18 +292,19 @@ void Swapper::emitFor(scf::ForOp loop) {
   map(loop.getRegionIterArgs(), result.getRegionIterArgs());
   emitRegion(loop.getRegion(), *result.getBody());
   map(loop.getResults(), result.getResults());
-  for (auto &[index, sum] : found) {
-    Value old = loop.getResult(index);
-    map(old, ReduceOp::create(builder, loc, convert(getTile(old)), ReduceKind::Sum, get(old),
-                              /*dim=*/0));
-  }
+  if (!isKeys)
+    return;
+  Value old = loop.getResult(attention.sum.index);
+  map(old, ReduceOp::create(builder, loc, convert(getTile(old)), ReduceKind::Sum, get(old),
+                            /*dim=*/0));
 }
 
-void Swapper::emitRunningSum(RunningSum sum) {
+void Swapper::emitRunningSum() {
+  SoftmaxLoop::RunningSum &sum = attention.sum;
   Location loc = sum.add.getLoc();
-  Value tile = get(sum.reduce.getSource()), carried = get(sum.scaled.getLhs());
-  Value factor = BroadcastOp::create(builder, loc, carried.getType(), get(sum.scaled.getRhs()),
-                                     /*dim=*/0);
+  Value tile = get(sum.reduce.getSource());
+  Value carried = get(attention.keys.getRegionIterArg(sum.index));
+  Value factor = BroadcastOp::create(builder, loc, carried.getType(), get(sum.factor), /*dim=*/0);
   Value scaled = arith::MulFOp::create(builder, loc, carried, factor);
   map(sum.add.getResult(), arith::AddFOp::create(builder, loc, scaled, tile));
 }
@@ -431,7 +375,7 @@ void Swapper::emitElementwise(Operation *op) {
       RankedTensorType tile = getTile(old);
       if (tile && isa<LoadOp>(op))
         result.setType(RankedTensorType::get({rows, tile.getDimSize(1)}, tile.getElementType()));
-      else if (tile && !tiles.isKept(old))
+      else if (tile && !kept.contains(old))
         result.setType(convert(tile));
     }
     llvm::TypeSwitch<Operation *>(clone)
@@ -479,12 +423,11 @@ struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
                << maxRows.getValue();
       return;
     }
-    Recognizer tiles(kernel);
-    if (std::string why = tiles.run(); !why.empty()) {
+    if (std::string why = check(kernel); !why.empty()) {
       refuse() << why;
       return;
     }
-    KernelOp swapped = Swapper(kernel, tiles, rows).run();
+    KernelOp swapped = Swapper(expandAttend(findAttend(kernel)), rows).run();
     kernel.getBody().takeBody(swapped.getBody());
     swapped.erase();
     if (!kernel->hasAttr(kScheduleAttr)) {

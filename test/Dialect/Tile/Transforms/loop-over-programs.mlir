@@ -77,10 +77,11 @@ tile.kernel @ragged_kernel(%starts: memref<?xi32>, %x: memref<?xf32>, %y: memref
         : memref<?xf32> to memref<?x32xf32, strided<[640, 1], offset: ?>>
     %to = memref.reinterpret_cast %y to offset: [%offset], sizes: [%rows, 32], strides: [640, 1]
         : memref<?xf32> to memref<?x32xf32, strided<[640, 1], offset: ?>>
-    scf.for %key = %c0 to %rows step %c64 {
-      %t = tile.load %from[%key, %c0] : memref<?x32xf32, strided<[640, 1], offset: ?>> -> tensor<64x32xf32>
-      tile.store %t, %to[%row, %c0] : tensor<64x32xf32>, memref<?x32xf32, strided<[640, 1], offset: ?>>
-    }
+    %q = tile.load %from[%row, %c0] : memref<?x32xf32, strided<[640, 1], offset: ?>> -> tensor<64x32xf32>
+    %m, %l, %o = tile.attend queries(%q : tensor<64x32xf32>)
+        keys(%from : memref<?x32xf32, strided<[640, 1], offset: ?>>)
+        range %c0 to %rows limit %rows {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x32xf32>
+    tile.store %o, %to[%row, %c0] : tensor<64x32xf32>, memref<?x32xf32, strided<[640, 1], offset: ?>>
   }
   tile.return
 }

@@ -19,6 +19,11 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir::tile {
+/// The type of a vector with a number for each row of an f32 tile `type`; null for others.
+Type getRowType(Type type);
+} // namespace mlir::tile
+
 #include "mla/Dialect/Tile/IR/TileDialect.h.inc"
 #include "mla/Dialect/Tile/IR/TileEnums.h.inc"
 #define GET_ATTRDEF_CLASSES

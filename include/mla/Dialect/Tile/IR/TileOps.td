@@ -363,6 +363,146 @@ def Tile_SplatOp : Tile_Op<"splat", [Pure]> {
 }
 
 //===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+def Tile_AttendOp : Tile_Op<"attend", [
+    AttrSizedOperandSegments,
+    TypesMatchWith<"a reference for each row of the output", "output", "reference",
+                   "getRowType($_self)">,
+    TypesMatchWith<"a sum for each row of the output", "output", "sum", "getRowType($_self)">]> {
+  let summary = "attention of one tile of queries over a run of keys";
+  let description = [{
+    What attention computes, without saying how: until a schedule is chosen the loop
+    over keys is this one op, and nothing has to be recognised. With blocks of `block`
+    keys, for every row i:
+
+        scores[s]   = sum over t of queries_t[i] . keys_t[s]
+        reference'  = reference or what it has become, not below max_s scores[s] . c - lag
+        sum'        = sum . 2^(reference - reference') + sum_s 2^(scores[s] . c - reference')
+        output'     = output . 2^(reference - reference') + sum_s 2^(scores[s] . c - reference') values[s]
+
+    with c = scale . log2(e), over the keys s that row i sees. `sum` is of the
+    numerators as they are; for the product with the values they are rounded to the
+    element type of the queries. `reference` is what both are relative to, and is good for
+    nothing else: with lag = 0 it is the running maximum, else it moves only when a score
+    exceeds it by more than `lag` (`tile-lazy-rescale`). The result is output / sum, its
+    LSE ln(2) . (reference + log2(sum)); a row that sees no key has sum 0.
+
+    **Queries** are one tile, or several whose scores add up (latent and RoPE): [M, W_t],
+    with zeros behind the width of the keys.
+
+    **Key source**: where row s of the keys lies.
+    ```
+      rows    keys(%k : memref<?xW>)                          s of the view
+      pages   keys(%k : memref<?x64xW>) pages(%table)         (table[s / 64], s mod 64)
+    ```
+    Rows at `limit` and behind are not there: nothing of them is read. Each term has a
+    view; all have the same source.
+
+    **Values** are rows of a view of their own, or, where none is given, the first
+    columns of the first term's keys as far as the output is wide.
+
+    **Transform** of what is stored to what is multiplied, by the views' element types:
+    ```
+      the queries' type                      as it is
+      another float type                     converted
+      f8E4M3FN, scales(%s : memref<?xf32>)   code . s[0], of every term of codes
+      f8E4M3FN, scales(%s : memref<?x64xG>)  code . s[row, group of the column] for the G equal
+                                             groups of columns of the first term
+    ```
+    Products are made in f32 and rounded to the queries' type once.
+
+    **Which keys**: the range from %first to %last, counted in `unit` keys (1, or whole
+    blocks); its end may lie in a block, whose keys are all looked at. Of these row i sees
+    s < seen[i] where `sees` is given (at most `limit`, for rows whose results count), else
+    s < limit, and with `diagonal` s <= diagonal + i as well.
+
+    **Start**: reference, sum and output to go on from; else no keys have been seen yet.
+
+    Example: absorbed decode over pages of 64 tokens; expanded attention, causal.
+    ```mlir
+    %m, %l, %o = tile.attend queries(%q, %qr : tensor<64x512xbf16>, tensor<64x64xbf16>)
+        keys(%latents, %ropes : memref<?x64x512xbf16, strided<[?, 576, 1]>>,
+             memref<?x64x64xbf16, strided<[?, 576, 1], offset: 512>>)
+        pages(%table : memref<?xi32, strided<[1], offset: ?>>)
+        range %first to %last limit %len sees(%seen : tensor<64xi32>)
+        {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x512xf32>
+    %n, %k, %p = tile.attend queries(%r : tensor<64x192xbf16>)
+        keys(%kv : memref<?x192xbf16, strided<[24576, 1], offset: ?>>)
+        values(%vv : memref<?x128xbf16, strided<[16384, 1], offset: ?>>)
+        range %c0 to %end limit %rows diagonal %row
+        start(%n0, %k0, %p0 : tensor<64xf32>, tensor<64xf32>, tensor<64x128xf32>)
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+    ```
+
+    (C1) one view of keys for each tile of queries, at least one; queries have as many
+         rows as the output and one element type out of bf16, f16, f32.
+    (C2) with a table the views of keys are [pages, page_size, W] with one static
+         page_size; without they are [rows, W]. W is at most the width of its queries.
+    (C3) values are [rows, V], V at most the output's columns, of the queries' element type,
+         where the keys are rows; without values the output is as wide as the first queries.
+    (C4) element types of keys are floats. Those of 8 bits are f8E4M3FN and come in pages with
+         scales; there are no scales without them. Scales are f32: [1 or more], or
+         [pages, page_size, G] with the keys' page_size, G a divisor of the first
+         term's W.
+    (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it.
+    (C6) the start is nothing, or has the types of the results.
+    (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
+         `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds.
+  }];
+  let arguments = (ins Variadic<Tile_Tile>:$queries,
+                       Arg<Variadic<Tile_View>, "", [MemRead]>:$keys,
+                       Arg<Optional<Tile_IndexList>, "", [MemRead]>:$table,
+                       Arg<Optional<Tile_View>, "", [MemRead]>:$values,
+                       Arg<Optional<Tile_View>, "", [MemRead]>:$scales,
+                       Index:$first, Index:$last, Index:$limit,
+                       Optional<Tile_Tile>:$seen, Optional<Index>:$diagonal,
+                       Variadic<Tile_Tile>:$start,
+                       I64Attr:$block, I64Attr:$unit, F64Attr:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$lag);
+  let results = (outs Tile_Tile:$reference, Tile_Tile:$sum, Tile_Tile:$output);
+  let assemblyFormat = [{
+    `queries` `(` $queries `:` type($queries) `)` `keys` `(` $keys `:` type($keys) `)`
+    (`pages` `(` $table^ `:` type($table) `)`)?
+    (`values` `(` $values^ `:` type($values) `)`)?
+    (`scales` `(` $scales^ `:` type($scales) `)`)?
+    `range` $first `to` $last `limit` $limit
+    (`sees` `(` $seen^ `:` type($seen) `)`)? (`diagonal` $diagonal^)?
+    (`start` `(` $start^ `:` type($start) `)`)?
+    attr-dict `->` type($output)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The reference where no key has been seen: below every score that can occur, and
+    /// finite, so that no (-inf) - (-inf) occurs (mla.md section 14).
+    static constexpr double kStartReference = -1e30;
+    /// The most that the reference may lag behind, in log2 units.
+    static constexpr int64_t kMaxLag = 15;
+
+    bool isPaged() { return static_cast<bool>(getTable()); }
+    ::mlir::RankedTensorType getOutputType() {
+      return ::mlir::cast<::mlir::RankedTensorType>(getOutput().getType());
+    }
+    ::mlir::RankedTensorType getQueryType(unsigned term) {
+      return ::mlir::cast<::mlir::RankedTensorType>(getQueries()[term].getType());
+    }
+    int64_t getRows() { return getOutputType().getDimSize(0); }
+    int64_t getOutputWidth() { return getOutputType().getDimSize(1); }
+    /// Columns of a term's tiles.
+    int64_t getWidth(unsigned term) { return getQueryType(term).getDimSize(1); }
+    /// The type that products are made of.
+    ::mlir::Type getElementType() { return getQueryType(0).getElementType(); }
+    /// The type in which a term's keys are stored.
+    ::mlir::Type getStorageType(unsigned term) {
+      return ::mlir::cast<::mlir::MemRefType>(getKeys()[term].getType()).getElementType();
+    }
+    /// Whether a term's keys are multiplied as they are stored.
+    bool isPlain(unsigned term) { return getStorageType(term) == getElementType(); }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
 // Plans
 //===----------------------------------------------------------------------===//
 

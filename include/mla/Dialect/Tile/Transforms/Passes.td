@@ -16,8 +16,9 @@ def TileSwapOperands : Pass<"tile-swap-operands", "::mlir::tile::KernelOp"> {
   let description = [{
     The M side of a wgmma has 64 rows, so an attention kernel with 16 query rows
     computes four times what it needs. Keys come in blocks of 64 whatever the
-    number of heads: the pass turns a recognised kernel into its transpose, whose
-    query rows are the N side, padded to a multiple of 8 only.
+    number of heads: the pass expands a kernel's `tile.attend` into its loop (`tile-expand-attend`)
+    and turns the kernel into its transpose, whose query rows
+    are the N side, padded to a multiple of 8 only.
 
     ```
                  before (rows 64)                    after (N = rows padded to 8)
@@ -43,10 +44,10 @@ def TileSwapOperands : Pass<"tile-swap-operands", "::mlir::tile::KernelOp"> {
     side crosses warps.
 
     Preconditions: the kernel has `tile.max_rows` = r with r padded to 8 at most
-    `max-rows`, so that its grid has one tile of rows; every op is a load of
-    queries, a paged load of keys, a slice of these, one of the two products, a
-    row-wise reduction over 64 columns, element-wise, control flow or a store; the
-    output's width is a multiple of 64. A kernel whose `tile.schedule` names
+    `max-rows`, so that its grid has one tile of rows; it has one `tile.attend`, of loaded
+    queries over keys in pages, with blocks of 64, which starts from nothing and whose
+    output is a multiple of 64 wide; what stands around it is element-wise on its rows,
+    control flow or a store. A kernel whose `tile.schedule` names
     another kind than `stream` is left alone without a remark. What does not fit
     is named in a remark, and the kernel stays as it is.
     Guarantee: `tile.schedule = {kind = "stream"}` is set where it was absent.
@@ -105,8 +106,8 @@ def TileLoopOverPrograms : Pass<"tile-loop-over-programs", "::mlir::ModuleOp"> {
     group      last      last - 1       ..  0 | last      last - 1 ..
     program    0 1 2 ... in turn, without a break from one request to the next
     ```
-    A *section* has as many heads as `l2-bytes` hold keys and values of: what the
-    loop over keys loads from views that depend on the head.
+    A *section* has as many heads as `l2-bytes` hold keys and values of: what a
+    `tile.attend` reads of views that depend on the head.
 
     In turn is what the loop says; programs may share the items otherwise. Taken by
     whoever is free (`pingpong`), the longest share is 1.00 to 1.03 of the mean; in turn
@@ -132,23 +133,21 @@ def TileLoopOverPrograms : Pass<"tile-loop-over-programs", "::mlir::ModuleOp"> {
 }
 
 def TileLazyRescale : Pass<"tile-lazy-rescale", "::mlir::tile::KernelOp"> {
-  let summary = "lets the running maximum of an online softmax lag behind";
+  let summary = "lets the reference of an attention's softmax lag behind its maximum";
   let description = [{
-    A loop over keys carries a maximum per row, in log2 units, and rescales sum
-    and output by `exp2(carried - new)` whenever it moves. The pass moves it only
-    when it is exceeded by more than `threshold`: then most factors are exactly 1
-    and a schedule may skip the rescaling.
+    A loop over keys carries a reference per row, in log2 units, and rescales sum
+    and output whenever it moves. The pass moves it only when it is exceeded by more than
+    `threshold`: then most factors are exactly 1 and a schedule may skip the rescaling.
+    It sets `lag` of each `tile.attend`, whose results are relative to the reference
+    whatever it is.
 
-    Before:
+    Before, and after:
     ```mlir
-    %new = arith.maximumf %carried, %t : tensor<64xf32>
+    %m, %l, %o = tile.attend ... {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64}
+    %m, %l, %o = tile.attend ... {block = 64 : i64, lag = 8.0 : f64, scale = 0.1 : f64, unit = 64 : i64}
     ```
-    After:
-    ```mlir
-    %limit = arith.addf %carried, %threshold : tensor<64xf32>
-    %exceeds = arith.cmpf ugt, %t, %limit : tensor<64xf32>
-    %new = arith.select %exceeds, %t, %carried : tensor<64xi1>, tensor<64xf32>
-    ```
+    The loop that it becomes has `select(candidate > reference + lag, candidate,
+    reference)` in the place of `max(reference, candidate)`.
 
     Exact up to rounding: with any reference m, `sum = Σ exp2(s - m)` and `output =
     Σ exp2(s - m) v` have the same quotient, and m + log2(sum) the same value; the
@@ -156,20 +155,46 @@ def TileLazyRescale : Pass<"tile-lazy-rescale", "::mlir::tile::KernelOp"> {
     instead of 1, with the same relative rounding (f32 sums hold 2^100 of them), and
     no weight that counts is lost: m is never above the maximum. NaN propagates.
 
-    Precondition, else nothing changes: the carried value, the new one and the
-    loop's result are used as a reference only: in `exp2(carried - new)`, which must
-    be there, in `exp2(x - new)` (new may be broadcast), and behind the loop in
-    `result + log2(…)` of something computed from results of the same loop. A
-    maximum that is stored or compared stays exact.
-
     A kernel's `tile.schedule` overrides the option by its `lazy_threshold`; 0 is
     the maximum itself.
+    Source: FlashAttention-4 (Dao et al., 2025).
   }];
   let options = [
     Option<"threshold", "threshold", "double", "8",
            "how far the maximum may lag, in log2 units (0 to 15); 8: decode on an H200, 5 to 7 % "
            "faster than 0">,
   ];
+}
+
+def TileExpandAttend : Pass<"tile-expand-attend", "::mlir::tile::KernelOp"> {
+  let summary = "attention as a loop over blocks of keys";
+  let description = [{
+    Puts in the place of each `tile.attend` the loop that it stands for: loads of a block of
+    keys from its source, their transform, products, mask, online softmax
+    (FlashAttention-2, Dao, 2023). Targets without schedules take it so; schedules expand the op
+    themselves and are told which op does what (`ExpandAttend.h`).
+
+    Before:
+    ```mlir
+    %m, %l, %o = tile.attend queries(%q : tensor<64x128xbf16>)
+        keys(%k : memref<?x128xbf16, strided<[128, 1]>>)
+        values(%v : memref<?x128xbf16, strided<[128, 1]>>)
+        range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+    ```
+    After:
+    ```mlir
+    %m:3 = scf.for %key = %c0 to %n step %c64 iter_args(%ref = %lowest, %sum = %zero, %out = %zeros) {
+      %kt = tile.load %k[%key, %c0] ...
+      %s = tile.dot %q, %kt, %none transpose_rhs ...
+      %masked = arith.select %seen, %s, %minus_infinity ...
+      ...
+      %o = tile.dot %weights, %vt, %rescaled ...
+      scf.yield %next_ref, %next_sum, %o
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
 #endif // MLA_DIALECT_TILE_TRANSFORMS_PASSES

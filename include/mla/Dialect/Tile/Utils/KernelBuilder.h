@@ -12,15 +12,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_KERNELBUILDER_H
-#define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_KERNELBUILDER_H
+#ifndef MLA_DIALECT_TILE_UTILS_KERNELBUILDER_H
+#define MLA_DIALECT_TILE_UTILS_KERNELBUILDER_H
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-namespace mlac::mla_to_tile {
+namespace mlac {
 
 class KernelBuilder : public mlir::ImplicitLocOpBuilder {
 public:
@@ -29,6 +29,8 @@ public:
 
   /// Starts in the empty body of `kernel`.
   explicit KernelBuilder(mlir::tile::KernelOp kernel);
+  /// Stands before `op`, which is in a kernel.
+  explicit KernelBuilder(mlir::Operation *op);
   /// Lets a GPU give each thread neighbouring columns (tile.kernel).
   void markRowKernel() { entry->getParentOp()->setAttr("tile.row_kernel", getUnitAttr()); }
 
@@ -127,6 +129,6 @@ private:
   std::array<Value, 3> programIds;
 };
 
-} // namespace mlac::mla_to_tile
+} // namespace mlac
 
-#endif // MLAC_LIB_CONVERSION_MLATOTILE_PLAN_KERNELBUILDER_H
+#endif // MLA_DIALECT_TILE_UTILS_KERNELBUILDER_H

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Plan/KernelBuilder.h"
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,7 +15,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
-using namespace mlac::mla_to_tile;
+using namespace mlac;
 
 static RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -23,6 +23,10 @@ KernelBuilder::KernelBuilder(tile::KernelOp kernel)
     : ImplicitLocOpBuilder(kernel.getLoc(), kernel.getContext()), entry(&kernel.getBody().front()) {
   setInsertionPointToStart(entry);
 }
+
+KernelBuilder::KernelBuilder(Operation *op)
+    : ImplicitLocOpBuilder(op->getLoc(), op),
+      entry(&op->getParentOfType<tile::KernelOp>().getBody().front()) {}
 
 //===----------------------------------------------------------------------===//
 // Scalars

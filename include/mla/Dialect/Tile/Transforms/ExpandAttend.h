@@ -1,0 +1,92 @@
+//===- ExpandAttend.h - attention as a loop over blocks of keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one place that knows what loop a tile.attend stands for. Whoever expands it is told
+// which op does what, so that schedules that divide the loop among roles never look for
+// its parts:
+//
+//     for block in first .. last                       keys
+//       k_t = transform(load(source, 64 · block))      summands[t].load, keys
+//       scores = sum over t of q_t · k_tᵀ              summands[t].query, dot
+//       scores = select(seen, scores, -inf)            mask
+//       weights = narrow(2^(scores - reference))       weights, numerators
+//       output = output · broadcast(correction)        rescale, correction
+//       output = output + weights · v                  product, valuesLoad
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_TILE_TRANSFORMS_EXPANDATTEND_H
+#define MLA_DIALECT_TILE_TRANSFORMS_EXPANDATTEND_H
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+namespace mlir::tile {
+
+/// The loop of an attention, and the parts of it.
+struct SoftmaxLoop {
+  /// One summand of the scores.
+  struct Summand {
+    Value query;     // [rows, width], outside of the loop
+    Operation *load; // of keys as they are stored: tile.load or tile.load_paged
+    Value keys;      // as they are multiplied
+    DotOp dot;
+    int64_t getWidth() const { return cast<RankedTensorType>(query.getType()).getDimSize(1); }
+  };
+  /// A carried row vector whose next value is `carried · factor + sum(tile)`: its
+  /// sum over columns can be finished once, after the loop.
+  struct RunningSum {
+    unsigned index;
+    arith::AddFOp add;
+    Value factor;
+    ReduceOp reduce;
+  };
+
+  KernelOp kernel;
+  scf::ForOp keys;
+  SmallVector<Summand, 2> summands;
+  Value scores;
+  arith::SelectOp mask;
+  Value weights;    // the product's left operand
+  Value numerators; // what `weights` narrows, f32
+  Value correction; // rows
+  arith::MulFOp rescale;
+  DotOp product;
+  /// Null where values are columns of the first summand's keys.
+  Operation *valuesLoad = nullptr;
+  unsigned outputIndex = 0; // of the key loop's carried values
+  RunningSum sum;
+
+  Value getScores() { return scores; }
+  int64_t getRows() { return product.getType().getDimSize(0); }
+  int64_t getStep() { return *getConstantIntValue(keys.getStep()); }
+  int64_t getOutputWidth() { return product.getType().getDimSize(1); }
+  int64_t getBlockKeys() {
+    return cast<RankedTensorType>(summands.front().keys.getType()).getDimSize(0);
+  }
+  /// What products are made of.
+  Type getElementType() {
+    return cast<RankedTensorType>(summands.front().query.getType()).getElementType();
+  }
+};
+
+/// The attention of `kernel`, or null if it has none or several.
+AttendOp findAttend(KernelOp kernel);
+
+/// Puts the loop in the place of `op`, which is erased.
+SoftmaxLoop expandAttend(AttendOp op);
+
+/// The same for every attention of `kernel`.
+void expandAttends(KernelOp kernel);
+
+} // namespace mlir::tile
+
+#endif // MLA_DIALECT_TILE_TRANSFORMS_EXPANDATTEND_H

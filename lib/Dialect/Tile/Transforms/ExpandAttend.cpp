@@ -1,0 +1,270 @@
+//===- ExpandAttend.cpp - attention as a loop over blocks of keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Scores arrive unscaled, and the block's maximum is taken of them as they are:
+// softmax scale and log2(e) are one positive factor, folded into the exponent.
+// Source: FlashAttention-2 (Dao, 2023), section 3.1.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_TILEEXPANDATTEND
+#include "mla/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+using mlac::KernelBuilder;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Columns of the tile that the scale of a group is loaded by: the narrowest that all targets take.
+static constexpr int64_t kScaleColumns = 16;
+
+/// What the loop carries, in this order.
+enum State : unsigned { kReference, kSum, kOutput };
+
+namespace {
+class Expander {
+public:
+  explicit Expander(AttendOp op)
+      : op(op), b(op), rows(op.getRows()), block(op.getBlock()), columns(op.getOutputWidth()) {}
+  SoftmaxLoop run();
+
+private:
+  SmallVector<Value> makeStart();
+  SmallVector<Value> emitBlock(Value key, ValueRange carried);
+  void emitTerm(unsigned term, Value key, Value &scores);
+  Value emitKeys(unsigned term, Value key);
+  Value emitScale(unsigned term, Value key);
+  Value emitGroupScales(Value key, int64_t groups);
+  Value emitGroupScale(Value key, int64_t group, int64_t width);
+  Value gather(Value view, int64_t width, Value key);
+  Value isSeen(Value key);
+  SmallVector<Value> advance(ValueRange state, Value scores, Value isSeen, Value values);
+  Value moveReference(Value carried, Value candidate);
+
+  AttendOp op;
+  KernelBuilder b;
+  int64_t rows, block, columns;
+  SoftmaxLoop loop;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Keys
+//===----------------------------------------------------------------------===//
+
+/// The block's rows of a view of the key source.
+Value Expander::gather(Value view, int64_t width, Value key) {
+  if (!op.isPaged())
+    return b.load(view, {key, b.index(0)}, {block, width});
+  Type element = cast<MemRefType>(view.getType()).getElementType();
+  return LoadPagedOp::create(b, RankedTensorType::get({block, width}, element), view, op.getTable(),
+                             key, b.index(0), op.getLimit());
+}
+
+/// The scale of a group of columns in `width` equal columns.
+Value Expander::emitGroupScale(Value key, int64_t group, int64_t width) {
+  auto view = op.getScales().getDefiningOp<memref::ReinterpretCastOp>();
+  SmallVector<OpFoldResult> sizes = view.getMixedSizes(), strides = view.getMixedStrides();
+  OpFoldResult first = view.getMixedOffsets().front();
+  sizes.back() = b.fixed(width);
+  strides.back() = b.fixed(0);
+  Value repeated = b.view(view.getSource(), b.extent(b.value(first), group), sizes, strides);
+  return gather(repeated, width, key);
+}
+
+/// The scale of each element of rows that are several groups each. A scale is loaded once
+/// for a row; which one an element takes is decided bit by bit of its column: most bits
+/// are the same in all of a thread's rows, so back ends decide them when they compile.
+Value Expander::emitGroupScales(Value key, int64_t groups) {
+  int64_t width = op.getWidth(0), group = width / groups;
+  SmallVector<Value> scales;
+  for (int64_t index = 0; index < groups; ++index) {
+    Value equal = emitGroupScale(key, index, kScaleColumns);
+    scales.push_back(b.broadcast(b.reduceMax(equal), width));
+  }
+  Value column = b.iota(1, {block, width}), zero = b.constantI32({block, width}, 0);
+  for (int64_t bit = group; scales.size() > 1; bit *= 2) {
+    Value masked = arith::AndIOp::create(b, column, b.constantI32({block, width}, bit));
+    Value isEven = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, masked, zero);
+    for (size_t i = 0; i < scales.size() / 2; ++i)
+      scales[i] = b.select(isEven, scales[2 * i], scales[2 * i + 1]);
+    scales.resize(scales.size() / 2);
+  }
+  return scales.front();
+}
+
+/// The scale of each element of a term's keys; null where they have none.
+Value Expander::emitScale(unsigned term, Value key) {
+  if (!isa<Float8E4M3FNType>(op.getStorageType(term)))
+    return {};
+  auto type = cast<MemRefType>(op.getScales().getType());
+  if (type.getRank() == 1)
+    return b.splat(memref::LoadOp::create(b, op.getScales(), b.index(0)),
+                   {block, op.getWidth(term)});
+  int64_t groups = type.getDimSize(2);
+  return groups == 1 ? emitGroupScale(key, 0, op.getWidth(term)) : emitGroupScales(key, groups);
+}
+
+Value Expander::emitKeys(unsigned term, Value key) {
+  // Ahead of the codes, which take registers.
+  Value scale = op.isPlain(term) ? Value() : emitScale(term, key);
+  Value stored = gather(op.getKeys()[term], op.getWidth(term), key);
+  loop.summands[term].load = stored.getDefiningOp();
+  if (op.isPlain(term))
+    return stored;
+  Value wide = b.widen(stored);
+  return b.narrow(scale ? b.mulf(wide, scale) : wide, op.getElementType());
+}
+
+void Expander::emitTerm(unsigned term, Value key, Value &scores) {
+  SoftmaxLoop::Summand &made = loop.summands[term];
+  made.query = op.getQueries()[term];
+  made.keys = emitKeys(term, key);
+  scores = b.dot(made.query, made.keys, scores, /*transposeRhs=*/true);
+  made.dot = scores.getDefiningOp<DotOp>();
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+Value Expander::isSeen(Value key) {
+  SmallVector<int64_t, 2> shape = {rows, block};
+  if (op.getSeen()) {
+    Value position = arith::AddIOp::create(b, b.iota(1, shape), b.splat(b.toI32(key), shape));
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
+                                 b.broadcast(op.getSeen(), block));
+  }
+  Value column = b.iota(1, shape);
+  Value limit = b.splat(b.toI32(b.sub(op.getLimit(), key)), shape);
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
+  if (!op.getDiagonal())
+    return isThere;
+  Value diagonal = arith::AddIOp::create(b, b.iota(0, rows),
+                                         b.splat(b.toI32(b.sub(op.getDiagonal(), key)), rows));
+  Value isPast =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, b.broadcast(diagonal, block));
+  return arith::AndIOp::create(b, isThere, isPast);
+}
+
+SmallVector<Value> Expander::makeStart() {
+  if (!op.getStart().empty())
+    return op.getStart();
+  return {b.constant({rows}, AttendOp::kStartReference), b.constant({rows}, 0),
+          b.constant({rows, columns}, 0)};
+}
+
+/// With a lag, unordered: a candidate of NaN is taken, as max would.
+Value Expander::moveReference(Value carried, Value candidate) {
+  double lag = op.getLag().convertToDouble();
+  if (lag == 0)
+    return b.maxf(carried, candidate);
+  Value limit = b.addf(carried, b.like(candidate, lag));
+  Value exceeds = arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, candidate, limit);
+  return b.select(exceeds, candidate, carried);
+}
+
+SmallVector<Value> Expander::advance(ValueRange state, Value scores, Value isSeen, Value values) {
+  double factor = op.getScale().convertToDouble() * llvm::numbers::log2e;
+  loop.scores = scores;
+  scores = b.select(isSeen, scores, b.like(scores, -kInfinity));
+  loop.mask = scores.getDefiningOp<arith::SelectOp>();
+  Value blockMax = b.reduceMax(scores);
+  Value reference = moveReference(state[kReference], b.mulf(blockMax, b.like(blockMax, factor)));
+  loop.correction = b.exp2(b.subf(state[kReference], reference));
+  // One fused multiply-add for each score.
+  Value scoresLog2 = b.mulf(scores, b.like(scores, factor));
+  loop.numerators = b.exp2(b.subf(scoresLog2, b.broadcast(reference, block)));
+  Value scaledSum = b.mulf(state[kSum], loop.correction), share = b.reduceSum(loop.numerators);
+  Value sum = b.addf(scaledSum, share);
+  loop.sum = {kSum, sum.getDefiningOp<arith::AddFOp>(), loop.correction,
+              share.getDefiningOp<ReduceOp>()};
+  Value scaled = b.mulf(state[kOutput], b.broadcast(loop.correction, columns));
+  loop.rescale = scaled.getDefiningOp<arith::MulFOp>();
+  loop.weights = b.narrow(loop.numerators, op.getElementType());
+  Value output = b.dot(loop.weights, values, scaled, /*transposeRhs=*/false);
+  loop.product = output.getDefiningOp<DotOp>();
+  return {reference, sum, output};
+}
+
+//===----------------------------------------------------------------------===//
+// Loop
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> Expander::emitBlock(Value position, ValueRange carried) {
+  Value key = op.getUnit() == 1 ? position : b.mul(position, op.getUnit());
+  loop.summands.resize(op.getQueries().size());
+  Value scores = b.constant({rows, block}, 0);
+  for (unsigned term = 0; term < loop.summands.size(); ++term)
+    emitTerm(term, key, scores);
+  Value seen = isSeen(key), values = loop.summands[0].keys;
+  if (op.getValues()) {
+    values = gather(op.getValues(), columns, key);
+    loop.valuesLoad = values.getDefiningOp();
+  }
+  return advance(carried, scores, seen, values);
+}
+
+SoftmaxLoop Expander::run() {
+  loop.kernel = op->getParentOfType<KernelOp>();
+  loop.outputIndex = kOutput;
+  Value step = b.index(op.getUnit() == 1 ? block : 1);
+  SmallVector<Value> start = makeStart();
+  SmallVector<Value> results =
+      b.loop(op.getFirst(), op.getLast(), step, start,
+             [&](Value position, ValueRange carried) { return emitBlock(position, carried); });
+  loop.keys = results.front().getDefiningOp<scf::ForOp>();
+  op.replaceAllUsesWith(results);
+  op.erase();
+  return std::move(loop);
+}
+
+SoftmaxLoop tile::expandAttend(AttendOp op) {
+  SoftmaxLoop loop = Expander(op).run();
+  // What the loop has in common with what stands around it.
+  IRRewriter rewriter(loop.kernel->getContext());
+  DominanceInfo dominance(loop.kernel);
+  eliminateCommonSubExpressions(rewriter, dominance, loop.kernel);
+  return loop;
+}
+
+AttendOp tile::findAttend(KernelOp kernel) {
+  SmallVector<AttendOp, 1> all;
+  kernel.walk([&](AttendOp op) { all.push_back(op); });
+  return all.size() == 1 ? all.front() : AttendOp();
+}
+
+void tile::expandAttends(KernelOp kernel) {
+  SmallVector<AttendOp> all;
+  kernel.walk([&](AttendOp op) { all.push_back(op); });
+  for (AttendOp op : all)
+    expandAttend(op);
+}
+
+namespace {
+struct ExpandAttend : tile::impl::TileExpandAttendBase<ExpandAttend> {
+  using Base::Base;
+  void runOnOperation() override { expandAttends(getOperation()); }
+};
+} // namespace
