@@ -23,25 +23,22 @@
 using namespace mlac;
 using llvm::divideCeil;
 
-/// f32 partials of one item, written and read again.
+/// Partials of one item, of the output's type, written and read again.
 static double getPartialBytes(const AttentionProblem &problem, ScheduleKind kind) {
-  return static_cast<double>(problem.rowsPerTile(kind)) * problem.kvLoraRank * sizeof(float);
+  return static_cast<double>(problem.rowsPerTile(kind)) * problem.kvLoraRank * problem.elementBytes;
 }
 
 WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
                              const ScheduleCost &cost) {
   double blockCycles = cost.getBlockNanoseconds(target) * target.sm.clockGhz;
-  // A merge is one more kernel. A part that writes a partial writes more than its output, and
-  // a partial's bytes come back.
+  // A merge is one more kernel, and a partial's bytes come back.
   double partialBytes = getPartialBytes(problem, cost.parameters.kind);
-  double outputBytes = partialBytes * problem.elementBytes / sizeof(float);
   double mergeCycles = target.launchMicroseconds * 1e3 * target.sm.clockGhz +
-                       (partialBytes - outputBytes) / target.sm.storeBytesPerClock +
                        partialBytes / target.sm.l2BytesPerClock;
   // To hundredths: more is neither known nor read easily.
   auto round = [](double blocks) { return std::round(blocks * 100) / 100; };
   // A token's partial of all heads, written and read by way of the L2 cache.
-  double tokenBytes = 2.0 * problem.rowsPerToken * problem.kvLoraRank * sizeof(float);
+  double tokenBytes = 2.0 * problem.rowsPerToken * problem.kvLoraRank * problem.elementBytes;
   double tokenCycles = tokenBytes / target.readGbps * target.sm.clockGhz;
   return {round(cost.itemCycles / blockCycles), round(mergeCycles / blockCycles),
           round(tokenCycles / blockCycles)};

@@ -26,7 +26,8 @@
 // GPU: %[[MERGES:.*]] = tile.dim "num_merges"
 // GPU: %[[PROGRAMS:.*]] = tile.dim "num_merge_programs"
 // GPU: %[[SIZE:.*]] = arith.muli %[[TOKENS]], %c1600
-// GPU: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xf32>
+// A piece's output has the type of the output, its LSE is f32.
+// GPU: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xbf16>
 // GPU: %[[LSE:.*]] = tile.workspace %{{.*}} : memref<?xf32>
 // GPU: tile.launch @absorbed_attention grid(%c1{{[_0-9]*}}, %[[PARTS]], %c1{{[_0-9]*}}) dependent args(%[[CACHE]], {{.*}}, %[[SEQ_LENS]], %[[STARTS]], %[[ITEMS]], %[[PARTIAL]], %[[LSE]])
 // One kernel merges, whatever the numbers of pieces; with fixed blocks, too: a request's
@@ -101,7 +102,7 @@ func.func @split_C14(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?
 // CHECK: arith.truncf
 // CHECK: tile.store
 // GPU: } else {
-// GPU: tile.store {{.*}} memref<?x40xf32
+// GPU: tile.store {{.*}} memref<?x40xbf16
 // GPU: tile.store {{.*}} memref<?xf32
 
 // A program's run: from a unit of the first merge to before a unit of the last, none of
@@ -132,7 +133,8 @@ func.func @split_C14(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?
 // GPU: sizes: [%[[NEXT_ROWS]]], strides: [1]
 // GPU: tile.load {{.*}} -> tensor<64xf32>
 // GPU-NOT: math
-// GPU-COUNT-2: tile.load {{.*}} -> tensor<64x32xf32>
+// GPU: tile.load {{.*}} -> tensor<64x32xbf16>
+// GPU: tile.load {{.*}} -> tensor<64x32xbf16>
 // GPU: math.absf
 // GPU-NOT: tile.load
 // GPU: scf.yield
@@ -147,7 +149,7 @@ func.func @split_C14(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?
 // GPU: sizes: [%[[PIECES]], %{{.*}}], strides: [%{{.*}}, 1]
 // GPU: %[[TILES:.*]] = arith.ceildivsi %[[PIECES]], %c64
 // GPU: tile.load {{.*}} -> tensor<64xf32>
-// GPU: tile.load {{.*}} -> tensor<64x[[C:.*]]xf32>
+// GPU: tile.load {{.*}} -> tensor<64x[[C:.*]]xbf16>
 // GPU-NOT: math.exp
 // GPU: scf.for %{{.*}} = %c1{{.*}} to %[[TILES]] step
 // GPU: scf.yield

@@ -2,7 +2,7 @@
 
 // B22. Each request is merged in the form that its own number of pieces wants. With many
 // heads, many pieces are the columns of a tile: sums stay in a quad of threads, and the
-// tiles of a unit share the weights.
+// tiles of a unit share the weights. Outputs of pieces have the output's type, LSEs are f32.
 
 !cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0,
                     element = bf16, rope_order = half>
@@ -32,15 +32,16 @@ func.func @heads16(%q: tensor<?x16x512xbf16> {mla.input = "q"}, %batch: !mla.bat
 }
 
 // CHECK: tile.kernel @merge_partials(
-// CHECK: tile.load %{{.*}} -> tensor<64x32xf32>
+// CHECK: tile.load %{{.*}} -> tensor<64x32xbf16>
 // CHECK: arith.cmpi slt, %{{.*}}, %c2
 // CHECK: tile.load %{{.*}} -> tensor<64x16xf32>
+// CHECK: tile.load %{{.*}} -> tensor<64x16xbf16>
 // CHECK: } else {
 // CHECK: sizes: [64, %[[PIECES:.*]]], strides: [0, 128]
 // CHECK: sizes: [256, %[[PIECES]]], strides: [1, 65536]
 // CHECK: scf.for
 // CHECK: tile.load %{{.*}} -> tensor<64x32xf32>
-// CHECK-COUNT-4: tile.load %{{.*}} -> tensor<64x32xf32>
+// CHECK-COUNT-4: tile.load %{{.*}} -> tensor<64x32xbf16>
 // CHECK: tile.reduce {{ *}}max %{{.*}} : tensor<64x32xf32> -> tensor<64xf32>
 // CHECK: math.exp %{{.*}} : tensor<64x32xf32>
 // CHECK-NOT: math.exp
@@ -50,5 +51,6 @@ func.func @heads16(%q: tensor<?x16x512xbf16> {mla.input = "q"}, %batch: !mla.bat
 // CHECK: tile.kernel @merge_partials_{{.*}}(
 // CHECK: arith.cmpi slt, %{{.*}}, %c2
 // CHECK: } else {
-// CHECK: tile.load %{{.*}} -> tensor<64x32xf32>
+// CHECK: tile.load %{{.*}} -> tensor<64x32xbf16>
+// CHECK: arith.extf
 // CHECK: tile.reduce {{ *}}max %{{.*}} dim 0

@@ -271,7 +271,7 @@ void MergePiecesKernel::writeAsRows(KernelBuilder &b, ValueRange args, const Uni
     return maskLse(b, b.load(lses, piece, atOnce), b.iota(0, atOnce), left);
   };
   auto outputAt = [&](Value tile, Value) {
-    return b.load(outputs, {b.mul(tile, atOnce), zero}, {atOnce, columns});
+    return b.loadWide(outputs, {b.mul(tile, atOnce), zero}, {atOnce, columns});
   };
   Value tiles = b.ceilDiv(request.pieces, b.index(atOnce));
   Value lse = lseAt(zero, {}), output = outputAt(zero, {});
@@ -336,7 +336,7 @@ void MergePiecesKernel::writeAsColumns(KernelBuilder &b, ValueRange args, const 
     Value lse = b.load(lses, {zero, piece}, {columns, atOnce});
     SmallVector<Value> tiles;
     for (int64_t column = 0; column < ofUnit; column += columns)
-      tiles.push_back(b.load(outputs, {b.index(column), piece}, {columns, atOnce}));
+      tiles.push_back(b.loadWide(outputs, {b.index(column), piece}, {columns, atOnce}));
     Value position = b.iota(1, {columns, atOnce});
     lse = maskLse(b, unifyEmpty(b, lse), position, b.sub(request.pieces, piece));
     return joinColumns(b, before, lse, tiles);

@@ -336,8 +336,8 @@ LogicalResult AbsorbedKernel::launchItems() {
   int64_t width = output.size(output.rank() - 1);
   Builder builder(op.getContext());
   Value tokens = step.dim("partial_tokens");
-  partialOutput =
-      step.workspace({tokens, builder.getIndexAttr(heads), builder.getIndexAttr(width)}, f32);
+  partialOutput = step.workspace({tokens, builder.getIndexAttr(heads), builder.getIndexAttr(width)},
+                                 output.element());
   partialLse = step.workspace({tokens, builder.getIndexAttr(heads)}, f32);
   arg.seqLens = addArg(step.metadata(op.getBatch(), "seq_lens"));
   arg.workStarts = addArg(step.metadata("work_starts"));

@@ -91,8 +91,8 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::EmptyPartialOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertLseOp op);
 
 // MergePieces.cpp
-/// The pieces of the requests in several pieces (tile.work): f32 partials
-/// [partial_tokens, N, L] and their LSEs [partial_tokens, N].
+/// The pieces of the requests in several pieces (tile.work): partials
+/// [partial_tokens, N, L] of the output's type, and their f32 LSEs [partial_tokens, N].
 struct PieceMerge {
   mlir::Value batch;
   TensorRef partialOutput, partialLse, output;
