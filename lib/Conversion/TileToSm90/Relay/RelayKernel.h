@@ -61,6 +61,9 @@ private:
   struct ScoreState;
   void emitScores();
   void emitScoresItem(ScoreState &state);
+  Value countPresentRows();
+  void clearAbsentRows(ValueRange tiles);
+  Value startReference(Value start);
   void loadQueries(Value item, Value stage);
   Value multiplyLeft(ScoreState &state, Value queries);
   Value multiplyRight(ScoreState &state, Value scores, Value gateStage);

@@ -20,6 +20,8 @@
 
 #include "Relay/RelayKernel.h"
 
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
@@ -175,8 +177,7 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   Value share = sm90::ReduceOp::create(b, old.getType(), sm90::ReduceKind::Sum,
                                        cloner.get(loop.sum.reduce.getSource()), Value());
   Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum.factor));
-  carried[loop.sum.index] =
-      arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
+  carried[loop.sum.index] = arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
   state.carried = carried;
   if (issueNext)
     issueNext();
@@ -213,13 +214,13 @@ void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position,
 void relay::Kernel::emitUnmasked(ScoreState &state, Value registers, Value blocks) {
   Value zero = constant32(0), steps = arith::SubIOp::create(b, blocks, constant32(2));
   auto repeat = [&](Value from, Value to, int64_t stepsPerTurn) {
-    auto turns = createLoop(from, to, state.pack(), /*atLeastOnce=*/false,
-                            [&](Value, ValueRange values) {
-                              state.unpack(values);
-                              for (int64_t step = 0; step < stepsPerTurn; ++step)
-                                emitStep(state, registers, Value(), /*isLast=*/false);
-                              return state.pack();
-                            });
+    auto turns =
+        createLoop(from, to, state.pack(), /*atLeastOnce=*/false, [&](Value, ValueRange values) {
+          state.unpack(values);
+          for (int64_t step = 0; step < stepsPerTurn; ++step)
+            emitStep(state, registers, Value(), /*isLast=*/false);
+          return state.pack();
+        });
     state.unpack(turns.getResults());
   };
   if (options.stepsPerTurn == 1)
@@ -252,32 +253,78 @@ void relay::Kernel::finishRows(ScoreState &state) {
   emitEpilogue(cloner, /*rank=*/1, /*firstColumn=*/0, /*scratch=*/Value());
 }
 
+/// Rows of the request in the program's tile, where it may lack some: i32, beyond 64 for all.
+Value relay::Kernel::countPresentRows() {
+  auto most = loop.kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
+  if (!most || most.getInt() % sm90::kTileRows == 0)
+    return {};
+  Value before =
+      arith::MulIOp::create(b, to32(sm90::ProgramIdOp::create(b, 0)), constant32(sm90::kTileRows));
+  return arith::SubIOp::create(b, constant32(most.getInt()), before);
+}
+
+/// Zeros in the queries' rows that the request does not have: copies bring another request's,
+/// whose products take more power.
+void relay::Kernel::clearAbsentRows(ValueRange tiles) {
+  Value rows = countPresentRows();
+  if (!rows)
+    return;
+  Value isShort =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, constant32(sm90::kTileRows));
+  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  for (Value tile : tiles)
+    sm90::ZeroRowsOp::create(b, tile, toIndex(rows));
+  sm90::BarrierOp::create(b);
+}
+
+/// Above every score where there is no row: its weights are zeros.
+Value relay::Kernel::startReference(Value start) {
+  Value present = countPresentRows();
+  if (!present)
+    return start;
+  auto type = cast<RankedTensorType>(start.getType());
+  Type numbers = type.clone(b.getI32Type());
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                        sm90::IotaOp::create(b, numbers, /*dim=*/0),
+                                        sm90::SplatOp::create(b, numbers, present));
+  Value above = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type, b.getF32FloatAttr(-tile::AttendOp::kStartReference)));
+  return arith::SelectOp::create(b, isThere, start, above);
+}
+
 void relay::Kernel::emitScoresItem(ScoreState &state) {
   LazyCloner &cloner = state.cloner;
   Value blocks = countBlocks(cloner);
   sm90::AwaitOp::create(b, left, state.left, 0);
+  Value leftQueries = tileOf(left, state.left, 0);
+  clearAbsentRows(leftQueries);
   Value registers = sm90::LoadSharedOp::create(
-      b, getFragmentType(shape.getLeftColumns(), shape.element), tileOf(left, state.left, 0));
+      b, getFragmentType(shape.getLeftColumns(), shape.element), leftQueries);
   sm90::ReleaseOp::create(b, left, state.left, /*remote=*/false);
   state.left = next(state.left, left);
   sm90::AwaitOp::create(b, queries, state.queries, 0);
+  SmallVector<Value> queryTiles = {tileOf(queries, state.queries, 0)};
+  if (shape.hasRope)
+    queryTiles.push_back(tileOf(queries, state.queries, 1));
+  clearAbsentRows(queryTiles);
   state.scores = multiplyRight(state, multiplyLeft(state, registers), Value());
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)
       state.carried.push_back(Value());
     else if (index != loop.sum.index)
-      state.carried.push_back(cloner.get(init));
+      state.carried.push_back(startReference(cloner.get(init)));
     else
       state.carried.push_back(arith::ConstantOp::create(
-          b, DenseElementsAttr::get(
-                 RankedTensorType::get({sm90::kTileRows, sm90::kQuadLanes}, b.getF32Type(),
-                                       sm90::PartialAttr::get(b.getContext())),
-                 b.getF32FloatAttr(0))));
+          b, DenseElementsAttr::get(RankedTensorType::get({sm90::kTileRows, sm90::kQuadLanes},
+                                                          b.getF32Type(),
+                                                          sm90::PartialAttr::get(b.getContext())),
+                                    b.getF32FloatAttr(0))));
   }
   emitUnmasked(state, registers, blocks);
 
-  Value hasTwo =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, blocks, constant32(1));
+  Value hasTwo = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, blocks, constant32(1));
   SmallVector<Value> before = state.pack();
   auto last = scf::IfOp::create(b, TypeRange(ValueRange(before)), hasTwo, true);
   {
@@ -310,9 +357,15 @@ void relay::Kernel::emitScores() {
   loadQueries(begin, start);
   createLoop(to32(begin), to32(end), SmallVector<Value>(6, start), /*atLeastOnce=*/true,
              [&](Value item, ValueRange stages) {
-               ScoreState state{LazyCloner(entry, convert), Value(),   {},
-                                stages[0],                  stages[1], stages[2],
-                                stages[3],                  stages[4], stages[5]};
+               ScoreState state{LazyCloner(entry, convert),
+                                Value(),
+                                {},
+                                stages[0],
+                                stages[1],
+                                stages[2],
+                                stages[3],
+                                stages[4],
+                                stages[5]};
                state.cloner.map(loop.items.getInductionVar(), toIndex(item));
                emitScoresItem(state);
                return SmallVector<Value>{state.left,    state.right,   state.ropes,

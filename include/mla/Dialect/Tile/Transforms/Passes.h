@@ -16,7 +16,7 @@
 namespace mlir::tile {
 
 /// On a kernel: rows of a request's query tile at most (i64), where that is known
-/// when compiling.
+/// when compiling. Where that is more than a tile has, program x begins behind x tiles.
 inline constexpr llvm::StringLiteral kMaxRowsAttr = "tile.max_rows";
 
 /// On a kernel's buffer argument: no kernel of the step writes it, so that it may be
