@@ -48,7 +48,7 @@ LAYER_SCALES = (0.37, 1.0625, 0.0078125)
 VALUES = 1 << 25
 
 MODULE = """\
-!cache = !mla.cache<page_size = {page}, kv_lora_rank = {latent}, qk_rope_head_dim = {rope},
+!cache = !mla.cache<page_size = {page}, fields = [latent: {latent}, rope: {rope}],
                     element = bf16, rope_order = interleaved{format}>
 !c = tensor<?x{latent}xbf16>
 !k = tensor<?x{rope}xbf16>

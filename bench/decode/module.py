@@ -8,7 +8,7 @@ import problems
 # `advance` runs nothing: filling a plan with it makes sequences longer, and the
 # benchmark writes the cache's rows itself.
 TEMPLATE = """\
-!cache = !mla.cache<page_size = {page}, kv_lora_rank = {rank}, qk_rope_head_dim = {rope},
+!cache = !mla.cache<page_size = {page}, fields = [latent: {rank}, rope: {rope}],
                     element = {dtype}, rope_order = interleaved>
 !latent = tensor<?x{heads}x{rank}x{dtype}>
 !rope = tensor<?x{heads}x{rope}x{dtype}>
@@ -34,7 +34,7 @@ FUNCTION = """\
 
 # By which a package of other kernels describes its model: the runtime wants a cache.
 PLACEHOLDER = """\
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 128, qk_rope_head_dim = 64,
+!cache = !mla.cache<page_size = 64, fields = [latent: 128, rope: 64],
                     element = bf16, rope_order = interleaved>
 func.func @decode(%q: tensor<?x8x128xbf16> {mla.input = "q_lat"},
                   %r: tensor<?x8x64xbf16> {mla.input = "q_pe"},

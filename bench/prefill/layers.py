@@ -9,7 +9,7 @@ import subprocess
 
 # `advance` makes sequences longer; `decode` is what a package describes its model by.
 TEMPLATE = """\
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 128, qk_rope_head_dim = 64,
+!cache = !mla.cache<page_size = 64, fields = [latent: 128, rope: 64],
                     element = bf16, rope_order = interleaved>
 !latent = tensor<?x{heads}x128xbf16>
 !q = tensor<?x{heads}x{nope}xbf16>

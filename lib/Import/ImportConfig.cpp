@@ -124,9 +124,10 @@ public:
       : builder(module.getBodyRegion()), loc(module.getLoc()), config(config), options(options),
         element(getElementType(*module.getContext(), options.activationType)),
         rope(getRopeAttr(*module.getContext(), config)),
-        cacheType(mla::CacheType::get(module.getContext(), options.pageSize, config.kvLoraRank,
-                                      config.qkRopeHeadDim, element, getRopeOrder(config),
-                                      options.cacheFormat, options.scaleRule)),
+        cacheType(mla::CacheType::getLatent(module.getContext(), options.pageSize,
+                                            config.kvLoraRank, config.qkRopeHeadDim, element,
+                                            getRopeOrder(config), options.cacheFormat,
+                                            options.scaleRule)),
         tensors(getStepTensors(config)) {}
 
   /// Adds function `name` for requests of `queryLen` new tokens.
@@ -296,8 +297,10 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen, mla::Form
   mla::LatentProjectOp kv = projectLatent("kv_a_proj_with_mqa", "kv_a_layernorm", config.kvLoraRank,
                                           config.qkRopeHeadDim, config.latentMultiplier);
   Value keyRope = rope ? rotate(kv.getTail()) : Value();
-  Value appended =
-      mla::AppendOp::create(builder, loc, cacheType, kv.getLatent(), keyRope, cache, batch);
+  SmallVector<Value, 2> rows{kv.getLatent()};
+  if (rope)
+    rows.push_back(keyRope);
+  Value appended = mla::AppendOp::create(builder, loc, cacheType, rows, cache, batch);
 
   Value up = splitHeads(weight("kv_b_proj.weight"), config.qkNopeHeadDim + config.vHeadDim);
   Value keyUp = sliceRows(up, 0, config.qkNopeHeadDim);
@@ -347,10 +350,12 @@ Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
 /// Whether the cache type of these options exists; says what it lacks if not.
 static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                  const ImportOptions &options) {
-  return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, config.kvLoraRank,
-                                config.qkRopeHeadDim,
+  SmallVector<mla::CacheField, 2> fields = mla::CacheType::latentFields(config.kvLoraRank,
+                                                                        config.qkRopeHeadDim);
+  return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, fields,
                                 getElementType(*loc.getContext(), options.activationType),
-                                getRopeOrder(config), options.cacheFormat, options.scaleRule);
+                                getRopeOrder(config), options.cacheFormat, options.scaleRule,
+                                /*tokensPerRow=*/1, /*window=*/0);
 }
 
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,

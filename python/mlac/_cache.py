@@ -23,7 +23,7 @@ class CacheLayout:
     """A pool of pages in one format.
 
     format: a name of cache_formats(). Other arguments are fields of mla_cache_layout
-    (kv_lora_rank, qk_rope_head_dim, page_size, page_stride_bytes, num_pages,
+    (columns: those of each of the row's fields, page_size, page_stride_bytes, num_pages,
     layer_scale, amax_floor, scale_floor), dtype ("bf16", "f16", "f32": of rows outside of
     the pool) and scale_rule (None: the format's, "raw", "power_of_two").
 
@@ -40,6 +40,8 @@ class CacheLayout:
         for name, value in fields.items():
             if name not in known - {"struct_bytes", "format", "dtype", "scale_rule"}:
                 raise TypeError(f"CacheLayout has no argument '{name}'")
+            if name == "columns":
+                value = (c_int64 * 2)(*value)
             setattr(self._layout, name, value)
         if scale_rule not in _SCALE_RULES:
             raise ValueError(f"scale_rule: expected None, 'raw' or 'power_of_two', got "
@@ -58,11 +60,11 @@ class CacheLayout:
 
     @property
     def width(self):
-        """Elements of a row: latent, then rope."""
-        return self._layout.kv_lora_rank + self._layout.qk_rope_head_dim
+        """Elements of a row, its fields behind one another."""
+        return sum(self._layout.columns)
 
     def offset(self, field, slot):
-        """Byte of "latent", "rope" or "scale" of the token in `slot`."""
+        """Byte of a part ("latent", "scale", "key", ...) of the token in `slot`."""
         return call_out("mla_cache_layout_offset", c_int64, byref(self._layout),
                         field.encode(), slot)
 

@@ -22,7 +22,8 @@
 //                                 token 1 | scale padding
 //                                 rest, to a multiple of 576 bytes
 //
-// In split_ckv_kpe section 0 is the latent and section 1 the rope key.
+// In split_ckv_kpe section 0 is the latent and section 1 the rope key, in kv_nhd the keys
+// and the values of all heads.
 //
 // Sources: docs/spec/paged-cache.md section 2, sparse.md section 3, v4.md section 4.
 // Shared by the compiler and the runtime; depends on neither.
@@ -43,8 +44,16 @@ namespace mlac::cache {
 /// How a field's elements are stored. `Model` is the model's activation type.
 enum class Storage : uint8_t { Model, BF16, F32, E4M3, E8M0, Zero };
 
-/// What a field holds of a token.
-enum class Part : uint8_t { Latent, Rope, Scale, Padding };
+/// What a field holds of a token: a part of its row as the model has it, or what storing
+/// the row takes beside.
+enum class Part : uint8_t { Latent, Rope, Key, Value, Scale, Padding };
+
+constexpr const char *partName(Part part) {
+  constexpr const char *kNames[] = {"latent", "rope", "key", "value", "scale", "padding"};
+  return kNames[static_cast<size_t>(part)];
+}
+/// Whether rows outside of the cache have it.
+constexpr bool isRow(Part part) { return part < Part::Scale; }
 
 struct Field {
   Part part;
@@ -68,12 +77,13 @@ inline constexpr float kAmaxFloor = 1e-4f;
 /// Which activation types a format takes, as a set.
 enum Accepts : uint8_t { kBF16 = 1, kF16 = 2, kF32 = 4 };
 
-inline constexpr size_t kMaxFields = 4, kMaxSections = 2;
+/// Fields of a page's row; fields of the row as the model has it; sections of a page.
+inline constexpr size_t kMaxFields = 4, kMaxRowFields = 2, kMaxSections = 2;
 
 struct Format {
   std::string_view name;
   uint8_t accepts;
-  /// Elements of the latent that share a scale; 0: no scale in the cache.
+  /// Elements of the first field that share a scale; 0: no scale in the cache.
   int32_t scaleGroup;
   /// One scale for all rows of a layer, which is not in the cache.
   bool hasLayerScale;
@@ -135,6 +145,15 @@ inline constexpr Format kFormats[] = {
      1,
      2,
      {{Part::Latent, Storage::Model}, {Part::Rope, Storage::Model, 1}}},
+    // Keys and values of a token's heads, [heads, columns] each: FlashInfer's paged NHD.
+    {"kv_nhd",
+     kBF16 | kF16 | kF32,
+     0,
+     false,
+     kNoRule,
+     1,
+     2,
+     {{Part::Key, Storage::Model}, {Part::Value, Storage::Model, 1}}},
     {"index_k",
      kBF16 | kF16 | kF32,
      128,
@@ -165,10 +184,21 @@ constexpr const Format *findFormat(std::string_view name) {
   return nullptr;
 }
 
-/// Widths of one model's rows, and the bytes of its activations' elements.
+/// Elements of each field of one model's rows, heads times columns where it has heads, and
+/// the bytes of its activations' elements.
 struct Widths {
-  int64_t latent, rope, modelBytes;
+  int64_t columns[kMaxRowFields];
+  int64_t modelBytes;
 };
+
+/// Of a field of the row: which one it is, from 0.
+constexpr size_t rowField(const Format &format, size_t index) {
+  size_t count = 0;
+  for (size_t i = 0; i < index; ++i)
+    count += isRow(format.fields[i].part);
+  return count;
+}
+constexpr size_t numRowFields(const Format &format) { return rowField(format, format.numFields); }
 
 constexpr int64_t storageBytes(Storage storage, int64_t modelBytes) {
   switch (storage) {
@@ -187,12 +217,13 @@ constexpr int64_t storageBytes(Storage storage, int64_t modelBytes) {
 }
 
 /// Elements of a field in one token.
-constexpr int64_t fieldCount(const Format &format, const Field &field, const Widths &widths) {
+constexpr int64_t fieldCount(const Format &format, size_t index, const Widths &widths) {
+  const Field &field = format.fields[index];
   if (field.count > 0)
     return field.count;
   if (field.part == Part::Scale)
-    return widths.latent / format.scaleGroup;
-  return field.part == Part::Latent ? widths.latent : widths.rope;
+    return widths.columns[0] / format.scaleGroup;
+  return widths.columns[rowField(format, index)];
 }
 
 /// Bytes of a token in one section.
@@ -200,7 +231,7 @@ constexpr int64_t sectionBytes(const Format &format, int section, const Widths &
   int64_t bytes = 0;
   for (size_t i = 0; i < format.numFields; ++i)
     if (format.fields[i].section == section)
-      bytes += fieldCount(format, format.fields[i], widths) *
+      bytes += fieldCount(format, i, widths) *
                storageBytes(format.fields[i].storage, widths.modelBytes);
   return bytes;
 }
@@ -221,7 +252,7 @@ constexpr int64_t fieldOffset(const Format &format, size_t index, const Widths &
   int64_t bytes = 0;
   for (size_t i = 0; i < index; ++i)
     if (format.fields[i].section == format.fields[index].section)
-      bytes += fieldCount(format, format.fields[i], widths) *
+      bytes += fieldCount(format, i, widths) *
                storageBytes(format.fields[i].storage, widths.modelBytes);
   return bytes;
 }
@@ -238,7 +269,7 @@ constexpr size_t findField(const Format &format, Part part) {
 /// lie with what they scale.
 constexpr bool hasKernels(const Format &format) {
   for (size_t i = 0; i < format.numFields; ++i)
-    if (format.fields[i].section != 0 && format.fields[i].part != Part::Rope)
+    if (format.fields[i].section != 0 && !isRow(format.fields[i].part))
       return false;
   return true;
 }
@@ -250,14 +281,25 @@ constexpr int64_t pageBytes(const Format &format, int64_t tokens, const Widths &
 }
 
 // The sizes that the specification states.
-static_assert(tokenBytes(*findFormat("mla_16"), {512, 64, 2}) == 1152);
-static_assert(tokenBytes(*findFormat("mla_fp8_tensor"), {512, 64, 2}) == 576);
-static_assert(sectionStart(*findFormat("split_ckv_kpe"), 1, 64, {512, 64, 2}) == 64 * 1024);
-static_assert(tokenBytes(*findFormat("fp8_ds_mla"), {512, 64, 2}) == 656);
-static_assert(tokenBytes(*findFormat("index_k"), {128, 0, 2}) == 132);
-static_assert(tokenBytes(*findFormat("model1_584"), {448, 64, 2}) == 584);
-static_assert(pageBytes(*findFormat("model1_584"), 64, {448, 64, 2}) == 37440);
-static_assert(pageBytes(*findFormat("model1_584"), 2, {448, 64, 2}) == 1728);
+static_assert(tokenBytes(*findFormat("mla_16"), {{512, 64}, 2}) == 1152);
+static_assert(tokenBytes(*findFormat("mla_fp8_tensor"), {{512, 64}, 2}) == 576);
+static_assert(sectionStart(*findFormat("split_ckv_kpe"), 1, 64, {{512, 64}, 2}) == 64 * 1024);
+static_assert(tokenBytes(*findFormat("fp8_ds_mla"), {{512, 64}, 2}) == 656);
+static_assert(sectionStart(*findFormat("kv_nhd"), 1, 16, {{8 * 128, 8 * 128}, 2}) == 16 * 2048);
+static_assert(tokenBytes(*findFormat("index_k"), {{128, 0}, 2}) == 132);
+static_assert(tokenBytes(*findFormat("model1_584"), {{448, 64}, 2}) == 584);
+static_assert(pageBytes(*findFormat("model1_584"), 64, {{448, 64}, 2}) == 37440);
+static_assert(pageBytes(*findFormat("model1_584"), 2, {{448, 64}, 2}) == 1728);
+
+/// Every format has a row, of no more fields than there is room for.
+constexpr bool haveRows() {
+  for (const Format &format : kFormats)
+    if (numRowFields(format) < 1 || numRowFields(format) > kMaxRowFields ||
+        !isRow(format.fields[0].part))
+      return false;
+  return true;
+}
+static_assert(haveRows());
 
 } // namespace mlac::cache
 

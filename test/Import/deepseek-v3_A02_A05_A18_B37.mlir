@@ -9,7 +9,7 @@
 // CHECK-LABEL: func.func @prefill
 // CHECK-SAME: %[[HIDDEN:.*]]: tensor<?x7168xbf16> {mla.input = "hidden"}
 // CHECK-SAME: %[[BATCH:.*]]: !mla.batch<query_len = ?>
-// CHECK-SAME: %[[CACHE:.*]]: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>
+// CHECK-SAME: %[[CACHE:.*]]: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>
 // CHECK-SAME: %[[Q_A:.*]]: tensor<1536x7168xbf16> {mla.weight = "q_a_proj.weight"}
 // CHECK-SAME: %[[Q_NORM:.*]]: tensor<1536xbf16> {mla.weight = "q_a_layernorm.weight"}
 // CHECK-SAME: %[[Q_B:.*]]: tensor<3072x1536xbf16> {mla.weight = "q_b_proj.weight"}

@@ -16,7 +16,7 @@
 
 // R = 0: no rotary part anywhere.
 // NOROPE-LABEL: func.func @decode
-// NOROPE-SAME: qk_rope_head_dim = 0
+// NOROPE-SAME: fields = [latent: {{[0-9]*}}]
 // NOROPE-NOT: mla.rope
 // NOROPE: mla.append %{{[a-z_0-9]*}} into
 // NOROPE-NOT: tensor.extract_slice {{.*}}1536

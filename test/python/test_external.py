@@ -25,7 +25,7 @@ import mlac
 COMPILE = os.environ["MLAC_COMPILE"]
 # Attention alone: queries and new latents in, outputs and log-sum-exps out.
 ATTENTION = """
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 16, element = bf16,
+!cache = !mla.cache<page_size = 16, fields = [latent: 64, rope: 16], element = bf16,
                     rope_order = interleaved>
 !latent = tensor<?x4x64xbf16>
 !rope = tensor<?x4x16xbf16>

@@ -22,7 +22,7 @@ COMPILE = os.environ["MLAC_COMPILE"]
 DEVICE = os.environ.get("MLAC_TEST_DEVICE", "cpu")
 PAGE, WIDTH, PAGES, POISON = 16, 100, 24, 0x5A5A5A5A
 MODULE = """\
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16, element = bf16,
+!cache = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16,
                     rope_order = half>
 !p = tensor<?x100xi32>
 !i = tensor<?xi32>

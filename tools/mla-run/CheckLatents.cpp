@@ -35,7 +35,7 @@ struct Widths {
 } // namespace
 
 static Widths widthsOf(const Session &session) {
-  return {session.heads, session.cache.kv_lora_rank, session.cache.qk_rope_head_dim};
+  return {session.heads, session.cache.columns[0], session.cache.columns[1]};
 }
 
 /// One row's output [N, Lkv] over the first `visible` of a sequence's cached rows.

@@ -36,10 +36,10 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
   cacheFormat = cache.at("layout");
   mla_cache_layout_init(&this->cache, cacheFormat.c_str()); // the name is set where it is used
   this->cache.dtype = activation;
-  this->cache.kv_lora_rank = cache.at("kv_lora_rank");
-  this->cache.qk_rope_head_dim = cache.at("qk_rope_head_dim");
+  this->cache.columns[0] = cache.at("kv_lora_rank");
+  this->cache.columns[1] = cache.at("qk_rope_head_dim");
   this->cache.page_size = 1;
-  rowWidth = this->cache.kv_lora_rank + this->cache.qk_rope_head_dim;
+  rowWidth = this->cache.columns[0] + this->cache.columns[1];
   int64_t elementBytes = activation == MLA_F32 ? 4 : 2;
   isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elementBytes;
 }

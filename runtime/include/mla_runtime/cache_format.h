@@ -19,7 +19,7 @@ extern "C" {
      [{"name", "accepts": [dtypes of rows], "scale_group" (elements that share a
        scale, 0: none in the cache), "has_layer_scale", "rule": "raw"|"power_of_two",
        "amax_floor", "scale_floor", "page_multiple" (bytes),
-       "fields": [{"part": "latent"|"rope"|"scale"|"padding", "type", "section",
+       "fields": [{"part": "latent"|"rope"|"key"|"value"|"scale"|"padding", "type", "section",
                    "count" (0: the model's width)}]}]
    A page is one or two sections; in each the page's tokens follow one another with
    the fields of that section (paged-cache.md section 2). */
@@ -32,13 +32,17 @@ typedef enum mla_scale_rule {
   MLA_SCALE_POWER_OF_TWO = 2 /* rounded up to a power of two */
 } mla_scale_rule;
 
+/* Fields of a row, at most. */
+#define MLA_MAX_ROW_FIELDS 2
+
 /* A pool of pages in one format. Fill with mla_cache_layout_init. */
 typedef struct mla_cache_layout {
   size_t struct_bytes;       /* sizeof(mla_cache_layout) */
   const char *format;        /* a name of mla_cache_formats */
   mla_dtype dtype;           /* of rows outside of the cache; MLA_BF16 */
-  int64_t kv_lora_rank;      /* elements of the latent part of a row; 512 */
-  int64_t qk_rope_head_dim;  /* elements of the rope part behind it; 64 */
+  int64_t columns[MLA_MAX_ROW_FIELDS]; /* elements of each field of a row outside of the
+                                cache, of all heads together: latent and rope key (512,
+                                64), or keys and values; 0: not there */
   int64_t page_size;         /* tokens; 64 */
   int64_t page_stride_bytes; /* from page to page; 0: as small as possible */
   int64_t num_pages;
@@ -53,13 +57,13 @@ typedef struct mla_cache_layout {
 MLA_API void mla_cache_layout_init(mla_cache_layout *layout, const char *format);
 
 /* Byte, from the start of the pool, of a field of the token in `slot`; field is
-   "latent", "rope" or "scale". 64-bit: pools may exceed 4 GiB. */
+   the part's name. 64-bit: pools may exceed 4 GiB. */
 MLA_API mla_status mla_cache_layout_offset(const mla_cache_layout *layout, const char *field,
                                            int64_t slot, int64_t *offset);
 
 /* Converts rows between host memory and a pool in host memory of
    num_pages * page_stride_bytes bytes.
-   rows [count, kv_lora_rank + qk_rope_head_dim] of dtype; slots [count], NULL: 0, 1, ...
+   rows [count, sum of columns] of dtype; slots [count], NULL: 0, 1, ...
    A negative slot is skipped: its row is neither read nor written.
    Codes are x / scale rounded to nearest even and limited to +-448; NaN stays NaN and
    does not count for amax. decode rounds code * scale to dtype. Bytes of the pool that

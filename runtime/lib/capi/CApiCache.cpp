@@ -28,7 +28,7 @@ static Json describe(const cache::Format &format) {
   Json fields = Json::array(), accepts = Json::array();
   for (size_t i = 0; i < format.numFields; ++i) {
     const cache::Field &field = format.fields[i];
-    fields.push_back({{"part", partName(field.part)},
+    fields.push_back({{"part", cache::partName(field.part)},
                       {"type", storageName(field.storage)},
                       {"section", field.section},
                       {"count", field.count}});
@@ -69,14 +69,23 @@ mla_status mla_cache_formats(const char **json) {
 /// DeepSeek-V3's row, for formats of any width.
 static constexpr int64_t kDefaultLatent = 512, kDefaultRope = 64, kDefaultPageSize = 64;
 
+static int64_t defaultColumns(const cache::Format &format, const cache::Field &field) {
+  if (field.count > 0)
+    return field.count;
+  if (field.part == cache::Part::Rope)
+    return kDefaultRope;
+  if (field.part != cache::Part::Latent)
+    return 0; // heads of keys and values have no usual number
+  // The keys of an indexer have one group.
+  return cache::numRowFields(format) == 1 ? format.scaleGroup : kDefaultLatent;
+}
+
 void mla_cache_layout_init(mla_cache_layout *layout, const char *format) {
   if (!layout)
     return;
   *layout = {};
   layout->struct_bytes = sizeof *layout;
   layout->format = format;
-  layout->kv_lora_rank = kDefaultLatent;
-  layout->qk_rope_head_dim = kDefaultRope;
   layout->page_size = kDefaultPageSize;
   layout->layer_scale = 1;
   layout->amax_floor = layout->scale_floor = -1;
@@ -84,17 +93,9 @@ void mla_cache_layout_init(mla_cache_layout *layout, const char *format) {
   if (!known)
     return;
   layout->dtype = known->accepts & cache::kBF16 ? MLA_BF16 : MLA_F32;
-  auto width = [&](cache::Part part, int64_t &value) {
-    size_t index = cache::findField(*known, part);
-    if (index == known->numFields)
-      value = 0;
-    else if (known->fields[index].count > 0)
-      value = known->fields[index].count;
-  };
-  width(cache::Part::Latent, layout->kv_lora_rank);
-  width(cache::Part::Rope, layout->qk_rope_head_dim);
-  if (layout->qk_rope_head_dim == 0) // the keys of an indexer have one group
-    layout->kv_lora_rank = known->scaleGroup;
+  for (size_t i = 0; i < known->numFields; ++i)
+    if (cache::isRow(known->fields[i].part))
+      layout->columns[cache::rowField(*known, i)] = defaultColumns(*known, known->fields[i]);
 }
 
 namespace {
@@ -116,8 +117,8 @@ Status Pool::make(const mla_cache_layout *given, Pool &pool) {
     return error(MLA_INVALID_ARGUMENT, "layout.struct_bytes = ", given->struct_bytes, ", expected ",
                  sizeof *given, " (use mla_cache_layout_init)");
   MLAC_RETURN_IF_ERROR(requirePointer(given->format, "layout.format"));
-  CacheShape shape{given->dtype, given->kv_lora_rank, given->qk_rope_head_dim, given->page_size,
-                   given->page_stride_bytes};
+  CacheShape shape{given->dtype, {}, given->page_size, given->page_stride_bytes};
+  std::ranges::copy(given->columns, shape.columns);
   MLAC_RETURN_IF_ERROR(CacheLayout::make(given->format, shape, pool.layout));
   if (given->scale_rule < MLA_SCALE_DEFAULT || given->scale_rule > MLA_SCALE_POWER_OF_TWO)
     return error(MLA_INVALID_ARGUMENT, "scale_rule = ", given->scale_rule, ", expected 0 to ",

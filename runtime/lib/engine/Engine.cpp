@@ -44,7 +44,7 @@ static CacheLayout layoutOf(const Package &package, int64_t pageStride) {
   CacheLayout layout;
   [[maybe_unused]] Status status = CacheLayout::make(
       text(cache.layout()),
-      {dtype, cache.kv_lora_rank(), cache.qk_rope_head_dim(), cache.page_size(), pageStride},
+      {dtype, {cache.kv_lora_rank(), cache.qk_rope_head_dim()}, cache.page_size(), pageStride},
       layout);
   assert(status.isOk() && "a verified package has a layout that is known");
   return layout;

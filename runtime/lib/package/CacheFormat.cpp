@@ -85,14 +85,9 @@ mla_dtype mlac::runtime::fieldType(const cache::Field &field, mla_dtype modelTyp
   return MLA_U8;
 }
 
-const char *mlac::runtime::partName(Part part) {
-  static constexpr const char *kNames[] = {"latent", "rope", "scale", "padding"};
-  return kNames[static_cast<size_t>(part)];
-}
-
 size_t mlac::runtime::findPart(const cache::Format &format, std::string_view name) {
   size_t index = 0;
-  while (index < format.numFields && partName(format.fields[index].part) != name)
+  while (index < format.numFields && cache::partName(format.fields[index].part) != name)
     ++index;
   return index;
 }
@@ -105,23 +100,37 @@ std::string mlac::runtime::knownFormats() {
 }
 
 cache::Widths CacheLayout::widths() const {
-  return {shape_.latent, shape_.rope, elementBytes(shape_.dtype)};
+  cache::Widths widths{};
+  std::ranges::copy(shape_.columns, widths.columns);
+  widths.modelBytes = elementBytes(shape_.dtype);
+  return widths;
+}
+
+int64_t CacheLayout::rowStart(size_t index) const {
+  int64_t first = 0;
+  for (size_t i = 0; i < index; ++i)
+    first += cache::isRow(format_->fields[i].part) ? count(i) : 0;
+  return first;
 }
 
 /// Sizes that keep every product of this file below 2^63.
 static constexpr int64_t kMaxWidth = 1 << 20, kMaxPageSize = 1 << 20;
 
-static Status requireWidth(const cache::Format &format, Part part, const char *name,
-                           int64_t width) {
-  size_t index = cache::findField(format, part);
-  int64_t low = part == Part::Latent, high = kMaxWidth;
-  if (index == format.numFields)
-    low = high = 0;
-  else if (format.fields[index].count > 0)
-    low = high = format.fields[index].count;
+/// Of the row's field `position`. Rope keys may be missing; nothing else may.
+static Status requireWidth(const cache::Format &format, size_t position, int64_t width) {
+  size_t index = 0;
+  while (index < format.numFields && (!cache::isRow(format.fields[index].part) ||
+                                      cache::rowField(format, index) != position))
+    ++index;
+  bool isThere = index < format.numFields;
+  const cache::Field &field = format.fields[isThere ? index : 0];
+  int64_t low = isThere && field.part != Part::Rope, high = isThere ? kMaxWidth : 0;
+  if (isThere && field.count > 0)
+    low = high = field.count;
   if (width >= low && width <= high)
     return Status();
-  return error(MLA_INVALID_ARGUMENT, "format ", format.name, ": ", name, " = ", width,
+  return error(MLA_INVALID_ARGUMENT, "format ", format.name, ": ",
+               isThere ? cache::partName(field.part) : concat("field ", position), " = ", width,
                ", expected ", low, low == high ? "" : concat(" to ", high));
 }
 
@@ -129,14 +138,14 @@ Status CacheLayout::make(std::string_view name, const CacheShape &shape, CacheLa
   const cache::Format *format = cache::findFormat(name);
   if (!format)
     return error(MLA_UNSUPPORTED, "cache format '", name, "', known: ", knownFormats());
-  MLAC_RETURN_IF_ERROR(requireWidth(*format, Part::Latent, "kv_lora_rank", shape.latent));
-  MLAC_RETURN_IF_ERROR(requireWidth(*format, Part::Rope, "qk_rope_head_dim", shape.rope));
+  for (size_t i = 0; i < cache::kMaxRowFields; ++i)
+    MLAC_RETURN_IF_ERROR(requireWidth(*format, i, shape.columns[i]));
   if (!(format->accepts & acceptBit(shape.dtype)))
     return error(MLA_INVALID_ARGUMENT, "format ", name, " does not take rows of ",
                  typeName(shape.dtype));
-  if (format->scaleGroup && shape.latent % format->scaleGroup)
-    return error(MLA_INVALID_ARGUMENT, "format ", name, ": kv_lora_rank = ", shape.latent,
-                 ", expected a multiple of the scales' group of ", format->scaleGroup);
+  if (format->scaleGroup && shape.columns[0] % format->scaleGroup)
+    return error(MLA_INVALID_ARGUMENT, "format ", name, ": ",
+                 cache::partName(format->fields[0].part), " = ", shape.columns[0], ", expected a multiple of the scales' group of ", format->scaleGroup);
   if (shape.pageSize < 1 || shape.pageSize > kMaxPageSize)
     return error(MLA_INVALID_ARGUMENT, "page_size = ", shape.pageSize, ", expected 1 to ",
                  kMaxPageSize);
@@ -205,7 +214,7 @@ void CacheLayout::encodeGroup(const Encoding &encoding, const float *values, int
                               int64_t slot, char *pool) const {
   int64_t width = format_->scaleGroup, first = group * width;
   float scale = chooseScale(encoding.rule, values + first, width);
-  char *codes = pool + offset(cache::findField(*format_, Part::Latent), slot) + first;
+  char *codes = pool + offset(0, slot) + first; // groups are of the first field
   for (int64_t i = 0; i < width; ++i)
     codes[i] = static_cast<char>(roundToE4m3(values[first + i] / scale));
   size_t index = cache::findField(*format_, Part::Scale);
@@ -234,8 +243,7 @@ void CacheLayout::encode(const Encoding &encoding, const void *row, int64_t slot
     values[static_cast<size_t>(i)] = readElement(shape_.dtype, from + i * bytes);
   for (size_t index = 0; index < format_->numFields; ++index) {
     const cache::Field &field = format_->fields[index];
-    int64_t count = cache::fieldCount(*format_, field, widths());
-    int64_t first = field.part == Part::Rope ? shape_.latent : 0;
+    int64_t count = this->count(index), first = rowStart(index);
     char *at = to + offset(index, slot);
     if (field.part == Part::Padding)
       std::memset(at, 0, static_cast<size_t>(count));
@@ -257,10 +265,10 @@ void CacheLayout::decode(float layerScale, const void *pool, int64_t slot, void 
   int64_t bytes = elementBytes(shape_.dtype);
   for (size_t index = 0; index < format_->numFields; ++index) {
     const cache::Field &field = format_->fields[index];
-    if (field.part != Part::Latent && field.part != Part::Rope)
+    if (!cache::isRow(field.part))
       continue;
-    int64_t count = cache::fieldCount(*format_, field, widths());
-    char *out = to + (field.part == Part::Rope ? shape_.latent : 0) * bytes;
+    int64_t count = this->count(index);
+    char *out = to + rowStart(index) * bytes;
     const char *at = from + offset(index, slot);
     if (field.storage != Storage::E4M3) {
       std::memcpy(out, at, static_cast<size_t>(count * bytes));

@@ -28,7 +28,7 @@ namespace mlac::runtime {
 /// What a format leaves open. Bytes and tokens.
 struct CacheShape {
   mla_dtype dtype = MLA_BF16; // of rows outside of the cache
-  int64_t latent = 0, rope = 0;
+  int64_t columns[cache::kMaxRowFields] = {}; // of the row's fields, all heads together
   int64_t pageSize = 1;
   int64_t pageStride = 0; // 0: the smallest
 };
@@ -40,9 +40,7 @@ mla_dtype storageType(const cache::Format &format, mla_dtype modelType);
 /// The type of a field's elements; of e8m0 and padding, u8.
 mla_dtype fieldType(const cache::Field &field, mla_dtype modelType);
 
-/// "latent", "rope", "scale" or "padding"; and the index of the field that holds a part of
-/// that name, or numFields.
-const char *partName(cache::Part part);
+/// The index of the field that holds a part of that name, or numFields.
 size_t findPart(const cache::Format &format, std::string_view name);
 
 /// "mla_16, mla_f32, ..." for messages.
@@ -66,11 +64,13 @@ public:
     return cache::sectionBytes(*format_, int(section), widths());
   }
   /// Elements of a row outside of the cache.
-  int64_t rowWidth() const { return shape_.latent + shape_.rope; }
+  int64_t rowWidth() const { return rowStart(format_->numFields); }
+  /// The first element of field `index` in it.
+  int64_t rowStart(size_t index) const;
 
   /// Elements of field `index` in one token.
   int64_t count(size_t index) const {
-    return cache::fieldCount(*format_, format_->fields[index], widths());
+    return cache::fieldCount(*format_, index, widths());
   }
   /// Byte of field `index` of the token in `slot` (>= 0), from the pool's start.
   int64_t offset(size_t index, int64_t slot) const;
@@ -85,7 +85,7 @@ public:
   Encoding defaultEncoding() const { return {format_->rule, 1}; }
   Status check(const Encoding &encoding) const;
 
-  /// One row [latent | rope] of shape().dtype to or from its place in `pool`.
+  /// One row, its fields behind one another, of shape().dtype to or from its place in `pool`.
   void encode(const Encoding &encoding, const void *row, int64_t slot, void *pool) const;
   void decode(float layerScale, const void *pool, int64_t slot, void *row) const;
 

@@ -46,8 +46,10 @@ Status PackageVerifier::checkCache() {
                  " differ from the model's ", model.kv_lora_rank(), " + ",
                  model.qk_rope_head_dim());
   CacheLayout layout;
-  CacheShape shape{toType(model.activation_dtype()), cache.kv_lora_rank(), cache.qk_rope_head_dim(),
-                   cache.page_size(), 0};
+  CacheShape shape{toType(model.activation_dtype()),
+                   {cache.kv_lora_rank(), cache.qk_rope_head_dim()},
+                   cache.page_size(),
+                   0};
   // As of a file: what a caller of the formats passes wrongly is damage here.
   if (Status status = CacheLayout::make(text(cache.layout()), shape, layout); !status.isOk())
     return status.code() == MLA_UNSUPPORTED ? status : Status(MLA_CORRUPT, status.message());

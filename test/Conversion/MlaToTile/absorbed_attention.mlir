@@ -7,7 +7,7 @@
 // with zeros. On the GPU one persistent kernel goes over pieces that the runtime
 // makes; on the CPU, and where splits are forced, there is a program for each request.
 
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8,
+!cache = !mla.cache<page_size = 16, fields = [latent: 40, rope: 8],
                     element = bf16, rope_order = half>
 
 // One query per request: rows are heads.
@@ -44,7 +44,7 @@ func.func @decode_A02_B22_C10_C11(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q
                   %batch: !mla.batch<query_len = 1>, %cache: !cache)
     -> (tensor<?x40x40xbf16> {mla.output = "output"}) {
   %o = mla.absorbed_attention query(%q, %q_pe : tensor<?x40x40xbf16>, tensor<?x40x8xbf16>)
-      over %cache, %batch : <page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8, element = bf16, rope_order = half>, <query_len = 1>
+      over %cache, %batch : <page_size = 16, fields = [latent: 40, rope: 8], element = bf16, rope_order = half>, <query_len = 1>
       scale 0.25 -> tensor<?x40x40xbf16>
   return %o : tensor<?x40x40xbf16>
 }
@@ -65,7 +65,7 @@ func.func @split_C14(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q_pe: tensor<?
     -> (tensor<?x40x40xbf16> {mla.output = "output"}) {
   %splits = mla.batch_dim %batch "num_sms" : <query_len = ?>
   %o, %lse = mla.absorbed_attention query(%q, %q_pe : tensor<?x40x40xbf16>, tensor<?x40x8xbf16>)
-      over %cache, %batch : <page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8, element = bf16, rope_order = half>, <query_len = ?>
+      over %cache, %batch : <page_size = 16, fields = [latent: 40, rope: 8], element = bf16, rope_order = half>, <query_len = ?>
       splits %splits scale 0.25
       -> tensor<?x?x40x40xf32>, tensor<?x?x40xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
   %y = mla.merge_splits %o, %lse : tensor<?x?x40x40xf32>, tensor<?x?x40xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<?x40x40xbf16>

@@ -4,9 +4,9 @@
 // A21, A30. Latent 40 and rope 8 wide: padded tiles never touch the neighbour's
 // columns, because each part has its own view of the pool.
 
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8,
+!cache = !mla.cache<page_size = 16, fields = [latent: 40, rope: 8],
                     element = bf16, rope_order = half>
-!bare = !mla.cache<page_size = 1, kv_lora_rank = 40, qk_rope_head_dim = 0,
+!bare = !mla.cache<page_size = 1, fields = [latent: 40],
                    element = f32, rope_order = half>
 
 // CHECK-LABEL: tile.plan @append_A21
@@ -17,7 +17,7 @@ func.func @append_A21(%latent: tensor<?x40xbf16> {mla.input = "latent"},
                   %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch
       : tensor<?x40xbf16>, tensor<?x8xbf16>
-      into <page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8, element = bf16, rope_order = half>, <query_len = ?>
+      into <page_size = 16, fields = [latent: 40, rope: 8], element = bf16, rope_order = half>, <query_len = ?>
   return %new : !cache
 }
 
@@ -27,7 +27,7 @@ func.func @append_A21(%latent: tensor<?x40xbf16> {mla.input = "latent"},
 func.func @append_latent_only(%latent: tensor<?x40xf32> {mla.input = "latent"},
                               %batch: !mla.batch, %cache: !bare) -> !bare {
   %new = mla.append %latent into %cache, %batch : tensor<?x40xf32>
-      into <page_size = 1, kv_lora_rank = 40, qk_rope_head_dim = 0, element = f32, rope_order = half>, <query_len = ?>
+      into <page_size = 1, fields = [latent: 40], element = f32, rope_order = half>, <query_len = ?>
   return %new : !bare
 }
 
@@ -37,7 +37,7 @@ func.func @gather_A30(%batch: !mla.batch, %cache: !cache)
     -> (tensor<?x40xbf16> {mla.output = "latent"}, tensor<?x8xbf16> {mla.output = "k_pe"}) {
   %chunk = arith.constant 2 : index
   %latent, %k_pe = mla.gather %cache, %batch chunk %chunk
-      : <page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 8, element = bf16, rope_order = half>, <query_len = ?>
+      : <page_size = 16, fields = [latent: 40, rope: 8], element = bf16, rope_order = half>, <query_len = ?>
       -> tensor<?x40xbf16>, tensor<?x8xbf16>
   return %latent, %k_pe : tensor<?x40xbf16>, tensor<?x8xbf16>
 }

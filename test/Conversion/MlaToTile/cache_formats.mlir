@@ -4,7 +4,7 @@
 // A23. One scale per layer, bound by the runtime: codes are e4m3(x / scale), the quotient
 // by a reciprocal and two FMAs; what a reader gets is round(code * scale).
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor">
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "mla_fp8_tensor">
 
 // CHECK-LABEL: tile.plan @append_A23
 // CHECK-DAG: %[[CACHE:.*]] = tile.buffer cache "cache" : memref<?xf8E4M3FN>
@@ -14,7 +14,7 @@ func.func @append_A23(%latent: tensor<?x512xbf16> {mla.input = "latent"},
                   %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                   %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
-      into <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor">, <query_len = ?>
+      into <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "mla_fp8_tensor">, <query_len = ?>
   return %new : !cache
 }
 
@@ -24,7 +24,7 @@ func.func @gather_A23(%batch: !mla.batch, %cache: !cache)
     -> (tensor<?x512xbf16> {mla.output = "latent"}, tensor<?x64xbf16> {mla.output = "k_pe"}) {
   %chunk = arith.constant 2 : index
   %latent, %k_pe = mla.gather %cache, %batch chunk %chunk
-      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor">, <query_len = ?> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+      : <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "mla_fp8_tensor">, <query_len = ?> -> tensor<?x512xbf16>, tensor<?x64xbf16>
   return %latent, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>
 }
 
@@ -46,7 +46,7 @@ func.func @gather_A23(%batch: !mla.batch, %cache: !cache)
 // B03. 656 bytes: each type of field is a view of the same memory with its own stride;
 // scales are 128 elements of f32 into the row, rope keys 264 of bf16.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>
 
 // CHECK-LABEL: tile.plan @rows_of_656_bytes_B03
 // CHECK-DAG: tile.buffer cache "cache" : memref<?xf8E4M3FN>
@@ -58,7 +58,7 @@ func.func @rows_of_656_bytes_B03(%latent: tensor<?x512xbf16> {mla.input = "laten
                              %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                              %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
-      into <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>, <query_len = ?>
+      into <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>, <query_len = ?>
   return %new : !cache
 }
 // CHECK: tile.kernel @append
@@ -75,13 +75,13 @@ func.func @rows_of_656_bytes_B03(%latent: tensor<?x512xbf16> {mla.input = "laten
 // B02. Absorbed attention reads all four groups of a key at once: each scale once for a
 // row, as a vector, and by its column an element takes one of them.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla">
 
 // CHECK-LABEL: tile.plan @decode_B02
 func.func @decode_B02(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2x64xbf16> {mla.input = "r"},
                   %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x2x512xbf16> {mla.output = "output"}) {
   %o = mla.absorbed_attention query(%q, %r : tensor<?x2x512xbf16>, tensor<?x2x64xbf16>)
-      over %cache, %batch : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">, <query_len = 1>
+      over %cache, %batch : <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla">, <query_len = 1>
       scale 0.25 -> tensor<?x2x512xbf16>
   return %o : tensor<?x2x512xbf16>
 }
@@ -104,7 +104,7 @@ func.func @decode_B02(%q: tensor<?x2x512xbf16> {mla.input = "q"}, %r: tensor<?x2
 // C01. Latents and rope keys of a page one behind the other, each with dense rows: rope
 // keys of a page of 64 tokens begin 64 * 512 elements into it.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "split_ckv_kpe">
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "split_ckv_kpe">
 
 // CHECK-LABEL: tile.plan @split_C01
 // CHECK: tile.launch @[[SPLIT:append[_0-9]*]]
@@ -112,7 +112,7 @@ func.func @split_C01(%latent: tensor<?x512xbf16> {mla.input = "latent"},
                  %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
                  %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
-      into <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "split_ckv_kpe">, <query_len = ?>
+      into <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "split_ckv_kpe">, <query_len = ?>
   return %new : !cache
 }
 

@@ -3,7 +3,7 @@
 
 // Positions of tokens become rows of the pool through the block table, or of a workspace.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16,
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16,
                     rope_order = interleaved, format = "fp8_ds_mla">
 
 // Rows are 656 bytes; pages whose rows need more than 31 bits are left out.

@@ -4,9 +4,9 @@
 // Copies inside of the pool, to the host and from it are one kernel; 64 rows of 656 bytes
 // are a row of 20992 words of 16 bits, whatever they hold.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16,
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16,
                     rope_order = interleaved, format = "fp8_ds_mla">
-!codes = !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16, element = bf16,
+!codes = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16,
                     rope_order = half, format = "mla_fp8_tensor">
 
 // CHECK-LABEL: tile.plan @copy_pages

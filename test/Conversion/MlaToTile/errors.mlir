@@ -39,11 +39,11 @@ func.func @foreign(%x: tensor<?x8xf32> {mla.input = "x"}) {
 
 // sm90 holds 512 columns of an accumulator.
 func.func @wide(%q: tensor<?x2x576xbf16> {mla.input = "q"}, %batch: !mla.batch,
-    %cache: !mla.cache<page_size = 64, kv_lora_rank = 576, qk_rope_head_dim = 0, element = bf16, rope_order = half>)
+    %cache: !mla.cache<page_size = 64, fields = [latent: 576], element = bf16, rope_order = half>)
     -> (tensor<?x2x576xbf16> {mla.output = "output"}) {
   // expected-error@+1 {{expected a kv_lora_rank of at most 512 on this target, got 576}}
   %o = mla.absorbed_attention query(%q : tensor<?x2x576xbf16>)
-      over %cache, %batch : <page_size = 64, kv_lora_rank = 576, qk_rope_head_dim = 0, element = bf16, rope_order = half>, <query_len = ?>
+      over %cache, %batch : <page_size = 64, fields = [latent: 576], element = bf16, rope_order = half>, <query_len = ?>
       scale 0.25 -> tensor<?x2x576xbf16>
   return %o : tensor<?x2x576xbf16>
 }

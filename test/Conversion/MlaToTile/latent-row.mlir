@@ -5,7 +5,7 @@
 // token, or for each four of many (LatentRow.cpp), where nothing else uses them.
 // Projections by neighbouring rows of each head are one product.
 
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32,
+!cache = !mla.cache<page_size = 16, fields = [latent: 64, rope: 32],
                     element = bf16, rope_order = interleaved>
 
 // CHECK-LABEL: tile.plan @step_C17
@@ -47,7 +47,7 @@ func.func @step_C17(%x: tensor<?x64xbf16> {mla.input = "x"}, %q: tensor<3x96x64x
       : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
   %new = mla.append %latent, %k_pe into %cache, %batch
       : tensor<?x64xbf16>, tensor<?x32xbf16>
-      into <page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32, element = bf16, rope_order = interleaved>, <query_len = ?>
+      into <page_size = 16, fields = [latent: 64, rope: 32], element = bf16, rope_order = interleaved>, <query_len = ?>
   %z = mla.head_project %nope, %u : tensor<?x3x64xbf16>, tensor<3x64x64xbf16> -> tensor<?x3x64xbf16>
   return %z, %turned, %new : tensor<?x3x64xbf16>, tensor<?x3x32xbf16>, !cache
 }
@@ -83,7 +83,7 @@ func.func @both(%x: tensor<?x512xbf16> {mla.input = "x"},
       : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
   %new = mla.append %latent, %k_pe into %cache, %batch
       : tensor<?x64xbf16>, tensor<?x32xbf16>
-      into <page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32, element = bf16, rope_order = interleaved>, <query_len = ?>
+      into <page_size = 16, fields = [latent: 64, rope: 32], element = bf16, rope_order = interleaved>, <query_len = ?>
   return %y, %new : tensor<?x128xbf16>, !cache
 }
 
@@ -122,7 +122,7 @@ func.func @shared(%x: tensor<?x64xbf16> {mla.input = "x"},
       : tensor<?x32xbf16>, tensor<?x32xf32>, <query_len = ?>
   %new = mla.append %latent, %k_pe into %cache, %batch
       : tensor<?x64xbf16>, tensor<?x32xbf16>
-      into <page_size = 16, kv_lora_rank = 64, qk_rope_head_dim = 32, element = bf16, rope_order = interleaved>, <query_len = ?>
+      into <page_size = 16, fields = [latent: 64, rope: 32], element = bf16, rope_order = interleaved>, <query_len = ?>
   return %latent, %new : tensor<?x64xbf16>, !cache
 }
 

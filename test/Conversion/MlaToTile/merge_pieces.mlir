@@ -4,7 +4,7 @@
 // heads, many pieces are the columns of a tile: sums stay in a quad of threads, and the
 // tiles of a unit share the weights. Outputs of pieces have the output's type, LSEs are f32.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0,
+!cache = !mla.cache<page_size = 64, fields = [latent: 512],
                     element = bf16, rope_order = half>
 
 // 128 heads: units of 64 rows and 32 columns, or of a row and 4 tiles of 64 columns.

@@ -15,16 +15,16 @@
 func.func @latent(%x: tensor<?x64xbf16> {mla.input = "hidden"},
                   %w: tensor<48x64xbf16> {mla.weight = "w"},
                   %gamma: tensor<32xbf16> {mla.weight = "gamma"}, %batch: !mla.batch,
-                  %cache: !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16,
+                  %cache: !mla.cache<page_size = 16, fields = [latent: 32, rope: 16],
                                      element = bf16, rope_order = half>)
-    -> !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16,
+    -> !mla.cache<page_size = 16, fields = [latent: 32, rope: 16],
                   element = bf16, rope_order = half> {
   %latent, %tail = mla.latent_project %x, %w, %gamma eps 1.0e-6 {multiplier = 2.0 : f64}
       : tensor<?x64xbf16>, tensor<48x64xbf16>, tensor<32xbf16> -> tensor<?x32xbf16>, tensor<?x16xbf16>
   %new = mla.append %latent, %tail into %cache, %batch
       : tensor<?x32xbf16>, tensor<?x16xbf16>
-      into <page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16, element = bf16, rope_order = half>, <query_len = ?>
-  return %new : !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 16,
+      into <page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>, <query_len = ?>
+  return %new : !mla.cache<page_size = 16, fields = [latent: 32, rope: 16],
                            element = bf16, rope_order = half>
 }
 

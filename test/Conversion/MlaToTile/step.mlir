@@ -84,11 +84,11 @@ func.func @carried(%x: tensor<?x32xf32> {mla.input = "hidden"}, %w: tensor<32xf3
 // CHECK: arith.muli %[[ROWS]], %c40
 // CHECK: tile.launch @linear_24x40_{{.*}} %[[ROWS]])
 func.func @chunk_rows(%batch: !mla.batch, %w: tensor<24x40xbf16> {mla.weight = "w"},
-    %cache: !mla.cache<page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 0, element = bf16, rope_order = half>)
+    %cache: !mla.cache<page_size = 16, fields = [latent: 40], element = bf16, rope_order = half>)
     -> (tensor<?x24xbf16> {mla.output = "output"}) {
   %c0 = arith.constant 0 : index
   %latent = mla.gather %cache, %batch chunk %c0
-      : <page_size = 16, kv_lora_rank = 40, qk_rope_head_dim = 0, element = bf16, rope_order = half>, <query_len = ?>
+      : <page_size = 16, fields = [latent: 40], element = bf16, rope_order = half>, <query_len = ?>
       -> tensor<?x40xbf16>
   %y = mla.project %latent, %w : tensor<?x40xbf16>, tensor<24x40xbf16> -> tensor<?x24xbf16>
   return %y : tensor<?x24xbf16>

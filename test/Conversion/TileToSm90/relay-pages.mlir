@@ -31,10 +31,10 @@
 // ROWS:     sm90.return
 func.func @decode(%q: tensor<?x64x256xbf16> {mla.input = "q"},
                   %batch: !mla.batch<query_len = 1>,
-                  %cache: !mla.cache<page_size = PAGE, kv_lora_rank = 256, qk_rope_head_dim = 0, element = bf16, rope_order = half>)
+                  %cache: !mla.cache<page_size = PAGE, fields = [latent: 256], element = bf16, rope_order = half>)
     -> (tensor<?x64x256xbf16> {mla.output = "output"}) {
   %o = mla.absorbed_attention query(%q : tensor<?x64x256xbf16>)
-      over %cache, %batch : <page_size = PAGE, kv_lora_rank = 256, qk_rope_head_dim = 0, element = bf16, rope_order = half>, <query_len = 1>
+      over %cache, %batch : <page_size = PAGE, fields = [latent: 256], element = bf16, rope_order = half>, <query_len = 1>
       scale 0.25 -> tensor<?x64x256xbf16>
   return %o : tensor<?x64x256xbf16>
 }

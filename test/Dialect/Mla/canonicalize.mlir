@@ -1,6 +1,6 @@
 // RUN: mla-opt %s --canonicalize | FileCheck %s
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>
 !lse = tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !lse_splits = tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !lse_two = tensor<16x?xf32, #mla.lse<base = two, layout = head_major, empty = pos_inf>>

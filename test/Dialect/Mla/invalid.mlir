@@ -3,48 +3,68 @@
 // One case per constraint; the function is named after the op and the constraint.
 // A15: the weights of a product share their element type.
 
-// expected-error @+1 {{expected page_size and kv_lora_rank above 0, got 0 and 512}}
-func.func private @cache_v1(!mla.cache<page_size = 0, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half>)
+// expected-error @+1 {{expected page_size and tokens_per_row above 0 and window >= 0, got 0, 1 and 0}}
+func.func private @cache_v1(!mla.cache<page_size = 0, fields = [latent: 512, rope: 64], element = bf16, rope_order = half>)
 
 // -----
 
-// expected-error @+1 {{expected an even qk_rope_head_dim >= 0, got 63}}
-func.func private @cache_v2(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 63, element = bf16, rope_order = half>)
+// expected-error @+1 {{expected an even width of the field 'rope', got 63}}
+func.func private @cache_v2(!mla.cache<page_size = 64, fields = [latent: 512, rope: 63], element = bf16, rope_order = half>)
+
+// -----
+
+// expected-error @+1 {{expected a width above 0 of the field 'latent', got 1 x 0}}
+func.func private @cache_v1_width(!mla.cache<page_size = 64, fields = [latent: 0], element = bf16>)
+
+// -----
+
+// expected-error @+1 {{expected the field 'value' of format kv_nhd, got no other field}}
+func.func private @cache_v4_missing(!mla.cache<page_size = 64, fields = [key: 8x128], element = bf16, format = "kv_nhd">)
+
+// -----
+
+// expected-error @+1 {{expected the field 'latent' of format mla_16, got 'key'}}
+func.func private @cache_v4_other(!mla.cache<page_size = 64, fields = [key: 8x128, value: 8x128], element = bf16>)
+
+// -----
+
+// expected-error @+1 {{no format of the cache has a field 'state'}}
+func.func private @cache_v4_unknown(!mla.cache<page_size = 64, fields = [state: 8], element = bf16>)
 
 // -----
 
 // expected-error @+1 {{expected a cache element of bf16, f16 or f32, got 'i8'}}
-func.func private @cache_v3(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = i8, rope_order = half>)
+func.func private @cache_v3(!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = i8, rope_order = half>)
 
 // -----
 
-// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, got model1_584}}
-func.func private @cache_v4_name(!mla.cache<page_size = 64, kv_lora_rank = 448, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "model1_584">)
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, got model1_584}}
+func.func private @cache_v4_name(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_584">)
 
 // -----
 
 // expected-error @+1 {{cache format fp8_ds_mla does not take elements of 'f16'}}
-func.func private @cache_v4_element(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = f16, rope_order = half, format = "fp8_ds_mla">)
+func.func private @cache_v4_element(!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = f16, rope_order = half, format = "fp8_ds_mla">)
 
 // -----
 
-// expected-error @+1 {{cache format fp8_ds_mla has kv_lora_rank 512, got 256}}
-func.func private @cache_v4_width(!mla.cache<page_size = 64, kv_lora_rank = 256, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla">)
+// expected-error @+1 {{cache format fp8_ds_mla has latent 512, got 256}}
+func.func private @cache_v4_width(!mla.cache<page_size = 64, fields = [latent: 256, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla">)
 
 // -----
 
 // expected-error @+1 {{cache format mla_fp8_tensor: expected rows of a multiple of 16 bytes, got 40}}
-func.func private @cache_v5(!mla.cache<page_size = 64, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = half, format = "mla_fp8_tensor">)
+func.func private @cache_v5(!mla.cache<page_size = 64, fields = [latent: 32, rope: 8], element = bf16, rope_order = half, format = "mla_fp8_tensor">)
 
 // -----
 
 // expected-error @+1 {{cache format split_ckv_kpe: expected rows of a multiple of 16 bytes, got 8}}
-func.func private @cache_v5_section(!mla.cache<page_size = 64, kv_lora_rank = 32, qk_rope_head_dim = 4, element = bf16, rope_order = half, format = "split_ckv_kpe">)
+func.func private @cache_v5_section(!mla.cache<page_size = 64, fields = [latent: 32, rope: 4], element = bf16, rope_order = half, format = "split_ckv_kpe">)
 
 // -----
 
 // expected-error @+1 {{expected scale_rule raw: the format has no groups of scales}}
-func.func private @cache_v6(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor", scale_rule = power_of_two>)
+func.func private @cache_v6(!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "mla_fp8_tensor", scale_rule = power_of_two>)
 
 // -----
 
@@ -280,131 +300,147 @@ func.func @rope_c2(%x: tensor<?x64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch) 
 
 // -----
 
-func.func @append_c1(%c: tensor<?x256xbf16>, %k: tensor<?x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
-  // expected-error @+1 {{expected latent to be [T, Lkv] with Lkv = 512 (from cache), got 'tensor<?x256xbf16>'}}
-  %0 = mla.append %c, %k into %cache, %b : tensor<?x256xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+func.func @append_c1(%c: tensor<?x256xbf16>, %k: tensor<?x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected latent to be [T, latent] with latent = 512 (from cache), got 'tensor<?x256xbf16>'}}
+  %0 = mla.append %c, %k into %cache, %b : tensor<?x256xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
   return
 }
 
 // -----
 
-func.func @append_c1_element(%c: tensor<?x512xbf16>, %k: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
-  // expected-error @+1 {{expected k_pe to have the cache's element type 'bf16', got 'f32'}}
-  %0 = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xf32> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+func.func @append_c1_element(%c: tensor<?x512xbf16>, %k: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected rope to have the cache's element type 'bf16', got 'f32'}}
+  %0 = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
   return
 }
 
 // -----
 
-func.func @append_c1_k_pe(%c: tensor<?x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
-  // expected-error @+1 {{expected k_pe with R = 64 (from cache), got none}}
-  %0 = mla.append %c into %cache, %b : tensor<?x512xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+func.func @append_c1_k_pe(%c: tensor<?x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a tensor for each of the cache's 2 fields, got 1}}
+  %0 = mla.append %c into %cache, %b : tensor<?x512xbf16> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
   return
 }
 
 // -----
 
-func.func @append_c1_no_k_pe(%c: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
-  // expected-error @+1 {{expected no k_pe with R = 0 (from cache), got one}}
-  %0 = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, !mla.batch
+func.func @append_c1_no_k_pe(%c: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a tensor for each of the cache's 1 fields, got 2}}
+  %0 = mla.append %c, %k into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, !mla.batch
   return
 }
 
 // -----
 
-func.func @append_c2(%c: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @append_c2(%c: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   %r = mla.rope %k, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch
-  // expected-error @+1 {{expected k_pe in the cache's rope order interleaved, got half}}
-  %0 = mla.append %c, %r into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  // expected-error @+1 {{expected the rope key in the cache's rope order interleaved, got half}}
+  %0 = mla.append %c, %r into %cache, %b : tensor<?x512xbf16>, tensor<?x64xbf16> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
   return
 }
 
 // -----
 
-func.func @gather_c1(%cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %i: index) {
-  // expected-error @+1 {{expected k_pe to be [S, R] with R = 64 (from cache), got 'tensor<?x32xbf16>'}}
-  %0, %1 = mla.gather %cache, %b chunk %i : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch -> tensor<?x512xbf16>, tensor<?x32xbf16>
+func.func @gather_c1(%cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected rope to be [S, rope] with rope = 64 (from cache), got 'tensor<?x32xbf16>'}}
+  %0, %1 = mla.gather %cache, %b chunk %i : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch -> tensor<?x512xbf16>, tensor<?x32xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c1(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x64x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @append_c1_heads(%k: tensor<?x8x64xbf16>, %v: tensor<?x8x64xbf16>, %cache: !mla.cache<page_size = 16, fields = [key: 4x64, value: 4x64], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected key to be [T, key heads, key columns] with key heads = 4 (from cache), got 'tensor<?x8x64xbf16>'}}
+  %0 = mla.append %k, %v into %cache, %b : tensor<?x8x64xbf16>, tensor<?x8x64xbf16> into !mla.cache<page_size = 16, fields = [key: 4x64, value: 4x64], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @gather_c2(%cache: !mla.cache<page_size = 16, fields = [latent: 512], element = bf16, tokens_per_row = 4>, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected a cache with a row of every token, got tokens_per_row = 4, window = 0}}
+  %0 = mla.gather %cache, %b chunk %i : !mla.cache<page_size = 16, fields = [latent: 512], element = bf16, tokens_per_row = 4>, !mla.batch -> tensor<?x512xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_c1(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x64x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected w_uk to be [N, P, Lkv] with P = 128 (from q_nope), got 'tensor<16x64x512xbf16>'}}
   %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x64x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c1_output(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x96x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c1_output(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x96x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected output to be [T, N, V] with V = 96 (from w_uv), got 'tensor<?x16x128xbf16>'}}
   %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x96x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c1_q_pe(%q: tensor<?x16x128xbf16>, %qp: index, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c1_q_pe(%q: tensor<?x16x128xbf16>, %qp: index, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected q_pe with R = 64 (from cache), got none}}
   %0 = mla.attention query(%q : tensor<?x16x128xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c2(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x256xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c2(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x256xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected latent to be [T, Lkv] with Lkv = 512 (from cache), got 'tensor<?x256xbf16>'}}
   %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x256xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c3(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c3(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected scale > 0, got 0.000000e+00}}
   %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.0 -> tensor<?x16x128xbf16>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.0 -> tensor<?x16x128xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c4(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c4(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected w_uv to have q_nope's element type 'bf16', got 'f32'}}
   %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xf32>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>
   return
 }
 
 // -----
 
-func.func @attention_c5(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c5(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected lse to have an #mla.lse encoding, got 'tensor<?x16xf32>'}}
   %0, %1 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<?x16xf32>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<?x16xf32>
   return
 }
 
 // -----
 
-func.func @attention_c5_base(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c5_base(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected lse with base = e and empty = neg_inf, got #mla.lse<base = two, layout = token_major, empty = neg_inf>}}
   %0, %1 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<?x16xf32, #mla.lse<base = two, layout = token_major, empty = neg_inf>>
   return
 }
 
 // -----
 
-func.func @attention_c5_shape(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+func.func @attention_c5_shape(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x128x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected lse to be [N, T] with N = 16 (from q_nope), got 'tensor<32x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>'}}
   %0, %1 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-      over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<32x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
+      over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch scale 0.1352 -> tensor<?x16x128xbf16>, tensor<32x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
   return
 }
 
@@ -509,72 +545,72 @@ func.func @expanded_c4_both(%q: tensor<?x16x128xbf16>, %b: !mla.batch, %p: tenso
 
 // -----
 
-func.func @absorbed_c1(%q: tensor<?x16x576xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c1(%q: tensor<?x16x576xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected q_lat to be [T, N, Lkv] with Lkv = 512 (from cache), got 'tensor<?x16x576xbf16>'}}
-  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x576xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x576xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.5 -> tensor<?x16x512xbf16>
   return
 }
 
 // -----
 
-func.func @absorbed_c1_rope(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c1_rope(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected no q_pe with R = 0 (from cache), got one}}
-  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>, !mla.batch
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.5 -> tensor<?x16x512xbf16>
   return
 }
 
 // -----
 
-func.func @absorbed_c1_element(%q: tensor<?x16x512xf32>, %qp: tensor<?x16x64xf32>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c1_element(%q: tensor<?x16x512xf32>, %qp: tensor<?x16x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected q_lat to have the cache's element type 'bf16', got 'f32'}}
-  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xf32>, tensor<?x16x64xf32>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xf32>, tensor<?x16x64xf32>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.5 -> tensor<?x16x512xbf16>
   return
 }
 
 // -----
 
-func.func @absorbed_c1_output(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c1_output(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected output to be [T, N, Lkv] with N = 16 (from q_lat), got 'tensor<?x8x512xbf16>'}}
-  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.5 -> tensor<?x8x512xbf16>
   return
 }
 
 // -----
 
-func.func @absorbed_c2(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c2(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected scale > 0, got 0.000000e+00}}
-  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.0 -> tensor<?x16x512xbf16>
   return
 }
 
 // -----
 
-func.func @absorbed_c3(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c3(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected lse with layout = token_major, got #mla.lse<base = e, layout = head_major, empty = neg_inf>}}
-  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch
+  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.5 -> tensor<?x16x512xbf16>, tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
   return
 }
 
 // -----
 
-func.func @absorbed_c4(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c4(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected an f32 output beside num_splits, got 'tensor<?x?x16x512xbf16>'}}
-  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch splits %s
+  %0, %1 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch splits %s
       scale 0.5 -> tensor<?x?x16x512xbf16>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
   return
 }
 
 // -----
 
-func.func @absorbed_c4_lse(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
+func.func @absorbed_c4_lse(%q: tensor<?x16x512xbf16>, %qp: tensor<?x16x64xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch, %s: index) {
   // expected-error @+1 {{expected an lse beside num_splits, got none}}
-  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>, !mla.batch splits %s
+  %0 = mla.absorbed_attention query(%q, %qp : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>) over %cache, %b : !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch splits %s
       scale 0.5 -> tensor<?x?x16x512xf32>
   return
 }
@@ -793,12 +829,12 @@ func.func @share_prefix_c2(%n: index, %b: !mla.batch<query_len = 1>) {
 
 func.func @attention_c6(%n: index, %qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?x32xbf16>, %kp: tensor<?x8xbf16>,
     %uk: tensor<4x16x32xbf16>, %uv: tensor<4x24x32xbf16>, %b: !mla.batch,
-    %cache: !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>) {
+    %cache: !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>) {
   %s, %o = mla.share_prefix %n of %b : !mla.batch -> !mla.batch, !mla.batch
   // expected-error @+1 {{expected form expanded over a shared prefix, got absorbed}}
   %0 = mla.attention query(%qn, %qp : tensor<?x4x16xbf16>, tensor<?x4x8xbf16>) latent(%c, %kp : tensor<?x32xbf16>, tensor<?x8xbf16>)
       weights(%uk, %uv : tensor<4x16x32xbf16>, tensor<4x24x32xbf16>) over %cache, %s
-      : !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>, !mla.batch
+      : !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>, !mla.batch
       scale 0.2 {form = #mla.form<absorbed>} -> tensor<?x4x24xbf16>
   return
 }
@@ -822,33 +858,33 @@ func.func @part_rows_c2(%b: !mla.batch, %x: tensor<?x16xbf16>) {
 
 // -----
 
-func.func @copy_pages_c1(%b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 12, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+func.func @copy_pages_c1(%b: !mla.batch, %cache: !mla.cache<page_size = 1, fields = [latent: 12], element = bf16, rope_order = half>) {
   // expected-error @+1 {{expected pages of a multiple of 16 bytes, got 24}}
-  %0 = mla.copy_pages %cache to %cache, %b : !mla.cache<page_size = 1, kv_lora_rank = 12, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch
+  %0 = mla.copy_pages %cache to %cache, %b : !mla.cache<page_size = 1, fields = [latent: 12], element = bf16, rope_order = half>, !mla.batch
   return
 }
 
 // -----
 
-func.func @convert_indices_c1(%p: tensor<?x?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+func.func @convert_indices_c1(%p: tensor<?x?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>) {
   // expected-error @+1 {{expected positions [T, K] of a static K, got 'tensor<?x?xi32>'}}
-  %0 = mla.convert_indices %p in %cache, %b : tensor<?x?xi32> in !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch
+  %0 = mla.convert_indices %p in %cache, %b : tensor<?x?xi32> in !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>, !mla.batch
   return
 }
 
 // -----
 
-func.func @convert_indices_c2_both(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+func.func @convert_indices_c2_both(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>) {
   // expected-error @+1 {{expected prefill_requests and workspace_starts together}}
-  %0 = "mla.convert_indices"(%p, %cache, %b, %r) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}> : (tensor<?x4xi32>, !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch, tensor<?xi32>) -> tensor<?x4xi32>
+  %0 = "mla.convert_indices"(%p, %cache, %b, %r) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}> : (tensor<?x4xi32>, !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>, !mla.batch, tensor<?xi32>) -> tensor<?x4xi32>
   return
 }
 
 // -----
 
-func.func @convert_indices_c2_rank(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>) {
+func.func @convert_indices_c2_rank(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>) {
   // expected-error @+1 {{expected workspace_starts of rank 1, got 'tensor<?x4xi32>'}}
-  %0 = mla.convert_indices %p in %cache, %b prefill %r, %p : tensor<?x4xi32> in !mla.cache<page_size = 1, kv_lora_rank = 16, qk_rope_head_dim = 0, element = bf16, rope_order = half>, !mla.batch prefill tensor<?xi32>, tensor<?x4xi32>
+  %0 = mla.convert_indices %p in %cache, %b prefill %r, %p : tensor<?x4xi32> in !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>, !mla.batch prefill tensor<?xi32>, tensor<?x4xi32>
   return
 }
 

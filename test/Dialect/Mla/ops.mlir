@@ -2,8 +2,8 @@
 
 // Every op in its smallest and its fullest form.
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>
-!flat_cache = !mla.cache<page_size = 1, kv_lora_rank = 32, qk_rope_head_dim = 0, element = f32, rope_order = half>
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>
+!flat_cache = !mla.cache<page_size = 1, fields = [latent: 32], element = f32, rope_order = half>
 !lse = tensor<?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !lse_by_head = tensor<16x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
 !lse_splits = tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
@@ -16,7 +16,7 @@
 // CHECK-LABEL: func @types(
 // CHECK-SAME: !mla.batch<query_len = ?>, %{{.*}}: !mla.batch<query_len = 1>
 // CHECK-SAME: !mla.batch<query_len = ?, context_len = 0>, %{{.*}}: !mla.batch<query_len = 2, context_len = 64>
-// CHECK-SAME: !mla.cache<page_size = 1, kv_lora_rank = 32, qk_rope_head_dim = 0, element = f32, rope_order = half>
+// CHECK-SAME: !mla.cache<page_size = 1, fields = [latent: 32], element = f32, rope_order = half>
 func.func @types(%a: !mla.batch, %b: !mla.batch<query_len = 1>, %c: !mla.batch<context_len = 0>,
                  %d: !mla.batch<query_len = 2, context_len = 64>, %cache: !flat_cache)
     attributes {target = #mla.target<"h200", num_sms = 132, matmul_tflops = 700.0, read_gbps = 4000.0, launch_us = 3.5>} {
@@ -26,8 +26,8 @@ func.func @types(%a: !mla.batch, %b: !mla.batch<query_len = 1>, %c: !mla.batch<c
 // CHECK-LABEL: func private @cache_formats
 // CHECK-SAME: rope_order = half, format = "mla_fp8_tensor">
 // CHECK-SAME: rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>
-func.func private @cache_formats(!mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "mla_fp8_tensor">,
-    !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>)
+func.func private @cache_formats(!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "mla_fp8_tensor">,
+    !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla", scale_rule = power_of_two>)
 
 // CHECK-LABEL: func @rms_norm
 func.func @rms_norm(%x: tensor<?x512xbf16>, %gamma: tensor<512xbf16>) {
@@ -113,6 +113,20 @@ func.func @gather(%cache: !cache, %flat: !flat_cache, %batch: !mla.batch, %i: in
   %1, %2 = mla.gather %cache, %batch chunk %i : !cache, !mla.batch -> tensor<?x512xbf16>, tensor<?x64xbf16>
   return
 }
+
+// CHECK-LABEL: func @keys_and_values
+func.func @keys_and_values(%k: tensor<?x8x128xbf16>, %v: tensor<?x512xbf16>, %batch: !mla.batch, %i: index,
+    %cache: !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">) {
+  // CHECK: mla.append %{{.*}}, %{{.*}} into %{{.*}} : tensor<?x8x128xbf16>, tensor<?x512xbf16> into <page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">
+  %0 = mla.append %k, %v into %cache, %batch : tensor<?x8x128xbf16>, tensor<?x512xbf16> into !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">, !mla.batch
+  // CHECK: mla.gather {{.*}} -> tensor<?x8x128xbf16>, tensor<?x8x64xbf16>
+  %1, %2 = mla.gather %cache, %batch chunk %i : !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">, !mla.batch -> tensor<?x8x128xbf16>, tensor<?x8x64xbf16>
+  return
+}
+
+// CHECK-LABEL: func private @compressed
+// CHECK-SAME: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved, tokens_per_row = 4, window = 128>
+func.func private @compressed(!mla.cache<page_size = 64, fields = [latent: 512], element = bf16, tokens_per_row = 4, window = 128>)
 
 // CHECK-LABEL: func @attention
 func.func @attention(%q: tensor<?x16x128xbf16>, %q_pe: tensor<?x16x64xbf16>, %c: tensor<?x512xbf16>,

@@ -52,7 +52,7 @@ struct HostPool {
     return value;
   }
   size_t width() const {
-    return static_cast<size_t>(layout.kv_lora_rank + layout.qk_rope_head_dim);
+    return static_cast<size_t>(layout.columns[0] + layout.columns[1]);
   }
 
   void encode(const std::vector<float> &values, const std::vector<int64_t> &slots) {
@@ -185,7 +185,7 @@ TEST(CacheFormat, V4_06_V4_09_RecordOf584Bytes) {
 TEST(CacheFormat, C21_OffsetsAre64Bit) { // page 262144 of 32 rows of 512 elements
   mla_cache_layout layout;
   mla_cache_layout_init(&layout, "mla_16");
-  layout.kv_lora_rank = 512, layout.qk_rope_head_dim = 0, layout.page_size = 32;
+  layout.columns[0] = 512, layout.columns[1] = 0, layout.page_size = 32;
   layout.num_pages = 262145;
   int64_t offset;
   ASSERT_EQ(mla_cache_layout_offset(&layout, "latent", int64_t(262144) * 32, &offset), MLA_OK);
@@ -240,10 +240,10 @@ TEST(CacheFormat, NanAndInfinityStayInTheirElements) {
 TEST(CacheFormat, B02_WrongWidthsAndTypesAreRefused) {
   HostPool pool("fp8_ds_mla");
   mla_cache_layout wrong = pool.layout;
-  wrong.kv_lora_rank = 256;
-  expectRefused(wrong, MLA_INVALID_ARGUMENT, "kv_lora_rank = 256, expected 512");
-  wrong = pool.layout, wrong.qk_rope_head_dim = 32;
-  expectRefused(wrong, MLA_INVALID_ARGUMENT, "qk_rope_head_dim = 32, expected 64");
+  wrong.columns[0] = 256;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "latent = 256, expected 512");
+  wrong = pool.layout, wrong.columns[1] = 32;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "rope = 32, expected 64");
   wrong = pool.layout, wrong.dtype = MLA_F32;
   expectRefused(wrong, MLA_INVALID_ARGUMENT, "does not take rows of f32");
   wrong = pool.layout, wrong.page_stride_bytes = 64 * 656 - 16;

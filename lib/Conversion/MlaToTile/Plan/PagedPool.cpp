@@ -82,7 +82,7 @@ Pool Pool::inKernel(ValueRange args) const {
 
 int64_t Pool::width(cache::Part part) const {
   const cache::Format &format = type.getLayout();
-  return cache::fieldCount(format, format.fields[cache::findField(format, part)], type.getWidths());
+  return cache::fieldCount(format, cache::findField(format, part), type.getWidths());
 }
 
 Pool::Place Pool::find(cache::Part part) const {

@@ -41,7 +41,7 @@ struct RowBlocks {
   SmallVector<PartBlocks, 2> parts;
 
   void add(const Pool &pool, Part part, TensorRef rows, int64_t limit) {
-    int64_t width = rows.size(1), block = CacheRows::blockWidth(pool, part, limit);
+    int64_t width = pool.width(part), block = CacheRows::blockWidth(pool, part, limit);
     parts.push_back({part, std::move(rows), width, block, (width + block - 1) / block});
   }
   int64_t count() const {
@@ -67,13 +67,30 @@ struct RowBlocks {
 // Append
 //===----------------------------------------------------------------------===//
 
+/// Rows [T, heads, columns] as rows of all heads.
+static FailureOr<TensorRef> joinHeads(StepLowering &step, mla::AppendOp op, Value rows) {
+  TensorRef ref = step.lookup(rows);
+  if (ref.sizes.size() == 2)
+    return ref;
+  int64_t columns = ref.size(2);
+  if (ref.strides[1] != columns * ref.strides[2])
+    return op.emitOpError("expected the heads of a row one behind the other, got ")
+           << columns << " columns with a head's stride of " << ref.strides[1];
+  ref.sizes = {ref.sizes[0], Builder(op.getContext()).getIndexAttr(ref.size(1) * columns)};
+  ref.strides = {ref.strides[0], ref.strides[2]};
+  return ref;
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   Pool pool = Pool::ofPlan(step, op.getCache());
   step.forwardCache(op.getResult(), op.getCache());
   RowBlocks blocks;
-  blocks.add(pool, Part::Latent, step.lookup(op.getLatent()), step.shapes.columns);
-  if (op.getKPe())
-    blocks.add(pool, Part::Rope, step.lookup(op.getKPe()), step.shapes.columns);
+  for (auto [field, row] : llvm::zip_equal(pool.type.getFields(), op.getRows())) {
+    FailureOr<TensorRef> rows = joinHeads(step, op, row);
+    if (failed(rows))
+      return failure();
+    blocks.add(pool, field.part, *rows, step.shapes.columns);
+  }
   Value tokens = step.value(blocks.parts[0].rows.sizes[0]);
   SmallVector<Value> args = pool.args();
   size_t first = args.size();
@@ -161,9 +178,8 @@ public:
       : step(step), batch(op.getBatch()), pool(Pool::ofPlan(step, op.getCache())),
         chunk(step.scalar(op.getChunk())),
         tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
-    blocks.add(pool, Part::Latent, step.allocate(op.getLatent()), step.shapes.columns);
-    if (op.getKPe())
-      blocks.add(pool, Part::Rope, step.allocate(op.getKPe()), step.shapes.columns);
+    for (auto [field, row] : llvm::zip_equal(pool.type.getFields(), op.getRows()))
+      blocks.add(pool, field.part, step.allocate(row), step.shapes.columns);
   }
 
   void launch();

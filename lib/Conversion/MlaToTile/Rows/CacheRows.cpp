@@ -30,9 +30,18 @@ std::pair<Value, Value> RowGrid::place(KernelBuilder &b) const {
 }
 
 CacheRows::CacheRows(KernelBuilder &b, const Pool &pool) : b(b), pool(pool) {
-  latent = pool.view(b, Part::Latent, b.fixed(0), pool.width(Part::Latent));
-  if (pool.type.getQkRopeHeadDim() > 0)
-    rope = pool.view(b, Part::Rope, b.fixed(0), pool.width(Part::Rope));
+  for (const mla::CacheField &field : pool.type.getFields())
+    views.push_back({field.part, pool.view(b, field.part, b.fixed(0), pool.width(field.part))});
+}
+
+Value CacheRows::view(Part part) const {
+  return llvm::find_if(views, [&](const PartView &view) { return view.part == part; })->view;
+}
+
+/// Groups of columns that share a scale are of the row's first field.
+static int64_t getGroup(const Pool &pool, Part part) {
+  const cache::Format &format = pool.type.getLayout();
+  return part == format.fields[0].part ? format.scaleGroup : 0;
 }
 
 Type CacheRows::storage(Part part) const {
@@ -41,11 +50,11 @@ Type CacheRows::storage(Part part) const {
 }
 
 bool CacheRows::hasGroups(Part part) const {
-  return part == Part::Latent && pool.type.getLayout().scaleGroup > 0;
+  return getGroup(pool, part) > 0;
 }
 
 int64_t CacheRows::blockWidth(const Pool &pool, Part part, int64_t limit) {
-  int64_t group = part == Part::Latent ? pool.type.getLayout().scaleGroup : 0;
+  int64_t group = getGroup(pool, part);
   return group ? group : mla_to_tile::blockWidth(pool.width(part), limit);
 }
 

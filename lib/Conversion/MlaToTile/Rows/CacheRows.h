@@ -46,7 +46,7 @@ public:
 
 private:
   mlir::Type storage(cache::Part part) const;
-  mlir::Value view(cache::Part part) const { return part == cache::Part::Latent ? latent : rope; }
+  mlir::Value view(cache::Part part) const;
   bool hasGroups(cache::Part part) const;
   mlir::Value layerScale(mlir::ArrayRef<int64_t> shape);
   mlir::Value groupScale(mlir::Value wide);
@@ -55,7 +55,11 @@ private:
 
   KernelBuilder &b;
   const Pool &pool;
-  mlir::Value latent, rope; // views
+  struct PartView {
+    cache::Part part;
+    mlir::Value view;
+  };
+  mlir::SmallVector<PartView, cache::kMaxRowFields> views;
 };
 
 /// Programs for tiles of rows times blocks of columns. The blocks of a tile follow one

@@ -228,8 +228,8 @@ LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjec
       rope.getRope().getDim() != cast<RankedTensorType>(tail.getType()).getDimSize(1))
     return {};
   auto append = dyn_cast<mla::AppendOp>(*rope.getResult().user_begin());
-  bool isBoth = append && append.getKPe() == rope.getResult() &&
-                append.getLatent() == op.getLatent() && append->getBlock() == op->getBlock();
+  bool isBoth = append && llvm::equal(append.getRows(), ValueRange{op.getLatent(), rope}) &&
+                append->getBlock() == op->getBlock();
   auto isKnown = [&](Value value) {
     Operation *source = value.getDefiningOp();
     return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(from);

@@ -37,7 +37,7 @@ LogicalResult AttentionOp::verify() {
       failed(check.presentIff("q_pe", getQPe(), "R")) ||
       (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
       failed(
-          verifyCacheRows(*this, check, "T", cache, getLatent(), getKPe())) ||
+          verifyLatentRows(*this, check, "T", cache, getLatent(), getKPe())) ||
       failed(check.match("w_uk", getWUk(), {"N", "P", "Lkv"})) ||
       failed(check.match("w_uv", getWUv(), {"N", "V", "Lkv"})) ||
       failed(check.match("output", getOutput(), {"T", "N", "V"})) ||

@@ -53,11 +53,59 @@ LogicalResult MlaDialect::verifyOperationAttribute(Operation *op, NamedAttribute
 // Cache
 //===----------------------------------------------------------------------===//
 
+namespace cache = mlac::cache;
+
+/// The layout of a type whose format is left open.
+static StringRef getLayoutName(StringRef format, Type element) {
+  if (!format.empty())
+    return format;
+  return element.isF32() ? "mla_f32" : "mla_16";
+}
+
+/// (V4), as far as the fields go: those of the format in its order.
+static LogicalResult verifyFields(function_ref<InFlightDiagnostic()> emitError,
+                                  const cache::Format &format, ArrayRef<CacheField> fields) {
+  for (size_t i = 0; i < format.numFields; ++i) {
+    const cache::Field &field = format.fields[i];
+    if (!cache::isRow(field.part))
+      continue;
+    StringRef part = cache::partName(field.part);
+    if (fields.empty() || fields.front().part != field.part) {
+      if (field.part == cache::Part::Rope && field.count == 0)
+        continue;
+      InFlightDiagnostic diag = emitError() << "expected the field '" << part << "' of format "
+                                            << StringRef(format.name) << ", got ";
+      return fields.empty() ? diag << "no other field"
+                            : diag << "'" << cache::partName(fields.front().part) << "'";
+    }
+    if (field.count > 0 && fields.front().getWidth() != field.count)
+      return emitError() << "cache format " << StringRef(format.name) << " has " << part << " "
+                         << field.count << ", got " << fields.front().getWidth();
+    fields = fields.drop_front();
+  }
+  if (fields.empty())
+    return success();
+  return emitError() << "cache format " << StringRef(format.name) << " has no field '"
+                     << cache::partName(fields.front().part) << "' there";
+}
+
+/// What each field of the format's rows has of `fields`.
+static cache::Widths getWidthsOf(const cache::Format &format, ArrayRef<CacheField> fields,
+                                 Type element) {
+  cache::Widths widths{};
+  widths.modelBytes = element.getIntOrFloatBitWidth() / 8;
+  for (size_t i = 0; i < format.numFields; ++i)
+    for (const CacheField &field : fields)
+      if (field.part == format.fields[i].part)
+        widths.columns[cache::rowField(format, i)] = field.getWidth();
+  return widths;
+}
+
+/// (V4) and (V5) of a format that is given.
 static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, StringRef name,
-                                  int64_t latent, int64_t rope, Type element) {
-  namespace cache = mlac::cache;
+                                  ArrayRef<CacheField> fields, Type element) {
   const cache::Format *format = cache::findFormat(std::string_view(name));
-  if (!format || !cache::hasKernels(*format)) { // (V4)
+  if (!format || !cache::hasKernels(*format)) {
     InFlightDiagnostic diag = emitError() << "expected a cache format of";
     for (const cache::Format &known : cache::kFormats)
       if (cache::hasKernels(known))
@@ -67,59 +115,200 @@ static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, 
   uint8_t kind = element.isBF16() ? cache::kBF16 : element.isF16() ? cache::kF16 : cache::kF32;
   if (!(format->accepts & kind))
     return emitError() << "cache format " << name << " does not take elements of " << element;
-  cache::Widths widths{latent, rope, element.getIntOrFloatBitWidth() / 8};
-  for (size_t i = 0; i < format->numFields; ++i) {
-    const cache::Field &field = format->fields[i];
-    int64_t given = field.part == cache::Part::Latent ? latent : rope;
-    bool isRow = field.part == cache::Part::Latent || field.part == cache::Part::Rope;
-    if (isRow && field.count > 0 && field.count != given)
-      return emitError() << "cache format " << name << " has "
-                         << (field.part == cache::Part::Latent ? "kv_lora_rank "
-                                                               : "qk_rope_head_dim ")
-                         << field.count << ", got " << given;
-  }
+  if (failed(verifyFields(emitError, *format, fields)))
+    return failure();
+  cache::Widths widths = getWidthsOf(*format, fields, element);
   for (int section = 0; section < int(cache::kMaxSections); ++section)
     if (int64_t bytes = cache::sectionBytes(*format, section, widths);
-        bytes % cache::kPoolAlignment) // (V5)
+        bytes % cache::kPoolAlignment)
       return emitError() << "cache format " << name << ": expected rows of a multiple of "
                          << cache::kPoolAlignment << " bytes, got " << bytes;
   return success();
 }
 
 LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t pageSize,
-                                int64_t kvLoraRank, int64_t ropeDim, Type element, RopeOrder,
-                                StringRef format, ScaleRule rule) {
-  if (pageSize <= 0 || kvLoraRank <= 0) // (V1)
-    return emitError() << "expected page_size and kv_lora_rank above 0, got " << pageSize << " and "
-                       << kvLoraRank;
-  if (ropeDim < 0 || ropeDim % 2 != 0) // (V2)
-    return emitError() << "expected an even qk_rope_head_dim >= 0, got " << ropeDim;
+                                ArrayRef<CacheField> fields, Type element, RopeOrder,
+                                StringRef format, ScaleRule rule, int64_t tokensPerRow,
+                                int64_t window) {
+  if (pageSize <= 0 || tokensPerRow <= 0 || window < 0) // (V1)
+    return emitError() << "expected page_size and tokens_per_row above 0 and window >= 0, got "
+                       << pageSize << ", " << tokensPerRow << " and " << window;
+  for (const CacheField &field : fields) {
+    StringRef part = cache::partName(field.part);
+    if (field.heads <= 0 || field.columns <= 0) // (V1)
+      return emitError() << "expected a width above 0 of the field '" << part << "', got "
+                         << field.heads << " x " << field.columns;
+    if (field.part == cache::Part::Rope && field.getWidth() % 2 != 0) // (V2)
+      return emitError() << "expected an even width of the field '" << part << "', got "
+                         << field.getWidth();
+  }
   if (!element.isBF16() && !element.isF16() && !element.isF32()) // (V3)
     return emitError() << "expected a cache element of bf16, f16 or f32, got " << element;
-  if (!format.empty() && failed(verifyFormat(emitError, format, kvLoraRank, ropeDim, element)))
+  const cache::Format &open = *cache::findFormat(::getLayoutName("", element));
+  if (format.empty() ? failed(verifyFields(emitError, open, fields))
+                     : failed(verifyFormat(emitError, format, fields, element)))
     return failure();
-  bool hasGroups = !format.empty() && mlac::cache::findFormat(format)->scaleGroup > 0;
+  bool hasGroups = !format.empty() && cache::findFormat(format)->scaleGroup > 0;
   if (rule != ScaleRule::Raw && !hasGroups) // (V6)
     return emitError() << "expected scale_rule raw: the format has no groups of scales";
   return success();
 }
 
-StringRef CacheType::getLayoutName() const {
+SmallVector<CacheField, 2> CacheType::latentFields(int64_t kvLoraRank, int64_t ropeDim) {
+  SmallVector<CacheField, 2> fields{{cache::Part::Latent, 1, kvLoraRank}};
+  if (ropeDim != 0)
+    fields.push_back({cache::Part::Rope, 1, ropeDim});
+  return fields;
+}
+
+CacheType CacheType::getLatent(MLIRContext *context, int64_t pageSize, int64_t kvLoraRank,
+                               int64_t ropeDim, Type element, RopeOrder order, StringRef format,
+                               ScaleRule rule) {
+  return get(context, pageSize, latentFields(kvLoraRank, ropeDim), element, order, format, rule,
+             /*tokensPerRow=*/1, /*window=*/0);
+}
+
+//===----------------------------------------------------------------------===//
+// The text of a cache type
+//===----------------------------------------------------------------------===//
+
+static std::optional<cache::Part> findPart(StringRef name) {
+  for (const cache::Format &format : cache::kFormats)
+    for (size_t i = 0; i < format.numFields; ++i)
+      if (cache::Part part = format.fields[i].part;
+          cache::isRow(part) && name == cache::partName(part))
+        return part;
+  return std::nullopt;
+}
+
+/// `[latent: 512, key: 8x128]`
+static ParseResult parseFields(AsmParser &parser, SmallVectorImpl<CacheField> &fields) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
+    StringRef name;
+    SMLoc loc = parser.getCurrentLocation();
+    SmallVector<int64_t, 2> sizes;
+    if (parser.parseKeyword(&name) || parser.parseColon())
+      return failure();
+    std::optional<cache::Part> part = findPart(name);
+    if (!part)
+      return parser.emitError(loc, "no format of the cache has a field '") << name << "'";
+    loc = parser.getCurrentLocation();
+    if (parser.parseDimensionList(sizes, /*allowDynamic=*/false, /*withTrailingX=*/false))
+      return failure();
+    if (sizes.empty() || sizes.size() > 2)
+      return parser.emitError(loc, "expected columns or heads x columns, got ")
+             << sizes.size() << " sizes";
+    fields.push_back({*part, sizes.size() == 1 ? 1 : sizes.front(), sizes.back()});
+    return success();
+  });
+}
+
+/// `<key = value, …>`: keys in any order, those at their default left out.
+Type CacheType::parse(AsmParser &parser) {
+  int64_t pageSize = 0, tokensPerRow = 1, window = 0;
+  SmallVector<CacheField, 2> fields;
+  Type element;
+  RopeOrder order = RopeOrder::Interleaved;
+  ScaleRule rule = ScaleRule::Raw;
+  std::string format;
+  auto parseWord = [&](auto symbolize, auto &value, StringRef what) -> ParseResult {
+    StringRef word;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&word))
+      return failure();
+    auto known = symbolize(word);
+    if (!known)
+      return parser.emitError(loc, "unknown ") << what << " '" << word << "'";
+    value = *known;
+    return success();
+  };
+  auto parseField = [&]() -> ParseResult {
+    StringRef key;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&key) || parser.parseEqual())
+      return failure();
+    if (int64_t *number = llvm::StringSwitch<int64_t *>(key)
+                              .Case("page_size", &pageSize)
+                              .Case("tokens_per_row", &tokensPerRow)
+                              .Case("window", &window)
+                              .Default(nullptr))
+      return parser.parseInteger(*number);
+    if (key == "fields")
+      return parseFields(parser, fields);
+    if (key == "element")
+      return parser.parseType(element);
+    if (key == "rope_order")
+      return parseWord([](StringRef word) { return symbolizeRopeOrder(word); }, order, key);
+    if (key == "scale_rule")
+      return parseWord([](StringRef word) { return symbolizeScaleRule(word); }, rule, key);
+    if (key == "format")
+      return parser.parseString(&format);
+    return parser.emitError(loc, "unknown cache parameter '") << key << "'";
+  };
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseCommaSeparatedList(parseField) || parser.parseGreater())
+    return {};
+  if (!element)
+    return parser.emitError(loc, "expected the element of the cache"), Type();
+  return parser.getChecked<CacheType>(loc, parser.getContext(), pageSize, fields, element, order,
+                                      format, rule, tokensPerRow, window);
+}
+
+void CacheType::print(AsmPrinter &printer) const {
+  printer << "<page_size = " << getPageSize() << ", fields = [";
+  llvm::interleaveComma(getFields(), printer, [&](const CacheField &field) {
+    printer << cache::partName(field.part) << ": ";
+    if (field.heads != 1)
+      printer << field.heads << "x";
+    printer << field.columns;
+  });
+  printer << "], element = " << getElement();
+  if (getQkRopeHeadDim() > 0 || getKvLoraRank() > 0)
+    printer << ", rope_order = " << stringifyRopeOrder(getRopeOrder());
   if (!getFormat().empty())
-    return getFormat();
-  return getElement().isF32() ? "mla_f32" : "mla_16";
+    printer << ", format = \"" << getFormat() << "\"";
+  if (getScaleRule() != ScaleRule::Raw)
+    printer << ", scale_rule = " << stringifyScaleRule(getScaleRule());
+  if (getTokensPerRow() != 1)
+    printer << ", tokens_per_row = " << getTokensPerRow();
+  if (getWindow() != 0)
+    printer << ", window = " << getWindow();
+  printer << ">";
 }
 
-const mlac::cache::Format &CacheType::getLayout() const {
-  return *mlac::cache::findFormat(std::string_view(getLayoutName()));
+//===----------------------------------------------------------------------===//
+// What a cache type says
+//===----------------------------------------------------------------------===//
+
+int64_t CacheType::getWidth(cache::Part part) const {
+  for (const CacheField &field : getFields())
+    if (field.part == part)
+      return field.getWidth();
+  return 0;
 }
 
-mlac::cache::Widths CacheType::getWidths() const {
-  return {getKvLoraRank(), getQkRopeHeadDim(), getElement().getIntOrFloatBitWidth() / 8};
+int64_t CacheType::getKvLoraRank() const { return getWidth(cache::Part::Latent); }
+int64_t CacheType::getQkRopeHeadDim() const { return getWidth(cache::Part::Rope); }
+
+int64_t CacheType::getRowWidth() const {
+  int64_t width = 0;
+  for (const CacheField &field : getFields())
+    width += field.getWidth();
+  return width;
 }
 
-Type CacheType::getStorageType(mlac::cache::Storage storage) const {
-  using mlac::cache::Storage;
+StringRef CacheType::getLayoutName() const { return ::getLayoutName(getFormat(), getElement()); }
+
+const cache::Format &CacheType::getLayout() const {
+  return *cache::findFormat(std::string_view(getLayoutName()));
+}
+
+cache::Widths CacheType::getWidths() const {
+  return getWidthsOf(getLayout(), getFields(), getElement());
+}
+
+Type CacheType::getStorageType(cache::Storage storage) const {
+  using cache::Storage;
   switch (storage) {
   case Storage::Model:
     return getElement();
@@ -136,7 +325,7 @@ Type CacheType::getStorageType(mlac::cache::Storage storage) const {
   llvm_unreachable("unknown storage");
 }
 
-int64_t CacheType::getRowBytes() const { return mlac::cache::tokenBytes(getLayout(), getWidths()); }
+int64_t CacheType::getRowBytes() const { return cache::tokenBytes(getLayout(), getWidths()); }
 
 bool CacheType::isQuantized() const {
   return getStorageType(getLayout().fields[0].storage) != getElement();

@@ -167,17 +167,17 @@ LogicalResult RopeOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult AppendOp::verify() {
-  ShapeCheck check(*this);
   CacheType cache = getCache().getType();
-  bindCacheWidths(check, cache);
-  if (failed(verifyCacheRows(*this, check, "T", cache, getLatent(),
-                             getKPe()))) // (C1)
+  if (failed(verifyCacheRows(*this, "T", cache, getRows()))) // (C1)
     return failure();
-  auto rope = getKPe() ? getKPe().getDefiningOp<RopeOp>() : RopeOp();
-  if (rope && rope.getRope().getOrder() != cache.getRopeOrder()) // (C2)
-    return emitOpError("expected k_pe in the cache's rope order ")
-           << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
-           << stringifyRopeOrder(rope.getRope().getOrder());
+  for (auto [field, row] : llvm::zip_equal(cache.getFields(), getRows())) {
+    auto rope = row.getDefiningOp<RopeOp>();
+    if (field.part == mlac::cache::Part::Rope && rope &&
+        rope.getRope().getOrder() != cache.getRopeOrder()) // (C2)
+      return emitOpError("expected the rope key in the cache's rope order ")
+             << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
+             << stringifyRopeOrder(rope.getRope().getOrder());
+  }
   return success();
 }
 
@@ -191,11 +191,11 @@ LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
 }
 
 LogicalResult GatherOp::verify() {
-  ShapeCheck check(*this);
   CacheType cache = getCache().getType();
-  bindCacheWidths(check, cache);
-  return verifyCacheRows(*this, check, "S", cache, getLatent(),
-                         getKPe()); // (C1)
+  if (!cache.keepsAllTokens()) // (C2)
+    return emitOpError("expected a cache with a row of every token, got tokens_per_row = ")
+           << cache.getTokensPerRow() << ", window = " << cache.getWindow();
+  return verifyCacheRows(*this, "S", cache, getRows()); // (C1)
 }
 
 //===----------------------------------------------------------------------===//

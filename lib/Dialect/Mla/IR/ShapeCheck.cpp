@@ -8,6 +8,8 @@
 
 #include "ShapeCheck.h"
 
+#include "CacheFormats.h"
+
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -106,18 +108,47 @@ void mla::bindCacheWidths(ShapeCheck &check, CacheType cache) {
   check.bind("R", cache.getQkRopeHeadDim(), "cache");
 }
 
-LogicalResult mla::verifyCacheRows(Operation *op, ShapeCheck &check,
-                                   StringRef tokens, CacheType cache,
-                                   Value latent, Value ropeKey) {
+static LogicalResult verifyElement(Operation *op, StringRef name, Value value,
+                                   CacheType cache) {
+  if (getElementTypeOrSelf(value) == cache.getElement())
+    return success();
+  return op->emitOpError("expected ")
+         << name << " to have the cache's element type " << cache.getElement()
+         << ", got " << getElementTypeOrSelf(value);
+}
+
+LogicalResult mla::verifyCacheRows(Operation *op, StringRef tokens,
+                                   CacheType cache, ValueRange rows) {
+  ArrayRef<CacheField> fields = cache.getFields();
+  if (rows.size() != fields.size())
+    return op->emitOpError("expected a tensor for each of the cache's ")
+           << fields.size() << " fields, got " << rows.size();
+  ShapeCheck check(op);
+  for (auto [field, row] : llvm::zip_equal(fields, rows)) {
+    std::string name = mlac::cache::partName(field.part);
+    std::string heads = name + " heads", columns = name + " columns";
+    bool hasHeads = getTensorType(row).getRank() == 3;
+    check.bind(name, field.getWidth(), "cache");
+    check.bind(heads, field.heads, "cache");
+    check.bind(columns, field.columns, "cache");
+    if (failed(hasHeads ? check.match(name, row, {tokens, heads, columns})
+                        : check.match(name, row, {tokens, name})) ||
+        failed(verifyElement(op, name, row, cache)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult mla::verifyLatentRows(Operation *op, ShapeCheck &check,
+                                    StringRef tokens, CacheType cache,
+                                    Value latent, Value ropeKey) {
   if (failed(check.match("latent", latent, {tokens, "Lkv"})) ||
       failed(check.presentIff("k_pe", ropeKey, "R")) ||
       (ropeKey && failed(check.match("k_pe", ropeKey, {tokens, "R"}))))
     return failure();
   for (auto [name, value] :
        {std::pair<StringRef, Value>("latent", latent), {"k_pe", ropeKey}})
-    if (value && getElementTypeOrSelf(value) != cache.getElement())
-      return op->emitOpError("expected ")
-             << name << " to have the cache's element type "
-             << cache.getElement() << ", got " << getElementTypeOrSelf(value);
+    if (value && failed(verifyElement(op, name, value, cache)))
+      return failure();
   return success();
 }

@@ -65,9 +65,13 @@ LogicalResult verifyPositive(Operation *op, StringRef name,
 void bindCacheWidths(ShapeCheck &check, CacheType cache);
 
 /// Checks a latent and a rope key, rows of `cache`, which has their element.
-LogicalResult verifyCacheRows(Operation *op, ShapeCheck &check,
-                              StringRef tokens, CacheType cache, Value latent,
-                              Value ropeKey);
+LogicalResult verifyLatentRows(Operation *op, ShapeCheck &check,
+                               StringRef tokens, CacheType cache, Value latent,
+                               Value ropeKey);
+
+/// Checks a tensor for each field of `cache`, of its widths and element.
+LogicalResult verifyCacheRows(Operation *op, StringRef tokens, CacheType cache,
+                              ValueRange rows);
 
 } // namespace mlir::mla
 

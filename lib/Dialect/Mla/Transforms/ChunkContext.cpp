@@ -121,11 +121,13 @@ Partial Decomposition::emitChunk(OpBuilder &builder, Value chunk) {
   auto rowsType = [&](int64_t width) {
     return RankedTensorType::get({ShapedType::kDynamic, width}, cacheType.getElement());
   };
-  Type latentType = rowsType(cacheType.getKvLoraRank());
-  Type ropeType = attention.getKPe() ? rowsType(cacheType.getQkRopeHeadDim()) : RankedTensorType();
-  auto rows = GatherOp::create(builder, loc, latentType, ropeType, attention.getCache(),
-                               attention.getBatch(), chunk);
-  return emitPartial(builder, emitUpProjection(builder, rows.getLatent(), rows.getKPe()), chunk);
+  SmallVector<Type, 2> types{rowsType(cacheType.getKvLoraRank())};
+  if (attention.getKPe())
+    types.push_back(rowsType(cacheType.getQkRopeHeadDim()));
+  auto rows =
+      GatherOp::create(builder, loc, types, attention.getCache(), attention.getBatch(), chunk);
+  Value ropeKey = attention.getKPe() ? rows.getRows()[1] : Value();
+  return emitPartial(builder, emitUpProjection(builder, rows.getRows()[0], ropeKey), chunk);
 }
 
 /// The loop over chunks. It starts from the empty partial, the identity of

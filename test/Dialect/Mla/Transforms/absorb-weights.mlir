@@ -9,7 +9,7 @@
 // RUN: mla-opt %s --mla-absorb-weights=mode=auto | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: mla-opt %s --mla-absorb-weights="mode=auto requests=1000000" | FileCheck %s --check-prefixes=CHECK,MANY
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
 // CHECK-LABEL: func @decode_A06_A07_A08_A09_C06
 // CHECK-SAME: %[[QC:[a-z0-9]+]]: tensor<?x48xbf16>, %[[UQ:[a-z0-9]+]]: tensor<4x16x48xbf16>, %[[QR:[a-z0-9]+]]: tensor<4x8x48xbf16>, %[[C:[a-z0-9]+]]: tensor<?x32xbf16>, %[[KP:[a-z0-9]+]]: tensor<?x8xbf16>, %[[UK:[a-z0-9]+]]: tensor<4x16x32xbf16>, %[[UV:[a-z0-9]+]]: tensor<4x24x32xbf16>, %[[WO:[a-z0-9]+]]: tensor<64x96xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch

@@ -14,7 +14,7 @@
 // CHECK: expanded wins from query_len 153 with this context
 // CHECK-NEXT: up-projection: one product per chunk, {{.*}} us with its attention over the context; fused into it {{.*}} us (bound by tensor cores), absorbed
 
-!cache = !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>
 
 module attributes {mla.target = #mla.target<"two_sms", num_sms = 2, matmul_tflops = 12.5, read_gbps = 100.0, launch_us = 3.0>} {
   func.func @decode_C07(%qn: tensor<?x128x128xbf16>, %qp: tensor<?x128x64xbf16>, %c: tensor<?x512xbf16>, %kp: tensor<?x64xbf16>,

@@ -9,7 +9,7 @@
 // INVALID: folded
 
 // N = 4, Lkv = 32, P = V = 16: Lkv(P+V) = 1024, 2Lkv-P-V = 32, Sq* = 32.
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = f32, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = f32, rope_order = interleaved>
 
 // CHECK-LABEL: func @decode_A03
 // CHECK-NOT: scf.if
@@ -124,7 +124,7 @@ func.func @all_static(%qn: tensor<?x4x16xf32>, %qp: tensor<?x4x8xf32>, %c: tenso
 }
 
 // 2 Lkv <= P + V: no number of new tokens makes the expanded form cheaper.
-!narrow = !mla.cache<page_size = 4, kv_lora_rank = 16, qk_rope_head_dim = 0, element = f32, rope_order = interleaved>
+!narrow = !mla.cache<page_size = 4, fields = [latent: 16], element = f32, rope_order = interleaved>
 // CHECK-LABEL: func @narrow_latent
 // CHECK-NOT: scf.if
 // CHECK: form = #mla.form<absorbed>

@@ -4,7 +4,7 @@
 //
 // RUN: mla-opt %s --mla-chunk-context | FileCheck %s
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
 // CHECK-LABEL: func @with_context_A24_A25_A33
 // CHECK-SAME: %[[QN:[a-z0-9]+]]: tensor<?x4x16xbf16>, %[[QP:[a-z0-9]+]]: tensor<?x4x8xbf16>, %[[C:[a-z0-9]+]]: tensor<?x32xbf16>, %[[KP:[a-z0-9]+]]: tensor<?x8xbf16>, %[[UK:[a-z0-9]+]]: tensor<4x16x32xbf16>, %[[UV:[a-z0-9]+]]: tensor<4x24x32xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch
@@ -19,10 +19,10 @@
 // CHECK-SAME: -> tensor<?x4x24xf32>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 // CHECK:   %[[NONE:.*]], %[[NONE_LSE:.*]] = mla.empty_partial %[[BATCH]]
 // CHECK:   %[[CTX:.*]]:2 = scf.for %[[I:.*]] = %{{.*}} to %[[CHUNKS]] step %{{.*}} iter_args(%[[ACC:.*]] = %[[NONE]], %[[ACC_LSE:.*]] = %[[NONE_LSE]])
-// CHECK:     %[[CI:.*]], %[[PI:.*]] = mla.gather %[[CACHE]], %[[BATCH]] chunk %[[I]] : {{.*}} -> tensor<?x32xbf16>, tensor<?x8xbf16>
-// CHECK:     %[[KI:.*]] = mla.project %[[CI]], %[[UK]]
-// CHECK:     %[[VI:.*]] = mla.project %[[CI]], %[[UV]]
-// CHECK:     %[[OI:.*]], %[[LI:.*]] = mla.expanded_attention query(%[[QN]], %[[QP]] : {{.*}}) keys(%[[KI]], %[[PI]] : {{.*}}) values(%[[VI]] : {{.*}}) over %[[BATCH]] {{.*}} chunk %[[I]] scale 2.000000e-01
+// CHECK:     %[[ROWS:.*]]:2 = mla.gather %[[CACHE]], %[[BATCH]] chunk %[[I]] : {{.*}} -> tensor<?x32xbf16>, tensor<?x8xbf16>
+// CHECK:     %[[KI:.*]] = mla.project %[[ROWS]]#0, %[[UK]]
+// CHECK:     %[[VI:.*]] = mla.project %[[ROWS]]#0, %[[UV]]
+// CHECK:     %[[OI:.*]], %[[LI:.*]] = mla.expanded_attention query(%[[QN]], %[[QP]] : {{.*}}) keys(%[[KI]], %[[ROWS]]#1 : {{.*}}) values(%[[VI]] : {{.*}}) over %[[BATCH]] {{.*}} chunk %[[I]] scale 2.000000e-01
 // CHECK:     %[[O:.*]], %[[L:.*]] = mla.merge %[[ACC]], %[[ACC_LSE]] with %[[OI]], %[[LI]]
 // CHECK:     scf.yield %[[O]], %[[L]]
 // CHECK:   %[[ALL:.*]] = mla.merge %[[CTX]]#0, %[[CTX]]#1 with %[[NEW]], %[[NEW_LSE]] : {{.*}} -> tensor<?x4x24xbf16>{{$}}
@@ -71,10 +71,10 @@ func.func @static_context(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c:
 }
 
 // R = 0: no rope parts anywhere. The LSE that is asked for is head-major.
-!norope = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>
+!norope = !mla.cache<page_size = 4, fields = [latent: 32], element = bf16, rope_order = interleaved>
 // CHECK-LABEL: func @no_rope_with_lse
 // CHECK: mla.expanded_attention query(%{{[^,]*}} : tensor<?x4x16xbf16>) keys(%{{[^,]*}} : tensor<?x4x16xbf16>)
-// CHECK: %{{[^,]*}} = mla.gather
+// CHECK: %{{[^,:]*}} = mla.gather
 // CHECK: %[[O:.*]], %[[L:.*]] = mla.merge {{.*}} -> tensor<?x4x24xbf16>, tensor<?x4xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 // CHECK: %[[H:.*]] = mla.convert_lse %[[L]] : {{.*}} -> tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
 // CHECK: scf.yield %[[O]], %[[H]]

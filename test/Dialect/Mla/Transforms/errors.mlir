@@ -11,7 +11,7 @@
 // REQUESTS: mla-absorb-weights: expected requests >= 1, got 0
 // MODE: inline
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32], element = bf16, rope_order = interleaved>
 
 func.func @form_left_open(%qn: tensor<?x4x16xbf16>, %c: tensor<?x32xbf16>, %w: tensor<4x16x32xbf16>, %cache: !cache, %batch: !mla.batch<query_len = ?>) -> tensor<?x4x16xbf16> {
   // expected-error@+1 {{expected form expanded or absorbed, got auto: run mla-choose-form}}
@@ -22,7 +22,7 @@ func.func @form_left_open(%qn: tensor<?x4x16xbf16>, %c: tensor<?x32xbf16>, %w: t
 
 // -----
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32], element = bf16, rope_order = interleaved>
 
 // expected-note@+1 {{expected q_nope from mla.project with a weight [N, P, Lq] and no bias}}
 func.func @query_of_no_projection(%qn: tensor<?x4x16xbf16>, %c: tensor<?x32xbf16>, %w: tensor<4x16x32xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x4x16xbf16> {
@@ -34,7 +34,7 @@ func.func @query_of_no_projection(%qn: tensor<?x4x16xbf16>, %c: tensor<?x32xbf16
 
 // -----
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 0, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32], element = bf16, rope_order = interleaved>
 
 func.func @output_of_no_projection(%x: tensor<?x48xbf16>, %uq: tensor<4x16x48xbf16>, %c: tensor<?x32xbf16>, %w: tensor<4x16x32xbf16>, %cache: !cache, %batch: !mla.batch<query_len = 1>) -> tensor<?x4x16xbf16> {
   %qn = mla.project %x, %uq : tensor<?x48xbf16>, tensor<4x16x48xbf16> -> tensor<?x4x16xbf16>

@@ -8,7 +8,7 @@
 
 // NEVER-NOT: mla.share_prefix
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !decode = !mla.batch<query_len = 1>
 
 // CHECK-LABEL: func @decode
@@ -63,7 +63,7 @@ func.func @decode(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<
 // -----
 
 // The decodes of a split batch, with an LSE in another layout.
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !lse = tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
 
 // CHECK-LABEL: func @parts
@@ -84,7 +84,7 @@ func.func @parts(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<?
 // -----
 
 // Not: expanded attention shares already, and without context there is no prefix.
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !fresh = !mla.batch<query_len = 2, context_len = 0>
 
 // CHECK-LABEL: func @others
@@ -104,7 +104,7 @@ func.func @others(%qn: tensor<?x4x16xbf16>, %qp: tensor<?x4x8xbf16>, %c: tensor<
 
 // The whole batch of a function that splits it: its parts share prefixes, not it.
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
 // CHECK-LABEL: func @whole_batch
 // CHECK-NOT: mla.share_prefix

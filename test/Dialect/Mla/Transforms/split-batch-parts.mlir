@@ -2,7 +2,7 @@
 //
 // RUN: mla-opt %s --mla-split-batch | FileCheck %s
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
 // Parts that are there already need the threshold, which stays.
 

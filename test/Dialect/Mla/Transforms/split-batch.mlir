@@ -4,7 +4,7 @@
 // RUN: mla-opt %s --mla-split-batch | FileCheck %s
 // RUN: mla-opt %s --mla-split-batch=form=absorbed | FileCheck %s --check-prefix=FORCED
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !head_major = tensor<4x?xf32, #mla.lse<base = e, layout = head_major, empty = neg_inf>>
 
 // FORCED-NOT: mla.batch_part

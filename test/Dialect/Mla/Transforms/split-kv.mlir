@@ -7,7 +7,7 @@
 // RUN: mla-opt %s --mla-split-kv="tile-rows=16 block-tokens=32 min-split-blocks=4 max-splits=8" | FileCheck %s --check-prefix=OPTIONS
 // RUN: mla-opt %s --mla-split-kv --mla-split-kv=num-splits=3 | FileCheck %s
 
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
 // CHECK-LABEL: func @decode
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<?x20x32xbf16>, %[[QP:[a-z0-9]+]]: tensor<?x20x8xbf16>, %[[CACHE:[a-z0-9]+]]: !mla.cache{{.*}}, %[[BATCH:[a-z0-9]+]]: !mla.batch

@@ -1,4 +1,4 @@
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 32, qk_rope_head_dim = 8, element = bf16, rope_order = interleaved>
+!cache = !mla.cache<page_size = 16, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 !lse = tensor<?x12xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 
 module @attention_only {

@@ -149,7 +149,7 @@ std::string absorbedModule(const std::string &queryLen, bool isSplit) {
 !lse = tensor<?x3xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !so = tensor<?x?x3x20xf32>
 !slse = tensor<?x?x3xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
-!cache = !mla.cache<page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>
+!cache = !mla.cache<page_size = 16, fields = [latent: 20, rope: 6], element = f32, rope_order = half>
 func.func @step(%q: !q {mla.input = "q"}, %q_pe: tensor<?x3x6xf32> {mla.input = "q_pe"},
                 %batch: !mla.batch<query_len = $len>, %cache: !cache)
     -> (!q {mla.output = "output"}, !lse {mla.output = "lse"}) {
@@ -161,13 +161,13 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: tensor<?x3x6xf32> {mla.input = 
                      {"operations", isSplit ? R"(
   %n = mla.batch_dim %batch "num_sms" : <query_len = $len>
   %p, %pl = mla.absorbed_attention query(%q, %q_pe : !q, tensor<?x3x6xf32>) over %cache, %batch
-      : <page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>, <query_len = $len>
+      : <page_size = 16, fields = [latent: 20, rope: 6], element = f32, rope_order = half>, <query_len = $len>
       splits %n scale 0.3 -> !so, !slse
   %o, %lse = mla.merge_splits %p, %pl : !so, !slse -> !q, !lse
 )"
                                             : R"(
   %o, %lse = mla.absorbed_attention query(%q, %q_pe : !q, tensor<?x3x6xf32>) over %cache, %batch
-      : <page_size = 16, kv_lora_rank = 20, qk_rope_head_dim = 6, element = f32, rope_order = half>, <query_len = $len>
+      : <page_size = 16, fields = [latent: 20, rope: 6], element = f32, rope_order = half>, <query_len = $len>
       scale 0.3 -> !q, !lse
 )"}});
 }

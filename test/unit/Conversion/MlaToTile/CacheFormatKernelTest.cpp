@@ -52,7 +52,7 @@ func.func @$NAME(%batch: !mla.batch, %cache: !cache)
 
 std::string stepsOf(const std::string &format, int64_t latent, int64_t rope, int64_t page) {
   return substitute(R"(
-!cache = !mla.cache<page_size = $PAGE, kv_lora_rank = $LATENT, qk_rope_head_dim = $ROPE, element = bf16, rope_order = half$FORMAT>
+!cache = !mla.cache<page_size = $PAGE, fields = [latent: $LATENT, rope: $ROPE], element = bf16, rope_order = half$FORMAT>
 func.func @append(%latent: tensor<?x$LATENTxbf16> {mla.input = "latent"}, %k_pe: tensor<?x$ROPExbf16> {mla.input = "k_pe"},
                   %batch: !mla.batch, %cache: !cache) -> !cache {
   %new = "mla.append"(%latent, %k_pe, %cache, %batch)
@@ -74,7 +74,7 @@ public:
         int64_t pageSize = 4, int64_t numPages = kPages)
       : scale({layerScale}), numPages(numPages) {
     constexpr int64_t padding = 1;
-    CacheShape shape{MLA_BF16, latent, rope, pageSize, 0};
+    CacheShape shape{MLA_BF16, {latent, rope}, pageSize, 0};
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
     shape.pageStride = layout.pageStride() + padding * layout.tokenBytes();
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
@@ -91,8 +91,8 @@ public:
   int64_t pageStride() const {
     return layout.pageStride() / elementBytes(storageType(layout.format(), layout.shape().dtype));
   }
-  int64_t latent() const { return layout.shape().latent; }
-  int64_t rope() const { return layout.shape().rope; }
+  int64_t latent() const { return layout.shape().columns[0]; }
+  int64_t rope() const { return layout.shape().columns[1]; }
 
   void append(const std::vector<Bf16> &rows, std::vector<int64_t> slots) {
     std::vector<Bf16> latents, keys;
@@ -306,7 +306,7 @@ static void checkDecode(const std::string &format, int64_t latent, int64_t rope,
     slots[i] = i;
   cache.append(rows, slots);
   auto decode = Steps::compile(substitute(R"(
-!cache = !mla.cache<page_size = 4, kv_lora_rank = $LATENT, qk_rope_head_dim = $ROPE, element = bf16, rope_order = half, format = "$FORMAT">
+!cache = !mla.cache<page_size = 4, fields = [latent: $LATENT, rope: $ROPE], element = bf16, rope_order = half, format = "$FORMAT">
 func.func @decode(%q_lat: tensor<?x3x$LATENTxbf16> {mla.input = "q_lat"}, %q_pe: tensor<?x3x$ROPExbf16> {mla.input = "q_pe"},
                   %batch: !mla.batch<query_len = 1>, %cache: !cache) -> (tensor<?x3x$LATENTxf32> {mla.output = "output"}) {
   %o = "mla.absorbed_attention"(%q_lat, %q_pe, %cache, %batch) <{scale = $SCALE : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 0>}>

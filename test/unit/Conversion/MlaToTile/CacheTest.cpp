@@ -29,18 +29,18 @@ constexpr float kUntouched = -1;
 constexpr int32_t kGarbagePage = 2147480000;
 
 const std::string kModule = R"(
-!cache = !mla.cache<page_size = 4, kv_lora_rank = 5, qk_rope_head_dim = 2, element = f32, rope_order = half>
+!cache = !mla.cache<page_size = 4, fields = [latent: 5, rope: 2], element = f32, rope_order = half>
 func.func @append(%latent: tensor<?x5xf32> {mla.input = "latent"}, %k_pe: tensor<?x2xf32> {mla.input = "k_pe"},
                   %batch: !mla.batch, %cache: !cache) -> !cache {
   %new = mla.append %latent, %k_pe into %cache, %batch : tensor<?x5xf32>, tensor<?x2xf32>
-      into <page_size = 4, kv_lora_rank = 5, qk_rope_head_dim = 2, element = f32, rope_order = half>, <query_len = ?>
+      into <page_size = 4, fields = [latent: 5, rope: 2], element = f32, rope_order = half>, <query_len = ?>
   return %new : !cache
 }
 func.func @gather(%batch: !mla.batch, %cache: !cache)
     -> (tensor<?x5xf32> {mla.output = "latent"}, tensor<?x2xf32> {mla.output = "k_pe"}) {
   %chunk = arith.constant 1 : index
   %latent, %k_pe = mla.gather %cache, %batch chunk %chunk
-      : <page_size = 4, kv_lora_rank = 5, qk_rope_head_dim = 2, element = f32, rope_order = half>, <query_len = ?>
+      : <page_size = 4, fields = [latent: 5, rope: 2], element = f32, rope_order = half>, <query_len = ?>
       -> tensor<?x5xf32>, tensor<?x2xf32>
   return %latent, %k_pe : tensor<?x5xf32>, tensor<?x2xf32>
 }

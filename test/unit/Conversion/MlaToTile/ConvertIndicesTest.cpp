@@ -28,7 +28,7 @@ constexpr int32_t kPoison = 0x5a5a5a5a;
 
 std::string stepsOf(int64_t page, int64_t width) {
   return substitute(R"(
-!cache = !mla.cache<page_size = $PAGE, kv_lora_rank = 16, qk_rope_head_dim = 16, element = bf16, rope_order = half>
+!cache = !mla.cache<page_size = $PAGE, fields = [latent: 16, rope: 16], element = bf16, rope_order = half>
 func.func @decode(%p: tensor<?x$WIDTHxi32> {mla.input = "positions"}, %batch: !mla.batch, %cache: !cache)
     -> (tensor<?x$WIDTHxi32> {mla.output = "rows"}) {
   %0 = mla.convert_indices %p in %cache, %batch : tensor<?x$WIDTHxi32> in !cache, !mla.batch

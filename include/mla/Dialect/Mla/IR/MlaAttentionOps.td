@@ -41,7 +41,7 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
       latent(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>)
       weights(%w_uk, %w_uv : tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
       over %cache, %batch
-      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      : <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>,
         <query_len = ?>
       scale 0.1352 {form = #mla.form<absorbed>} -> tensor<?x16x128xbf16>
     ```
@@ -139,7 +139,7 @@ def Mla_AbsorbedAttentionOp : Mla_Op<"absorbed_attention", [AttrSizedOperandSegm
     ```mlir
     %o = mla.absorbed_attention query(%q_lat, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
       over %cache, %batch
-      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      : <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>,
         <query_len = 1>
       scale 0.1352 -> tensor<?x16x512xbf16>
     ```

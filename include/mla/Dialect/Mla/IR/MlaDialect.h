@@ -24,7 +24,24 @@ namespace mlac::cache {
 struct Format;
 struct Widths;
 enum class Storage : uint8_t;
+enum class Part : uint8_t;
 } // namespace mlac::cache
+
+namespace mlir::mla {
+/// A field of a cache's row: a part of the table of formats, and its widths.
+struct CacheField {
+  mlac::cache::Part part;
+  int64_t heads, columns;
+
+  int64_t getWidth() const { return heads * columns; }
+  friend bool operator==(const CacheField &a, const CacheField &b) {
+    return a.part == b.part && a.heads == b.heads && a.columns == b.columns;
+  }
+  friend llvm::hash_code hash_value(const CacheField &field) {
+    return llvm::hash_combine(static_cast<uint8_t>(field.part), field.heads, field.columns);
+  }
+};
+} // namespace mlir::mla
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h.inc"
 #include "mla/Dialect/Mla/IR/MlaEnums.h.inc"

@@ -27,7 +27,7 @@ def Mla_Dialect : Dialect {
     func.func @decode(
         %hidden: tensor<?x7168xbf16> {mla.input = "hidden"},
         %batch: !mla.batch<query_len = 1>,
-        %cache: !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64,
+        %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64],
                            element = bf16, rope_order = interleaved>,
         %w_q_a: tensor<1536x7168xbf16> {mla.weight = "q_a_proj.weight"}, ...)
         -> (tensor<?x7168xbf16> {mla.output = "output"}, !mla.cache<...>)

@@ -240,29 +240,29 @@ def Mla_AppendOp : Mla_Op<"append", [
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "writes the new tokens' rows into the paged cache";
   let description = [{
-    Row of token t: latent[t] followed by k_pe[t] at slot_mapping[t]; negative
-    slots are skipped (paged-cache.md section 5). The result is the cache after
+    Row of token t: rows[0][t], rows[1][t], … at slot_mapping[t] of the cache's pool;
+    negative slots are skipped (paged-cache.md section 5). The result is the cache after
     the write; readers of the step use it, never the operand.
 
-    latent [T, Lkv], k_pe [T, R] (absent iff R = 0).
-    (C1) widths and element type are the cache's.
-    (C2) the rope order of k_pe, where a mla.rope defines it, is the cache's.
+    A tensor for each field of the cache, [T, width] or [T, heads, columns]: the latent
+    and the rope key, or keys and values.
+    (C1) fields, widths and element type are the cache's.
+    (C2) the rope order of a rope key, where a mla.rope defines it, is the cache's.
 
     Example:
     ```mlir
     %after = mla.append %c, %k_pe into %cache, %batch : tensor<?x512xbf16>, tensor<?x64xbf16>
-      into <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      into <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>,
       <query_len = ?>
     ```
 
     Source: PagedAttention (Kwon et al., 2023).
   }];
-  let arguments = (ins Mla_Tensor:$latent, Optional<Mla_Tensor>:$k_pe, Mla_CacheType:$cache,
-                       Mla_BatchType:$batch);
+  let arguments = (ins Variadic<Mla_Tensor>:$rows, Mla_CacheType:$cache, Mla_BatchType:$batch);
   let results = (outs Mla_CacheType:$result);
   let assemblyFormat = [{
-    $latent (`,` $k_pe^)? `into` $cache `,` $batch attr-dict
-    `:` type($latent) (`,` type($k_pe)^)? `into` type($cache) `,` type($batch)
+    $rows `into` $cache `,` $batch attr-dict
+    `:` type($rows) `into` type($cache) `,` type($batch)
   }];
 }
 
@@ -274,22 +274,23 @@ def Mla_GatherOp : Mla_Op<"gather"> {
     i < cu[r+1] − cu[r] (mla.md section 9, paged-cache.md section 6). The number
     of rows S is the step's `chunk_tokens`; rows at or above cu[B] are unspecified.
 
-    latent [S, Lkv], k_pe [S, R] (absent iff R = 0). (C1) widths and type are the cache's.
+    A result for each field of the cache, [S, width] or [S, heads, columns].
+    (C1) fields, widths and type are the cache's. (C2) the cache has a row of every token.
 
     Example:
     ```mlir
     %c, %k_pe = mla.gather %cache, %batch chunk %i
-      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      : <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>,
         <query_len = ?> -> tensor<?x512xbf16>, tensor<?x64xbf16>
     ```
 
     Source: chunked prefill of vllm-project/vllm, `vllm/v1/attention/backends/mla/common.py`.
   }];
   let arguments = (ins Mla_CacheType:$cache, Mla_BatchType:$batch, Index:$chunk);
-  let results = (outs Mla_Tensor:$latent, Optional<Mla_Tensor>:$k_pe);
+  let results = (outs Variadic<Mla_Tensor>:$rows);
   let assemblyFormat = [{
     $cache `,` $batch `chunk` $chunk attr-dict
-    `:` type($cache) `,` type($batch) `->` type($latent) (`,` type($k_pe)^)?
+    `:` type($cache) `,` type($batch) `->` type($rows)
   }];
 }
 
@@ -308,7 +309,7 @@ def Mla_CopyPagesOp : Mla_Op<"copy_pages", [AllTypesMatch<["from", "to", "result
     Example: pages leave for memory of the host.
     ```mlir
     %host_after = mla.copy_pages %cache to %host, %batch
-      : <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      : <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>,
         <query_len = ?>
     ```
 
@@ -344,7 +345,7 @@ def Mla_ConvertIndicesOp : Mla_Op<"convert_indices", [
     Example:
     ```mlir
     %rows = mla.convert_indices %positions in %cache, %batch prefill %prefills, %starts
-      : tensor<?x2048xi32> in <page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16, rope_order = interleaved>,
+      : tensor<?x2048xi32> in <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>,
         <query_len = ?> prefill tensor<?xi32>, tensor<?xi32>
     ```
 

@@ -16,43 +16,64 @@ class Mla_Type<string name, string typeMnemonic> : TypeDef<Mla_Dialect, name> {
 }
 
 def Mla_CacheType : Mla_Type<"Cache", "cache"> {
-  let summary = "the paged latent cache of one layer";
+  let summary = "one layer's pool of pages";
   let description = [{
-    A pool [num_pages, page_size, kv_lora_rank + qk_rope_head_dim] of token
-    rows (latent, then rotated rope key; paged-cache.md section 2). Writers and
-    readers deal in `element`. `rope_order` is the order in which the rotated key
-    was written; a reader of the other order is an error.
+    A pool [num_pages, page_size, row]; a row is a list of `fields`, each `columns` or
+    `heads x columns` wide: the latent and the rotated rope key of a token, its keys and
+    values, … (paged-cache.md section 2). Writers and readers deal in `element`.
+    `rope_order` is the order in which a rope key was written; a reader of the other order
+    is an error.
 
-    `format` names a row of the table of formats (runtime/schema/CacheFormats.h);
-    without it rows are stored as they are (`mla_16` for bf16 and f16, `mla_f32` for
-    f32). Where groups of the latent have scales, `scale_rule` says how the writer
-    rounds them; readers take any. A format with one scale per layer takes it from
-    the runtime with the pool.
+    `format` names a row of the table of formats (runtime/schema/CacheFormats.h), which
+    says what the fields are and how they are stored; without it latents are stored as they
+    are (`mla_16` for bf16 and f16, `mla_f32` for f32). Where groups of the first field have
+    scales, `scale_rule` says how the writer rounds them; readers take any. A format with
+    one scale per layer takes it from the runtime with the pool.
 
-    Example: rows of 656 bytes
+    A row is of `tokens_per_row` tokens (compressed ones, of several) and exists once they
+    all do. With a `window` only what the last so many tokens see is kept.
+
+    Examples: rows of 656 bytes; keys and values of 8 heads
     ```mlir
-    !mla.cache<page_size = 64, kv_lora_rank = 512, qk_rope_head_dim = 64, element = bf16,
+    !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16,
                rope_order = interleaved, format = "fp8_ds_mla", scale_rule = power_of_two>
+    !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x128], element = bf16,
+               format = "kv_nhd">
     ```
 
-    (V1) page_size, kv_lora_rank > 0. (V2) qk_rope_head_dim is even, >= 0.
+    (V1) page_size, tokens_per_row and all widths > 0, window >= 0.
+    (V2) the rope key's width is even.
     (V3) element is bf16, f16 or f32.
     (V4) format is one that kernels take (scales lie with what they scale), that takes the
-    element and has the widths. (V5) rows of each section of a given format are multiples
-    of 16 bytes.
+    element and has the fields, in its order; only a rope key may be missing.
+    (V5) rows of each section of a given format are multiples of 16 bytes.
     (V6) scale_rule is raw unless the format has groups.
   }];
-  let parameters = (ins "int64_t":$page_size, "int64_t":$kv_lora_rank,
-                        "int64_t":$qk_rope_head_dim, "::mlir::Type":$element,
+  let parameters = (ins "int64_t":$page_size,
+                        ArrayRefParameter<"::mlir::mla::CacheField">:$fields,
+                        "::mlir::Type":$element,
                         EnumParameter<Mla_RopeOrder>:$rope_order,
                         StringRefParameter<"format of rows", [{""}]>:$format,
                         DefaultValuedParameter<"::mlir::mla::ScaleRule",
-                                               "::mlir::mla::ScaleRule::Raw">:$scale_rule);
-  let assemblyFormat = "`<` struct(params) `>`";
+                                               "::mlir::mla::ScaleRule::Raw">:$scale_rule,
+                        DefaultValuedParameter<"int64_t", "1">:$tokens_per_row,
+                        DefaultValuedParameter<"int64_t", "0">:$window);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    static ::llvm::SmallVector<CacheField, 2> latentFields(int64_t kvLoraRank, int64_t ropeDim);
+    /// A row of every token.
+    static CacheType getLatent(::mlir::MLIRContext *context, int64_t pageSize, int64_t kvLoraRank,
+                               int64_t ropeDim, ::mlir::Type element, RopeOrder order,
+                               ::llvm::StringRef format = {}, ScaleRule rule = ScaleRule::Raw);
+    /// Elements of a field, of all heads; 0 if the row has none.
+    int64_t getWidth(::mlac::cache::Part part) const;
+    int64_t getKvLoraRank() const;
+    int64_t getQkRopeHeadDim() const;
     /// Elements of one token's row.
-    int64_t getRowWidth() const { return getKvLoraRank() + getQkRopeHeadDim(); }
+    int64_t getRowWidth() const;
+    /// Whether every token has a row, as long as its sequence lives.
+    bool keepsAllTokens() const { return getTokensPerRow() == 1 && getWindow() == 0; }
     /// The layout's name in the package: the format, or "mla_16" or "mla_f32".
     ::llvm::StringRef getLayoutName() const;
     /// Its row of the table.
