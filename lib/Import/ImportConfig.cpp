@@ -124,10 +124,9 @@ public:
       : builder(module.getBodyRegion()), loc(module.getLoc()), config(config), options(options),
         element(getElementType(*module.getContext(), options.activationType)),
         rope(getRopeAttr(*module.getContext(), config)),
-        cacheType(mla::CacheType::getLatent(module.getContext(), options.pageSize,
-                                            config.kvLoraRank, config.qkRopeHeadDim, element,
-                                            getRopeOrder(config), options.cacheFormat,
-                                            options.scaleRule)),
+        cacheType(mla::CacheType::getLatent(
+            module.getContext(), options.pageSize, config.kvLoraRank, config.qkRopeHeadDim, element,
+            getRopeOrder(config), options.cacheFormat, options.scaleRule)),
         tensors(getStepTensors(config)) {}
 
   /// Adds function `name` for requests of `queryLen` new tokens.
@@ -350,8 +349,8 @@ Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
 /// Whether the cache type of these options exists; says what it lacks if not.
 static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                  const ImportOptions &options) {
-  SmallVector<mla::CacheField, 2> fields = mla::CacheType::latentFields(config.kvLoraRank,
-                                                                        config.qkRopeHeadDim);
+  SmallVector<mla::CacheField, 2> fields =
+      mla::CacheType::latentFields(config.kvLoraRank, config.qkRopeHeadDim);
   return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, fields,
                                 getElementType(*loc.getContext(), options.activationType),
                                 getRopeOrder(config), options.cacheFormat, options.scaleRule,

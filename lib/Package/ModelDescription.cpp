@@ -9,6 +9,7 @@
 #include "mla/Package/ModelDescription.h"
 
 #include "CacheFormats.h"
+#include "StepSizes.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
@@ -96,22 +97,83 @@ static int64_t getHiddenSize(func::FuncOp function) {
   return 0;
 }
 
-static std::unique_ptr<package::CacheLayoutT> describeCache(mla::CacheType type) {
-  auto cache = std::make_unique<package::CacheLayoutT>();
-  cache->layout = type.getLayoutName().str();
+static std::unique_ptr<package::PoolT> describePool(StringRef name, mla::CacheType type) {
+  auto pool = std::make_unique<package::PoolT>();
+  pool->name = name.str();
+  pool->format = type.getLayoutName().str();
   // Rows of several element types are bytes.
   const cache::Format &format = type.getLayout();
   Type storage = type.getStorageType(format.fields[0].storage);
   for (size_t i = 1; i < format.numFields; ++i)
     if (type.getStorageType(format.fields[i].storage) != storage)
       storage = IntegerType::get(type.getContext(), 8);
-  cache->dtype = *getPackageDataType(storage);
-  cache->page_size = type.getPageSize();
-  cache->kv_lora_rank = type.getKvLoraRank();
-  cache->qk_rope_head_dim = type.getQkRopeHeadDim();
-  cache->rope_order = stringifyRopeOrder(type.getRopeOrder()).str();
-  cache->row_bytes = type.getRowBytes();
-  return cache;
+  pool->dtype = *getPackageDataType(storage);
+  pool->element = *getPackageDataType(type.getElement());
+  pool->page_size = type.getPageSize();
+  for (const mla::CacheField &field : type.getFields()) {
+    auto described = std::make_unique<package::PoolFieldT>();
+    described->name = cache::partName(field.part);
+    described->heads = field.heads;
+    described->columns = field.columns;
+    pool->fields.push_back(std::move(described));
+  }
+  pool->rope_order = stringifyRopeOrder(type.getRopeOrder()).str();
+  pool->row_bytes = type.getRowBytes();
+  pool->tokens_per_row = type.getTokensPerRow();
+  pool->window = type.getWindow();
+  return pool;
+}
+
+//===----------------------------------------------------------------------===//
+// Pools
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A cache argument that is a pool of the layer's.
+struct PoolUse {
+  StringRef name;
+  mla::CacheType type;
+};
+} // namespace
+
+/// What plans call a pool without a name (convert-mla-to-tile).
+static constexpr StringLiteral kFirstPool = "cache";
+
+/// Memory of the caller's, pages of the host, is no pool.
+static std::optional<PoolUse> getPoolUse(func::FuncOp function, unsigned index) {
+  auto type = dyn_cast<mla::CacheType>(function.getArgumentTypes()[index]);
+  if (!type || function.getArgAttr(index, "mla.input") || function.getArgAttr(index, "mla.output"))
+    return std::nullopt;
+  auto name = function.getArgAttrOfType<StringAttr>(index, mla::kPoolAttr);
+  return PoolUse{name ? name.getValue() : StringRef(kFirstPool), type};
+}
+
+/// Every pool of the module's functions, the one without a name first.
+static FailureOr<SmallVector<PoolUse>> collectPools(ModuleOp module) {
+  SmallVector<PoolUse> pools;
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      std::optional<PoolUse> use = getPoolUse(function, i);
+      if (!use)
+        continue;
+      auto *known = llvm::find_if(pools, [&](const PoolUse &p) { return p.name == use->name; });
+      if (known == pools.end())
+        pools.insert(use->name == kFirstPool ? pools.begin() : pools.end(), *use);
+      else if (known->type != use->type)
+        return function.emitOpError("expected one type of the pool '")
+               << use->name << "' in a package, got " << use->type << " after " << known->type;
+    }
+  if (pools.empty())
+    return module.emitError("expected a function with a cache argument, found none");
+  if (pools.size() > step::kMaxPools)
+    return module.emitError("expected at most ")
+           << step::kMaxPools << " pools in a package, got " << pools.size();
+  if (!pools.front().type.keepsAllTokens())
+    return module.emitError("expected the first pool to have a row of every token, '")
+           << pools.front().name
+           << "' has tokens_per_row = " << pools.front().type.getTokensPerRow()
+           << ", window = " << pools.front().type.getWindow();
+  return pools;
 }
 
 /// Without a table in the module nothing is rotated: frequencies of zero.
@@ -165,10 +227,12 @@ static void describeLatentAttention(mla::AbsorbedAttentionOp attention, package:
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 
-/// Rows alone: a head as wide as the latent, so that the sizes are those of some model.
+/// Rows alone: heads as wide as the row's first field.
 static void describeRows(mla::CacheType cache, package::ModelT &model) {
-  model.num_heads = 1;
-  model.qk_nope_head_dim = model.v_head_dim = model.hidden_size = cache.getKvLoraRank();
+  const mla::CacheField &field = cache.getFields().front();
+  model.num_heads = field.heads;
+  model.qk_nope_head_dim = model.v_head_dim = field.columns;
+  model.hidden_size = field.getWidth();
   model.softmax_scale = 1;
 }
 
@@ -227,18 +291,15 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
       getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
     return attention->emitError("expected its function to have an argument [tokens, hidden] marked "
                                 "mla.input = \"hidden\"");
-  mla::CacheType cache = getCacheType(attention);
-  WalkResult walk = module.walk([&](Operation *op) {
-    if ((!isAttention(op) && !movesRows(op)) || getCacheType(op) == cache)
-      return WalkResult::advance();
-    op->emitOpError("expected one cache type in a package, got ")
-        << getCacheType(op) << " after " << cache;
-    return WalkResult::interrupt();
-  });
-  if (walk.wasInterrupted())
+  FailureOr<SmallVector<PoolUse>> pools = collectPools(module);
+  if (failed(pools))
     return failure();
+  for (const PoolUse &pool : *pools)
+    package.pools.push_back(describePool(pool.name, pool.type));
   package.model = describeAttention(attention, package, getModel(module));
-  package.cache = describeCache(cache);
-  package.rope = describeRope(rope, getModel(module).getPositions(), cache.getQkRopeHeadDim());
+  if (rope)
+    package.model->qk_rope_head_dim = rope.getDim();
+  package.rope =
+      describeRope(rope, getModel(module).getPositions(), package.model->qk_rope_head_dim);
   return success();
 }

@@ -327,6 +327,8 @@ FailureOr<uint32_t> PlanSerializer::addNamedBuffer(tile::BufferOp op) {
       continue;
     if (getPackageDataType(element) == buffer->dtype)
       return static_cast<uint32_t>(index);
+    if (kind == package::BufferKind::Cache) // a pool has all types of its fields
+      continue;
     return op.emitOpError("expected one element type for buffer '")
            << op.getName() << "', got " << element << " after "
            << package::EnumNameDataType(buffer->dtype);

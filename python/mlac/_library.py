@@ -140,6 +140,16 @@ class Batch(ctypes.Structure):
     ]
 
 
+class PoolTable(ctypes.Structure):
+    """mla_pool_table."""
+
+    _fields_ = [
+        ("block_table", c_void_p),
+        ("block_table_stride", c_int64),
+        ("slot_mapping", c_void_p),
+    ]
+
+
 class TableBatch(ctypes.Structure):
     """mla_table_batch."""
 
@@ -151,6 +161,8 @@ class TableBatch(ctypes.Structure):
         ("block_table", c_void_p),
         ("block_table_stride", c_int64),
         ("slot_mapping", c_void_p),
+        ("pools", POINTER(PoolTable)),
+        ("num_pools", c_int64),
     ]
 
 
@@ -167,6 +179,8 @@ class DeviceBatch(ctypes.Structure):
         ("block_table_stride", c_int64),
         ("slot_mapping", c_void_p),
         ("positions", c_void_p),
+        ("pools", POINTER(PoolTable)),
+        ("num_pools", c_int64),
     ]
 
 
@@ -272,20 +286,20 @@ _SIGNATURES = {
         c_void_p, c_int64, c_char_p, _INT, _OUT_INT, c_int32, c_void_p],
     "mla_engine_bind_safetensors": [c_void_p, c_int64, c_char_p, c_char_p, c_uint32],
     "mla_engine_prepare": [c_void_p, c_int64],
-    "mla_engine_bind_pool": [c_void_p, c_int64, POINTER(ExternalPool)],
+    "mla_engine_bind_pool": [c_void_p, c_int64, c_int64, POINTER(ExternalPool)],
     "mla_sequence_create": [c_void_p, POINTER(c_uint64)],
     "mla_sequence_free": [c_void_p, c_uint64],
     "mla_sequence_reserve": [c_void_p, c_uint64, c_int64],
     "mla_sequence_truncate": [c_void_p, c_uint64, c_int64],
     "mla_sequence_length": [c_void_p, c_uint64, _OUT_INT],
     "mla_sequence_pages": [c_void_p, c_uint64, POINTER(c_int32), c_int64, _OUT_INT],
-    "mla_cache_get_stats": [c_void_p, POINTER(CacheStats)],
-    "mla_cache_data": [c_void_p, c_int64, _OUT_HANDLE],
-    "mla_cache_part_of": [c_void_p, c_int64, c_char_p, POINTER(CachePart)],
+    "mla_cache_get_stats": [c_void_p, c_int64, POINTER(CacheStats)],
+    "mla_cache_data": [c_void_p, c_int64, c_int64, _OUT_HANDLE],
+    "mla_cache_part_of": [c_void_p, c_int64, c_int64, c_char_p, POINTER(CachePart)],
     "mla_cache_poison": [c_void_p, c_int64],
-    "mla_cache_write": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
-    "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_void_p],
-    "mla_engine_set_cache_scale": [c_void_p, c_int64, c_float],
+    "mla_cache_write": [c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p],
+    "mla_cache_read": [c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p],
+    "mla_engine_set_cache_scale": [c_void_p, c_int64, c_int64, c_float],
     "mla_cache_formats": [_OUT_TEXT],
     "mla_cache_layout_offset": [_LAYOUT, c_char_p, c_int64, _OUT_INT],
     "mla_cache_encode": [_LAYOUT, c_void_p, c_int64, _OUT_INT, c_void_p, c_size_t],

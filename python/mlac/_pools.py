@@ -10,18 +10,20 @@ from ._errors import InvalidArgument
 from ._library import ExternalPool
 
 
+_NAMES = {"rope": "rope keys"}
+
+
 def _row_elements(cache, part):
-    """Elements of a row, or of its latent (0) or rope (1) part, as the pool stores them."""
-    widths = (cache["kv_lora_rank"], cache["qk_rope_head_dim"])
+    """Elements of a row, or of one of its fields (0, 1), as the pool stores them."""
     if part is not None:
-        return widths[part]
+        field = cache["fields"][part]
+        return field["heads"] * field["columns"]
     item = _arrays.ITEM_BYTES[cache["dtype"]]
     return cache["row_bytes"] // item
 
 
-def _check(engine, name, array, part=None):
+def _check(engine, cache, name, array, part=None):
     """The array's view, and its pages' stride in bytes."""
-    cache = engine.package_info["cache"]
     # Elements of eight bits are bytes to NumPy and to DLPack.
     dtype = "u8" if _arrays.ITEM_BYTES[cache["dtype"]] == 1 else cache["dtype"]
     view = _arrays.strided(name, array, bits_of="f16" if dtype == "f16" else "bf16")
@@ -48,23 +50,28 @@ def _check(engine, name, array, part=None):
     return view, int(stride * _arrays.ITEM_BYTES[dtype])
 
 
-def describe(engine, pool):
-    """The mla_external_pool of an array, or of a pair of latents and rope keys."""
+def describe(engine, pool, index):
+    """The mla_external_pool of an array, or of a pair of them, one for each field."""
     size = ctypes.sizeof(ExternalPool)
+    pools = engine.package_info["pools"]
+    if not 0 <= index < len(pools):
+        raise InvalidArgument(f"pool {index}, expected 0 to {len(pools) - 1}")
+    cache = pools[index]
     if not isinstance(pool, (tuple, list)):
-        view, stride = _check(engine, "pool", pool)
+        view, stride = _check(engine, cache, "pool", pool)
         return ExternalPool(size, view.address, view.shape[0], stride, None)
-    if len(pool) != 2:
-        raise InvalidArgument(f"pool: expected an array, or latents and rope keys, "
-                              f"got {len(pool)} arrays")
-    latent, stride = _check(engine, "latents", pool[0], part=0)
-    rope, rope_stride = _check(engine, "rope keys", pool[1], part=1)
-    if rope.shape[0] != latent.shape[0]:
-        raise InvalidArgument(f"rope keys: expected {latent.shape[0]} pages as of the latents, "
-                              f"got {rope.shape[0]}")
-    if rope_stride != stride and latent.shape[0] > 1:
-        raise InvalidArgument(f"rope keys: expected pages {stride} bytes apart as of the "
-                              f"latents, got {rope_stride}")
-    if latent.shape[0] == 1:
+    if len(pool) != 2 or len(cache["fields"]) != 2:
+        raise InvalidArgument(f"pool: expected an array, or one for each of two fields, "
+                              f"got {len(pool)} arrays for {len(cache['fields'])}")
+    names = [_NAMES.get(field["name"], field["name"] + "s") for field in cache["fields"]]
+    first, stride = _check(engine, cache, names[0], pool[0], part=0)
+    second, second_stride = _check(engine, cache, names[1], pool[1], part=1)
+    if second.shape[0] != first.shape[0]:
+        raise InvalidArgument(f"{names[1]}: expected {first.shape[0]} pages as of the {names[0]}, "
+                              f"got {second.shape[0]}")
+    if second_stride != stride and first.shape[0] > 1:
+        raise InvalidArgument(f"{names[1]}: expected pages {stride} bytes apart as of the "
+                              f"{names[0]}, got {second_stride}")
+    if first.shape[0] == 1:
         stride = 0
-    return ExternalPool(size, latent.address, latent.shape[0], stride, rope.address)
+    return ExternalPool(size, first.address, first.shape[0], stride, second.address)

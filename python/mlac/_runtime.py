@@ -13,7 +13,7 @@ from . import _arrays, _pools
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
-from ._library import DeviceBatch, EngineOptions, ExternalPool, StepShape, TableBatch
+from ._library import DeviceBatch, EngineOptions, ExternalPool, PoolTable, StepShape, TableBatch
 from ._pages import Cache
 from ._step_sizes import DIMS
 from ._library import call, call_out, library
@@ -63,7 +63,7 @@ class Package(Handle):
     def _describe(self):
         info = self.info
         archs = ", ".join(target["arch"] for target in info["targets"])
-        return f"{_model_text(info)}, page size {info['cache']['page_size']}, for {archs}"
+        return f"{_model_text(info)}, page size {info['pools'][0]['page_size']}, for {archs}"
 
     @property
     def info(self):
@@ -126,7 +126,7 @@ class Engine(Handle):
         self.package_info = package.info
         self.is_cuda = device.is_cuda
         self._cache = None
-        self._pools = {}  # the caller's, by layer
+        self._pools = {}  # the caller's, by layer and pool
         self._all_reduce = None  # keeps the callback alive
         self._all_reduce_error = None
 
@@ -173,26 +173,27 @@ class Engine(Handle):
         """Runs the package's weight-only work; needed before a layer's first step."""
         call("mla_engine_prepare", self._value, layer)
 
-    def bind_pool(self, pool, layer=0):
-        """Makes `pool` the cache of one layer, for runs from now on (external_pools=1).
+    def bind_pool(self, pool, layer=0, index=0):
+        """Makes `pool` one of a layer's pools, for runs from now on (bit `index` of
+        external_pools); the index is its place in package.info["pools"].
 
         pool: a writable array [num_pages, page_size, width] on the engine's device, dense
         inside of a page; from page to page it may have any stride. width: elements of a
-        row, kv_lora_rank + qk_rope_head_dim, or bytes (uint8) where elements of a row have
-        several types or eight bits. With split_ckv_kpe also a pair of views of one tensor:
-        latents and, behind those of the page, rope keys. None: no pool any more.
+        row, or bytes (uint8) where elements of a row have several types or eight bits. With
+        split_ckv_kpe also a pair of views of one tensor: latents and, behind those of the
+        page, rope keys; with kv_nhd keys and values. None: no pool any more.
         Raises InvalidArgument, or Unsupported for rope keys elsewhere.
         """
         if pool is None:
-            call("mla_engine_bind_pool", self._value, layer, None)
+            call("mla_engine_bind_pool", self._value, layer, index, None)
         else:
-            given = _pools.describe(self, pool)
-            call("mla_engine_bind_pool", self._value, layer, byref(given))
-        self._pools[layer] = pool  # runs use it
+            given = _pools.describe(self, pool, index)
+            call("mla_engine_bind_pool", self._value, layer, index, byref(given))
+        self._pools[layer, index] = pool  # runs use it
 
-    def set_cache_scale(self, scale, layer=0):
-        """The scale of a layer's cache rows, for formats with one per layer; 1 before."""
-        call("mla_engine_set_cache_scale", self._value, layer, scale)
+    def set_cache_scale(self, scale, layer=0, pool=0):
+        """The scale of a pool's rows in a layer, for formats with one per layer; 1 before."""
+        call("mla_engine_set_cache_scale", self._value, layer, pool, scale)
 
     def set_all_reduce(self, function):
         """Calls function(address, elements, dtype, stream) at the end of every run on
@@ -244,27 +245,31 @@ class Engine(Handle):
 
     @property
     def cache_stats(self):
-        """num_pages, free_pages, num_sequences, page_size, ... (a dict)."""
+        """num_pages, free_pages, num_sequences, page_size, ... of the first pool (a dict)."""
+        return self.pool_stats(0)
+
+    def pool_stats(self, pool):
+        """The same of any pool, by its place in package.info["pools"]."""
         stats = CacheStats()
-        call("mla_cache_get_stats", self._value, byref(stats))
+        call("mla_cache_get_stats", self._value, pool, byref(stats))
         result = {name: getattr(stats, name) for name, _ in CacheStats._fields_}
         result["dtype"] = _arrays.DTYPES[stats.dtype]
         return result
 
-    def cache_data(self, layer=0):
+    def cache_data(self, layer=0, pool=0):
         """Device address of a layer's pool; page p, offset o is at
         p * page_stride_bytes + o * row_bytes (see cache_stats)."""
-        return call_out("mla_cache_data", c_void_p, self._value, layer)
+        return call_out("mla_cache_data", c_void_p, self._value, layer, pool)
 
-    def cache_part(self, part, layer=0):
-        """A part of all rows of a layer's pool, "latent", "rope" or "scale", as a strided
+    def cache_part(self, part, layer=0, pool=0):
+        """A part of all rows of a layer's pool ("latent", "rope", "key", ...), as a strided
         array [num_pages, page_size, width] that numpy.asarray (CPU) and torch.as_tensor
         (CUDA) take; `.address`, `.shape`, `.strides` (bytes) and `.dtype`. bf16 is shown
         as int16, e4m3 as uint8: torch's .view(dtype) makes it what it is.
 
         With split_ckv_kpe, latent and rope are FlashInfer's ckv_cache and kpe_cache."""
         view = CachePart()
-        call("mla_cache_part_of", self._value, layer, part.encode(), byref(view))
+        call("mla_cache_part_of", self._value, layer, pool, part.encode(), byref(view))
         dtype = _arrays.DTYPES[view.dtype]
         typestr, item = _TYPESTRS[dtype], _arrays.ITEM_BYTES[dtype]
         memory = _Memory(self, self.is_cuda, view.data,
@@ -274,17 +279,17 @@ class Engine(Handle):
         return memory
 
     def poison_cache(self, layer=0):
-        """Writes NaN wherever the layer's pool holds no token (tests)."""
+        """Writes NaN wherever the layer's pools hold no token (tests)."""
         call("mla_cache_poison", self._value, layer)
 
     def poison_workspace(self):
         """Fills the workspace with NaN (tests)."""
         call("mla_engine_poison_workspace", self._value)
 
-    def read_cache(self, slot, count, layer=0):
+    def read_cache(self, slot, count, layer=0, pool=0):
         """The bytes of `count` rows from a slot on (tests)."""
-        rows = ctypes.create_string_buffer(count * self.cache_stats["row_bytes"])
-        call("mla_cache_read", self._value, layer, slot, count, rows)
+        rows = ctypes.create_string_buffer(count * self.pool_stats(pool)["row_bytes"])
+        call("mla_cache_read", self._value, layer, pool, slot, count, rows)
         return rows.raw
 
 
@@ -397,29 +402,24 @@ class Plan(Handle):
         self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
 
     def fill_tables(self, query_lens, seq_lens, block_table, slot_mapping, function=None,
-                    stream=None, shape=None):
+                    stream=None, shape=None, pools=()):
         """Plans a step whose pages are the caller's to manage, as `fill` does for sequences.
 
         query_lens, seq_lens: lists; new tokens, and keys after the step. block_table i32
         [B, columns], of which columns beyond a request's keys are not read; slot_mapping i64
         [T]: page * page_size + offset of each new token, negative: not written. Arrays in
-        host memory, read during the call only. Raises InvalidArgument naming the request
+        host memory, read during the call only. `pools`: (block_table, slot_mapping) of each
+        of the package's pools behind the first. Raises InvalidArgument naming the request
         and the limit; then nothing has changed.
         """
         count = len(query_lens)
         if len(seq_lens) != count:
             raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
-        table = _arrays.view("block_table", block_table)
-        if len(table.shape) != 2:
-            raise InvalidArgument(f"block_table: expected shape [{count}, columns], "
-                                  f"got {list(table.shape)}")
-        table = self._check("block_table", block_table, (count, table.shape[1]), dtype="i32",
-                            is_cuda=False)
-        slots = self._check("slot_mapping", slot_mapping, (sum(query_lens),), dtype="i64",
-                            is_cuda=False)
+        table, slots = self._check_tables(block_table, slot_mapping, count, sum(query_lens), False)
+        others = self._pool_tables(pools, count, sum(query_lens), False)
         batch = TableBatch(ctypes.sizeof(TableBatch), count, (c_int32 * count)(*query_lens),
                            (c_int32 * count)(*seq_lens), table.address, table.shape[1],
-                           slots.address)
+                           slots.address, others, len(pools))
         sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
         name = function.encode() if function is not None else None
         call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
@@ -427,34 +427,54 @@ class Plan(Handle):
         self._sequences = ()
 
     def fill_device(self, query_lens, seq_len_bounds, *, seq_lens, block_table, slot_mapping,
-                    positions, function=None, stream=None):
+                    positions, function=None, stream=None, pools=()):
         """Plans a step of decodes whose lengths, block table and slots are on the device.
 
         query_lens, seq_len_bounds: lists; the most keys that each request may have.
         seq_lens i32 [B], block_table i32 [B, columns], slot_mapping and positions i64 [T]:
         arrays on the engine's device, read by every run and replay, never by the host. A
-        negative slot is not written, a length of 0 is no request. Raises InvalidArgument
-        or Unsupported (functions that need lengths on the host); then nothing has changed.
+        negative slot is not written, a length of 0 is no request. `pools`: as of
+        `fill_tables`, arrays on the device. Raises InvalidArgument or Unsupported (functions that need lengths on the host); then nothing has changed.
         """
         count, tokens = len(query_lens), sum(query_lens)
         if len(seq_len_bounds) != count:
             raise InvalidArgument(f"seq_len_bounds: expected {count} lengths, "
                                   f"got {len(seq_len_bounds)}")
-        columns = _arrays.view("block_table", block_table).shape[-1]
+        table, slots = self._check_tables(block_table, slot_mapping, count, tokens)
+        others = self._pool_tables(pools, count, tokens)
         views = {
             "seq_lens": self._check("seq_lens", seq_lens, (count,), dtype="i32"),
-            "block_table": self._check("block_table", block_table, (count, columns), dtype="i32"),
-            "slot_mapping": self._check("slot_mapping", slot_mapping, (tokens,), dtype="i64"),
             "positions": self._check("positions", positions, (tokens,), dtype="i64")}
         batch = DeviceBatch(
             ctypes.sizeof(DeviceBatch), count, (c_int32 * count)(*query_lens),
             (c_int32 * count)(*seq_len_bounds), views["seq_lens"].address,
-            views["block_table"].address, columns, views["slot_mapping"].address,
-            views["positions"].address)
-        self._device_arrays = (seq_lens, block_table, slot_mapping, positions)  # runs read them
+            table.address, table.shape[1], slots.address, views["positions"].address, others,
+            len(pools))
+        # Runs read them.
+        self._device_arrays = (seq_lens, block_table, slot_mapping, positions, pools)
         name = function.encode() if function is not None else None
         call("mla_step_plan_device", self._value, byref(batch), name, address_of(stream))
         self._sequences = ()
+
+    def _check_tables(self, block_table, slot_mapping, count, tokens, is_cuda=None, pool=""):
+        """Views of a pool's block table [count, columns] and slot mapping [tokens]."""
+        table = _arrays.view(pool + "block_table", block_table)
+        if len(table.shape) != 2:
+            raise InvalidArgument(f"{pool}block_table: expected shape [{count}, columns], "
+                                  f"got {list(table.shape)}")
+        where = {} if is_cuda is None else {"is_cuda": is_cuda}
+        return (self._check(pool + "block_table", block_table, (count, table.shape[1]),
+                            dtype="i32", **where),
+                self._check(pool + "slot_mapping", slot_mapping, (tokens,), dtype="i64", **where))
+
+    def _pool_tables(self, pools, count, tokens, is_cuda=None):
+        """The mla_pool_table of each pool behind the first."""
+        natives = (PoolTable * len(pools))()
+        for index, (block_table, slot_mapping) in enumerate(pools):
+            table, slots = self._check_tables(block_table, slot_mapping, count, tokens, is_cuda,
+                                              f"pools[{index}]: ")
+            natives[index] = PoolTable(table.address, table.shape[1], slots.address)
+        return natives
 
     def release_captures(self):
         """Says that the graphs captured from this plan are gone: any step may follow."""

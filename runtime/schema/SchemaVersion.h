@@ -21,7 +21,8 @@ namespace mlac {
 /// not do the right thing together, whether or not package.fbs changes: fields of metadata
 /// arrays, their lengths, the meaning of a size. Nothing else can tell them apart.
 ///   2  item_counters holds what each program works on, too; merges have forms
-inline constexpr uint32_t kSchemaVersion = 2;
+///   3  a list of pools in the place of one cache; buffers are named by their pool
+inline constexpr uint32_t kSchemaVersion = 3;
 
 } // namespace mlac
 

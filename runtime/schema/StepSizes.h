@@ -68,10 +68,82 @@ inline constexpr MetadataInfo kMetadata[] = {
 
 inline constexpr size_t kNumDims = std::size(kDims), kNumMetadata = std::size(kMetadata);
 
-constexpr const DimInfo &info(Dim dim) { return kDims[static_cast<size_t>(dim)]; }
-constexpr const MetadataInfo &info(Metadata metadata) {
-  return kMetadata[static_cast<size_t>(metadata)];
+//===----------------------------------------------------------------------===//
+// Pools
+//===----------------------------------------------------------------------===//
+
+/// Pools under one sequence, at most: the specification's models have up to six a layer.
+inline constexpr size_t kMaxPools = 8;
+
+/// What each pool has of its own.
+inline constexpr Dim kPoolDims[] = {
+#define STEP_SIZE_OF_POOL(id) Dim::id,
+#include "StepSizes.def"
+};
+inline constexpr Metadata kPoolMetadata[] = {
+#define STEP_ARRAY_OF_POOL(id) Metadata::id,
+#include "StepSizes.def"
+};
+
+/// Values of sizes, or arrays: those of the lists, then those of the second pool, ….
+inline constexpr size_t kNumDimSlots = kNumDims + (kMaxPools - 1) * std::size(kPoolDims),
+                        kNumMetadataSlots =
+                            kNumMetadata + (kMaxPools - 1) * std::size(kPoolMetadata);
+
+template <typename Enum, size_t N> constexpr bool isOfPool(const Enum (&list)[N], Enum value) {
+  for (Enum each : list)
+    if (each == value)
+      return true;
+  return false;
 }
+constexpr bool isOfPool(Dim dim) { return isOfPool(kPoolDims, dim); }
+constexpr bool isOfPool(Metadata metadata) { return isOfPool(kPoolMetadata, metadata); }
+
+/// The slot of a pool's `value`: of the first pool, `value` itself.
+template <typename Enum, size_t N>
+constexpr Enum slotOf(const Enum (&list)[N], size_t count, Enum value, size_t pool) {
+  size_t place = 0;
+  while (place < N && list[place] != value)
+    ++place;
+  return pool == 0 ? value : static_cast<Enum>(count + (pool - 1) * N + place);
+}
+constexpr Dim ofPool(Dim dim, size_t pool) { return slotOf(kPoolDims, kNumDims, dim, pool); }
+constexpr Metadata ofPool(Metadata metadata, size_t pool) {
+  return slotOf(kPoolMetadata, kNumMetadata, metadata, pool);
+}
+
+/// What the slot of some pool is called for the first.
+constexpr Dim baseOf(Dim dim) {
+  auto slot = static_cast<size_t>(dim);
+  return slot < kNumDims ? dim : kPoolDims[(slot - kNumDims) % std::size(kPoolDims)];
+}
+constexpr Metadata baseOf(Metadata metadata) {
+  auto slot = static_cast<size_t>(metadata);
+  return slot < kNumMetadata ? metadata
+                             : kPoolMetadata[(slot - kNumMetadata) % std::size(kPoolMetadata)];
+}
+
+constexpr const DimInfo &info(Dim dim) { return kDims[static_cast<size_t>(baseOf(dim))]; }
+constexpr const MetadataInfo &info(Metadata metadata) {
+  return kMetadata[static_cast<size_t>(baseOf(metadata))];
+}
+
+/// Between a pool's name and that of its size, array or page.
+inline constexpr char kOfPool = '/';
+/// Pool and name of "pool/name"; no pool without a slash.
+struct PoolName {
+  std::string_view pool, name;
+};
+constexpr PoolName splitName(std::string_view text) {
+  size_t slash = text.find(kOfPool);
+  if (slash == std::string_view::npos)
+    return {{}, text};
+  return {text.substr(0, slash), text.substr(slash + 1)};
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
 
 /// The size or array of this name in kDims or kMetadata; null if there is none.
 template <typename Info, size_t N>

@@ -92,7 +92,7 @@ class EmulatedCase(unittest.TestCase):
         stats = self.engine.cache_stats
         slots = stats["num_pages"] * PAGE
         rows = self.make_values(slots * stats["row_bytes"] // 2)
-        call("mla_cache_write", self.engine._value, 0, 0, slots, rows)
+        call("mla_cache_write", self.engine._value, 0, 0, 0, slots, rows)
 
     def make(self, lengths):
         """Sequences of so many tokens, whose rows nobody has computed."""
@@ -273,7 +273,7 @@ class ExternalPoolTest(DeviceLengthsCase):
         self.engine = self.make_engine(external_pools=1)
         self.plan = self.engine.plan()
         pool = ExternalPool(ctypes.sizeof(ExternalPool), self.memory, self.pages, self.stride)
-        call("mla_engine_bind_pool", self.engine._value, 0, ctypes.byref(pool))
+        call("mla_engine_bind_pool", self.engine._value, 0, 0, ctypes.byref(pool))
 
     def row_bytes(self, slot):
         return ctypes.string_at(

@@ -41,6 +41,80 @@ func.func @decode(%q_lat: !latent {mla.input = "q_lat"}, %q_pe: !rope {mla.input
   return %output, %lse, %after : !latent, !lse, !cache
 }
 """
+# Rows alone, of two pools of different pages, or of heads' keys and values without any latent.
+LATENTS = """!mla.cache<page_size = 16, fields = [latent: 64, rope: 16], element = bf16,
+                        rope_order = interleaved>"""
+PAIRS = '!mla.cache<page_size = 4, fields = [key: 2x32, value: 2x16], element = bf16, format = "kv_nhd">'
+POOLS = f"""
+!latents = {LATENTS}
+!pairs = {PAIRS}
+!batch = !mla.batch<query_len = ?>
+!one = !mla.batch<query_len = 1>
+func.func @append(%c: tensor<?x64xbf16> {{mla.input = "latent"}},
+    %k_pe: tensor<?x16xbf16> {{mla.input = "rope"}}, %k: tensor<?x2x32xbf16> {{mla.input = "key"}},
+    %v: tensor<?x32xbf16> {{mla.input = "value"}}, %batch: !batch, %latents: !latents,
+    %pairs: !pairs {{mla.pool = "pairs"}}) -> (!latents, !pairs) {{
+  %0 = mla.append %c, %k_pe into %latents, %batch
+      : tensor<?x64xbf16>, tensor<?x16xbf16> into !latents, !batch
+  %1 = mla.append %k, %v into %pairs, %batch
+      : tensor<?x2x32xbf16>, tensor<?x32xbf16> into !pairs, !batch
+  return %0, %1 : !latents, !pairs
+}}
+func.func @append_one(%c: tensor<?x64xbf16> {{mla.input = "latent"}},
+    %k_pe: tensor<?x16xbf16> {{mla.input = "rope"}}, %k: tensor<?x2x32xbf16> {{mla.input = "key"}},
+    %v: tensor<?x32xbf16> {{mla.input = "value"}}, %batch: !one, %latents: !latents,
+    %pairs: !pairs {{mla.pool = "pairs"}}) -> (!latents, !pairs) {{
+  %0 = mla.append %c, %k_pe into %latents, %batch
+      : tensor<?x64xbf16>, tensor<?x16xbf16> into !latents, !one
+  %1 = mla.append %k, %v into %pairs, %batch
+      : tensor<?x2x32xbf16>, tensor<?x32xbf16> into !pairs, !one
+  return %0, %1 : !latents, !pairs
+}}
+func.func @gather(%batch: !batch, %latents: !latents, %pairs: !pairs {{mla.pool = "pairs"}})
+    -> (tensor<?x64xbf16> {{mla.output = "latent"}}, tensor<?x16xbf16> {{mla.output = "rope"}},
+        tensor<?x64xbf16> {{mla.output = "key"}}, tensor<?x2x16xbf16> {{mla.output = "value"}}) {{
+  %chunk = arith.constant 0 : index
+  %c, %k_pe = mla.gather %latents, %batch chunk %chunk
+      : !latents, !batch -> tensor<?x64xbf16>, tensor<?x16xbf16>
+  %k, %v = mla.gather %pairs, %batch chunk %chunk
+      : !pairs, !batch -> tensor<?x64xbf16>, tensor<?x2x16xbf16>
+  return %c, %k_pe, %k, %v
+      : tensor<?x64xbf16>, tensor<?x16xbf16>, tensor<?x64xbf16>, tensor<?x2x16xbf16>
+}}
+"""
+HEADS = f"""
+!pairs = {PAIRS}
+!batch = !mla.batch<query_len = ?>
+func.func @append(%k: tensor<?x2x32xbf16> {{mla.input = "key"}},
+    %v: tensor<?x2x16xbf16> {{mla.input = "value"}}, %batch: !batch, %pairs: !pairs) -> !pairs {{
+  %0 = mla.append %k, %v into %pairs, %batch
+      : tensor<?x2x32xbf16>, tensor<?x2x16xbf16> into !pairs, !batch
+  return %0 : !pairs
+}}
+func.func @gather(%batch: !batch, %pairs: !pairs) -> (tensor<?x2x32xbf16> {{mla.output = "key"}},
+    tensor<?x2x16xbf16> {{mla.output = "value"}}) {{
+  %chunk = arith.constant 0 : index
+  %k, %v = mla.gather %pairs, %batch chunk %chunk
+      : !pairs, !batch -> tensor<?x2x32xbf16>, tensor<?x2x16xbf16>
+  return %k, %v : tensor<?x2x32xbf16>, tensor<?x2x16xbf16>
+}}
+"""
+# What DeepSeek-V4 keeps: rows of all tokens, of four tokens each, and of the last sixteen.
+KEPT = """
+!all = !mla.cache<page_size = 16, fields = [latent: 64], element = bf16>
+!fours = !mla.cache<page_size = 2, fields = [latent: 64], element = bf16, tokens_per_row = 4>
+!window = !mla.cache<page_size = 4, fields = [latent: 64], element = bf16, window = 16>
+!batch = !mla.batch<query_len = ?>
+func.func @append(%c: tensor<?x64xbf16> {mla.input = "latent"}, %batch: !batch, %all: !all,
+    %fours: !fours {mla.pool = "fours"}, %window: !window {mla.pool = "window"})
+    -> (!all, !fours, !window) {
+  %0 = mla.append %c into %all, %batch : tensor<?x64xbf16> into !all, !batch
+  %1 = mla.append %c into %fours, %batch : tensor<?x64xbf16> into !fours, !batch
+  %2 = mla.append %c into %window, %batch : tensor<?x64xbf16> into !window, !batch
+  return %0, %1, %2 : !all, !fours, !window
+}
+"""
+WIDTHS = {"latent": 64, "rope": 16, "key": 64, "value": 32}  # of each field, all heads
 DEVICE = os.environ.get("MLAC_TEST_DEVICE", "cpu")
 CONFIG = pathlib.Path(__file__).parent.parent / "data/configs/deepseek_v3_tiny.json"
 FP8 = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "head_dim": 64}
@@ -142,7 +216,7 @@ class Caller:
     """Who owns memory and pages: requests and their tables."""
 
     def __init__(self, engine, generator, extra=48):
-        self.cache = engine.package_info["cache"]
+        self.cache = engine.package_info["pools"][0]
         self.page, self.row = self.cache["page_size"], self.cache["row_bytes"]
         self.stride = self.page * self.row + extra
         self.columns = -(-LONGEST // self.page)
@@ -157,8 +231,8 @@ class Caller:
     def pool(self):
         dtype = self.cache["dtype"]
         item = TYPES[dtype][1]
-        if self.cache["layout"] == "split_ckv_kpe":
-            widths = self.cache["kv_lora_rank"], self.cache["qk_rope_head_dim"]
+        if self.cache["format"] == "split_ckv_kpe":
+            widths = [field["columns"] for field in self.cache["fields"]]
             offsets = 0, self.page * widths[0] * item
             return [self.memory.array((len(self.pages), self.page, width), dtype,
                                       (self.stride // item, width, 1), offset)
@@ -193,8 +267,8 @@ class Caller:
     def take(self, data, slot):
         """A token's bytes in `data`, which are then NaN."""
         widths, row = (self.row,), b""
-        if self.cache["layout"] == "split_ckv_kpe":
-            rank, rope = self.cache["kv_lora_rank"], self.cache["qk_rope_head_dim"]
+        if self.cache["format"] == "split_ckv_kpe":
+            rank, rope = [field["columns"] for field in self.cache["fields"]]
             widths = rank * self.row // (rank + rope), rope * self.row // (rank + rope)
         for part, width in enumerate(widths):
             begin = self.address(slot, part, widths)
@@ -222,12 +296,18 @@ class ExternalTest(unittest.TestCase):
                                 "--functions=prefill,decode,step", f"--page-size={page}", *options,
                                 "-o", package], check=True)
                 cls.packages.append((name, page, mlac.Package(str(package))))
-        module = pathlib.Path(cls.folder.name) / "attention.mlir"
-        module.write_text(ATTENTION)
+        cls.attention, cls.pools, cls.heads, cls.kept = (
+            cls.compile_module(name, text, target) for name, text in
+            (("attention", ATTENTION), ("pools", POOLS), ("heads", HEADS), ("kept", KEPT)))
+
+    @classmethod
+    def compile_module(cls, name, text, target):
+        module = pathlib.Path(cls.folder.name) / f"{name}.mlir"
+        module.write_text(text)
         package = module.with_suffix(".mlac")
         subprocess.run([COMPILE, module, "--quiet", f"--target={target}", "-o", package],
                        check=True)
-        cls.attention = mlac.Package(str(package))
+        return mlac.Package(str(package))
 
     @classmethod
     def tearDownClass(cls):
@@ -391,6 +471,194 @@ class ExternalTest(unittest.TestCase):
             self.assertEqual(results[1][1], results[0][1], counts)
         self.check_rows(own, sequences, caller)
 
+    def rows_engine(self, package, **options):
+        engine = mlac.Engine(package, mlac.Device(DEVICE), max_num_requests=REQUESTS,
+                             max_seq_len=LONGEST, max_num_tokens=REQUESTS * LONGEST,
+                             workspace_tokens=1024, **options)
+        engine.prepare()
+        return engine
+
+    def random_rows(self, names, tokens):
+        return {name: bits(self.random, tokens * WIDTHS[name], "bf16") for name in names}
+
+    def append_rows(self, plan, rows, tokens):
+        plan.run_bound(**{name: Memory(len(data)).write(data).array((tokens, WIDTHS[name]), "bf16")
+                          for name, data in rows.items()})
+
+    def gather_rows(self, plan, names, tokens):
+        self.assertEqual(plan.dim("chunk_tokens"), tokens)
+        memories = {name: Memory(2 * tokens * WIDTHS[name]) for name in names}
+        plan.run_bound(**{name: memory.array((tokens, WIDTHS[name]), "bf16")
+                          for name, memory in memories.items()})
+        return {name: memory.read() for name, memory in memories.items()}
+
+    def random_table(self, pages, page, counts, columns):
+        """A block table of shuffled pages, with room for a token more than there are, and the
+        slots of so many tokens of each request."""
+        free, rows, slots = self.random.sample(range(pages), pages), [], []
+        for count in counts:
+            row = [free.pop() for _ in range(count // page + 1)]
+            slots += [row[i // page] * page + i % page for i in range(count)]
+            rows += row + [-1] * (columns - len(row))
+        table = memoryview(array.array("i", rows)).cast("B").cast("i", (len(counts), columns))
+        return table, array.array("q", slots)
+
+    def test_A39_two_pools_one_of_them_the_callers(self):
+        """Pools of different pages in one function: one the engine's memory, one ours."""
+        engine, pages, stride = self.rows_engine(self.pools, external_pools=2), 40, 800
+        memory = Memory(pages * stride)
+        memory.write(bytes([NAN]) * memory.size)
+        pairs = memory.array((pages, 4, 96), "bf16", (stride // 2, 96, 1))
+        engine.bind_pool(pairs, index=1)
+        counts, plan = (37, 5, 20), engine.plan()
+        tokens = sum(counts)
+        table, slots = self.random_table(engine.pool_stats(0)["num_pages"], 16, counts, 4)
+        pair_table, pair_slots = self.random_table(pages, 4, counts, 10)
+        rows = self.random_rows(WIDTHS, tokens)
+        plan.fill_tables(counts, counts, table, slots, "append",
+                         pools=[(pair_table, pair_slots)])
+        self.assertEqual(plan.dim("pairs/num_pages"), pages)
+        self.append_rows(plan, rows, tokens)
+        engine_bytes = b"".join(engine.read_cache(slot, 1) for slot in slots)
+        expected = b"".join(rows["latent"][128 * i:128 * (i + 1)] + rows["rope"][32 * i:32 * (i + 1)]
+                            for i in range(tokens))
+        self.assertEqual(engine_bytes, expected)
+        ours = bytearray(bytes([NAN]) * memory.size)
+        for i, slot in enumerate(pair_slots):
+            page, row = slot // 4 * stride, slot % 4
+            ours[page + 128 * row:page + 128 * (row + 1)] = rows["key"][128 * i:128 * (i + 1)]
+            at = page + 4 * 128 + 64 * row
+            ours[at:at + 64] = rows["value"][64 * i:64 * (i + 1)]
+        self.assertEqual(memory.read(), bytes(ours))
+
+        none = array.array("q", [-1] * len(counts))
+        plan.fill_tables([1] * len(counts), [count + 1 for count in counts], table, none, "gather",
+                         pools=[(pair_table, none)])
+        self.assertEqual(self.gather_rows(plan, WIDTHS, tokens), rows)
+
+        # What is wrong names pool, request, value and limit; nothing has changed then.
+        def fill(pools):
+            plan.fill_tables(counts, counts, table, slots, "append", pools=pools)
+        pair_table[1, 0] = pages
+        for refused, message in (
+                (lambda: fill([(pair_table, pair_slots)]),
+                 f"pool 1: request 1: block_table entry 0 is page {pages}, the pool has {pages}"),
+                (lambda: fill([]), "batch.num_pools = 0, expected 1"),
+                (lambda: fill([(self.random_table(pages, 4, (4, 4, 4), 2)[0], pair_slots)]),
+                 "request 0: seq_len 37 takes 10 pages of pool 1, block_table_stride is 2"),
+                (lambda: engine.bind_pool(pairs, index=2), "pool 2, expected 0 to 1"),
+                (lambda: engine.pool_stats(2), "pool 2, expected 0 to 1"),
+                (lambda: engine.read_cache(4 * pages, 1, pool=1), f"the pool has {4 * pages}")):
+            with self.assertRaisesRegex(mlac.InvalidArgument, message):
+                refused()
+        with self.assertRaisesRegex(mlac.Unsupported, "external_pools = 3"):
+            engine.bind_pool(memory.array((4, 16, 80), "bf16"), index=0)
+        engine.bind_pool(None, index=1)
+        with self.assertRaisesRegex(mlac.WrongState, "layer 0 has no pool 'pairs'"):
+            plan.run_bound()
+
+    def test_A39_tables_of_two_pools_on_the_device(self):
+        """Slots that only the device knows, of both pools: as if the host had given them."""
+        engine, pages = self.rows_engine(self.pools, external_pools=3), 40
+        latents, pairs = Memory(20 * 2560), Memory(pages * 768)
+        engine.bind_pool(latents.array((20, 16, 80), "bf16"), index=0)
+        engine.bind_pool(pairs.array((pages, 4, 96), "bf16"), index=1)
+        lengths, count = (37, 5, 20), 3
+        table, slots = self.random_table(20, 16, lengths, 4)
+        pair_table, pair_slots = self.random_table(pages, 4, lengths, 10)
+        slots, pair_slots = slots[:count], pair_slots[:count]
+        rows, plan, results = self.random_rows(WIDTHS, count), engine.plan(), []
+
+        def on_device(data, shape, dtype):
+            data = bytes(data)
+            return Memory(len(data)).write(data).array(shape, dtype)
+
+        def fill_device():
+            lens = array.array("i", lengths)
+            plan.fill_device(
+                [1] * count, [LONGEST // 4] * count, seq_lens=on_device(lens, (count,), "i32"),
+                block_table=on_device(table, (count, 4), "i32"),
+                slot_mapping=on_device(slots, (count,), "i64"),
+                positions=on_device(slots, (count,), "i64"), function="append_one",
+                pools=[(on_device(pair_table, (count, 13), "i32"),
+                        on_device(pair_slots, (count,), "i64"))])
+        pair_table = memoryview(array.array("i", [0] * 13 * count)).cast("B").cast("i", (count, 13))
+        for fill in (lambda: plan.fill_tables([1] * count, [1] * count, table, slots, "append_one",
+                                              pools=[(table, pair_slots)]), fill_device):
+            for memory in (latents, pairs):
+                memory.write(bytes(memory.size))
+            fill()
+            self.append_rows(plan, rows, count)
+            results.append((latents.read(), pairs.read()))
+        self.assertEqual(results[1], results[0])
+        self.assertNotEqual(results[1][1], bytes(pairs.size))
+
+    def test_A39_sequences_over_two_pools(self):
+        """Both pools are the engine's: it hands out the pages of both, and copies them."""
+        engine = self.rows_engine(self.pools)
+        counts, plan = (37, 5, 20), engine.plan()
+        sequences, tokens = [engine.sequence() for _ in counts], sum(counts)
+        rows = self.random_rows(WIDTHS, tokens)
+        plan.fill(sequences, counts, "append")
+        self.append_rows(plan, rows, tokens)
+        self.assertEqual(engine.pool_stats(1)["page_size"], 4)
+        plan.fill(sequences, [1] * len(counts), "gather")
+        self.assertEqual(self.gather_rows(plan, WIDTHS, tokens), rows)
+        # A fork that writes gets pages of its own in both; the first keeps what it has.
+        fork = sequences[0].fork(37)
+        more = self.random_rows(WIDTHS, 1)
+        plan.fill([fork], [1], "append")
+        self.append_rows(plan, more, 1)
+        plan.fill([fork], [1], "gather")
+        first = {name: rows[name][:2 * 37 * width] for name, width in WIDTHS.items()}
+        self.assertEqual(self.gather_rows(plan, WIDTHS, 38),
+                         {name: first[name] + more[name] for name in WIDTHS})
+        sequences[0].truncate(37)
+        plan.fill([sequences[0]], [1], "gather")
+        self.assertEqual(self.gather_rows(plan, WIDTHS, 37), first)
+
+    def test_A39_compressed_rows_and_windows(self):
+        """A row of four tokens exists once all do; pages behind a window are given back."""
+        engine = self.rows_engine(self.kept)
+        sequence, plan, written = engine.sequence(), engine.plan(), b""
+        slots = lambda position, pool: engine.cache.slots(sequence._id, position, 1, pool)[0]
+        free = engine.pool_stats(2)["free_pages"]
+        for count in (37, 1, 1, 1, 9, 1):
+            rows = self.random_rows(("latent",), count)
+            plan.fill([sequence], [count], "append")
+            self.append_rows(plan, rows, count)
+            written += rows["latent"]
+        tokens, row = len(written) // 128, lambda token: written[128 * token:128 * (token + 1)]
+        read = lambda pool, position: engine.read_cache(slots(position, pool), 1, pool=pool)
+        for position in range(tokens):
+            self.assertEqual(read(0, position), row(position))
+        for position in range(tokens):
+            self.assertEqual(slots(position, 1) >= 0, position % 4 == 3)
+            if position % 4 == 3:
+                self.assertEqual(read(1, position), row(position))
+        for position in range(tokens - 16, tokens):
+            self.assertEqual(read(2, position), row(position))
+        self.assertEqual(slots(0, 2), -1)
+        # The last query sees 16 tokens, of at most five pages of four.
+        self.assertLessEqual(free - engine.pool_stats(2)["free_pages"], 5)
+        engine.cache.check()
+
+    def test_A39_a_package_without_latents(self):
+        """Keys and values of heads: nothing in the package or the engine is a latent."""
+        info = self.heads.info
+        self.assertEqual(info["model"]["kv_lora_rank"], 0)
+        self.assertEqual([(f["name"], f["heads"], f["columns"]) for f in info["pools"][0]["fields"]],
+                         [("key", 2, 32), ("value", 2, 16)])
+        engine = self.rows_engine(self.heads)
+        counts, plan = (37, 5, 20), engine.plan()
+        sequences, tokens = [engine.sequence() for _ in counts], sum(counts)
+        rows = self.random_rows(("key", "value"), tokens)
+        plan.fill(sequences, counts, "append")
+        self.append_rows(plan, rows, tokens)
+        plan.fill(sequences, [1] * len(counts), "gather")
+        self.assertEqual(self.gather_rows(plan, ("key", "value"), tokens), rows)
+        self.assertEqual(engine.cache_part("value").shape[2], 32)
+
     def test_A39_a_pool_of_two_tensors(self):
         """Rope keys are found behind the latents of their page, and nowhere else."""
         package = next(each for name, _, each in self.packages if name == "split_ckv_kpe")
@@ -407,7 +675,7 @@ class ExternalTest(unittest.TestCase):
         with self.assertRaisesRegex(mlac.InvalidArgument, r"rope keys: expected shape \[pages, "
                                     r"16, 8\], got \["):
             external.bind_pool([latent, latent])
-        with self.assertRaisesRegex(mlac.InvalidArgument, "and rope keys, got 1 arrays"):
+        with self.assertRaisesRegex(mlac.InvalidArgument, "each of two fields, got 1 arrays"):
             external.bind_pool([latent])
 
     def test_A39_bad_arrays_are_refused(self):

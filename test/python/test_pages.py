@@ -67,13 +67,13 @@ class PagesTest(unittest.TestCase):
                     page_padding_tokens=padding)
                 self.engine, self.page, self.layout = engine, page, name
                 self.stats = engine.cache_stats
-                self.assertEqual(package.info["cache"]["layout"], name)
+                self.assertEqual(package.info["pools"][0]["format"], name)
                 self.scramble()
                 yield engine, page
                 engine.cache.check()
 
     def write(self, slot, data, layer):
-        mlac._runtime.call("mla_cache_write", self.engine._value, layer, slot,
+        mlac._runtime.call("mla_cache_write", self.engine._value, layer, 0, slot,
                            len(data) // self.stats["row_bytes"], data)
 
     def scramble(self):

@@ -140,7 +140,7 @@ class RuntimeTest(unittest.TestCase):
         counters = cache.counters()
         self.assertEqual(counters["hit_tokens"], 2 * PAGE)
         self.assertEqual(counters["copied_pages"], 1)
-        self.assertIn("pool latent: 12 pages", cache.dump())
+        self.assertIn("pool cache: 12 pages", cache.dump())
         with self.assertRaisesRegex(mlac.InvalidArgument, "empty sequence"):
             second.match(tokens)
 

@@ -165,9 +165,9 @@ Error DeviceTimer::fillCache(mla_engine *engine) {
   constexpr size_t kBlockRows = 8191;
   mla_cache_stats stats;
   void *pool = nullptr;
-  if (Error error = check(mla_cache_get_stats(engine, &stats), "asking for the cache"))
+  if (Error error = check(mla_cache_get_stats(engine, 0, &stats), "asking for the cache"))
     return error;
-  if (Error error = check(mla_cache_data(engine, 0, &pool), "asking for the cache"))
+  if (Error error = check(mla_cache_data(engine, 0, 0, &pool), "asking for the cache"))
     return error;
   size_t bytes = stats.num_pages * stats.page_stride_bytes;
   size_t block = std::min<size_t>(kBlockRows * stats.row_bytes, bytes);

@@ -75,7 +75,7 @@ double Moves::time(const std::function<void()> &work) {
 
 json Moves::row(const char *what, int64_t factor, std::vector<double> seconds) const {
   std::sort(seconds.begin(), seconds.end());
-  int64_t rowBytes = session.info.at("cache").at("row_bytes");
+  int64_t rowBytes = session.info.at("pools").at(0).at("row_bytes");
   return {{"what", what},
           {"pages", pages},
           {"bytes", factor * pages * session.pageSize * rowBytes},

@@ -51,7 +51,7 @@ void mlac::run::writeRows(const Session &session, mla_engine *engine, mla_sequen
   size_t rowBytes = tokens ? bytes.size() / tokens : 0;
   for (int64_t first = 0; first < tokens; first += session.pageSize) {
     int64_t slot = pages[first / session.pageSize] * session.pageSize;
-    check(mla_cache_write(engine, 0, slot, std::min(session.pageSize, tokens - first),
+    check(mla_cache_write(engine, 0, 0, slot, std::min(session.pageSize, tokens - first),
                           bytes.data() + first * rowBytes),
           "writing cache rows");
   }

@@ -64,7 +64,7 @@ int mlac::run::runInfo(const std::vector<std::string> &words) {
     std::puts(printableJson(info, -1).c_str());
     return kPassed;
   }
-  const json &model = info.at("model"), &cache = info.at("cache"), &rope = info.at("rope");
+  const json &model = info.at("model"), &cache = info.at("pools").at(0), &rope = info.at("rope");
   std::printf("%s: %.2f MB, schema %s, by %s\n", arguments.positional(0).c_str(),
               info.at("bytes").get<double>() / 1e6, text(info.at("schema_version")).c_str(),
               text(info.at("compiler")).c_str());
@@ -79,9 +79,16 @@ int mlac::run::runInfo(const std::vector<std::string> &words) {
               text(model.at("qk_rope_head_dim")).c_str(), text(model.at("v_head_dim")).c_str(),
               text(model.at("softmax_scale")).c_str());
   std::printf("cache    %s, page size %s, %s bytes a token, %s rope, positions below %s\n",
-              text(cache.at("layout")).c_str(), text(cache.at("page_size")).c_str(),
+              text(cache.at("format")).c_str(), text(cache.at("page_size")).c_str(),
               text(cache.at("row_bytes")).c_str(), text(cache.at("rope_order")).c_str(),
               text(rope.at("length")).c_str());
+  for (size_t i = 1; i < info.at("pools").size(); ++i) {
+    const json &pool = info.at("pools").at(i);
+    std::printf("pool     %s: %s, page size %s, %s bytes a row of %s tokens, window %s\n",
+                text(pool.at("name")).c_str(), text(pool.at("format")).c_str(),
+                text(pool.at("page_size")).c_str(), text(pool.at("row_bytes")).c_str(),
+                text(pool.at("tokens_per_row")).c_str(), text(pool.at("window")).c_str());
+  }
   printTensors("weights", info.at("weights"));
   printTensors("derived when weights are bound", info.at("derived"));
   for (const json &target : info.at("targets"))

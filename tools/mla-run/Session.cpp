@@ -27,19 +27,24 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
   check(mla_device_info(device.get(), &text), "asking the device");
   deviceInfo = json::parse(text);
 
-  const json &model = info.at("model"), &cache = info.at("cache");
+  const json &model = info.at("model"), &cache = info.at("pools").at(0);
   activation = model.at("activation_dtype") == "f32" ? MLA_F32 : MLA_BF16;
   hidden = model.at("hidden_size");
   heads = model.at("num_heads");
   ranks = model.at("tensor_parallel");
   pageSize = cache.at("page_size");
-  cacheFormat = cache.at("layout");
+  cacheFormat = cache.at("format");
   mla_cache_layout_init(&this->cache, cacheFormat.c_str()); // the name is set where it is used
   this->cache.dtype = activation;
-  this->cache.columns[0] = cache.at("kv_lora_rank");
-  this->cache.columns[1] = cache.at("qk_rope_head_dim");
   this->cache.page_size = 1;
-  rowWidth = this->cache.columns[0] + this->cache.columns[1];
+  rowWidth = 0;
+  for (int64_t &columns : this->cache.columns)
+    columns = 0;
+  for (size_t i = 0; i < cache.at("fields").size(); ++i) {
+    const json &field = cache.at("fields").at(i);
+    this->cache.columns[i] = field.at("heads").get<int64_t>() * field.at("columns").get<int64_t>();
+    rowWidth += this->cache.columns[i];
+  }
   int64_t elementBytes = activation == MLA_F32 ? 4 : 2;
   isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elementBytes;
 }
@@ -50,7 +55,7 @@ std::vector<uint8_t> mlac::run::encodeRows(const Session &session, const std::ve
   layout.num_pages = static_cast<int64_t>(rows.size()) / session.rowWidth; // of one row each
   std::vector<uint8_t> plain = encode(rows, session.activation);
   std::vector<uint8_t> bytes(layout.num_pages *
-                             session.info.at("cache").at("row_bytes").get<int64_t>());
+                             session.info.at("pools").at(0).at("row_bytes").get<int64_t>());
   check(mla_cache_encode(&layout, plain.data(), layout.num_pages, nullptr, bytes.data(),
                          bytes.size()),
         "encoding cache rows");
@@ -62,7 +67,8 @@ std::vector<float> mlac::run::decodeRows(const Session &session,
   mla_cache_layout layout = session.cache;
   layout.format = session.cacheFormat.c_str();
   layout.num_pages =
-      static_cast<int64_t>(bytes.size()) / session.info.at("cache").at("row_bytes").get<int64_t>();
+      static_cast<int64_t>(bytes.size()) /
+      session.info.at("pools").at(0).at("row_bytes").get<int64_t>();
   std::vector<uint8_t> plain(layout.num_pages * session.rowWidth *
                              (session.activation == MLA_F32 ? 4 : 2));
   check(mla_cache_decode(&layout, bytes.data(), bytes.size(), layout.num_pages, nullptr,
@@ -132,7 +138,7 @@ void mlac::run::bindWeights(const Session &session, mla_engine *engine, const We
           "binding a weight");
   }
   if (session.cache.layer_scale != 1)
-    check(mla_engine_set_cache_scale(engine, 0, session.cache.layer_scale),
+    check(mla_engine_set_cache_scale(engine, 0, 0, session.cache.layer_scale),
           "setting the cache's scale");
   check(mla_engine_prepare(engine, 0), "preparing the layer");
 }
@@ -141,8 +147,8 @@ void mlac::run::fillCache(const Session &session, mla_engine *engine, uint64_t s
   constexpr size_t kBlockRows = 8191;
   mla_cache_stats stats;
   void *data = nullptr;
-  check(mla_cache_get_stats(engine, &stats), "asking for the cache");
-  check(mla_cache_data(engine, 0, &data), "asking for the cache");
+  check(mla_cache_get_stats(engine, 0, &stats), "asking for the cache");
+  check(mla_cache_data(engine, 0, 0, &data), "asking for the cache");
   size_t bytes = stats.num_pages * stats.page_stride_bytes;
   std::vector<uint8_t> block =
       encode(randomBf16(seed, kBlockRows * session.rowWidth, 1.0), session.activation);

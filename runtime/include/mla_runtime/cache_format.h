@@ -37,14 +37,14 @@ typedef enum mla_scale_rule {
 
 /* A pool of pages in one format. Fill with mla_cache_layout_init. */
 typedef struct mla_cache_layout {
-  size_t struct_bytes;       /* sizeof(mla_cache_layout) */
-  const char *format;        /* a name of mla_cache_formats */
-  mla_dtype dtype;           /* of rows outside of the cache; MLA_BF16 */
+  size_t struct_bytes;                 /* sizeof(mla_cache_layout) */
+  const char *format;                  /* a name of mla_cache_formats */
+  mla_dtype dtype;                     /* of rows outside of the cache; MLA_BF16 */
   int64_t columns[MLA_MAX_ROW_FIELDS]; /* elements of each field of a row outside of the
                                 cache, of all heads together: latent and rope key (512,
                                 64), or keys and values; 0: not there */
-  int64_t page_size;         /* tokens; 64 */
-  int64_t page_stride_bytes; /* from page to page; 0: as small as possible */
+  int64_t page_size;                   /* tokens; 64 */
+  int64_t page_stride_bytes;           /* from page to page; 0: as small as possible */
   int64_t num_pages;
   float layer_scale;         /* of formats with one scale per layer; 1 */
   mla_scale_rule scale_rule; /* encoding, as are the floors: */

@@ -26,8 +26,10 @@ typedef struct mla_engine_options {
   int64_t max_seq_len;          /* tokens of one sequence; default and upper limit:
                                    the package's rope length. Bounds the block table:
                                    ceil(max_seq_len / page_size) pages a sequence */
-  int64_t num_pages;            /* pages of every layer's pool; default: enough for
-                                   max_num_requests sequences of max_seq_len */
+  int64_t num_pages;            /* pages of every layer's first pool; default: enough for
+                                   max_num_requests sequences of max_seq_len. Other
+                                   pools hold as many tokens, or what max_num_requests
+                                   windows see of them */
   int64_t num_layers;           /* layers with this package's shapes, each with its
                                    own weights and pool, sharing the block tables;
                                    default 1 */
@@ -40,13 +42,14 @@ typedef struct mla_engine_options {
                                    then refuse batches with cached context */
   int64_t num_sms;              /* what plans take for the number of processors when
                                    they choose splits; 0: the device's */
-  int64_t page_padding_tokens;  /* unused rows between pages of the pool; 0 */
+  int64_t page_padding_tokens;  /* unused rows between pages of the pools; 0 */
   int64_t tensor_parallel_rank; /* which share of an unsharded checkpoint's heads
                                 to bind: < model.tensor_parallel; 0 */
-  int64_t external_pools;       /* 1: the caller's memory is the cache
-                                   (mla_engine_bind_pool), none is allocated; num_pages
-                                   and page_padding_tokens are then the caller's pools',
-                                   and 0 here. 0: pools of the engine's */
+  int64_t external_pools;       /* bit i: memory of the caller's is pool i of the package
+                                   (mla_engine_bind_pool), none is allocated; bit 0: and
+                                   num_pages is the caller's pools', and 0 here. With any
+                                   bit page_padding_tokens is 0. 0: pools of the engine's.
+                                   May be left out: struct_bytes then ends before it */
 } mla_engine_options;
 
 /* Sets the defaults above (0 where the default depends on the package). */
@@ -73,8 +76,8 @@ MLA_API mla_status mla_engine_info(mla_engine *engine, const char **json);
 
 /*===--- Pools of the caller's -------------------------------------------===*/
 
-/* One layer's pages in memory of the caller's. Page p begins at data + p *
-   page_stride_bytes and holds page_size rows in the package's format, dense; bytes behind
+/* One layer's pages of a pool in memory of the caller's. Page p begins at data + p *
+   page_stride_bytes and holds page_size rows in the pool's format, dense; bytes behind
    them are neither read nor written. */
 typedef struct mla_external_pool {
   size_t struct_bytes;       /* sizeof(mla_external_pool) */
@@ -87,20 +90,20 @@ typedef struct mla_external_pool {
                                 their page, so anywhere else is refused; NULL: there */
 } mla_external_pool;
 
-/* Makes the caller's memory the cache of one layer, or with NULL takes it away, for runs
-   from now on. Steps are planned once for all layers: their pools are alike in num_pages
-   and stride, and a plan is filled again after these have changed. Nothing is copied or
-   kept: the memory must live until the engine has another or is destroyed and what was
+/* Makes the caller's memory pool `pool` of one layer, by its place in the package, or with
+   NULL takes it away, for runs from now on. Steps are planned once for all layers: their pools are
+   alike in num_pages and stride, and a plan is filled again after these have changed. Nothing is
+   copied or kept: the memory must live until the engine has another or is destroyed and what was
    launched on it has ended. It may be that of several engines. Written are rows of slots
    >= 0 of steps that run, and by mla_cache_write; nothing else.
    Steps are planned by mla_step_plan_tables and mla_step_plan_device. Who owns the memory
    owns what it holds: sequences, prefixes, forks, snapshots, block tables, moves, swaps
    and poisoning of such an engine are MLA_UNSUPPORTED.
-   MLA_UNSUPPORTED: an engine with pools of its own; rope keys elsewhere.
-   MLA_INVALID_ARGUMENT: null or misaligned memory, a number of pages or a stride that the
-   format does not have or that differs from another layer's; names value and limit. */
-MLA_API mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer,
-                                        const mla_external_pool *pool);
+   MLA_UNSUPPORTED: a pool of the engine's own; rope keys elsewhere.
+   MLA_INVALID_ARGUMENT: no such pool, null or misaligned memory, a number of pages or a stride that
+   the format does not have or that differs from another layer's; names value and limit. */
+MLA_API mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, int64_t pool,
+                                        const mla_external_pool *memory);
 
 /*===--- Weights --------------------------------------------------------===*/
 
@@ -136,13 +139,14 @@ MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer
    function; calling it again recomputes. */
 MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
 
-/* Sets the scale of one layer's cache rows, for formats that have one per layer
+/* Sets the scale of the rows of one layer's pool, for formats that have one per layer
    (mla_fp8_tensor): rows are stored as e4m3(x / scale) and read as code * scale. 1 until
    it is set. Set it before the layer's first step: rows already in the cache are not
    converted. Waits for the device.
    MLA_INVALID_ARGUMENT: the package's format has no such scale, or scale is not a
    positive finite number. */
-MLA_API mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale);
+MLA_API mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, int64_t pool,
+                                              float scale);
 
 /*===--- Tensor parallelism ---------------------------------------------===*/
 

@@ -43,20 +43,22 @@ MLA_API mla_status mla_sequence_pages(mla_engine *engine, mla_sequence sequence,
                                       int64_t capacity, int64_t *count);
 
 typedef struct mla_cache_stats {
-  int64_t num_pages; /* of one layer's pool */
+  int64_t num_pages;  /* of the pool, in one layer */
   int64_t free_pages; /* can be had: unused, or cached for a prefix that nobody uses */
   int64_t num_sequences;
-  int64_t page_size;         /* tokens */
-  int64_t row_bytes;         /* one token's latent row */
+  int64_t page_size;         /* rows */
+  int64_t row_bytes;         /* one row's */
   int64_t page_stride_bytes; /* page_size * row_bytes + padding */
   mla_dtype dtype;
 } mla_cache_stats;
-MLA_API mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats);
+/* Here and below, `pool` is a place in the package's list of pools. MLA_INVALID_ARGUMENT:
+   there are fewer. */
+MLA_API mla_status mla_cache_get_stats(mla_engine *engine, int64_t pool, mla_cache_stats *stats);
 
 /* Device address of one layer's pool. Page p begins at data + p * page_stride_bytes; row o
    in it is o * row_bytes behind that where rows are whole (all formats but split_ckv_kpe:
    mla_cache_part_of). Lives as long as the engine. */
-MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data);
+MLA_API mla_status mla_cache_data(mla_engine *engine, int64_t layer, int64_t pool, void **data);
 
 /* One part of all rows of a layer's pool, a tensor [num_pages, page_size, width] whose
    last dimension is dense. */
@@ -67,21 +69,21 @@ typedef struct mla_cache_part {
   int64_t page_stride_bytes, row_stride_bytes;
 } mla_cache_part;
 
-/* `part`: "latent", "rope" or "scale". With split_ckv_kpe latent and rope are what
+/* `part`: "latent", "rope", "key", "value" or "scale". With split_ckv_kpe latent and rope are what
    FlashInfer's kernels take as ckv_cache and kpe_cache: rows are dense in a page.
    MLA_NOT_FOUND: rows of the format have no such part. */
-MLA_API mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, const char *part,
-                                     mla_cache_part *view);
+MLA_API mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, int64_t pool,
+                                     const char *part, mla_cache_part *view);
 
 /* For tests and debugging; they wait for the device.
-   poison: writes NaN to every row of the layer's pool that holds no token (free
+   poison: writes NaN to every row of the layer's pools that holds no token (free
    pages, unused tails, padding). read / write: `count` rows of row_bytes from
    slot `slot` on, consecutive slots, to or from host memory. */
 MLA_API mla_status mla_cache_poison(mla_engine *engine, int64_t layer);
-MLA_API mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
-                                  void *rows);
-MLA_API mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
-                                   const void *rows);
+MLA_API mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t pool, int64_t slot,
+                                  int64_t count, void *rows);
+MLA_API mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t pool, int64_t slot,
+                                   int64_t count, const void *rows);
 
 /* Fills the engine's workspace with NaN (tests: nothing may be read before it is
    written). Waits for the device. */

@@ -102,6 +102,16 @@ MLA_API mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch,
                                         const char *function, const mla_step_shape *shape,
                                         mla_stream *stream);
 
+/* What a batch has of one pool behind the first. Tables and slots count in the pool's own
+   pages and rows: of a pool with tokens_per_row r, a token has the slot of the row that it
+   completes, or a negative one. With a window, entries of pages that no query of the
+   request sees are not read. */
+typedef struct mla_pool_table {
+  const int32_t *block_table;  /* [num_requests, block_table_stride] */
+  int64_t block_table_stride;  /* entries */
+  const int64_t *slot_mapping; /* [num_tokens] */
+} mla_pool_table;
+
 /* A batch whose pages are the caller's to manage: no sequence of the engine is involved.
    All arrays are host memory and read during the call only. */
 typedef struct mla_table_batch {
@@ -114,6 +124,10 @@ typedef struct mla_table_batch {
   int64_t block_table_stride;  /* entries; at least the pages of the longest request */
   const int64_t *slot_mapping; /* [num_tokens]: page * page_size + offset of each new token;
                                   negative: its row is not written */
+  const mla_pool_table *pools; /* [num_pools]: of the pools behind the first, which the
+                                  arrays above are of; host memory */
+  int64_t num_pools;           /* the package's pools but one. Both may be left out:
+                                  struct_bytes then ends before pools */
 } mla_table_batch;
 
 /* mla_step_plan, or with a shape mla_step_plan_padded, for such a batch: the same
@@ -143,6 +157,9 @@ typedef struct mla_device_batch {
   const int64_t *slot_mapping;   /* device, [num_tokens]: page * page_size + offset; negative:
                                     not written */
   const int64_t *positions;      /* device, [num_tokens]: rows of the rotary table */
+  const mla_pool_table *pools;   /* host, [num_pools], of arrays on the device: the pools
+                                    behind the first */
+  int64_t num_pools;             /* the package's pools but one. Both may be left out */
 } mla_device_batch;
 
 /* mla_step_plan for such a batch. Work is divided by the bounds; launches depend on
@@ -199,7 +216,9 @@ MLA_API mla_status mla_step_profile(mla_plan *plan, int64_t layer, const void *h
 /* The filled plan's function name; lives until the next mla_step_plan. */
 MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
 
-/* The value of a named size of the filled plan; 0 where the function has none of it.
+/* The value of a named size of the filled plan; 0 where the function has none of it. What
+   each pool has of its own is the first pool's, or has the pool's name in front:
+   "window/num_pages".
    MLA_NOT_FOUND: unknown name.
    The sizes (runtime/schema/StepSizes.def, written by scripts/step_sizes.py):
    of every function:

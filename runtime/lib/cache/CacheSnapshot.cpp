@@ -112,12 +112,15 @@ void CacheSnapshot::encodeConfig(const KVCache &cache, const PageBytes &pages, W
   writer.text(cache.format_);
   writer.number(cache.maxSeqLen_);
   writer.number(pages.numLayers);
-  writer.number(pages.bytesPerPage);
+  writer.number(pages.ofPool(0));
   writer.number(static_cast<int64_t>(cache.specs_.size()));
-  for (const PoolSpec &spec : cache.specs_) {
+  for (size_t pool = 0; pool < cache.specs_.size(); ++pool) {
+    const PoolSpec &spec = cache.specs_[pool];
     writer.text(spec.name);
     for (int64_t value : {spec.numPages, spec.pageRows, spec.tokensPerRow, spec.windowTokens})
       writer.number(value);
+    if (pool > 0 && pages.ofPool(pool) > 0)
+      writer.number(pages.ofPool(pool));
   }
 }
 
@@ -174,31 +177,62 @@ std::string CacheSnapshot::encode(const KVCache &cache, const PageBytes &pages) 
   return std::move(writer.bytes);
 }
 
-/// Pages of pool 0 whose bytes are kept.
-static std::vector<int32_t> keptPages(const KVCache &cache) {
+/// Pages of a pool whose bytes are kept.
+static std::vector<int32_t> keptPages(const KVCache &cache, size_t index) {
   std::vector<int32_t> kept;
-  const PagePool &pool = cache.pool();
+  const PagePool &pool = cache.pool(index);
   for (int32_t page = 0; page < pool.numPages(); ++page)
     if (!pool.isFree(page) || pool.owner(page) != kNone)
       kept.push_back(page);
   return kept;
 }
 
+namespace {
+/// The pages whose bytes follow the state, in this order, padded to whole words.
+struct KeptBytes {
+  struct Pool {
+    std::vector<int32_t> pages;
+    int64_t paddedBytes;
+    size_t count() const { return paddedBytes > 0 ? pages.size() : 0; }
+  };
+  std::vector<Pool> pools;
+  int64_t largest = 0, total = 0; // bytes of a page, and of all
+
+  KeptBytes(const KVCache &cache, const PageBytes &bytes) {
+    for (size_t pool = 0; pool < cache.numPools(); ++pool) {
+      pools.push_back({keptPages(cache, pool), roundUp(bytes.ofPool(pool), kSnapshotWord)});
+      largest = std::max(largest, pools.back().paddedBytes);
+      total += bytes.numLayers * static_cast<int64_t>(pools.back().pages.size()) *
+               pools.back().paddedBytes;
+    }
+  }
+
+  /// move(layer, pool, page, padded bytes) for each, until one fails.
+  template <typename Move> Status forEach(const PageBytes &bytes, Move move) const {
+    for (int64_t layer = 0; layer < bytes.numLayers; ++layer)
+      for (size_t pool = 0; pool < pools.size(); ++pool)
+        for (int32_t page : std::span(pools[pool].pages).first(pools[pool].count()))
+          MLAC_RETURN_IF_ERROR(move(layer, pool, page, pools[pool].paddedBytes));
+    return Status();
+  }
+};
+} // namespace
+
 Status CacheSnapshot::save(const KVCache &cache, const PageBytes &pages, const std::string &path) {
   if (!cache.copies().empty())
     return error(MLA_WRONG_STATE, cache.copies().size(),
                  " page copies have not been taken (mla_cache_take_copies)");
   std::string state = encode(cache, pages);
-  std::vector<int32_t> kept = keptPages(cache);
-  std::vector<char> bytes(static_cast<size_t>(roundUp(pages.bytesPerPage, kSnapshotWord)));
-  int64_t pageBytes = pages.numLayers * static_cast<int64_t>(kept.size() * bytes.size());
+  KeptBytes kept(cache, pages);
+  std::vector<char> bytes(static_cast<size_t>(kept.largest));
   SnapshotWriter file;
-  MLAC_RETURN_IF_ERROR(file.open(path, state, pageBytes));
-  for (int64_t layer = 0; layer < pages.numLayers; ++layer)
-    for (int32_t page : kept) {
-      MLAC_RETURN_IF_ERROR(pages.read(layer, page, bytes.data()));
-      MLAC_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
-    }
+  MLAC_RETURN_IF_ERROR(file.open(path, state, kept.total));
+  MLAC_RETURN_IF_ERROR(
+      kept.forEach(pages, [&](int64_t layer, size_t pool, int32_t page, int64_t padded) {
+        std::fill(bytes.begin(), bytes.end(), 0);
+        MLAC_RETURN_IF_ERROR(pages.read(layer, pool, page, bytes.data()));
+        return file.write(bytes.data(), static_cast<size_t>(padded));
+      }));
   return file.commit();
 }
 
@@ -227,7 +261,7 @@ Status CacheSnapshot::checkConfig(const KVCache &cache, const PageBytes &pages, 
   MLAC_RETURN_IF_ERROR(sameText("the format", cache.format_));
   MLAC_RETURN_IF_ERROR(sameNumber("max_seq_len", cache.maxSeqLen_));
   MLAC_RETURN_IF_ERROR(sameNumber("the number of layers", pages.numLayers));
-  MLAC_RETURN_IF_ERROR(sameNumber("the bytes of a page", pages.bytesPerPage));
+  MLAC_RETURN_IF_ERROR(sameNumber("the bytes of a page", pages.ofPool(0)));
   MLAC_RETURN_IF_ERROR(sameNumber("the number of pools", static_cast<int64_t>(cache.numPools())));
   for (const PoolSpec &spec : cache.specs_) {
     std::string pool = concat("pool '", spec.name, "': ");
@@ -236,6 +270,9 @@ Status CacheSnapshot::checkConfig(const KVCache &cache, const PageBytes &pages, 
     MLAC_RETURN_IF_ERROR(sameNumber(pool + "page_rows", spec.pageRows));
     MLAC_RETURN_IF_ERROR(sameNumber(pool + "tokens_per_row", spec.tokensPerRow));
     MLAC_RETURN_IF_ERROR(sameNumber(pool + "window_tokens", spec.windowTokens));
+    auto index = static_cast<size_t>(&spec - cache.specs_.data());
+    if (index > 0 && pages.ofPool(index) > 0)
+      MLAC_RETURN_IF_ERROR(sameNumber(pool + "the bytes of a page", pages.ofPool(index)));
   }
   return Status();
 }
@@ -378,16 +415,16 @@ Status CacheSnapshot::restore(KVCache &cache, const PageBytes &pages, const std:
   KVCache fresh(cache.specs_, cache.maxSeqLen_, cache.format_);
   MLAC_RETURN_IF_ERROR(build(fresh, reader).in(path));
   // Bytes go to pages that are still unused here: a failure leaves them so.
-  std::vector<char> bytes(static_cast<size_t>(roundUp(pages.bytesPerPage, kSnapshotWord)));
-  std::vector<int32_t> kept = keptPages(fresh);
-  int64_t expected = pages.numLayers * static_cast<int64_t>(kept.size() * bytes.size());
-  if (file.pageBytes() != expected)
-    return error(MLA_CORRUPT, path, ": ", file.pageBytes(), " bytes of pages, expected ", expected);
-  for (int64_t layer = 0; layer < pages.numLayers; ++layer)
-    for (int32_t page : kept) {
-      MLAC_RETURN_IF_ERROR(file.read(bytes.data(), bytes.size()));
-      MLAC_RETURN_IF_ERROR(pages.write(layer, page, bytes.data()));
-    }
+  KeptBytes kept(fresh, pages);
+  std::vector<char> bytes(static_cast<size_t>(kept.largest));
+  if (file.pageBytes() != kept.total)
+    return error(MLA_CORRUPT, path, ": ", file.pageBytes(), " bytes of pages, expected ",
+                 kept.total);
+  MLAC_RETURN_IF_ERROR(
+      kept.forEach(pages, [&](int64_t layer, size_t pool, int32_t page, int64_t padded) {
+        MLAC_RETURN_IF_ERROR(file.read(bytes.data(), static_cast<size_t>(padded)));
+        return pages.write(layer, pool, page, bytes.data());
+      }));
   cache.takeFrom(fresh);
   return Status();
 }

@@ -28,12 +28,14 @@
 
 namespace mlac::runtime {
 
-/// Where the bytes of pool 0's pages are; nowhere by default.
+/// Where the bytes of the pools' pages are; nowhere by default.
 struct PageBytes {
   int64_t numLayers = 0;
-  int64_t bytesPerPage = 0;
-  std::function<Status(int64_t layer, int32_t page, void *bytes)> read;
-  std::function<Status(int64_t layer, int32_t page, const void *bytes)> write;
+  std::vector<int64_t> bytesPerPage; // of each pool; of those behind the last, nothing
+  std::function<Status(int64_t layer, size_t pool, int32_t page, void *bytes)> read;
+  std::function<Status(int64_t layer, size_t pool, int32_t page, const void *bytes)> write;
+
+  int64_t ofPool(size_t pool) const { return pool < bytesPerPage.size() ? bytesPerPage[pool] : 0; }
 };
 
 class CacheSnapshot {

@@ -25,7 +25,6 @@ static constexpr uint64_t kGenerationMask = (1 << kGenerationBits) - 1;
 static constexpr uint64_t kCacheMask = 0xffff;
 
 // Upper limits: generous, and small enough that their products stay in int64.
-static constexpr size_t kMaxPools = 16;
 static constexpr int64_t kMaxPageRows = 1 << 16;
 static constexpr int64_t kMaxTokensPerRow = 1 << 16;
 static constexpr int64_t kMaxBlockTokens = 1 << 24;
@@ -445,21 +444,24 @@ int64_t KVCache::slot(size_t pool, const Sequence &sequence, int64_t position) c
   return page * spec.pageRows + row - entry * spec.pageRows;
 }
 
-std::vector<int32_t> KVCache::usedRows() const {
-  const PagePool &pool = pools[0];
+std::vector<int32_t> KVCache::usedRows(size_t index) const {
+  const PagePool &pool = pools[index];
   std::vector<int32_t> rows(pool.numPages(), 0);
-  auto pageRows = static_cast<int32_t>(pageSize());
+  int64_t pageRows = specs_[index].pageRows;
   for (int32_t page = 0; page < pool.numPages(); ++page)
     if (pool.owner(page) != PagePool::kNone)
-      rows[page] = pageRows;
+      rows[page] = static_cast<int32_t>(pageRows);
   for (const PageCopy &copy : copies_)
-    if (copy.pool == 0)
-      rows[copy.from] = pageRows;
+    if (copy.pool == static_cast<int32_t>(index))
+      rows[copy.from] = static_cast<int32_t>(pageRows);
   for (const Sequence &sequence : sequences) {
-    for (size_t i = 0; sequence.isLive && i < sequence.pages.size(); ++i) {
-      int64_t first = static_cast<int64_t>(i) * pageSize();
-      int64_t used = std::clamp<int64_t>(sequence.length - first, 0, pageSize());
-      int32_t &row = rows[sequence.pages[i]];
+    if (!sequence.isLive)
+      continue;
+    const std::vector<int32_t> &table = sequence.table(index);
+    int64_t kept = rowsOf(index, sequence.length);
+    for (auto i = static_cast<size_t>(sequence.numGivenBack[index]); i < table.size(); ++i) {
+      int64_t used = std::clamp<int64_t>(kept - static_cast<int64_t>(i) * pageRows, 0, pageRows);
+      int32_t &row = rows[table[i]];
       row = std::max(row, static_cast<int32_t>(used));
     }
   }

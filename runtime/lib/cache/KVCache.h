@@ -99,6 +99,8 @@ struct PageCopy {
 
 class KVCache {
 public:
+  /// Under one sequence, at most.
+  static constexpr size_t kMaxPools = 16;
   /// Entry of a table whose page has left the window: no kernel may read it.
   static constexpr int32_t kGivenBack = 2147480000;
 
@@ -200,8 +202,8 @@ public:
   /// or if its page has left the window.
   int64_t slot(size_t pool, const Sequence &sequence, int64_t position) const;
 
-  /// For each page of pool 0, how many of its rows hold tokens.
-  std::vector<int32_t> usedRows() const;
+  /// For each page of a pool, how many of its rows are kept.
+  std::vector<int32_t> usedRows(size_t pool = 0) const;
 
   /// Proves every invariant, or says which one is broken (CacheCheck.cpp).
   bool check(std::string &problem) const;

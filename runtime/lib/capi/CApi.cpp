@@ -11,6 +11,7 @@
 #include "capi/CApiSupport.h"
 
 #include <cstddef>
+#include <cstring>
 
 using namespace mlac::runtime;
 
@@ -67,6 +68,15 @@ static mla_status withLayer(mla_engine *engine, int64_t index, Function function
   });
 }
 
+/// Runs function(engine, layer, pool) under the engine's lock.
+template <typename Function>
+static mla_status withPool(mla_engine *engine, int64_t index, int64_t pool, Function function) {
+  return withLayer(engine, index, [&](Engine &object, Layer &layer) -> Status {
+    MLAC_RETURN_IF_ERROR(object.checkPoolIndex(pool));
+    return function(object, layer, static_cast<size_t>(pool));
+  });
+}
+
 mla_status mla_engine_info(mla_engine *engine, const char **json) {
   return withEngine(engine, [&](Engine &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
@@ -75,8 +85,9 @@ mla_status mla_engine_info(mla_engine *engine, const char **json) {
   });
 }
 
-mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, const mla_external_pool *pool) {
-  return withEngine(engine, [&](Engine &object) { return object.bindPool(layer, pool); });
+mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, int64_t pool,
+                                const mla_external_pool *memory) {
+  return withEngine(engine, [&](Engine &object) { return object.bindPool(layer, pool, memory); });
 }
 
 mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
@@ -114,9 +125,10 @@ mla_status mla_engine_poison_workspace(mla_engine *engine) {
   return withEngine(engine, [&](Engine &object) { return object.poisonWorkspace(); });
 }
 
-mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, float scale) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &found) {
-    return object.setCacheScale(found, scale);
+mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, int64_t pool,
+                                      float scale) {
+  return withPool(engine, layer, pool, [&](Engine &object, Layer &found, size_t index) {
+    return object.setCacheScale(found, index, scale);
   });
 }
 
@@ -190,45 +202,56 @@ mla_status mla_sequence_pages(mla_engine *engine, mla_sequence id, int32_t *page
   });
 }
 
-mla_status mla_cache_get_stats(mla_engine *engine, mla_cache_stats *stats) {
+mla_status mla_cache_get_stats(mla_engine *engine, int64_t pool, mla_cache_stats *stats) {
   return withEngine(engine, [&](Engine &object) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(stats, "stats"));
+    MLAC_RETURN_IF_ERROR(object.checkPoolIndex(pool));
+    auto index = static_cast<size_t>(pool);
     const KVCache &cache = object.cache();
     std::shared_lock lock(cache.mutex);
-    const fb::CacheLayout &layout = object.package().cache();
-    *stats = {object.limits().numPages,
-              cache.pool().numFree(),
+    const PoolInfo &info = object.package().pools()[index];
+    *stats = {object.limits().pool(index).numPages,
+              cache.pool(index).numFree(),
               cache.numSequences(),
-              cache.pageSize(),
-              layout.row_bytes(),
-              object.pageStride(),
-              static_cast<mla_dtype>(layout.dtype())};
+              info.pageRows(),
+              info.rowBytes(),
+              object.pageStride(index),
+              info.dtype};
     return Status();
   });
 }
 
-mla_status mla_cache_data(mla_engine *engine, int64_t layer, void **data) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+mla_status mla_cache_data(mla_engine *engine, int64_t layer, int64_t pool, void **data) {
+  return withPool(engine, layer, pool, [&](Engine &object, Layer &bound, size_t index) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
-    MLAC_RETURN_IF_ERROR(object.requirePool(bound));
-    *data = bound.pool.data();
+    MLAC_RETURN_IF_ERROR(object.requirePool(bound, index));
+    *data = bound.pools[index].data();
     return Status();
   });
 }
 
-static Status findPart(const Engine &engine, const Layer &layer, const char *name,
+static std::string listParts(const CacheLayout &layout) {
+  std::string names;
+  for (size_t i = 0; i < layout.format().numFields; ++i)
+    if (layout.count(i) > 0)
+      names +=
+          concat(names.empty() ? "" : ", ", mlac::cache::partName(layout.format().fields[i].part));
+  return names;
+}
+
+static Status findPart(const Engine &engine, const Layer &layer, size_t pool, const char *name,
                        mla_cache_part &view) {
-  const CacheLayout &layout = engine.cacheLayout();
+  const CacheLayout &layout = engine.cacheLayout(pool);
   const mlac::cache::Format &format = layout.format();
   size_t index = findPart(format, name);
   int64_t width = index < format.numFields ? layout.count(index) : 0;
   if (width == 0)
     return error(MLA_NOT_FOUND, "rows of layout '", format.name, "' have no part '", name,
-                 "', which would be latent, rope or scale");
+                 "', which would be ", listParts(layout));
   const mlac::cache::Field &field = format.fields[index];
-  view = {layer.pool.data() + layout.offset(index, 0),
+  view = {layer.pools[pool].data() + layout.offset(index, 0),
           fieldType(field, layout.shape().dtype),
-          engine.limits().numPages,
+          engine.limits().pool(pool).numPages,
           layout.shape().pageSize,
           width,
           layout.pageStride(),
@@ -236,13 +259,13 @@ static Status findPart(const Engine &engine, const Layer &layer, const char *nam
   return Status();
 }
 
-mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, const char *part,
+mla_status mla_cache_part_of(mla_engine *engine, int64_t layer, int64_t pool, const char *part,
                              mla_cache_part *view) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+  return withPool(engine, layer, pool, [&](Engine &object, Layer &bound, size_t index) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(part, "part"));
     MLAC_RETURN_IF_ERROR(requirePointer(view, "view"));
-    MLAC_RETURN_IF_ERROR(object.requirePool(bound));
-    return findPart(object, bound, part, *view);
+    MLAC_RETURN_IF_ERROR(object.requirePool(bound, index));
+    return findPart(object, bound, index, part, *view);
   });
 }
 
@@ -251,19 +274,19 @@ mla_status mla_cache_poison(mla_engine *engine, int64_t layer) {
                    [&](Engine &object, Layer &bound) { return object.poison(bound); });
 }
 
-mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
-                          void *rows) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+mla_status mla_cache_read(mla_engine *engine, int64_t layer, int64_t pool, int64_t slot,
+                          int64_t count, void *rows) {
+  return withPool(engine, layer, pool, [&](Engine &object, Layer &bound, size_t index) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(rows, "rows"));
-    return object.readRows(bound, slot, count, rows);
+    return object.readRows(bound, index, slot, count, rows);
   });
 }
 
-mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t slot, int64_t count,
-                           const void *rows) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
+mla_status mla_cache_write(mla_engine *engine, int64_t layer, int64_t pool, int64_t slot,
+                           int64_t count, const void *rows) {
+  return withPool(engine, layer, pool, [&](Engine &object, Layer &bound, size_t index) -> Status {
     MLAC_RETURN_IF_ERROR(requirePointer(rows, "rows"));
-    return object.writeRows(bound, slot, count, rows);
+    return object.writeRows(bound, index, slot, count, rows);
   });
 }
 
@@ -342,17 +365,26 @@ mla_status mla_step_plan_padded(mla_plan *plan, const mla_batch *batch, const ch
   });
 }
 
+/// A batch of tables; one that ends before its `pools` has none.
+template <typename Batch> static Status readBatch(const Batch *batch, Batch &whole) {
+  MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
+  if (batch->struct_bytes != sizeof *batch && batch->struct_bytes != offsetof(Batch, pools))
+    return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes, ", expected ",
+                 sizeof *batch);
+  whole = {};
+  std::memcpy(&whole, batch, batch->struct_bytes);
+  return Status();
+}
+
 mla_status mla_step_plan_tables(mla_plan *plan, const mla_table_batch *batch, const char *function,
                                 const mla_step_shape *shape, mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
     NvtxRange range("mla_step_plan_tables");
-    MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
-    if (batch->struct_bytes != sizeof *batch)
-      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
-                   ", expected ", sizeof *batch);
+    mla_table_batch whole;
+    MLAC_RETURN_IF_ERROR(readBatch(batch, whole));
     if (shape)
       MLAC_RETURN_IF_ERROR(checkShape(*shape));
-    return object.fillFromTables(*batch, function, shape, stream);
+    return object.fillFromTables(whole, function, shape, stream);
   });
 }
 
@@ -360,11 +392,9 @@ mla_status mla_step_plan_device(mla_plan *plan, const mla_device_batch *batch, c
                                 mla_stream *stream) {
   return withPlan(plan, [&](Plan &object) -> Status {
     NvtxRange range("mla_step_plan_device");
-    MLAC_RETURN_IF_ERROR(requirePointer(batch, "batch"));
-    if (batch->struct_bytes != sizeof *batch)
-      return error(MLA_INVALID_ARGUMENT, "batch.struct_bytes = ", batch->struct_bytes,
-                   ", expected ", sizeof *batch);
-    return object.fillFromDevice(*batch, function, stream);
+    mla_device_batch whole;
+    MLAC_RETURN_IF_ERROR(readBatch(batch, whole));
+    return object.fillFromDevice(whole, function, stream);
   });
 }
 

@@ -30,7 +30,7 @@ static Status readOptions(const mla_cache_options *options, std::vector<PoolSpec
   if (options->struct_bytes != sizeof *options)
     return error(MLA_INVALID_ARGUMENT, "options.struct_bytes = ", options->struct_bytes,
                  ", expected ", sizeof *options, " (use mla_cache_options_init)");
-  constexpr int64_t kMaxPools = 16;
+  constexpr int64_t kMaxPools = KVCache::kMaxPools;
   if (options->num_pools < 1 || options->num_pools > kMaxPools)
     return error(MLA_INVALID_ARGUMENT, "num_pools = ", options->num_pools, ", expected 1 to ",
                  kMaxPools);

@@ -30,45 +30,62 @@ static constexpr int64_t kRopeRowStep = 1024;
 // Creation
 //===----------------------------------------------------------------------===//
 
-/// What a row is, for snapshots.
-static std::string rowFormat(const fb::CacheLayout &cache) {
-  return concat("layout ", text(cache.layout()), ", dtype ", cache.dtype(), ", rank ",
-                cache.kv_lora_rank(), " + ", cache.qk_rope_head_dim(), ", rope order ",
-                text(cache.rope_order()), ", row of ", cache.row_bytes(), " bytes");
+/// What rows are, so that snapshots go to caches of the same rows only.
+static std::string rowFormat(const Package &package) {
+  std::string text;
+  for (const PoolInfo &pool : package.pools()) {
+    text += concat(text.empty() ? "" : "; ", "layout ", pool.layout.format().name, ", dtype ",
+                   pool.raw->dtype(), ", columns");
+    for (int64_t columns : pool.layout.shape().columns)
+      text += concat(" ", columns);
+    text += concat(", rope order ", mlac::runtime::text(pool.raw->rope_order()), ", row of ",
+                   pool.rowBytes(), " bytes");
+  }
+  return text;
 }
 
-/// Of a package, whose verifier has made one before.
-static CacheLayout layoutOf(const Package &package, int64_t pageStride) {
-  const fb::CacheLayout &cache = package.cache();
-  auto dtype = static_cast<mla_dtype>(package.model().activation_dtype());
-  CacheLayout layout;
-  [[maybe_unused]] Status status = CacheLayout::make(
-      text(cache.layout()),
-      {dtype, {cache.kv_lora_rank(), cache.qk_rope_head_dim()}, cache.page_size(), pageStride},
-      layout);
-  assert(status.isOk() && "a verified package has a layout that is known");
-  return layout;
+/// What the cache keeps books of: of pools of the caller's, nothing.
+static std::vector<PoolSpec> poolSpecs(const Package &package, const mla_engine_options &options) {
+  std::vector<PoolSpec> specs;
+  for (size_t i = 0; i < package.pools().size(); ++i) {
+    const PoolInfo &pool = package.pools()[i];
+    specs.push_back({pool.name, poolPages(package, options, i), pool.pageRows(), pool.tokensPerRow,
+                     pool.window});
+  }
+  return specs;
+}
+
+static std::vector<CacheLayout> poolLayouts(const Package &package,
+                                            const mla_engine_options &options) {
+  std::vector<CacheLayout> layouts;
+  for (size_t i = 0; i < package.pools().size(); ++i) {
+    const CacheLayout &dense = package.pools()[i].layout;
+    CacheShape shape = dense.shape();
+    shape.pageStride = pageStrideBytes(package, options, i);
+    [[maybe_unused]] Status status =
+        CacheLayout::make(dense.format().name, shape, layouts.emplace_back());
+    assert(status.isOk() && "a verified package has layouts that are known");
+  }
+  return layouts;
 }
 
 Engine::Engine(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                const mla_engine_options &options)
     : package_(std::move(package)), device_(std::move(device)), options_(options),
       limits_(stepLimits(*package_, options)),
-      cache_({{"latent", options.num_pages, package_->cache().page_size()}}, options.max_seq_len,
-             rowFormat(package_->cache())),
-      layout_(layoutOf(*package_, pageStrideBytes(*package_, options))),
-      mover_(std::make_unique<PageMover>(*this)) {}
+      cache_(poolSpecs(*package_, options), options.max_seq_len, rowFormat(*package_)),
+      layouts(poolLayouts(*package_, options)), mover_(std::make_unique<PageMover>(*this)) {}
 
 Engine::~Engine() = default;
 
-/// A pool beyond the device's memory. The allocator would refuse it too, but behind the
-/// tables of all its pages, and without the option that made it so large.
+/// Before anything is multiplied or allocated.
 static Status checkPool(Device &device, const Package &package, const mla_engine_options *given,
-                        const mla_engine_options &options) {
-  int64_t stride = pageStrideBytes(package, options), bytes;
-  if (!checkedMul(stride, options.num_pages, bytes))
-    return error(MLA_INVALID_ARGUMENT, "option num_pages = ", options.num_pages, ": pages of ",
-                 stride, " bytes overflow 64 bits");
+                        const mla_engine_options &options, size_t pool) {
+  int64_t stride = pageStrideBytes(package, options, pool), bytes;
+  int64_t pages = poolPages(package, options, pool);
+  if (!checkedMul(stride, pages, bytes))
+    return error(MLA_INVALID_ARGUMENT, "option num_pages = ", options.num_pages, ": ", pages,
+                 " pages of ", stride, " bytes overflow 64 bits");
   auto memory = Json::parse(device.infoJson()).at("memory_bytes").get<int64_t>();
   if (bytes <= memory)
     return Status();
@@ -81,11 +98,22 @@ static Status checkPool(Device &device, const Package &package, const mla_engine
                ": a layer's pool takes ", bytes, " bytes, the device has ", memory);
 }
 
+/// Pools that the cache can keep books of together; of the caller's it needs no pages.
+static Status checkPools(Device &device, const Package &package, const mla_engine_options *given,
+                         const mla_engine_options &options) {
+  std::vector<PoolSpec> specs = poolSpecs(package, options);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    MLAC_RETURN_IF_ERROR(checkPool(device, package, given, options, i));
+    specs[i].numPages = std::max<int64_t>(specs[i].numPages, 1);
+  }
+  return KVCache::checkSpecs(specs, options.max_seq_len);
+}
+
 Status Engine::create(std::shared_ptr<Package> package, std::shared_ptr<Device> device,
                       const mla_engine_options *given, std::shared_ptr<Engine> &engine) {
   mla_engine_options options;
   MLAC_RETURN_IF_ERROR(resolveOptions(*package, given, options));
-  MLAC_RETURN_IF_ERROR(checkPool(*device, *package, given, options));
+  MLAC_RETURN_IF_ERROR(checkPools(*device, *package, given, options));
   if (options.num_sms == 0)
     options.num_sms = device->numSms();
   std::shared_ptr<Engine> result(new Engine(std::move(package), std::move(device), options));
@@ -131,26 +159,32 @@ Status Engine::allocateLayer(Layer &layer) {
   MLAC_RETURN_IF_ERROR(addAll(package_->weights(), layer.weights));
   MLAC_RETURN_IF_ERROR(addAll(package_->derived(), layer.derived));
   layer.isBound.assign(layer.weights.size(), false);
-  LayerPool &pool = layer.pool;
-  int64_t bytes = pageStride() * options_.num_pages; // see checkPool
-  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", pool.own));
-  pool.base = pool.own.data();
-  pool.numPages = options_.num_pages;
-  pool.pageStride = pageStride();
-  MLAC_RETURN_IF_ERROR(
-      DeviceBuffer::make(device_, sizeof(float), "scale of the cache", layer.cacheScale));
-  constexpr float kUnscaled = 1;
-  return device_->upload(layer.cacheScale.data(), &kUnscaled, sizeof kUnscaled);
+  layer.pools.resize(layouts.size());
+  for (size_t pool = 0; pool < layouts.size(); ++pool)
+    MLAC_RETURN_IF_ERROR(allocatePool(pool, layer.pools[pool]));
+  return Status();
 }
 
-Status Engine::setCacheScale(Layer &layer, float scale) {
-  std::string_view name = text(package_->cache().layout());
-  const cache::Format *format = cache::findFormat(name);
-  if (!format || !format->hasLayerScale)
-    return error(MLA_INVALID_ARGUMENT, "rows of layout '", name, "' have no scale of their layer");
+Status Engine::allocatePool(size_t pool, LayerPool &memory) {
+  memory.numPages = limits_.pool(pool).numPages;
+  memory.pageStride = pageStride(pool);
+  int64_t bytes = memory.pageStride * memory.numPages; // see checkPool
+  MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", memory.own));
+  memory.base = memory.own.data();
+  MLAC_RETURN_IF_ERROR(
+      DeviceBuffer::make(device_, sizeof(float), "scale of the cache", memory.scale));
+  constexpr float kUnscaled = 1;
+  return device_->upload(memory.scale.data(), &kUnscaled, sizeof kUnscaled);
+}
+
+Status Engine::setCacheScale(Layer &layer, size_t pool, float scale) {
+  const mlac::cache::Format &format = layouts[pool].format();
+  if (!format.hasLayerScale)
+    return error(MLA_INVALID_ARGUMENT, "rows of layout '", format.name,
+                 "' have no scale of their layer");
   if (!(scale > 0 && std::isfinite(scale)))
     return error(MLA_INVALID_ARGUMENT, "scale = ", scale, ", expected a positive finite number");
-  return device_->upload(layer.cacheScale.data(), &scale, sizeof scale);
+  return device_->upload(layer.pools[pool].scale.data(), &scale, sizeof scale);
 }
 
 /// Workspace sizes need not grow with the batch (fewer requests may get more
@@ -186,8 +220,7 @@ Status Engine::allocate() {
   for (size_t i = 0; i < layers.size(); ++i)
     MLAC_RETURN_IF_ERROR(allocateLayer(layers[i]).in(concat("layer ", i)));
   MLAC_RETURN_IF_ERROR(ensureWorkspace(largestWorkspace()));
-  int64_t ropeBytes =
-      limits_.ropeLength * package_->cache().qk_rope_head_dim() * int64_t(sizeof(float));
+  int64_t ropeBytes = limits_.ropeLength * package_->ropeWidth() * int64_t(sizeof(float));
   MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, ropeBytes, "rotary table", rope_));
   return ensureRopeRows(std::min(kRopeRowStep, limits_.ropeLength));
 }
@@ -228,7 +261,7 @@ Status Engine::ensureWorkspace(int64_t bytes) {
 }
 
 Status Engine::ensureRopeRows(int64_t length) {
-  int64_t width = package_->cache().qk_rope_head_dim();
+  int64_t width = package_->ropeWidth();
   if (length <= ropeRows || width == 0)
     return Status();
   int64_t rows = std::min(roundUp(length, kRopeRowStep), limits_.ropeLength);
@@ -269,7 +302,8 @@ const std::string &Engine::infoJson() {
     functions.push_back(function.name);
   int64_t weightBytes = 0, cacheBytes = 0;
   for (const Layer &layer : layers) {
-    cacheBytes += layer.pool.own.bytes();
+    for (const LayerPool &pool : layer.pools)
+      cacheBytes += pool.own.bytes();
     for (const DeviceBuffer &weight : layer.weights)
       weightBytes += weight.bytes();
     for (const DeviceBuffer &tensor : layer.derived)
@@ -309,97 +343,114 @@ Status Engine::poisonWorkspace() {
 Status Engine::poison(Layer &layer) {
   MLAC_RETURN_IF_ERROR(requireOwnPools("which rows hold no token"));
   MLAC_RETURN_IF_ERROR(device_->synchronize());
-  int64_t stride = pageStride();
   std::shared_lock lock(cache_.mutex);
-  std::vector<int32_t> used = cache_.usedRows();
-  // One fill per run of bytes between tokens: free pages are mostly adjacent.
+  for (size_t pool = 0; pool < layouts.size(); ++pool)
+    MLAC_RETURN_IF_ERROR(poison(layer.pools[pool], pool));
+  return device_->synchronize();
+}
+
+Status Engine::poison(LayerPool &memory, size_t pool) {
+  const CacheLayout &layout = layouts[pool];
+  std::vector<int32_t> used = cache_.usedRows(pool);
+  // One fill per run of bytes between rows: free pages are mostly adjacent.
   int64_t begin = 0;
   auto fill = [&](int64_t end) {
     if (begin >= end)
       return Status();
-    return device_->fillAsync(layer.pool.data() + begin, kNanByte, static_cast<size_t>(end - begin),
+    return device_->fillAsync(memory.data() + begin, kNanByte, static_cast<size_t>(end - begin),
                               nullptr);
   };
   for (size_t page = 0; page < used.size(); ++page) {
     if (used[page] == 0)
       continue;
     for (size_t section = 0; section < mlac::cache::kMaxSections; ++section) {
-      int64_t start = static_cast<int64_t>(page) * stride + layout_.sectionStart(section);
+      int64_t start =
+          static_cast<int64_t>(page) * layout.pageStride() + layout.sectionStart(section);
       MLAC_RETURN_IF_ERROR(fill(start));
-      begin = std::max(begin, start + used[page] * layout_.sectionBytes(section));
+      begin = std::max(begin, start + used[page] * layout.sectionBytes(section));
     }
   }
-  MLAC_RETURN_IF_ERROR(fill(layer.pool.own.bytes()));
-  return device_->synchronize();
+  return fill(memory.own.bytes());
 }
 
 Status Engine::runPageCopies(mla_stream *stream) {
   if (cache_.copies().empty())
     return Status();
-  MLAC_RETURN_IF_ERROR(mover_->copy(resolveChains(cache_.copies()), stream));
+  for (size_t pool = 0; pool < layouts.size(); ++pool) {
+    std::vector<PageCopy> copies;
+    for (const PageCopy &copy : cache_.copies())
+      if (copy.pool == static_cast<int32_t>(pool))
+        copies.push_back(copy);
+    MLAC_RETURN_IF_ERROR(mover_->copy(pool, resolveChains(copies), stream));
+  }
   cache_.copiesDone();
   return Status();
 }
 
 PageBytes Engine::pageBytes() {
-  int64_t stride = pageStride();
-  auto bytes = static_cast<size_t>(limits_.pageSize * package_->cache().row_bytes());
-  auto address = [this, stride](int64_t layer, int32_t page) {
-    return layers[static_cast<size_t>(layer)].pool.data() + page * stride;
+  auto address = [this](int64_t layer, size_t pool, int32_t page) {
+    return layers[static_cast<size_t>(layer)].pools[pool].data() + page * pageStride(pool);
   };
   PageBytes result;
   result.numLayers = options_.num_layers;
-  result.bytesPerPage = static_cast<int64_t>(bytes);
-  result.read = [=, this](int64_t layer, int32_t page, void *to) {
-    return device_->download(to, address(layer, page), bytes);
+  for (size_t pool = 0; pool < layouts.size(); ++pool)
+    result.bytesPerPage.push_back(pageBytesUsed(pool));
+  result.read = [=, this](int64_t layer, size_t pool, int32_t page, void *to) {
+    return device_->download(to, address(layer, pool, page),
+                             static_cast<size_t>(pageBytesUsed(pool)));
   };
-  result.write = [=, this](int64_t layer, int32_t page, const void *from) {
-    return device_->upload(address(layer, page), from, bytes);
+  result.write = [=, this](int64_t layer, size_t pool, int32_t page, const void *from) {
+    return device_->upload(address(layer, pool, page), from,
+                           static_cast<size_t>(pageBytesUsed(pool)));
   };
   return result;
 }
 
-Status Engine::checkSlots(int64_t slot, int64_t count) const {
-  int64_t slots = limits_.numPages * limits_.pageSize;
+Status Engine::checkSlots(size_t pool, int64_t slot, int64_t count) const {
+  int64_t slots = limits_.pool(pool).numPages * limits_.pool(pool).pageRows;
   if (slot >= 0 && count >= 0 && slot <= slots && count <= slots - slot)
     return Status();
   return error(MLA_INVALID_ARGUMENT, "slots ", slot, " + ", count, ", the pool has ", slots);
 }
 
-std::array<Engine::RowPiece, mlac::cache::kMaxSections> Engine::rowPieces(Layer &layer,
+std::array<Engine::RowPiece, mlac::cache::kMaxSections> Engine::rowPieces(Layer &layer, size_t pool,
                                                                           int64_t slot) const {
   std::array<RowPiece, mlac::cache::kMaxSections> pieces;
-  int64_t page = slot / limits_.pageSize, inPage = slot % limits_.pageSize, begin = 0;
+  const CacheLayout &layout = layouts[pool];
+  int64_t pageRows = layout.shape().pageSize;
+  int64_t page = slot / pageRows, inPage = slot % pageRows, begin = 0;
   for (size_t section = 0; section < pieces.size(); ++section) {
-    int64_t bytes = layout_.sectionBytes(section);
-    pieces[section] = {layer.pool.data() + page * pageStride() + layout_.sectionStart(section) +
-                           inPage * bytes,
+    int64_t bytes = layout.sectionBytes(section);
+    pieces[section] = {layer.pools[pool].data() + page * layout.pageStride() +
+                           layout.sectionStart(section) + inPage * bytes,
                        begin, bytes};
     begin += bytes;
   }
   return pieces;
 }
 
-Status Engine::readRows(Layer &layer, int64_t slot, int64_t count, void *rows) {
-  MLAC_RETURN_IF_ERROR(requirePool(layer));
-  MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
+Status Engine::readRows(Layer &layer, size_t pool, int64_t slot, int64_t count, void *rows) {
+  MLAC_RETURN_IF_ERROR(requirePool(layer, pool));
+  MLAC_RETURN_IF_ERROR(checkSlots(pool, slot, count));
+  int64_t rowBytes = layouts[pool].tokenBytes();
   for (int64_t i = 0; i < count; ++i)
-    for (const RowPiece &piece : rowPieces(layer, slot + i))
+    for (const RowPiece &piece : rowPieces(layer, pool, slot + i))
       if (piece.bytes > 0)
         MLAC_RETURN_IF_ERROR(
-            device_->download(static_cast<char *>(rows) + i * layout_.tokenBytes() + piece.begin,
-                              piece.address, static_cast<size_t>(piece.bytes)));
+            device_->download(static_cast<char *>(rows) + i * rowBytes + piece.begin, piece.address,
+                              static_cast<size_t>(piece.bytes)));
   return Status();
 }
 
-Status Engine::writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows) {
-  MLAC_RETURN_IF_ERROR(requirePool(layer));
-  MLAC_RETURN_IF_ERROR(checkSlots(slot, count));
+Status Engine::writeRows(Layer &layer, size_t pool, int64_t slot, int64_t count, const void *rows) {
+  MLAC_RETURN_IF_ERROR(requirePool(layer, pool));
+  MLAC_RETURN_IF_ERROR(checkSlots(pool, slot, count));
+  int64_t rowBytes = layouts[pool].tokenBytes();
   for (int64_t i = 0; i < count; ++i)
-    for (const RowPiece &piece : rowPieces(layer, slot + i))
+    for (const RowPiece &piece : rowPieces(layer, pool, slot + i))
       if (piece.bytes > 0)
         MLAC_RETURN_IF_ERROR(device_->upload(
-            piece.address, static_cast<const char *>(rows) + i * layout_.tokenBytes() + piece.begin,
+            piece.address, static_cast<const char *>(rows) + i * rowBytes + piece.begin,
             static_cast<size_t>(piece.bytes)));
   return Status();
 }

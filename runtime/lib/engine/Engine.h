@@ -29,9 +29,10 @@
 
 namespace mlac::runtime {
 
-/// Where a layer's pages are.
+/// Where a layer's pages of one pool are.
 struct LayerPool {
-  DeviceBuffer own; // none where the pages are the caller's
+  DeviceBuffer own;   // none where the pages are the caller's
+  DeviceBuffer scale; // of its rows, f32 [1]; 1 until it is set
   char *base = nullptr;
   int64_t numPages = 0, pageStride = 0; // bytes
   char *data() const { return base; }
@@ -41,8 +42,7 @@ struct Layer {
   std::vector<DeviceBuffer> weights; // parallel to Package::weights
   std::vector<bool> isBound;
   std::vector<DeviceBuffer> derived; // parallel to Package::derived
-  LayerPool pool;
-  DeviceBuffer cacheScale; // f32 [1]; 1 until it is set
+  std::vector<LayerPool> pools;      // parallel to Package::pools
   bool isPrepared = false;
 };
 
@@ -85,12 +85,14 @@ public:
 
   // ExternalPools.cpp
   bool hasExternalPools() const { return options_.external_pools != 0; }
+  bool isExternal(size_t pool) const { return options_.external_pools >> pool & 1; }
   /// Null: none.
-  Status bindPool(int64_t index, const mla_external_pool *given);
+  Status bindPool(int64_t index, int64_t pool, const mla_external_pool *given);
   /// MLA_UNSUPPORTED where pages are the caller's, who does `what` himself.
   Status requireOwnPools(std::string_view what) const;
   /// MLA_WRONG_STATE where the caller has given none.
-  Status requirePool(const Layer &layer) const;
+  Status requirePool(const Layer &layer, size_t pool) const;
+  Status checkPoolIndex(int64_t pool) const;
 
   // Weights.cpp
   Status bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor);
@@ -113,7 +115,7 @@ public:
   DeviceBuffer &ropeTable() { return rope_; }
 
   /// Sets the scale of the layer's rows, for later steps. Waits for the device.
-  Status setCacheScale(Layer &layer, float scale);
+  Status setCacheScale(Layer &layer, size_t pool, float scale);
 
   // Cache access for tests and tools; they wait for the device.
   Status poison(Layer &layer);
@@ -121,21 +123,23 @@ public:
   /// What copies pages.
   PageMover &mover() { return *mover_; }
   /// Bytes from page to page of a pool, and of a page without what lies between.
-  int64_t pageStride() const { return layout_.pageStride(); }
-  int64_t pageBytesUsed() const { return limits_.pageSize * package_->cache().row_bytes(); }
-  /// Of one layer's part of host memory for `pages` pages.
-  int64_t hostBytesPerLayer(int64_t pages) const {
-    return roundUp(pages * pageBytesUsed(), kBufferAlignment);
+  int64_t pageStride(size_t pool) const { return layouts[pool].pageStride(); }
+  int64_t pageBytesUsed(size_t pool) const {
+    return layouts[pool].shape().pageSize * layouts[pool].tokenBytes();
   }
-  /// What pages of the pools look like.
-  const CacheLayout &cacheLayout() const { return layout_; }
+  /// Of one layer's part of host memory for `pages` pages of the first pool.
+  int64_t hostBytesPerLayer(int64_t pages) const {
+    return roundUp(pages * pageBytesUsed(0), kBufferAlignment);
+  }
+  /// What pages of a pool look like.
+  const CacheLayout &cacheLayout(size_t pool) const { return layouts[pool]; }
   /// Makes the page copies that the cache asks for, in every layer.
   Status runPageCopies(mla_stream *stream);
   /// The bytes of all layers' pages, for snapshots; each access waits for the
   /// device.
   PageBytes pageBytes();
-  Status readRows(Layer &layer, int64_t slot, int64_t count, void *rows);
-  Status writeRows(Layer &layer, int64_t slot, int64_t count, const void *rows);
+  Status readRows(Layer &layer, size_t pool, int64_t slot, int64_t count, void *rows);
+  Status writeRows(Layer &layer, size_t pool, int64_t slot, int64_t count, const void *rows);
 
   std::mutex mutex;
 
@@ -146,17 +150,20 @@ private:
   Status chooseTarget();
   Status allocate();
   Status allocateLayer(Layer &layer);
+  Status allocatePool(size_t pool, LayerPool &memory);
+  Status poison(LayerPool &memory, size_t pool);
   int64_t largestWorkspace() const;
-  Status checkSlots(int64_t slot, int64_t count) const;
+  Status checkSlots(size_t pool, int64_t slot, int64_t count) const;
   /// A token's bytes in one section of its page: their address, where they begin in a row
   /// of whole tokens, and how many they are.
   struct RowPiece {
     char *address;
     int64_t begin, bytes;
   };
-  std::array<RowPiece, cache::kMaxSections> rowPieces(Layer &layer, int64_t slot) const;
-  Status checkExternal(const mla_external_pool &given, CacheLayout &layout) const;
-  Status checkAlike(const Layer &layer, const LayerPool &pool) const;
+  std::array<RowPiece, cache::kMaxSections> rowPieces(Layer &layer, size_t pool,
+                                                      int64_t slot) const;
+  Status checkExternal(size_t pool, const mla_external_pool &given, CacheLayout &layout) const;
+  Status checkAlike(const Layer &layer, size_t pool, const LayerPool &memory) const;
   Status upload(Layer &layer, size_t index, const HostTensor &tensor);
 
   std::shared_ptr<Package> package_;
@@ -166,7 +173,7 @@ private:
   const TargetInfo *target_ = nullptr;
   std::unique_ptr<Program> program_;
   KVCache cache_;
-  CacheLayout layout_;
+  std::vector<CacheLayout> layouts; // of each pool, with the engine's strides
   std::vector<Layer> layers;
   DeviceBuffer workspace_, rope_;
   std::vector<DeviceBuffer> outgrown;

@@ -9,6 +9,8 @@
 #include "engine/EngineOptions.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 using namespace mlac::runtime;
@@ -50,10 +52,15 @@ static Status requireOption(const char *name, int64_t value, int64_t low, int64_
                high);
 }
 
+static bool isFirstExternal(const mla_engine_options &options) {
+  return options.external_pools & 1;
+}
+
 static Status checkOptions(const Package &package, const mla_engine_options &options) {
   int64_t ropeLength = static_cast<int64_t>(package.rope().length());
   int64_t ranks = std::max<int64_t>(package.model().tensor_parallel(), 1);
-  int64_t pageSize = package.cache().page_size();
+  int64_t pageSize = package.pools().front().pageRows();
+  int64_t allPools = (int64_t(1) << package.pools().size()) - 1;
   bool hasWorkspace = options.workspace_tokens != MLA_NO_WORKSPACE;
   struct {
     const char *name;
@@ -62,8 +69,8 @@ static Status checkOptions(const Package &package, const mla_engine_options &opt
                 {"max_num_tokens", options.max_num_tokens, 1, kMaxTokens},
                 {"max_seq_len", options.max_seq_len, 1, std::min(ropeLength, kMaxInt32)},
                 {"num_layers", options.num_layers, 1, kMaxLayers},
-                {"external_pools", options.external_pools, 0, 1},
-                {"num_pages", options.num_pages, options.external_pools ? 0 : 1, kMaxPages},
+                {"external_pools", options.external_pools, 0, allPools},
+                {"num_pages", options.num_pages, isFirstExternal(options) ? 0 : 1, kMaxPages},
                 {"workspace_tokens", options.workspace_tokens,
                  hasWorkspace ? pageSize : MLA_NO_WORKSPACE, kMaxInt32},
                 {"num_sms", options.num_sms, 0, kMaxSms},
@@ -76,25 +83,35 @@ static Status checkOptions(const Package &package, const mla_engine_options &opt
 
 /// What pools of the caller's say themselves.
 static Status checkExternalPools(const mla_engine_options &options) {
-  if (!options.external_pools)
-    return Status();
-  for (auto [name, value] : {std::pair("num_pages", options.num_pages),
-                             std::pair("page_padding_tokens", options.page_padding_tokens)})
-    if (value != 0)
-      return error(MLA_INVALID_ARGUMENT, "option ", name, " = ", value,
-                   ", expected 0 with external_pools: the pools have it (mla_engine_bind_pool)");
+  auto refuse = [](const char *name, int64_t value) {
+    return error(MLA_INVALID_ARGUMENT, "option ", name, " = ", value,
+                 ", expected 0 with external_pools: the pools have it (mla_engine_bind_pool)");
+  };
+  if (isFirstExternal(options) && options.num_pages != 0)
+    return refuse("num_pages", options.num_pages);
+  if (options.external_pools && options.page_padding_tokens != 0)
+    return refuse("page_padding_tokens", options.page_padding_tokens);
+  return Status();
+}
+
+/// Over the defaults: those that the caller's version of the struct has.
+static Status copyOptions(const mla_engine_options &given, mla_engine_options &options) {
+  size_t least = offsetof(mla_engine_options, external_pools);
+  if (given.struct_bytes < least || given.struct_bytes > sizeof options ||
+      given.struct_bytes % sizeof(int64_t) != 0)
+    return error(MLA_INVALID_ARGUMENT, "options.struct_bytes = ", given.struct_bytes, ", expected ",
+                 least, " to ", sizeof options, " (use mla_engine_options_init)");
+  std::memcpy(&options, &given, given.struct_bytes);
+  options.struct_bytes = sizeof options;
   return Status();
 }
 
 Status mlac::runtime::resolveOptions(const Package &package, const mla_engine_options *given,
                                      mla_engine_options &options) {
   mla_engine_options_init(&options);
-  if (given && given->struct_bytes != sizeof options)
-    return error(MLA_INVALID_ARGUMENT, "options.struct_bytes = ", given->struct_bytes,
-                 ", expected ", sizeof options, " (use mla_engine_options_init)");
   if (given)
-    options = *given;
-  int64_t pageSize = package.cache().page_size();
+    MLAC_RETURN_IF_ERROR(copyOptions(*given, options));
+  int64_t pageSize = package.pools().front().pageRows();
   if (options.max_seq_len == 0)
     options.max_seq_len = std::min(static_cast<int64_t>(package.rope().length()), kMaxInt32);
   // Before defaults multiply them.
@@ -103,7 +120,7 @@ Status mlac::runtime::resolveOptions(const Package &package, const mla_engine_op
   MLAC_RETURN_IF_ERROR(requireOption("max_seq_len", options.max_seq_len, 1, kMaxInt32));
   MLAC_RETURN_IF_ERROR(checkExternalPools(options));
   int64_t pagesEach = ceilDiv(options.max_seq_len, pageSize);
-  if (options.num_pages == 0 && !options.external_pools)
+  if (options.num_pages == 0 && !isFirstExternal(options))
     options.num_pages = std::min<int64_t>(options.max_num_requests * pagesEach, kMaxPages);
   if (options.workspace_tokens == 0)
     options.workspace_tokens =
@@ -112,13 +129,41 @@ Status mlac::runtime::resolveOptions(const Package &package, const mla_engine_op
   return checkOptions(package, options);
 }
 
-int64_t mlac::runtime::pageStrideBytes(const Package &package, const mla_engine_options &options) {
-  const fb::CacheLayout &cache = package.cache();
-  return (cache.page_size() + options.page_padding_tokens) * cache.row_bytes();
+int64_t mlac::runtime::pageStrideBytes(const Package &package, const mla_engine_options &options,
+                                       size_t pool) {
+  const PoolInfo &info = package.pools()[pool];
+  return (info.pageRows() + options.page_padding_tokens) * info.rowBytes();
+}
+
+int64_t mlac::runtime::poolPages(const Package &package, const mla_engine_options &options,
+                                 size_t pool) {
+  if (options.external_pools >> pool & 1)
+    return 0;
+  if (pool == 0)
+    return options.num_pages;
+  const PoolInfo &info = package.pools()[pool];
+  int64_t pageTokens = info.pageRows() * info.tokensPerRow, requests = options.max_num_requests;
+  int64_t tokens = isFirstExternal(options)
+                       ? requests * options.max_seq_len
+                       : options.num_pages * package.pools().front().pageRows();
+  // The last page of each sequence may be nearly empty.
+  int64_t pages = ceilDiv(tokens, pageTokens) + requests;
+  // A window begins and ends within a page; new tokens come before old pages go.
+  int64_t seen = requests * (ceilDiv(info.window, pageTokens) + 1) +
+                 ceilDiv(options.max_num_tokens, pageTokens) + requests;
+  return std::min(info.window > 0 ? std::min(pages, seen) : pages, kMaxPages);
 }
 
 StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_options &options) {
-  auto dtype = static_cast<mla_dtype>(package.cache().dtype());
+  auto pool = [&](size_t index) -> PoolLimits {
+    const PoolInfo &info = package.pools()[index];
+    return {info.pageRows(), poolPages(package, options, index),
+            pageStrideBytes(package, options, index) / elementBytes(info.dtype), info.tokensPerRow,
+            info.window};
+  };
+  std::vector<PoolLimits> others;
+  for (size_t i = 1; i < package.pools().size(); ++i)
+    others.push_back(pool(i));
   std::vector<WorkParams> works;
   bool hasParts = false, hasShared = false;
   for (const TargetInfo &target : package.targets())
@@ -132,12 +177,13 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
           options.max_num_tokens,
           options.max_seq_len,
           std::max<int64_t>(options.workspace_tokens, 0), // MLA_NO_WORKSPACE
-          package.cache().page_size(),
-          options.num_pages,
-          pageStrideBytes(package, options) / elementBytes(dtype),
+          pool(0).pageRows,
+          pool(0).numPages,
+          pool(0).pageStrideElements,
           options.max_seq_len,
           options.num_sms,
           std::move(works),
           hasParts,
-          hasShared};
+          hasShared,
+          std::move(others)};
 }

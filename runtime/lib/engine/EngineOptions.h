@@ -26,8 +26,13 @@ Status resolveOptions(const Package &package, const mla_engine_options *given,
 /// The workspace rule of mla.md section 9.
 int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests, int64_t pageSize);
 
-/// Bytes between pages of the pool.
-int64_t pageStrideBytes(const Package &package, const mla_engine_options &options);
+/// Bytes between pages of a pool.
+int64_t pageStrideBytes(const Package &package, const mla_engine_options &options, size_t pool);
+
+/// Pages of a pool in each layer; none where they are the caller's. Pools behind the first
+/// hold as many tokens as it does, or as the caller's may, those with a window what the
+/// requests see of it.
+int64_t poolPages(const Package &package, const mla_engine_options &options, size_t pool);
 
 StepLimits stepLimits(const Package &package, const mla_engine_options &options);
 

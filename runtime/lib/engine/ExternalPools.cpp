@@ -25,11 +25,19 @@ Status Engine::requireOwnPools(std::string_view what) const {
                what);
 }
 
-Status Engine::requirePool(const Layer &layer) const {
-  if (layer.pool.data())
+Status Engine::requirePool(const Layer &layer, size_t pool) const {
+  if (layer.pools[pool].data())
     return Status();
-  return error(MLA_WRONG_STATE, "layer ", &layer - layers.data(),
-               " has no pool: give it the caller's (mla_engine_bind_pool)");
+  return error(MLA_WRONG_STATE, "layer ", &layer - layers.data(), " has no pool",
+               layouts.size() > 1 ? concat(" '", package_->pools()[pool].name, "'") : "",
+               ": give it the caller's (mla_engine_bind_pool)");
+}
+
+Status Engine::checkPoolIndex(int64_t pool) const {
+  auto count = static_cast<int64_t>(layouts.size());
+  if (pool >= 0 && pool < count)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "pool ", pool, ", expected 0 to ", count - 1);
 }
 
 static Status checkAddress(const char *name, const void *address) {
@@ -58,7 +66,8 @@ static Status checkRope(const mla_external_pool &given, const CacheLayout &layou
                " bytes behind the latents of their page, so both are views of one tensor");
 }
 
-Status Engine::checkExternal(const mla_external_pool &given, CacheLayout &layout) const {
+Status Engine::checkExternal(size_t pool, const mla_external_pool &given,
+                             CacheLayout &layout) const {
   if (given.struct_bytes != sizeof given)
     return error(MLA_INVALID_ARGUMENT, "pool.struct_bytes = ", given.struct_bytes, ", expected ",
                  sizeof given);
@@ -66,10 +75,10 @@ Status Engine::checkExternal(const mla_external_pool &given, CacheLayout &layout
   if (given.num_pages < 1 || given.num_pages > kMaxPages)
     return error(MLA_INVALID_ARGUMENT, "pool.num_pages = ", given.num_pages, ", expected 1 to ",
                  kMaxPages);
-  CacheShape shape = layout_.shape();
+  CacheShape shape = layouts[pool].shape();
   shape.pageStride = given.page_stride_bytes;
   MLAC_RETURN_IF_ERROR(
-      CacheLayout::make(layout_.format().name, shape, layout).in("pool.page_stride_bytes"));
+      CacheLayout::make(layouts[pool].format().name, shape, layout).in("pool.page_stride_bytes"));
   int64_t stride = layout.pageStride(), bytes;
   if (stride % mlac::cache::kPoolAlignment != 0)
     return error(MLA_INVALID_ARGUMENT, "pool.page_stride_bytes = ", stride,
@@ -80,40 +89,44 @@ Status Engine::checkExternal(const mla_external_pool &given, CacheLayout &layout
   return checkRope(given, layout);
 }
 
-Status Engine::checkAlike(const Layer &layer, const LayerPool &pool) const {
+Status Engine::checkAlike(const Layer &layer, size_t pool, const LayerPool &memory) const {
   for (const Layer &other : layers) {
-    const LayerPool &known = other.pool;
+    const LayerPool &known = other.pools[pool];
     if (&other == &layer || !known.data() ||
-        (known.numPages == pool.numPages && known.pageStride == pool.pageStride))
+        (known.numPages == memory.numPages && known.pageStride == memory.pageStride))
       continue;
-    return error(MLA_INVALID_ARGUMENT, "a pool of ", pool.numPages, " pages, ", pool.pageStride,
+    return error(MLA_INVALID_ARGUMENT, "a pool of ", memory.numPages, " pages, ", memory.pageStride,
                  " bytes apart; layer ", &other - layers.data(), " has ", known.numPages, ", ",
                  known.pageStride, " bytes apart, and a step is planned once for all layers");
   }
   return Status();
 }
 
-Status Engine::bindPool(int64_t index, const mla_external_pool *given) {
+Status Engine::bindPool(int64_t index, int64_t number, const mla_external_pool *given) {
   Layer *layer;
   MLAC_RETURN_IF_ERROR(getLayer(index, layer));
-  if (!hasExternalPools())
+  MLAC_RETURN_IF_ERROR(checkPoolIndex(number));
+  auto pool = static_cast<size_t>(number);
+  if (!isExternal(pool))
     return error(MLA_UNSUPPORTED,
-                 "the engine has pools of its own: create it with external_pools = 1");
+                 "the engine has pools of its own: create it with external_pools = ",
+                 options_.external_pools | int64_t(1) << pool);
+  LayerPool &memory = layer->pools[pool];
   if (!given) {
-    layer->pool = {};
+    memory.base = nullptr;
     return Status();
   }
   CacheLayout layout;
-  MLAC_RETURN_IF_ERROR(checkExternal(*given, layout));
-  LayerPool pool;
-  pool.base = static_cast<char *>(given->data);
-  pool.numPages = given->num_pages;
-  pool.pageStride = layout.pageStride();
-  MLAC_RETURN_IF_ERROR(checkAlike(*layer, pool));
-  layer->pool = std::move(pool);
-  layout_ = layout;
-  limits_.numPages = given->num_pages;
-  limits_.pageStrideElements =
-      layout.pageStride() / elementBytes(static_cast<mla_dtype>(package_->cache().dtype()));
+  MLAC_RETURN_IF_ERROR(checkExternal(pool, *given, layout));
+  LayerPool wanted;
+  wanted.numPages = given->num_pages;
+  wanted.pageStride = layout.pageStride();
+  MLAC_RETURN_IF_ERROR(checkAlike(*layer, pool, wanted));
+  memory.base = static_cast<char *>(given->data);
+  memory.numPages = wanted.numPages;
+  memory.pageStride = wanted.pageStride;
+  layouts[pool] = layout;
+  limits_.setPool(pool, wanted.numPages,
+                  wanted.pageStride / elementBytes(package_->pools()[pool].dtype));
   return Status();
 }

@@ -136,25 +136,33 @@ Status PageMover::run(const FunctionInfo &function, std::span<const PagePair> pa
 }
 
 /// By the device's own copies.
-Status PageMover::copyEach(std::span<const PagePair> pairs, mla_stream *stream) {
-  int64_t stride = engine.pageStride();
+Status PageMover::copyEach(size_t pool, std::span<const PagePair> pairs, mla_stream *stream) {
+  int64_t stride = engine.pageStride(pool);
   for (const PagePair &pair : pairs)
     for (int64_t index = 0; index < engine.options().num_layers; ++index) {
       Layer *layer;
       MLAC_RETURN_IF_ERROR(engine.getLayer(index, layer));
-      char *pool = layer->pool.data();
+      char *pages = layer->pools[pool].data();
       MLAC_RETURN_IF_ERROR(
-          engine.device().copyAsync(pool + pair.to * stride, pool + pair.from * stride,
-                                    static_cast<size_t>(engine.pageBytesUsed()), stream));
+          engine.device().copyAsync(pages + pair.to * stride, pages + pair.from * stride,
+                                    static_cast<size_t>(engine.pageBytesUsed(pool)), stream));
     }
   return Status();
 }
 
-Status PageMover::copy(std::span<const PagePair> pairs, mla_stream *stream) {
+/// Whether the package's function is of this pool.
+static bool copiesIn(const FunctionInfo &function, size_t pool) {
+  return std::ranges::all_of(function.buffers, [&](const BufferInfo &buffer) {
+    return buffer.kind != fb::BufferKind::Cache || buffer.index == pool;
+  });
+}
+
+Status PageMover::copy(size_t pool, std::span<const PagePair> pairs, mla_stream *stream) {
   if (pairs.empty())
     return Status();
   const FunctionInfo *function = engine.target().find(kCopyPagesFunction);
-  return function ? run(*function, pairs, {}, stream) : copyEach(pairs, stream);
+  return pool == 0 && function && copiesIn(*function, pool) ? run(*function, pairs, {}, stream)
+                                                            : copyEach(pool, pairs, stream);
 }
 
 Status PageMover::swapOut(std::span<const PagePair> pairs, char *host, int64_t hostPages,

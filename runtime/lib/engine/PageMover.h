@@ -46,8 +46,8 @@ public:
   /// Whether the package can swap.
   bool canSwap() const;
 
-  /// Inside every layer's pool. No page is both read and written.
-  Status copy(std::span<const PagePair> pairs, mla_stream *stream);
+  /// Inside a pool of every layer. No page is both read and written.
+  Status copy(size_t pool, std::span<const PagePair> pairs, mla_stream *stream);
   /// To or from `host`: layers one after the other, `hostPages` pages without padding
   /// each.
   Status swapOut(std::span<const PagePair> pairs, char *host, int64_t hostPages,
@@ -63,7 +63,7 @@ private:
              mla_stream *stream);
   Status runBatch(const FunctionInfo &function, std::span<const PagePair> pairs, const Host &host,
                   mla_stream *stream);
-  Status copyEach(std::span<const PagePair> pairs, mla_stream *stream);
+  Status copyEach(size_t pool, std::span<const PagePair> pairs, mla_stream *stream);
   /// The lists of one launch, on the host and on the device.
   struct Lists {
     DeviceBuffer metadata;

@@ -21,8 +21,9 @@ Status Plan::create(std::shared_ptr<Engine> engine, std::shared_ptr<Plan> &plan)
   std::shared_ptr<Plan> result(new Plan(std::move(engine)));
   MLAC_RETURN_IF_ERROR(result->metadata_.create(result->engine_->sharedDevice(),
                                                 result->planner.maxBytes(), "step metadata"));
-  result->rows.clear(result->metadata_);
-  MLAC_RETURN_IF_ERROR(result->metadata_.uploadNow(result->rows.bytes()));
+  for (TableRows &rows : result->rows)
+    rows.clear(result->metadata_);
+  MLAC_RETURN_IF_ERROR(result->metadata_.uploadNow(result->planner.tableBytes()));
   plan = std::move(result);
   return Status();
 }
@@ -126,18 +127,21 @@ Status Plan::resolveDevice(const mla_device_batch &batch, const char *name) {
 }
 
 /// A function may count in wider elements or in rows; pools of the engine's are whole ones.
-static Status checkPageStride(const FunctionInfo &function, const DimValues &dims) {
-  int64_t stride = at(dims, Dim::PageStride);
-  std::optional<int64_t> unit = function.exprs.findIndivisible(Dim::PageStride, stride);
-  if (!unit)
-    return Status();
-  return error(MLA_UNSUPPORTED, "function '", function.name, "' counts pages in units of ", *unit,
-               " elements, of which the pool's page stride of ", stride, " is no multiple");
+static Status checkPageStrides(const FunctionInfo &function, const DimValues &dims, size_t pools) {
+  for (size_t pool = 0; pool < pools; ++pool) {
+    Dim dim = ofPool(Dim::PageStride, pool);
+    int64_t stride = at(dims, dim);
+    if (std::optional<int64_t> unit = function.exprs.findIndivisible(dim, stride))
+      return error(MLA_UNSUPPORTED, "function '", function.name, "' counts pages in units of ",
+                   *unit, " elements, of which the pool's page stride of ", stride,
+                   " is no multiple");
+  }
+  return Status();
 }
 
 Status Plan::resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape) {
   const FunctionInfo &function = functionFor(chosen, shape);
-  MLAC_RETURN_IF_ERROR(checkPageStride(function, planner.dims()));
+  MLAC_RETURN_IF_ERROR(checkPageStrides(function, planner.dims(), rows.size()));
   MLAC_RETURN_IF_ERROR(planner.measureFor({function, chosen.decodeThreshold, shape}));
   MLAC_RETURN_IF_ERROR(runner.resolve(*engine_, function, planner.dims(), planner.layout()));
   MLAC_RETURN_IF_ERROR(captures.check(runner.next(), planner.dims()));
@@ -160,11 +164,14 @@ Status Plan::beginFill(mla_stream *stream) {
   MLAC_RETURN_IF_ERROR(engine_->device().checkStream(stream));
   if (!engine_->hasExternalPools())
     return Status();
-  const StepLimits &limits = engine_->limits();
-  if (limits.numPages == 0)
-    return error(MLA_WRONG_STATE, "no layer has a pool: give each the caller's "
-                                  "(mla_engine_bind_pool)");
-  planner.setPool(limits.numPages, limits.pageStrideElements);
+  for (size_t pool = 0; pool < rows.size(); ++pool) {
+    PoolLimits limits = engine_->limits().pool(pool);
+    if (limits.numPages == 0)
+      return error(MLA_WRONG_STATE, "no layer has a pool",
+                   rows.size() > 1 ? concat(" '", engine_->package().pools()[pool].name, "'") : "",
+                   ": give each the caller's (mla_engine_bind_pool)");
+    planner.setPool(pool, limits.numPages, limits.pageStrideElements);
+  }
   return Status();
 }
 
@@ -236,25 +243,34 @@ Status Plan::requirePages() {
     return Status();
   std::shared_lock lock(cache.mutex);
   size_t row;
-  if (rows.areHeld(cache, metadata_, at(dims_, Dim::NumRequests), row)) {
+  auto lost = std::ranges::find_if(rows, [&](TableRows &table) {
+    return !table.areHeld(cache, metadata_, at(dims_, Dim::NumRequests), row);
+  });
+  if (lost == rows.end()) {
     cacheEdits = cache.numEdits();
     return Status();
   }
-  return error(MLA_WRONG_STATE, "request ", row, ": sequence ", rows.sequence(row),
-               cache.findLive(rows.sequence(row))
+  return error(MLA_WRONG_STATE, "request ", row, ": sequence ", lost->sequence(row),
+               cache.findLive(lost->sequence(row))
                    ? " no longer has the pages that the plan was filled for"
                    : " has been freed",
                ": fill the plan again (mla_step_plan)");
 }
 
 /// The plan's sizes are those of the pools that it was filled for.
-Status Plan::requirePool(const Layer &layer) const {
-  if (!engine_->hasExternalPools())
-    return Status();
-  MLAC_RETURN_IF_ERROR(engine_->requirePool(layer));
-  const LayerPool &pool = layer.pool;
-  int64_t pages = at(dims_, Dim::NumPages), stride = at(dims_, Dim::PageStride);
-  int64_t elementSize = elementBytes(static_cast<mla_dtype>(engine_->package().cache().dtype()));
+Status Plan::requirePools(const Layer &layer) const {
+  for (size_t pool = 0; pool < rows.size(); ++pool)
+    if (engine_->isExternal(pool))
+      MLAC_RETURN_IF_ERROR(requirePool(layer, pool));
+  return Status();
+}
+
+Status Plan::requirePool(const Layer &layer, size_t index) const {
+  MLAC_RETURN_IF_ERROR(engine_->requirePool(layer, index));
+  const LayerPool &pool = layer.pools[index];
+  int64_t pages = at(dims_, ofPool(Dim::NumPages, index));
+  int64_t stride = at(dims_, ofPool(Dim::PageStride, index));
+  int64_t elementSize = elementBytes(engine_->package().pools()[index].dtype);
   if (pool.numPages == pages && pool.pageStride == stride * elementSize)
     return Status();
   return error(MLA_WRONG_STATE, "the layer's pool has ", pool.numPages, " pages, ", pool.pageStride,
@@ -266,7 +282,7 @@ Status Plan::requireLayer(int64_t index, Layer *&layer) {
   MLAC_RETURN_IF_ERROR(requireFilled());
   MLAC_RETURN_IF_ERROR(requirePages());
   MLAC_RETURN_IF_ERROR(engine_->getLayer(index, layer));
-  MLAC_RETURN_IF_ERROR(requirePool(*layer));
+  MLAC_RETURN_IF_ERROR(requirePools(*layer));
   if (layer->isPrepared)
     return Status();
   return error(MLA_WRONG_STATE, "layer ", index,
@@ -362,7 +378,7 @@ Status Plan::functionName(const char *&name) const {
 
 Status Plan::dim(std::string_view name, int64_t &value) const {
   MLAC_RETURN_IF_ERROR(requireFilled());
-  std::optional<Dim> found = findDim(name);
+  std::optional<Dim> found = engine_->package().findDim(name);
   if (!found)
     return error(MLA_NOT_FOUND, "unknown size '", name, "'");
   value = at(dims_, *found);
@@ -372,7 +388,7 @@ Status Plan::dim(std::string_view name, int64_t &value) const {
 Status Plan::metadata(std::string_view name, mla_dtype &dtype, int64_t &elements,
                       const void *&data) const {
   MLAC_RETURN_IF_ERROR(requireFilled());
-  std::optional<Metadata> found = findMetadata(name);
+  std::optional<Metadata> found = engine_->package().findMetadata(name);
   if (!found)
     return error(MLA_NOT_FOUND, "unknown metadata '", name, "'");
   auto place = static_cast<size_t>(*found);

@@ -62,13 +62,14 @@ private:
   Status requireFilled() const;
   Status requireLayer(int64_t index, Layer *&layer);
   Status requirePages();
-  Status requirePool(const Layer &layer) const;
+  Status requirePools(const Layer &layer) const;
+  Status requirePool(const Layer &layer, size_t index) const;
 
   std::shared_ptr<Engine> engine_;
   StepPlanner planner;
   StepRunner runner;
   CapturedRuns captures;
-  TableRows rows;
+  std::vector<TableRows> rows;
   DeviceMirror metadata_;
   bool isFilled = false;
   bool hasSequences = false; // else the pages are the caller's

@@ -19,21 +19,20 @@ using namespace mlac::runtime;
 static int64_t boundBytes(const Engine &engine, const BufferInfo &buffer,
                           const StepLayout &layout) {
   const StepLimits &limits = engine.limits();
-  const fb::CacheLayout &cache = engine.package().cache();
   switch (buffer.kind) {
   case fb::BufferKind::Weight:
     return engine.package().weights()[buffer.index].bytes();
   case fb::BufferKind::Derived:
     return engine.package().derived()[buffer.index].bytes();
   case fb::BufferKind::Cache:
-    return limits.numPages * limits.pageStrideElements *
-           elementBytes(static_cast<mla_dtype>(cache.dtype()));
+    return limits.pool(buffer.index).numPages * limits.pool(buffer.index).pageStrideElements *
+           elementBytes(engine.package().pools()[buffer.index].dtype);
   case fb::BufferKind::Metadata:
     return layout.arrays[buffer.index].elements * elementBytes(buffer.dtype);
   case fb::BufferKind::CacheScale:
     return sizeof(float);
   case fb::BufferKind::RopeTable:
-    return limits.ropeLength * cache.qk_rope_head_dim() * int64_t(sizeof(float));
+    return limits.ropeLength * engine.package().ropeWidth() * int64_t(sizeof(float));
   default:
     return -1;
   }
@@ -138,10 +137,10 @@ Status StepRunner::bindBuffers(Engine &engine, Layer &layer, char *metadata,
       addresses[i] = layer.derived[buffer.index].data();
       break;
     case fb::BufferKind::Cache:
-      addresses[i] = layer.pool.data();
+      addresses[i] = layer.pools[buffer.index].data();
       break;
     case fb::BufferKind::CacheScale:
-      addresses[i] = layer.cacheScale.data();
+      addresses[i] = layer.pools[buffer.index].scale.data();
       break;
     case fb::BufferKind::Metadata:
       addresses[i] = current.layout.external[buffer.index]

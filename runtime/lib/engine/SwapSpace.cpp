@@ -15,6 +15,9 @@ Status SwapSpace::create(std::shared_ptr<Engine> engine, int64_t numPages,
   constexpr int64_t kMaxPages = INT32_MAX;
   if (numPages < 1 || numPages > kMaxPages)
     return error(MLA_INVALID_ARGUMENT, "num_pages = ", numPages, ", expected 1 to ", kMaxPages);
+  if (engine->package().pools().size() > 1)
+    return error(MLA_UNSUPPORTED, "the package has ", engine->package().pools().size(),
+                 " pools; pages of one can be swapped out");
   if (!engine->mover().canSwap())
     return error(MLA_UNSUPPORTED, "the package has no functions '", kSwapOutFunction, "' and '",
                  kSwapInFunction, "'");

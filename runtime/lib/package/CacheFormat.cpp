@@ -119,8 +119,8 @@ static constexpr int64_t kMaxWidth = 1 << 20, kMaxPageSize = 1 << 20;
 /// Of the row's field `position`. Rope keys may be missing; nothing else may.
 static Status requireWidth(const cache::Format &format, size_t position, int64_t width) {
   size_t index = 0;
-  while (index < format.numFields && (!cache::isRow(format.fields[index].part) ||
-                                      cache::rowField(format, index) != position))
+  while (index < format.numFields &&
+         (!cache::isRow(format.fields[index].part) || cache::rowField(format, index) != position))
     ++index;
   bool isThere = index < format.numFields;
   const cache::Field &field = format.fields[isThere ? index : 0];
@@ -145,7 +145,8 @@ Status CacheLayout::make(std::string_view name, const CacheShape &shape, CacheLa
                  typeName(shape.dtype));
   if (format->scaleGroup && shape.columns[0] % format->scaleGroup)
     return error(MLA_INVALID_ARGUMENT, "format ", name, ": ",
-                 cache::partName(format->fields[0].part), " = ", shape.columns[0], ", expected a multiple of the scales' group of ", format->scaleGroup);
+                 cache::partName(format->fields[0].part), " = ", shape.columns[0],
+                 ", expected a multiple of the scales' group of ", format->scaleGroup);
   if (shape.pageSize < 1 || shape.pageSize > kMaxPageSize)
     return error(MLA_INVALID_ARGUMENT, "page_size = ", shape.pageSize, ", expected 1 to ",
                  kMaxPageSize);

@@ -27,7 +27,7 @@ namespace mlac::runtime {
 
 /// What a format leaves open. Bytes and tokens.
 struct CacheShape {
-  mla_dtype dtype = MLA_BF16; // of rows outside of the cache
+  mla_dtype dtype = MLA_BF16;                 // of rows outside of the cache
   int64_t columns[cache::kMaxRowFields] = {}; // of the row's fields, all heads together
   int64_t pageSize = 1;
   int64_t pageStride = 0; // 0: the smallest
@@ -69,9 +69,7 @@ public:
   int64_t rowStart(size_t index) const;
 
   /// Elements of field `index` in one token.
-  int64_t count(size_t index) const {
-    return cache::fieldCount(*format_, index, widths());
-  }
+  int64_t count(size_t index) const { return cache::fieldCount(*format_, index, widths()); }
   /// Byte of field `index` of the token in `slot` (>= 0), from the pool's start.
   int64_t offset(size_t index, int64_t slot) const;
   /// The least pool that has this many pages, or a negative number on overflow.

@@ -34,7 +34,7 @@ Status PackageVerifier::resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer)
     indices = &derived;
     break;
   case fb::BufferKind::Metadata: {
-    std::optional<Metadata> metadata = findMetadata(buffer.name);
+    std::optional<Metadata> metadata = package.findMetadata(buffer.name);
     if (!metadata)
       return error(MLA_CORRUPT, "names unknown metadata");
     index = static_cast<int64_t>(*metadata);
@@ -45,12 +45,8 @@ Status PackageVerifier::resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer)
     expected = MLA_F32;
     break;
   case fb::BufferKind::Cache:
-    if (!hasCacheType(buffer.dtype))
-      expected = toType(package.cache().dtype());
-    break;
   case fb::BufferKind::CacheScale:
-    expected = MLA_F32;
-    break;
+    return resolvePool(buffer);
   default:
     break;
   }
@@ -75,9 +71,8 @@ Status PackageVerifier::readBuffer(const fb::Buffer *raw, const FunctionInfo &fu
     return error(MLA_CORRUPT, "unknown kind ", raw->kind());
   MLAC_RETURN_IF_ERROR(checkLength("name", raw->name()));
   MLAC_RETURN_IF_ERROR(requireType("buffer", raw->dtype()));
-  bool isNamed = raw->kind() != fb::BufferKind::Cache && raw->kind() != fb::BufferKind::RopeTable &&
-                 raw->kind() != fb::BufferKind::Workspace &&
-                 raw->kind() != fb::BufferKind::CacheScale;
+  bool isNamed =
+      raw->kind() != fb::BufferKind::RopeTable && raw->kind() != fb::BufferKind::Workspace;
   if (isNamed)
     MLAC_RETURN_IF_ERROR(requireText("name", raw->name()));
   buffer = {std::string(text(raw->name())),
@@ -98,8 +93,9 @@ static const char *findUse(const FunctionInfo &function, step::Owner owner) {
     if (step::kDims[i].owner == owner && function.exprs.usesDim(static_cast<Dim>(i)))
       return step::kDims[i].name;
   for (const BufferInfo &buffer : function.buffers)
-    if (buffer.kind == fb::BufferKind::Metadata && step::kMetadata[buffer.index].owner == owner)
-      return step::kMetadata[buffer.index].name;
+    if (const step::MetadataInfo &info = step::info(static_cast<Metadata>(buffer.index));
+        buffer.kind == fb::BufferKind::Metadata && info.owner == owner)
+      return info.name;
   return nullptr;
 }
 
@@ -133,13 +129,13 @@ static Status checkSharedTokens(const FunctionInfo &function) {
   return Status();
 }
 
-static Status readDims(const fb::Function &raw, std::vector<Dim> &dims) {
+Status PackageVerifier::readDims(const fb::Function &raw, std::vector<Dim> &dims) const {
   for (uint32_t i = 0; i < sizeOf(raw.dims()); ++i) {
     std::string_view name = text(raw.dims()->Get(i));
-    std::optional<Dim> dim = findDim(name);
+    std::optional<Dim> dim = package.findDim(name);
     if (!dim)
       return error(MLA_UNSUPPORTED, "names the run-time size '", name,
-                   "', which this runtime does not know");
+                   "', which this runtime does not know of these pools");
     dims.push_back(*dim);
   }
   return Status();

@@ -23,8 +23,11 @@
 namespace mlac::runtime {
 
 using step::Dim, step::Metadata, step::kNumDims, step::kNumMetadata;
-using DimValues = std::array<int64_t, kNumDims>;
+using step::kMaxPools, step::kNumDimSlots, step::kNumMetadataSlots, step::ofPool;
+/// Of all pools: a pool's are ofPool(dim, pool).
+using DimValues = std::array<int64_t, kNumDimSlots>;
 
+/// Of the first pool, where pools have it.
 std::optional<Dim> findDim(std::string_view name);
 std::optional<Metadata> findMetadata(std::string_view name);
 
@@ -32,7 +35,8 @@ inline const char *dimName(Dim dim) { return step::info(dim).name; }
 mla_dtype metadataType(Metadata metadata);
 /// Whether it is in front of the other arrays, with room for the longest sequences.
 inline bool isTable(Metadata metadata) {
-  return metadata == Metadata::BlockTable || metadata == Metadata::PrefillBlockTable;
+  Metadata base = step::baseOf(metadata);
+  return base == Metadata::BlockTable || base == Metadata::PrefillBlockTable;
 }
 
 inline int64_t &at(DimValues &values, Dim dim) { return values[static_cast<size_t>(dim)]; }

@@ -123,6 +123,35 @@ std::string TargetInfo::text() const {
   return result;
 }
 
+int64_t Package::findPool(std::string_view name) const {
+  for (size_t i = 0; i < pools_.size(); ++i)
+    if (pools_[i].name == name)
+      return static_cast<int64_t>(i);
+  return -1;
+}
+
+/// `find` knows the names of what the first pool has.
+template <typename Find>
+static auto findOfPool(const Package &package, std::string_view text, Find find)
+    -> decltype(find(text)) {
+  mlac::step::PoolName split = mlac::step::splitName(text);
+  auto found = find(split.name);
+  if (split.pool.empty() || !found)
+    return found;
+  int64_t pool = package.findPool(split.pool);
+  if (pool < 0 || !mlac::step::isOfPool(*found))
+    return std::nullopt;
+  return ofPool(*found, static_cast<size_t>(pool));
+}
+
+std::optional<Dim> Package::findDim(std::string_view name) const {
+  return findOfPool(*this, name, runtime::findDim);
+}
+
+std::optional<Metadata> Package::findMetadata(std::string_view name) const {
+  return findOfPool(*this, name, runtime::findMetadata);
+}
+
 int64_t mlac::runtime::findTensor(const std::vector<TensorInfo> &tensors, std::string_view name) {
   auto found = std::find_if(tensors.begin(), tensors.end(),
                             [&](auto &tensor) { return tensor.name == name; });

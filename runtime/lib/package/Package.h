@@ -16,6 +16,7 @@
 #ifndef MLAC_RUNTIME_PACKAGE_H
 #define MLAC_RUNTIME_PACKAGE_H
 
+#include "package/CacheFormat.h"
 #include "package/Expression.h"
 #include "package/WorkParams.h"
 
@@ -24,8 +25,8 @@
 
 namespace mlac::runtime {
 
-/// One buffer of a function. `index` is the position in the package's weights
-/// or derived tensors, or the Metadata value; unused for the other kinds.
+/// One buffer of a function. `index` is the position in the package's weights,
+/// derived tensors or pools, or the Metadata value; unused for the other kinds.
 struct BufferInfo {
   std::string name;
   fb::BufferKind kind;
@@ -77,6 +78,17 @@ struct TensorInfo {
   int64_t bytes() const { return elements * elementBytes(dtype); }
 };
 
+struct PoolInfo {
+  std::string name;
+  mla_dtype dtype;    // what kernels count the pool in
+  CacheLayout layout; // of pages without gaps
+  int64_t tokensPerRow, window;
+  const fb::Pool *raw;
+
+  int64_t pageRows() const { return layout.shape().pageSize; }
+  int64_t rowBytes() const { return layout.tokenBytes(); }
+};
+
 /// The function that runs when weights are bound; never chosen for a batch.
 inline constexpr std::string_view kPrepareFunction = "prepare";
 /// Functions that the runtime runs by itself, never as a step.
@@ -99,8 +111,18 @@ public:
 
   const fb::Package &root() const { return *root_; }
   const fb::Model &model() const { return *root_->model(); }
-  const fb::CacheLayout &cache() const { return *root_->cache(); }
+  /// At least one; the first keeps a row of every token.
+  const std::vector<PoolInfo> &pools() const { return pools_; }
+  /// The pool of this name; -1 if there is none.
+  int64_t findPool(std::string_view name) const;
+  /// A size or an array by its name, which may begin with a pool's.
+  std::optional<Dim> findDim(std::string_view name) const;
+  std::optional<Metadata> findMetadata(std::string_view name) const;
   const fb::RopeSpec &rope() const { return *root_->rope(); }
+  /// Columns of the rotary table.
+  int64_t ropeWidth() const {
+    return 2 * int64_t(rope().inv_freq() ? rope().inv_freq()->size() : 0);
+  }
   const std::vector<TargetInfo> &targets() const { return targets_; }
   const std::vector<TensorInfo> &weights() const { return weights_; }
   const std::vector<TensorInfo> &derived() const { return derived_; }
@@ -122,6 +144,7 @@ private:
   Bytes bytes_;
   size_t fileBytes_ = 0;
   const fb::Package *root_ = nullptr;
+  std::vector<PoolInfo> pools_;
   std::vector<TargetInfo> targets_;
   std::vector<TensorInfo> weights_, derived_;
   std::string info_;

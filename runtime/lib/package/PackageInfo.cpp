@@ -38,14 +38,23 @@ static Json describe(const fb::Model &model) {
           {"config", str(model.config_json())}};
 }
 
-static Json describe(const fb::CacheLayout &cache) {
-  return {{"layout", str(cache.layout())},
-          {"dtype", name(cache.dtype())},
-          {"page_size", cache.page_size()},
-          {"kv_lora_rank", cache.kv_lora_rank()},
-          {"qk_rope_head_dim", cache.qk_rope_head_dim()},
-          {"rope_order", str(cache.rope_order())},
-          {"row_bytes", cache.row_bytes()}};
+static Json describe(const fb::Pool &pool) {
+  Json fields = Json::array();
+  for (uint32_t i = 0; i < sizeOf(pool.fields()); ++i) {
+    const fb::PoolField &field = *pool.fields()->Get(i);
+    fields.push_back(
+        {{"name", str(field.name())}, {"heads", field.heads()}, {"columns", field.columns()}});
+  }
+  return {{"name", str(pool.name())},
+          {"format", str(pool.format())},
+          {"dtype", name(pool.dtype())},
+          {"element", name(pool.element())},
+          {"page_size", pool.page_size()},
+          {"fields", fields},
+          {"rope_order", str(pool.rope_order())},
+          {"row_bytes", pool.row_bytes()},
+          {"tokens_per_row", pool.tokens_per_row()},
+          {"window", pool.window()}};
 }
 
 static Json describe(const fb::RopeSpec &rope) {
@@ -119,7 +128,9 @@ static Json describe(const TargetInfo &target) {
 const std::string &Package::infoJson() {
   if (!info_.empty())
     return info_;
-  Json targets = Json::array();
+  Json pools = Json::array(), targets = Json::array();
+  for (const PoolInfo &pool : pools_)
+    pools.push_back(describe(*pool.raw));
   for (const TargetInfo &target : targets_)
     targets.push_back(describe(target));
   info_ = toText({{"schema_version", root().schema_version()},
@@ -127,7 +138,7 @@ const std::string &Package::infoJson() {
                   {"options", str(root().options())},
                   {"bytes", fileBytes_},
                   {"model", describe(model())},
-                  {"cache", describe(cache())},
+                  {"pools", pools},
                   {"rope", describe(rope())},
                   {"weights", describe(weights_)},
                   {"derived", describe(derived_)},

@@ -33,10 +33,10 @@ Status PackageVerifier::run() {
   if (root.schema_version() != kSchemaVersion)
     return error(MLA_UNSUPPORTED, "package has schema version ", root.schema_version(),
                  ", this runtime reads ", kSchemaVersion);
-  if (!root.model() || !root.cache() || !root.rope())
-    return error(MLA_CORRUPT, "package lacks its model, cache or rope table");
+  if (!root.model() || !root.rope())
+    return error(MLA_CORRUPT, "package lacks its model or rope table");
   MLAC_RETURN_IF_ERROR(checkModel().in("model"));
-  MLAC_RETURN_IF_ERROR(checkCache().in("cache"));
+  MLAC_RETURN_IF_ERROR(readPools());
   MLAC_RETURN_IF_ERROR(checkRope().in("rope"));
   MLAC_RETURN_IF_ERROR(readTensors(root.weights(), "weight", package.weights_, weights));
   MLAC_RETURN_IF_ERROR(readTensors(root.derived(), "derived tensor", package.derived_, derived));

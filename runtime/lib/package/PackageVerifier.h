@@ -36,7 +36,8 @@ public:
 
 private:
   Status checkModel();
-  Status checkCache();
+  Status readPools();
+  Status readPool(const fb::Pool &raw, PoolInfo &pool);
   Status checkRope();
   using TensorTable = flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>>;
   using TensorIndices = std::unordered_map<std::string_view, int64_t>;
@@ -46,8 +47,9 @@ private:
   Status checkKernels(const fb::Target &target);
   Status readFunction(const fb::Target &target, const fb::Function *raw, FunctionInfo &function);
   Status readBuffer(const fb::Buffer *raw, const FunctionInfo &function, BufferInfo &buffer);
-  bool hasCacheType(mla_dtype type) const;
   Status resolveBuffer(const fb::Buffer &raw, BufferInfo &buffer);
+  Status resolvePool(BufferInfo &buffer) const;
+  Status readDims(const fb::Function &raw, std::vector<Dim> &dims) const;
   /// Counts parts of the package, as often as they are reached.
   Status spend(int64_t parts);
 

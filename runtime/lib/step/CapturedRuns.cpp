@@ -76,7 +76,7 @@ static bool isReplay(const ResolvedStep &a, const ResolvedStep &b) {
 /// A size that the function uses and that is another one now.
 static std::string nameDifference(const FunctionInfo &function, const DimValues &captured,
                                   const DimValues &now) {
-  for (size_t i = 0; i < kNumDims; ++i)
+  for (size_t i = 0; i < captured.size(); ++i)
     if (auto dim = static_cast<Dim>(i); captured[i] != now[i] && function.exprs.usesDim(dim))
       return concat(dimName(dim), " = ", captured[i], ", now ", now[i]);
   return std::string("its metadata in other places");

@@ -19,6 +19,15 @@
 
 using namespace mlac::runtime;
 
+static Status checkPointer(const std::string &name, const void *data, size_t alignment) {
+  if (!data)
+    return error(MLA_INVALID_ARGUMENT, "batch.", name, " is null");
+  if (auto rest = reinterpret_cast<uintptr_t>(data) % alignment; rest != 0)
+    return error(MLA_INVALID_ARGUMENT, "batch.", name, " is not aligned to ", alignment,
+                 " bytes: address ends in ", rest);
+  return Status();
+}
+
 static Status checkPointers(const mla_device_batch &batch) {
   const struct {
     const char *name;
@@ -30,25 +39,15 @@ static Status checkPointers(const mla_device_batch &batch) {
                   {"block_table", batch.block_table, MLA_DATA_ALIGNMENT},
                   {"slot_mapping", batch.slot_mapping, MLA_DATA_ALIGNMENT},
                   {"positions", batch.positions, MLA_DATA_ALIGNMENT}};
-  for (const auto &[name, data, alignment] : pointers) {
-    if (!data)
-      return error(MLA_INVALID_ARGUMENT, "batch.", name, " is null");
-    if (auto rest = reinterpret_cast<uintptr_t>(data) % alignment; rest != 0)
-      return error(MLA_INVALID_ARGUMENT, "batch.", name, " is not aligned to ", alignment,
-                   " bytes: address ends in ", rest);
+  for (const auto &[name, data, alignment] : pointers)
+    MLAC_RETURN_IF_ERROR(checkPointer(name, data, alignment));
+  for (int64_t i = 0; batch.pools && i < batch.num_pools; ++i) {
+    std::string pool = concat("pools[", i, "].");
+    MLAC_RETURN_IF_ERROR(
+        checkPointer(pool + "block_table", batch.pools[i].block_table, MLA_DATA_ALIGNMENT));
+    MLAC_RETURN_IF_ERROR(
+        checkPointer(pool + "slot_mapping", batch.pools[i].slot_mapping, MLA_DATA_ALIGNMENT));
   }
-  return Status();
-}
-
-static Status checkBound(const StepLimits &limits, int64_t query, int64_t bound, int64_t stride) {
-  if (query < 0)
-    return error(MLA_INVALID_ARGUMENT, "query length ", query, " is negative");
-  if (bound < query || bound > limits.maxSeqLen)
-    return error(MLA_INVALID_ARGUMENT, "seq_len_bound ", bound, ", expected ", query,
-                 " (the query) to max_seq_len = ", limits.maxSeqLen);
-  if (int64_t pages = ceilDiv(bound, limits.pageSize); pages > stride)
-    return error(MLA_INVALID_ARGUMENT, "seq_len_bound ", bound, " takes ", pages,
-                 " pages, block_table_stride is ", stride);
   return Status();
 }
 
@@ -61,24 +60,23 @@ static void bindArrays(const mla_device_batch &batch, StepLayout &layout) {
   bind(Metadata::BlockTable, batch.block_table);
   bind(Metadata::SlotMapping, batch.slot_mapping);
   bind(Metadata::Positions, batch.positions);
+  for (int64_t i = 0; i < batch.num_pools; ++i) {
+    auto pool = static_cast<size_t>(i + 1);
+    bind(ofPool(Metadata::BlockTable, pool), batch.pools[i].block_table);
+    bind(ofPool(Metadata::SlotMapping, pool), batch.pools[i].slot_mapping);
+  }
 }
 
 Status mlac::runtime::takeDeviceBatch(StepState &state, const mla_device_batch &batch) {
-  const StepLimits &limits = state.limits;
   state.clear();
-  MLAC_RETURN_IF_ERROR(checkNumRequests(limits, batch.num_requests));
+  MLAC_RETURN_IF_ERROR(checkNumRequests(state.limits, batch.num_requests));
   MLAC_RETURN_IF_ERROR(checkPointers(batch));
-  int64_t tokens = 0;
-  for (int64_t i = 0; i < batch.num_requests; ++i) {
-    int64_t query = batch.query_lens[i], bound = batch.seq_len_bounds[i];
-    MLAC_RETURN_IF_ERROR(
-        checkBound(limits, query, bound, batch.block_table_stride).in(concat("request ", i)));
-    state.requests.push_back({0, nullptr, query, bound - query, 0, 0});
-    tokens += query;
-  }
-  MLAC_RETURN_IF_ERROR(checkNumTokens(limits, tokens));
+  MLAC_RETURN_IF_ERROR(
+      takePoolTables(state, batch.pools, batch.num_pools, batch.block_table_stride));
+  MLAC_RETURN_IF_ERROR(takeLengths(state, batch.num_requests, batch.query_lens,
+                                   batch.seq_len_bounds, "seq_len_bound",
+                                   {state.tableColumns.data(), state.limits.numPools()}));
   state.source = StepSource::DeviceTables;
-  state.tableColumns = batch.block_table_stride;
   bindArrays(batch, state.layout);
   return Status();
 }

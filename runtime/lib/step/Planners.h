@@ -59,14 +59,21 @@ private:
 };
 
 /// Elements of each array.
-using ArraySizes = std::array<int64_t, kNumMetadata>;
+using ArraySizes = std::array<int64_t, kNumMetadataSlots>;
 inline int64_t &elements(ArraySizes &sizes, Metadata which) {
   return sizes[static_cast<size_t>(which)];
 }
-/// What fill writes.
+/// The pools that sizes are of: those with columns.
+template <typename Function> void forPoolsOf(const DimValues &dims, Function function) {
+  for (size_t pool = 0; pool < kMaxPools; ++pool)
+    if (int64_t columns = at(dims, ofPool(Dim::MaxBlocksPerRequest, pool)); columns > 0)
+      function(pool, columns);
+}
+/// What fill writes, and whose pages it shows.
 struct StepMemory {
   DeviceMirror &mirror;
-  TableRows &rows; // block_table
+  std::span<TableRows> rows; // block_table of each pool
+  const KVCache &cache;
 };
 
 /// The step's array in `memory`.

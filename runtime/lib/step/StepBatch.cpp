@@ -34,7 +34,14 @@ static Status addRequest(StepState &state, KVCache &cache, mla_sequence id, int3
                  " is over max_seq_len = ", state.limits.maxSeqLen,
                  " (positions of the rope table, pages of the block table)");
   sequence->lastStep = state.step;
-  int64_t missing = cache.missingPages(*sequence, sequence->length + queryLen);
+  int64_t missing = 0;
+  for (size_t pool = 0; pool < state.limits.numPools(); ++pool) {
+    int64_t ofPool = cache.missingPages(pool, *sequence, sequence->length + queryLen);
+    missing += ofPool;
+    state.missingPages[pool] += ofPool;
+    if (pool > 0)
+      state.oldPages.push_back(sequence->table(pool).size());
+  }
   state.requests.push_back(
       {id, sequence, queryLen, sequence->length, missing, sequence->pages.size()});
   return Status();
@@ -53,7 +60,6 @@ Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batc
     if (!status.isOk())
       return status.in(concat("request ", i));
     numTokens += state.requests.back().queryLen;
-    state.missingPages += state.requests.back().missingPages;
   }
   return checkNumTokens(state.limits, numTokens);
 }
@@ -63,8 +69,11 @@ Status mlac::runtime::takeBatch(StepState &state, KVCache &cache, const mla_batc
 //===----------------------------------------------------------------------===//
 
 Status mlac::runtime::measureMachine(StepState &state, const StepDemand &) {
-  state.dim(Dim::NumPages) = state.limits.numPages;
-  state.dim(Dim::PageStride) = state.limits.pageStrideElements;
+  for (size_t pool = 0; pool < state.limits.numPools(); ++pool) {
+    PoolLimits limits = state.limits.pool(pool);
+    state.dim(ofPool(Dim::NumPages, pool)) = limits.numPages;
+    state.dim(ofPool(Dim::PageStride, pool)) = limits.pageStrideElements;
+  }
   state.dim(Dim::RopeLength) = state.limits.ropeLength;
   state.dim(Dim::NumSms) = state.limits.numSms;
   return Status();
@@ -96,7 +105,8 @@ static void setDeviceDims(StepState &state) {
 
 Status mlac::runtime::measureBatch(StepState &state, const StepDemand &) {
   auto numRequests = static_cast<int64_t>(state.requests.size());
-  state.dim(Dim::MaxBlocksPerRequest) = state.tableColumns;
+  for (size_t pool = 0; pool < state.limits.numPools(); ++pool)
+    state.dim(ofPool(Dim::MaxBlocksPerRequest, pool)) = state.tableColumns[pool];
   state.dim(Dim::NumRequests) = numRequests;
   for (const StepRequest &request : state.requests) {
     int64_t query = request.queryLen, context = request.contextLen;
@@ -119,8 +129,11 @@ void mlac::runtime::countBatch(const DimValues &dims, const WorkSizes &, ArraySi
   elements(sizes, Metadata::QueryStartLoc) = requests + 1;
   elements(sizes, Metadata::SeqLens) = requests;
   elements(sizes, Metadata::ContextLens) = requests;
-  elements(sizes, Metadata::BlockTable) = requests * at(dims, Dim::MaxBlocksPerRequest);
-  for (Metadata ofTokens : {Metadata::SlotMapping, Metadata::Positions, Metadata::ReqIdPerToken})
+  forPoolsOf(dims, [&](size_t pool, int64_t columns) {
+    elements(sizes, ofPool(Metadata::BlockTable, pool)) = requests * columns;
+    elements(sizes, ofPool(Metadata::SlotMapping, pool)) = tokens;
+  });
+  for (Metadata ofTokens : {Metadata::Positions, Metadata::ReqIdPerToken})
     elements(sizes, ofTokens) = tokens;
 }
 
@@ -129,18 +142,17 @@ static int64_t pageOf(const StepState &state, int64_t position) {
   return state.pageShift >= 0 ? position >> state.pageShift : position / state.limits.pageSize;
 }
 
-static void showBlocks(const StepState &state, DeviceMirror &mirror, TableRows &rows) {
+/// `used(request)`: its pages, without those reserved beyond seq_len, which stay hidden.
+template <typename Used>
+static void showBlocks(const StepState &state, DeviceMirror &mirror, TableRows &rows, Used used) {
   for (size_t i = 0; i < state.places.size(); ++i) {
     const StepRequest *request = state.places[i].request;
-    // Reserved pages beyond seq_len stay hidden from the kernels.
-    auto used =
-        static_cast<size_t>(pageOf(state, state.places[i].seqLen() + state.limits.pageSize - 1));
     if (!request)
       rows.show(mirror, i, 0, 0, {});
     else if (request->sequence)
-      rows.show(mirror, i, request->id, request->sequence->edits, request->pages().first(used));
+      rows.show(mirror, i, request->id, request->sequence->edits, used(*request));
     else // the caller may have changed any entry since: the step's number was never shown
-      rows.show(mirror, i, 0, state.step, request->pages().first(used));
+      rows.show(mirror, i, 0, state.step, used(*request));
   }
 }
 
@@ -160,6 +172,26 @@ static void fillSlots(const StepState &state, const StepPlace &place, int64_t *s
   for (int64_t position = place.contextLen(); position < place.seqLen(); ++position) {
     int64_t entry = pageOf(state, position);
     *slots++ = position + (pages[static_cast<size_t>(entry)] - entry) * state.limits.pageSize;
+  }
+}
+
+/// The slots of a pool behind the first, of rows that the step's tokens complete.
+static void fillPoolSlots(const StepState &state, size_t pool, const StepMemory &memory) {
+  std::span slots = arrayOf<int64_t>(state, ofPool(Metadata::SlotMapping, pool), memory);
+  if (state.isPadded()) // rows of no request
+    std::ranges::fill(slots, -1);
+  const int64_t *given = state.hasSequences() ? nullptr : state.given[pool - 1].slot_mapping;
+  for (const StepPlace &place : state.places) {
+    if (place.queryLen() == 0)
+      continue;
+    int64_t *to = slots.data() + place.firstRow;
+    if (given) {
+      std::copy_n(given, place.queryLen(), to);
+      given += place.queryLen();
+    } else {
+      for (int64_t position = place.contextLen(); position < place.seqLen(); ++position)
+        *to++ = memory.cache.slot(pool, *place.request->sequence, position);
+    }
   }
 }
 
@@ -194,7 +226,15 @@ static void fillTokens(const StepState &state, const StepMemory &memory) {
 
 void mlac::runtime::fillBatch(const StepState &state, const StepMemory &memory) {
   if (!state.isOnDevice())
-    showBlocks(state, memory.mirror, memory.rows);
+    showBlocks(state, memory.mirror, memory.rows[0], [&](const StepRequest &request) {
+      int64_t used = pageOf(state, request.seqLen() + state.limits.pageSize - 1);
+      return request.pages().first(static_cast<size_t>(used));
+    });
   fillRequests(state, memory);
   fillTokens(state, memory);
+  for (size_t pool = 1; pool < state.limits.numPools() && !state.isOnDevice(); ++pool) {
+    showBlocks(state, memory.mirror, memory.rows[pool],
+               [&](const StepRequest &request) { return state.pagesOf(request, pool); });
+    fillPoolSlots(state, pool, memory);
+  }
 }

@@ -48,7 +48,9 @@ void mlac::runtime::countParts(const DimValues &dims, const WorkSizes &, ArraySi
   elements(sizes, Metadata::OutputRows) = at(dims, Dim::NumTokens);
   elements(sizes, Metadata::DecodeQueryStartLoc) = decodes + 1;
   elements(sizes, Metadata::PrefillQueryStartLoc) = prefills + 1;
-  elements(sizes, Metadata::PrefillBlockTable) = prefills * at(dims, Dim::MaxBlocksPerRequest);
+  forPoolsOf(dims, [&](size_t pool, int64_t columns) {
+    elements(sizes, ofPool(Metadata::PrefillBlockTable, pool)) = prefills * columns;
+  });
 }
 
 void mlac::runtime::fillParts(const StepState &state, const StepMemory &memory) {

@@ -77,8 +77,20 @@ bool StepPlanner::hasPages(const KVCache &cache) const {
       std::any_of(state.requests.begin(), state.requests.end(), [](const StepRequest &request) {
         return request.sequence && request.sequence->pages.empty() && request.queryLen > 0;
       });
-  int64_t kept = admits ? cache.spec().watermark : 0;
-  return state.missingPages == 0 || state.missingPages <= cache.pool().numFree() - kept;
+  for (size_t pool = 0; pool < state.limits.numPools(); ++pool) {
+    int64_t kept = admits ? cache.spec(pool).watermark : 0, missing = state.missingPages[pool];
+    if (missing != 0 && missing > cache.pool(pool).numFree() - kept)
+      return false;
+  }
+  return true;
+}
+
+std::vector<TableRows> StepPlanner::makeRows() const {
+  std::vector<TableRows> rows;
+  for (size_t pool = 0; pool < state.limits.numPools(); ++pool)
+    rows.emplace_back(state.limits.maxRequests, blockColumns(state.limits, pool),
+                      tableOffset(state.limits, pool), pool);
+  return rows;
 }
 
 /// Cannot fail: lengths were checked by measure, pages by hasPages.
@@ -88,13 +100,16 @@ static void takePages(const StepState &state, KVCache &cache) {
   for (const StepRequest &request : state.requests) {
     if (request.missingPages > 0)
       (void)cache.reserve(*request.sequence, request.seqLen());
+    // The step's first query still sees the window behind its position; a step that is
+    // undone starts there again.
+    cache.leaveWindows(*request.sequence, request.contextLen);
     request.sequence->length = request.seqLen();
   }
 }
 
-void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows) {
+void StepPlanner::fill(KVCache &cache, DeviceMirror &mirror, std::span<TableRows> rows) {
   takePages(state, cache);
-  StepMemory memory{mirror, rows};
+  StepMemory memory{mirror, rows, cache};
   for (const Planner &planner : planners())
     if (planner.fill && state.has(planner.owner))
       planner.fill(state, memory);
@@ -108,5 +123,9 @@ void StepPlanner::rollback(KVCache &cache) {
   for (auto request = state.requests.rbegin(); request != state.requests.rend(); ++request) {
     request->sequence->length = request->contextLen;
     cache.shrink(*request->sequence, static_cast<int64_t>(request->oldPages));
+    size_t others = state.limits.others.size(), row = state.requests.rend() - request - 1;
+    for (size_t pool = others; pool > 0; --pool)
+      cache.shrink(pool, *request->sequence,
+                   static_cast<int64_t>(state.oldPages[row * others + pool - 1]));
   }
 }

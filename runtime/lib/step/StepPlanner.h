@@ -32,12 +32,13 @@ public:
   explicit StepPlanner(const StepLimits &limits) : state(limits) {}
 
   /// What pools of the caller's are like, for steps from now on.
-  void setPool(int64_t numPages, int64_t pageStrideElements) {
-    state.limits.numPages = numPages;
-    state.limits.pageStrideElements = pageStrideElements;
+  void setPool(size_t pool, int64_t numPages, int64_t pageStrideElements) {
+    state.limits.setPool(pool, numPages, pageStrideElements);
   }
   /// Bytes that hold the metadata of any step within the limits.
   int64_t maxBytes() const { return largestBytes(state.limits); }
+  /// Of these, those of the block tables, which come first.
+  int64_t tableBytes() const { return tableOffset(state.limits, state.limits.numPools()); }
 
   /// Checks `batch` and computes the sizes that every step has. The result is used by the
   /// calls below and stays until the next measure.
@@ -59,7 +60,7 @@ public:
   bool isMixed(int64_t decodeThreshold) const;
   /// Whether the step, or every step of its shape, has no prefills.
   bool hasOnlyDecodes(int64_t decodeThreshold, const mla_step_shape *shape) const;
-  /// Whether the pool holds the new tokens' pages.
+  /// Whether the pools hold the new tokens' pages.
   bool hasPages(const KVCache &cache) const;
 
   bool hasSequences() const { return state.hasSequences(); }
@@ -67,11 +68,11 @@ public:
   const DimValues &dims() const { return state.dims; }
   const StepLayout &layout() const { return state.layout; }
 
-  /// Rows of block_table, for any step.
-  TableRows makeRows() const { return {state.limits.maxRequests, blockColumns(state.limits)}; }
+  /// Rows of each pool's block_table, for any step.
+  std::vector<TableRows> makeRows() const;
   /// Takes pages, advances sequences, writes the arrays to `mirror` and touches what is
-  /// not as it was: entries of block_table, which is `rows`, and all other arrays.
-  void fill(KVCache &cache, DeviceMirror &mirror, TableRows &rows);
+  /// not as it was: entries of the block tables, which are `rows`, and all other arrays.
+  void fill(KVCache &cache, DeviceMirror &mirror, std::span<TableRows> rows);
   /// Undoes fill() for the cache.
   void rollback(KVCache &cache);
 

@@ -25,6 +25,8 @@ StepState::StepState(const StepLimits &limits)
   contextLens.reserve(limits.maxRequests);
   workRequests.reserve(limits.maxRequests);
   contexts.reserve(limits.hasShared ? limits.maxRequests : 0);
+  oldPages.reserve(static_cast<size_t>(limits.maxRequests) * limits.others.size());
+  given.reserve(limits.others.size());
   DimValues largest = largestDims(limits, limits.maxRequests, 0, true);
   for (const WorkParams &params : limits.works)
     work.reserve(largestWork(limits, params, largest), limits.maxRequests);
@@ -35,8 +37,11 @@ void StepState::clear() {
   places.clear();
   source = StepSource::Sequences;
   givenSlots = {};
-  tableColumns = blockColumns(limits);
-  missingPages = 0;
+  given.clear();
+  oldPages.clear();
+  for (size_t pool = 0; pool < limits.numPools(); ++pool)
+    tableColumns[pool] = blockColumns(limits, pool);
+  missingPages = {};
   dims = {};
   layout.external = {};
   chunks = {};
@@ -74,4 +79,63 @@ void StepState::placeRun(int64_t first, int64_t count, int64_t room, int64_t row
     places.push_back({request, row});
     row += places.back().queryLen();
   }
+}
+
+std::span<const int32_t> StepState::pagesOf(const StepRequest &request, size_t pool) const {
+  auto count = static_cast<size_t>(limits.pool(pool).pagesOf(request.seqLen()));
+  if (pool == 0)
+    return request.pages().first(count);
+  if (request.sequence)
+    return std::span(request.sequence->table(pool)).first(count);
+  const mla_pool_table &table = given[pool - 1];
+  return {table.block_table + (&request - requests.data()) * table.block_table_stride, count};
+}
+
+//===----------------------------------------------------------------------===//
+// Batches of tables
+//===----------------------------------------------------------------------===//
+
+static Status checkLength(const StepLimits &limits, int64_t query, int64_t length, const char *what,
+                          std::span<const int64_t> columns) {
+  if (query < 0)
+    return error(MLA_INVALID_ARGUMENT, "query length ", query, " is negative");
+  if (length < query || length > limits.maxSeqLen)
+    return error(MLA_INVALID_ARGUMENT, what, " ", length, ", expected ", query,
+                 " (the query) to max_seq_len = ", limits.maxSeqLen);
+  for (size_t pool = 0; pool < columns.size(); ++pool)
+    if (int64_t pages = limits.pool(pool).pagesOf(length); pages > columns[pool])
+      return error(MLA_INVALID_ARGUMENT, what, " ", length, " takes ", pages, " pages",
+                   pool ? concat(" of pool ", pool) : "", ", block_table_stride is ",
+                   columns[pool]);
+  return Status();
+}
+
+Status mlac::runtime::takeLengths(StepState &state, int64_t count, const int32_t *queryLens,
+                                  const int32_t *lengths, const char *what,
+                                  std::span<const int64_t> columns) {
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t query = queryLens[i], length = lengths[i];
+    MLAC_RETURN_IF_ERROR(
+        checkLength(state.limits, query, length, what, columns).in(concat("request ", i)));
+    state.requests.push_back({0, nullptr, query, length - query, 0, 0});
+    tokens += query;
+  }
+  return checkNumTokens(state.limits, tokens);
+}
+
+Status mlac::runtime::takePoolTables(StepState &state, const mla_pool_table *tables, int64_t count,
+                                     int64_t firstColumns) {
+  auto expected = static_cast<int64_t>(state.limits.others.size());
+  if (count != expected)
+    return error(MLA_INVALID_ARGUMENT, "batch.num_pools = ", count, ", expected ", expected,
+                 ": tables of the pools behind the first");
+  if (count > 0 && !tables)
+    return error(MLA_INVALID_ARGUMENT, "batch.pools is null");
+  state.tableColumns[0] = firstColumns;
+  for (int64_t i = 0; i < count; ++i) {
+    state.given.push_back(tables[i]);
+    state.tableColumns[static_cast<size_t>(i + 1)] = tables[i].block_table_stride;
+  }
+  return Status();
 }

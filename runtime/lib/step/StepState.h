@@ -44,10 +44,11 @@ struct StepRequest {
   mla_sequence id;
   Sequence *sequence; // null where the pages are the caller's
   int64_t queryLen, contextLen;
-  int64_t missingPages;
-  size_t oldPages;
+  int64_t missingPages;                     // of all pools
+  size_t oldPages;                          // of the first; StepState::oldPages has the others'
   std::span<const int32_t> givenPages = {}; // of the caller's table, on the host
   int64_t seqLen() const { return contextLen + queryLen; }
+  /// Of the first pool.
   std::span<const int32_t> pages() const { return sequence ? sequence->pages : givenPages; }
 };
 
@@ -76,9 +77,11 @@ struct StepState {
   // The batch (takeBatch, takeTableBatch, takeDeviceBatch).
   std::vector<StepRequest> requests;
   StepSource source = StepSource::Sequences;
-  std::span<const int64_t> givenSlots; // of the caller's host tables, one a token
-  int64_t tableColumns = 0;            // of block_table
-  int64_t missingPages = 0;
+  std::span<const int64_t> givenSlots;           // of the caller's host tables, one a token
+  std::vector<mla_pool_table> given;             // of the pools behind the first, on host or device
+  std::array<int64_t, kMaxPools> tableColumns{}; // of each pool's block_table
+  std::array<int64_t, kMaxPools> missingPages{};
+  std::vector<size_t> oldPages; // [requests, pools behind the first], of sequences
   uint64_t step = 0;
 
   // What the planners have made of it.
@@ -109,6 +112,8 @@ struct StepState {
   /// Whether the sizes are those of any batch within the step's bounds.
   bool hasFixedSizes() const { return isPadded() || isOnDevice(); }
   mla_batch_split splitAt(int64_t decodeThreshold) const;
+  /// The pages of a pool that `request` has on the host, at least those of its keys.
+  std::span<const int32_t> pagesOf(const StepRequest &request, size_t pool) const;
 
   /// Requests [first, first + count) in the next `room` places, rows from `row` on.
   void placeRun(int64_t first, int64_t count, int64_t room, int64_t row);
@@ -132,6 +137,14 @@ uint64_t nextStep();
 /// What every batch is held against.
 Status checkNumRequests(const StepLimits &limits, int64_t requests);
 Status checkNumTokens(const StepLimits &limits, int64_t tokens);
+
+/// The requests of a caller's tables, whose block tables have so many `columns`. `lengths`:
+/// keys after the step or bounds of them; messages call them `what`.
+Status takeLengths(StepState &state, int64_t count, const int32_t *queryLens,
+                   const int32_t *lengths, const char *what, std::span<const int64_t> columns);
+/// Takes the tables of the pools behind the first, one each, and how many columns each has.
+Status takePoolTables(StepState &state, const mla_pool_table *tables, int64_t count,
+                      int64_t firstColumns);
 
 /// Makes `batch` the step's requests. Error: names what is wrong with it.
 Status takeBatch(StepState &state, KVCache &cache, const mla_batch &batch);

@@ -31,57 +31,73 @@ static Status checkPointers(const mla_table_batch &batch) {
   return Status();
 }
 
-static Status checkLengths(const StepLimits &limits, int64_t query, int64_t length,
-                           int64_t columns) {
-  if (query < 0)
-    return error(MLA_INVALID_ARGUMENT, "query length ", query, " is negative");
-  if (length < query || length > limits.maxSeqLen)
-    return error(MLA_INVALID_ARGUMENT, "seq_len ", length, ", expected ", query,
-                 " (the query) to max_seq_len = ", limits.maxSeqLen);
-  if (int64_t pages = ceilDiv(length, limits.pageSize); pages > columns)
-    return error(MLA_INVALID_ARGUMENT, "seq_len ", length, " takes ", pages,
-                 " pages, block_table_stride is ", columns);
-  return Status();
-}
-
-static Status checkPages(const StepLimits &limits, std::span<const int32_t> pages) {
-  for (size_t i = 0; i < pages.size(); ++i)
-    if (pages[i] < 0 || pages[i] >= limits.numPages)
+/// The pages that a request's queries see.
+static Status checkPages(const PoolLimits &pool, const StepRequest &request,
+                         std::span<const int32_t> pages) {
+  for (auto i = static_cast<size_t>(pool.firstPageBehind(request.contextLen)); i < pages.size();
+       ++i)
+    if (pages[i] < 0 || pages[i] >= pool.numPages)
       return error(MLA_INVALID_ARGUMENT, "block_table entry ", i, " is page ", pages[i],
-                   ", the pool has ", limits.numPages);
+                   ", the pool has ", pool.numPages);
   return Status();
 }
 
-static Status takeSlots(StepState &state, const int64_t *slots, int64_t tokens) {
+static Status checkSlots(const PoolLimits &pool, std::span<const int64_t> slots) {
+  int64_t end = pool.numPages * pool.pageRows;
+  auto wrong = std::ranges::find_if(slots, [&](int64_t slot) { return slot >= end; });
+  if (wrong == slots.end())
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "slot ", *wrong, " of token ", wrong - slots.begin(),
+               ", the pool has ", end);
+}
+
+static Status checkTable(const StepState &state, size_t pool, const int64_t *slots) {
+  PoolLimits limits = state.limits.pool(pool);
+  int64_t tokens = 0;
+  for (size_t i = 0; i < state.requests.size(); ++i) {
+    const StepRequest &request = state.requests[i];
+    MLAC_RETURN_IF_ERROR(
+        checkPages(limits, request, state.pagesOf(request, pool)).in(concat("request ", i)));
+    tokens += request.queryLen;
+  }
   if (tokens > 0 && !slots)
     return error(MLA_INVALID_ARGUMENT, "batch.slot_mapping is null");
-  state.givenSlots = {slots, static_cast<size_t>(tokens)};
-  int64_t end = state.limits.numPages * state.limits.pageSize;
-  auto wrong = std::ranges::find_if(state.givenSlots, [&](int64_t slot) { return slot >= end; });
-  if (wrong == state.givenSlots.end())
-    return Status();
-  return error(MLA_INVALID_ARGUMENT, "slot ", *wrong, " of token ",
-               wrong - state.givenSlots.begin(), ", the pool has ", end);
+  return checkSlots(limits, {slots, static_cast<size_t>(tokens)});
+}
+
+static Status checkPools(const StepState &state) {
+  for (size_t pool = 1; pool < state.limits.numPools(); ++pool) {
+    const mla_pool_table &table = state.given[pool - 1];
+    if (!table.block_table)
+      return error(MLA_INVALID_ARGUMENT, "batch.pools[", pool - 1, "].block_table is null");
+    MLAC_RETURN_IF_ERROR(checkTable(state, pool, table.slot_mapping).in(concat("pool ", pool)));
+  }
+  return Status();
 }
 
 Status mlac::runtime::takeTableBatch(StepState &state, const mla_table_batch &batch) {
-  const StepLimits &limits = state.limits;
   state.clear();
-  MLAC_RETURN_IF_ERROR(checkNumRequests(limits, batch.num_requests));
+  MLAC_RETURN_IF_ERROR(checkNumRequests(state.limits, batch.num_requests));
   MLAC_RETURN_IF_ERROR(checkPointers(batch));
-  int64_t tokens = 0;
-  for (int64_t i = 0; i < batch.num_requests; ++i) {
-    int64_t query = batch.query_lens[i], length = batch.seq_lens[i];
-    MLAC_RETURN_IF_ERROR(
-        checkLengths(limits, query, length, batch.block_table_stride).in(concat("request ", i)));
-    std::span pages(batch.block_table + i * batch.block_table_stride,
-                    static_cast<size_t>(ceilDiv(length, limits.pageSize)));
-    MLAC_RETURN_IF_ERROR(checkPages(limits, pages).in(concat("request ", i)));
-    state.requests.push_back({0, nullptr, query, length - query, 0, 0, pages});
-    tokens += query;
+  MLAC_RETURN_IF_ERROR(
+      takePoolTables(state, batch.pools, batch.num_pools, batch.block_table_stride));
+  MLAC_RETURN_IF_ERROR(takeLengths(state, batch.num_requests, batch.query_lens, batch.seq_lens,
+                                   "seq_len",
+                                   {state.tableColumns.data(), state.limits.numPools()}));
+  size_t tokens = 0;
+  for (StepRequest &request : state.requests) {
+    auto pages = static_cast<size_t>(ceilDiv(request.seqLen(), state.limits.pageSize));
+    request.givenPages = {
+        batch.block_table + (&request - state.requests.data()) * batch.block_table_stride, pages};
+    tokens += static_cast<size_t>(request.queryLen);
   }
-  MLAC_RETURN_IF_ERROR(checkNumTokens(limits, tokens));
+  MLAC_RETURN_IF_ERROR(checkTable(state, 0, batch.slot_mapping));
+  MLAC_RETURN_IF_ERROR(checkPools(state));
+  state.givenSlots = {batch.slot_mapping, tokens};
+  // The caller's tables are shown in the engine's own, of its own width.
+  for (size_t pool = 0; pool < state.limits.numPools(); ++pool)
+    state.tableColumns[pool] = blockColumns(state.limits, pool);
   state.source = StepSource::HostTables;
   state.step = nextStep();
-  return takeSlots(state, batch.slot_mapping, tokens);
+  return Status();
 }

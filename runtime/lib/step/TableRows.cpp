@@ -13,7 +13,7 @@
 using namespace mlac::runtime;
 
 void TableRows::clear(DeviceMirror &mirror) {
-  std::fill_n(reinterpret_cast<int32_t *>(mirror.host()), rows() * columns_, kNoPage);
+  std::fill_n(entries(mirror, 0), rows() * columns_, kNoPage);
 }
 
 int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uint64_t edits,
@@ -24,8 +24,8 @@ int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uin
   if (isKnown && row.count == count)
     return 0;
   int64_t first = isKnown ? std::min(row.count, count) : 0, end = std::max(row.count, count);
-  int64_t offset = static_cast<int64_t>(index) * columns_;
-  int32_t *entries = reinterpret_cast<int32_t *>(mirror.host()) + offset;
+  int64_t start = static_cast<int64_t>(index) * columns_;
+  int32_t *entries = this->entries(mirror, start);
   auto wanted = [&](int64_t i) { return i < count ? pages[static_cast<size_t>(i)] : kNoPage; };
   while (first < end && entries[first] == wanted(first))
     ++first;
@@ -36,7 +36,7 @@ int64_t TableRows::show(DeviceMirror &mirror, size_t index, mla_sequence id, uin
   row = {id, edits, count};
   if (first < end) {
     constexpr int64_t kEntry = sizeof(int32_t);
-    mirror.touch((offset + first) * kEntry, (offset + end) * kEntry);
+    mirror.touch(offset + (start + first) * kEntry, offset + (start + end) * kEntry);
   }
   return end - first;
 }
@@ -51,10 +51,9 @@ bool TableRows::isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t 
   if (sequence->edits == row.edits)
     return true;
   auto count = static_cast<size_t>(row.count);
-  const int32_t *entries =
-      reinterpret_cast<const int32_t *>(mirror.host()) + static_cast<int64_t>(index) * columns_;
-  if (sequence->pages.size() < count ||
-      !std::equal(entries, entries + count, sequence->pages.data()))
+  const int32_t *entries = this->entries(mirror, static_cast<int64_t>(index) * columns_);
+  const std::vector<int32_t> &pages = sequence->table(pool);
+  if (pages.size() < count || !std::equal(entries, entries + count, pages.data()))
     return false;
   row.edits = sequence->edits;
   return true;

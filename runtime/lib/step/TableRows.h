@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A block table at the front of a mirror: row i holds the pages of one sequence, and
+// A block table in a mirror, by default at its front: row i holds the pages of one sequence, and
 // kNoPage behind them.
 //
 //   row 0   5 7 2 - - -        - is kNoPage
@@ -33,7 +33,9 @@ public:
   /// Entries that no kernel may read: far outside any pool.
   static constexpr int32_t kNoPage = KVCache::kGivenBack;
 
-  TableRows(int64_t rows, int64_t columns) : columns_(columns), shown(static_cast<size_t>(rows)) {}
+  /// `offset`: of the table in the mirror, in bytes. `pool`: of the sequences' pages.
+  TableRows(int64_t rows, int64_t columns, int64_t offset = 0, size_t pool = 0)
+      : columns_(columns), offset(offset), pool(pool), shown(static_cast<size_t>(rows)) {}
 
   int64_t rows() const { return static_cast<int64_t>(shown.size()); }
   int64_t columns() const { return columns_; }
@@ -63,7 +65,12 @@ private:
   };
   bool isHeld(const KVCache &cache, const DeviceMirror &mirror, size_t row);
 
-  int64_t columns_;
+  int32_t *entries(const DeviceMirror &mirror, int64_t entry) const {
+    return reinterpret_cast<int32_t *>(mirror.host() + offset) + entry;
+  }
+
+  int64_t columns_, offset;
+  size_t pool;
   std::vector<Row> shown;
 };
 

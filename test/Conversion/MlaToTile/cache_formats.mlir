@@ -8,7 +8,7 @@
 
 // CHECK-LABEL: tile.plan @append_A23
 // CHECK-DAG: %[[CACHE:.*]] = tile.buffer cache "cache" : memref<?xf8E4M3FN>
-// CHECK-DAG: %[[SCALE:.*]] = tile.buffer cache_scale "cache_scale" shape [1] : memref<?xf32>
+// CHECK-DAG: %[[SCALE:.*]] = tile.buffer cache_scale "cache/scale" shape [1] : memref<?xf32>
 // CHECK: tile.launch @[[APPEND:append[_0-9]*]] {{.*}} args(%[[CACHE]], %{{.*}}, %{{.*}}, %[[SCALE]]
 func.func @append_A23(%latent: tensor<?x512xbf16> {mla.input = "latent"},
                   %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"}, %batch: !mla.batch,
@@ -50,8 +50,8 @@ func.func @gather_A23(%batch: !mla.batch, %cache: !cache)
 
 // CHECK-LABEL: tile.plan @rows_of_656_bytes_B03
 // CHECK-DAG: tile.buffer cache "cache" : memref<?xf8E4M3FN>
-// CHECK-DAG: tile.buffer cache "cache_f32" : memref<?xf32>
-// CHECK-DAG: tile.buffer cache "cache_bf16" : memref<?xbf16>
+// CHECK-DAG: tile.buffer cache "cache" : memref<?xf32>
+// CHECK-DAG: tile.buffer cache "cache" : memref<?xbf16>
 // CHECK-DAG: arith.divsi %{{.*}}, %c4
 // CHECK-DAG: arith.divsi %{{.*}}, %c2
 func.func @rows_of_656_bytes_B03(%latent: tensor<?x512xbf16> {mla.input = "latent"},

@@ -11,7 +11,7 @@
 
 // CHECK-LABEL: tile.plan @copy_pages
 // CHECK-DAG: %[[BYTES:.*]] = tile.dim "page_stride"
-// CHECK-DAG: %[[POOL:.*]] = tile.buffer cache "cache_bf16" : memref<?xbf16>
+// CHECK-DAG: %[[POOL:.*]] = tile.buffer cache "cache" : memref<?xbf16>
 // CHECK-DAG: %[[PAGES:.*]] = tile.dim "num_pages"
 // CHECK: %[[STRIDE:.*]] = arith.divsi %[[BYTES]], %c2
 // CHECK: tile.launch @[[KERNEL:copy_pages_[0-9]+]] {{.*}} args(%[[POOL]], %[[PAGES]], %[[STRIDE]], %[[POOL]], %[[PAGES]], %[[STRIDE]],

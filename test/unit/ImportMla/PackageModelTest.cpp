@@ -36,10 +36,10 @@ TEST(PackageModel, DeepSeekV3OnOneOfEightRanks) {
   EXPECT_EQ(package.model->q_lora_rank, 1536u);
   EXPECT_FLOAT_EQ(package.model->softmax_scale, 0.1352338f);
   EXPECT_EQ(package.model->config_json, readConfigText("deepseek_v3"));
-  EXPECT_EQ(package.cache->layout, "mla_16");
-  EXPECT_EQ(package.cache->page_size, 64u);
-  EXPECT_EQ(package.cache->row_bytes, 1152u); // 576 bf16
-  EXPECT_EQ(package.cache->rope_order, "interleaved");
+  EXPECT_EQ(package.pools[0]->format, "mla_16");
+  EXPECT_EQ(package.pools[0]->page_size, 64u);
+  EXPECT_EQ(package.pools[0]->row_bytes, 1152u); // 576 bf16
+  EXPECT_EQ(package.pools[0]->rope_order, "interleaved");
   EXPECT_EQ(package.rope->inv_freq.size(), 32u);
   EXPECT_EQ(package.rope->length, 163840u);
   ASSERT_EQ(package.weights.size(), 7u);
@@ -51,9 +51,9 @@ TEST(PackageModel, DeepSeekV3OnOneOfEightRanks) {
 TEST(PackageModel, F32AndHalfSplit) {
   package::PackageT package =
       describe("minicpm3_4b", {}, {.activationType = ActivationType::F32, .pageSize = 1});
-  EXPECT_EQ(package.cache->layout, "mla_f32");
-  EXPECT_EQ(package.cache->row_bytes, 1152u); // 288 f32
-  EXPECT_EQ(package.cache->rope_order, "half");
+  EXPECT_EQ(package.pools[0]->format, "mla_f32");
+  EXPECT_EQ(package.pools[0]->row_bytes, 1152u); // 288 f32
+  EXPECT_EQ(package.pools[0]->rope_order, "half");
   EXPECT_EQ(package.rope->inv_freq_long.size(), 16u);
   EXPECT_EQ(package.rope->short_length, 32768u);
   EXPECT_EQ(package.weights[0]->dtype, package::DataType::F32);

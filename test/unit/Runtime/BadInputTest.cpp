@@ -70,7 +70,7 @@ TEST_F(BadInputTest, NullHandles) {
   expectInvalid(mla_engine_bind_safetensors(nullptr, 0, "/x", nullptr, 0), "engine is null");
   expectInvalid(mla_sequence_create(nullptr, &sequence), "engine is null");
   expectInvalid(mla_sequence_free(nullptr, 1), "engine is null");
-  expectInvalid(mla_cache_get_stats(nullptr, &stats), "engine is null");
+  expectInvalid(mla_cache_get_stats(nullptr, 0, &stats), "engine is null");
   expectInvalid(mla_cache_poison(nullptr, 0), "engine is null");
   expectInvalid(mla_plan_destroy(nullptr), "plan is null");
   expectInvalid(mla_step_run(nullptr, 0, row, row, nullptr), "plan is null");
@@ -92,10 +92,10 @@ TEST_F(BadInputTest, NullPointers) {
   expectInvalid(mla_sequence_create(engine, nullptr), "is null");
   expectInvalid(mla_sequence_length(engine, sequence, nullptr), "is null");
   expectInvalid(mla_sequence_pages(engine, sequence, nullptr, 0, nullptr), "is null");
-  expectInvalid(mla_cache_get_stats(engine, nullptr), "is null");
-  expectInvalid(mla_cache_data(engine, 0, nullptr), "is null");
-  expectInvalid(mla_cache_read(engine, 0, 0, 1, nullptr), "is null");
-  expectInvalid(mla_cache_write(engine, 0, 0, 1, nullptr), "is null");
+  expectInvalid(mla_cache_get_stats(engine, 0, nullptr), "is null");
+  expectInvalid(mla_cache_data(engine, 0, 0, nullptr), "is null");
+  expectInvalid(mla_cache_read(engine, 0, 0, 0, 1, nullptr), "is null");
+  expectInvalid(mla_cache_write(engine, 0, 0, 0, 1, nullptr), "is null");
   expectInvalid(mla_plan_create(engine, nullptr), "is null");
   expectInvalid(mla_step_plan(plan, nullptr, nullptr, nullptr), "batch is null");
   expectInvalid(mla_step_run_bound(plan, 0, nullptr, 2, nullptr), "is null");
@@ -170,21 +170,21 @@ TEST_F(BadInputTest, LayersAndSlotsOutOfRange) {
   void *data;
   for (int64_t layer : {int64_t(-1), int64_t(5), kHuge}) {
     std::string text = "layer " + std::to_string(layer) + ", expected 0 to ";
-    expectInvalid(mla_cache_data(engine, layer, &data), text.c_str());
+    expectInvalid(mla_cache_data(engine, layer, 0, &data), text.c_str());
     expectInvalid(mla_cache_poison(engine, layer), text.c_str());
     expectInvalid(mla_engine_prepare(engine, layer), text.c_str());
-    expectInvalid(mla_cache_read(engine, layer, 0, 1, rows.data()), text.c_str());
+    expectInvalid(mla_cache_read(engine, layer, 0, 0, 1, rows.data()), text.c_str());
   }
   mla_cache_stats stats;
-  ASSERT_OK(mla_cache_get_stats(engine, &stats));
+  ASSERT_OK(mla_cache_get_stats(engine, 0, &stats));
   int64_t slots = stats.num_pages * stats.page_size;
   struct Range {
     int64_t slot, count;
   };
   for (Range range : {Range{slots, 1}, {slots - 1, 2}, {-1, 1}, {0, -1}, {kHuge, 1}, {1, kHuge}}) {
     std::string last = std::to_string(slots);
-    expectInvalid(mla_cache_read(engine, 0, range.slot, range.count, rows.data()), last.c_str());
-    expectInvalid(mla_cache_write(engine, 0, range.slot, range.count, rows.data()), last.c_str());
+    expectInvalid(mla_cache_read(engine, 0, 0, range.slot, range.count, rows.data()), last.c_str());
+    expectInvalid(mla_cache_write(engine, 0, 0, range.slot, range.count, rows.data()), last.c_str());
   }
 }
 

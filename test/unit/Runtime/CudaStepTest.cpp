@@ -124,9 +124,9 @@ TEST_F(CudaStepTest, PrefillThenDecode) {
     expectOutput(kPage + i, 1);
   }
   Row row;
-  ASSERT_OK(mla_cache_read(engine, 0, 0, 1, &row));
+  ASSERT_OK(mla_cache_read(engine, 0, 0, 0, 1, &row));
   EXPECT_EQ(row.values[3], 1.0f);
-  ASSERT_OK(mla_cache_read(engine, 0, 11 * kPage, 1, &row));
+  ASSERT_OK(mla_cache_read(engine, 0, 0, 11 * kPage, 1, &row));
   EXPECT_TRUE(std::isnan(row.values[0]));
 }
 

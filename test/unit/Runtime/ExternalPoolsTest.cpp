@@ -91,7 +91,7 @@ protected:
     return options;
   }
   mla_status bind(const mla_external_pool &pool, int64_t layer = 0) {
-    return mla_engine_bind_pool(engine, layer, &pool);
+    return mla_engine_bind_pool(engine, layer, 0, &pool);
   }
   mla_status planTables(const Tables &tables, const char *function = nullptr) {
     mla_table_batch batch = tables.batch();
@@ -224,7 +224,7 @@ TEST_F(ExternalPoolsTest, A39_TwoEnginesShareAPool) {
   ASSERT_OK(mla_engine_bind_weight(second, 0, "w", MLA_F32, shape, 1, weight));
   ASSERT_OK(mla_engine_prepare(second, 0));
   mla_external_pool pool = memory->pool();
-  ASSERT_OK(mla_engine_bind_pool(second, 0, &pool));
+  ASSERT_OK(mla_engine_bind_pool(second, 0, 0, &pool));
   ASSERT_OK(mla_plan_create(second, &decode));
   mla_table_batch batch = kDecode.batch();
   std::vector<Row> here = next, there(2);
@@ -252,7 +252,7 @@ TEST_F(ExternalPoolsTest, A39_PoolsMayChangeBetweenSteps) {
   tables.slots[4] = 36, tables.slots[5] = 37;
   ASSERT_OK(planTables(tables));
   EXPECT_TRUE(equal(run(prompt), first));
-  ASSERT_OK(mla_engine_bind_pool(engine, 0, nullptr));
+  ASSERT_OK(mla_engine_bind_pool(engine, 0, 0, nullptr));
   expectStatus(mla_step_run(plan, 0, prompt.data(), output.data(), nullptr), MLA_WRONG_STATE,
                "layer 0 has no pool");
 }
@@ -348,7 +348,7 @@ TEST_F(ExternalPoolsTest, A39_BadTablesAreRefused) {
   batch.block_table = nullptr;
   expectStatus(planIt(), MLA_INVALID_ARGUMENT, "batch.block_table is null");
   batch.struct_bytes = 8;
-  expectStatus(planIt(), MLA_INVALID_ARGUMENT, "batch.struct_bytes = 8, expected 56");
+  expectStatus(planIt(), MLA_INVALID_ARGUMENT, "batch.struct_bytes = 8, expected 72");
   expectStatus(planTables(kPrefill, "decode"), MLA_INVALID_ARGUMENT, "takes queries of at most 1");
 }
 
@@ -367,17 +367,17 @@ TEST_F(ExternalPoolsTest, A39_WhatTheCallerOwnsIsRefused) {
                "plan with mla_step_plan_tables or mla_step_plan_device");
   float row[kRow];
   void *data;
-  expectStatus(mla_cache_read(engine, 0, 0, 1, row), MLA_WRONG_STATE, "layer 0 has no pool");
-  expectStatus(mla_cache_data(engine, 0, &data), MLA_WRONG_STATE, "layer 0 has no pool");
+  expectStatus(mla_cache_read(engine, 0, 0, 0, 1, row), MLA_WRONG_STATE, "layer 0 has no pool");
+  expectStatus(mla_cache_data(engine, 0, 0, &data), MLA_WRONG_STATE, "layer 0 has no pool");
   ASSERT_OK(bind(memory->pool()));
-  ASSERT_OK(mla_cache_data(engine, 0, &data));
+  ASSERT_OK(mla_cache_data(engine, 0, 0, &data));
   EXPECT_EQ(data, memory->pool().data);
   EXPECT_EQ(memory->numWritten(), 0);
-  ASSERT_OK(mla_cache_read(engine, 0, 4 * kPages - 1, 1, row));
-  expectStatus(mla_cache_read(engine, 0, 4 * kPages, 1, row), MLA_INVALID_ARGUMENT,
+  ASSERT_OK(mla_cache_read(engine, 0, 0, 4 * kPages - 1, 1, row));
+  expectStatus(mla_cache_read(engine, 0, 0, 4 * kPages, 1, row), MLA_INVALID_ARGUMENT,
                "the pool has 28");
   mla_cache_stats stats;
-  ASSERT_OK(mla_cache_get_stats(engine, &stats));
+  ASSERT_OK(mla_cache_get_stats(engine, 0, &stats));
   EXPECT_EQ(stats.num_pages, kPages);
   EXPECT_EQ(stats.page_stride_bytes, kStride);
   EXPECT_EQ(stats.free_pages, 0);

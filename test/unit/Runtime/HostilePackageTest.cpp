@@ -157,12 +157,13 @@ static std::string packShared(const std::function<std::vector<flatbuffers::Offse
   target.add_functions(functions);
   auto targets = builder.CreateVector(std::vector{target.Finish()});
   auto model = fb::CreateModel(builder, content.model.get());
-  auto cache = fb::CreateCacheLayout(builder, content.cache.get());
+  auto pools =
+      builder.CreateVector(std::vector{fb::CreatePool(builder, content.pools[0].get())});
   auto rope = fb::CreateRopeSpec(builder, content.rope.get());
   fb::PackageBuilder package(builder);
   package.add_schema_version(kVersion);
   package.add_model(model);
-  package.add_cache(cache);
+  package.add_pools(pools);
   package.add_rope(rope);
   package.add_targets(targets);
   fb::FinishPackageBuffer(builder, package.Finish());

@@ -110,9 +110,16 @@ TEST(Package, OtherSchemaVersionIsUnsupported) {
 TEST(Package, InconsistentModelsAreRefused) {
   refuse("lacks its model", [](auto &p) { p.model.reset(); });
   refuse("hidden_size is 0", [](auto &p) { p.model->hidden_size = 0; });
-  refuse("ranks 4 + 2", [](auto &p) { p.cache->qk_rope_head_dim = 2; });
-  refuse("row_bytes is 31", [](auto &p) { p.cache->row_bytes = 31; });
-  refuse("page_size is 0", [](auto &p) { p.cache->page_size = 0; });
+  refuse("row_bytes is 32", [](auto &p) { p.pools[0]->fields[1]->columns = 2; });
+  refuse("row_bytes is 31", [](auto &p) { p.pools[0]->row_bytes = 31; });
+  refuse("page_size is 0", [](auto &p) { p.pools[0]->page_size = 0; });
+  refuse("field 'latent' is not of format mla_f32 there",
+         [](auto &p) { std::swap(p.pools[0]->fields[0], p.pools[0]->fields[1]); });
+  refuse("columns is 0", [](auto &p) { p.pools[0]->fields[0]->columns = 0; });
+  refuse("tokens_per_row = 4", [](auto &p) { p.pools[0]->tokens_per_row = 4; });
+  refuse("the name has a slash", [](auto &p) { p.pools[0]->name = "a/b"; });
+  refuse("package has 0 pools, expected 1 to 8", [](auto &p) { p.pools.clear(); });
+  refuse("names no pool of the package", [](auto &p) { p.pools[0]->name = "other"; });
   refuse("inv_freq has 1 values", [](auto &p) { p.rope->inv_freq.pop_back(); });
   refuse("inv_freq[0] is not finite", [](auto &p) { p.rope->inv_freq[0] = INFINITY; });
   refuse("length is 0", [](auto &p) { p.rope->length = 0; });

@@ -81,8 +81,8 @@ protected:
     std::shared_ptr<Device> device;
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
     ASSERT_TRUE(mirror.emplace().create(device, planner->maxBytes(), "metadata").isOk());
-    rows.emplace(planner->makeRows());
-    rows->clear(*mirror);
+    rows = planner->makeRows();
+    rows[0].clear(*mirror);
     // Node 4: what is common, if at least 8 tokens are; node 6: one token too many.
     using Op = fb::ExprOp;
     std::vector<fb::ExprNode> nodes = {{Op::Dim, 0, 0, 0, 0},    {Op::Const, 0, 0, 0, 8},
@@ -109,7 +109,7 @@ protected:
     ASSERT_TRUE(planner->measure(cache, batch).isOk());
     ASSERT_TRUE(measureFor(kTokens, decodeThreshold).isOk());
     ASSERT_LE(planner->layout().bytes, planner->maxBytes());
-    planner->fill(cache, *mirror, *rows);
+    planner->fill(cache, *mirror, rows);
   }
   /// As a function that attends apart to as many tokens as node `tokens` says.
   Status measureFor(uint32_t tokens, int64_t decodeThreshold,
@@ -132,7 +132,7 @@ protected:
   KVCache cache{kPages, kPage, kMaxSeqLen};
   std::optional<StepPlanner> planner;
   std::optional<DeviceMirror> mirror;
-  std::optional<TableRows> rows;
+  std::vector<TableRows> rows;
 };
 } // namespace
 

@@ -87,9 +87,9 @@ TEST_F(StalePlanTest, RefusedRunsWriteNothing) {
   int32_t page;
   int64_t count;
   ASSERT_OK(mla_sequence_pages(engine, b, &page, 1, &count));
-  ASSERT_OK(mla_cache_write(engine, 0, page * kPage, kPage, rows.data()));
+  ASSERT_OK(mla_cache_write(engine, 0, 0, page * kPage, kPage, rows.data()));
   expectRefused(a, kLost);
-  ASSERT_OK(mla_cache_read(engine, 0, page * kPage, kPage, after.data()));
+  ASSERT_OK(mla_cache_read(engine, 0, 0, page * kPage, kPage, after.data()));
   EXPECT_EQ(rows, after);
 }
 

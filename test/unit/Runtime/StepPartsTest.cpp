@@ -35,7 +35,7 @@ protected:
     std::shared_ptr<Device> device;
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
     ASSERT_TRUE(mirror.create(device, planner.maxBytes(), "metadata").isOk());
-    rows.clear(mirror);
+    rows[0].clear(mirror);
   }
   /// A batch of (context, query) requests, measured and filled for a threshold.
   void plan(const std::vector<std::pair<int64_t, int32_t>> &requests, int64_t threshold) {
@@ -64,7 +64,7 @@ protected:
   static inline const std::vector<WorkParams> kWorks = {mlac::test::kSmallWork};
   KVCache cache;
   StepPlanner planner;
-  TableRows rows = planner.makeRows();
+  std::vector<TableRows> rows = planner.makeRows();
   DeviceMirror mirror;
 };
 } // namespace

@@ -138,7 +138,7 @@ protected:
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
     // A test partitions its attention without having told the planner so.
     ASSERT_TRUE(mirror.create(device, planner.maxBytes() + 4096, "metadata").isOk());
-    rows.clear(mirror);
+    rows[0].clear(mirror);
   }
   void fill() {
     ASSERT_LE(planner.layout().bytes, planner.maxBytes());
@@ -147,7 +147,7 @@ protected:
 
   KVCache cache;
   StepPlanner planner;
-  TableRows rows = planner.makeRows();
+  std::vector<TableRows> rows = planner.makeRows();
   DeviceMirror mirror;
 };
 } // namespace

@@ -140,11 +140,11 @@ struct Tables {
                  /*hasParts=*/true}),
         rows(planner.makeRows()) {
     EXPECT_TRUE(mirror.create(std::move(device), planner.maxBytes(), "metadata").isOk());
-    rows.clear(mirror);
-    EXPECT_TRUE(mirror.uploadNow(rows.bytes()).isOk());
+    rows[0].clear(mirror);
+    EXPECT_TRUE(mirror.uploadNow(rows[0].bytes()).isOk());
   }
   StepPlanner planner;
-  TableRows rows;
+  std::vector<TableRows> rows;
   DeviceMirror mirror;
 };
 
@@ -349,7 +349,7 @@ TEST_F(StepTablesTest, C14_DecodeSendsWhatChanges) {
     int64_t arrays = tables.planner.layout().bytes - tables.planner.layout().tableBytes;
     bool isOneCopy = expected == kEverything || expected > 40;
     if (isOneCopy) // with the gaps between rows, which cost less than more calls
-      EXPECT_GT(sent.bytes, tables.rows.bytes() / 2);
+      EXPECT_GT(sent.bytes, tables.rows[0].bytes() / 2);
     else
       EXPECT_EQ(sent.bytes, arrays + expected * 4);
     EXPECT_EQ(sent.calls, 1 + (expected == 1));

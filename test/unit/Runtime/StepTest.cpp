@@ -133,11 +133,11 @@ TEST_F(StepTest, PaddedPagesAndLayersAreKeptApart) {
   ASSERT_OK(mla_cache_poison(engine, 1));
   ASSERT_OK(mla_step_run(plan, 1, hidden.data(), output.data(), nullptr));
   Row read;
-  ASSERT_OK(mla_cache_read(engine, 1, kPage, 1, &read));
+  ASSERT_OK(mla_cache_read(engine, 1, 0, kPage, 1, &read));
   EXPECT_EQ(read.values[3], hidden[kPage].values[3]);
-  ASSERT_OK(mla_cache_read(engine, 0, kPage, 1, &read));
+  ASSERT_OK(mla_cache_read(engine, 0, 0, kPage, 1, &read));
   mla_cache_stats stats;
-  ASSERT_OK(mla_cache_get_stats(engine, &stats));
+  ASSERT_OK(mla_cache_get_stats(engine, 0, &stats));
   EXPECT_EQ(stats.page_stride_bytes, (kPage + 1) * stats.row_bytes);
 }
 
@@ -145,14 +145,14 @@ TEST_F(StepTest, PoisonFillsWhatHoldsNoToken) {
   mla_sequence sequence = newSequence();
   ASSERT_OK(planStep({sequence}, {1}));
   Row zero{}, read;
-  ASSERT_OK(mla_cache_write(engine, 0, 0, 1, &zero));
-  ASSERT_OK(mla_cache_write(engine, 0, 1, 1, &zero));
+  ASSERT_OK(mla_cache_write(engine, 0, 0, 0, 1, &zero));
+  ASSERT_OK(mla_cache_write(engine, 0, 0, 1, 1, &zero));
   ASSERT_OK(mla_cache_poison(engine, 0));
-  ASSERT_OK(mla_cache_read(engine, 0, 0, 1, &read));
+  ASSERT_OK(mla_cache_read(engine, 0, 0, 0, 1, &read));
   EXPECT_EQ(read.values[0], 0.0f);
-  ASSERT_OK(mla_cache_read(engine, 0, 1, 1, &read));
+  ASSERT_OK(mla_cache_read(engine, 0, 0, 1, 1, &read));
   EXPECT_TRUE(std::isnan(read.values[0]));
-  expectStatus(mla_cache_read(engine, 0, 12 * kPage, 1, &read), MLA_INVALID_ARGUMENT,
+  expectStatus(mla_cache_read(engine, 0, 0, 12 * kPage, 1, &read), MLA_INVALID_ARGUMENT,
                "the pool has 48");
 }
 

@@ -36,14 +36,20 @@ fb::PackageT test::makeEmptyPackage() {
   package.model->qk_rope_head_dim = kRope;
   package.model->v_head_dim = kRank;
   package.model->activation_dtype = fb::DataType::F32;
-  package.cache = std::make_unique<fb::CacheLayoutT>();
-  package.cache->layout = "mla_f32";
-  package.cache->dtype = fb::DataType::F32;
-  package.cache->page_size = kPage;
-  package.cache->kv_lora_rank = kRank;
-  package.cache->qk_rope_head_dim = kRope;
-  package.cache->rope_order = "interleaved";
-  package.cache->row_bytes = kRow * sizeof(float);
+  auto pool = std::make_unique<fb::PoolT>();
+  pool->name = "cache";
+  pool->format = "mla_f32";
+  pool->dtype = pool->element = fb::DataType::F32;
+  pool->page_size = kPage;
+  for (auto [name, columns] : {std::pair("latent", kRank), std::pair("rope", kRope)}) {
+    pool->fields.push_back(std::make_unique<fb::PoolFieldT>());
+    pool->fields.back()->name = name;
+    pool->fields.back()->heads = 1;
+    pool->fields.back()->columns = columns;
+  }
+  pool->rope_order = "interleaved";
+  pool->row_bytes = kRow * sizeof(float);
+  package.pools.push_back(std::move(pool));
   package.rope = std::make_unique<fb::RopeSpecT>();
   package.rope->inv_freq = {1.0f, 0.01f};
   package.rope->multiplier = 1.0f;
@@ -337,7 +343,7 @@ mla_status EngineTest::planStep(const std::vector<mla_sequence> &sequences,
 
 int64_t EngineTest::freePages() {
   mla_cache_stats stats{};
-  EXPECT_EQ(mla_cache_get_stats(engine, &stats), MLA_OK);
+  EXPECT_EQ(mla_cache_get_stats(engine, 0, &stats), MLA_OK);
   return stats.free_pages;
 }
 

@@ -26,7 +26,7 @@ protected:
     std::shared_ptr<Device> device;
     ASSERT_TRUE(openCpuDevice(1, device).isOk());
     ASSERT_TRUE(mirror.create(device, planner.maxBytes(), "metadata").isOk());
-    rows.clear(mirror);
+    rows[0].clear(mirror);
     mla_sequence root = create(40);
     ids = {root, fork(root), fork(root), create(9), create(0)};
   }
@@ -60,7 +60,7 @@ protected:
                        {mlac::test::kSmallWork},
                        /*hasParts=*/true,
                        /*hasShared=*/true}};
-  TableRows rows = planner.makeRows();
+  std::vector<TableRows> rows = planner.makeRows();
   DeviceMirror mirror;
   const FunctionInfo function = mlac::test::makeDemandingFunction();
   std::vector<mla_sequence> ids;

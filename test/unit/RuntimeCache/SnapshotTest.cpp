@@ -222,8 +222,8 @@ TEST_F(SnapshotTest, FilesAreReplacedOrLeft) {
   // A page that cannot be read stops the file half-way.
   PageBytes broken;
   broken.numLayers = 1;
-  broken.bytesPerPage = 8;
-  broken.read = [](int64_t, int32_t page, void *) {
+  broken.bytesPerPage = {8};
+  broken.read = [](int64_t, size_t, int32_t page, void *) {
     return page < 3 ? Status() : error(MLA_DEVICE_ERROR, "page ", page);
   };
   EXPECT_EQ(CacheSnapshot::save(*cache, broken, path).code(), MLA_DEVICE_ERROR);

@@ -124,8 +124,8 @@ AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
       isOwn(mla::SharePrefixOp::ofOwn(op.getBatch()) != nullptr) {
   tileRows = step.shapes.rowsFor(hasOneQuery ? heads : step.shapes.queryRows);
   planArgs = pool.args();
-  arg.blockTable = addArg(step.metadata(op.getBatch(), "block_table"));
-  arg.maxBlocks = addArg(step.dim("max_blocks_per_request"));
+  arg.blockTable = addArg(step.poolMetadata(op.getCache(), op.getBatch(), "block_table"));
+  arg.maxBlocks = addArg(step.poolDim(op.getCache(), "max_blocks_per_request"));
   arg.tokens = addArg(step.dim(op.getBatch(), "num_tokens"));
   arg.qLat = addArg(qLat.buffer);
   arg.output = addArg(output.buffer);

@@ -27,7 +27,7 @@ Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value requ
 Pool Pool::ofPlan(StepLowering &step, Value cache) {
   Pool pool;
   pool.type = cast<mla::CacheType>(cache.getType());
-  pool.pages = step.dim("num_pages");
+  pool.pages = step.poolDim(cache, "num_pages");
   const cache::Format &format = pool.type.getLayout();
   // The runtime counts page_stride in bytes where a row has several types, which are
   // then no wider than its alignment.
@@ -40,10 +40,10 @@ Pool Pool::ofPlan(StepLowering &step, Value cache) {
     unit = unit ? unit : bytes;
     assert(bytes % unit == 0 && "the first field of a format has the smallest elements");
     pool.memories.push_back({element, step.cacheMemory(cache, element),
-                             step.divide(step.dim("page_stride"), bytes / unit)});
+                             step.divide(step.poolDim(cache, "page_stride"), bytes / unit)});
   }
   if (format.hasLayerScale)
-    pool.layerScale = step.cacheScale();
+    pool.layerScale = step.cacheScale(cache);
   return pool;
 }
 

@@ -89,6 +89,9 @@ public:
   /// The same of a batch, which may be a part of the step's (mla.batch_part).
   mlir::Value dim(mlir::Value batch, llvm::StringRef name);
   mlir::Value metadata(mlir::Value batch, llvm::StringRef name);
+  /// The same of a cache's pool.
+  mlir::Value poolDim(mlir::Value cache, llvm::StringRef name);
+  mlir::Value poolMetadata(mlir::Value cache, mlir::Value batch, llvm::StringRef name);
   mlir::Value ropeTable();
   /// Asks for the partition of attentions with so many rows; a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile);
@@ -101,8 +104,8 @@ public:
   mlir::Value cache(mlir::Value value) { return caches.lookup(value); }
   /// The pool of cache `value` as elements of one type.
   mlir::Value cacheMemory(mlir::Value value, mlir::Type element);
-  /// The scale of the layer's cache rows, f32 [1].
-  mlir::Value cacheScale();
+  /// The scale of the rows of a cache's pool, f32 [1].
+  mlir::Value cacheScale(mlir::Value value);
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
   void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }
@@ -147,6 +150,8 @@ private:
   mlir::LogicalResult bindArguments();
   mlir::LogicalResult bindTensor(mlir::BlockArgument argument);
   mlir::Value bindCache(mlir::BlockArgument argument, mlir::mla::CacheType type);
+  mlir::LogicalResult checkPools();
+  std::string nameInPool(mlir::Value cache, llvm::StringRef name);
   mlir::Value addBuffer(mlir::tile::BufferKind kind, llvm::StringRef name, mlir::Type element,
                         llvm::ArrayRef<int64_t> shape = {});
   TensorRef contiguous(mlir::Value buffer, llvm::ArrayRef<mlir::OpFoldResult> sizes) const;

@@ -27,6 +27,9 @@ using namespace mlac::mla_to_tile;
 static constexpr StringLiteral kInput = "mla.input", kWeight = "mla.weight",
                                kDerived = "mla.derived", kOutput = "mla.output";
 
+/// What a plan calls the pool of a cache without a name.
+static constexpr StringLiteral kFirstPool = "cache";
+
 int64_t TensorRef::size(int64_t dim) const {
   std::optional<int64_t> known = getConstantIntValue(sizes[dim]);
   assert(known && "a size that the op's verifier keeps static is dynamic");
@@ -71,7 +74,11 @@ Value StepLowering::constant(int64_t value) {
 
 Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type element,
                               ArrayRef<int64_t> shape) {
-  Value &value = buffers[(tile::stringifyBufferKind(kind) + ":" + name).str()];
+  // A pool is the memory of all types of its fields.
+  std::string key = (tile::stringifyBufferKind(kind) + ":" + name).str();
+  if (kind == tile::BufferKind::Cache)
+    llvm::raw_string_ostream(key) << ":" << element;
+  Value &value = buffers[key];
   if (!value)
     value = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
       auto shapeAttr = shape.empty() ? nullptr : builder.getDenseI64ArrayAttr(shape);
@@ -83,7 +90,8 @@ Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type elemen
 }
 
 Value StepLowering::metadata(StringRef name) {
-  const auto *known = mlac::step::find(mlac::step::kMetadata, name);
+  std::string_view base = mlac::step::splitName(std::string_view(name)).name;
+  const auto *known = mlac::step::find(mlac::step::kMetadata, base);
   assert(known && "metadata that StepSizes.def does not list");
   return addBuffer(tile::BufferKind::Metadata, name, builder.getIntegerType(known->bits));
 }
@@ -131,13 +139,26 @@ static Type firstElement(mla::CacheType type) {
 Value StepLowering::cacheMemory(Value value, Type element) {
   if (element == firstElement(cast<mla::CacheType>(value.getType())))
     return cache(value);
-  std::string name;
-  llvm::raw_string_ostream(name) << "cache_" << element;
-  return addBuffer(tile::BufferKind::Cache, name, element);
+  return addBuffer(tile::BufferKind::Cache, cache(value).getDefiningOp<tile::BufferOp>().getName(),
+                   element);
 }
 
-Value StepLowering::cacheScale() {
-  return addBuffer(tile::BufferKind::CacheScale, "cache_scale", builder.getF32Type(), {1});
+Value StepLowering::cacheScale(Value value) {
+  StringRef pool = cache(value).getDefiningOp<tile::BufferOp>().getName();
+  return addBuffer(tile::BufferKind::CacheScale, (pool + Twine(mlac::step::kOfPool) + "scale").str(),
+                   builder.getF32Type(), {1});
+}
+
+/// What the runtime calls a size or an array of the cache's pool.
+std::string StepLowering::nameInPool(Value value, StringRef name) {
+  StringRef pool = cache(value).getDefiningOp<tile::BufferOp>().getName();
+  return pool == kFirstPool ? name.str() : (pool + Twine(mlac::step::kOfPool) + name).str();
+}
+
+Value StepLowering::poolDim(Value cache, StringRef name) { return dim(nameInPool(cache, name)); }
+
+Value StepLowering::poolMetadata(Value cache, Value batch, StringRef name) {
+  return metadata(nameInPool(cache, nameOfPart(batch, name)));
 }
 
 TensorRef StepLowering::contiguous(Value buffer, ArrayRef<OpFoldResult> sizes) const {
@@ -211,10 +232,41 @@ Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
        {std::pair(kInput, tile::BufferKind::Input), std::pair(kOutput, tile::BufferKind::Output)})
     if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
       return addBuffer(kind, name, getPageWord(type));
-  return addBuffer(tile::BufferKind::Cache, "cache", firstElement(type));
+  auto pool = func.getArgAttrOfType<StringAttr>(index, mla::kPoolAttr);
+  return addBuffer(tile::BufferKind::Cache, pool ? pool.getValue() : StringRef(kFirstPool),
+                   firstElement(type));
+}
+
+/// Two arguments that are one pool would be one memory.
+LogicalResult StepLowering::checkPools() {
+  llvm::StringMap<unsigned> arguments;
+  for (BlockArgument argument : func.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (!isa<mla::CacheType>(argument.getType()) || func.getArgAttr(index, kInput) ||
+        func.getArgAttr(index, kOutput))
+      continue;
+    StringRef name;
+    if (auto pool = func.getArgAttrOfType<StringAttr>(index, mla::kPoolAttr)) {
+      name = pool;
+      if (name.empty() || name == kFirstPool || name.contains(mlac::step::kOfPool))
+        return func.emitOpError("expected ")
+               << mla::kPoolAttr << " of argument " << index << " to be a name without '"
+               << mlac::step::kOfPool << "' and not '" << kFirstPool << "', got " << pool;
+    }
+    auto [known, isNew] = arguments.try_emplace(name, index);
+    if (isNew)
+      continue;
+    auto diag = func.emitOpError("expected the caches of arguments ")
+                << known->second << " and " << index << " to be marked " << mla::kPoolAttr
+                << " with names of their own, got ";
+    return name.empty() ? diag << "none" : diag << "'" << name << "' twice";
+  }
+  return success();
 }
 
 LogicalResult StepLowering::bindArguments() {
+  if (failed(checkPools()))
+    return failure();
   for (BlockArgument argument : func.getArguments()) {
     Type type = argument.getType();
     if (isa<RankedTensorType>(type)) {

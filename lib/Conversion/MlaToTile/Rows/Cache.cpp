@@ -94,7 +94,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
   Value tokens = step.value(blocks.parts[0].rows.sizes[0]);
   SmallVector<Value> args = pool.args();
   size_t first = args.size();
-  args.append({step.metadata("slot_mapping"), tokens});
+  args.append({step.poolMetadata(op.getCache(), op.getBatch(), "slot_mapping"), tokens});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
   int64_t tileRows = step.shapes.rows;
@@ -175,8 +175,8 @@ namespace {
 class GatherKernel {
 public:
   GatherKernel(StepLowering &step, mla::GatherOp op)
-      : step(step), batch(op.getBatch()), pool(Pool::ofPlan(step, op.getCache())),
-        chunk(step.scalar(op.getChunk())),
+      : step(step), batch(op.getBatch()), cache(op.getCache()),
+        pool(Pool::ofPlan(step, op.getCache())), chunk(step.scalar(op.getChunk())),
         tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
     for (auto [field, row] : llvm::zip_equal(pool.type.getFields(), op.getRows()))
       blocks.add(pool, field.part, step.allocate(row), step.shapes.columns);
@@ -191,7 +191,7 @@ private:
                  Value column);
 
   StepLowering &step;
-  Value batch;
+  Value batch, cache;
   Pool pool;
   Value chunk;
   RowBlocks blocks;
@@ -233,7 +233,8 @@ void GatherKernel::write(KernelBuilder &b, ValueRange args) {
 void GatherKernel::launch() {
   Value requests = step.dim(batch, "num_requests"), capacity = step.dim(batch, "chunk_capacity");
   SmallVector<Value> args = pool.args();
-  args.append({step.metadata(batch, "block_table"), step.dim("max_blocks_per_request"),
+  args.append({step.poolMetadata(cache, batch, "block_table"),
+               step.poolDim(cache, "max_blocks_per_request"),
                step.metadata(batch, "chunk_cu_seq_lens"), requests, chunk, capacity});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);

@@ -49,9 +49,7 @@ Type CacheRows::storage(Part part) const {
   return pool.type.getStorageType(format.fields[cache::findField(format, part)].storage);
 }
 
-bool CacheRows::hasGroups(Part part) const {
-  return getGroup(pool, part) > 0;
-}
+bool CacheRows::hasGroups(Part part) const { return getGroup(pool, part) > 0; }
 
 int64_t CacheRows::blockWidth(const Pool &pool, Part part, int64_t limit) {
   int64_t group = getGroup(pool, part);

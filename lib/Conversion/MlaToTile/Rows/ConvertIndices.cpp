@@ -70,19 +70,20 @@ IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
   // The unit of page_stride is the pool's first element.
   auto pool = cast<MemRefType>(step.cache(op.getCache()).getType());
   int64_t unit = pool.getElementTypeBitWidth() / 8;
-  Value pageRows = step.divide(step.dim("page_stride"), cache.getRowBytes() / unit);
+  Value pageRows =
+      step.divide(step.poolDim(op.getCache(), "page_stride"), cache.getRowBytes() / unit);
   // Pages whose rows all have numbers of 31 bits.
   Value representable = arith::DivSIOp::create(
       step.plan(), op.getLoc(), step.constant(std::numeric_limits<int32_t>::max()), pageRows);
-  Value pageLimit =
-      arith::MinSIOp::create(step.plan(), op.getLoc(), step.dim("num_pages"), representable);
+  Value pageLimit = arith::MinSIOp::create(step.plan(), op.getLoc(),
+                                           step.poolDim(op.getCache(), "num_pages"), representable);
   args = {positions.buffer,
           step.allocate(op.getResult()).buffer,
           step.value(positions.sizes[0]),
           step.metadata("req_id_per_token"),
           step.dim(op.getBatch(), "num_requests"),
-          step.metadata(op.getBatch(), "block_table"),
-          step.dim("max_blocks_per_request"),
+          step.poolMetadata(op.getCache(), op.getBatch(), "block_table"),
+          step.poolDim(op.getCache(), "max_blocks_per_request"),
           pageRows,
           pageLimit};
   if (op.getPrefillRequests())

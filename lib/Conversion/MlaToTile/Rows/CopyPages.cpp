@@ -44,8 +44,8 @@ Words Words::ofPlan(StepLowering &step, Value cache) {
             step.constant(type.getPageSize() * type.getRowBytes() / bytesOf(word))};
   // The unit of page_stride is the pool's first element, which is its smallest.
   int64_t unit = bytesOf(cast<MemRefType>(step.cache(cache).getType()).getElementType());
-  return {step.cacheMemory(cache, word), step.dim("num_pages"),
-          step.divide(step.dim("page_stride"), bytesOf(word) / unit)};
+  return {step.cacheMemory(cache, word), step.poolDim(cache, "num_pages"),
+          step.divide(step.poolDim(cache, "page_stride"), bytesOf(word) / unit)};
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CopyPagesOp op) {

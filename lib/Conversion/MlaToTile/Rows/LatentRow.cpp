@@ -85,8 +85,9 @@ SmallVector<Value> LatentRow::args() {
     return args;
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
-  args.append({step.metadata("slot_mapping"), step.metadata("positions"),
-               step.lookup(target.rope.getTable()).buffer, rows});
+  args.append(
+      {step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"),
+       step.metadata("positions"), step.lookup(target.rope.getTable()).buffer, rows});
   return args;
 }
 

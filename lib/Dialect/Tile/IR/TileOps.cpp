@@ -485,10 +485,18 @@ LogicalResult WorkOp::verify() {
   return verifyMergeForms(*this);
 }
 
-/// The runtime provides the name.
-template <typename Op, typename Info, size_t N>
-static LogicalResult verifyName(Op op, StringRef what, const Info (&table)[N]) {
-  if (mlac::step::find(table, op.getName()))
+/// The runtime provides the name; a pool in front of it, where each pool has one.
+template <typename Op, typename Enum, typename Info, size_t N, size_t M>
+static LogicalResult verifyName(Op op, StringRef what, const Info (&table)[N],
+                                const Enum (&ofPools)[M]) {
+  auto [pool, name] = mlac::step::splitName(op.getName());
+  const Info *known = mlac::step::find(table, name);
+  bool isOfPool = known && mlac::step::isOfPool(ofPools, static_cast<Enum>(known - table));
+  if (known && !pool.empty() && !isOfPool)
+    return op.emitOpError() << what << " '" << StringRef(name)
+                            << "' is of the whole step, not of a pool, got '" << op.getName()
+                            << "'";
+  if (known)
     return success();
   InFlightDiagnostic diag = op.emitOpError("unknown ")
                             << what << " '" << op.getName() << "', expected one of: ";
@@ -496,15 +504,19 @@ static LogicalResult verifyName(Op op, StringRef what, const Info (&table)[N]) {
   return diag;
 }
 
-LogicalResult DimOp::verify() { return verifyName(*this, "dim", mlac::step::kDims); } // (C1)
+LogicalResult DimOp::verify() {
+  return verifyName(*this, "dim", mlac::step::kDims, mlac::step::kPoolDims); // (C1)
+}
 
 LogicalResult BufferOp::verify() {
   if (getKind() != BufferKind::Metadata)
     return success();
-  if (failed(verifyName(*this, "metadata", mlac::step::kMetadata))) // (C1)
+  if (failed(verifyName(*this, "metadata", mlac::step::kMetadata,
+                        mlac::step::kPoolMetadata))) // (C1)
     return failure();
   Type element = cast<MemRefType>(getType()).getElementType();
-  unsigned bits = mlac::step::find(mlac::step::kMetadata, getName())->bits;
+  unsigned bits =
+      mlac::step::find(mlac::step::kMetadata, mlac::step::splitName(getName()).name)->bits;
   if (element.isInteger(bits)) // (C2)
     return success();
   return emitOpError("expected '") << getName() << "' of type i" << bits << ", got " << element;

@@ -104,9 +104,7 @@ public:
                {{"latent", latents},
                 {"k_pe", keys},
                 {"cache", pool},
-                {"cache_f32", pool},
-                {"cache_bf16", pool},
-                {"cache_scale", scale},
+                {"cache/scale", scale},
                 {"slot_mapping", slots}});
   }
 
@@ -141,9 +139,7 @@ public:
                 {"chunk_tokens", total},
                 {"num_tokens", 1}},
                {{"cache", pool},
-                {"cache_f32", pool},
-                {"cache_bf16", pool},
-                {"cache_scale", scale},
+                {"cache/scale", scale},
                 {"block_table", table},
                 {"chunk_cu_seq_lens", starts},
                 {"latent", latents},
@@ -331,9 +327,7 @@ func.func @decode(%q_lat: tensor<?x3x$LATENTxbf16> {mla.input = "q_lat"}, %q_pe:
                {"max_seq_len", keys},
                {"max_blocks_per_request", int64_t(table.size())}},
               {{"cache", cache.pool},
-               {"cache_f32", cache.pool},
-               {"cache_bf16", cache.pool},
-               {"cache_scale", cache.scale},
+               {"cache/scale", cache.scale},
                {"block_table", table},
                {"query_start_loc", starts},
                {"seq_lens", lengths},

@@ -59,6 +59,10 @@ inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
 /// tokens, and prefills.
 inline constexpr llvm::StringLiteral kDecodeThresholdAttr = "mla.decode_threshold";
 
+/// Of a cache argument: the name of its pool, a string. One argument of a function may go
+/// without: it is the package's first pool.
+inline constexpr llvm::StringLiteral kPoolAttr = "mla.pool";
+
 /// Of a module: a #mla.model.
 inline constexpr llvm::StringLiteral kModelAttr = "mla.model";
 

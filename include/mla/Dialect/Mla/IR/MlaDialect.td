@@ -33,6 +33,10 @@ def Mla_Dialect : Dialect {
         -> (tensor<?x7168xbf16> {mla.output = "output"}, !mla.cache<...>)
     ```
 
+    A cache argument is a pool of the layer's. Where a function has several, `mla.pool =
+    "name"` says which; one may go without, the package's first. A name is one pool, of one
+    type, in all functions of a module.
+
     Weights keep the checkpoint's orientation, [out, in], and its names; a
     result or argument marked `mla.derived = "name"` is computed once by the
     function `@prepare` from weights. Parts of a weight are taken with static
