@@ -129,7 +129,13 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
     role.work(sm.handoverCycles);
     role.issue(id(done, block), productCycles(panels));
     role.await(id(done, block));
-    role.load(id(full, block + stages), loadCycles(panels));
+    if (!problem.hasCodes()) {
+      role.load(id(full, block + stages), loadCycles(panels));
+      continue;
+    }
+    // They have come while the role did what is above.
+    role.work(panels * sm.transformPanelCycles);
+    role.signal(id(full, block + stages));
   }
   return role;
 }

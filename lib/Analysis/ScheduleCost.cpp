@@ -113,9 +113,9 @@ private:
 
 ScheduleCost Planner::plan(ScheduleKind kind) {
   bool isAllowed = start(kind);
-  cost.loadCycles = loadCycles(problem.blockBytes());
+  cost.loadCycles = loadCycles(problem.storedBlockBytes());
   double readGbpsPerSm = target.readGbps / target.numSms;
-  cost.memoryNanoseconds = problem.blockBytes() / problem.rowTiles(kind) / readGbpsPerSm;
+  cost.memoryNanoseconds = problem.storedBlockBytes() / problem.rowTiles(kind) / readGbpsPerSm;
   if (!isAllowed)
     return std::move(cost);
   if (kind == ScheduleKind::Simple)
@@ -235,6 +235,9 @@ int64_t Planner::countRelayBytes(const RelayShape &shape,
                                  const ScheduleParameters &parameters) const {
   int64_t panels = 1 + shape.partB() + parameters.leftStages * shape.left +
                    parameters.rightStages * shape.right + parameters.ropeStages * shape.rope;
+  // Codes of one block beside the operands: half the bytes, but RoPE's rows are padded.
+  if (problem.hasCodes())
+    panels += divideCeil(shape.left + shape.right, 2) + (problem.hasRopeCodes ? shape.rope : 0);
   return panels * kPanelBytes + kSmallBytes;
 }
 
@@ -255,7 +258,10 @@ bool Planner::chooseDepths(const RelayShape &shape) {
     return false;
   chosen.leftStages = request.leftStages.value_or(kLeast);
   chosen.rightStages = request.rightStages.value_or(kLeast);
-  chosen.ropeStages = shape.rope ? request.ropeStages.value_or(kLeast) : 0;
+  // The scores' role frees a slot of RoPE keys before the next but one comes; with one the
+  // padded codes fit.
+  int64_t ropeLeast = problem.hasRopeCodes ? 1 : kLeast;
+  chosen.ropeStages = shape.rope ? request.ropeStages.value_or(ropeLeast) : 0;
   cost.sharedBytes = countRelayBytes(shape, chosen);
   if (cost.sharedBytes > target.sharedBytes)
     return refuse("left-stages " + Twine(chosen.leftStages) + ", right-stages " +
@@ -367,6 +373,8 @@ void Planner::planStream() {
   int64_t rows = problem.rowsPerTile(ScheduleKind::Stream);
   if (!problem.areRowsBounded)
     return (void)refuse("how many rows a request has is not known when compiling");
+  if (problem.hasCodes())
+    return (void)refuse("keys are codes, and no role of it turns them into operands");
   if (problem.kvLoraRank % sm90::kPanelColumns != 0)
     return (void)refuse("a latent of " + Twine(problem.kvLoraRank) +
                         " columns is not of whole panels of " + Twine(sm90::kPanelColumns));

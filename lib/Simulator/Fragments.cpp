@@ -369,6 +369,9 @@ Step Machine::runStoreShared(Warpgroup &warpgroup, StoreSharedOp op) {
   for (int64_t warp = 0; warp < kWarps; ++warp) {
     SharedMemory::Range range{warp * warpRows, (warp + 1) * warpRows, first / chunkElements,
                               llvm::divideCeilSigned(end, chunkElements)};
+    int64_t firstChunk = op.getColumn().value_or(0) / chunkElements;
+    range.firstChunk += firstChunk;
+    range.endChunk += firstChunk;
     if (op.getTransposed())
       range = {first, end, warp * warpRows / chunkElements, (warp + 1) * warpRows / chunkElements};
     if (access(warpgroup, op, place, range, 1 << warp, /*isWrite=*/true) == Step::Failed)
@@ -379,19 +382,36 @@ Step Machine::runStoreShared(Warpgroup &warpgroup, StoreSharedOp op) {
     for (int64_t column = first; column < end; ++column) {
       float value = tile->reals[row * columns + column];
       op.getTransposed() ? memory->set(place, column, row, value)
-                         : memory->set(place, row, column, value);
+                         : memory->set(place, row, op.getColumn().value_or(0) + column, value);
     }
   return Step::Advanced;
 }
 
 Step Machine::runLoadShared(Warpgroup &warpgroup, LoadSharedOp op) {
   Place place = getAs<Place>(warpgroup, op.getSource());
-  if (accessByRows(warpgroup, op, place, /*isWrite=*/false) == Step::Failed)
-    return Step::Failed;
   auto result = makeTile(warpgroup, op.getResult().getType());
-  SmallVector<float> values;
-  memory->load(place, values);
-  result->reals.assign(values.begin(), values.end());
+  if (isRows(op.getResult().getType())) {
+    if (accessByRows(warpgroup, op, place, /*isWrite=*/false) == Step::Failed)
+      return Step::Failed;
+    SmallVector<float> values;
+    memory->load(place, values);
+    result->reals.assign(values.begin(), values.end());
+    set(warpgroup, op.getResult(), TileRef{result});
+    return Step::Advanced;
+  }
+  int64_t first = op.getColumn().value_or(0), columns = getColumns(op.getResult().getType());
+  int64_t chunkElements = kCellBytes / getElementBytes(place.type.getElementType());
+  constexpr int64_t warpRows = kTileRows / kWarps;
+  for (int64_t warp = 0; warp < kWarps; ++warp) {
+    SharedMemory::Range range{warp * warpRows, (warp + 1) * warpRows, first / chunkElements,
+                              llvm::divideCeilSigned(first + columns, chunkElements)};
+    if (access(warpgroup, op, place, range, 1 << warp, /*isWrite=*/false) == Step::Failed)
+      return Step::Failed;
+  }
+  result->reals.resize(kTileRows * columns);
+  for (int64_t row = 0; row < kTileRows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      result->reals[row * columns + column] = memory->get(place, row, first + column);
   set(warpgroup, op.getResult(), TileRef{result});
   return Step::Advanced;
 }

@@ -235,12 +235,13 @@ static bool addStage(KernelOp kernel, unsigned index) {
 static bool shiftSlice(KernelOp kernel, unsigned index) {
   Operation *op = find<SliceOp>(kernel, index, [](Operation *op) {
     auto slice = cast<SliceOp>(op);
-    return static_cast<int64_t>(slice.getColumn()) + kPanelColumns +
+    return static_cast<int64_t>(slice.getColumn()) + slice.getSource().getType().getPanelColumns() +
                slice.getResult().getType().getColumns() <=
            slice.getSource().getType().getColumns();
   });
   if (op)
-    cast<SliceOp>(op).setColumn(cast<SliceOp>(op).getColumn() + kPanelColumns);
+    cast<SliceOp>(op).setColumn(cast<SliceOp>(op).getColumn() +
+                                cast<SliceOp>(op).getSource().getType().getPanelColumns());
   return op;
 }
 

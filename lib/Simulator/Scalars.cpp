@@ -144,7 +144,7 @@ Step Machine::runAlloc(Warpgroup &warpgroup, AllocOp op) {
 
 Step Machine::runSlice(Warpgroup &warpgroup, SliceOp op) {
   Place place = getAs<Place>(warpgroup, op.getSource());
-  place.base += op.getColumn() / kPanelColumns * place.type.getPanelBytes();
+  place.base += op.getColumn() / place.type.getPanelColumns() * place.type.getPanelBytes();
   place.type = op.getResult().getType();
   set(warpgroup, op.getResult(), place);
   return Step::Advanced;
@@ -154,8 +154,8 @@ Step Machine::runTensorMap(Warpgroup &warpgroup, TensorMapOp op) {
   TensorMapType type = op.getResult().getType();
   ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
   int64_t columns = view->sizes.back();
-  if (type.getColumns() > kPanelColumns) // whole panels
-    columns -= columns % kPanelColumns;
+  if (type.getPanels() > 1)
+    columns -= columns % type.getPanelColumns();
   set(warpgroup, op.getResult(), TensorMap{view, type.getRows(), columns});
   return Step::Advanced;
 }

@@ -47,7 +47,23 @@ static float fromF16(uint16_t bits) {
   return number.convertToFloat();
 }
 
+static uint8_t toE4m3(float value) {
+  APFloat number(value);
+  bool isExact;
+  number.convert(APFloat::Float8E4M3FN(), APFloat::rmNearestTiesToEven, &isExact);
+  return number.bitcastToAPInt().getZExtValue();
+}
+
+static float fromE4m3(uint8_t bits) {
+  APFloat number(APFloat::Float8E4M3FN(), llvm::APInt(8, bits));
+  bool isExact;
+  number.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &isExact);
+  return number.convertToFloat();
+}
+
 float mlac::simulator::roundTo(float value, mlir::Type type) {
+  if (mlir::isa<mlir::Float8E4M3FNType>(type))
+    return fromE4m3(toE4m3(value));
   if (type.isBF16())
     return roundToBf16(value);
   return type.isF16() ? fromF16(toF16(value)) : value;
@@ -59,6 +75,8 @@ float mlac::simulator::readReal(const char *data, mlir::Type type) {
     memcpy(&value, data, sizeof(value));
     return value;
   }
+  if (mlir::isa<mlir::Float8E4M3FNType>(type))
+    return fromE4m3(*data);
   uint16_t bits;
   memcpy(&bits, data, sizeof(bits));
   return type.isBF16() ? bit_cast<float>(uint32_t(bits) << 16) : fromF16(bits);
@@ -67,6 +85,10 @@ float mlac::simulator::readReal(const char *data, mlir::Type type) {
 void mlac::simulator::writeReal(char *data, mlir::Type type, float value) {
   if (type.isF32()) {
     memcpy(data, &value, sizeof(value));
+    return;
+  }
+  if (mlir::isa<mlir::Float8E4M3FNType>(type)) {
+    *data = static_cast<char>(toE4m3(value));
     return;
   }
   uint16_t bits = type.isBF16() ? bit_cast<uint32_t>(roundToBf16(value)) >> 16 : toF16(value);

@@ -48,6 +48,10 @@ struct AttentionProblem {
   int64_t ropeDim = 64; // 0: none
   int64_t pageSize = 64;
   int64_t elementBytes = 2;
+  /// What a key takes in the pool where it is stored as codes; 0: as it is multiplied.
+  int64_t codedRowBytes = 0;
+  /// Whether RoPE keys are codes as well.
+  bool hasRopeCodes = false;
   /// Whether `rows()` bounds every request; else it is only typical.
   bool areRowsBounded = true;
 
@@ -57,7 +61,12 @@ struct AttentionProblem {
   int64_t rowTiles(ScheduleKind kind) const;
   /// TMA copies of a block's panel; 0: pages are too small, threads copy rows.
   int64_t boxesPerPanel() const;
+  bool hasCodes() const { return codedRowBytes != 0; }
   int64_t blockBytes() const { return kBlockKeys * (kvLoraRank + ropeDim) * elementBytes; }
+  /// What is read of device memory.
+  int64_t storedBlockBytes() const {
+    return hasCodes() ? kBlockKeys * codedRowBytes : blockBytes();
+  }
 };
 
 /// How relay divides the panels of one block.

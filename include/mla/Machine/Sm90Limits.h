@@ -48,8 +48,9 @@ inline constexpr int64_t kWgmmaDepth = 16;
 inline constexpr int64_t kPanelRowBytes = 128;
 inline constexpr int64_t kSwizzleRows = 8;
 inline constexpr int64_t kSwizzleAtomBytes = kPanelRowBytes * kSwizzleRows;
-/// Columns of a panel of 16-bit elements.
+/// Columns of a panel of 16-bit elements, and of one of codes of 8 bits.
 inline constexpr int64_t kPanelColumns = kPanelRowBytes / 2;
+inline constexpr int64_t kCodePanelColumns = kPanelRowBytes;
 
 /// Registers of one multiprocessor [CUDA]; of one thread ([PTX] "setmaxnreg":
 /// multiples of 8 from 24 to 256, a thread cannot use the 256th), as budgets.

@@ -51,8 +51,9 @@ struct Slice : public OpConversionPattern<sm90::SliceOp> {
   LogicalResult matchAndRewrite(sm90::SliceOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    int64_t bytes = static_cast<int64_t>(op.getColumn()) / sm90::kPanelColumns *
-                    op.getSource().getType().getPanelBytes();
+    sm90::SmemType source = op.getSource().getType();
+    int64_t bytes =
+        static_cast<int64_t>(op.getColumn()) / source.getPanelColumns() * source.getPanelBytes();
     rewriter.replaceOp(op, Value(Int(b, adaptor.getSource()[0]) + bytes / sm90::kDescriptorUnit));
     return success();
   }
@@ -77,6 +78,16 @@ static NVVM::MMALayoutAttr getMatrixLayout(ImplicitLocOpBuilder &b, bool transpo
                                   transposed ? NVVM::MMALayout::col : NVVM::MMALayout::row);
 }
 
+/// The byte of column chunk `chunk`, a constant, of the row that a thread names by `first`, the
+/// byte of chunk 0. The swizzle exchanges three bits of it. Pinned: those of a few columns after
+/// the other would else all be computed at the role's entry and take registers from
+/// everything in between.
+static Int getChunkFrom(ImplicitLocOpBuilder &b, Int first, int64_t chunk, int64_t rows) {
+  Int pinned(b, emitPin(b, Value(first)).front());
+  return (pinned ^ chunk % sm90::kPanelChunks * sm90::kChunkBytes) +
+         chunk / sm90::kPanelChunks * (rows * sm90::kPanelRowBytes);
+}
+
 namespace {
 /// The address that each lane names for the matrices of column group pair `q`.
 struct MatrixAddresses {
@@ -92,6 +103,13 @@ struct MatrixAddresses {
     Int row = getWarp() * (2 * kMatrixRows) + lane % (2 * kMatrixRows);
     Int chunk = firstChunk + lane / (2 * kMatrixRows) + 2 * q;
     return kernel.getSharedAddress(b, tile, sm90::getSwizzledChunkByte(row, chunk, type.getRows()));
+  }
+  /// The same, of a chunk that is even and known.
+  Value getFrom(int64_t chunk) const {
+    Int lane(b, kernel.lane);
+    Int row = getWarp() * (2 * kMatrixRows) + lane % (2 * kMatrixRows);
+    Int first = sm90::getSwizzledChunkByte(row, lane / (2 * kMatrixRows), type.getRows());
+    return kernel.getSharedAddress(b, tile, getChunkFrom(b, first, chunk, type.getRows()));
   }
   /// A fragment of the reversed shape: its columns are the tile's rows.
   Value getTransposed(int64_t q) const {
@@ -142,8 +160,10 @@ private:
     Int firstChunk = kernel.getPart(b, split) * groups;
     ValueRange registers = adaptor.getValue();
     for (int64_t group = 0; group < groups; group += 2) {
-      Value address = op.getTransposed() ? addresses.getTransposed(group / 2)
-                                         : addresses.get(firstChunk, group / 2);
+      Value address =
+          op.getColumn()       ? addresses.getFrom(*op.getColumn() / sm90::kColumnGroup + group)
+          : op.getTransposed() ? addresses.getTransposed(group / 2)
+                               : addresses.get(firstChunk, group / 2);
       // The last of an odd number of groups has two matrices only.
       SmallVector<Value> matrices;
       int64_t last = std::min<int64_t>(group + 2, groups);
@@ -281,7 +301,8 @@ struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
     Value tile = adaptor.getSource()[0];
     SmallVector<Value> registers =
         sm90::isRows(type) ? loadRows(b, kernel, type, tile)
-                           : loadFragment(b, kernel, type, op.getSource().getType(), tile);
+        : isa<Float8E4M3FNType>(type.getElementType()) ? loadCodes(b, kernel, op, tile)
+                                                       : loadFragment(b, kernel, op, tile);
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();
   }
@@ -297,15 +318,45 @@ private:
     return registers;
   }
 
+  /// Pairs of neighbours: eight rows of a group of columns lie in eight different chunks of
+  /// the swizzle, so that an access takes every bank at most once.
+  static SmallVector<Value> loadCodes(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                      sm90::LoadSharedOp op, Value tile) {
+    auto type = cast<RankedTensorType>(op.getType());
+    sm90::SmemType source = op.getSource().getType();
+    int64_t first = op.getColumn().value_or(0) / sm90::kColumnGroup;
+    constexpr int64_t chunkGroups = sm90::kChunkBytes / sm90::kColumnGroup;
+    Type pair = VectorType::get({2}, b.getI8Type());
+    Int inChunk = sm90::getFragmentColumn(Int(b, kernel.groupThread));
+    Int start = sm90::getSwizzledChunkByte(kernel.getRow(b, 0), constant32(b, 0), source.getRows());
+    SmallVector<Value> registers;
+    int64_t last = first + type.getDimSize(1) / sm90::kColumnGroup;
+    for (int64_t group = first; group < last; group += chunkGroups) {
+      Int byte = getChunkFrom(b, start + inChunk, group / chunkGroups, source.getRows());
+      for (int64_t half = 0; half < chunkGroups; ++half)
+        for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+          int64_t offset = half * sm90::kColumnGroup + h * sm90::kSwizzleRows * sm90::kPanelRowBytes;
+          Value both = LLVM::LoadOp::create(
+              b, pair, kernel.getSharedAddress(b, tile, byte + offset), /*alignment=*/2);
+          for (int64_t i = 0; i < 2; ++i)
+            registers.push_back(LLVM::ExtractElementOp::create(b, both, constant32(b, i)));
+        }
+    }
+    return registers;
+  }
+
   static SmallVector<Value> loadFragment(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                         RankedTensorType type, sm90::SmemType source, Value tile) {
-    MatrixAddresses addresses{b, kernel, source, tile};
+                                         sm90::LoadSharedOp op, Value tile) {
+    auto type = cast<RankedTensorType>(op.getType());
+    MatrixAddresses addresses{b, kernel, op.getSource().getType(), tile};
+    int64_t first = op.getColumn().value_or(0) / sm90::kColumnGroup;
     auto four = LLVM::LLVMStructType::getLiteral(b.getContext(),
                                                  SmallVector<Type>(kMatrices, b.getI32Type()));
     SmallVector<Value> registers;
     for (int64_t q = 0; q < type.getDimSize(1) / (2 * sm90::kColumnGroup); ++q) {
       Value loaded = NVVM::LdMatrixOp::create(
-          b, four, addresses.get(constant32(b, 0), q), b.getI32IntegerAttr(kMatrices),
+          b, four, addresses.get(constant32(b, static_cast<int32_t>(first)), q),
+          b.getI32IntegerAttr(kMatrices),
           getMatrixLayout(b, /*transposed=*/false), getMatrixShape(b), getMatrixElement(b));
       for (int64_t matrix = 0; matrix < kMatrices; ++matrix) {
         auto [first, second] =

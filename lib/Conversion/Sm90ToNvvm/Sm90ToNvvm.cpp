@@ -213,6 +213,8 @@ static LLVM::LLVMFuncOp createFunction(sm90::KernelOp kernel) {
   function->setAttr("mlac.threads", builder.getI64IntegerAttr(kernel.getThreads()));
   function->setAttr("mlac.shared_bytes",
                     builder.getI64IntegerAttr(kernel.getSharedBytes().value_or(0)));
+  if (auto spills = kernel->getAttrOfType<IntegerAttr>(sm90::kSpillBytesAttr))
+    function->setAttr("mlac.spill_bytes", spills);
   addTensorMaps(function, kernel);
   return function;
 }

@@ -49,14 +49,15 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
   auto describeAll = [&](ArrayRef<OpFoldResult> numbers) {
     return b.getArrayAttr(llvm::map_to_vector(numbers, describeNumber));
   };
-  SmallVector<int64_t> box{type.getRows(), sm90::kPanelColumns};
+  int64_t panelColumns = type.getPanelColumns();
+  SmallVector<int64_t> box{type.getRows(), panelColumns};
   SmallVector<OpFoldResult> sizes = view.getMixedSizes(), strides = view.getMixedStrides();
-  if (int64_t panels = type.getColumns() / sm90::kPanelColumns; panels > 1) {
+  if (int64_t panels = type.getPanels(); panels > 1) {
     box.insert(box.begin(), panels);
     int64_t columns = view.getType().getShape().back();
-    sizes.back() = b.getIndexAttr(sm90::kPanelColumns);
-    sizes.insert(sizes.end() - 2, b.getIndexAttr(columns / sm90::kPanelColumns));
-    strides.insert(strides.end() - 2, b.getIndexAttr(sm90::kPanelColumns));
+    sizes.back() = b.getIndexAttr(panelColumns);
+    sizes.insert(sizes.end() - 2, b.getIndexAttr(columns / panelColumns));
+    strides.insert(strides.end() - 2, b.getIndexAttr(panelColumns));
   }
   if (view.getType().getRank() == 3)
     box.insert(box.begin(), 1); // of one page
@@ -82,11 +83,12 @@ static SmallVector<Value> getCoordinates(ImplicitLocOpBuilder &b, Op op,
   SmallVector<Value> result;
   for (ValueRange coordinate : llvm::reverse(coordinates))
     result.push_back(b.createOrFold<arith::IndexCastOp>(b.getI32Type(), coordinate[0]));
-  if (op.getMap().getType().getColumns() == sm90::kPanelColumns) {
-    result[0] = Int(b, result[0]) + panel * sm90::kPanelColumns;
+  sm90::TensorMapType map = op.getMap().getType();
+  if (map.getPanels() == 1) {
+    result[0] = Int(b, result[0]) + panel * map.getPanelColumns();
     return result;
   }
-  int64_t first = *getConstantIntValue(op.getCoordinates().back()) / sm90::kPanelColumns + panel;
+  int64_t first = *getConstantIntValue(op.getCoordinates().back()) / map.getPanelColumns() + panel;
   result[0] = constant32(b, 0);
   result.insert(result.begin() + 2, constant32(b, static_cast<int32_t>(first)));
   return result;
@@ -111,8 +113,7 @@ struct TmaLoad : public RingPattern<sm90::TmaLoadOp> {
     if (std::optional<uint32_t> ranks = op.getMulticast())
       mask = constant(b, b.getI16Type(), static_cast<int16_t>(*ranks));
     sm90::TensorMapType map = op.getMap().getType();
-    for (int64_t panel = 0; panel < type.getPanels();
-         panel += map.getColumns() / sm90::kPanelColumns) {
+    for (int64_t panel = 0; panel < type.getPanels(); panel += map.getPanels()) {
       Value target = kernel.getSharedAddress(
           b, adaptor.getTarget()[0],
           panel * type.getPanelBytes() + static_cast<int64_t>(op.getRow()) * sm90::kPanelRowBytes);
@@ -134,8 +135,7 @@ struct TmaStore : public KernelPattern<sm90::TmaStoreOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     sm90::SmemType type = op.getSource().getType();
     sm90::TensorMapType map = op.getMap().getType();
-    for (int64_t panel = 0; panel < type.getPanels();
-         panel += map.getColumns() / sm90::kPanelColumns)
+    for (int64_t panel = 0; panel < type.getPanels(); panel += map.getPanels())
       NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
           b, adaptor.getMap()[0],
           getKernel(op).getSharedAddress(b, adaptor.getSource()[0], panel * type.getPanelBytes()),

@@ -34,6 +34,21 @@ llvm::SmallVector<tile::PlanOp> mlac::findPlans(tile::KernelOp kernel) {
   return plans;
 }
 
+/// How much of the pool a key takes where it is stored as codes: fields and scales.
+static void readCodes(tile::AttendOp attend, AttentionProblem &problem) {
+  if (!attend.getScales())
+    return;
+  auto bytes = [](Value view) {
+    auto type = cast<MemRefType>(view.getType());
+    return type.getRank() == 3 ? type.getDimSize(2) * type.getElementTypeBitWidth() / 8 : 0;
+  };
+  problem.codedRowBytes = bytes(attend.getScales());
+  for (Value keys : attend.getKeys())
+    problem.codedRowBytes += bytes(keys);
+  problem.hasRopeCodes =
+      attend.getKeys().size() > 1 && isa<Float8E4M3FNType>(attend.getStorageType(1));
+}
+
 /// Without a bound, the fewest rows that a plan gives a request: its decode step.
 static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) {
   AttentionProblem problem;
@@ -44,6 +59,7 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   constexpr unsigned kTokenDim = 1; // of [pages, page_size, columns]
   problem.pageSize = cast<MemRefType>(attend.getKeys()[0].getType()).getDimSize(kTokenDim);
   problem.elementBytes = attend.getElementType().getIntOrFloatBitWidth() / 8;
+  readCodes(attend, problem);
   auto maxRows = kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
   problem.areRowsBounded = static_cast<bool>(maxRows);
   problem.rowsPerToken = maxRows ? maxRows.getInt() : 0;

@@ -155,10 +155,16 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
     error.attachNote() << "--allow-wgmma-warnings accepts this";
     return error;
   }
-  if (!options.allowSpills && (report.spillStoreBytes || report.spillLoadBytes)) {
+  Operation *function = SymbolTable::lookupSymbolIn(at, kernel.name);
+  auto allowed = function ? function->getAttrOfType<IntegerAttr>("mlac.spill_bytes") : IntegerAttr();
+  int64_t most = allowed ? allowed.getInt() : 0;
+  bool isOver = report.spillStoreBytes > most || (most == 0 && report.spillLoadBytes);
+  if (!options.allowSpills && isOver) {
     InFlightDiagnostic error = emitError(at->getLoc())
-                               << "kernel '" << kernel.name << "': expected no spills, got "
-                               << report.spillStoreBytes << " bytes of stores and "
+                               << "kernel '" << kernel.name << "': expected "
+                               << (most ? "spills of at most " + std::to_string(most) + " bytes"
+                                        : std::string("no spills"))
+                               << ", got " << report.spillStoreBytes << " bytes of stores and "
                                << report.spillLoadBytes << " bytes of loads at " << report.registers
                                << " registers";
     error.attachNote() << "--allow-spills accepts this";

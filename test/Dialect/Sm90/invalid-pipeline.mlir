@@ -634,3 +634,11 @@ func.func @store_staged_column(%v: memref<?x128xbf16>, %i: index, %t: !sm90.smem
   sm90.store_staged %x through %t to %v[%i, %c] : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x128xbf16>
   return
 }
+
+// -----
+
+func.func @load_shared_column(%s: !sm90.smem<64x128xf8E4M3FN>) {
+  // expected-error @+1 {{expected columns from a multiple of 16 within the source's 128, got 8 of}}
+  %0 = sm90.load_shared %s column 8 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xf8E4M3FN, #sm90.fragment<column_split = 1>>
+  return
+}

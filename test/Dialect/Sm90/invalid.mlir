@@ -1,6 +1,6 @@
 // RUN: mla-opt %s --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{expected bf16 or f16 elements in a swizzle128 tile, got 'f32'}}
+// expected-error @+1 {{expected bf16, f16 or f8E4M3FN elements in a swizzle128 tile, got 'f32'}}
 func.func private @smem_element(!sm90.smem<64x64xf32>)
 
 // -----
@@ -266,7 +266,7 @@ func.func private @ring_parts(!sm90.ring<stages = 2, parts = 0>)
 
 // -----
 
-// expected-error @+1 {{expected bf16 or f16 elements in a tensor map, got 'f32'}}
+// expected-error @+1 {{expected bf16, f16 or f8E4M3FN elements in a tensor map, got 'f32'}}
 func.func private @map_element(!sm90.tensor_map<64x64xf32>)
 
 // -----
@@ -588,4 +588,34 @@ sm90.kernel @shared_bytes() attributes {warpgroups = 1 : i32, shared_bytes = 184
 // expected-error@+1 {{expected sm90.column_run of 2, 4 or 8, got 1000 : i64}}
 sm90.kernel @column_run() attributes {warpgroups = 1 : i32, sm90.column_run = 1000 : i64} {
   sm90.return
+}
+
+// -----
+
+// Codes of 8 bits: 128 columns are a panel, and only TMA brings them.
+func.func @slice_of_codes(%s: !sm90.smem<64x256xf8E4M3FN>) {
+  // expected-error @+1 {{expected a first column that is a multiple of 128, got 64}}
+  %0 = sm90.slice %s[64] : !sm90.smem<64x256xf8E4M3FN> -> !sm90.smem<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected a box of 1 to 256 rows and a multiple of 128 columns, got 64 and 64}}
+func.func private @narrow_box_of_codes() -> !sm90.tensor_map<64x64xf8E4M3FN>
+
+// -----
+
+func.func @store_codes(%v: tensor<64x128xf8E4M3FN, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<64x128xf8E4M3FN>) {
+  // expected-error @+1 {{expected elements of 16 bits in a swizzle128 target, got '!sm90.smem<64x128xf8E4M3FN>'}}
+  sm90.store_shared %v, %s : tensor<64x128xf8E4M3FN, #sm90.fragment<column_split = 1>>, !sm90.smem<64x128xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @store_shared_column(%v: tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, %s: !sm90.smem<64x64xbf16>) {
+  // expected-error @+1 {{expected columns from a multiple of 16 within the target's 64 and no 'transposed', got 48 of}}
+  sm90.store_shared %v, %s column 48 : tensor<64x32xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>
+  return
 }

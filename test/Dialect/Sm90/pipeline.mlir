@@ -185,3 +185,23 @@ sm90.kernel @staged(%out: memref<?xf32>, %n: index, %row: index) attributes {war
       : tensor<64x64xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>, memref<?x128xf32, strided<[128, 1]>>
   sm90.return
 }
+
+// Codes of 8 bits come by TMA, 128 columns to a panel, and are read and stored by columns.
+// CHECK-LABEL: sm90.kernel @codes
+// CHECK: sm90.tensor_map %{{.*}} : {{.*}} -> <64x256xf8E4M3FN>
+// CHECK: sm90.slice %{{.*}}[128] : <64x256xf8E4M3FN> -> <64x128xf8E4M3FN>
+// CHECK: sm90.load_shared %{{.*}} column 48 : <64x128xf8E4M3FN> -> tensor<64x16xf8E4M3FN
+// CHECK: sm90.store_shared %{{.*}}, %{{.*}} column 16 : tensor<64x16xbf16
+sm90.kernel @codes(%pool: memref<?xf8E4M3FN>, %rows: index) attributes {warpgroups = 1 : i32} {
+  %v = memref.reinterpret_cast %pool to offset: [0], sizes: [%rows, 512], strides: [656, 1]
+      : memref<?xf8E4M3FN> to memref<?x512xf8E4M3FN, strided<[656, 1]>>
+  %map = sm90.tensor_map %v : memref<?x512xf8E4M3FN, strided<[656, 1]>> -> !sm90.tensor_map<64x256xf8E4M3FN>
+  %codes = sm90.alloc : !sm90.smem<64x256xf8E4M3FN>
+  %operand = sm90.alloc : !sm90.smem<64x64xbf16>
+  %half = sm90.slice %codes[128] : !sm90.smem<64x256xf8E4M3FN> -> !sm90.smem<64x128xf8E4M3FN>
+  %c = sm90.load_shared %half column 48 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xf8E4M3FN, #sm90.fragment<column_split = 1>>
+  %w = arith.extf %c : tensor<64x16xf8E4M3FN, #sm90.fragment<column_split = 1>> to tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+  %n = arith.truncf %w : tensor<64x16xf32, #sm90.fragment<column_split = 1>> to tensor<64x16xbf16, #sm90.fragment<column_split = 1>>
+  sm90.store_shared %n, %operand column 16 : tensor<64x16xbf16, #sm90.fragment<column_split = 1>>, !sm90.smem<64x64xbf16>
+  sm90.return
+}

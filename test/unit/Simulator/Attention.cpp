@@ -74,7 +74,7 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
                        hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
                        hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
                        llvm::formatv("{0:f2}", test.scale).str(),
-                       test.isSplit ? ", format = \"split_ckv_kpe\"" : "");
+                       test.format.empty() ? "" : ", format = \"" + test.format + "\"");
 }
 
 bool Attention::lowerToSm90() {
@@ -149,15 +149,80 @@ void Attention::planWork() {
 // Data
 //===----------------------------------------------------------------------===//
 
+/// Of rows with several types, bytes: those of fp8_ds_mla hold a scale for 128 codes.
+int64_t Attention::countRow() const {
+  int64_t group = 128;
+  return isGrouped() ? test.rank + test.rank / group * 4 + test.rope * 2 : test.rank + test.rope;
+}
+
 int64_t Attention::findLatent(int64_t page, int64_t inPage) const {
-  int64_t row = test.isSplit ? test.rank : test.rank + test.rope;
-  return page * test.pageSize * (test.rank + test.rope) + inPage * row;
+  int64_t row = test.format == "split_ckv_kpe" ? test.rank : countRow();
+  return page * test.pageSize * countRow() + inPage * row;
 }
 
 int64_t Attention::findRope(int64_t page, int64_t inPage) const {
-  if (!test.isSplit)
+  if (test.format != "split_ckv_kpe")
     return findLatent(page, inPage) + test.rank;
   return findLatent(page, test.pageSize) + inPage * test.rope;
+}
+
+/// Everything NaN, whatever its type.
+void Attention::makePool(int64_t pages) {
+  constexpr uint8_t nanCode = 0xFF;
+  int64_t elements = pages * test.pageSize * countRow();
+  if (!hasCodes()) {
+    plan.buffers["cache"] = Bits(elements, kNaN);
+    return;
+  }
+  plan.buffers["cache"] = Codes(elements, nanCode);
+  plan.buffers["cache/scale"] = std::vector<float>{0.13f};
+}
+
+static float decode(uint8_t code) {
+  constexpr int bias = 7, mantissaBits = 3;
+  int exponent = code >> mantissaBits & 15, mantissa = code & 7;
+  float value = exponent ? std::ldexp(8 + mantissa, exponent - bias - mantissaBits)
+                         : std::ldexp(mantissa, 1 - bias - mantissaBits);
+  return code & 0x80 ? -value : value;
+}
+
+/// Codes of numbers up to 7.5 and scales about 1/8.
+void Attention::storeCodes(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row) {
+  constexpr int64_t group = 128;
+  std::mt19937 engine(seed);
+  std::uniform_int_distribution<int> magnitude(0, 0x4F), sign(0, 1);
+  std::uniform_real_distribution<float> factor(0.1f, 0.15f);
+  int64_t start = findLatent(page, inPage), codes = test.rank + (isGrouped() ? 0 : test.rope);
+  float scale = std::get<std::vector<float>>(plan.buffers["cache/scale"])[0];
+  Codes &pool = std::get<Codes>(plan.buffers["cache"]);
+  for (int64_t i = 0; i < codes; ++i) {
+    if (isGrouped() && i % group == 0) {
+      scale = factor(engine);
+      memcpy(&pool[start + test.rank + i / group * 4], &scale, 4);
+    }
+    uint8_t code = magnitude(engine) | sign(engine) << 7;
+    pool[start + i] = code;
+    row.push_back(toFloat(toBf16(decode(code) * scale)));
+  }
+  if (!isGrouped())
+    return;
+  int64_t rope = start + test.rank + test.rank / group * 4;
+  for (uint16_t bits : makeRandom(test.rope, seed)) {
+    memcpy(&pool[rope], &bits, 2);
+    rope += 2;
+    row.push_back(toFloat(bits));
+  }
+}
+
+void Attention::storeKey(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row) {
+  if (hasCodes())
+    return storeCodes(page, inPage, seed, row);
+  Bits bits = makeRandom(test.rank + test.rope, seed);
+  Bits &pool = std::get<Bits>(plan.buffers["cache"]);
+  std::copy_n(bits.begin(), test.rank, &pool[findLatent(page, inPage)]);
+  std::copy_n(bits.begin() + test.rank, test.rope, pool.begin() + findRope(page, inPage));
+  for (uint16_t value : bits)
+    row.push_back(toFloat(value));
 }
 
 Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(test) {
@@ -165,16 +230,17 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
   if (!lowerToTile(context, makeGraph(test), schedule, test.parameters))
     return;
   planWork();
-  int64_t width = test.rank + test.rope, stride = test.pageSize * width, pages = 1, most = 1;
+  int64_t pages = 1, most = 1;
   for (const Request &request : test.requests) {
     int64_t count = llvm::divideCeil(request.seqLen, test.pageSize);
     pages += count;
     most = std::max(most, count);
   }
   plan.dims["num_pages"] = pages;
-  plan.dims["page_stride"] = stride;
+  plan.dims["page_stride"] = test.pageSize * countRow();
   plan.dims["max_blocks_per_request"] = most;
-  Bits pool(pages * stride, kNaN);
+  makePool(pages);
+  keys.resize(test.requests.size());
   std::vector<int32_t> table(most * test.requests.size(), kAbsurd);
   int32_t page = pages;
   for (auto [index, request] : llvm::enumerate(test.requests))
@@ -182,12 +248,8 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
       int32_t &entry = table[index * most + token / test.pageSize];
       if (token % test.pageSize == 0)
         entry = --page;
-      Bits row = makeRandom(width, 1000 * index + token + 7);
-      int64_t inPage = token % test.pageSize;
-      std::copy_n(row.begin(), test.rank, &pool[findLatent(entry, inPage)]);
-      std::copy_n(row.begin() + test.rank, test.rope, pool.begin() + findRope(entry, inPage));
+      storeKey(entry, token % test.pageSize, 1000 * index + token + 7, keys[index]);
     }
-  plan.buffers["cache"] = pool;
   plan.buffers["block_table"] = table;
   plan.buffers["q"] = makeRandom(test.getTokens() * test.heads * test.rank, 1);
   plan.buffers["q_pe"] =
@@ -201,36 +263,31 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
 std::vector<double> Attention::computeReference() const {
   const Bits &q = std::get<Bits>(plan.buffers.at("q")),
              &pe = std::get<Bits>(plan.buffers.at("q_pe"));
-  const Bits &pool = std::get<Bits>(plan.buffers.at("cache"));
-  const auto &table = std::get<std::vector<int32_t>>(plan.buffers.at("block_table"));
-  int64_t most = plan.dims.at("max_blocks_per_request");
+  int64_t width = test.rank + test.rope;
   std::vector<double> output(test.getTokens() * test.heads * test.rank);
   int64_t token = 0;
   for (auto [index, request] : llvm::enumerate(test.requests))
     for (int64_t query = 0; query < request.queryLen; ++query, ++token)
       for (int64_t head = 0; head < test.heads; ++head) {
         int64_t row = token * test.heads + head;
-        int64_t keys = std::max<int64_t>(request.seqLen - request.queryLen + query + 1, 0);
-        std::vector<const uint16_t *> latents(keys);
-        std::vector<double> weights(keys);
+        int64_t count = std::max<int64_t>(request.seqLen - request.queryLen + query + 1, 0);
+        std::vector<double> weights(count);
         double max = -INFINITY, sum = 0;
-        for (int64_t key = 0; key < keys; ++key) {
-          int32_t page = table[index * most + key / test.pageSize];
-          latents[key] = &pool[findLatent(page, key % test.pageSize)];
-          const uint16_t *ropeKey = pool.data() + findRope(page, key % test.pageSize);
+        for (int64_t key = 0; key < count; ++key) {
+          const float *latent = &keys[index][key * width], *ropeKey = latent + test.rank;
           float score = 0; // order of sums is not compared, only values
           for (int64_t i = 0; i < test.rank; ++i)
-            score += toFloat(q[row * test.rank + i]) * toFloat(latents[key][i]);
+            score += toFloat(q[row * test.rank + i]) * latent[i];
           for (int64_t i = 0; i < test.rope; ++i)
-            score += toFloat(pe[row * test.rope + i]) * toFloat(ropeKey[i]);
+            score += toFloat(pe[row * test.rope + i]) * ropeKey[i];
           weights[key] = score * test.scale;
           max = std::max(max, weights[key]);
         }
         for (double &weight : weights)
           sum += weight = std::exp(weight - max);
-        for (int64_t key = 0; key < keys; ++key)
+        for (int64_t key = 0; key < count; ++key)
           for (int64_t i = 0; i < test.rank; ++i)
-            output[row * test.rank + i] += weights[key] / sum * toFloat(latents[key][i]);
+            output[row * test.rank + i] += weights[key] / sum * keys[index][key * width + i];
       }
   return output;
 }

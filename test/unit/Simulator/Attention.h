@@ -33,7 +33,7 @@ struct AttentionCase {
   std::vector<std::string> parameters = {};       ///< of the schedule
   double scale = 0.1;                             ///< 2: the running maximum grows by more than 2^8
   std::map<std::string, int32_t> attributes = {}; ///< entries of tile.schedule without an option
-  bool isSplit = false; ///< latents and rope keys in sections of their own (split_ckv_kpe)
+  std::string format = ""; ///< of the cache; "": rows as they are
 
   std::string getSchedule() const; ///< without "auto: "
   int64_t getMaxQueryLen() const;
@@ -52,11 +52,20 @@ public:
 private:
   bool lowerToSm90();
   void planWork();
-  /// Where a token's latent and its rope key begin in the pool.
+  /// Elements of a token's row, and where its latent and its rope key begin in the pool.
+  int64_t countRow() const;
   int64_t findLatent(int64_t page, int64_t inPage) const;
   int64_t findRope(int64_t page, int64_t inPage) const;
+  bool hasCodes() const { return isGrouped() || test.format == "mla_fp8_tensor"; }
+  bool isGrouped() const { return test.format == "fp8_ds_mla"; }
+  void makePool(int64_t pages);
+  /// Stores a random key, and appends what attention multiplies to `row`.
+  void storeKey(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row);
+  void storeCodes(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row);
 
   AttentionCase test;
+  /// Latents and rope keys of each request.
+  std::vector<std::vector<float>> keys;
 };
 
 } // namespace mlac::test

@@ -29,7 +29,8 @@
 namespace mlac::test {
 
 using Bits = std::vector<uint16_t>; // bf16
-using Data = std::variant<Bits, std::vector<float>, std::vector<int32_t>, int64_t, float>;
+using Codes = std::vector<uint8_t>; // e4m3
+using Data = std::variant<Bits, Codes, std::vector<float>, std::vector<int32_t>, int64_t, float>;
 
 inline float toFloat(uint16_t bits) {
   uint32_t wide = uint32_t(bits) << 16;

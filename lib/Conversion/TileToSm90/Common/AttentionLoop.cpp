@@ -16,19 +16,23 @@ static scf::ForOp findItems(tile::AttendOp attend) {
   return items && isa<tile::KernelOp>(items->getParentOp()) ? items : scf::ForOp();
 }
 
+bool mlac::hasCodes(tile::AttendOp attend, unsigned term) {
+  return isa<Float8E4M3FNType>(attend.getStorageType(term));
+}
+
 bool mlac::isInItems(tile::AttendOp attend, std::string &why) {
   scf::ForOp items = findItems(attend);
   bool areLoaded = llvm::all_of(attend.getQueries(),
                                 [](Value query) { return query.getDefiningOp<tile::LoadOp>(); });
-  bool arePlain = true;
+  bool areKnown = true;
   for (unsigned term = 0; term < attend.getKeys().size(); ++term)
-    arePlain &= attend.isPlain(term);
-  why = !items                       ? "no loop over work items around the loop over keys"
-        : items.getNumResults() != 0 ? "the loop over work items carries values"
-        : !areLoaded                 ? "a query is not a load"
-        : !attend.getStart().empty() ? "it goes on from a partial"
-        : !arePlain                  ? "its keys are not stored as they are multiplied"
-                                     : "";
+    areKnown &= attend.isPlain(term) || hasCodes(attend, term);
+  why = !items                          ? "no loop over work items around the loop over keys"
+        : items.getNumResults() != 0    ? "the loop over work items carries values"
+        : !areLoaded                    ? "a query is not a load"
+        : !attend.getStart().empty()    ? "it goes on from a partial"
+        : !areKnown                     ? "its keys are converted, and are no codes"
+                                        : "";
   return why.empty();
 }
 

@@ -43,6 +43,9 @@ struct AttentionLoop : SoftmaxLoop {
   llvm::SmallVector<Term, 2> terms; // terms[0].keys are also the values
 };
 
+/// Whether a term's keys are stored as codes, which a role has to turn into operands.
+bool hasCodes(mlir::tile::AttendOp attend, unsigned term);
+
 /// Whether roles can take attention over pages; if not, `why` says what is missing.
 bool isInItems(mlir::tile::AttendOp attend, std::string &why);
 

@@ -44,22 +44,29 @@ Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, 
 // Paged tiles
 //===----------------------------------------------------------------------===//
 
-static int64_t getPageSize(tile::LoadPagedOp load) {
-  return cast<MemRefType>(load.getPool().getType()).getDimSize(1);
+static int64_t getPageSize(Value pool) { return cast<MemRefType>(pool.getType()).getDimSize(1); }
+static int64_t getPageSize(tile::LoadPagedOp load) { return getPageSize(load.getPool()); }
+
+int64_t PagedTiles::getBoxRows(Value pool, int64_t block) {
+  int64_t page = getPageSize(pool), rows = std::min(page, block);
+  bool fits = page % rows == 0 && block % rows == 0 && rows % sm90::kSwizzleRows == 0;
+  return fits && canMapView(pool) ? rows : 0;
 }
 
 int64_t PagedTiles::getBoxRows(tile::LoadPagedOp load) {
-  int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
-  int64_t rows = std::min(page, block);
-  bool fits = page % rows == 0 && block % rows == 0 && rows % sm90::kSwizzleRows == 0;
-  return fits && canMapView(load.getPool()) && matchPattern(load.getColumn(), m_Zero()) ? rows : 0;
+  bool isWhole = matchPattern(load.getColumn(), m_Zero());
+  return isWhole ? getBoxRows(load.getPool(), load.getType().getDimSize(0)) : 0;
+}
+
+static int64_t getPanelColumns(tile::LoadPagedOp load) {
+  return sm90::getPanelColumns(load.getType().getElementType());
 }
 
 PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
                        int64_t columns)
     : load(load), boxRows(getBoxRows(load)),
       map(createTensorMap(builder, cloner, load.getPool(), boxRows,
-                          countBoxes() == 1 ? columns : sm90::kPanelColumns)) {}
+                          columns && countBoxes() == 1 ? columns : getPanelColumns(load))) {}
 
 int64_t PagedTiles::countBoxes() const { return load.getType().getDimSize(0) / boxRows; }
 

@@ -36,14 +36,16 @@ mlir::Value createTensorMap(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::
 /// A paged load of [block, width] tiles whose blocks TMA can copy.
 class PagedTiles {
 public:
-  /// Rows of one box, or 0 if TMA cannot copy blocks of this load.
+  /// Rows of one box, or 0 if TMA cannot copy blocks of `block` rows of this pool, or those
+  /// of this load.
+  static int64_t getBoxRows(mlir::Value pool, int64_t block);
   static int64_t getBoxRows(mlir::tile::LoadPagedOp load);
 
   PagedTiles() = default;
   /// At the kernel's entry. `columns` is what `copy` copies by one instruction where
-  /// a block is one box.
+  /// a block is one box; 0: a panel.
   PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
-             int64_t columns = mlir::sm90::kPanelColumns);
+             int64_t columns = 0);
 
   /// Boxes of one block.
   int64_t countBoxes() const;

@@ -328,7 +328,8 @@ void Consumer::store(tile::StoreOp op) {
 void Consumer::storeStaged(tile::StoreOp op, const Entry::Staging &staging) {
   emitElected([&] { sm90::StoreWaitOp::create(b, /*pending=*/0); });
   sm90::BarrierOp::create(b);
-  sm90::StoreSharedOp::create(b, cloner.get(op.getValue()), staging.tile, op.getTransposed());
+  sm90::StoreSharedOp::create(b, cloner.get(op.getValue()), staging.tile, op.getTransposed(),
+                              /*column=*/IntegerAttr());
   sm90::BarrierOp::create(b);
   SmallVector<Value> offsets = cloner.get(op.getOffsets());
   emitElected([&] {

@@ -52,9 +52,38 @@ static bool haveSuitableWidths(tile::AttendOp attend, std::string &why) {
   return false;
 }
 
+/// Codes of the latent, or of the latent and RoPE, come in panels whose columns have one scale.
+static bool canTransform(tile::AttendOp attend, std::string &why) {
+  bool ofLatent = hasCodes(attend, 0), ofRope = attend.getKeys().size() > 1 && hasCodes(attend, 1);
+  if (!ofLatent && !ofRope)
+    return true;
+  if (!ofLatent || attend.getOutputWidth() % (2 * sm90::kCodePanelColumns) != 0) {
+    why = "codes of " + std::to_string(attend.getOutputWidth()) +
+          " columns do not split into two halves of whole panels of " +
+          std::to_string(sm90::kCodePanelColumns);
+    return false;
+  }
+  auto scales = cast<MemRefType>(attend.getScales().getType());
+  int64_t group = scales.getRank() == 3 ? attend.getWidth(0) / scales.getDimSize(2) : 0;
+  if (group != 0 && group != sm90::kCodePanelColumns) {
+    why = "a scale is of " + std::to_string(group) + " columns, a panel of codes has " +
+          std::to_string(sm90::kCodePanelColumns);
+    return false;
+  }
+  for (Value keys : attend.getKeys())
+    if (PagedTiles::getBoxRows(keys, attend.getBlock()) == 0) {
+      why = "TMA cannot copy codes of pages of " +
+            std::to_string(cast<MemRefType>(keys.getType()).getDimSize(1)) + " tokens";
+      return false;
+    }
+  return true;
+}
+
 bool mlac::canRelay(tile::AttendOp attend, std::string &why) {
   if (!isInItems(attend, why) || !haveSuitableWidths(attend, why) ||
       !canCloneInRoles(attend->getParentOfType<tile::KernelOp>(), why))
+    return false;
+  if (!canTransform(attend, why))
     return false;
   bool areMapped = llvm::all_of(attend.getQueries(), [](Value query) {
     return canMapView(query.getDefiningOp<tile::LoadOp>().getView());
@@ -68,19 +97,26 @@ bool mlac::canRelay(tile::AttendOp attend, std::string &why) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
+static bool isCode(tile::LoadPagedOp keys) {
+  return isa<Float8E4M3FNType>(keys.getType().getElementType());
+}
+
 Shape::Shape(AttentionLoop &loop)
     : leftPanels(loop.getOutputWidth() / sm90::kPanelColumns / 2), rightPanels(leftPanels),
       hasRope(loop.terms.size() > 1),
       usesTma(llvm::all_of(
           loop.terms,
           [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),
+      hasCodes(isCode(loop.terms[0].keys)), hasRopeCodes(hasRope && isCode(loop.terms[1].keys)),
       element(loop.getElementType()) {}
 
 /// Bytes of shared memory that rings take besides left and right slots.
 static int64_t getFixedPanels(const Shape &shape, int64_t ropeStages) {
   int64_t rope = shape.hasRope ? 1 : 0;
+  // Codes have half the bytes; a panel of RoPE's is padded.
+  int64_t codes = shape.hasCodes ? (shape.leftPanels + shape.rightPanels) / 2 : 0;
   // Weights, the right half of the queries and their RoPE part, RoPE of keys.
-  return 1 + shape.rightPanels + rope + ropeStages * rope;
+  return 1 + shape.rightPanels + rope + ropeStages * rope + codes + (shape.hasRopeCodes ? 1 : 0);
 }
 
 RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
@@ -94,16 +130,16 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   constexpr int64_t smallBytes = 2 * sm90::kSwizzleAtomBytes;
   int64_t panels = (sm90::kMaxSharedBytes - smallBytes) / panelBytes;
   options.rightStages = get("right_stages", 2);
-  options.ropeStages = get("rope_stages", options.rightStages);
+  options.ropeStages = get("rope_stages", shape.hasRopeCodes ? 1 : options.rightStages);
   int64_t rest =
       panels - getFixedPanels(shape, options.ropeStages) - options.rightStages * shape.rightPanels;
   options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
   // Measured (docs/lab/decode.md): opening the gate two panels early is best.
   options.gateEarlyPanels = get("early", shape.rightPanels / 2);
   // The rows that all threads copy arrive together: each arrival is a thread's.
-  options.rightPanelsPerPart = !shape.usesTma               ? shape.rightPanels
-                               : shape.rightPanels % 2 == 0 ? 2
-                                                            : 1;
+  options.rightPanelsPerPart = !shape.usesTma || shape.hasCodes ? shape.rightPanels
+                               : shape.rightPanels % 2 == 0     ? 2
+                                                                : 1;
   // What the launch gives (168) suits all roles; with 184 for the scores and 160
   // for the rest ptxas spills in the latter, which hold 128 of output.
   constexpr int64_t launchRegisters =
@@ -189,9 +225,11 @@ relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeast
 
 void relay::Kernel::createMaps() {
   if (shape.usesTma) {
-    leftKeys = PagedTiles(b, entry, loop.terms[0].keys, shape.getLeftColumns());
-    rightKeys =
-        PagedTiles(b, entry, loop.terms[0].keys, options.rightPanelsPerPart * sm90::kPanelColumns);
+    leftKeys = PagedTiles(b, entry, loop.terms[0].keys,
+                          shape.hasCodes ? sm90::kCodePanelColumns : shape.getLeftColumns());
+    if (!shape.hasCodes)
+      rightKeys =
+          PagedTiles(b, entry, loop.terms[0].keys, options.rightPanelsPerPart * sm90::kPanelColumns);
   }
   queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
                              shape.getLeftColumns());
@@ -213,7 +251,8 @@ Value relay::Kernel::createRing(StringRef label, int64_t stages, int64_t parts,
 /// Arrivals: a filling thread one (by TMA it is one thread), a role one per warp.
 void relay::Kernel::createRings() {
   constexpr int32_t thread = 1, role = sm90::kWarpgroupWarps;
-  int32_t fill = shape.usesTma ? thread : sm90::kWarpgroupThreads;
+  int32_t copy = shape.usesTma ? thread : sm90::kWarpgroupThreads;
+  int32_t fill = shape.hasCodes ? role : copy;
   int64_t rows = sm90::kTileRows;
   sm90::SmemType leftTile = sharedType(rows, shape.getLeftColumns());
   sm90::SmemType rightTile = sharedType(rows, shape.getRightColumns());
@@ -227,7 +266,10 @@ void relay::Kernel::createRings() {
   right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
                      {rightTile}, fill, role);
   if (shape.hasRope)
-    ropes = createRing("rope", options.ropeStages, 1, {panel}, fill, role);
+    ropes =
+        createRing("rope", options.ropeStages, 1, {panel}, shape.hasRopeCodes ? role : copy, role);
+  if (shape.hasCodes)
+    createCodeRings(thread, role);
   if (!crossingRows.empty())
     scale = createRing("scale", 1, 1, SmallVector<sm90::SmemType>(crossingRows.size(), rowsType()),
                        role, 2 * role);
@@ -280,6 +322,11 @@ void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t register
 sm90::KernelOp relay::Kernel::build() {
   tile::KernelOp source = loop.kernel;
   kernel = createRoleKernel(b, source, kWarpgroups);
+  // Roles that transform codes hold the output's 128 registers meanwhile. What they store of the
+  // rest, once in a block, is 48 bytes of a thread with one scale and 124 with scales of rows.
+  constexpr int64_t codesSpillBytes = 256;
+  if (shape.hasCodes)
+    kernel->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(codesSpillBytes));
   entry.map(source.getBody().getArguments(), kernel.getBody().getArguments());
   emitLaunchDependents(b, source);
   findCrossingRows();

@@ -38,6 +38,18 @@
 // (and the left one the queries of entry 0): left, right and rope are filled by 128
 // arrivals, in one part, and rows behind the request's end are zeros.
 //
+// Where the latent is stored as codes, an output role turns its half of a block into
+// operands when a slot is free: the codes have come to a ring of its own by then, and the
+// next ones are on their way before the role goes on (RelayCodes.cpp):
+//
+//   left codes   1   64 x R/2 codes     left (TMA)    left
+//   right codes  1   64 x R/2, RoPE     right (TMA)   right
+//
+//   left  | PV(i) | free slot | codes(i+2) x scales -> slot, TMA codes(i+3) | await P(i+1)
+//
+// left, right (and rope, if it has codes) are then filled by the role's warps; the
+// queries of entry 0 are copied by its threads.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAY_H

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What the three roles share; see Relay.h for the schedule. Relay.cpp makes the
-// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles.
+// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles, RelayCodes.cpp what output
+// roles do where keys are codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,8 @@ struct Shape {
   bool hasRope;
   /// Else all threads of the output roles copy the keys (small pages), row by row.
   bool usesTma;
+  /// The latent's, or RoPE keys too, are codes, which output roles turn into operands.
+  bool hasCodes, hasRopeCodes;
   mlir::Type element;
 
   int64_t getLeftColumns() const { return leftPanels * mlir::sm90::kPanelColumns; }
@@ -89,6 +92,22 @@ private:
   void fetchScalars(LazyCloner &cloner);
   void emitRowCopies(OutputState &state, LazyCloner &cloner, const Entry &entry);
   void emitBlock(OutputState &state);
+
+  // RelayCodes.cpp
+  struct Codes;
+  void createCodeRings(int32_t thread, int32_t role);
+  void startCodes(OutputState &state);
+  void refillFromCodes(OutputState &state, llvm::function_ref<void()> untilFree);
+  Codes fetchScales(OutputState &state, LazyCloner &cloner);
+  Value fillSlot(OutputState &state, LazyCloner &cloner, const Entry &entry, const Codes &codes,
+                 llvm::function_ref<void(int64_t, Value)> copyNext);
+  Value fillFromCodes(OutputState &state, LazyCloner &cloner, const Codes &codes,
+                      llvm::function_ref<void(int64_t, Value)> copyNext);
+  void copyRope(OutputState &state, LazyCloner &cloner);
+  int64_t countCodePanels(bool isLeft) const;
+  void copyQueryRows(OutputState &state, LazyCloner &cloner);
+  void copyCodes(OutputState &state, const PagedTiles::Block &block, int64_t panel, Value stage);
+  void transform(Value codes, Value target, int64_t first, int64_t columns, Value scale);
   void emitLastBlock(OutputState &state);
   void freeSlot(OutputState &state);
   Value startProduct(OutputState &state, bool isLast);
@@ -123,6 +142,7 @@ private:
   PagedTiles leftKeys, rightKeys, rope;
   Value queryMap, ropeQueryMap;
   Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
+  Value leftCodes, rightCodes;                             // rings, with codes only
   /// Row vectors that the epilogue of the output needs, in the order of `scale`.
   SmallVector<Value> crossingRows;
 };

@@ -17,31 +17,11 @@
 
 #include "Common/ScheduleBuilder.h"
 #include "Common/SoftmaxRole.h"
-#include "Relay/RelayKernel.h"
+#include "Relay/RelayOutputState.h"
 
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
-
-struct relay::Kernel::OutputState {
-  bool isLeft;
-  LazyCloner cloner;
-  Value output;
-  Value consumed, weights, scale; // stages
-  Value lastKeys;                 // of the item: keys in its last block, i32
-  // The cursor: the stages it fills next, the item and the entry in it (i32).
-  Value filled, filledRope, item, entry;
-
-  SmallVector<Value> packCursor() const { return {filled, filledRope, item, entry}; }
-  void unpackCursor(ValueRange values) {
-    filled = values[0], filledRope = values[1], item = values[2], entry = values[3];
-  }
-};
-
-/// What the cursor is at; the last two are null in rings without queries.
-struct relay::Kernel::Entry {
-  Value exists, isQuery, queryRow;
-};
 
 //===----------------------------------------------------------------------===//
 // Refilling
@@ -156,6 +136,8 @@ void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, const 
 /// Finds the entry at the cursor (before `untilFree`, so that the loads of the
 /// block table overlap with what it emits), fills its slot after, and moves on.
 void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilFree) {
+  if (shape.hasCodes)
+    return refillFromCodes(state, untilFree);
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   LazyCloner cloner(entry, convert);
   Entry found = locate(state, cloner);
@@ -302,7 +284,7 @@ void relay::Kernel::finishItem(OutputState &state) {
 void relay::Kernel::emitOutputItem(OutputState &state) {
   LazyCloner &cloner = state.cloner;
   Value blocks = countBlocks(cloner);
-  if (shape.usesTma)
+  if (shape.usesTma && !shape.hasCodes)
     findTail(state, blocks);
   if (state.isLeft) { // the scores role takes the queries and frees their slot
     refill(state, {});
@@ -329,19 +311,28 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
         return pack();
       });
   unpack(done.getResults());
+  if (shape.hasCodes) // they leave it no register before
+    findTail(state, blocks);
   emitLastBlock(state);
 }
 
 void relay::Kernel::emitOutput(bool isLeft) {
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   Value start = sm90::StageStartOp::create(b);
-  OutputState state{isLeft,       LazyCloner(entry, convert),
-                    Value(),      start,
-                    start,        start,
-                    Value(),      start,
-                    start,        to32(begin),
-                    constant32(0)};
-  refill(state, [&] { waitForDependency(); });
+  OutputState state{isLeft,        LazyCloner(entry, convert),
+                    Value(),       start,
+                    start,         start,
+                    Value(),       start,
+                    start,         to32(begin),
+                    constant32(0), Value()};
+  if (shape.hasCodes) {
+    state.codes = start;
+    startCodes(state);
+  }
+  refill(state, [&] {
+    if (!shape.hasCodes)
+      waitForDependency();
+  });
   Value slots = constant32(isLeft ? options.leftStages : options.rightStages);
   auto filled = createLoop(constant32(1), slots, state.packCursor(), /*atLeastOnce=*/false,
                            [&](Value, ValueRange values) {

@@ -185,8 +185,9 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   Value narrow = cloner.get(loop.weights);
   sm90::AcquireOp::create(b, weights, state.weights);
   sm90::StoreSharedOp::create(b, correction, tileOf(weights, state.weights, 1),
-                              /*transposed=*/false);
-  sm90::StoreSharedOp::create(b, narrow, tileOf(weights, state.weights, 0), /*transposed=*/false);
+                              /*transposed=*/false, /*column=*/IntegerAttr());
+  sm90::StoreSharedOp::create(b, narrow, tileOf(weights, state.weights, 0), /*transposed=*/false,
+                              /*column=*/IntegerAttr());
   sm90::PublishOp::create(b, weights, state.weights, 0);
 }
 
@@ -246,7 +247,7 @@ void relay::Kernel::finishRows(ScoreState &state) {
     sm90::AcquireOp::create(b, scale, state.scale);
     for (auto [index, rows] : llvm::enumerate(crossingRows))
       sm90::StoreSharedOp::create(b, cloner.get(rows), tileOf(scale, state.scale, index),
-                                  /*transposed=*/false);
+                                  /*transposed=*/false, /*column=*/IntegerAttr());
     sm90::PublishOp::create(b, scale, state.scale, 0);
     state.scale = next(state.scale, scale);
   }

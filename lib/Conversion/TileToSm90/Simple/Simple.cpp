@@ -504,7 +504,8 @@ LogicalResult SimpleSchedule::shareResults(Operation *op, ValueRange values) {
       return failure();
     beforeWrite(op->getLoc());
     Value target = alloc(op->getLoc(), *type);
-    sm90::StoreSharedOp::create(builder, op->getLoc(), get(value), target);
+    sm90::StoreSharedOp::create(builder, op->getLoc(), get(value), target, /*transposed=*/false,
+                                /*column=*/IntegerAttr());
     shared[value] = target;
     written = true;
   }

@@ -159,7 +159,8 @@ void Consumer::share(Operation *op) {
       continue;
     if (operandsRead)
       barrier();
-    sm90::StoreSharedOp::create(b, cloner.get(result), target, /*transposed=*/true);
+    sm90::StoreSharedOp::create(b, cloner.get(result), target, /*transposed=*/true,
+                                /*column=*/IntegerAttr());
     shared[result] = target;
     written = true;
   }

@@ -77,6 +77,15 @@ void SmemType::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+/// What lies in panels: operands of products, and codes of 8 bits.
+static bool isPanelElement(Type type) {
+  return type.isBF16() || type.isF16() || isa<Float8E4M3FNType>(type);
+}
+
+int64_t sm90::getPanelColumns(Type element) {
+  return kPanelRowBytes * 8 / element.getIntOrFloatBitWidth();
+}
+
 LogicalResult SmemType::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<int64_t> shape, Type elementType, SmemLayout layout) {
   if (shape.size() != 2 || shape[0] <= 0 || shape[1] <= 0) // (C2)
@@ -86,15 +95,18 @@ LogicalResult SmemType::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected an element type of whole bytes, got " << elementType;
   if (layout != SmemLayout::Swizzle128)
     return success();
-  if (!elementType.isBF16() && !elementType.isF16()) // (C1)
-    return emitError() << "expected bf16 or f16 elements in a swizzle128 tile, got " << elementType;
+  if (!isPanelElement(elementType)) // (C1)
+    return emitError() << "expected bf16, f16 or f8E4M3FN elements in a swizzle128 tile, got "
+                       << elementType;
   if (shape[0] % kSwizzleRows != 0) // (C1)
     return emitError() << "expected the rows of a swizzle128 tile to be a multiple of "
                        << kSwizzleRows << ", got " << shape[0];
   return success();
 }
 
-int64_t SmemType::getPanels() const { return llvm::divideCeil(getColumns(), kPanelColumns); }
+int64_t SmemType::getPanelColumns() const { return sm90::getPanelColumns(getElementType()); }
+
+int64_t SmemType::getPanels() const { return llvm::divideCeil(getColumns(), getPanelColumns()); }
 
 int64_t SmemType::getPanelBytes() const { return getRows() * kPanelRowBytes; }
 
@@ -141,6 +153,8 @@ int64_t RingType::getAlignment() const {
   return alignment;
 }
 
+int64_t TensorMapType::getPanelColumns() const { return sm90::getPanelColumns(getElementType()); }
+
 Type TensorMapType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   Type elementType;
@@ -161,12 +175,13 @@ void TensorMapType::print(AsmPrinter &printer) const {
 
 LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
                                     int64_t columns, Type elementType) {
-  if (!elementType.isBF16() && !elementType.isF16()) // (C1)
-    return emitError() << "expected bf16 or f16 elements in a tensor map, got " << elementType;
-  if (rows < 1 || rows > kMaxBoxRows || columns < kPanelColumns ||
-      columns % kPanelColumns != 0) // (C1)
+  if (!isPanelElement(elementType)) // (C1)
+    return emitError() << "expected bf16, f16 or f8E4M3FN elements in a tensor map, got "
+                       << elementType;
+  int64_t panel = sm90::getPanelColumns(elementType);
+  if (rows < 1 || rows > kMaxBoxRows || columns < panel || columns % panel != 0) // (C1)
     return emitError() << "expected a box of 1 to " << kMaxBoxRows << " rows and a multiple of "
-                       << kPanelColumns << " columns, got " << rows << " and " << columns;
+                       << panel << " columns, got " << rows << " and " << columns;
   return success();
 }
 

@@ -197,14 +197,21 @@ LogicalResult SliceOp::verify() {
       result.getElementType() != source.getElementType()) // (C1)
     return emitOpError("expected swizzle128 tiles of the same rows and element type, got ")
            << source << " and " << result;
-  int64_t column = getColumn();
-  if (column % kPanelColumns != 0) // (C2)
+  int64_t column = getColumn(), panel = source.getPanelColumns();
+  if (column % panel != 0) // (C2)
     return emitOpError("expected a first column that is a multiple of ")
-           << kPanelColumns << ", got " << column;
+           << panel << ", got " << column;
   if (column + result.getColumns() > source.getColumns()) // (C2)
     return emitOpError("expected columns within the source's ")
            << source.getColumns() << ", got " << column << " to " << column + result.getColumns();
   return success();
+}
+
+/// Threads write operands of products only: codes come by TMA.
+static LogicalResult verifyNoCodes(Operation *op, SmemType target) {
+  if (target.getLayout() != SmemLayout::Swizzle128 || target.getPanelColumns() == kPanelColumns)
+    return success();
+  return op->emitOpError("expected elements of 16 bits in a swizzle128 target, got ") << target;
 }
 
 LogicalResult CopyOp::verify() {
@@ -214,6 +221,8 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expected 2 offsets, got ") << getOffsets().size();
   if (failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
     return failure(); // (C1)
+  if (failed(verifyNoCodes(*this, getTarget().getType())))
+    return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
 
@@ -221,13 +230,21 @@ LogicalResult CopyRowsOp::verify() {
   if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
       failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
     return failure(); // (C1)
+  if (failed(verifyNoCodes(*this, getTarget().getType())))
+    return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
 
 LogicalResult CopyPagedOp::verify() {
   if (failed(verifyPool(*this, getPool().getType(), getTarget().getType())))
     return failure(); // (C1)
+  if (failed(verifyNoCodes(*this, getTarget().getType())))
+    return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getPool().getType());
+}
+
+bool sm90::endsWithin(int64_t column, int64_t columns, SmemType tile) {
+  return column >= 0 && column % kWgmmaDepth == 0 && column + columns <= tile.getColumns();
 }
 
 LogicalResult StoreSharedOp::verify() {
@@ -242,9 +259,18 @@ LogicalResult StoreSharedOp::verify() {
       return success();
     return emitOpError("expected a target of type ") << expected << ", got " << target;
   }
+  if (failed(verifyNoCodes(*this, target))) // (C1)
+    return failure();
   SmallVector<int64_t> shape(value.getShape());
   if (getTransposed())
     std::swap(shape[0], shape[1]);
+  if (getColumn()) { // (C4)
+    if (getTransposed() || !endsWithin(*getColumn(), shape[1], target))
+      return emitOpError("expected columns from a multiple of ")
+             << kWgmmaDepth << " within the target's " << target.getColumns()
+             << " and no 'transposed', got " << *getColumn() << " of " << value;
+    shape[1] = target.getColumns();
+  }
   if (target.getLayout() != SmemLayout::Swizzle128 || ArrayRef(shape) != target.getShape() ||
       value.getElementType() != target.getElementType()) // (C1)
     return emitOpError("expected a swizzle128 target [")

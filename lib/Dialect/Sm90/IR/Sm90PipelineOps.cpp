@@ -226,7 +226,7 @@ LogicalResult TensorMapOp::verify() {
       return emitOpError("expected offset, sizes and strides that are constants, arguments or an "
                          "argument times a constant");
   int64_t columns = getResult().getType().getColumns();
-  if (columns > kPanelColumns &&
+  if (getResult().getType().getPanels() > 1 &&
       (view.isDynamicDim(view.getRank() - 1) || view.getShape().back() < columns)) // (C4)
     return emitOpError("expected a view of at least ")
            << columns << " columns for boxes of as many, got " << view;
@@ -241,19 +241,20 @@ static LogicalResult verifyCoordinates(Operation *op, TypedValue<TensorMapType> 
   if (definition && static_cast<int64_t>(coordinates.size()) != getRank(definition.getView()))
     return op->emitOpError("expected ")
            << getRank(definition.getView()) << " coordinates, got " << coordinates.size();
-  if (map.getType().getColumns() == kPanelColumns)
+  if (map.getType().getPanels() == 1)
     return success();
   std::optional<int64_t> column = getConstantIntValue(coordinates.back());
-  if (column && *column % kPanelColumns == 0)
+  if (column && *column % map.getType().getPanelColumns() == 0)
     return success();
   return op->emitOpError("expected the column of a box of ")
-         << map.getType().getColumns() << " columns to be a constant multiple of " << kPanelColumns;
+         << map.getType().getColumns() << " columns to be a constant multiple of "
+         << map.getType().getPanelColumns();
 }
 
 /// That the columns of a shared tile are whole boxes of the map.
 static LogicalResult verifyWholeBoxes(Operation *op, TensorMapType map, SmemType tile) {
   int64_t columns = map.getColumns();
-  if (columns == kPanelColumns ||
+  if (map.getPanels() == 1 ||
       (map.getRows() == tile.getRows() && tile.getColumns() % columns == 0))
     return success();
   return op->emitOpError("expected a tile of whole boxes of ")
@@ -331,7 +332,15 @@ LogicalResult LoadSharedOp::verify() {
       return success();
     return emitOpError("expected a source of type ") << expected << ", got " << source;
   }
-  if (source.getLayout() != SmemLayout::Swizzle128 || source.getShape() != result.getShape() ||
+  SmallVector<int64_t> shape(result.getShape());
+  if (getColumn()) { // (C3)
+    if (!endsWithin(*getColumn(), shape[1], source))
+      return emitOpError("expected columns from a multiple of ")
+             << kWgmmaDepth << " within the source's " << source.getColumns() << ", got "
+             << *getColumn() << " of " << result;
+    shape[1] = source.getColumns();
+  }
+  if (source.getLayout() != SmemLayout::Swizzle128 || source.getShape() != ArrayRef(shape) ||
       source.getElementType() != result.getElementType() || getColumnSplit(result) != 1 ||
       result.getDimSize(1) % kWgmmaDepth != 0) // (C1)
     return emitOpError("expected a swizzle128 source of the shape and element type of a fragment "

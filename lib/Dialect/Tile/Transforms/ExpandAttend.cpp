@@ -100,8 +100,8 @@ Value Expander::emitGroupScales(Value key, int64_t groups) {
   int64_t width = op.getWidth(0), group = width / groups;
   SmallVector<Value> scales;
   for (int64_t index = 0; index < groups; ++index) {
-    Value equal = emitGroupScale(key, index, kScaleColumns);
-    scales.push_back(b.broadcast(b.reduceMax(equal), width));
+    loop.groupScales.push_back(b.reduceMax(emitGroupScale(key, index, kScaleColumns)));
+    scales.push_back(b.broadcast(loop.groupScales.back(), width));
   }
   Value column = b.iota(1, {block, width}), zero = b.constantI32({block, width}, 0);
   for (int64_t bit = group; scales.size() > 1; bit *= 2) {
@@ -119,9 +119,11 @@ Value Expander::emitScale(unsigned term, Value key) {
   if (!isa<Float8E4M3FNType>(op.getStorageType(term)))
     return {};
   auto type = cast<MemRefType>(op.getScales().getType());
-  if (type.getRank() == 1)
-    return b.splat(memref::LoadOp::create(b, op.getScales(), b.index(0)),
-                   {block, op.getWidth(term)});
+  if (type.getRank() == 1) {
+    if (!loop.scale)
+      loop.scale = memref::LoadOp::create(b, op.getScales(), b.index(0));
+    return b.splat(loop.scale, {block, op.getWidth(term)});
+  }
   int64_t groups = type.getDimSize(2);
   return groups == 1 ? emitGroupScale(key, 0, op.getWidth(term)) : emitGroupScales(key, groups);
 }

@@ -39,6 +39,8 @@ bool isPartial(Type type);
 bool isColumns(Type type);
 /// Over how many warpgroups the columns of a fragment are split.
 int64_t getColumnSplit(Type fragment);
+/// Columns of a panel of a swizzled tile.
+int64_t getPanelColumns(Type element);
 } // namespace mlir::sm90
 
 #define GET_ATTRDEF_CLASSES
@@ -47,5 +49,10 @@ int64_t getColumnSplit(Type fragment);
 #include "mla/Dialect/Sm90/IR/Sm90Types.h.inc"
 #define GET_OP_CLASSES
 #include "mla/Dialect/Sm90/IR/Sm90Ops.h.inc"
+
+namespace mlir::sm90 {
+/// Whether a fragment of `columns` fits into `tile` from `column`, a multiple of 16, on.
+bool endsWithin(int64_t column, int64_t columns, SmemType tile);
+} // namespace mlir::sm90
 
 #endif // MLA_DIALECT_SM90_IR_SM90DIALECT_H

@@ -248,7 +248,8 @@ def Sm90_StoreSharedOp : Sm90_Op<"store_shared"> {
     `target[i, j] = value[i, j]`, by plain or `stmatrix` stores (the generic
     proxy). Part g of the columns is written by warpgroup g, g < column_split;
     other warpgroups write nothing. With `transposed`, `target[j, i] =
-    value[i, j]` (`stmatrix.trans`). A row vector goes to a linear tile of one
+    value[i, j]` (`stmatrix.trans`). With `column`, a fragment goes to the target's columns
+    from there on. A row vector goes to a linear tile of one
     row, `target[0, i] = value[i]`.
 
     (C1) a fragment: value and target have the same shape (reversed if
@@ -256,11 +257,15 @@ def Sm90_StoreSharedOp : Sm90_Op<"store_shared"> {
     (C2) a row vector: the target is linear, [1, 64], of the same element type,
     and `transposed` is not set.
     (C3) `transposed`: column_split is 1.
+    (C4) `column` is a multiple of 16 and not with `transposed`; the fragment, then of
+    any number of columns, ends within the target.
   }];
   let arguments = (ins AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>:$value,
-                       Arg<Sm90_Smem, "", [MemWrite]>:$target, UnitAttr:$transposed);
+                       Arg<Sm90_Smem, "", [MemWrite]>:$target, UnitAttr:$transposed,
+                       OptionalAttr<I64Attr>:$column);
   let assemblyFormat = [{
-    $value `,` $target (`transposed` $transposed^)? attr-dict `:` type($value) `,` type($target)
+    $value `,` $target (`transposed` $transposed^)? (`column` $column^)? attr-dict
+    `:` type($value) `,` type($target)
   }];
   let hasVerifier = 1;
 }

@@ -303,7 +303,7 @@ def Sm90_TmaLoadOp : Sm90_Op<"tma_load"> {
     (C5) `multicast`: the kernel's cluster has every rank of the mask.
     (C6) boxes of several panels: rows and `row` are the target's and 0 (its panels
     follow each other as the box's do), the target's columns are whole boxes, and
-    the coordinate of the column is a constant multiple of 64.
+    the coordinate of the column is a constant multiple of a panel's columns.
   }];
   let arguments = (ins Sm90_TensorMap:$map, Variadic<Index>:$coordinates,
                        Arg<Sm90_Smem, "", [MemWrite]>:$target,
@@ -389,16 +389,21 @@ def Sm90_LoadSharedOp : Sm90_Op<"load_shared"> {
   let summary = "reads a shared tile into registers";
   let description = [{
     A fragment of a swizzle128 tile by `ldmatrix`, which is also the layout of a
-    wgmma register operand; a row vector of a linear tile of one row,
-    `result[i] = source[0, i]`.
+    wgmma register operand, codes of 8 bits by pairs; a row vector of a linear tile of one row,
+    `result[i] = source[0, i]`. With `column`, a fragment is the source's columns from
+    there on.
 
     (C1) a fragment: same shape and element type, swizzle128, column_split 1,
     columns a multiple of 16.
     (C2) a row vector: the source is linear, [1, 64], of its element type.
+    (C3) `column` is a multiple of 16; the fragment, then of any number of columns, ends
+    within the source.
   }];
-  let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source);
+  let arguments = (ins Arg<Sm90_Smem, "", [MemRead]>:$source, OptionalAttr<I64Attr>:$column);
   let results = (outs AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source (`column` $column^)? attr-dict `:` type($source) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 

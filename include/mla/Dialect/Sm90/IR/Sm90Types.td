@@ -32,7 +32,7 @@ def Sm90_Smem : TypeDef<Sm90_Dialect, "Smem"> {
     `!sm90.smem<RxCxT>` is a tile of R rows and C columns in layout
     `swizzle128`; `!sm90.smem<RxCxT, linear>` is row-major and dense.
 
-    **swizzle128** (16-bit elements) is what wgmma reads with its 128-byte
+    **swizzle128** (of 16-bit elements) is what wgmma reads with its 128-byte
     swizzle. The columns are cut into *panels* of 64 (128 bytes); panel p is
     stored at `p · R · 128` bytes, its row r follows at `r · 128`, and the eight
     16-byte chunks of a row are permuted by the row:
@@ -57,7 +57,10 @@ def Sm90_Smem : TypeDef<Sm90_Dialect, "Smem"> {
     | A [M, K], B stored [N, K] (`transpose_rhs`) | columns (K-major) | 1024 B per 8 rows / unused; K += 16 is 32 B, 64 is a panel (R · 128 B) |
     | B stored [K, N] | rows (MN-major) | 1024 B per 8 rows of K / R · 128 B per 64 columns of N; K += 16 is 2048 B |
 
-    (C1) swizzle128: T is a 16-bit float and R a multiple of 8.
+    Codes of 8 bits (f8E4M3FN) lie in the same bytes, 128 columns to a panel; TMA
+    brings them, and `sm90.load_shared` reads them: no product takes them.
+
+    (C1) swizzle128: T is a 16-bit float or f8E4M3FN and R a multiple of 8.
     (C2) R and C are positive.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
@@ -71,7 +74,8 @@ def Sm90_Smem : TypeDef<Sm90_Dialect, "Smem"> {
   let extraClassDeclaration = [{
     int64_t getRows() const { return getShape()[0]; }
     int64_t getColumns() const { return getShape()[1]; }
-    /// Panels of 64 columns (swizzle128 only).
+    /// Columns of a panel, and how many panels there are (swizzle128 only).
+    int64_t getPanelColumns() const;
     int64_t getPanels() const;
     /// Bytes from one panel to the next: rows times 128 (swizzle128 only).
     int64_t getPanelBytes() const;
@@ -215,11 +219,17 @@ def Sm90_TensorMap : TypeDef<Sm90_Dialect, "TensorMap"> {
     see whole panels only: the host describes the view's columns by two
     dimensions, panels and columns in a panel.
 
-    (C1) 16-bit elements; 1 ≤ rows ≤ 256; columns a positive multiple of 64 (a panel).
+    (C1) 16-bit floats or f8E4M3FN; 1 ≤ rows ≤ 256; columns a positive multiple of a panel's
+    (64, of f8E4M3FN 128).
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "::mlir::Type":$elementType);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getPanelColumns() const;
+    /// Panels of one box.
+    int64_t getPanels() const { return getColumns() / getPanelColumns(); }
+  }];
 }
 
 #endif // MLA_DIALECT_SM90_IR_SM90TYPES_TD

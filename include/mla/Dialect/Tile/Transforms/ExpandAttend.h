@@ -60,6 +60,9 @@ struct SoftmaxLoop {
   Value correction; // rows
   arith::MulFOp rescale;
   DotOp product;
+  /// Of codes: the one scale, or of the first summand those of its groups of columns, rows.
+  Value scale;
+  SmallVector<Value, 4> groupScales;
   /// Null where values are columns of the first summand's keys.
   Operation *valuesLoad = nullptr;
   unsigned outputIndex = 0; // of the key loop's carried values

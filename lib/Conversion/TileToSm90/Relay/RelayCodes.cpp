@@ -1,0 +1,235 @@
+//===- RelayCodes.cpp - output roles that turn codes into operands ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Keys at the cursor have been brought to the role's ring of codes, which has one stage: its
+// next ones are copied as soon as they have been read. The scale of a group is one of
+// the rows' of a panel of codes, read from the pool while the product before is awaited.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Common/ScheduleBuilder.h"
+#include "Relay/RelayOutputState.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::relay;
+
+/// What the codes at the cursor are multiplied by.
+struct relay::Kernel::Codes {
+  Value scale;                    // of all, f32
+  SmallVector<Value> panelScales; // or rows, of each panel of codes of this half
+};
+
+/// A stage is a panel of codes; RoPE's comes last.
+void relay::Kernel::createCodeRings(int32_t thread, int32_t role) {
+  Type code = loop.terms[0].keys.getType().getElementType();
+  sm90::SmemType tile = getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, code);
+  leftCodes = createRing("left codes", countCodePanels(true), 1, {tile}, thread, role);
+  rightCodes = createRing("right codes", countCodePanels(false), 1, {tile}, thread, role);
+}
+
+int64_t relay::Kernel::countCodePanels(bool isLeft) const {
+  if (isLeft)
+    return shape.getLeftColumns() / sm90::kCodePanelColumns;
+  return shape.getRightColumns() / sm90::kCodePanelColumns + (shape.hasRopeCodes ? 1 : 0);
+}
+
+/// One thread brings a panel of a block's codes.
+void relay::Kernel::copyCodes(OutputState &state, const PagedTiles::Block &block, int64_t panel,
+                              Value stage) {
+  Value ring = state.isLeft ? leftCodes : rightCodes, target = tileOf(ring, stage, 0);
+  sm90::AcquireOp::create(b, ring, stage);
+  sm90::ExpectOp::create(b, ring, stage, 0, cast<sm90::RingType>(ring.getType()).getStageBytes());
+  if (!state.isLeft && panel * sm90::kCodePanelColumns == shape.getRightColumns())
+    return rope.copy(b, b.getLoc(), block, 0, target, ring, stage, 0);
+  int64_t first = state.isLeft ? 0 : shape.getLeftColumns();
+  leftKeys.copy(b, b.getLoc(), block, first + panel * sm90::kCodePanelColumns, target, ring, stage,
+                0);
+}
+
+static void elect(ImplicitLocOpBuilder &b, Value condition, llvm::function_ref<void()> body) {
+  auto elected = sm90::ElectOp::create(b);
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&elected.getBody());
+  sm90::EndOp::create(b);
+  b.setInsertionPointToStart(&elected.getBody().front());
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+/// The first item's first block, behind the wait for who wrote it.
+void relay::Kernel::startCodes(OutputState &state) {
+  LazyCloner cloner(entry, [this](Operation *, Type type) { return convertOutputType(type); });
+  Entry found = locate(state, cloner);
+  PagedTiles::Block block = leftKeys.find(b, cloner);
+  waitForDependency();
+  elect(b, found.exists, [&] {
+    Value stage = state.codes;
+    for (int64_t panel = 0; panel < countCodePanels(state.isLeft); ++panel) {
+      copyCodes(state, block, panel, stage);
+      stage = next(stage, state.isLeft ? leftCodes : rightCodes);
+    }
+  });
+}
+
+/// The scales of this half's panels, or the one of all.
+relay::Kernel::Codes relay::Kernel::fetchScales(OutputState &state, LazyCloner &cloner) {
+  Codes codes;
+  if (loop.groupScales.empty()) {
+    codes.scale = cloner.get(loop.scale);
+    return codes;
+  }
+  size_t half = loop.groupScales.size() / 2;
+  for (Value rows : ArrayRef(loop.groupScales).slice(state.isLeft ? 0 : half, half)) {
+    auto reduce = rows.getDefiningOp<tile::ReduceOp>();
+    auto load = reduce.getSource().getDefiningOp<tile::LoadPagedOp>();
+    Value tile = sm90::LoadPagedOp::create(
+        b, convertRoleType(load.getType()), cloner.get(load.getPool()), cloner.get(load.getTable()),
+        cloner.get(load.getToken()), cloner.get(load.getColumn()), cloner.get(load.getLimit()),
+        /*paired=*/false);
+    cloner.map(load.getResult(), tile);
+    codes.panelScales.push_back(cloner.get(rows));
+  }
+  return codes;
+}
+
+/// target = round(codes · scale) from `first` on; `scale` is f32, or rows of it. By way of
+/// registers, few columns at a time: the output holds most of them.
+void relay::Kernel::transform(Value codes, Value target, int64_t first, int64_t columns,
+                              Value scale) {
+  constexpr int64_t step = sm90::kWgmmaDepth;
+  auto type = cast<sm90::SmemType>(codes.getType());
+  Type stored = getFragmentType(step, type.getElementType()),
+       f32 = getFragmentType(step, b.getF32Type()), element = getFragmentType(step, shape.element);
+  Value factor = isa<RankedTensorType>(scale.getType())
+                     ? Value(sm90::BroadcastOp::create(b, f32, scale))
+                     : Value(sm90::SplatOp::create(b, f32, scale));
+  for (int64_t column = 0; column < columns; column += step) {
+    Value code = sm90::LoadSharedOp::create(b, stored, codes, b.getI64IntegerAttr(column));
+    Value wide = arith::MulFOp::create(b, arith::ExtFOp::create(b, f32, code), factor);
+    Value narrow = arith::TruncFOp::create(b, element, wide);
+    sm90::StoreSharedOp::create(b, narrow, target, /*transposed=*/false,
+                                b.getI64IntegerAttr(first + column));
+  }
+}
+
+/// RoPE keys beside the right half that are no codes: copied as they are.
+void relay::Kernel::copyRope(OutputState &state, LazyCloner &cloner) {
+  Value target = tileOf(ropes, state.filledRope, 0);
+  Value always = arith::ConstantIntOp::create(b, b.getI1Type(), 1);
+  elect(b, always, [&] {
+    LazyCloner::Scope scope(cloner);
+    sm90::AcquireOp::create(b, ropes, state.filledRope);
+    sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
+                           cast<sm90::SmemType>(target.getType()).getByteSize());
+    rope.copy(b, b.getLoc(), rope.find(b, cloner), 0, target, ropes, state.filledRope, 0);
+  });
+}
+
+/// All threads turn the codes at hand into the slot's operands, panel by panel, each of which
+/// `copyNext` fills again. Returns the stage behind.
+Value relay::Kernel::fillFromCodes(OutputState &state, LazyCloner &cloner, const Codes &codes,
+                                   llvm::function_ref<void(int64_t, Value)> copyNext) {
+  Value ring = state.isLeft ? leftCodes : rightCodes, stage = state.codes;
+  Value target = tileOf(state.isLeft ? left : right, state.filled, 0);
+  int64_t panels = countCodePanels(state.isLeft);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    bool isRope = !state.isLeft && shape.hasRopeCodes && panel + 1 == panels;
+    sm90::AwaitOp::create(b, ring, stage, 0);
+    if (isRope) {
+      sm90::AcquireOp::create(b, ropes, state.filledRope);
+      transform(tileOf(ring, stage, 0), tileOf(ropes, state.filledRope, 0), 0,
+                loop.terms[1].getWidth(), codes.scale);
+      sm90::PublishOp::create(b, ropes, state.filledRope, 0);
+    } else {
+      transform(tileOf(ring, stage, 0), target, panel * sm90::kCodePanelColumns,
+                sm90::kCodePanelColumns,
+                codes.scale ? codes.scale : codes.panelScales[panel]);
+    }
+    sm90::ReleaseOp::create(b, ring, stage, /*remote=*/false);
+    Value again = stage; // the same slot's next turn
+    for (int64_t i = 0; i < panels; ++i)
+      again = next(again, ring);
+    copyNext(panel, again);
+    stage = next(stage, ring);
+  }
+  if (!state.isLeft && shape.hasRope && !shape.hasRopeCodes)
+    copyRope(state, cloner);
+  return stage;
+}
+
+/// As refill, from the role's codes. What it reads of tables and scales it reads while the
+/// weights are awaited.
+void relay::Kernel::refillFromCodes(OutputState &state, llvm::function_ref<void()> untilFree) {
+  auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
+  LazyCloner cloner(entry, convert), behind(entry, convert);
+  Entry found = locate(state, cloner);
+  Codes codes = fetchScales(state, cloner);
+  advance(state, countEntries(state, cloner));
+  Entry following = locate(state, behind);
+  PagedTiles::Block block;
+  if (findsPagesEarly())
+    block = leftKeys.find(b, behind);
+
+  if (untilFree)
+    untilFree();
+
+  auto copyNext = [&](int64_t panel, Value stage) {
+    elect(b, following.exists, [&] {
+      LazyCloner::Scope scope(behind);
+      copyCodes(state, findsPagesEarly() ? block : leftKeys.find(b, behind), panel, stage);
+    });
+  };
+  Value ring = state.isLeft ? left : right, before = state.codes;
+  auto branch = scf::IfOp::create(b, before.getType(), found.exists, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    LazyCloner::Scope scope(cloner);
+    b.setInsertionPointToStart(branch.thenBlock());
+    sm90::AcquireOp::create(b, ring, state.filled);
+    Value filled = fillSlot(state, cloner, found, codes, copyNext);
+    sm90::PublishOp::create(b, ring, state.filled, 0);
+    scf::YieldOp::create(b, filled);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, before);
+  }
+  state.codes = branch.getResult(0);
+  state.filled = next(state.filled, ring);
+  if (!state.isLeft && shape.hasRope)
+    state.filledRope =
+        options.ropeStages == options.rightStages ? state.filled : next(state.filledRope, ropes);
+}
+
+/// The entry's queries, or what its codes stand for. Returns the stage of the next codes.
+Value relay::Kernel::fillSlot(OutputState &state, LazyCloner &cloner, const Entry &entry,
+                              const Codes &codes,
+                              llvm::function_ref<void(int64_t, Value)> copyNext) {
+  if (!entry.isQuery)
+    return fillFromCodes(state, cloner, codes, copyNext);
+  auto kind = scf::IfOp::create(b, state.codes.getType(), entry.isQuery, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(kind.thenBlock());
+  copyQueryRows(state, cloner);
+  scf::YieldOp::create(b, state.codes);
+  b.setInsertionPointToStart(kind.elseBlock());
+  scf::YieldOp::create(b, fillFromCodes(state, cloner, codes, copyNext));
+  return kind.getResult(0);
+}
+
+/// All threads bring the left half of the item's queries to the slot, and wait for it: once
+/// in an item.
+void relay::Kernel::copyQueryRows(OutputState &state, LazyCloner &cloner) {
+  LazyCloner::Scope scope(cloner);
+  tile::LoadOp query = loop.terms[0].query;
+  sm90::CopyOp::create(
+      b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tileOf(left, state.filled, 0),
+      static_cast<int32_t>(chooseVectorBytes(query.getView(), query.getOffsets().back())));
+  sm90::CopyCommitOp::create(b);
+  sm90::CopyWaitOp::create(b, /*pending=*/0);
+}

@@ -1,0 +1,46 @@
+//===- RelayOutputState.h - what an output role of relay carries ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYOUTPUTSTATE_H
+#define MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYOUTPUTSTATE_H
+
+#include "Relay/RelayKernel.h"
+
+namespace mlac {
+
+struct relay::Kernel::OutputState {
+  bool isLeft;
+  LazyCloner cloner;
+  Value output;
+  Value consumed, weights, scale; // stages
+  Value lastKeys;                 // of the item: keys in its last block, i32
+  // The cursor: the stages it fills next, the item and the entry in it (i32).
+  Value filled, filledRope, item, entry;
+  Value codes; // the stage of the codes of the next keys; null without
+
+  SmallVector<Value> packCursor() const {
+    SmallVector<Value> values{filled, filledRope, item, entry};
+    if (codes)
+      values.push_back(codes);
+    return values;
+  }
+  void unpackCursor(ValueRange values) {
+    filled = values[0], filledRope = values[1], item = values[2], entry = values[3];
+    if (codes)
+      codes = values[4];
+  }
+};
+
+/// What the cursor is at; the last two are null in rings without queries.
+struct relay::Kernel::Entry {
+  Value exists, isQuery, queryRow;
+};
+
+} // namespace mlac
+
+#endif // MLAC_LIB_CONVERSION_TILETOSM90_RELAY_RELAYOUTPUTSTATE_H
