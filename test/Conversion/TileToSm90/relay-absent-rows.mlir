@@ -26,10 +26,10 @@
 // ALL: sm90.role "left"
 func.func @decode(%q: tensor<?xHEADSx256xbf16> {mla.input = "q"}, %q_pe: tensor<?xHEADSx64xbf16> {mla.input = "q_pe"},
                   %batch: !mla.batch<query_len = 1>,
-                  %cache: !mla.cache<page_size = 64, kv_lora_rank = 256, qk_rope_head_dim = 64, element = bf16, rope_order = half>)
+                  %cache: !mla.cache<page_size = 64, fields = [latent: 256, rope: 64], element = bf16, rope_order = half>)
     -> (tensor<?xHEADSx256xbf16> {mla.output = "output"}) {
   %o = mla.absorbed_attention query(%q, %q_pe : tensor<?xHEADSx256xbf16>, tensor<?xHEADSx64xbf16>)
-      over %cache, %batch : <page_size = 64, kv_lora_rank = 256, qk_rope_head_dim = 64, element = bf16, rope_order = half>, <query_len = 1>
+      over %cache, %batch : <page_size = 64, fields = [latent: 256, rope: 64], element = bf16, rope_order = half>, <query_len = 1>
       scale 0.25 -> tensor<?xHEADSx256xbf16>
   return %o : tensor<?xHEADSx256xbf16>
 }

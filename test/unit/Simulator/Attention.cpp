@@ -53,14 +53,14 @@ int64_t AttentionCase::getTokens() const {
 //===----------------------------------------------------------------------===//
 
 static std::string makeGraph(const AttentionCase &test) {
-  // {0} heads, {1} rank, {2} RoPE width, {3} page size, {4} queries of a request;
+  // {0} heads, {1} rank, {2} RoPE field, {3} page size, {4} queries of a request;
   // {5} to {7} are about the second half of queries, {8} is the scale, {9} the format.
   constexpr const char *text = R"(
-!cache = !mla.cache<page_size = {3}, fields = [latent: {1}, rope: {2}], element = bf16, rope_order = half{9}>
+!cache = !mla.cache<page_size = {3}, fields = [latent: {1}{2}], element = bf16, rope_order = half{9}>
 func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !mla.batch<query_len = {4}>, %cache: !cache)
     -> (tensor<?x{0}x{1}xbf16> {{mla.output = "output"}) {{
   %o = mla.absorbed_attention query(%q {6} : tensor<?x{0}x{1}xbf16> {7}) over %cache, %batch
-      : <page_size = {3}, fields = [latent: {1}, rope: {2}], element = bf16, rope_order = half{9}>, <query_len = {4}>
+      : <page_size = {3}, fields = [latent: {1}{2}], element = bf16, rope_order = half{9}>, <query_len = {4}>
       scale {8} -> tensor<?x{0}x{1}xbf16>
   return %o : tensor<?x{0}x{1}xbf16>
 })";
@@ -70,8 +70,9 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
   std::string queryLen = isUniform ? std::to_string(test.getMaxQueryLen()) : "?";
   std::string type = llvm::formatv("tensor<?x{0}x{1}xbf16>", test.heads, test.rope);
   bool hasRope = test.rope > 0;
-  return llvm::formatv(text, test.heads, test.rank, test.rope, test.pageSize, queryLen,
-                       hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
+  return llvm::formatv(text, test.heads, test.rank,
+                       hasRope ? ", rope: " + std::to_string(test.rope) : "", test.pageSize,
+                       queryLen, hasRope ? "%q_pe: " + type + " {mla.input = \"q_pe\"}," : "",
                        hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
                        llvm::formatv("{0:f2}", test.scale).str(),
                        test.format.empty() ? "" : ", format = \"" + test.format + "\"");
