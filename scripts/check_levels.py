@@ -34,9 +34,9 @@ KNOWS = {
     "Import": "Dialect/Mla",
     "Package": "Import Dialect/Mla Dialect/Tile",
     "Simulator": "Machine Dialect Dialect/Sm90 Dialect/Sm90/Transforms",
-    "Target/*": "Conversion",
+    "Target/*": "Dialect Conversion",
     "Pipelines": "Machine Dialect/* Dialect/*/Transforms Conversion Conversion/*",
-    "Driver": "Machine Dialect/* Dialect/*/Transforms Conversion Conversion/* Import Package Target/* Pipelines",
+    "Driver": "Machine Dialect Dialect/* Dialect/*/Transforms Conversion Conversion/* Import Package Target/* Pipelines",
 }
 KNOWS = {room: known.split() for room, known in KNOWS.items()}
 # Puts everything together, for tools that need all of it.

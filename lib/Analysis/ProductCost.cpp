@@ -20,9 +20,6 @@ using namespace mlac;
 static constexpr ProductTiles kTiles[] = {{256, 128}, {256, 64}, {256, 0}, {192, 64},
                                           {192, 0},   {128, 64}, {128, 0}, {64, 0}};
 
-/// The numbers of rows that tiles are chosen for.
-static constexpr int64_t kRows[] = {256, 512, 1024, 2048, 4096, 8192};
-
 static constexpr int64_t kElementBytes = 2;
 
 static double predictTileCycles(const ProductShape &shape, int64_t columns,
@@ -64,7 +61,7 @@ ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDes
   };
   auto judge = [&](const ProductTiles &tiles) {
     double sum = 0;
-    for (int64_t rows : kRows) {
+    for (int64_t rows : target.tuning.productRows) {
       double best = std::numeric_limits<double>::infinity();
       for (const ProductTiles &other : kTiles)
         best = std::min(best, predict(rows, other));

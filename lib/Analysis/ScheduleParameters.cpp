@@ -1,4 +1,4 @@
-//===- ScheduleParameters.cpp - the schedules of attention and their knobs ---*- C++ -*-===//
+//===- ScheduleParameters.cpp - what schedules can be told ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -8,9 +8,11 @@
 
 #include "mla/Analysis/ScheduleParameters.h"
 
-#include "mla/Machine/Sm90Limits.h"
+#include "mla/Analysis/ScheduleModel.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -23,37 +25,37 @@ using llvm::StringRef;
 //===----------------------------------------------------------------------===//
 
 StringRef mlac::getName(ScheduleKind kind) {
-  constexpr StringRef kNames[] = {"simple", "relay", "stream", "pingpong"};
+  constexpr llvm::StringLiteral kNames[] = {
+#define MLAC_SCHEDULE(name, option, summary) option,
+#include "mla/Analysis/Schedules.def"
+  };
   return kNames[static_cast<size_t>(kind)];
 }
 
-StringRef mlac::getName(GateEdge edge) {
-  constexpr StringRef kNames[] = {"none", "left", "right", "both"};
-  return kNames[static_cast<size_t>(edge)];
-}
-
-StringRef mlac::getName(IssuePoint point) {
-  constexpr StringRef kNames[] = {"before-softmax", "after-exp", "after-store"};
-  return kNames[static_cast<size_t>(point)];
-}
-
-template <typename Enum>
-static std::optional<Enum> parseName(llvm::ArrayRef<Enum> values, StringRef name) {
-  const Enum *found = llvm::find_if(values, [&](Enum value) { return getName(value) == name; });
-  return found == values.end() ? std::nullopt : std::optional<Enum>(*found);
-}
-
 std::optional<ScheduleKind> mlac::parseScheduleKind(StringRef name) {
-  if (auto paged = parseName<ScheduleKind>(kPagedScheduleKinds, name))
-    return paged;
-  return parseName<ScheduleKind>(kDenseScheduleKinds, name);
+  const ScheduleKind *found =
+      llvm::find_if(kAllScheduleKinds, [&](ScheduleKind kind) { return getName(kind) == name; });
+  return found == std::end(kAllScheduleKinds) ? std::nullopt : std::optional(*found);
 }
-std::optional<GateEdge> mlac::parseGateEdge(StringRef name) {
-  return parseName<GateEdge>(kAllGateEdges, name);
+
+/// "a, b or c".
+template <typename Range> static std::string enumerateNames(const Range &names, StringRef last) {
+  std::string text;
+  size_t left = std::size(names);
+  for (StringRef name : names)
+    text += (name + (--left == 0 ? "" : left == 1 ? last : ", ")).str();
+  return text;
 }
-std::optional<IssuePoint> mlac::parseIssuePoint(StringRef name) {
-  return parseName<IssuePoint>(kAllIssuePoints, name);
+
+std::string mlac::listScheduleNames(StringRef last) {
+  return enumerateNames(
+      llvm::map_to_vector(kAllScheduleKinds, [](ScheduleKind kind) { return getName(kind); }),
+      last);
 }
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
 
 static std::string formatNumber(double number) {
   std::string text;
@@ -61,37 +63,88 @@ static std::string formatNumber(double number) {
   return text;
 }
 
+/// One number for each warpgroup: "168/168/168".
+static std::optional<ParameterValue> parseWarpgroups(StringRef text) {
+  constexpr size_t kWarpgroups = 3;
+  ParameterValue numbers;
+  for (StringRef part : llvm::split(text, '/')) {
+    int64_t number;
+    if (part.getAsInteger(10, number) || number < 1)
+      return std::nullopt;
+    numbers.push_back(static_cast<double>(number));
+  }
+  return numbers.size() == kWarpgroups ? std::optional(numbers) : std::nullopt;
+}
+
+std::optional<ParameterValue> ScheduleParameter::parse(StringRef text) const {
+  int64_t integer;
+  double number;
+  switch (type) {
+  case Type::Integer:
+    if (text.getAsInteger(10, integer) || integer < static_cast<int64_t>(least) ||
+        integer > static_cast<int64_t>(most) || integer % multiple != 0)
+      return std::nullopt;
+    return ParameterValue{static_cast<double>(integer)};
+  case Type::Number:
+    if (text.getAsDouble(number) || !(number >= least && number <= most))
+      return std::nullopt;
+    return ParameterValue{number};
+  case Type::Name: {
+    const llvm::StringLiteral *found = llvm::find(names, text);
+    if (found == names.end())
+      return std::nullopt;
+    return ParameterValue{static_cast<double>(found - names.begin())};
+  }
+  case Type::Warpgroups:
+    return parseWarpgroups(text);
+  }
+  llvm_unreachable("unknown type of a parameter");
+}
+
+std::string ScheduleParameter::format(const ParameterValue &value) const {
+  if (type == Type::Name)
+    return names[static_cast<size_t>(value.front())].str();
+  return llvm::join(llvm::map_range(value, formatNumber), "/");
+}
+
+std::string ScheduleParameter::describeValues() const {
+  std::string range = formatNumber(least) + " to " + formatNumber(most);
+  switch (type) {
+  case Type::Integer:
+    if (most == least + 1)
+      return formatNumber(least) + " or " + formatNumber(most);
+    return (multiple == 1 ? "an integer" : "a multiple of " + std::to_string(multiple)) + " from " +
+           range;
+  case Type::Number:
+    return "a number from " + range;
+  case Type::Name:
+    return enumerateNames(names, " or ");
+  case Type::Warpgroups:
+    return "three numbers as 168/168/168";
+  }
+  llvm_unreachable("unknown type of a parameter");
+}
+
+/// Of all schedules, each once.
+static llvm::ArrayRef<const ScheduleParameter *> getAllParameters() {
+  static const auto all = [] {
+    llvm::SetVector<const ScheduleParameter *> parameters;
+    for (ScheduleKind kind : kAllScheduleKinds)
+      parameters.insert_range(getModel(kind).parameters);
+    return parameters.takeVector();
+  }();
+  return all;
+}
+
+static bool hasParameter(ScheduleKind kind, const ScheduleParameter *parameter) {
+  return llvm::is_contained(getModel(kind).parameters, parameter);
+}
+
 std::vector<std::string> ScheduleParameters::list() const {
   std::vector<std::string> items;
-  auto add = [&](StringRef key, const llvm::Twine &value) {
-    items.push_back((key + "=" + value).str());
-  };
-  if (kind == ScheduleKind::Relay) {
-    add("left-stages", llvm::Twine(leftStages));
-    add("right-stages", llvm::Twine(rightStages));
-    if (ropeStages)
-      add("rope-stages", llvm::Twine(ropeStages));
-    add("gate", getName(gate));
-    add("early", llvm::Twine(early));
-    add("issue", getName(issue));
-    std::string numbers;
-    llvm::raw_string_ostream stream(numbers);
-    llvm::interleave(registers, stream, "/");
-    add("registers", numbers);
-    if (stepsPerTurn)
-      add("steps-per-turn", llvm::Twine(stepsPerTurn));
-  }
-  if (kind == ScheduleKind::Stream) {
-    add("stages", llvm::Twine(stages));
-    if (partColumns)
-      add("part-columns", llvm::Twine(partColumns));
-  }
-  if (kind == ScheduleKind::PingPong) {
-    add("key-block", llvm::Twine(keyBlock));
-    add("key-stages", llvm::Twine(keyStages));
-  }
-  if (kind != ScheduleKind::Simple)
-    add("lazy-threshold", formatNumber(lazyThreshold));
+  for (const ScheduleParameter *parameter : getModel(kind).parameters)
+    if (const ParameterValue *value = find(*parameter))
+      items.push_back(parameter->key.str() + "=" + parameter->format(*value));
   return items;
 }
 
@@ -106,143 +159,21 @@ std::string ScheduleParameters::describe() const {
 // Requests
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// One key: how its text is taken, and who has it.
-struct Option {
-  StringRef key, values, meaning;
-  unsigned kinds; // bits by ScheduleKind
-  bool (*take)(ScheduleRequest &request, StringRef value);
-  bool (*isSet)(const ScheduleRequest &request);
-  void (*clear)(ScheduleRequest &request);
-};
-} // namespace
-
-/// No ring has more blocks than fit at the least: 16 keys of one panel. What fits of a
-/// kernel's blocks is checked where it is planned, without overflow below this.
-static constexpr int64_t kMostStages =
-    mlir::sm90::kMaxSharedBytes / (kKeyBlockMultiple * mlir::sm90::kPanelRowBytes);
-static_assert(kMostStages == 113, "the texts below name it");
-
-template <std::optional<int64_t> ScheduleRequest::*field, int64_t least, int64_t most>
-static bool takeInteger(ScheduleRequest &request, StringRef value) {
-  int64_t number;
-  if (value.getAsInteger(10, number) || number < least || number > most)
-    return false;
-  request.*field = number;
-  return true;
-}
-
-template <auto field> static bool hasField(const ScheduleRequest &request) {
-  return (request.*field).has_value();
-}
-template <auto field> static void clearField(ScheduleRequest &request) { (request.*field).reset(); }
-
-static bool takePartColumns(ScheduleRequest &request, StringRef value) {
-  // All columns of a block of 64 keys that fits.
-  constexpr int64_t kPanelColumns = 64, kMost = 28 * kPanelColumns;
-  static_assert(mlir::sm90::kMaxSharedBytes / (64 * mlir::sm90::kPanelRowBytes) == 28);
-  return takeInteger<&ScheduleRequest::partColumns, 1, kMost>(request, value) &&
-         *request.partColumns % kPanelColumns == 0;
-}
-
-static bool takeKeyBlock(ScheduleRequest &request, StringRef value) {
-  return takeInteger<&ScheduleRequest::keyBlock, kKeyBlockMultiple, kMaxKeyBlock>(request, value) &&
-         *request.keyBlock % kKeyBlockMultiple == 0;
-}
-
-static bool takeSteps(ScheduleRequest &request, StringRef value) {
-  return takeInteger<&ScheduleRequest::stepsPerTurn, 1, 2>(request, value);
-}
-
-static bool takeGate(ScheduleRequest &request, StringRef value) {
-  request.gate = parseGateEdge(value);
-  return request.gate.has_value();
-}
-
-static bool takeIssue(ScheduleRequest &request, StringRef value) {
-  request.issue = parseIssuePoint(value);
-  return request.issue.has_value();
-}
-
-static bool takeThreshold(ScheduleRequest &request, StringRef value) {
-  double number;
-  if (value.getAsDouble(number) || !(number >= 0 && number <= kMaxLazyThreshold))
-    return false;
-  request.lazyThreshold = number;
-  return true;
-}
-
-static bool takeRegisters(ScheduleRequest &request, StringRef value) {
-  llvm::SmallVector<int64_t, 3> numbers;
-  for (StringRef part : llvm::split(value, '/')) {
-    int64_t number;
-    if (part.getAsInteger(10, number) || number < 1)
-      return false;
-    numbers.push_back(number);
-  }
-  if (numbers.size() != 3)
-    return false;
-  request.registers = numbers;
-  return true;
-}
-
-static constexpr unsigned bit(ScheduleKind kind) { return 1u << static_cast<unsigned>(kind); }
-static constexpr unsigned kRelay = bit(ScheduleKind::Relay), kStream = bit(ScheduleKind::Stream),
-                          kPingPong = bit(ScheduleKind::PingPong);
-
-static constexpr Option kOptions[] = {
-    {"left-stages", "an integer from 1 to 113", "blocks in the ring of the left values (relay)",
-     kRelay, takeInteger<&ScheduleRequest::leftStages, 1, kMostStages>,
-     hasField<&ScheduleRequest::leftStages>, clearField<&ScheduleRequest::leftStages>},
-    {"right-stages", "an integer from 1 to 113", "blocks in the ring of the right values (relay)",
-     kRelay, takeInteger<&ScheduleRequest::rightStages, 1, kMostStages>,
-     hasField<&ScheduleRequest::rightStages>, clearField<&ScheduleRequest::rightStages>},
-    {"rope-stages", "an integer from 1 to 113", "blocks in the ring of rope keys (relay)", kRelay,
-     takeInteger<&ScheduleRequest::ropeStages, 1, kMostStages>,
-     hasField<&ScheduleRequest::ropeStages>, clearField<&ScheduleRequest::ropeStages>},
-    {"gate", "none, left, right or both", "what waits so that the next scores come first (relay)",
-     kRelay, takeGate, hasField<&ScheduleRequest::gate>, clearField<&ScheduleRequest::gate>},
-    {"early", "an integer from 0 to 113",
-     "panels of scores that the gate does not wait for (relay)", kRelay,
-     takeInteger<&ScheduleRequest::early, 0, kMostStages>, hasField<&ScheduleRequest::early>,
-     clearField<&ScheduleRequest::early>},
-    {"issue", "before-softmax, after-exp or after-store",
-     "where the next block's scores begin (relay)", kRelay, takeIssue,
-     hasField<&ScheduleRequest::issue>, clearField<&ScheduleRequest::issue>},
-    {"registers", "three numbers as 168/168/168", "per thread of each warpgroup (relay)", kRelay,
-     takeRegisters, hasField<&ScheduleRequest::registers>, clearField<&ScheduleRequest::registers>},
-    {"steps-per-turn", "1 or 2", "blocks in one turn of the scores' loop (relay)", kRelay,
-     takeSteps, hasField<&ScheduleRequest::stepsPerTurn>,
-     clearField<&ScheduleRequest::stepsPerTurn>},
-    {"lazy-threshold", "a number from 0 to 15", "log2 of how far the row maximum may lag",
-     kRelay | kStream | kPingPong, takeThreshold, hasField<&ScheduleRequest::lazyThreshold>,
-     clearField<&ScheduleRequest::lazyThreshold>},
-    {"stages", "an integer from 1 to 113", "blocks in the ring (stream)", kStream,
-     takeInteger<&ScheduleRequest::stages, 1, kMostStages>, hasField<&ScheduleRequest::stages>,
-     clearField<&ScheduleRequest::stages>},
-    {"part-columns", "a multiple of 64 from 64 to 1792",
-     "columns of keys that one barrier announces (stream)", kStream, takePartColumns,
-     hasField<&ScheduleRequest::partColumns>, clearField<&ScheduleRequest::partColumns>},
-    {"key-block", "a multiple of 16 from 16 to 256", "keys of one block (pingpong)", kPingPong,
-     takeKeyBlock, hasField<&ScheduleRequest::keyBlock>, clearField<&ScheduleRequest::keyBlock>},
-    {"key-stages", "an integer from 1 to 113", "blocks in the rings of keys and values (pingpong)",
-     kPingPong, takeInteger<&ScheduleRequest::keyStages, 1, kMostStages>,
-     hasField<&ScheduleRequest::keyStages>, clearField<&ScheduleRequest::keyStages>},
-};
-
 bool ScheduleRequest::set(StringRef text, std::string &error) {
   auto [key, value] = text.split('=');
-  for (const Option &option : kOptions) {
-    if (option.key != key)
+  for (const ScheduleParameter *parameter : getAllParameters()) {
+    if (parameter->key != key)
       continue;
-    if (option.take(*this, value))
-      return true;
-    error = (key + ": expected " + option.values + ", got '" + value + "'").str();
-    return false;
+    std::optional<ParameterValue> taken = parameter->parse(value);
+    if (taken)
+      values[parameter->key] = *taken;
+    else
+      error = (key + ": expected " + parameter->describeValues() + ", got '" + value + "'").str();
+    return taken.has_value();
   }
   error = "no schedule option '" + key.str() + "'; there are";
-  for (const Option &option : kOptions)
-    error += " " + option.key.str();
+  for (const ScheduleParameter *parameter : getAllParameters())
+    error += " " + parameter->key.str();
   return false;
 }
 
@@ -250,14 +181,14 @@ bool ScheduleRequest::setKind(StringRef name, std::string &error) {
   kind = parseScheduleKind(name);
   if (kind || name == "auto")
     return true;
-  error = "expected auto, simple, relay, stream or pingpong, got '" + name.str() + "'";
+  error = "expected auto, " + listScheduleNames() + ", got '" + name.str() + "'";
   return false;
 }
 
 StringRef ScheduleRequest::findForeignKey(ScheduleKind kind) const {
-  for (const Option &option : kOptions)
-    if (option.isSet(*this) && !(option.kinds & bit(kind)))
-      return option.key;
+  for (const ScheduleParameter *parameter : getAllParameters())
+    if (find(*parameter) && !hasParameter(kind, parameter))
+      return parameter->key;
   return "";
 }
 
@@ -265,12 +196,9 @@ ScheduleRequest ScheduleRequest::filter(llvm::ArrayRef<ScheduleKind> kinds) cons
   ScheduleRequest result = *this;
   if (kind && !llvm::is_contained(kinds, *kind))
     result.kind.reset();
-  unsigned own = 0;
-  for (ScheduleKind each : kinds)
-    own |= bit(each);
-  for (const Option &option : kOptions)
-    if (!(option.kinds & own))
-      option.clear(result);
+  for (const ScheduleParameter *parameter : getAllParameters())
+    if (llvm::none_of(kinds, [&](ScheduleKind each) { return hasParameter(each, parameter); }))
+      result.values.erase(parameter->key);
   return result;
 }
 
@@ -303,8 +231,13 @@ std::string mlac::formatKernelRequest(StringRef kernel, const ScheduleParameters
 std::string mlac::describeScheduleOptions() {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  for (const Option &option : kOptions)
-    stream << "  " << llvm::left_justify(option.key, 16) << option.meaning << ": " << option.values
-           << "\n";
+  for (const ScheduleParameter *parameter : getAllParameters()) {
+    llvm::SmallVector<StringRef> schedules;
+    for (ScheduleKind kind : kAllScheduleKinds)
+      if (hasParameter(kind, parameter))
+        schedules.push_back(getName(kind));
+    stream << "  " << llvm::left_justify(parameter->key, 16) << parameter->meaning << " ("
+           << enumerateNames(schedules, ", ") << "): " << parameter->describeValues() << "\n";
+  }
   return text;
 }

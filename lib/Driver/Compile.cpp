@@ -10,6 +10,7 @@
 
 #include "RunPipeline.h"
 
+#include "mla/Dialect/Mla/IR/ModuleTarget.h"
 #include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Driver/CompileTarget.h"
@@ -129,10 +130,9 @@ static bool computesInF32(ModuleOp module) {
 /// The rates of the machine that decisions by cost are made for.
 static mla::TargetAttr getCostTarget(ModuleOp module, StringRef target) {
   const TargetDescription &rates = getMachineOf(target);
-  return mla::TargetAttr::get(
-      module.getContext(), rates.name, rates.numSms,
-      mla::Real(computesInF32(module) ? rates.f32Tflops : rates.matmulTflops),
-      mla::Real(rates.readGbps), mla::Real(rates.launchMicroseconds));
+  return mla::TargetAttr::get(module.getContext(), rates.name, rates.numSms,
+                              Real(computesInF32(module) ? rates.f32Tflops : rates.matmulTflops),
+                              Real(rates.readGbps), Real(rates.launchMicroseconds));
 }
 
 static void setOptions(LowerToTileOptions &lowering, const std::string &target,
@@ -166,8 +166,8 @@ lowerWith(ModuleOp module, const std::string &target, const CompileOptions &opti
           void (*build)(OpPassManager &, const LowerToTileOptions &)) {
   OwningOpRef<ModuleOp> copy = module.clone();
   copy->getOperation()->removeAttr(mla::kModelAttr); // says nothing to the levels below
-  if (!copy->getOperation()->hasAttr("mla.target"))
-    copy->getOperation()->setAttr("mla.target", getCostTarget(module, target));
+  if (!copy->getOperation()->hasAttr(mla::kTargetAttr))
+    copy->getOperation()->setAttr(mla::kTargetAttr, getCostTarget(module, target));
   if (options.costReport)
     reportCost(*options.costReport, *copy);
   LowerToTileOptions lowering;

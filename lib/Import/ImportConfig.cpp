@@ -86,8 +86,8 @@ mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config)
   mla::RopeScaling scaling = rope.kind == RopeKind::Yarn       ? mla::RopeScaling::Yarn
                              : rope.kind == RopeKind::LongRope ? mla::RopeScaling::LongRope
                                                                : mla::RopeScaling::None;
-  SmallVector<mla::Real> shortFactors(rope.shortFactor.begin(), rope.shortFactor.end());
-  SmallVector<mla::Real> longFactors(rope.longFactor.begin(), rope.longFactor.end());
+  SmallVector<mlac::Real> shortFactors(rope.shortFactor.begin(), rope.shortFactor.end());
+  SmallVector<mlac::Real> longFactors(rope.longFactor.begin(), rope.longFactor.end());
   return mla::RopeAttr::get(
       &context, getRopeOrder(config), config.qkRopeHeadDim, rope.theta, getSupportedLength(config),
       scaling, static_cast<double>(table.multiplier), rope.factor, rope.originalMaxPositions,
@@ -197,12 +197,12 @@ func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchTy
   hidden = body->getArgument(0);
   batch = body->getArgument(1);
   cache = body->getArgument(2);
-  function.setArgAttr(0, "mla.input", builder.getStringAttr("hidden"));
-  function.setResultAttr(0, "mla.output", builder.getStringAttr("output"));
+  function.setArgAttr(0, mla::kInputAttr, builder.getStringAttr("hidden"));
+  function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
   values.clear();
   for (auto [index, tensor] : llvm::enumerate(tensors)) {
     unsigned argument = index + 3;
-    function.setArgAttr(argument, "mla.weight", builder.getStringAttr(tensor.name));
+    function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
     values[tensor.name] = body->getArgument(argument);
   }
   return function;
@@ -333,7 +333,7 @@ void LayerBuilder::buildPageCopies() {
     Block *body = function.addEntryBlock();
     builder.setInsertionPointToStart(body);
     if (usesHost)
-      function.setArgAttr(2, copy.from == Host ? "mla.input" : "mla.output",
+      function.setArgAttr(2, copy.from == Host ? mla::kInputAttr : mla::kOutputAttr,
                           builder.getStringAttr("host"));
     auto memory = [&](Place place) { return body->getArgument(place == Host ? 2 : 1); };
     Value copied = mla::CopyPagesOp::create(builder, loc, cacheType, memory(copy.from),

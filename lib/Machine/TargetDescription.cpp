@@ -16,6 +16,9 @@
 
 using namespace mlac;
 
+/// From where 132 programs of 128 rows are busy on: up to a prefill of 8192 tokens.
+static constexpr int64_t kProductRows[] = {256, 512, 1024, 2048, 4096, 8192};
+
 static constexpr Tuning kH200Tuning = {
     // With rings of 100 KB in flight each, 112 programs read as fast as 132 do.
     .busyPrograms = 112,
@@ -47,6 +50,23 @@ static constexpr Tuning kH200Tuning = {
     // Of a thread's 255; scores, sums, the mask and addresses take the rest (ptxas 13.0:
     // 254 in all for 128, 72 bytes spilled for 160).
     .streamOutputRegisters = 128,
+    // With 128 accumulators 168 registers are clean, 160 spill and 152 serialise wgmma
+    // (docs/lab/decode.md).
+    .relayValuesRegisters = 40,
+    // Addresses, counters and rescaling.
+    .relayScoresRegisters = 32,
+    // With 128 the wider of S and O of 192/128 columns are equal (FlashAttention-3 has the
+    // same).
+    .pingPongKeys = 128,
+    // More are never full (stream measures the same).
+    .pingPongStages = 4,
+    // With 44 (256/256 columns, 80 keys) a thread spills 16 bytes, with 48 (64 keys) 4 where
+    // attention goes on from a partial.
+    .pingPongWorkingRegisters = 56,
+    // With 40 the thread that copies and takes items spills 8 bytes over a chunk (ptxas 13.0,
+    // 192/128 columns); what consumers get is the same from 48 to 56.
+    .pingPongProducerRegisters = 56,
+    .productRows = kProductRows,
     // A piece: mla.md section 13. A merge takes about 2 us, a block with 128 rows 1.4 us.
     .itemCost = 5,
     .mergeCost = 2,

@@ -52,7 +52,7 @@ static LogicalResult addTensor(Operation *op, std::vector<std::unique_ptr<packag
 
 static LogicalResult addWeights(func::FuncOp function, package::PackageT &package) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto name = function.getArgAttrOfType<StringAttr>(i, "mla.weight");
+    auto name = function.getArgAttrOfType<StringAttr>(i, mla::kWeightAttr);
     if (!name)
       continue;
     auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
@@ -89,7 +89,7 @@ static int64_t getDim(Value value, unsigned dim) {
 /// Width of the function's hidden states, or 0.
 static int64_t getHiddenSize(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto name = function.getArgAttrOfType<StringAttr>(i, "mla.input");
+    auto name = function.getArgAttrOfType<StringAttr>(i, mla::kInputAttr);
     auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
     if (name && name.getValue() == "hidden" && type && type.getRank() == 2)
       return type.getDimSize(1);

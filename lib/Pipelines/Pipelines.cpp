@@ -53,6 +53,9 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   }
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  // Where one product of both is as wide as the machine likes them.
+  if (getInfo(options.target).isScheduled)
+    passes.addPass(mla::createMlaJoinProjections());
 }
 
 void mlac::buildUnscheduledTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {

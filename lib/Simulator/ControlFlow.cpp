@@ -8,6 +8,8 @@
 
 #include "Machine.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 using namespace mlac::simulator;
 using namespace mlir;
 using namespace mlir::sm90;
@@ -26,7 +28,7 @@ Step Machine::runFor(Warpgroup &warpgroup, scf::ForOp op) {
   int64_t upper = getInt(warpgroup, op.getUpperBound());
   int64_t step = getInt(warpgroup, op.getStep());
   if (lower >= upper) {
-    if (op->hasAttr("sm90.at_least_once"))
+    if (op->hasAttr(sm90::kAtLeastOnceAttr))
       return fail(Defect::OutOfBounds, op,
                   "runs no iteration, from " + Twine(lower) + " to " + Twine(upper) +
                       ", though it is marked sm90.at_least_once");

@@ -13,6 +13,7 @@
 
 #include "Machine.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -136,11 +137,7 @@ Step Machine::write(Operation *op, const View &view, char *target, const char *b
   return Step::Advanced;
 }
 
-/// On arguments that no kernel of the step writes: the tile dialect's name for it, which kernels
-/// of this one keep.
-static constexpr llvm::StringLiteral kInvariantAttr = "tile.invariant";
-
-/// Whether `op` copies from such an argument.
+/// Whether `op` copies from an argument that no kernel of the step writes.
 static bool readsInvariant(Operation *op) {
   auto load = dyn_cast<TmaLoadOp>(op);
   auto map = load ? load.getMap().getDefiningOp<TensorMapOp>() : TensorMapOp();
@@ -151,7 +148,7 @@ static bool readsInvariant(Operation *op) {
     view = cast.getSource();
   auto argument = dyn_cast<BlockArgument>(view);
   auto kernel = op->getParentOfType<KernelOp>();
-  return argument && kernel.getArgAttr(argument.getArgNumber(), kInvariantAttr);
+  return argument && kernel.getArgAttr(argument.getArgNumber(), tile::kInvariantAttr);
 }
 
 Step Machine::checkDependency(Warpgroup &warpgroup, Operation *op) {

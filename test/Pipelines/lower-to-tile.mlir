@@ -13,7 +13,8 @@
 //   4. mla-chunk-context          context in chunks, merged by LSE
 //   5. mla-fuse-merge             attention goes on from what it would be merged with
 //   6. mla-split-kv               KV splits of decode
-//   7. convert-mla-to-tile        plans and kernels
+//   7. mla-join-projections       neighbouring parts of a weight by one product (scheduled kernels)
+//   8. convert-mla-to-tile        plans and kernels
 
 // OFFLINE: tile.plan @prepare
 // OFFLINE: tile.buffer derived "w_q_uk"

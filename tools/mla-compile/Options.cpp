@@ -121,10 +121,11 @@ static EnumOption<mlir::mla::SharePrefixMode> mixed(
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
-static cl::opt<std::string> schedule(
-    "schedule", cl::init("auto"), cl::value_desc("kind"), cl::cat(category),
-    cl::desc("Schedule of the GPU's attention: auto (default, by predicted time), simple, relay, "
-             "stream or pingpong"));
+static const std::string scheduleText =
+    "Schedule of the GPU's kernels that can have it: auto (default, by predicted time), " +
+    listScheduleNames();
+static cl::opt<std::string> schedule("schedule", cl::init("auto"), cl::value_desc("kind"),
+                                     cl::cat(category), cl::desc(scheduleText));
 static cl::list<std::string>
     scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(category),
                     cl::desc("A parameter of the schedule, instead of the predicted best; may be "

@@ -10,6 +10,7 @@
 
 #include "TuneCache.h"
 
+#include "mla/Analysis/ScheduleModel.h"
 #include "mla/Package/ModelDescription.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -144,7 +145,7 @@ public:
 
 private:
   llvm::Error prepare();
-  llvm::Error openTimer();
+  llvm::Error openTimer(const TargetDescription &machine);
   Expected<ScheduleRequest> readRequest(const std::string &kernel) const;
   llvm::Error addSubject(AttentionKernel kernel);
   std::string makeKey(const AttentionKernel &kernel, const TuneStep &step) const;
@@ -167,7 +168,6 @@ private:
   mlir::ModuleOp module;
   const TuneOptions &tuning;
   CompileOptions base;
-  const TargetDescription &target = getMachineOf(base.targets.front());
   std::vector<Subject> subjects;
   std::unique_ptr<TuneTimer> timer;
   std::optional<TuneCache> cache;
@@ -206,14 +206,14 @@ llvm::Error Tuner::addSubject(AttentionKernel kernel) {
   Subject subject;
   std::string error;
   if (const auto *paged = std::get_if<AttentionProblem>(&kernel.problem))
-    llvm::append_range(subject.points,
-                       enumerateSchedules(*paged, target, request->filter(kPagedScheduleKinds),
-                                          error, kernel.whyNot));
+    llvm::append_range(subject.points, enumerateSchedules(*paged, kernel.machine,
+                                                          request->filter(getPagedScheduleKinds()),
+                                                          error, kernel.objections));
   else
     llvm::append_range(subject.points,
-                       enumerateDenseSchedules(std::get<DenseAttentionProblem>(kernel.problem),
-                                               target, request->filter(kDenseScheduleKinds), error,
-                                               kernel.whyNot));
+                       enumerateDenseSchedules(
+                           std::get<DenseAttentionProblem>(kernel.problem), kernel.machine,
+                           request->filter(getDenseScheduleKinds()), error, kernel.objections));
   if (subject.points.empty())
     return llvm::createStringError("kernel '" + kernel.name + "': no schedule: " + error);
   subject.steps = listSteps(kernel, tuning);
@@ -227,12 +227,12 @@ llvm::Error Tuner::addSubject(AttentionKernel kernel) {
   return llvm::Error::success();
 }
 
-llvm::Error Tuner::openTimer() {
+llvm::Error Tuner::openTimer(const TargetDescription &machine) {
   if (tuning.timer == "model") {
     package::PackageT package;
     if (failed(describeModel(module, package)))
       return llvm::createStringError("the model cannot be described");
-    timer = createModelTimer(target, package.model->num_heads);
+    timer = createModelTimer(machine, package.model->num_heads);
     return llvm::Error::success();
   }
   Expected<std::unique_ptr<TuneTimer>> device = createDeviceTimer(tuning);
@@ -251,7 +251,7 @@ llvm::Error Tuner::prepare() {
     return llvm::createStringError("the model does not compile");
   if (kernels->empty())
     return llvm::createStringError("the model has no attention kernel that could be tuned");
-  if (llvm::Error error = openTimer())
+  if (llvm::Error error = openTimer(kernels->front().machine))
     return error;
   Expected<TuneCache> loaded = TuneCache::load(tuning.cachePath);
   if (!loaded)

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For expanded attention, per head over dense keys and values: whether the pingpong
-// schedule fits, which parameters suit it, and what a step costs. A step is a block
+// For expanded attention, per head over dense keys and values: which schedule fits,
+// with which parameters, and what a step costs. A step is a block
 // of keys for the query rows of one CTA; it takes the largest of
 //
 //   tensor       cycles of its products
@@ -49,7 +49,7 @@ struct DenseScheduleCost : StepCost {
 };
 
 struct DenseScheduleChoice {
-  /// One per kind, in the order of kDenseScheduleKinds.
+  /// One per kind, in the order of getDenseScheduleKinds.
   llvm::SmallVector<DenseScheduleCost, 2> costs;
   size_t chosen = 0;
   /// Why the request cannot be met; empty: it is.
@@ -63,21 +63,19 @@ DenseScheduleCost computeDenseScheduleCost(const DenseAttentionProblem &problem,
                                            const TargetDescription &target, ScheduleKind kind,
                                            const ScheduleRequest &request = {});
 
-/// The feasible schedule with the least predicted time. `whyNotPingPong`: what the
-/// caller knows to stand against it, or "".
+/// The feasible schedule with the least predicted time.
 DenseScheduleChoice chooseDenseSchedule(const DenseAttentionProblem &problem,
                                         const TargetDescription &target,
                                         const ScheduleRequest &request = {},
-                                        llvm::StringRef whyNotPingPong = "");
+                                        const ScheduleObjections &objections = {});
 
-/// The points that are worth measuring, each once: the choice above first, then
-/// for pingpong the best blocks of keys with every depth of their rings, and other
-/// thresholds. Empty: nothing is feasible, `error` says why.
+/// The points that are worth measuring, each once: the choice above first, then those
+/// that each schedule adds. Empty: nothing is feasible, `error` says why.
 std::vector<DenseScheduleCost> enumerateDenseSchedules(const DenseAttentionProblem &problem,
                                                        const TargetDescription &target,
                                                        const ScheduleRequest &request,
                                                        std::string &error,
-                                                       llvm::StringRef whyNotPingPong = "");
+                                                       const ScheduleObjections &objections = {});
 
 /// One line for remarks: what was chosen, its bound, and why not the other.
 std::string describeChoice(const DenseAttentionProblem &problem, const TargetDescription &target,

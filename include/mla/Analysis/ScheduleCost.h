@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For absorbed attention on one layer's shape: whether a schedule's rings and
-// registers fit, which parameters suit it, and how many cycles one block of 64
-// keys and one item of work (a run of blocks of one request) take. A block costs
-// the largest of
+// For absorbed attention on one layer's shape: which schedule fits, with which parameters, and how
+// many cycles one block of 64 keys and one item of work (a run of blocks of one request) take. Each
+// schedule answers for itself (ScheduleModel.h). A block costs the largest of
 //
 //   tensor       cycles of its products
 //   shared       bytes that pass through shared memory / bytes per clock
@@ -19,8 +18,6 @@
 //
 // Row tiles of one request run side by side, so device memory is read once for
 // all of them. Costs are computed for 64-key blocks of 16-bit elements.
-//
-// Symbols: a *panel* is 64 rows of 64 columns, 8 KiB, one tile of shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +34,6 @@ namespace mlac {
 
 /// Keys of one block, in every schedule.
 constexpr int64_t kBlockKeys = 64;
-/// Rows on the N side that the stream schedule takes (tile-swap-operands).
-constexpr int64_t kMaxStreamRows = 32;
 
 /// The shape of one layer's absorbed attention.
 struct AttentionProblem {
@@ -56,7 +51,7 @@ struct AttentionProblem {
   bool areRowsBounded = true;
 
   int64_t rows() const { return rowsPerToken * queryLen; }
-  /// Rows of a CTA's tile: 64, or for stream all rows in groups of 8.
+  /// Rows of a CTA's tile.
   int64_t rowsPerTile(ScheduleKind kind) const;
   int64_t rowTiles(ScheduleKind kind) const;
   /// TMA copies of a block's panel; 0: pages are too small, threads copy rows.
@@ -67,16 +62,6 @@ struct AttentionProblem {
   int64_t storedBlockBytes() const {
     return hasCodes() ? kBlockKeys * codedRowBytes : blockBytes();
   }
-};
-
-/// How relay divides the panels of one block.
-struct RelayShape {
-  int64_t left, right, rope; // panels
-
-  explicit RelayShape(const AttentionProblem &problem);
-  /// Scores are made in two parts: A from `left`, B from rope and `right`.
-  int64_t partA() const { return left; }
-  int64_t partB() const { return right + rope; }
 };
 
 /// A step is a block of keys.
@@ -91,24 +76,13 @@ struct ScheduleCost : StepCost {
   llvm::StringRef getBound(const TargetDescription &target) const;
 };
 
-/// Period and overhead of relay's roles and rings, in cycles.
-struct Recurrence {
-  double period;
-  /// Of a run of blocks beyond its number times the period.
-  double fill;
-};
-/// Nothing if the roles wait for each other for ever.
-std::optional<Recurrence> solveRelay(const AttentionProblem &problem,
-                                     const TargetDescription &target,
-                                     const ScheduleParameters &parameters);
-
 /// Cost and parameters of one schedule; forced parameters are kept, the others
 /// are chosen for the least time.
 ScheduleCost computeScheduleCost(const AttentionProblem &problem, const TargetDescription &target,
                                  ScheduleKind kind, const ScheduleRequest &request = {});
 
 struct ScheduleChoice {
-  /// One per kind, in the order of kPagedScheduleKinds.
+  /// One per kind, in the order of getPagedScheduleKinds.
   llvm::SmallVector<ScheduleCost, 3> costs;
   size_t chosen = 0;
   /// Why the request cannot be met; empty: it is.
@@ -120,19 +94,16 @@ struct ScheduleChoice {
 /// The feasible schedule with the least predicted time per block; among equals
 /// (device memory bounds several) the one with the fewest tensor cycles, which
 /// are power and so clock.
-/// `whyNotRelay`: what the caller knows to stand against relay, or "".
 ScheduleChoice chooseSchedule(const AttentionProblem &problem, const TargetDescription &target,
                               const ScheduleRequest &request = {},
-                              llvm::StringRef whyNotRelay = "");
+                              const ScheduleObjections &objections = {});
 
-/// The points that are worth measuring, each once: the choice above first, then
-/// for relay every gate at the ring depths that fill the shared memory (the best
-/// three by period) and other thresholds; for stream every depth and the widths of
-/// its keys' parts. Empty: nothing is feasible, `error` says why.
+/// The points that are worth measuring, each once: the choice above first, then those that
+/// each schedule adds. Empty: nothing is feasible, `error` says why.
 std::vector<ScheduleCost> enumerateSchedules(const AttentionProblem &problem,
                                              const TargetDescription &target,
                                              const ScheduleRequest &request, std::string &error,
-                                             llvm::StringRef whyNotRelay = "");
+                                             const ScheduleObjections &objections = {});
 
 //===----------------------------------------------------------------------===//
 // Steps

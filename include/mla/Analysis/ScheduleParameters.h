@@ -1,4 +1,4 @@
-//===- ScheduleParameters.h - the schedules of attention and their knobs ---*- C++ -*-===//
+//===- ScheduleParameters.h - what schedules can be told ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,133 +6,147 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a schedule of absorbed attention can be told, and what a user asked of
-// it. Parameters travel as the attribute `tile.schedule` of a kernel, whose keys
-// are the ones here with underscores (`left-stages` is `left_stages`).
-//
-//   key             schedules      meaning
-//   left-stages     relay          blocks in the ring of the values' left half
-//   right-stages    relay          ... right half
-//   rope-stages     relay          ... rope keys
-//   gate            relay          which product waits for scores or goes first
-//   early           relay          panels of the scores that the gate does not wait for
-//   issue           relay          where in the softmax the next scores begin
-//   registers       relay          per thread: scores/values left/values right
-//   lazy-threshold  all but simple log2 of how far the maximum may lag behind
-//   steps-per-turn  relay          blocks in one turn of the scores' loop
-//   stages          stream         blocks in the ring
-//   part-columns    stream         columns of keys that one barrier announces
-//   key-block       pingpong       keys of one block
-//   key-stages      pingpong       blocks in the rings of keys and of values
+// A parameter has a key, values that it takes, and a meaning; each schedule lists its own
+// (ScheduleModel.h). Options, reports, tuning and help read these lists. What was chosen travels as
+// the kernel's attribute `tile.schedule` (mla/Dialect/Tile/IR/ScheduleAttrs.td).
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MLA_ANALYSIS_SCHEDULEPARAMETERS_H
 #define MLA_ANALYSIS_SCHEDULEPARAMETERS_H
 
+#include "mla/Machine/Sm90Limits.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <cassert>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace mlac {
 
+/// A line of Schedules.def.
 enum class ScheduleKind {
-  /// One step after the other: always right.
-  Simple,
-  /// Rows on M; three warpgroups: scores and softmax, values' left half, right half.
-  Relay,
-  /// Keys on M, few rows on N, so that rows are not padded to 64.
-  Stream,
-  /// Two warpgroups with 64 rows each, which take turns at the tensor cores.
-  PingPong,
+#define MLAC_SCHEDULE(name, option, summary) name,
+#include "mla/Analysis/Schedules.def"
 };
-/// Of attention over a paged cache, and over dense keys and values.
-constexpr ScheduleKind kPagedScheduleKinds[] = {ScheduleKind::Simple, ScheduleKind::Relay,
-                                                ScheduleKind::Stream};
-constexpr ScheduleKind kDenseScheduleKinds[] = {ScheduleKind::Simple, ScheduleKind::PingPong};
+constexpr ScheduleKind kAllScheduleKinds[] = {
+#define MLAC_SCHEDULE(name, option, summary) ScheduleKind::name,
+#include "mla/Analysis/Schedules.def"
+};
 llvm::StringRef getName(ScheduleKind kind);
 std::optional<ScheduleKind> parseScheduleKind(llvm::StringRef name);
 
-/// What a gate between the roles of relay orders. Where both roles have products,
-/// the pipe is shared evenly, which delays the one that the next block waits for.
-enum class GateEdge {
-  None,
-  /// Values' left half of block i after the scores of block i + 1 (but `early` panels).
-  Left,
-  /// The second part of the scores of block i + 1 after the right half of block i.
-  Right,
-  Both,
-};
-constexpr GateEdge kAllGateEdges[] = {GateEdge::None, GateEdge::Left, GateEdge::Right,
-                                      GateEdge::Both};
-llvm::StringRef getName(GateEdge edge);
-std::optional<GateEdge> parseGateEdge(llvm::StringRef name);
-inline bool gatesLeft(GateEdge edge) { return edge == GateEdge::Left || edge == GateEdge::Both; }
-inline bool gatesRight(GateEdge edge) { return edge == GateEdge::Right || edge == GateEdge::Both; }
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
 
-/// Where the scores' role issues the first part of the next block's scores.
-enum class IssuePoint {
-  BeforeSoftmax,
-  AfterExponential,
-  /// After the weights are stored.
-  AfterStore,
-};
-constexpr IssuePoint kAllIssuePoints[] = {IssuePoint::BeforeSoftmax, IssuePoint::AfterExponential,
-                                          IssuePoint::AfterStore};
-/// What the schedule implements; the model knows the others, so that it can say
-/// what they would cost.
-constexpr GateEdge kRelayGates[] = {GateEdge::None, GateEdge::Left};
-constexpr IssuePoint kRelayIssuePoints[] = {IssuePoint::AfterExponential};
+/// What a parameter is set to: a number, the place of a name among its names, or one number for
+/// each warpgroup. Doubles hold every integer that a parameter takes.
+using ParameterValue = llvm::SmallVector<double, 3>;
 
-llvm::StringRef getName(IssuePoint point);
-std::optional<IssuePoint> parseIssuePoint(llvm::StringRef name);
+struct ScheduleParameter {
+  enum class Type { Integer, Number, Name, Warpgroups };
+  llvm::StringLiteral key, meaning;
+  Type type;
+  double least = 0, most = 0; ///< of an integer or a number
+  int64_t multiple = 1;       ///< of an integer
+  llvm::ArrayRef<llvm::StringLiteral> names = {};
+
+  /// Nothing: the text is not among the values.
+  std::optional<ParameterValue> parse(llvm::StringRef text) const;
+  std::string format(const ParameterValue &value) const;
+  /// "an integer from 1 to 113".
+  std::string describeValues() const;
+};
+
+/// One whose values are of type T: int64_t, double, an enum in the order of its names, or a list.
+template <typename T> struct Parameter : ScheduleParameter {};
+using WarpgroupNumbers = llvm::SmallVector<int64_t, 3>;
+
+constexpr Parameter<int64_t> makeInteger(llvm::StringLiteral key, llvm::StringLiteral meaning,
+                                         int64_t least, int64_t most, int64_t multiple = 1) {
+  return {{key, meaning, ScheduleParameter::Type::Integer, static_cast<double>(least),
+           static_cast<double>(most), multiple}};
+}
+template <typename Enum, size_t count>
+constexpr Parameter<Enum> makeName(llvm::StringLiteral key, llvm::StringLiteral meaning,
+                                   const llvm::StringLiteral (&names)[count]) {
+  return {{key, meaning, ScheduleParameter::Type::Name, 0, 0, 1, names}};
+}
+
+/// Values of some parameters.
+class ParameterValues {
+public:
+  template <typename T> std::optional<T> get(const Parameter<T> &parameter) const {
+    const ParameterValue *value = find(parameter);
+    if (!value)
+      return std::nullopt;
+    if constexpr (std::is_same_v<T, WarpgroupNumbers>)
+      return T(value->begin(), value->end());
+    else if constexpr (std::is_enum_v<T>)
+      return static_cast<T>(static_cast<int>(value->front()));
+    else
+      return static_cast<T>(value->front());
+  }
+  template <typename T> void set(const Parameter<T> &parameter, T value) {
+    if constexpr (std::is_same_v<T, WarpgroupNumbers>)
+      values[parameter.key] = ParameterValue(value.begin(), value.end());
+    else
+      values[parameter.key] = {static_cast<double>(value)};
+  }
+  /// Sets what is not set: forced parameters keep their values.
+  template <typename T> void propose(const Parameter<T> &parameter, T value) {
+    if (!find(parameter))
+      set(parameter, value);
+  }
+  const ParameterValue *find(const ScheduleParameter &parameter) const {
+    auto found = values.find(parameter.key);
+    return found == values.end() ? nullptr : &found->second;
+  }
+
+protected:
+  std::map<llvm::StringRef, ParameterValue> values; // by keys of parameters, which are literals
+};
+
+/// No ring has more blocks than fit at the least: 16 keys of one panel. What fits of a
+/// kernel's blocks is checked where it is planned, without overflow below this.
+constexpr int64_t kMostStages =
+    mlir::sm90::kMaxSharedBytes / (mlir::sm90::kWgmmaDepth * mlir::sm90::kPanelRowBytes);
 
 /// The maximum that numerators refer to moves only if the new one is more than
 /// 2^threshold larger. Measured: 8 gains 5 to 7% over 0 (docs/lab/decode.md).
-constexpr double kLazyThreshold = 8;
 /// Numerators reach 2^threshold; 2^15 is the largest power of two that f16 holds.
-constexpr double kMaxLazyThreshold = 15;
+inline constexpr Parameter<double> kLazyThreshold = {{"lazy-threshold",
+                                                      "log2 of how far the row maximum may lag",
+                                                      ScheduleParameter::Type::Number, 0, 15}};
+constexpr double kUsualLazyThreshold = 8;
 
-/// The keys of one block of pingpong: the depth of a product, and the rows of a box
-/// that TMA copies, at most.
-constexpr int64_t kKeyBlockMultiple = 16, kMaxKeyBlock = 256;
-
-struct ScheduleParameters {
+/// Parameters of a schedule, chosen or forced.
+struct ScheduleParameters : ParameterValues {
   ScheduleKind kind = ScheduleKind::Simple;
-  int64_t leftStages = 0, rightStages = 0, ropeStages = 0;
-  GateEdge gate = GateEdge::None;
-  int64_t early = 0;
-  IssuePoint issue = IssuePoint::AfterExponential;
-  llvm::SmallVector<int64_t, 3> registers;
-  double lazyThreshold = kLazyThreshold;
-  int64_t stepsPerTurn = 0; ///< 0: the schedule's own
-  int64_t stages = 0;
-  int64_t partColumns = 0; ///< 0: the schedule's own
-  int64_t keyBlock = 0, keyStages = 0;
 
-  /// "left-stages=3", "right-stages=2", ...: the parameters that the kind has, as
-  /// ScheduleRequest::set takes them.
+  /// "left-stages=3", "right-stages=2", ...: as ScheduleRequest::set takes them.
   std::vector<std::string> list() const;
   /// "relay left-stages=3 right-stages=2 ...".
   std::string describe() const;
 };
 
-/// What a user forces; empty: the cost model's choice.
-struct ScheduleRequest {
-  std::optional<ScheduleKind> kind;
-  std::optional<int64_t> leftStages, rightStages, ropeStages, early, stages, partColumns,
-      stepsPerTurn;
-  std::optional<int64_t> keyBlock, keyStages;
-  std::optional<GateEdge> gate;
-  std::optional<IssuePoint> issue;
-  std::optional<llvm::SmallVector<int64_t, 3>> registers;
-  std::optional<double> lazyThreshold;
+//===----------------------------------------------------------------------===//
+// Requests
+//===----------------------------------------------------------------------===//
 
+/// What a user forces; empty: the cost model's choice.
+struct ScheduleRequest : ParameterValues {
+  std::optional<ScheduleKind> kind;
+
+  using ParameterValues::set;
   /// Takes one `key=value`. False: `error` names what was given and expected.
   bool set(llvm::StringRef option, std::string &error);
   /// Takes "auto" or a kind.
@@ -156,7 +170,9 @@ std::optional<KernelRequest> parseKernelRequest(llvm::StringRef text, std::strin
 /// The text that asks for exactly these parameters.
 std::string formatKernelRequest(llvm::StringRef kernel, const ScheduleParameters &parameters);
 
-/// Lines "  key  meaning" for the help texts of tools.
+/// "simple, relay or stream": what a kind may be, with `last` before the last one.
+std::string listScheduleNames(llvm::StringRef last = " or ");
+/// Lines "  key  meaning (schedules): values" for the help texts of tools.
 std::string describeScheduleOptions();
 
 } // namespace mlac

@@ -16,6 +16,14 @@
 
 namespace mlac {
 
+/// What a caller knows to stand against schedules, beside their cost.
+using ScheduleObjections = std::map<ScheduleKind, std::string>;
+
+/// Relative difference below which two times are the same: what one kernel under
+/// two names differs by in one run (docs/performance.md).
+constexpr double kTimeNoise = 0.002;
+inline bool isFaster(double time, double than) { return time < than * (1 - kTimeNoise); }
+
 /// Whether a schedule can be used, with which parameters, and what one of its steps
 /// takes of a multiprocessor.
 struct StepCost {

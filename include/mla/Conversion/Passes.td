@@ -252,26 +252,15 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    tile.kernel @absorbed_attention(...) attributes {tile.schedule = {
-      early = 2 : i32, kind = "relay", lazy_threshold = 8.0 : f64, left_stages = 3 : i32,
-      output_registers = 168 : i32, right_stages = 2 : i32, rope_stages = 2 : i32,
-      score_registers = 168 : i32}} { ... }
+    tile.kernel @absorbed_attention(...) attributes {tile.schedule = #tile.relay<left_stages = 3,
+        right_stages = 2, rope_stages = 2, early = 2, score_registers = 168, output_registers = 168,
+        lazy_threshold = 8.0>} { ... }
     ```
 
-    | key | kinds | meaning |
-    |---|---|---|
-    | kind | | "simple": one step after the other; "relay": a role for scores, one for each half of the values; "stream": keys on M, few rows on N; "pingpong": two warpgroups with 64 rows each take turns |
-    | left_stages, right_stages, rope_stages | relay | blocks in the rings of the values' halves and of the rope keys |
-    | early | relay | the left half's product waits for the next scores but this many 64-column panels; -1: it does not wait |
-    | score_registers, output_registers | relay | per thread of the roles |
-    | key_block, stages | pingpong | keys of a block, blocks in the rings |
-    | producer_registers, consumer_registers | pingpong | per thread of the roles |
-    | lazy_threshold | relay, stream, pingpong | the row maximum moves if exceeded by 2^this |
-    | steps_per_turn | relay | blocks in one turn of the scores' loop, 1 or 2; absent: the schedule's own |
-    | stages | stream, product | blocks, or steps of the depth, in the ring |
-    | part_columns | stream | columns of keys that one barrier announces; absent: the schedule's own |
+    The attributes and their parameters are those of `mla/Dialect/Tile/IR/ScheduleAttrs.td`;
+    `mla-compile --help` lists the options that force them.
 
-    Kernels with other products get kind "product" where they can (unless simple is
+    Kernels with other products get `#tile.product` where they can (unless simple is
     forced), with as many stages as shared memory holds, or half of it if that still
     covers memory's latency.
 
@@ -285,10 +274,9 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"auto\"",
-           "auto (by cost), simple, relay, stream or pingpong">,
+           "auto (by cost), or a name of Schedules.def">,
     ListOption<"parameters", "option", "std::string",
-               "forced parameters, key=value: left-stages, right-stages, rope-stages, gate, early, "
-               "issue, registers (168/168/168), steps-per-turn, lazy-threshold, stages, part-columns, key-block, key-stages">,
+               "forced parameters, key=value, for all kernels that have them, or kernel:kind:key=value:...">,
     Option<"itemCost", "item-cost", "double", "-1",
            "fixed cost of a piece of attention, in blocks; negative: by the cost model">,
     Option<"mergeCost", "merge-cost", "double", "-1",
@@ -409,7 +397,7 @@ def ConvertTileToSm90 : Pass<"convert-tile-to-sm90", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"auto\"",
-           "auto (what each kernel's tile.schedule says, else simple), simple, relay, stream or pingpong">,
+           "auto (what each kernel's tile.schedule says, else simple), or a name of Schedules.def">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::sm90::Sm90Dialect",

@@ -75,6 +75,15 @@ struct Tuning {
   /// The stream schedule: stages of its ring, at most, columns of keys that one barrier
   /// announces, and registers of a thread that its output may take.
   int64_t streamStages = 0, streamPartColumns = 0, streamOutputRegisters = 0;
+  /// The relay schedule: registers of a thread beside its accumulators, of the values' roles and of
+  /// the scores'.
+  int64_t relayValuesRegisters = 0, relayScoresRegisters = 0;
+  /// The pingpong schedule: keys of a block and stages of its rings, at most, unless asked;
+  /// registers of a thread beside its fragments, and of the producer's.
+  int64_t pingPongKeys = 0, pingPongStages = 0, pingPongWorkingRegisters = 0,
+          pingPongProducerRegisters = 0;
+  /// Rows that the tiles of products of many rows are chosen for.
+  llvm::ArrayRef<int64_t> productRows = {};
   /// Costs for tile.work where no schedule is planned, in blocks of 64 keys.
   double itemCost = 0, mergeCost = 0;
   /// What absorbed attention takes of its predicted time.

@@ -17,6 +17,7 @@
 #include "Plan/StepLowering.h"
 
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Mla/IR/ModuleTarget.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,9 +44,9 @@ public:
     KernelTable kernels(getOperation());
     TileShapes shapes = TileShapes::get(target);
     shapes.isProductPersistent &= persistentProducts;
-    const mlac::TargetDescription &machine = findMachine();
+    const mlac::TargetDescription machine = findMachine();
     if (mlac::getInfo(target).isScheduled)
-      getOperation()->setAttr(tile::kMachineAttr, StringAttr::get(&getContext(), machine.name));
+      getOperation()->setAttr(tile::kMachineAttr, tile::makeMachineAttr(&getContext(), machine));
     WorkCosts costs{itemCost >= 0 ? itemCost : machine.tuning.itemCost,
                     mergeCost >= 0 ? mergeCost : machine.tuning.mergeCost, fixedBlocks};
     // The functions go last, so that no kernel takes the name of a plan.
@@ -58,14 +59,16 @@ public:
   }
 
 private:
-  /// The one that the module names, if it is of the target's chip.
-  const mlac::TargetDescription &findMachine() {
-    llvm::StringRef chip = mlac::getInfo(target).chip;
-    if (auto named = getOperation()->getAttrOfType<mla::TargetAttr>("mla.target"))
-      for (const mlac::TargetDescription &machine : mlac::getKnownTargets())
-        if (machine.name == named.getName() && machine.chip == chip)
-          return machine;
-    return mlac::getMachineOf(chip);
+  /// The one that the module names, with the rates that it gives, unless that is known to be of
+  /// another chip than the target's.
+  mlac::TargetDescription findMachine() {
+    const mlac::TargetDescription &usual = mlac::getMachineOf(mlac::getInfo(target).chip);
+    auto named = getOperation()->getAttrOfType<mla::TargetAttr>(mla::kTargetAttr);
+    if (!named)
+      return usual;
+    // Who is not known is another machine of the chip that kernels are scheduled for.
+    mlac::TargetDescription machine = mla::readTarget(named, mlac::getScheduledMachine());
+    return machine.chip == usual.chip ? machine : usual;
   }
 };
 

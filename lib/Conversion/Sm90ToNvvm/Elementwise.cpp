@@ -25,6 +25,8 @@
 
 #include "Lowering.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -57,7 +59,7 @@ static Value emitFunction(ImplicitLocOpBuilder &b, Operation *op, ValueRange ope
     return multiply(b, callIntrinsic(b, log2, operands), std::numbers::ln2_v<float>);
   if (isa<math::RsqrtOp>(op))
     return callIntrinsic(b, "llvm.nvvm.rsqrt.approx.f", operands);
-  if (isa<arith::DivFOp>(op) && op->hasAttr("tile.correctly_rounded"))
+  if (isa<arith::DivFOp>(op) && op->hasAttr(tile::kCorrectlyRoundedAttr))
     return LLVM::FDivOp::create(b, operands[0], operands[1]);
   if (isa<arith::DivFOp>(op))
     return callIntrinsic(b, "llvm.nvvm.div.full", operands);

@@ -21,6 +21,8 @@
 
 #include "Lowering.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -29,8 +31,6 @@ using namespace mlir;
 using namespace mlac::sm90nvvm;
 using arith::CmpIPredicate;
 
-/// Set by schedules on loops that run at least once.
-static constexpr StringLiteral kAtLeastOnceAttr = "sm90.at_least_once";
 /// Role r meets at hardware barrier 1 + r; 0 is the CTA's.
 static constexpr int64_t kFirstRoleBarrier = 1;
 
@@ -211,7 +211,7 @@ static void assumeRuns(scf::ForOp loop) {
   Value runs =
       arith::CmpIOp::create(b, CmpIPredicate::slt, loop.getLowerBound(), loop.getUpperBound());
   LLVM::AssumeOp::create(b, runs);
-  loop->removeAttr(kAtLeastOnceAttr);
+  loop->removeAttr(sm90::kAtLeastOnceAttr);
 }
 
 void mlac::sm90nvvm::keepRolled(scf::ForOp loop) {
@@ -232,7 +232,7 @@ void mlac::sm90nvvm::expandRoles(LLVM::LLVMFuncOp function, Kernel &kernel) {
     expandRole(role, kernel, threads, chain, last);
   function.walk([&](sm90::ElectOp elect) { expandElect(elect, kernel.getScope(elect)); });
   function.walk([&](scf::ForOp loop) {
-    if (loop->hasAttr(kAtLeastOnceAttr))
+    if (loop->hasAttr(sm90::kAtLeastOnceAttr))
       assumeRuns(loop);
     if (chain)
       keepRolled(loop);

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/KernelAttrs.h"
 
 #include "Lowering.h"
 
@@ -190,7 +191,7 @@ static void addTensorMaps(LLVM::LLVMFuncOp function, sm90::KernelOp kernel) {
     markTensorMap(function, kernel.getArgumentTypes().size() + i);
   if (!maps.empty())
     function->setAttr(
-        "mlac.tensor_maps",
+        mlac::kTensorMapsAttr,
         ArrayAttr::get(kernel.getContext(), llvm::map_to_vector(maps, describeTensorMap)));
 }
 
@@ -203,18 +204,18 @@ static LLVM::LLVMFuncOp createFunction(sm90::KernelOp kernel) {
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(kernel.getThreads())}));
-  auto resident = kernel->getAttrOfType<IntegerAttr>("tile.resident_programs");
+  auto resident = kernel->getAttrOfType<IntegerAttr>(tile::kResidentProgramsAttr);
   function->setAttr(
       NVVM::NVVMDialect::getMinctasmAttrName(),
       builder.getI32IntegerAttr(resident ? static_cast<int32_t>(resident.getInt()) : 1));
   if (int32_t cluster = kernel.getClusterSize(); cluster > 1)
     function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
                       builder.getDenseI32ArrayAttr({cluster, 1, 1}));
-  function->setAttr("mlac.threads", builder.getI64IntegerAttr(kernel.getThreads()));
-  function->setAttr("mlac.shared_bytes",
+  function->setAttr(mlac::kThreadsAttr, builder.getI64IntegerAttr(kernel.getThreads()));
+  function->setAttr(mlac::kSharedBytesAttr,
                     builder.getI64IntegerAttr(kernel.getSharedBytes().value_or(0)));
   if (auto spills = kernel->getAttrOfType<IntegerAttr>(sm90::kSpillBytesAttr))
-    function->setAttr("mlac.spill_bytes", spills);
+    function->setAttr(mlac::kSpillBytesAttr, spills);
   addTensorMaps(function, kernel);
   return function;
 }

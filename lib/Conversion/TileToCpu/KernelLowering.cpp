@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
+
 #include "VectorMath.h"
+#include "mla/Dialect/KernelAttrs.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -39,7 +41,7 @@ LogicalResult KernelLowering::run() {
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
   LLVM::ReturnOp::create(e, kernel.getLoc(), ValueRange());
-  function->setAttr("mlac.scratch_bytes", e.getI64IntegerAttr(scratchBytes));
+  function->setAttr(mlac::kScratchBytesAttr, e.getI64IntegerAttr(scratchBytes));
   function->moveBefore(kernel);
   std::string name = kernel.getSymName().str();
   kernel.erase();

@@ -12,10 +12,12 @@
 
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 
-#include "PingPong/PingPong.h"
-#include "Relay/Relay.h"
+#include "Common/AttentionLoop.h"
+#include "Schedules.h"
 
-#include "mla/Dialect/Tile/Transforms/Passes.h"
+#include "mla/Analysis/ScheduleModel.h"
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
+#include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
 
 #include <algorithm>
 
@@ -84,9 +86,21 @@ static DenseAttentionProblem readDense(tile::AttendOp attend) {
   return problem;
 }
 
+/// What of `attend` stands against the schedules that may be for it.
+static ScheduleObjections findObjections(tile::AttendOp attend) {
+  ScheduleObjections objections;
+  for (ScheduleKind kind : attend.isPaged() ? getPagedScheduleKinds() : getDenseScheduleKinds()) {
+    std::string why;
+    if (auto accepts = getSchedule(kind).accepts; accepts && !accepts(attend, why))
+      objections[kind] = why;
+  }
+  return objections;
+}
+
 std::optional<AttentionKernel> mlac::readAttentionKernel(tile::KernelOp kernel, std::string &why) {
   AttentionKernel result;
   result.name = kernel.getSymName().str();
+  result.machine = tile::getMachine(kernel);
   for (tile::PlanOp plan : findPlans(kernel))
     result.launchers.push_back(
         {plan.getSymName().str(), static_cast<int64_t>(plan.getMaxQueryLen())});
@@ -95,12 +109,11 @@ std::optional<AttentionKernel> mlac::readAttentionKernel(tile::KernelOp kernel, 
   if (!attend || (attend.isPaged() && !isInItems(attend, why)))
     return std::nullopt;
   if (attend.isPaged()) {
-    (void)canRelay(attend, result.whyNot);
     result.problem = readPaged(kernel, attend);
   } else {
-    (void)canPingPong(attend, result.whyNot);
     result.problem = readDense(attend);
   }
+  result.objections = findObjections(attend);
   return result;
 }
 

@@ -11,12 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Product/Product.h"
+#include "Schedules.h"
 
+#include "mla/Analysis/ScheduleModel.h"
 #include "mla/Conversion/Passes.h"
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
-#include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -38,9 +38,9 @@ private:
   LogicalResult checkNames();
   LogicalResult plan(tile::KernelOp kernel, const ScheduleRequest &request);
   LogicalResult plan(tile::KernelOp kernel, const AttentionProblem &problem,
-                     const ScheduleRequest &request, llvm::StringRef whyNotRelay);
+                     const ScheduleRequest &request, const ScheduleObjections &objections);
   LogicalResult plan(tile::KernelOp kernel, const DenseAttentionProblem &problem,
-                     const ScheduleRequest &request, llvm::StringRef whyNotPingPong);
+                     const ScheduleRequest &request, const ScheduleObjections &objections);
   void tellWork(tile::KernelOp kernel, const AttentionProblem &problem, const ScheduleCost &cost);
 
   TargetDescription target; // the module's
@@ -81,34 +81,9 @@ LogicalResult TilePlanSchedules::checkNames() {
   return success();
 }
 
-static DictionaryAttr makeAttribute(const ScheduleParameters &parameters, Builder builder) {
-  NamedAttrList keys;
-  keys.set("kind", builder.getStringAttr(getName(parameters.kind)));
-  if (parameters.kind == ScheduleKind::Relay) {
-    keys.set("left_stages", builder.getI32IntegerAttr(parameters.leftStages));
-    keys.set("right_stages", builder.getI32IntegerAttr(parameters.rightStages));
-    if (parameters.ropeStages)
-      keys.set("rope_stages", builder.getI32IntegerAttr(parameters.ropeStages));
-    bool isGated = gatesLeft(parameters.gate);
-    keys.set("early", builder.getI32IntegerAttr(isGated ? parameters.early : -1));
-    keys.set("score_registers", builder.getI32IntegerAttr(parameters.registers[0]));
-    keys.set("output_registers", builder.getI32IntegerAttr(parameters.registers[1]));
-  }
-  if (parameters.stepsPerTurn)
-    keys.set("steps_per_turn", builder.getI32IntegerAttr(parameters.stepsPerTurn));
-  if (parameters.partColumns)
-    keys.set("part_columns", builder.getI32IntegerAttr(parameters.partColumns));
-  if (parameters.kind == ScheduleKind::Stream)
-    keys.set("stages", builder.getI32IntegerAttr(parameters.stages));
-  if (parameters.kind == ScheduleKind::PingPong) {
-    keys.set("key_block", builder.getI32IntegerAttr(parameters.keyBlock));
-    keys.set("stages", builder.getI32IntegerAttr(parameters.keyStages));
-    keys.set("producer_registers", builder.getI32IntegerAttr(parameters.registers[0]));
-    keys.set("consumer_registers", builder.getI32IntegerAttr(parameters.registers[1]));
-  }
-  if (parameters.kind != ScheduleKind::Simple)
-    keys.set("lazy_threshold", builder.getF64FloatAttr(parameters.lazyThreshold));
-  return keys.getDictionary(builder.getContext());
+static void setSchedule(tile::KernelOp kernel, const ScheduleParameters &parameters) {
+  kernel->setAttr(tile::kScheduleAttr,
+                  getSchedule(parameters.kind).describe(kernel.getContext(), parameters));
 }
 
 void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &problem,
@@ -127,52 +102,53 @@ void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &
   }
 }
 
-/// Products that are not part of an attention: rings if they fit.
-static void planProduct(tile::KernelOp kernel, const ScheduleRequest &request) {
-  bool hasProduct =
-      kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (!hasProduct || request.kind == ScheduleKind::Simple)
-    return;
-  std::string why, name = ("kernel '" + kernel.getSymName() + "': ").str();
-  int64_t stages = chooseProductStages(kernel, why);
-  if (stages == 0) {
-    emitRemark(kernel.getLoc(), name) << "schedule simple: " << why;
-    return;
-  }
-  emitRemark(kernel.getLoc(), name) << "schedule product stages=" << stages;
-  Builder builder(kernel.getContext());
-  NamedAttrList keys;
-  keys.set("kind", builder.getStringAttr("product"));
-  keys.set("stages", builder.getI32IntegerAttr(static_cast<int32_t>(stages)));
-  kernel->setAttr(tile::kScheduleAttr, keys.getDictionary(kernel.getContext()));
-}
-
 static std::string describe(tile::KernelOp kernel) {
   return ("kernel '" + kernel.getSymName() + "': ").str();
 }
 
+/// Of a kernel without attention: the first that takes it.
+static LogicalResult planOther(tile::KernelOp kernel, const ScheduleRequest &request) {
+  for (ScheduleKind kind : kAllScheduleKinds) {
+    auto plan = getSchedule(kind).planOther;
+    ScheduleRequest own = request.filter({ScheduleKind::Simple, kind});
+    if (!plan || own.kind == ScheduleKind::Simple)
+      continue;
+    std::string why;
+    if (std::optional<ScheduleParameters> parameters = plan(kernel, own, why)) {
+      emitRemark(kernel.getLoc(), describe(kernel)) << "schedule " << parameters->describe();
+      setSchedule(kernel, *parameters);
+      return success();
+    }
+    if (own.kind == kind && !why.empty())
+      return emitError(kernel.getLoc(), describe(kernel))
+             << "not " << mlac::getName(kind) << ": " << why;
+    if (!why.empty())
+      emitRemark(kernel.getLoc(), describe(kernel)) << "schedule simple: " << why;
+  }
+  return success();
+}
+
 LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const DenseAttentionProblem &problem,
                                       const ScheduleRequest &request,
-                                      llvm::StringRef whyNotPingPong) {
+                                      const ScheduleObjections &objections) {
   DenseScheduleChoice choice =
-      chooseDenseSchedule(problem, target, request.filter(kDenseScheduleKinds), whyNotPingPong);
+      chooseDenseSchedule(problem, target, request.filter(getDenseScheduleKinds()), objections);
   if (!choice.error.empty())
     return emitError(kernel.getLoc(), describe(kernel)) << "not " << choice.error;
   emitRemark(kernel.getLoc(), describe(kernel)) << describeChoice(problem, target, choice);
-  kernel->setAttr(tile::kScheduleAttr,
-                  makeAttribute(choice.get().parameters, Builder(kernel.getContext())));
+  setSchedule(kernel, choice.get().parameters);
   return success();
 }
 
 LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const AttentionProblem &problem,
-                                      const ScheduleRequest &request, llvm::StringRef whyNotRelay) {
+                                      const ScheduleRequest &request,
+                                      const ScheduleObjections &objections) {
   ScheduleChoice choice =
-      chooseSchedule(problem, target, request.filter(kPagedScheduleKinds), whyNotRelay);
+      chooseSchedule(problem, target, request.filter(getPagedScheduleKinds()), objections);
   if (!choice.error.empty())
     return emitError(kernel.getLoc(), describe(kernel)) << "not " << choice.error;
   emitRemark(kernel.getLoc(), describe(kernel)) << describeChoice(problem, target, choice);
-  kernel->setAttr(tile::kScheduleAttr,
-                  makeAttribute(choice.get().parameters, Builder(kernel.getContext())));
+  setSchedule(kernel, choice.get().parameters);
   tellWork(kernel, problem, choice.get());
   return success();
 }
@@ -194,12 +170,11 @@ LogicalResult TilePlanSchedules::plan(tile::KernelOp kernel, const ScheduleReque
   std::optional<AttentionKernel> attention = readAttentionKernel(kernel, why);
   if (attention)
     return std::visit(
-        [&](const auto &problem) { return plan(kernel, problem, request, attention->whyNot); },
+        [&](const auto &problem) { return plan(kernel, problem, request, attention->objections); },
         attention->problem);
   if (kernel.walk([](tile::AttendOp) { return WalkResult::interrupt(); }).wasInterrupted())
-    return keepSimple(kernel, request.filter(kPagedScheduleKinds), why);
-  planProduct(kernel, request);
-  return success();
+    return keepSimple(kernel, request.filter(getPagedScheduleKinds()), why);
+  return planOther(kernel, request);
 }
 
 void TilePlanSchedules::runOnOperation() {

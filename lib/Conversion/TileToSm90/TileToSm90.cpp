@@ -13,12 +13,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/KernelAttrs.h"
 
-#include "PingPong/PingPong.h"
-#include "Product/Product.h"
-#include "Relay/Relay.h"
-#include "Simple/Simple.h"
-#include "Stream/Stream.h"
+#include "Schedules.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,47 +28,26 @@ namespace mlac {
 using namespace mlir;
 
 /// Which schedule `kernel` asks for; the option comes first.
-static StringRef getSchedule(tile::KernelOp kernel, StringRef option) {
+static StringRef getScheduleName(tile::KernelOp kernel, StringRef option) {
   if (option != "auto")
     return option;
-  auto given = kernel->getAttrOfType<DictionaryAttr>("tile.schedule");
-  auto kind = given ? given.getAs<StringAttr>("kind") : StringAttr();
-  return kind ? kind.getValue() : StringRef("simple");
-}
-
-/// The kernel in the schedule it asks for, or null and in `why` the reason. What does not fit
-/// is found before the kernel is changed.
-static sm90::KernelOp buildDerived(tile::KernelOp kernel, StringRef schedule, std::string &why) {
-  if (schedule == "stream")
-    return mlac::buildStreamSchedule(kernel, why);
-  if (schedule == "product")
-    return mlac::buildProductSchedule(kernel, why);
-  tile::AttendOp attend = tile::findAttend(kernel);
-  why = "it has not one attention";
-  if (!attend)
-    return {};
-  if (schedule == "pingpong") {
-    why = "its programs are not looped over (tile-loop-over-programs)";
-    return mlac::isLoopedOver(attend) && mlac::canPingPong(attend, why)
-               ? mlac::buildPingPongSchedule(attend)
-               : sm90::KernelOp();
-  }
-  why = "there is no such schedule";
-  return schedule == "relay" && mlac::canRelay(attend, why) ? mlac::buildRelaySchedule(attend)
-                                                            : sm90::KernelOp();
+  auto given = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr);
+  return given ? given.getScheduleName() : tile::SimpleScheduleAttr::getMnemonic();
 }
 
 /// The kernel in the schedule it asks for, or in the simple one.
-static FailureOr<sm90::KernelOp> buildSchedule(tile::KernelOp kernel, StringRef schedule) {
+static LogicalResult buildSchedule(tile::KernelOp kernel, StringRef name) {
+  std::optional<mlac::ScheduleKind> kind = mlac::parseScheduleKind(name);
+  if (!kind)
+    return kernel.emitError("schedule: expected auto, ")
+           << mlac::listScheduleNames() << ", got '" << name << "'";
   std::string why;
-  if (schedule != "simple") {
-    if (sm90::KernelOp result = buildDerived(kernel, schedule, why))
-      return result;
-    kernel.emitRemark("kernel '") << kernel.getSymName() << "' gets the simple schedule, not '"
-                                  << schedule << "': " << why;
-  }
-  tile::expandAttends(kernel);
-  return mlac::buildSimpleSchedule(kernel);
+  FailureOr<sm90::KernelOp> result = mlac::getSchedule(*kind).build(kernel, why);
+  if (failed(result) || *result)
+    return result;
+  kernel.emitRemark("kernel '") << kernel.getSymName() << "' gets the simple schedule, not '"
+                                << name << "': " << why;
+  return mlac::getSchedule(mlac::ScheduleKind::Simple).build(kernel, why);
 }
 
 namespace {
@@ -82,7 +58,7 @@ struct ConvertTileToSm90 : mlac::impl::ConvertTileToSm90Base<ConvertTileToSm90> 
       plan.erase();
     for (tile::KernelOp kernel :
          llvm::make_early_inc_range(getOperation().getOps<tile::KernelOp>())) {
-      if (failed(buildSchedule(kernel, getSchedule(kernel, schedule))))
+      if (failed(buildSchedule(kernel, getScheduleName(kernel, schedule))))
         return signalPassFailure();
       kernel.erase();
     }

@@ -8,6 +8,7 @@
 
 #include "RunPipeline.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Driver/Compile.h"
 #include "mla/Driver/CompileTarget.h"
 #include "mla/Package/CudaKernels.h"

@@ -8,6 +8,8 @@
 
 #include "mla/Target/Cpu/CompileKernels.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -176,7 +178,7 @@ FailureOr<std::string> mlac::emitCpuAssembly(ModuleOp module, const CpuMachine &
 
 static LogicalResult collectKernels(ModuleOp module, std::vector<CpuKernelInfo> &kernels) {
   for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
-    auto scratch = function->getAttrOfType<IntegerAttr>("mlac.scratch_bytes");
+    auto scratch = function->getAttrOfType<IntegerAttr>(mlac::kScratchBytesAttr);
     if (!scratch)
       continue;
     uint64_t bytes = scratch.getInt();

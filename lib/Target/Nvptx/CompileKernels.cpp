@@ -8,6 +8,8 @@
 
 #include "mla/Target/Nvptx/CompileKernels.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -156,7 +158,7 @@ static LogicalResult checkReport(Operation *at, const CompiledKernel &kernel,
     return error;
   }
   Operation *function = SymbolTable::lookupSymbolIn(at, kernel.name);
-  auto allowed = function ? function->getAttrOfType<IntegerAttr>("mlac.spill_bytes") : IntegerAttr();
+  auto allowed = function ? function->getAttrOfType<IntegerAttr>(mlac::kSpillBytesAttr) : IntegerAttr();
   int64_t most = allowed ? allowed.getInt() : 0;
   bool isOver = report.spillStoreBytes > most || (most == 0 && report.spillLoadBytes);
   if (!options.allowSpills && isOver) {

@@ -17,8 +17,8 @@
 // CHECK-SAME: bound by tensor cores
 // CHECK-SAME: not simple: 0.96 us for 64 rows and 64 keys
 // IR: tile.kernel @expanded_attention_causal
-// IR-SAME: tile.schedule = {consumer_registers = 224 : i32, key_block = 128 : i32, kind = "pingpong", lazy_threshold = 8.000000e+00 : f64, producer_registers = 56 : i32, stages = 2 : i32}
-// SIMPLE: tile.schedule = {kind = "simple"}
+// IR-SAME: tile.schedule = #tile.pingpong<key_block = 128, stages = 2, producer_registers = 56, consumer_registers = 224, lazy_threshold = 8.000000e+00>
+// SIMPLE: tile.schedule = #tile.simple
 // BAD: error: kernel 'expanded_attention_causal': not pingpong: key-block 256 and values of 128 columns take 256 registers of a thread, 168 are left for them
 func.func @wide(%q: tensor<?x16x128xbf16> {mla.input = "q"}, %q_pe: tensor<?x16x64xbf16> {mla.input = "q_pe"},
                 %k: tensor<?x16x128xbf16> {mla.input = "k"}, %k_pe: tensor<?x64xbf16> {mla.input = "k_pe"},

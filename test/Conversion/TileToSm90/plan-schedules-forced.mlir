@@ -2,10 +2,10 @@
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=2,early=1,lazy-threshold=0})' 2>&1 | FileCheck %s --check-prefix=RELAY
 // RELAY: remark: kernel 'few_rows': schedule relay left-stages=2 right-stages=
-// RELAY: tile.schedule = {early = 1 : i32, kind = "relay", lazy_threshold = 0.000000e+00 : f64, left_stages = 2 : i32, output_registers = 168 : i32, right_stages = {{[0-9]+}} : i32, score_registers = 168 : i32, steps_per_turn = 1 : i32}
+// RELAY: tile.schedule = #tile.relay<left_stages = 2, right_stages = {{[0-9]+}}, early = 1, score_registers = 168, output_registers = 168, steps_per_turn = 1, lazy_threshold = 0.000000e+00>
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=simple})' 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
-// SIMPLE: tile.schedule = {kind = "simple"}
+// SIMPLE: tile.schedule = #tile.simple
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=left-stages=4})' 2>&1 | FileCheck %s --check-prefix=DEEP
 // DEEP: error: kernel 'few_rows': not relay: left-stages 4, right-stages 2 and rope-stages 0 take 239616 bytes of shared memory, a CTA has 232448
@@ -14,7 +14,7 @@
 // ROPE: error: kernel 'few_rows': not relay: rope-stages: there are no rope keys
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=fast})' 2>&1 | FileCheck %s --check-prefix=NAME
-// NAME: error: schedule: expected auto, simple, relay, stream or pingpong, got 'fast'
+// NAME: error: schedule: expected auto, simple, relay, stream, pingpong or product, got 'fast'
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{option=early=none})' 2>&1 | FileCheck %s --check-prefix=VALUE
 // VALUE: error: schedule: early: expected an integer from 0 to 113, got 'none'
@@ -23,7 +23,7 @@
 // LEAST: error: kernel 'few_rows': not relay: left-stages: expected at least 2, got 1
 
 // RUN: mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=relay option=gate=none,steps-per-turn=1})' 2>/dev/null | FileCheck %s --check-prefix=NONE
-// NONE: tile.schedule = {early = -1 : i32, kind = "relay"{{.*}}steps_per_turn = 1 : i32
+// NONE: tile.schedule = #tile.relay<{{.*}}early = -1,{{.*}}steps_per_turn = 1
 
 tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {

@@ -24,7 +24,7 @@ tile.plan @decode max_query_len 1 {
 }
 
 // CHECK-LABEL: tile.kernel @attention
-// CHECK-SAME: tile.schedule = {early = 2 : i32, kind = "relay", lazy_threshold = 8.000000e+00 : f64, left_stages = 3 : i32, output_registers = 168 : i32, right_stages = 2 : i32, rope_stages = 2 : i32, score_registers = 168 : i32}
+// CHECK-SAME: tile.schedule = #tile.relay<left_stages = 3, right_stages = 2, rope_stages = 2, early = 2, score_registers = 168, output_registers = 168, lazy_threshold = 8.000000e+00>
 // expected-remark @below {{schedule relay left-stages=3 right-stages=2 rope-stages=2 gate=left early=2 issue=after-exp registers=168/168/168 lazy-threshold=8 (1.53 us per block and SM, bound by the roles' recurrence; item 7459 cycles; 231424 bytes of shared memory); predicted with 4096 keys: batch 1 12.4 us, batch 16 36.5 us, batch 128 205.6 us; not simple: 4.93 us, bound by the roles' recurrence; not stream: how many rows a request has is not known when compiling}}
 tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
                        %out: memref<?xf32>, %len: index) {
@@ -57,7 +57,7 @@ tile.kernel @attention(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<
 // At most 16 rows, rank 512 without rope, page size 64: keys go on M.
 
 // CHECK-LABEL: tile.kernel @few_rows
-// CHECK-SAME: tile.schedule = {kind = "stream", lazy_threshold = 8.000000e+00 : f64, stages = 2 : i32}
+// CHECK-SAME: tile.schedule = #tile.stream<stages = 2, lazy_threshold = 8.000000e+00>
 // expected-remark @below {{schedule stream}}
 tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
                       %out: memref<?xf32>, %len: index) attributes {tile.max_rows = 16 : i64} {
@@ -83,7 +83,7 @@ tile.kernel @few_rows(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?
 // TMA cannot copy.
 
 // CHECK-LABEL: tile.kernel @strided
-// CHECK-SAME: tile.schedule = {kind = "simple"}
+// CHECK-SAME: tile.schedule = #tile.simple
 // expected-remark @below {{not relay: TMA cannot copy its queries}}
 tile.kernel @strided(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
                       %out: memref<?xf32>, %len: index) {
@@ -143,9 +143,9 @@ tile.kernel @gather(%pool: memref<?xbf16>, %table: memref<?xi32>, %out: memref<?
 }
 
 // CHECK-LABEL: tile.kernel @written
-// CHECK-SAME: tile.schedule = {kind = "simple"}
+// CHECK-SAME: tile.schedule = #tile.simple
 tile.kernel @written(%pool: memref<?xbf16>, %table: memref<?xi32>, %len: index)
-    attributes {tile.schedule = {kind = "simple"}} {
+    attributes {tile.schedule = #tile.simple} {
   %c0 = arith.constant 0 : index
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 128], strides: [8192, 128, 1]

@@ -1,5 +1,13 @@
 // RUN: mla-opt %s --tile-plan-schedules --convert-tile-to-sm90 --split-input-file --verify-diagnostics | FileCheck %s
 // RUN: mla-opt %s --tile-plan-schedules=schedule=simple --convert-tile-to-sm90 --split-input-file 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
+// RUN: mla-opt %s --tile-plan-schedules=option=product-stages=2 --split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=FORCED
+// RUN: not mla-opt %s --tile-plan-schedules="schedule=product option=product-stages=113" 2>&1 >/dev/null | FileCheck %s --check-prefix=DEEP
+// RUN: not mla-opt %s --convert-tile-to-sm90=schedule=fast 2>&1 >/dev/null | FileCheck %s --check-prefix=NAME
+
+// FORCED: remark: kernel 'product': schedule product product-stages=2
+// FORCED: remark: kernel 'choice': schedule product product-stages=2
+// DEEP: error: kernel 'product': not product: 113 stages of {{[0-9]+}} bytes do not fit in shared memory
+// NAME: error: schedule: expected auto, simple, relay, stream, pingpong or product, got 'fast'
 
 // Weights have a producer of their own, which does not wait for the kernel before;
 // 5 stages let two CTAs share a multiprocessor.
@@ -36,7 +44,7 @@
 // CHECK: sm90.release %[[OPERANDS]]
 // CHECK: arith.truncf
 // CHECK: sm90.store {{.*}} transposed
-// expected-remark @below {{kernel 'product': schedule product stages=5}}
+// expected-remark @below {{kernel 'product': schedule product product-stages=5}}
 tile.kernel @product(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y: memref<?xbf16>, %rows: index)
     attributes {tile.triggers_dependents, tile.waits_for_dependency} {
   %c0 = arith.constant 0 : index
@@ -79,7 +87,7 @@ tile.kernel @product(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y
 // CHECK: else
 // CHECK: sm90.tma_load %[[B]]
 // CHECK: sm90.role "load"
-// expected-remark @below {{kernel 'choice': schedule product stages=11}}
+// expected-remark @below {{kernel 'choice': schedule product product-stages=11}}
 tile.kernel @choice(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y: memref<?xf32>, %rows: index,
                     %v: memref<?xbf16> {tile.invariant}) attributes {tile.waits_for_dependency} {
   %c0 = arith.constant 0 : index
@@ -146,7 +154,7 @@ tile.kernel @choice(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y:
 // CHECK: sm90.elect
 // CHECK-NEXT: sm90.store_wait 0
 // CHECK: sm90.role "math1" warpgroups 2 to 3 registers 232
-// expected-remark @below {{kernel 'tiles': schedule product stages=3}}
+// expected-remark @below {{kernel 'tiles': schedule product product-stages=3}}
 tile.kernel @tiles(%x: memref<?xbf16>, %w: memref<?xbf16>, %y: memref<?xbf16>, %rows: index, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -109,7 +109,7 @@
 // OTHERS-NOT: sm90.zero_rows
 tile.kernel @small_pages(%pool: memref<?xbf16>, %pages: index, %table: memref<?xi32>, %q: memref<?xbf16>,
                          %out: memref<?xf32>, %len: index)
-    attributes {tile.schedule = {kind = "stream"}} {
+    attributes {tile.schedule = #tile.stream} {
   %c0 = arith.constant 0 : index
   %c64 = arith.constant 64 : index
   %zero = arith.constant dense<0.0> : tensor<64x8xf32>
@@ -142,7 +142,7 @@ tile.kernel @small_pages(%pool: memref<?xbf16>, %pages: index, %table: memref<?x
 // expected-remark @below {{kernel 'moving_queries' gets the simple schedule, not 'stream': TMA cannot copy its queries}}
 tile.kernel @moving_queries(%pool: memref<?xbf16>, %pages: index, %table: memref<?xi32>, %q: memref<?xbf16>,
                          %out: memref<?xf32>, %len: index)
-    attributes {tile.schedule = {kind = "stream"}} {
+    attributes {tile.schedule = #tile.stream} {
   %c0 = arith.constant 0 : index
   %c64 = arith.constant 64 : index
   %zero = arith.constant dense<0.0> : tensor<64x8xf32>

@@ -915,3 +915,22 @@ func.func @join_parts_c2(%x: tensor<?x16xf32>, %g: tensor<16xf32>) {
   %0 = mla.join_parts %d, %p : tensor<?x16xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{unknown attribute mla.wieght; those of arguments are mla.input mla.pool mla.weight mla.derived mla.output}}
+func.func @misspelt(%w: tensor<4x4xbf16> {mla.wieght = "w"}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mla.output to be a string, got unit}}
+func.func @nameless(%a: tensor<4x4xbf16>) -> (tensor<4x4xbf16> {mla.output}) {
+  return %a : tensor<4x4xbf16>
+}
+
+// -----
+
+// expected-error @+1 {{mla.target to be rates, as #mla.target<...>, got "h200"}}
+module attributes {mla.target = "h200"} {}

@@ -585,7 +585,7 @@ sm90.kernel @shared_bytes() attributes {warpgroups = 1 : i32, shared_bytes = 184
 
 // -----
 
-// expected-error@+1 {{expected sm90.column_run of 2, 4 or 8, got 1000 : i64}}
+// expected-error@+1 {{expected sm90.column_run to be 2, 4 or 8, got 1000 : i64}}
 sm90.kernel @column_run() attributes {warpgroups = 1 : i32, sm90.column_run = 1000 : i64} {
   sm90.return
 }

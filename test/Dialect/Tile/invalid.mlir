@@ -417,7 +417,7 @@ tile.plan @parts_without_threshold {
 
 // -----
 
-// expected-error @+1 {{expected tile.decode_threshold of at least 1, got 0 : i64}}
+// expected-error @+1 {{expected tile.decode_threshold to be an integer of at least 1, got 0 : i64}}
 tile.plan @no_decodes attributes {tile.decode_threshold = 0 : i64} {
   tile.return
 }
@@ -488,13 +488,101 @@ func.func @program_id_outside() -> index {
 
 // -----
 
-// expected-error@+1 {{tile.machine: expected the name of a machine, got "a100"; known: h200 cpu}}
-module attributes {tile.machine = "a100"} {}
+// expected-error@+1 {{expected the name of a machine, got "a100"; known: h200 cpu}}
+module attributes {tile.machine = #tile.machine<"a100">} {}
 
 // -----
 
-// expected-error@+1 {{tile.machine is for modules}}
-tile.kernel @machine_of_a_kernel(%a: memref<?xf32>) attributes {tile.machine = "h200"} {
+// expected-error@+1 {{num_sms: expected at least 1, got 0}}
+module attributes {tile.machine = #tile.machine<"h200", num_sms = 0>} {}
+
+// -----
+
+// expected-error@+1 {{expected tile.machine to be a machine, as #tile.machine<"h200">, got "h200"}}
+module attributes {tile.machine = "h200"} {}
+
+// -----
+
+// expected-error@+1 {{tile.machine is for builtin.module}}
+tile.kernel @machine_of_a_kernel(%a: memref<?xf32>) attributes {tile.machine = #tile.machine<"h200">} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{unknown attribute tile.tiggers_dependents; those of ops are tile.triggers_dependents}}
+tile.kernel @misspelt(%a: memref<?xf32>) attributes {tile.tiggers_dependents} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{unknown attribute tile.divisor; those of arguments are tile.divisibility}}
+tile.kernel @misspelt_argument(%n: index {tile.divisor = 8 : i64}) {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{expected tile.waits_for_dependency to be no value, got true}}
+tile.kernel @not_a_unit(%a: memref<?xf32>) attributes {tile.waits_for_dependency = true} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{expected tile.max_rows to be an integer of at least 1, got 0 : i64}}
+tile.kernel @no_rows(%a: memref<?xf32>) attributes {tile.max_rows = 0 : i64} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{expected tile.divisibility to be an integer of at least 1, got -8 : i64}}
+tile.kernel @negative_divisor(%n: index {tile.divisibility = -8 : i64}) {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{expected tile.schedule to be a schedule, as #tile.simple, got "relay"}}
+tile.kernel @named_schedule(%a: memref<?xf32>) attributes {tile.schedule = "relay"} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{left_stages: expected from 2 to 113, got 1}}
+tile.kernel @shallow_ring(%a: memref<?xf32>) attributes {tile.schedule = #tile.relay<left_stages = 1>} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{part_columns: expected a multiple of 64 from 64 to 1792, got 96}}
+tile.kernel @half_panel(%a: memref<?xf32>) attributes {tile.schedule = #tile.stream<part_columns = 96>} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{consumer_registers: expected a multiple of 8 from 24 to 240, got 256}}
+tile.kernel @many_registers(%a: memref<?xf32>) attributes {tile.schedule = #tile.pingpong<consumer_registers = 256>} {
+  tile.return
+}
+
+// -----
+
+// expected-error@+1 {{lazy_threshold: expected 0 to 15, got 1.600000e+01}}
+tile.kernel @far_behind(%a: memref<?xf32>) attributes {tile.schedule = #tile.stream<lazy_threshold = 16.0>} {
+  tile.return
+}
+
+// -----
+
+tile.kernel @rounded_sum(%a: memref<?xf32>, %x: f32) {
+  // expected-error@+1 {{tile.correctly_rounded is for arith.divf llvm.fdiv}}
+  %0 = arith.addf %x, %x {tile.correctly_rounded} : f32
   tile.return
 }
 

@@ -6,7 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Analysis/DenseScheduleCost.h"
+#include "PingPong/PingPongModel.h"
+#include "Relay/RelayModel.h"
+
+#include "mla/Analysis/ScheduleModel.h"
 
 #include "gtest/gtest.h"
 
@@ -43,8 +46,8 @@ ScheduleRequest makeRequest(std::initializer_list<const char *> options) {
 TEST(DenseScheduleCost, DeepSeekIsBoundByTheTensorCores) {
   DenseScheduleCost cost = plan(makeProblem(128, 64, 128));
   ASSERT_TRUE(cost.isFeasible()) << cost.whyNot;
-  EXPECT_EQ(cost.parameters.keyBlock, 128);
-  EXPECT_EQ(cost.parameters.keyStages, 2);
+  EXPECT_EQ(cost.parameters.get(pingpong::kKeyBlock), 128);
+  EXPECT_EQ(cost.parameters.get(pingpong::kKeyStages), 2);
   // 2 · (64 · 128 · 192 + 64 · 128 · 128) multiply-adds, 2048 a clock.
   EXPECT_EQ(cost.tensorCycles, 2560);
   EXPECT_EQ(cost.getBound(), "tensor cores");
@@ -54,32 +57,33 @@ TEST(DenseScheduleCost, DeepSeekIsBoundByTheTensorCores) {
 
 TEST(DenseScheduleCost, StagesComeBeforeTilesOfOutputs) {
   DenseScheduleCost cost = plan(makeProblem(128, 0, 128));
-  EXPECT_EQ(cost.parameters.keyStages, 3);
+  EXPECT_EQ(cost.parameters.get(pingpong::kKeyStages), 3);
   EXPECT_EQ(cost.sharedBytes, 128 * 256 + 3 * 128 * (256 + 256) + 1024);
 }
 
 TEST(DenseScheduleCost, RegistersFillTheFile) {
   ScheduleParameters chosen = plan(makeProblem(128, 64, 128)).parameters;
-  int64_t sum = 0;
-  for (int64_t registers : chosen.registers)
-    sum += registers;
+  int64_t sum = *chosen.get(pingpong::kProducerRegisters) +
+                pingpong::kMathWarpgroups * *chosen.get(pingpong::kConsumerRegisters);
   EXPECT_EQ(sum, 504); // 168 each at the launch
 }
 
 TEST(DenseScheduleCost, WiderHeadsGetNarrowerBlocks) {
-  EXPECT_EQ(plan(makeProblem(256, 0, 256)).parameters.keyBlock, 48);
-  EXPECT_EQ(plan(makeProblem(192, 64, 256)).parameters.keyBlock, 48);
-  EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.keyBlock, 128);
+  EXPECT_EQ(plan(makeProblem(256, 0, 256)).parameters.get(pingpong::kKeyBlock), 48);
+  EXPECT_EQ(plan(makeProblem(192, 64, 256)).parameters.get(pingpong::kKeyBlock), 48);
+  EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.get(pingpong::kKeyBlock), 128);
 }
 
 TEST(DenseScheduleCost, SmallHeadsGetMoreStages) {
-  EXPECT_EQ(plan(makeProblem(128, 0, 128)).parameters.keyStages, 3);
-  EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.keyStages, 4);
+  EXPECT_EQ(plan(makeProblem(128, 0, 128)).parameters.get(pingpong::kKeyStages), 3);
+  EXPECT_EQ(plan(makeProblem(64, 32, 64)).parameters.get(pingpong::kKeyStages), 4);
 }
 
 TEST(DenseScheduleCost, RefusesWhatDoesNotFit) {
   EXPECT_EQ(plan(makeProblem(128, 64, 512)).whyNot, "values of 512 columns, a product has 256");
-  EXPECT_EQ(plan(makeProblem(128, 64, 128), makeRequest({"key-stages=4"})).parameters.keyBlock, 64);
+  EXPECT_EQ(plan(makeProblem(128, 64, 128), makeRequest({"key-stages=4"}))
+                .parameters.get(pingpong::kKeyBlock),
+            64);
   EXPECT_EQ(plan(makeProblem(128, 64, 128), makeRequest({"key-block=128", "key-stages=3"})).whyNot,
             "key-block 128 and key-stages 3 take 295936 bytes of shared memory, a CTA has 232448");
   DenseAttentionProblem f32 = makeProblem(128, 64, 128);
@@ -90,12 +94,15 @@ TEST(DenseScheduleCost, RefusesWhatDoesNotFit) {
 TEST(DenseScheduleCost, ChoosesPingPongUnlessSomethingStandsAgainstIt) {
   DenseAttentionProblem problem = makeProblem(128, 64, 128);
   EXPECT_EQ(chooseDenseSchedule(problem, kH200).get().parameters.kind, ScheduleKind::PingPong);
-  DenseScheduleChoice choice = chooseDenseSchedule(problem, kH200, {}, "no map");
+  DenseScheduleChoice choice =
+      chooseDenseSchedule(problem, kH200, {}, {{ScheduleKind::PingPong, "no map"}});
   EXPECT_EQ(choice.get().parameters.kind, ScheduleKind::Simple);
   EXPECT_NE(describeChoice(problem, kH200, choice).find("not pingpong: no map"), std::string::npos);
   ScheduleRequest request;
   request.kind = ScheduleKind::PingPong;
-  EXPECT_EQ(chooseDenseSchedule(problem, kH200, request, "no map").error, "pingpong: no map");
+  EXPECT_EQ(
+      chooseDenseSchedule(problem, kH200, request, {{ScheduleKind::PingPong, "no map"}}).error,
+      "pingpong: no map");
 }
 
 TEST(DenseScheduleCost, PointsToMeasureAreDifferentAndBeginWithTheChoice) {
@@ -120,9 +127,9 @@ TEST(DenseScheduleCost, ForcedParametersNarrowThePoints) {
   DenseAttentionProblem problem = makeProblem(128, 64, 128);
   for (const DenseScheduleCost &point :
        enumerateDenseSchedules(problem, kH200, makeRequest({"key-block=96"}), error))
-    EXPECT_EQ(point.parameters.keyBlock, 96);
-  std::vector<DenseScheduleCost> simple =
-      enumerateDenseSchedules(problem, kH200, {}, error, "its tiles have 32 rows");
+    EXPECT_EQ(point.parameters.get(pingpong::kKeyBlock), 96);
+  std::vector<DenseScheduleCost> simple = enumerateDenseSchedules(
+      problem, kH200, {}, error, {{ScheduleKind::PingPong, "its tiles have 32 rows"}});
   ASSERT_EQ(simple.size(), 1u);
   EXPECT_EQ(simple[0].parameters.kind, ScheduleKind::Simple);
   EXPECT_TRUE(
@@ -133,15 +140,15 @@ TEST(DenseScheduleCost, ForcedParametersNarrowThePoints) {
 TEST(DenseScheduleCost, FilteredRequestsConcernOneFamily) {
   ScheduleRequest request = makeRequest({"left-stages=3", "key-block=64", "lazy-threshold=4"});
   request.kind = ScheduleKind::Relay;
-  ScheduleRequest dense = request.filter(kDenseScheduleKinds);
+  ScheduleRequest dense = request.filter(getDenseScheduleKinds());
   EXPECT_FALSE(dense.kind);
-  EXPECT_FALSE(dense.leftStages);
-  EXPECT_EQ(dense.keyBlock, 64);
-  EXPECT_EQ(dense.lazyThreshold, 4);
-  ScheduleRequest paged = request.filter(kPagedScheduleKinds);
+  EXPECT_FALSE(dense.get(relay::kLeftStages));
+  EXPECT_EQ(dense.get(pingpong::kKeyBlock), 64);
+  EXPECT_EQ(dense.get(kLazyThreshold), 4);
+  ScheduleRequest paged = request.filter(getPagedScheduleKinds());
   EXPECT_EQ(paged.kind, ScheduleKind::Relay);
-  EXPECT_EQ(paged.leftStages, 3);
-  EXPECT_FALSE(paged.keyBlock);
+  EXPECT_EQ(paged.get(relay::kLeftStages), 3);
+  EXPECT_FALSE(paged.get(pingpong::kKeyBlock));
 }
 
 } // namespace

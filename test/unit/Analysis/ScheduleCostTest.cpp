@@ -13,6 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Relay/RelayModel.h"
+
 #include "mla/Analysis/ScheduleCost.h"
 
 #include <gtest/gtest.h>
@@ -47,12 +49,11 @@ std::string whyNotRelay(std::initializer_list<const char *> options,
 }
 
 double periodOf(GateEdge gate, int64_t early, IssuePoint issue = IssuePoint::AfterExponential) {
-  ScheduleParameters parameters =
-      computeScheduleCost(makeProblem(128), kH200, ScheduleKind::Relay).parameters;
-  parameters.gate = gate;
-  parameters.early = early;
-  parameters.issue = issue;
-  return solveRelay(makeProblem(128), kH200, parameters)->period;
+  RelayOrder order(computeScheduleCost(makeProblem(128), kH200, ScheduleKind::Relay).parameters);
+  order.gate = gate;
+  order.early = early;
+  order.issue = issue;
+  return solveRelay(makeProblem(128), kH200, order)->period;
 }
 
 //===----------------------------------------------------------------------===//
@@ -123,16 +124,16 @@ TEST(ScheduleCost, TheThirdSlotBelongsToTheLeftRing) {
 TEST(ScheduleCost, SmallRanksGetDeeperRings) {
   ScheduleCost small = computeScheduleCost(makeProblem(128, 256, 32), kH200, ScheduleKind::Relay);
   ASSERT_EQ(small.whyNot, "");
-  EXPECT_GE(small.parameters.leftStages, 4);
-  EXPECT_GE(small.parameters.rightStages, 4);
-  EXPECT_GE(small.parameters.ropeStages, 2);
+  EXPECT_GE(*small.parameters.get(relay::kLeftStages), 4);
+  EXPECT_GE(*small.parameters.get(relay::kRightStages), 4);
+  EXPECT_GE(*small.parameters.get(relay::kRopeStages), 2);
   EXPECT_LE(small.sharedBytes, kH200.sharedBytes);
 }
 
 TEST(ScheduleCost, WithoutRopeThereIsNoRopeRing) {
   ScheduleCost cost = computeScheduleCost(makeProblem(128, 512, 0), kH200, ScheduleKind::Relay);
   ASSERT_EQ(cost.whyNot, "");
-  EXPECT_EQ(cost.parameters.ropeStages, 0);
+  EXPECT_FALSE(cost.parameters.get(relay::kRopeStages));
   EXPECT_DOUBLE_EQ(cost.tensorCycles, 1024 + 1024);
   EXPECT_EQ(whyNotRelay({"rope-stages=2"}, makeProblem(128, 512, 0)),
             "rope-stages: there are no rope keys");
@@ -263,9 +264,9 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
   EXPECT_FALSE(request.set("depth=3", error));
   EXPECT_EQ(error, "no schedule option 'depth'; there are left-stages right-stages rope-stages "
                    "gate early issue registers steps-per-turn lazy-threshold stages part-columns "
-                   "key-block key-stages");
+                   "key-block key-stages product-stages");
   EXPECT_FALSE(request.setKind("fast", error));
-  EXPECT_EQ(error, "expected auto, simple, relay, stream or pingpong, got 'fast'");
+  EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong or product, got 'fast'");
 }
 
 TEST(ScheduleCost, ListedParametersCanBeForced) {
@@ -297,15 +298,15 @@ TEST(ScheduleCost, KernelsAreAskedForByName) {
     EXPECT_EQ(error, "expected kernel:kind:key=value:..., got '" + std::string(text) + "'");
   }
   EXPECT_FALSE(parseKernelRequest("attention:fast", error));
-  EXPECT_EQ(error, "expected auto, simple, relay, stream or pingpong, got 'fast'");
+  EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong or product, got 'fast'");
   EXPECT_FALSE(parseKernelRequest("attention:relay:early=x", error));
   EXPECT_EQ(error, "early: expected an integer from 0 to 113, got 'x'");
 }
 
 TEST(ScheduleCost, PointsToMeasureLeaveOutWhatCannotBe) {
   std::string error;
-  for (const ScheduleCost &point :
-       enumerateSchedules(makeProblem(16), kH200, {}, error, "it has no running sum"))
+  for (const ScheduleCost &point : enumerateSchedules(
+           makeProblem(16), kH200, {}, error, {{ScheduleKind::Relay, "it has no running sum"}}))
     EXPECT_NE(point.parameters.kind, ScheduleKind::Relay);
   AttentionProblem unbounded = makeProblem(16);
   unbounded.areRowsBounded = false;
@@ -334,8 +335,8 @@ TEST(ScheduleCost, ForcedParametersNarrowThePoints) {
   std::string error;
   ScheduleRequest request = makeRequest({"gate=left", "lazy-threshold=8"});
   for (const ScheduleCost &point : enumerateSchedules(makeProblem(128), kH200, request, error)) {
-    EXPECT_EQ(point.parameters.gate, GateEdge::Left);
-    EXPECT_EQ(point.parameters.lazyThreshold, 8);
+    EXPECT_EQ(point.parameters.get(relay::kGate), GateEdge::Left);
+    EXPECT_EQ(point.parameters.get(kLazyThreshold), 8);
   }
   EXPECT_TRUE(
       enumerateSchedules(makeProblem(128), kH200, makeRequest({"left-stages=9"}), error).empty());

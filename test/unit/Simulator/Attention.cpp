@@ -81,13 +81,8 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
 bool Attention::lowerToSm90() {
   chosen = "simple";
   for (auto kernel : module->getOps<tile::KernelOp>())
-    if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule")) {
-      chosen = cast<StringAttr>(schedule.get("kind")).str();
-      NamedAttrList entries(schedule);
-      for (const auto &[name, value] : test.attributes)
-        entries.set(name, Builder(module->getContext()).getI32IntegerAttr(value));
-      kernel->setAttr("tile.schedule", entries.getDictionary(module->getContext()));
-    }
+    if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
+      chosen = schedule.getScheduleName().str();
   PassManager passes(module->getContext());
   buildTileToSm90Pipeline(passes);
   return succeeded(passes.run(*module));

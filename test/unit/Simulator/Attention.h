@@ -28,12 +28,11 @@ struct AttentionCase {
   std::string schedule; ///< forced, or "auto: " and what the planner must choose
   int64_t heads, rank, rope, pageSize;
   std::vector<Request> requests;
-  int64_t numSms;                                 ///< parts = numSms / row tiles
-  bool isCut = false;                             ///< requests are cut wherever that balances parts
-  std::vector<std::string> parameters = {};       ///< of the schedule
-  double scale = 0.1;                             ///< 2: the running maximum grows by more than 2^8
-  std::map<std::string, int32_t> attributes = {}; ///< entries of tile.schedule without an option
-  std::string format = ""; ///< of the cache; "": rows as they are
+  int64_t numSms;                           ///< parts = numSms / row tiles
+  bool isCut = false;                       ///< requests are cut wherever that balances parts
+  std::vector<std::string> parameters = {}; ///< of the schedule
+  double scale = 0.1;                       ///< 2: the running maximum grows by more than 2^8
+  std::string format = "";                  ///< of the cache; "": rows as they are
 
   std::string getSchedule() const; ///< without "auto: "
   int64_t getMaxQueryLen() const;

@@ -92,8 +92,8 @@ bool Prefill::lowerToTile(MLIRContext &context) {
 
 bool Prefill::lowerToSm90() {
   auto kernel = *module->getOps<tile::KernelOp>().begin();
-  auto schedule = kernel->getAttrOfType<DictionaryAttr>(tile::kScheduleAttr);
-  chosen = schedule ? cast<StringAttr>(schedule.get("kind")).str() : "";
+  auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr);
+  chosen = schedule ? schedule.getScheduleName().str() : "";
   PassManager passes(module->getContext());
   buildTileToSm90Pipeline(passes);
   return succeeded(passes.run(*module));

@@ -127,8 +127,8 @@ struct Step : ScheduledStep {
     if (failed(passes.run(*module)))
       return;
     for (auto kernel : module->getOps<tile::KernelOp>())
-      if (auto schedule = kernel->getAttrOfType<DictionaryAttr>("tile.schedule"))
-        schedules[kernel.getSymName().str()] = cast<StringAttr>(schedule.get("kind")).str();
+      if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
+        schedules[kernel.getSymName().str()] = schedule.getScheduleName().str();
     auto op = *module->getOps<tile::PlanOp>().begin();
     if (!plan.evaluate(op.getBody().front()))
       return;

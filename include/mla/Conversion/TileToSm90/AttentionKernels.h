@@ -37,8 +37,10 @@ struct AttentionKernel {
   std::vector<Launcher> launchers; ///< in the module's order
   /// Over a paged cache, or over dense keys and values.
   std::variant<AttentionProblem, DenseAttentionProblem> problem;
-  /// What stands against relay, or against pingpong; "": nothing.
-  std::string whyNot;
+  /// What of the program stands against schedules.
+  ScheduleObjections objections;
+  /// Of its module.
+  TargetDescription machine;
 
   bool isPaged() const { return std::holds_alternative<AttentionProblem>(problem); }
 };

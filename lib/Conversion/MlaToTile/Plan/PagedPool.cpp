@@ -8,6 +8,8 @@
 
 #include "Plan/PagedPool.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
@@ -75,7 +77,7 @@ Pool Pool::inKernel(ValueRange args) const {
     // tile.kernel: "a multiple of 16 bytes"
     int64_t elements = cache::kPoolAlignment * 8 / memory.element.getIntOrFloatBitWidth();
     auto divisibility = IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), elements);
-    kernel.setArgAttr(stride.getArgNumber(), "tile.divisibility", divisibility);
+    kernel.setArgAttr(stride.getArgNumber(), tile::kDivisibilityAttr, divisibility);
   }
   return inner;
 }

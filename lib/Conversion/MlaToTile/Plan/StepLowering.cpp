@@ -15,6 +15,7 @@
 
 #include "Plan/Lowerings.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Tile/IR/PlanAttrs.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -85,9 +86,9 @@ void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange 
   tile::ReturnOp::create(b);
   bool isDependent = overlap == Overlap::Dependent || overlap == Overlap::Both;
   if (overlap == Overlap::Triggers || overlap == Overlap::Both)
-    kernel->setAttr("tile.triggers_dependents", builder.getUnitAttr());
+    kernel->setAttr(tile::kTriggersDependentsAttr, builder.getUnitAttr());
   if (isDependent)
-    kernel->setAttr("tile.waits_for_dependency", builder.getUnitAttr());
+    kernel->setAttr(tile::kWaitsForDependencyAttr, builder.getUnitAttr());
   kernel = kernels.insert(kernel);
   tile::LaunchOp::create(builder, loc, kernel.getSymName(), grid[0], grid[1], grid[2], args,
                          isDependent);
@@ -98,7 +99,7 @@ void StepLowering::launch(StringRef name, std::array<Value, 3> grid, ValueRange 
 bool StepLowering::makesWeights() const {
   func::FuncOp function = func;
   for (unsigned index = 0; index < function.getNumResults(); ++index)
-    if (function.getResultAttr(index, "mla.derived"))
+    if (function.getResultAttr(index, mla::kDerivedAttr))
       return true;
   return false;
 }
@@ -219,6 +220,7 @@ LogicalResult StepLowering::lowerOp(Operation *op) {
       .Case<scf::ForOp>([&](auto forOp) { return lowerFor(forOp); })
       .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(
           [&](auto view) { return lowerView(view); })
+      .Case<tensor::DimOp>([](auto) { return success(); }) // views take sizes from their sources
       .Default([](Operation *other) {
         return other->emitOpError("is not supported in a step function");
       });

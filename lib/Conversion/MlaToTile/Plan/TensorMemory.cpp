@@ -24,9 +24,6 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-static constexpr StringLiteral kInput = "mla.input", kWeight = "mla.weight",
-                               kDerived = "mla.derived", kOutput = "mla.output";
-
 /// What a plan calls the pool of a cache without a name.
 static constexpr StringLiteral kFirstPool = "cache";
 
@@ -203,10 +200,10 @@ LogicalResult StepLowering::bindTensor(BlockArgument argument) {
     setView(argument, contiguous(buffer, sizesOf(argument)));
     return success();
   };
-  if (auto name = func.getArgAttrOfType<StringAttr>(index, kInput))
+  if (auto name = func.getArgAttrOfType<StringAttr>(index, mla::kInputAttr))
     return bind(tile::BufferKind::Input, name);
-  auto weight = func.getArgAttrOfType<StringAttr>(index, kWeight);
-  auto derived = func.getArgAttrOfType<StringAttr>(index, kDerived);
+  auto weight = func.getArgAttrOfType<StringAttr>(index, mla::kWeightAttr);
+  auto derived = func.getArgAttrOfType<StringAttr>(index, mla::kDerivedAttr);
   if (!weight && !derived)
     return func.emitOpError("expected argument ")
            << index << " to be marked mla.input, mla.weight or mla.derived";
@@ -228,8 +225,8 @@ Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
 /// The layer's pool, or memory of the caller's that holds such pages.
 Value StepLowering::bindCache(BlockArgument argument, mla::CacheType type) {
   unsigned index = argument.getArgNumber();
-  for (auto [mark, kind] :
-       {std::pair(kInput, tile::BufferKind::Input), std::pair(kOutput, tile::BufferKind::Output)})
+  for (auto [mark, kind] : {std::pair(mla::kInputAttr, tile::BufferKind::Input),
+                            std::pair(mla::kOutputAttr, tile::BufferKind::Output)})
     if (auto name = func.getArgAttrOfType<StringAttr>(index, mark))
       return addBuffer(kind, name, getPageWord(type));
   auto pool = func.getArgAttrOfType<StringAttr>(index, mla::kPoolAttr);
@@ -242,8 +239,8 @@ LogicalResult StepLowering::checkPools() {
   llvm::StringMap<unsigned> arguments;
   for (BlockArgument argument : func.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (!isa<mla::CacheType>(argument.getType()) || func.getArgAttr(index, kInput) ||
-        func.getArgAttr(index, kOutput))
+    if (!isa<mla::CacheType>(argument.getType()) || func.getArgAttr(index, mla::kInputAttr) ||
+        func.getArgAttr(index, mla::kOutputAttr))
       continue;
     StringRef name;
     if (auto pool = func.getArgAttrOfType<StringAttr>(index, mla::kPoolAttr)) {
@@ -346,10 +343,10 @@ static bool isUpdatedInPlace(Value tensor, BlockArgument carried) {
 
 std::optional<TensorRef> StepLowering::returnDestination(Value tensor, unsigned index) {
   auto type = cast<RankedTensorType>(tensor.getType());
-  if (auto name = func.getResultAttrOfType<StringAttr>(index, kOutput))
+  if (auto name = func.getResultAttrOfType<StringAttr>(index, mla::kOutputAttr))
     return contiguous(addBuffer(tile::BufferKind::Output, name, type.getElementType()),
                       sizesOf(tensor));
-  if (auto name = func.getResultAttrOfType<StringAttr>(index, kDerived))
+  if (auto name = func.getResultAttrOfType<StringAttr>(index, mla::kDerivedAttr))
     return contiguous(
         addBuffer(tile::BufferKind::Derived, name, type.getElementType(), type.getShape()),
         sizesOf(tensor));

@@ -27,8 +27,6 @@
 #include "Plan/Lowerings.h"
 #include "Products/Product.h"
 
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
@@ -56,65 +54,11 @@ static Product makeProduct(StepLowering &step, const TensorRef &x, const TensorR
   return product;
 }
 
-/// The projection of the same input by the rows of each head that follow `op`'s, if
-/// both may be parts of wider rows of heads: operands of what takes any strides.
-static mla::ProjectOp findNeighbour(mla::ProjectOp op) {
-  auto takesStrides = [](mla::ProjectOp project) {
-    return !project.getBias() &&
-           llvm::all_of(project.getResult().getUsers(),
-                        llvm::IsaPred<mla::HeadProjectOp, mla::RopeOp, mla::ExpandedAttentionOp>);
-  };
-  auto slice = op.getWeight().getDefiningOp<tensor::ExtractSliceOp>();
-  if (!slice || slice.getType().getRank() != 3 || !takesStrides(op))
-    return {};
-  SmallVector<int64_t> behind(slice.getStaticOffsets());
-  behind[1] += slice.getType().getDimSize(1);
-  for (Operation *user : slice.getSource().getUsers()) {
-    auto other = dyn_cast<tensor::ExtractSliceOp>(user);
-    bool follows = other && other.getType().getRank() == 3 &&
-                   other.getStaticOffsets() == ArrayRef(behind) &&
-                   other.getType().getDimSize(0) == slice.getType().getDimSize(0) &&
-                   other.getType().getDimSize(2) == slice.getType().getDimSize(2);
-    if (!follows)
-      continue;
-    // New tokens and chunks of context may share the slices.
-    for (Operation *sliceUser : other->getUsers()) {
-      auto next = dyn_cast<mla::ProjectOp>(sliceUser);
-      if (next && next.getInput() == op.getInput() && next->getBlock() == op->getBlock() &&
-          op->isBeforeInBlock(next) && takesStrides(next))
-        return next;
-    }
-  }
-  return {};
-}
-
-/// One product for both, whose rows of heads lie together.
-static void emitNeighbours(StepLowering &step, const TensorRef &x, TensorRef w, mla::ProjectOp op,
-                           mla::ProjectOp next) {
-  auto type = cast<RankedTensorType>(next.getResult().getType());
-  int64_t first = w.size(1), second = type.getDimSize(2);
-  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
-  w.sizes[1] = size(first + second);
-  TensorRef both = step.workspace({x.sizes[0], w.sizes[0], w.sizes[1]}, x.element());
-  TensorRef head = both, tail = both;
-  head.sizes[2] = size(first);
-  tail.sizes[2] = size(second);
-  tail.offset += first;
-  step.setView(op.getResult(), head);
-  step.setView(next.getResult(), tail);
-  step.markLowered(next);
-  emitProduct(step, makeProduct(step, x, w, std::nullopt, both));
-}
-
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight());
   for (int64_t i = 2; i < x.rank(); ++i)
     if (x.strides[i - 1] != x.size(i) * x.strides[i])
       return op.emitOpError("expected rows that lie together in memory, got a slice of heads");
-  if (mla::ProjectOp next = findNeighbour(op); next && !step.shapes.getSwapped().empty()) {
-    emitNeighbours(step, x, w, op, next);
-    return success();
-  }
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());

@@ -17,7 +17,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
+
 #include "Rows/CacheRows.h"
+#include "mla/Dialect/KernelAttrs.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -62,10 +64,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CopyPagesOp op) 
   RowGrid grid{tileRows, static_cast<int64_t>(llvm::divideCeil(width, block))};
   auto write = [&](KernelBuilder &b, ValueRange args) {
     auto kernel = cast<tile::KernelOp>(b.getInsertionBlock()->getParentOp());
-    kernel->setAttr("tile.row_kernel", b.getUnitAttr());
+    kernel->setAttr(tile::kRowKernelAttr, b.getUnitAttr());
     auto view = [&](unsigned first) {
       // tile.kernel: "a multiple of 16 bytes"
-      kernel.setArgAttr(first + 2, "tile.divisibility",
+      kernel.setArgAttr(first + 2, tile::kDivisibilityAttr,
                         b.getI64IntegerAttr(cache::kPoolAlignment / bytesOf(word)));
       return b.view(args[first], b.fixed(0), {args[first + 1], b.fixed(1), b.fixed(width)},
                     {args[first + 2], b.fixed(width), b.fixed(1)});

@@ -46,7 +46,7 @@ static int64_t getArgumentDivisor(BlockArgument argument, int depth) {
   if (!kernel)
     return 1;
   auto promise =
-      kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), mlac::kDivisibilityAttr);
+      kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::kDivisibilityAttr);
   return promise ? mlac::getKnownDivisor(promise.getInt()) : 1;
 }
 

@@ -9,13 +9,12 @@
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_COMMON_DIVISIBILITY_H
 #define MLAC_LIB_CONVERSION_TILETOSM90_COMMON_DIVISIBILITY_H
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/Value.h"
 
 namespace mlac {
-
-/// Name of the attribute by which a kernel argument promises a divisor.
-inline constexpr llvm::StringLiteral kDivisibilityAttr = "tile.divisibility";
 
 /// The largest power of two, at most `kMaxDivisor`, known to divide an index
 /// value. 0 is divisible by everything.

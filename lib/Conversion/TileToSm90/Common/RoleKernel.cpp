@@ -8,18 +8,13 @@
 
 #include "Common/RoleKernel.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlac;
-
-int64_t mlac::getScheduleParameter(tile::KernelOp kernel, StringRef name, int64_t standard) {
-  auto given = kernel->getAttrOfType<DictionaryAttr>(tile::kScheduleAttr);
-  auto value = given ? given.getAs<IntegerAttr>(name) : IntegerAttr();
-  return value ? value.getInt() : standard;
-}
 
 //===----------------------------------------------------------------------===//
 // Kernel and roles
@@ -37,7 +32,7 @@ sm90::KernelOp mlac::createRoleKernel(ImplicitLocOpBuilder &b, tile::KernelOp so
 }
 
 void mlac::emitLaunchDependents(ImplicitLocOpBuilder &b, tile::KernelOp source) {
-  if (source->hasAttr("tile.triggers_dependents"))
+  if (source->hasAttr(tile::kTriggersDependentsAttr))
     sm90::LaunchDependentsOp::create(b);
 }
 
@@ -111,8 +106,9 @@ Value RoleKernel::tileOf(Value ring, Value stage, unsigned index) {
 // Recognised programs
 //===----------------------------------------------------------------------===//
 
-std::string RoleProgram::chooseStages(int64_t standard, int64_t most, int64_t stageBytes) {
-  stages = getScheduleParameter(kernel, "stages", standard);
+std::string RoleProgram::chooseStages(std::optional<int64_t> given, int64_t standard, int64_t most,
+                                      int64_t stageBytes) {
+  stages = given.value_or(standard);
   if (stages >= 2 && stages <= most)
     return "";
   return std::to_string(std::max<int64_t>(stages, 2)) + " stages of " + std::to_string(stageBytes) +

@@ -14,6 +14,8 @@
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_COMMON_ROLEKERNEL_H
 #define MLAC_LIB_CONVERSION_TILETOSM90_COMMON_ROLEKERNEL_H
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "Common/LazyCloner.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -23,8 +25,11 @@
 
 namespace mlac {
 
-/// An integer of the kernel's `tile.schedule`, or `standard` where it gives none.
-int64_t getScheduleParameter(mlir::tile::KernelOp kernel, llvm::StringRef name, int64_t standard);
+/// The kernel's `tile.schedule` if it is of this kind, else the one that leaves everything open.
+template <typename ScheduleAttr> ScheduleAttr getSchedule(mlir::tile::KernelOp kernel) {
+  auto given = kernel->getAttrOfType<ScheduleAttr>(mlir::tile::kScheduleAttr);
+  return given ? given : ScheduleAttr::get(kernel.getContext());
+}
 
 //===----------------------------------------------------------------------===//
 // Kernel and roles
@@ -92,11 +97,12 @@ protected:
 /// What schedules that take many programs know of any.
 struct RoleProgram {
   explicit RoleProgram(mlir::tile::KernelOp kernel)
-      : kernel(kernel), waits(kernel->hasAttr("tile.waits_for_dependency")) {}
+      : kernel(kernel), waits(kernel->hasAttr(mlir::tile::kWaitsForDependencyAttr)) {}
 
   /// Sets `stages` to the given number or else `standard`; says why not, if they are
   /// fewer than two or more than `most` that fit.
-  std::string chooseStages(int64_t standard, int64_t most, int64_t stageBytes);
+  std::string chooseStages(std::optional<int64_t> given, int64_t standard, int64_t most,
+                           int64_t stageBytes);
 
   mlir::tile::KernelOp kernel;
   bool waits; // for the kernels before, before it touches what they do

@@ -14,8 +14,9 @@
 
 #include "Common/SoftmaxRole.h"
 #include "PingPong/PingPongKernel.h"
+#include "PingPong/PingPongModel.h"
 
-#include "mla/Dialect/Tile/Transforms/Passes.h"
+#include "mla/Dialect/Tile/IR/MachineAttr.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -58,14 +59,13 @@ bool mlac::canPingPong(tile::AttendOp attend, std::string &why) {
 }
 
 Options::Options(DenseAttentionLoop &loop) {
-  auto get = [&](StringRef name, int64_t standard) {
-    return getScheduleParameter(loop.kernel, name, standard);
-  };
-  // Those of 192/128 columns (lib/Analysis/DenseScheduleCost.cpp) where none are given.
-  keyBlock = get("key_block", 128);
-  stages = get("stages", 2);
-  producerRegisters = get("producer_registers", 56);
-  consumerRegisters = get("consumer_registers", 224);
+  auto given = getSchedule<tile::PingPongScheduleAttr>(loop.kernel);
+  // Those of 192/128 columns where none are given.
+  const Tuning tuning = tile::getMachine(loop.kernel).tuning;
+  keyBlock = given.getKeyBlock().value_or(tuning.pingPongKeys);
+  stages = given.getStages().value_or(2);
+  producerRegisters = given.getProducerRegisters().value_or(tuning.pingPongProducerRegisters);
+  consumerRegisters = given.getConsumerRegisters().value_or(getConsumerRegisters(tuning));
 }
 
 //===----------------------------------------------------------------------===//

@@ -16,6 +16,7 @@
 #include "Common/PagedTiles.h"
 #include "Product/ProductKernel.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -65,7 +66,8 @@ bool product::isScalar(Operation *op) {
 namespace {
 class Matcher {
 public:
-  explicit Matcher(tile::KernelOp kernel) : program(kernel) {}
+  Matcher(tile::KernelOp kernel, std::optional<int64_t> stages)
+      : program(kernel), givenStages(stages) {}
   std::string findDots();
   std::string checkLoops();
   std::string checkOperands();
@@ -79,6 +81,8 @@ public:
 
 private:
   void groupLoads(ArrayRef<tile::LoadOp> loads);
+
+  std::optional<int64_t> givenStages;
 };
 } // namespace
 
@@ -327,23 +331,31 @@ std::string Matcher::chooseStages() {
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
   int64_t ofHalf = std::max<int64_t>(sm90::kHalfSharedBytes - fixed, 0) / stage;
   // The other half is for the next kernel, where that begins early.
-  bool shares = program.kernel->hasAttr("tile.triggers_dependents");
+  bool shares = program.kernel->hasAttr(tile::kTriggersDependentsAttr);
   const Tuning &tuning = tile::getMachine(program.kernel).tuning;
   bool isHalfEnough = shares && ofHalf * ahead >= tuning.productBytesInFlight;
   int64_t standard = std::min(isHalfEnough ? ofHalf : most, tuning.productStages);
-  return program.chooseStages(standard, most, stage);
+  return program.chooseStages(givenStages, standard, most, stage);
 }
 
-std::optional<Program> product::matchProgram(tile::KernelOp kernel, std::string &why) {
-  return runMatcher(Matcher(kernel),
+static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t> stages,
+                                    std::string &why) {
+  return runMatcher(Matcher(kernel, stages),
                     {&Matcher::findDots, &Matcher::checkLoops, &Matcher::checkOperands,
                      &Matcher::checkOps, &Matcher::findMembers, &Matcher::findStaged,
                      &Matcher::chooseStages},
                     why);
 }
 
-int64_t mlac::chooseProductStages(tile::KernelOp kernel, std::string &why) {
-  std::optional<Program> program = matchProgram(kernel, why);
+std::optional<Program> product::matchProgram(tile::KernelOp kernel, std::string &why) {
+  return match(kernel, getSchedule<tile::ProductScheduleAttr>(kernel).getStages(), why);
+}
+
+int64_t mlac::chooseProductStages(tile::KernelOp kernel, std::optional<int64_t> given,
+                                  std::string &why) {
+  bool hasProduct =
+      kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  std::optional<Program> program = hasProduct ? match(kernel, given, why) : std::nullopt;
   return program ? program->stages : 0;
 }
 

@@ -28,7 +28,8 @@
 // panels leave through shared memory by TMA, under the next tile's products:
 //
 //   consumer 0    | C += A(0)·B | C += A(1)·B, free stage 0 | ... | C to shared memory | next tile
-//   copy engine   |                                                                    | C to memory
+//   copy engine   |                                                                    | C to
+//   memory
 //
 // Two CTAs share a multiprocessor if the next kernel begins early and half the shared memory
 // still holds enough of the invariant operand to cover memory's latency; so do the CTAs of this
@@ -48,9 +49,10 @@
 
 namespace mlac {
 
-/// The stages that the schedule gives `kernel`'s rings, or 0 and in `why` what does
-/// not fit. `tile.schedule` may set `stages` (2 or more).
-int64_t chooseProductStages(mlir::tile::KernelOp kernel, std::string &why);
+/// The stages that the schedule gives `kernel`'s rings, those `given` if they fit, or 0 and in
+/// `why` what does not. A kernel without products is not worth a reason.
+int64_t chooseProductStages(mlir::tile::KernelOp kernel, std::optional<int64_t> given,
+                            std::string &why);
 
 /// Builds, before `kernel`, the sm90.kernel of the same name in the product
 /// schedule; a null op, and in `why` what does not fit, for kernels it does not

@@ -15,7 +15,9 @@
 #include "Common/ScheduleBuilder.h"
 #include "Common/SoftmaxRole.h"
 #include "Relay/RelayKernel.h"
+#include "Relay/RelayModel.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -34,13 +36,13 @@ static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
 
 /// What the widths must be for two output roles and panels of 64 columns.
 static bool haveSuitableWidths(tile::AttendOp attend, std::string &why) {
-  int64_t width = attend.getOutputWidth();
-  if (width % (2 * sm90::kPanelColumns) != 0 || width > 2 * sm90::kMaxWgmmaColumns) {
-    why = "an output of " + std::to_string(width) +
-          " columns does not split into two halves of "
-          "whole panels, at most 256 columns each";
+  if (attend.getOutputWidth() % sm90::kPanelColumns != 0) {
+    why =
+        "an output of " + std::to_string(attend.getOutputWidth()) + " columns, not of whole panels";
     return false;
   }
+  if (why = findHalvesFault(attend.getOutputWidth()); !why.empty())
+    return false;
   size_t terms = attend.getQueries().size();
   if (terms > 2 || (terms == 2 && attend.getWidth(1) > sm90::kPanelColumns)) {
     why = "the scores have more than one panel besides the values";
@@ -110,32 +112,28 @@ Shape::Shape(AttentionLoop &loop)
       hasCodes(isCode(loop.terms[0].keys)), hasRopeCodes(hasRope && isCode(loop.terms[1].keys)),
       element(loop.getElementType()) {}
 
-/// Bytes of shared memory that rings take besides left and right slots.
-static int64_t getFixedPanels(const Shape &shape, int64_t ropeStages) {
-  int64_t rope = shape.hasRope ? 1 : 0;
-  // Codes have half the bytes; a panel of RoPE's is padded.
-  int64_t codes = shape.hasCodes ? (shape.leftPanels + shape.rightPanels) / 2 : 0;
-  // Weights, the right half of the queries and their RoPE part, RoPE of keys.
-  return 1 + shape.rightPanels + rope + ropeStages * rope + codes + (shape.hasRopeCodes ? 1 : 0);
+/// As many slots of the left ring, which live longer, as fit beside the other rings.
+static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t ropeStages) {
+  RelayShape panels(shape.leftPanels, shape.rightPanels, shape.hasRope ? 1 : 0, shape.hasCodes,
+                    shape.hasRopeCodes);
+  RelayOrder order;
+  order.leftStages = 3;
+  order.rightStages = rightStages;
+  order.ropeStages = ropeStages;
+  while (order.leftStages > 1 && countRelayBytes(panels, order) > sm90::kMaxSharedBytes)
+    --order.leftStages;
+  return order.leftStages;
 }
 
 RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
-  auto get = [&](StringRef name, int64_t standard) {
-    return getScheduleParameter(loop.kernel, name, standard);
-  };
+  auto given = getSchedule<tile::RelayScheduleAttr>(loop.kernel);
   RelayOptions options;
-  // As many slots as fit, the left ring (whose slots live longer) first.
-  constexpr int64_t panelBytes = sm90::kTileRows * sm90::kPanelRowBytes;
-  // Factors behind the weights (aligned like a tile), row vectors, barriers.
-  constexpr int64_t smallBytes = 2 * sm90::kSwizzleAtomBytes;
-  int64_t panels = (sm90::kMaxSharedBytes - smallBytes) / panelBytes;
-  options.rightStages = get("right_stages", 2);
-  options.ropeStages = get("rope_stages", shape.hasRopeCodes ? 1 : options.rightStages);
-  int64_t rest =
-      panels - getFixedPanels(shape, options.ropeStages) - options.rightStages * shape.rightPanels;
-  options.leftStages = get("left_stages", std::min<int64_t>(rest / shape.leftPanels, 3));
+  options.rightStages = given.getRightStages().value_or(2);
+  options.ropeStages = given.getRopeStages().value_or(shape.hasRopeCodes ? 1 : options.rightStages);
+  options.leftStages = given.getLeftStages().value_or(
+      chooseLeftStages(shape, options.rightStages, options.ropeStages));
   // Measured (docs/lab/decode.md): opening the gate two panels early is best.
-  options.gateEarlyPanels = get("early", shape.rightPanels / 2);
+  options.gateEarlyPanels = given.getEarly().value_or(shape.rightPanels / 2);
   // The rows that all threads copy arrive together: each arrival is a thread's.
   options.rightPanelsPerPart = !shape.usesTma || shape.hasCodes ? shape.rightPanels
                                : shape.rightPanels % 2 == 0     ? 2
@@ -144,11 +142,11 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   // for the rest ptxas spills in the latter, which hold 128 of output.
   constexpr int64_t launchRegisters =
       sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
-  options.scoreRegisters = get("score_registers", launchRegisters);
-  options.outputRegisters = get("output_registers", launchRegisters);
+  options.scoreRegisters = given.getScoreRegisters().value_or(launchRegisters);
+  options.outputRegisters = given.getOutputRegisters().value_or(launchRegisters);
   // Two were 1 % faster before the output went through shared memory; one is now
   // (docs/lab/decode.md), in half of the code and without spills.
-  options.stepsPerTurn = get("steps_per_turn", 1);
+  options.stepsPerTurn = given.getStepsPerTurn().value_or(1);
   return options;
 }
 
@@ -207,7 +205,7 @@ relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeast
   Value one = isIndex ? constantIndex(1) : constant32(1);
   auto result = scf::ForOp::create(b, from, to, one, carried);
   if (atLeastOnce)
-    result->setAttr("sm90.at_least_once", b.getUnitAttr());
+    result->setAttr(sm90::kAtLeastOnceAttr, b.getUnitAttr());
   OpBuilder::InsertionGuard guard(b);
   if (carried.empty())
     b.setInsertionPoint(result.getBody()->getTerminator());
@@ -301,7 +299,7 @@ void relay::Kernel::findCrossingRows() {
 /// Work lists and block tables come from the host: only what roles read of other
 /// kernels' results, and all they write, stands behind this.
 void relay::Kernel::waitForDependency() {
-  if (loop.kernel->hasAttr("tile.waits_for_dependency"))
+  if (loop.kernel->hasAttr(tile::kWaitsForDependencyAttr))
     sm90::WaitDependencyOp::create(b);
 }
 

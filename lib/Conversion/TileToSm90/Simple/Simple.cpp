@@ -25,6 +25,7 @@
 
 #include "Common/ScheduleBuilder.h"
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -169,7 +170,7 @@ void SimpleSchedule::findReusedBuffers(int32_t warpgroups) {
 /// regions do: a dependent kernel waits before it. Scalars before it are metadata,
 /// which is there when the kernel before this one begins.
 static Operation *findWaitingOp(tile::KernelOp kernel) {
-  if (!kernel->hasAttr("tile.waits_for_dependency"))
+  if (!kernel->hasAttr(tile::kWaitsForDependencyAttr))
     return nullptr;
   auto accesses = [](Operation *op) {
     return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
@@ -194,12 +195,12 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   if (ArrayAttr attributes = kernel.getArgAttrsAttr())
     result.setArgAttrsAttr(attributes);
   result->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
-  if (kernel->hasAttr("tile.row_kernel"))
+  if (kernel->hasAttr(tile::kRowKernelAttr))
     result->setAttr(sm90::kColumnRunAttr, builder.getI64IntegerAttr(chooseColumnRun(kernel)));
   Block &body = result.getBody().front();
   fragments.map(kernel.getBody().getArguments(), body.getArguments());
   builder.setInsertionPointToStart(&body);
-  if (kernel->hasAttr("tile.triggers_dependents"))
+  if (kernel->hasAttr(tile::kTriggersDependentsAttr))
     sm90::LaunchDependentsOp::create(builder, kernel.getLoc());
   waitingOp = findWaitingOp(kernel);
   if (failed(emitBlock(kernel.getBody().front()))) {

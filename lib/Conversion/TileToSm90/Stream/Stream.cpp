@@ -216,10 +216,9 @@ std::string Matcher::checkLoads() {
 }
 
 std::string Matcher::chooseParts() {
-  int64_t width = getScheduleParameter(program.kernel, "part_columns",
-                                       tile::getMachine(program.kernel).tuning.streamPartColumns);
-  if (width <= 0 || width % sm90::kPanelColumns != 0)
-    return "part_columns is " + std::to_string(width) + ", not a multiple of 64";
+  int64_t width = getSchedule<tile::StreamScheduleAttr>(program.kernel)
+                      .getPartColumns()
+                      .value_or(tile::getMachine(program.kernel).tuning.streamPartColumns);
   for (auto [index, load] : llvm::enumerate(program.keys)) {
     int64_t columns = load.getType().getDimSize(1);
     for (int64_t column = 0; column < columns; column += width)
@@ -252,7 +251,8 @@ std::string Matcher::chooseStages() {
     return "its output takes " + std::to_string(outputs) + " registers of a thread, more than " +
            std::to_string(tuning.streamOutputRegisters);
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
-  return program.chooseStages(std::min(most, tuning.streamStages), most, stage);
+  return program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
+                              std::min(most, tuning.streamStages), most, stage);
 }
 
 std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {

@@ -19,6 +19,7 @@
 
 using namespace mlir;
 using namespace mlir::mla;
+using mlac::Real;
 
 #include "mla/Dialect/Mla/IR/MlaDialect.cpp.inc"
 #include "mla/Dialect/Mla/IR/MlaEnums.cpp.inc"
@@ -40,13 +41,6 @@ void MlaDialect::initialize() {
 #define GET_OP_LIST
 #include "mla/Dialect/Mla/IR/MlaOps.cpp.inc"
       >();
-}
-
-LogicalResult MlaDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() == kModelAttr && !isa<ModelAttr>(attribute.getValue()))
-    return op->emitError("expected ")
-           << kModelAttr << " to be a #mla.model, got " << attribute.getValue();
-  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -88,8 +88,7 @@ static void versionForm(AttentionOp attention, const mlac::LayerDims &dims) {
   };
   auto branch = scf::IfOp::create(builder, loc, condition, yieldForm(Form::Expanded),
                                   yieldForm(Form::Absorbed));
-  branch->setAttr("mla.crossover_query_len",
-                  builder.getF64FloatAttr(*mlac::computeCrossover(dims)));
+  branch->setAttr(kCrossoverAttr, builder.getF64FloatAttr(*mlac::computeCrossover(dims)));
   attention->replaceAllUsesWith(branch);
   attention->erase();
 }

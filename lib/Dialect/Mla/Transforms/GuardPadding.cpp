@@ -74,7 +74,7 @@ struct GuardPadding : mla::impl::MlaGuardPaddingBase<GuardPadding> {
     auto returnOp = cast<func::ReturnOp>(function.getBody().front().getTerminator());
     for (auto [index, value] : llvm::enumerate(returnOp.getOperands())) {
       auto project = value.getDefiningOp<ProjectOp>();
-      if (project && value.hasOneUse() && function.getResultAttr(index, "mla.output"))
+      if (project && value.hasOneUse() && function.getResultAttr(index, kOutputAttr))
         guard(project, batch);
     }
   }

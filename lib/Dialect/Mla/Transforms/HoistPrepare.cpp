@@ -32,8 +32,6 @@ using namespace mlir;
 using namespace mlir::mla;
 
 static constexpr StringLiteral kPrepare = "prepare";
-static constexpr StringLiteral kWeight = "mla.weight";
-static constexpr StringLiteral kDerived = "mla.derived";
 
 /// Views cost nothing: the next level reads them as strides.
 static bool isView(Operation *op) {
@@ -82,7 +80,7 @@ private:
         return ops.contains(definition);
       auto argument = cast<BlockArgument>(operand);
       auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      return function && function.getArgAttr(argument.getArgNumber(), kWeight);
+      return function && function.getArgAttr(argument.getArgNumber(), kWeightAttr);
     });
   }
 
@@ -183,26 +181,25 @@ FailureOr<Value> PrepareBuilder::materialize(Value value) {
 
 FailureOr<Value> PrepareBuilder::materializeWeight(BlockArgument argument) {
   auto step = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto name = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kWeight);
+  auto name = step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kWeightAttr);
   Value &weight = weights[name];
   if (!weight) {
     unsigned index = function.getNumArguments();
-    auto attributes = builder.getDictionaryAttr(builder.getNamedAttr(kWeight, name));
+    auto attributes = builder.getDictionaryAttr(builder.getNamedAttr(kWeightAttr, name));
     (void)function.insertArgument(index, argument.getType(), attributes, argument.getLoc());
     weight = function.getArgument(index);
   }
   if (weight.getType() != argument.getType())
-    return step.emitOpError("expected weight ")
-           << name << " of type " << weight.getType() << " as in other steps, got "
-           << argument.getType();
+    return step.emitOpError("expected weight ") << name << " of type " << weight.getType()
+                                                << " as in other steps, got " << argument.getType();
   return weight;
 }
 
 /// An earlier operation of @prepare that computes the same as `op`.
 Operation *PrepareBuilder::findEqual(Operation *op) {
   for (Operation &candidate : *op->getBlock())
-    if (&candidate != op && OperationEquivalence::isEquivalentTo(
-                                &candidate, op, OperationEquivalence::IgnoreLocations))
+    if (&candidate != op &&
+        OperationEquivalence::isEquivalentTo(&candidate, op, OperationEquivalence::IgnoreLocations))
       return &candidate;
   return nullptr;
 }
@@ -229,7 +226,7 @@ LogicalResult PrepareBuilder::finish() {
   func::ReturnOp::create(builder, function.getLoc(), values);
   function.setType(builder.getFunctionType(function.getArgumentTypes(), types));
   for (auto [index, result] : llvm::enumerate(results))
-    function.setResultAttr(index, kDerived, result.second);
+    function.setResultAttr(index, kDerivedAttr, result.second);
   return success();
 }
 
@@ -265,7 +262,7 @@ LogicalResult HoistPrepare::hoist(func::FuncOp step, PrepareBuilder &prepare) {
     if (!argument) {
       unsigned index = step.getNumArguments();
       Builder builder(step.getContext());
-      auto attributes = builder.getDictionaryAttr(builder.getNamedAttr(kDerived, *name));
+      auto attributes = builder.getDictionaryAttr(builder.getNamedAttr(kDerivedAttr, *name));
       (void)step.insertArgument(index, value.getType(), attributes, value.getLoc());
       argument = step.getArgument(index);
     }

@@ -8,6 +8,8 @@
 
 #include "LayerShape.h"
 
+#include "mla/Dialect/Mla/IR/ModuleTarget.h"
+
 using namespace mlir;
 using namespace mlir::mla;
 
@@ -54,18 +56,10 @@ mlac::FormProblem mlir::mla::readFormProblem(AttentionOp attention) {
 }
 
 mlac::TargetDescription mlir::mla::readTarget(ModuleOp module) {
-  mlac::TargetDescription target = mlac::getScheduledMachine();
-  auto attribute = module->getAttrOfType<TargetAttr>("mla.target");
+  auto attribute = module->getAttrOfType<TargetAttr>(kTargetAttr);
   if (!attribute)
-    return target;
-  // Rates that the attribute does not carry are those of a known target of the
-  // same name, where there is one.
-  if (auto known = mlac::findTargetDescription(attribute.getName()))
-    target = *known;
+    return mlac::getScheduledMachine();
+  mlac::TargetDescription target = readTarget(attribute, mlac::getScheduledMachine());
   target.name = attribute.getName();
-  target.numSms = attribute.getNumSms();
-  target.matmulTflops = attribute.getMatmulTflops();
-  target.readGbps = attribute.getReadGbps();
-  target.launchMicroseconds = attribute.getLaunchUs();
   return target;
 }

@@ -9,6 +9,10 @@
 
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+#include "mla/Dialect/Sm90/Utils/Layout.h"
+#include "mla/Dialect/VerifyAttrs.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -245,4 +249,23 @@ bool mlir::sm90::isColumns(Type type) { return hasEncoding<ColumnsAttr>(type); }
 int64_t mlir::sm90::getColumnSplit(Type fragment) {
   auto encoding = cast<RankedTensorType>(fragment).getEncoding();
   return cast<FragmentAttr>(encoding).getColumnSplit();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes of other ops
+//===----------------------------------------------------------------------===//
+
+static bool isColumnRun(Attribute value) {
+  auto run = dyn_cast<IntegerAttr>(value);
+  return run && llvm::is_contained(kColumnRuns, run.getValue().getSExtValue());
+}
+
+static constexpr mlac::LentAttr kLentAttrs[] = {
+    {kColumnRunAttr, mlac::AttrPlace::Op, "sm90.kernel", {"2, 4 or 8", isColumnRun}},
+    {kAtLeastOnceAttr, mlac::AttrPlace::Op, "scf.for", mlac::kUnitContent},
+    {kSpillBytesAttr, mlac::AttrPlace::Op, "sm90.kernel", mlac::kCountContent},
+};
+
+LogicalResult Sm90Dialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  return mlac::verifyLentAttr(op, attribute, mlac::AttrPlace::Op, kLentAttrs);
 }

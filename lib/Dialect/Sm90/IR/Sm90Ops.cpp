@@ -130,14 +130,6 @@ static LogicalResult verifyRoles(KernelOp kernel) {
          << kRegisterFile << " registers, got " << registers;
 }
 
-static LogicalResult verifyColumnRun(KernelOp kernel) {
-  Attribute given = kernel->getAttr(kColumnRunAttr);
-  auto run = dyn_cast_or_null<IntegerAttr>(given);
-  if (!given || (run && llvm::is_contained(kColumnRuns, run.getValue().getSExtValue()))) // (C9)
-    return success();
-  return kernel.emitOpError("expected ") << kColumnRunAttr << " of 2, 4 or 8, got " << given;
-}
-
 LogicalResult KernelOp::verify() {
   if (failed(mlac::verifyKernelSignature(*this))) // (C1)
     return failure();
@@ -152,7 +144,7 @@ LogicalResult KernelOp::verify() {
     if (*bytes < 0 || *bytes > kMaxSharedBytes) // (C8)
       return emitOpError("expected shared_bytes from 0 to ")
              << kMaxSharedBytes << ", got " << *bytes;
-  return verifyColumnRun(*this);
+  return success();
 }
 
 LogicalResult KernelOp::verifyRegions() {

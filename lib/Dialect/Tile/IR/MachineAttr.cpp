@@ -8,43 +8,52 @@
 
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 
-#include "mla/Dialect/Tile/IR/TileDialect.h"
-
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
 using namespace mlir::tile;
+using mlac::Real;
 
-static const mlac::TargetDescription *find(StringRef name) {
-  for (const mlac::TargetDescription &machine : mlac::getKnownTargets())
-    if (machine.name == name)
-      return &machine;
-  return nullptr;
+MachineAttr tile::makeMachineAttr(MLIRContext *context, const mlac::TargetDescription &machine) {
+  std::optional<mlac::TargetDescription> known = mlac::findTargetDescription(machine.name);
+  assert(known && "a machine by a name that nobody knows");
+  std::optional<int64_t> numSms;
+  if (machine.numSms != known->numSms)
+    numSms = machine.numSms;
+  auto differing = [&](double mlac::TargetDescription::*rate) -> std::optional<Real> {
+    return machine.*rate == (*known).*rate ? std::nullopt : std::optional<Real>(machine.*rate);
+  };
+  return MachineAttr::get(context, machine.name, numSms,
+                          differing(&mlac::TargetDescription::readGbps),
+                          differing(&mlac::TargetDescription::launchMicroseconds));
 }
 
-const mlac::TargetDescription &tile::getMachine(Operation *op) {
+mlac::TargetDescription tile::getMachine(Operation *op) {
   auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
-  auto name = module ? module->getAttrOfType<StringAttr>(kMachineAttr) : StringAttr();
-  const mlac::TargetDescription *machine = name ? find(name.getValue()) : nullptr;
-  return machine ? *machine : mlac::getScheduledMachine();
+  auto given = module ? module->getAttrOfType<MachineAttr>(kMachineAttr) : MachineAttr();
+  if (!given)
+    return mlac::getScheduledMachine();
+  mlac::TargetDescription machine = *mlac::findTargetDescription(given.getName());
+  machine.numSms = given.getNumSms().value_or(machine.numSms);
+  machine.readGbps = given.getReadGbps().value_or(machine.readGbps);
+  machine.launchMicroseconds = given.getLaunchUs().value_or(machine.launchMicroseconds);
+  return machine;
 }
 
-static LogicalResult verifyMachine(Operation *op, Attribute value) {
-  if (!isa<ModuleOp>(op))
-    return op->emitOpError() << kMachineAttr << " is for modules";
-  auto name = dyn_cast<StringAttr>(value);
-  if (name && find(name.getValue()))
+LogicalResult MachineAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name,
+                                  std::optional<int64_t> numSms, std::optional<Real> readGbps,
+                                  std::optional<Real> launchUs) {
+  if (numSms && *numSms < 1)
+    return emitError() << "num_sms: expected at least 1, got " << *numSms;
+  if (readGbps && !(*readGbps > 0))
+    return emitError() << "read_gbps: expected a rate above 0, got " << readGbps->value;
+  if (launchUs && !(*launchUs >= 0))
+    return emitError() << "launch_us: expected at least 0, got " << launchUs->value;
+  if (mlac::findTargetDescription(name))
     return success();
-  InFlightDiagnostic error = op->emitOpError()
-                             << kMachineAttr << ": expected the name of a machine, got " << value
-                             << "; known:";
+  InFlightDiagnostic error = emitError()
+                             << "expected the name of a machine, got \"" << name << "\"; known:";
   for (const mlac::TargetDescription &machine : mlac::getKnownTargets())
     error << " " << machine.name;
   return error;
-}
-
-LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() == kMachineAttr)
-    return verifyMachine(op, attribute.getValue());
-  return success();
 }

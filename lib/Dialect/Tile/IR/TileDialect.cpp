@@ -20,6 +20,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 
+#include "mla/Dialect/Tile/IR/TileAttrInterfaces.cpp.inc"
 #include "mla/Dialect/Tile/IR/TileDialect.cpp.inc"
 #include "mla/Dialect/Tile/IR/TileEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES

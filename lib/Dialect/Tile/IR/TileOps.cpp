@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Tile/IR/PlanAttrs.h"
 
 #include "StepSizes.h"
@@ -400,8 +401,6 @@ static LogicalResult verifyWork(PlanOp plan) {
 /// the one whose decodes it takes.
 static LogicalResult verifyParts(PlanOp plan) {
   Attribute given = plan->getAttr(kDecodeThresholdAttr);
-  if (given && getDecodeThreshold(plan) < 1)
-    return plan.emitOpError("expected ") << kDecodeThresholdAttr << " of at least 1, got " << given;
   if (given || plan->hasAttr(kDecodesOfAttr))
     return success();
   return verifyUnused(plan, mlac::step::Owner::Parts, "a plan with " + kDecodeThresholdAttr);
@@ -530,7 +529,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   TypeRange got = getArgs().getTypes();
   if (expected != got)
     return emitOpError("expected arguments (") << expected << "), got (" << got << ")"; // (C1)
-  if (getDependent() && !kernel->hasAttr("tile.waits_for_dependency"))                  // (C2)
+  if (getDependent() && !kernel->hasAttr(kWaitsForDependencyAttr))                      // (C2)
     return emitOpError("expected a dependent launch's kernel to have tile.waits_for_dependency, ")
            << getKernelAttr() << " has not";
   return success();

@@ -40,9 +40,9 @@ struct LazyRescale : tile::impl::TileLazyRescaleBase<LazyRescale> {
 private:
   /// What the kernel's schedule says, else the option.
   double getThreshold() {
-    auto schedule = getOperation()->getAttrOfType<DictionaryAttr>(kScheduleAttr);
-    auto planned = schedule ? schedule.getAs<FloatAttr>(kLazyThresholdKey) : FloatAttr();
-    return planned ? planned.getValueAsDouble() : threshold;
+    auto schedule = getOperation()->getAttrOfType<ScheduleInterface>(kScheduleAttr);
+    std::optional<mlac::Real> planned = schedule ? schedule.getLazyThreshold() : std::nullopt;
+    return planned ? planned->value : threshold;
   }
 };
 } // namespace

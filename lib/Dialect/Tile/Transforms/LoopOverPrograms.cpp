@@ -292,9 +292,8 @@ struct LoopOverPrograms : tile::impl::TileLoopOverProgramsBase<LoopOverPrograms>
   using Base::Base;
   void runOnOperation() override {
     for (KernelOp kernel : getOperation().getOps<KernelOp>()) {
-      auto schedule = kernel->getAttrOfType<DictionaryAttr>(kScheduleAttr);
-      auto kind = schedule ? schedule.getAs<StringAttr>("kind") : StringAttr();
-      if (kind && kind.getValue() == kPingPongKind)
+      auto schedule = kernel->getAttrOfType<ScheduleInterface>(kScheduleAttr);
+      if (schedule && schedule.loopsOverPrograms())
         rewrite(kernel);
     }
   }

@@ -402,9 +402,8 @@ void Swapper::emitElementwise(Operation *op) {
 
 /// Whether `kernel` is for another schedule; without the attribute it may be ours.
 static bool isForOthers(KernelOp kernel) {
-  auto schedule = kernel->getAttrOfType<DictionaryAttr>(kScheduleAttr);
-  auto kind = schedule ? schedule.getAs<StringAttr>("kind") : StringAttr();
-  return kind && kind.getValue() != kStreamKind;
+  auto schedule = kernel->getAttrOfType<ScheduleInterface>(kScheduleAttr);
+  return schedule && !schedule.swapsOperands();
 }
 
 namespace {
@@ -430,11 +429,8 @@ struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
     KernelOp swapped = Swapper(expandAttend(findAttend(kernel)), rows).run();
     kernel.getBody().takeBody(swapped.getBody());
     swapped.erase();
-    if (!kernel->hasAttr(kScheduleAttr)) {
-      Builder attributes(&getContext());
-      NamedAttribute kind = attributes.getNamedAttr("kind", attributes.getStringAttr(kStreamKind));
-      kernel->setAttr(kScheduleAttr, attributes.getDictionaryAttr(kind));
-    }
+    if (!kernel->hasAttr(kScheduleAttr))
+      kernel->setAttr(kScheduleAttr, StreamScheduleAttr::get(&getContext()));
   }
 };
 } // namespace

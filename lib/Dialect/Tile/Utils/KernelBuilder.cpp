@@ -8,6 +8,8 @@
 
 #include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -194,7 +196,7 @@ Value KernelBuilder::fma(Value a, Value b, Value c) { return math::FmaOp::create
 
 Value KernelBuilder::divideExactly(Value a, Value b) {
   auto op = arith::DivFOp::create(*this, a, b);
-  op->setAttr("tile.correctly_rounded", getUnitAttr());
+  op->setAttr(tile::kCorrectlyRoundedAttr, getUnitAttr());
   return op;
 }
 

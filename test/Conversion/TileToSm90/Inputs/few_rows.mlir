@@ -4,7 +4,7 @@
 tile.kernel @attention(%pool: memref<?xbf16>, %pages: index, %page_stride: index {tile.divisibility = 8 : i64},
                        %table: memref<?xi32>, %items: memref<?xi32>, %q: memref<?xbf16>, %q_rope: memref<?xbf16>,
                        %out: memref<?xf32>, %lse: memref<?xf32>, %rows: index, %num_items: index)
-    attributes {tile.schedule = {kind = "stream", stages = 3 : i64, part_columns = 64 : i64},
+    attributes {tile.schedule = #tile.stream<stages = 3, part_columns = 64>,
                 tile.triggers_dependents, tile.waits_for_dependency} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -6,11 +6,13 @@
 //   5. mla-chunk-context    expanded branch: new tokens, then chunks of context
 //   6. mla-fuse-merge       each attention goes on from what came before it
 //   7. mla-split-kv         absorbed branches: splits
+//   8. mla-join-projections keys and values of a chunk, and of the new tokens, by one product
 // W_QR stays a projection of its own (A09), raw weights stay for prefill (A10).
 //
 // RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v3.json" \
 // RUN:   --mla-choose-form --mla-absorb-weights=mode=offline --mla-hoist-prepare \
-// RUN:   --mla-chunk-context --mla-fuse-merge --mla-split-kv --canonicalize --cse | FileCheck %s --implicit-check-not="mla.attention "
+// RUN:   --mla-chunk-context --mla-fuse-merge --mla-split-kv --canonicalize --cse \
+// RUN:   --mla-join-projections | FileCheck %s --implicit-check-not="mla.attention "
 
 // CHECK-LABEL: func.func @prepare
 // CHECK-SAME: -> (tensor<128x512x1536xbf16> {mla.derived = "w_q_uk"}, tensor<7168x65536xbf16> {mla.derived = "w_uv_o"})
@@ -22,9 +24,11 @@
 // CHECK-SAME: {mla.weight = "kv_b_proj.weight"}
 // CHECK-SAME: %[[WQ:[a-z0-9]+]]: tensor<128x512x1536xbf16> {mla.derived = "w_q_uk"}, %[[WO:[a-z0-9]+]]: tensor<7168x65536xbf16> {mla.derived = "w_uv_o"}
 // CHECK: scf.if %{{.*}} -> (tensor<?x7168xbf16>)
+// CHECK: mla.project {{.*}} -> tensor<?x128x256xbf16>
 // CHECK: scf.if %{{.*}} -> (tensor<?x128x128xbf16>)
 // CHECK: scf.for
 // CHECK: mla.gather
+// CHECK: mla.project {{.*}} -> tensor<?x128x256xbf16>
 // CHECK: mla.expanded_attention {{.*}} chunk %{{.*}} onto
 // CHECK-NOT: mla.merge
 // CHECK: mla.expanded_attention {{.*}} onto

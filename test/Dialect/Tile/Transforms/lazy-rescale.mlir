@@ -40,7 +40,7 @@ tile.kernel @softmax(%q: memref<?xbf16>, %k: memref<?xbf16>, %out: memref<?xf32>
 // CHECK:         tile.attend {{.*}}lag = 4.0
 // ZERO:          tile.attend {{.*}}lag = 4.0
 tile.kernel @planned(%q: memref<?xbf16>, %k: memref<?xbf16>, %out: memref<?xf32>, %n: index)
-    attributes {tile.schedule = {kind = "relay", lazy_threshold = 4.0 : f64}} {
+    attributes {tile.schedule = #tile.relay<lazy_threshold = 4.0>} {
   %c0 = arith.constant 0 : index
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1]
       : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>

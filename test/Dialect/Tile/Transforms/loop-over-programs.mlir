@@ -52,7 +52,7 @@ tile.plan @ragged {
 // The program's first item of the next request.
 // CHECK: scf.yield %{{.*}} : i32
 tile.kernel @ragged_kernel(%starts: memref<?xi32>, %x: memref<?xf32>, %y: memref<?xf32>)
-    attributes {tile.schedule = {kind = "pingpong"}} {
+    attributes {tile.schedule = #tile.pingpong} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -92,7 +92,7 @@ tile.kernel @ragged_kernel(%starts: memref<?xi32>, %x: memref<?xf32>, %y: memref
 // CHECK-LABEL: tile.kernel @other_kind
 // CHECK-NOT: scf.for
 // CHECK: tile.return
-tile.kernel @other_kind(%n: index) attributes {tile.schedule = {kind = "simple"}} {
+tile.kernel @other_kind(%n: index) attributes {tile.schedule = #tile.simple} {
   %c64 = arith.constant 64 : index
   %i = tile.program_id 0
   %row = arith.muli %i, %c64 : index
@@ -107,14 +107,14 @@ tile.kernel @other_kind(%n: index) attributes {tile.schedule = {kind = "simple"}
 // REMARK: kernel 'no_guard' keeps its grid: it has no condition on its rows
 // CHECK-LABEL: tile.kernel @no_guard
 // CHECK-NOT: scf.for
-tile.kernel @no_guard(%n: index) attributes {tile.schedule = {kind = "pingpong"}} {
+tile.kernel @no_guard(%n: index) attributes {tile.schedule = #tile.pingpong} {
   tile.return
 }
 
 // -----
 
 // REMARK: kernel 'rows_of_head' keeps its grid: its number of rows depends on more than the request
-tile.kernel @rows_of_head(%counts: memref<?xi32>) attributes {tile.schedule = {kind = "pingpong"}} {
+tile.kernel @rows_of_head(%counts: memref<?xi32>) attributes {tile.schedule = #tile.pingpong} {
   %c64 = arith.constant 64 : index
   %i = tile.program_id 0
   %head = tile.program_id 1
@@ -130,7 +130,7 @@ tile.kernel @rows_of_head(%counts: memref<?xi32>) attributes {tile.schedule = {k
 // -----
 
 // REMARK: kernel 'other_row' keeps its grid: its first row is not a multiple of the program's position
-tile.kernel @other_row(%n: index) attributes {tile.schedule = {kind = "pingpong"}} {
+tile.kernel @other_row(%n: index) attributes {tile.schedule = #tile.pingpong} {
   %head = tile.program_id 1
   %exists = arith.cmpi slt, %head, %n : index
   scf.if %exists {
@@ -144,7 +144,7 @@ tile.kernel @other_row(%n: index) attributes {tile.schedule = {kind = "pingpong"
 // CHECK-LABEL: tile.kernel @position_inside
 // CHECK-NOT: scf.for
 // CHECK: tile.return
-tile.kernel @position_inside(%n: index, %a: memref<?xf32>) attributes {tile.schedule = {kind = "pingpong"}} {
+tile.kernel @position_inside(%n: index, %a: memref<?xf32>) attributes {tile.schedule = #tile.pingpong} {
   %c64 = arith.constant 64 : index
   %i = tile.program_id 0
   %row = arith.muli %i, %c64 : index

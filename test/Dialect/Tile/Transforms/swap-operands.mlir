@@ -4,7 +4,7 @@
 // sum is carried as a tile and reduced after the loop.
 
 // CHECK-LABEL: tile.kernel @attention
-// CHECK-SAME: tile.schedule = {kind = "stream"}
+// CHECK-SAME: tile.schedule = #tile.stream
 tile.kernel @attention(%pool: memref<?xbf16>, %pages: index, %table: memref<?xi32>, %q: memref<?xbf16>,
                        %out: memref<?xf32>, %lse: memref<?xf32>, %len: index, %rows: index)
     attributes {tile.max_rows = 12 : i64} {
@@ -84,7 +84,7 @@ tile.kernel @unknown_rows(%x: memref<?xf32>, %n: index) {
   tile.return
 }
 tile.kernel @other_schedule(%x: memref<?xf32>, %n: index)
-    attributes {tile.max_rows = 8 : i64, tile.schedule = {kind = "relay"}} {
+    attributes {tile.max_rows = 8 : i64, tile.schedule = #tile.relay} {
   %c0 = arith.constant 0 : index
   %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 64], strides: [64, 1]
       : memref<?xf32> to memref<?x64xf32, strided<[64, 1]>>

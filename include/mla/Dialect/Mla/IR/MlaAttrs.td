@@ -84,15 +84,15 @@ def Mla_RopeAttr : Mla_Attr<"Rope", "rope"> {
     (V4) longrope: both factor lists have dim/2 values.
   }];
   let parameters = (ins EnumParameter<Mla_RopeOrder>:$order, "int64_t":$dim,
-      "::mlir::mla::Real":$theta, "int64_t":$length,
+      "::mlac::Real":$theta, "int64_t":$length,
       DefaultValuedParameter<EnumParameter<Mla_RopeScaling>.cppType, "RopeScaling::None">:$scaling,
-      DefaultValuedParameter<"::mlir::mla::Real", "1.0">:$multiplier,
-      DefaultValuedParameter<"::mlir::mla::Real", "1.0">:$factor,
+      DefaultValuedParameter<"::mlac::Real", "1.0">:$multiplier,
+      DefaultValuedParameter<"::mlac::Real", "1.0">:$factor,
       DefaultValuedParameter<"int64_t", "0">:$original_max_position,
-      DefaultValuedParameter<"::mlir::mla::Real", "32.0">:$beta_fast,
-      DefaultValuedParameter<"::mlir::mla::Real", "1.0">:$beta_slow,
-      OptionalArrayRefParameter<"::mlir::mla::Real">:$short_factors,
-      OptionalArrayRefParameter<"::mlir::mla::Real">:$long_factors);
+      DefaultValuedParameter<"::mlac::Real", "32.0">:$beta_fast,
+      DefaultValuedParameter<"::mlac::Real", "1.0">:$beta_slow,
+      OptionalArrayRefParameter<"::mlac::Real">:$short_factors,
+      OptionalArrayRefParameter<"::mlac::Real">:$long_factors);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
@@ -106,7 +106,7 @@ def Mla_TargetAttr : Mla_Attr<"Target", "target"> {
     `mla.target`; `mlac::getTargetDescription` gives the known ones by name.
   }];
   let parameters = (ins StringRefParameter<"target name">:$name, "int64_t":$num_sms,
-                        "::mlir::mla::Real":$matmul_tflops, "::mlir::mla::Real":$read_gbps, "::mlir::mla::Real":$launch_us);
+                        "::mlac::Real":$matmul_tflops, "::mlac::Real":$read_gbps, "::mlac::Real":$launch_us);
   let assemblyFormat = [{ `<` $name `,` `num_sms` `=` $num_sms `,` `matmul_tflops` `=` $matmul_tflops
       `,` `read_gbps` `=` $read_gbps `,` `launch_us` `=` $launch_us `>` }];
 }

@@ -9,7 +9,7 @@
 #ifndef MLA_DIALECT_MLA_IR_MLADIALECT_H
 #define MLA_DIALECT_MLA_IR_MLADIALECT_H
 
-#include "mla/Dialect/Mla/IR/Real.h"
+#include "mla/Dialect/Real.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -53,6 +53,13 @@ struct CacheField {
 #include "mla/Dialect/Mla/IR/MlaOps.h.inc"
 
 namespace mlir::mla {
+/// Names of a step's arguments and results, strings on its function: what callers give,
+/// weights, what `prepare` makes of them, what callers get.
+inline constexpr llvm::StringLiteral kInputAttr = "mla.input", kWeightAttr = "mla.weight",
+                                     kDerivedAttr = "mla.derived", kOutputAttr = "mla.output";
+/// A number on a branch between forms: how many new tokens a request must have for the
+/// second to be better.
+inline constexpr llvm::StringLiteral kCrossoverAttr = "mla.crossover_query_len";
 /// Marks an mla.absorbed_attention that mla-split-kv leaves in one piece.
 inline constexpr llvm::StringLiteral kUnsplitAttr = "mla.unsplit";
 /// Of a step function: its batch is split into decodes, with queries of at most so many

@@ -59,6 +59,8 @@ def Mla_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 #endif // MLA_DIALECT_MLA_IR_MLADIALECT_TD

@@ -370,6 +370,41 @@ def MlaChunkContext : Pass<"mla-chunk-context", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def MlaJoinProjections : Pass<"mla-join-projections", "::mlir::ModuleOp"> {
+  let summary = "makes one product of two whose weights lie together";
+  let description = [{
+    The keys and the values of expanded attention are made from the same latents, by the two parts of one
+    weight's rows of a head. Apart they are two products, each of which reads the latents.
+
+    Before:
+    ```mlir
+    %wk = tensor.extract_slice %w[0, 0, 0] [128, 128, 512] [1, 1, 1] : tensor<128x256x512xbf16> to …
+    %wv = tensor.extract_slice %w[0, 128, 0] [128, 128, 512] [1, 1, 1] : tensor<128x256x512xbf16> to …
+    %k = mla.project %c, %wk …
+    %v = mla.project %c, %wv …
+    ```
+    After:
+    ```mlir
+    %kv = mla.project %c, %w … -> tensor<?x128x256xbf16>
+    %k = tensor.extract_slice %kv[0, 0, 0] [%tokens, 128, 128] [1, 1, 1] : …
+    %v = tensor.extract_slice %kv[0, 0, 128] [%tokens, 128, 128] [1, 1, 1] : …
+    ```
+
+    | | launches | bytes read |
+    |---|---|---|
+    | apart | 2 | 2 · T · L of latents, the weight |
+    | joined | 1 | T · L of latents, the weight |
+
+    It is done where the second weight begins at the row of each head where the first ends, both projections
+    stand in one block, neither has a bias, and all who use the results take rows of any
+    stride: `mla.head_project`, `mla.rope` and `mla.expanded_attention`.
+
+    Preconditions: none; useful behind mla-absorb-weights and mla-chunk-context, which make such
+    projections. Guarantee: no such pair remains. Numerics do not change.
+  }];
+  let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def MlaFuseMerge : Pass<"mla-fuse-merge", "::mlir::ModuleOp"> {
   let summary = "lets attention go on from the partial that it would be merged with";
   let description = [{

@@ -63,13 +63,9 @@ constexpr int64_t getFragmentRegister(int64_t j, int64_t h, int64_t i) { return 
 //   V = 8   t0 x 8 | t1 x 8 | t2 x 8 | t3 x 8 |                    columns 0 .. 7, 32 ...
 
 /// Name of the kernel attribute that holds V.
-inline constexpr char kColumnRunAttr[] = "sm90.column_run";
+inline constexpr llvm::StringLiteral kColumnRunAttr = "sm90.column_run";
 /// Its values: from a fragment's own pairs to 16 bytes of 2-byte elements.
 inline constexpr int64_t kColumnRuns[] = {2, 4, 8};
-
-/// Name of the kernel attribute (i64) with the bytes that an assembler may store of a thread's
-/// registers: none without.
-inline constexpr char kSpillBytesAttr[] = "sm90.spill_bytes";
 
 /// Column of register 4j + 2h + i, to the right of the thread's first.
 constexpr int64_t getRunColumn(int64_t j, int64_t i, int64_t run) {

@@ -9,19 +9,21 @@
 #ifndef MLA_DIALECT_TILE_IR_MACHINEATTR_H
 #define MLA_DIALECT_TILE_IR_MACHINEATTR_H
 
+#include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Machine/TargetDescription.h"
-
-#include "mlir/IR/Operation.h"
 
 namespace mlir::tile {
 
-/// On a module, a string: whose rates and measured numbers decide on tiles and schedules
-/// (mla/Machine/TargetDescription.h knows it).
+/// On a module, a #tile.machine: whose rates and measured numbers decide on tiles and
+/// schedules.
 inline constexpr llvm::StringLiteral kMachineAttr = "tile.machine";
+
+/// The attribute of `machine`, whose name must be known: says what differs from that.
+MachineAttr makeMachineAttr(MLIRContext *context, const mlac::TargetDescription &machine);
 
 /// The machine of the module around `op`: that of its kMachineAttr, or the one that is
 /// taken where nobody names any.
-const mlac::TargetDescription &getMachine(Operation *op);
+mlac::TargetDescription getMachine(Operation *op);
 
 } // namespace mlir::tile
 

@@ -9,6 +9,9 @@
 #ifndef MLA_DIALECT_TILE_IR_TILEDIALECT_H
 #define MLA_DIALECT_TILE_IR_TILEDIALECT_H
 
+#include "mla/Dialect/KernelAttrs.h"
+#include "mla/Dialect/Real.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -24,19 +27,12 @@ namespace mlir::tile {
 Type getRowType(Type type);
 } // namespace mlir::tile
 
+#include "mla/Dialect/Tile/IR/TileAttrInterfaces.h.inc"
 #include "mla/Dialect/Tile/IR/TileDialect.h.inc"
 #include "mla/Dialect/Tile/IR/TileEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "mla/Dialect/Tile/IR/TileAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "mla/Dialect/Tile/IR/TileOps.h.inc"
-
-namespace mlir::tile {
-
-/// On a buffer argument of a kernel: the number (i64) of the argument that counts its
-/// rows, a row being what the first stride of its views steps over.
-inline constexpr llvm::StringLiteral kRowCountAttr = "tile.row_count";
-
-} // namespace mlir::tile
 
 #endif // MLA_DIALECT_TILE_IR_TILEDIALECT_H

@@ -37,8 +37,11 @@ def Tile_Dialect : Dialect {
     `cvt.rn.satfinite`); `arith.divf` may be off by 2 ulp on a GPU unless it is marked
     `tile.correctly_rounded`.
 
-    A module may say `tile.machine = "h200"`: whose rates and measured numbers decide on
-    tiles and schedules. `convert-mla-to-tile` writes it.
+    A module may say `tile.machine = #tile.machine<"h200">`: whose rates and measured numbers
+    decide on tiles and schedules. `convert-mla-to-tile` writes it.
+
+    Attributes of this dialect on other ops, on kernels and on their arguments are those of
+    `mla/Dialect/KernelAttrs.h`; any other is an error.
 
     Bounds: a tile load yields zero for every element outside the view's sizes,
     a store drops it. That is the only masking mechanism for ragged shapes; tile
@@ -47,6 +50,7 @@ def Tile_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",

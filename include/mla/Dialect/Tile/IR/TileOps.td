@@ -9,6 +9,7 @@
 #ifndef MLA_DIALECT_TILE_IR_TILEOPS_TD
 #define MLA_DIALECT_TILE_IR_TILEOPS_TD
 
+include "mla/Dialect/Tile/IR/MachineAttr.td"
 include "mla/Dialect/Tile/IR/TileDialect.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/SymbolInterfaces.td"

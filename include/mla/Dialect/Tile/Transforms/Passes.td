@@ -50,7 +50,7 @@ def TileSwapOperands : Pass<"tile-swap-operands", "::mlir::tile::KernelOp"> {
     control flow or a store. A kernel whose `tile.schedule` names
     another kind than `stream` is left alone without a remark. What does not fit
     is named in a remark, and the kernel stays as it is.
-    Guarantee: `tile.schedule = {kind = "stream"}` is set where it was absent.
+    Guarantee: `tile.schedule = #tile.stream` is set where it was absent.
     Numerics: only the order of summation over keys changes.
     Source: FlashMLA and DeepGEMM put keys on M for scores (indexer); the output
     side follows from V being a transposed view of K.

@@ -32,11 +32,11 @@ public:
   /// Stands before `op`, which is in a kernel.
   explicit KernelBuilder(mlir::Operation *op);
   /// Lets a GPU give each thread neighbouring columns (tile.kernel).
-  void markRowKernel() { entry->getParentOp()->setAttr("tile.row_kernel", getUnitAttr()); }
+  void markRowKernel() { entry->getParentOp()->setAttr(mlir::tile::kRowKernelAttr, getUnitAttr()); }
 
   /// So many programs are to fit on a multiprocessor (tile.kernel).
   void setResidentPrograms(int64_t count) {
-    entry->getParentOp()->setAttr("tile.resident_programs", getI64IntegerAttr(count));
+    entry->getParentOp()->setAttr(mlir::tile::kResidentProgramsAttr, getI64IntegerAttr(count));
   }
 
   // Scalars of type index. Sums and products with constants are folded.

@@ -11,13 +11,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_DIALECT_MLA_IR_REAL_H
-#define MLA_DIALECT_MLA_IR_REAL_H
+#ifndef MLA_DIALECT_REAL_H
+#define MLA_DIALECT_REAL_H
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/bit.h"
 
-namespace mlir::mla {
+namespace mlac {
 
 struct Real {
   double value = 0;
@@ -32,22 +32,21 @@ struct Real {
   friend llvm::hash_code hash_value(Real real) {
     return llvm::hash_value(llvm::bit_cast<uint64_t>(real.value));
   }
-  friend AsmPrinter &operator<<(AsmPrinter &printer, Real real) {
-    printer.printFloat(APFloat(real.value));
+  friend mlir::AsmPrinter &operator<<(mlir::AsmPrinter &printer, Real real) {
+    printer.printFloat(llvm::APFloat(real.value));
     return printer;
   }
 };
 
-} // namespace mlir::mla
+} // namespace mlac
 
-template <>
-struct mlir::FieldParser<mlir::mla::Real> {
-  static FailureOr<mla::Real> parse(AsmParser &parser) {
+template <> struct mlir::FieldParser<mlac::Real> {
+  static FailureOr<mlac::Real> parse(AsmParser &parser) {
     double value;
     if (parser.parseFloat(value))
       return failure();
-    return mla::Real(value);
+    return mlac::Real(value);
   }
 };
 
-#endif // MLA_DIALECT_MLA_IR_REAL_H
+#endif // MLA_DIALECT_REAL_H

@@ -16,9 +16,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "mla/Analysis/RolePipeline.h"
-#include "mla/Analysis/ScheduleCost.h"
+#include "Relay/RelayModel.h"
 
+#include "mla/Analysis/RolePipeline.h"
 #include "mla/Machine/Sm90Limits.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ constexpr int64_t kNumKinds = static_cast<int64_t>(Event::Right) + 1;
 
 class Relay {
 public:
-  Relay(const AttentionProblem &problem, const SmDescription &sm, const ScheduleParameters &given)
-      : problem(problem), shape(problem), sm(sm), parameters(given) {}
+  Relay(const AttentionProblem &problem, const SmDescription &sm, const RelayOrder &given)
+      : problem(problem), shape(problem), sm(sm), order(given) {}
   std::optional<Recurrence> solve() const;
 
 private:
@@ -56,7 +56,7 @@ private:
   const AttentionProblem &problem;
   RelayShape shape;
   const SmDescription &sm;
-  const ScheduleParameters &parameters;
+  const RelayOrder &order;
 };
 } // namespace
 
@@ -81,16 +81,16 @@ void Relay::issuePartA(PipelineRole &role, int64_t block) const {
 }
 
 void Relay::scoreBlock(PipelineRole &role, int64_t block) const {
-  if (gatesRight(parameters.gate) && block > 0)
+  if (gatesRight(order.gate) && block > 0)
     role.await(id(Event::Right, block - 1));
   role.await(id(Event::RightFull, block));
   if (shape.rope)
     role.await(id(Event::RopeFull, block));
-  role.issue(id(Event::MostOfB, block), scoreCycles(shape.partB() - parameters.early));
-  role.issue(id(Event::Scores, block), scoreCycles(parameters.early));
+  role.issue(id(Event::MostOfB, block), scoreCycles(shape.partB() - order.early));
+  role.issue(id(Event::Scores, block), scoreCycles(order.early));
   role.await(id(Event::Scores, block));
   if (shape.rope)
-    role.load(id(Event::RopeFull, block + parameters.ropeStages), loadCycles(shape.rope));
+    role.load(id(Event::RopeFull, block + order.ropeStages), loadCycles(shape.rope));
 }
 
 PipelineRole Relay::makeScores() const {
@@ -100,10 +100,10 @@ PipelineRole Relay::makeScores() const {
     scoreBlock(role, block);
     // Waking up is half of a handover: nobody has to be told.
     role.work(sm.handoverCycles / 2);
-    if (parameters.issue == IssuePoint::BeforeSoftmax)
+    if (order.issue == IssuePoint::BeforeSoftmax)
       issuePartA(role, block + 1);
     role.work(sm.exponentialCycles);
-    if (parameters.issue == IssuePoint::AfterExponential)
+    if (order.issue == IssuePoint::AfterExponential)
       issuePartA(role, block + 1);
     if (block > 0) { // the tile of weights is free again
       role.await(id(Event::Left, block - 1));
@@ -111,7 +111,7 @@ PipelineRole Relay::makeScores() const {
     }
     role.work(sm.packCycles);
     role.signal(id(Event::Weights, block));
-    if (parameters.issue == IssuePoint::AfterStore)
+    if (order.issue == IssuePoint::AfterStore)
       issuePartA(role, block + 1);
   }
   return role;
@@ -124,7 +124,7 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
     role.signal(id(full, block));
   for (int64_t block = 0; block < kBlocks; ++block) {
     role.await(id(Event::Weights, block));
-    if (done == Event::Left && gatesLeft(parameters.gate) && block + 1 < kBlocks)
+    if (done == Event::Left && gatesLeft(order.gate) && block + 1 < kBlocks)
       role.await(id(Event::MostOfB, block + 1));
     role.work(sm.handoverCycles);
     role.issue(id(done, block), productCycles(panels));
@@ -142,11 +142,11 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
 
 std::optional<Recurrence> Relay::solve() const {
   PipelineRole rope;
-  for (int64_t block = 0; block < parameters.ropeStages; ++block)
+  for (int64_t block = 0; block < order.ropeStages; ++block)
     rope.signal(id(Event::RopeFull, block));
   std::vector<PipelineRole> roles = {rope, makeScores()};
-  roles.push_back(makeValues(Event::Right, Event::RightFull, shape.right, parameters.rightStages));
-  roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, parameters.leftStages));
+  roles.push_back(makeValues(Event::Right, Event::RightFull, shape.right, order.rightStages));
+  roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, order.leftStages));
   std::optional<std::vector<double>> times = runPipeline(roles, (kBlocks + 1) * kNumKinds);
   if (!times)
     return std::nullopt;
@@ -159,6 +159,6 @@ std::optional<Recurrence> Relay::solve() const {
 
 std::optional<Recurrence> mlac::solveRelay(const AttentionProblem &problem,
                                            const TargetDescription &target,
-                                           const ScheduleParameters &parameters) {
-  return Relay(problem, target.sm, parameters).solve();
+                                           const RelayOrder &order) {
+  return Relay(problem, target.sm, order).solve();
 }

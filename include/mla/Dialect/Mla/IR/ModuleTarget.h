@@ -1,0 +1,34 @@
+//===- ModuleTarget.h - the machine that a module names ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_MLA_IR_MODULETARGET_H
+#define MLA_DIALECT_MLA_IR_MODULETARGET_H
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Machine/TargetDescription.h"
+
+namespace mlir::mla {
+
+/// On a module (#mla.target): the rates that decisions by cost are made with.
+inline constexpr llvm::StringLiteral kTargetAttr = "mla.target";
+
+/// What `attribute` says of a machine; the rates that it does not carry, and the name where
+/// nobody knows its own, are those of the known machine of its name, or else of `base`.
+inline mlac::TargetDescription readTarget(TargetAttr attribute,
+                                          const mlac::TargetDescription &base) {
+  mlac::TargetDescription target = mlac::findTargetDescription(attribute.getName()).value_or(base);
+  target.numSms = attribute.getNumSms();
+  target.matmulTflops = attribute.getMatmulTflops();
+  target.readGbps = attribute.getReadGbps();
+  target.launchMicroseconds = attribute.getLaunchUs();
+  return target;
+}
+
+} // namespace mlir::mla
+
+#endif // MLA_DIALECT_MLA_IR_MODULETARGET_H

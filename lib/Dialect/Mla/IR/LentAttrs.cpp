@@ -1,0 +1,50 @@
+//===- LentAttrs.cpp - what attributes of the mla dialect hold ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Dialect/Mla/IR/ModuleTarget.h"
+#include "mla/Dialect/VerifyAttrs.h"
+
+using namespace mlir;
+using namespace mlir::mla;
+using mlac::AttrPlace;
+
+static constexpr StringLiteral kSteps = "func.func";
+
+static constexpr mlac::LentAttr kAttrs[] = {
+    {kTargetAttr,
+     AttrPlace::Op,
+     "builtin.module",
+     {"rates, as #mla.target<...>", mlac::isOf<TargetAttr>}},
+    {kModelAttr, AttrPlace::Op, "builtin.module", {"a #mla.model", mlac::isOf<ModelAttr>}},
+    {kUnsplitAttr, AttrPlace::Op, "mla.absorbed_attention", mlac::kUnitContent},
+    {kDecodeThresholdAttr, AttrPlace::Op, kSteps, mlac::kCountContent},
+    {kDecodesOfAttr, AttrPlace::Op, kSteps, mlac::kStringContent},
+    {kCrossoverAttr, AttrPlace::Op, "scf.if", {"a number", mlac::isOf<FloatAttr>}},
+    {kInputAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
+    {kPoolAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
+    {kWeightAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
+    {kDerivedAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
+    {kOutputAttr, AttrPlace::Argument, kSteps, mlac::kStringContent},
+    {kDerivedAttr, AttrPlace::Result, kSteps, mlac::kStringContent},
+    {kOutputAttr, AttrPlace::Result, kSteps, mlac::kStringContent},
+};
+
+LogicalResult MlaDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  return mlac::verifyLentAttr(op, attribute, AttrPlace::Op, kAttrs);
+}
+
+LogicalResult MlaDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
+                                                   NamedAttribute attribute) {
+  return mlac::verifyLentAttr(op, attribute, AttrPlace::Argument, kAttrs);
+}
+
+LogicalResult MlaDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                                      NamedAttribute attribute) {
+  return mlac::verifyLentAttr(op, attribute, AttrPlace::Result, kAttrs);
+}
