@@ -8,7 +8,7 @@ import problems
 # `advance` runs nothing: filling a plan with it makes sequences longer, and the
 # benchmark writes the cache's rows itself.
 TEMPLATE = """\
-!cache = !mla.cache<page_size = {page}, fields = [latent: {rank}, rope: {rope}],
+!cache = !mla.cache<page_size = {page}, fields = [latent: {rank}{rope_field}],
                     element = {dtype}, rope_order = interleaved>
 !latent = tensor<?x{heads}x{rank}x{dtype}>
 !rope = tensor<?x{heads}x{rope}x{dtype}>
@@ -59,5 +59,7 @@ def function_text(spec, length):
 def module_text(spec, query_lens=problems.FUNCTION_QUERY_LENS):
     """The module of a package, with one decode function per longest query."""
     functions = "\n".join(function_text(spec, length) for length in query_lens)
-    return TEMPLATE.format(page=spec.page, rank=spec.rank, rope=spec.rope, dtype=spec.dtype,
+    rope_field = f", rope: {spec.rope}" if spec.rope else ""
+    return TEMPLATE.format(page=spec.page, rank=spec.rank, rope=spec.rope,
+                           rope_field=rope_field, dtype=spec.dtype,
                            heads=spec.heads, name="attention", functions=functions)

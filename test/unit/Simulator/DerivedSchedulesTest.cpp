@@ -30,7 +30,7 @@ TEST_P(DerivedSchedules, GiveTheReferenceUnderEverySeed) {
 
 const AttentionCase kCases[] = {
     // name, schedule, heads, rank, rope, page size, {length, queries}, SMs, cut, parameters, scale,
-    // attributes
+    // cache format
     {"relay_ragged", "auto: relay", 128, 512, 64, 64, {{130, 1}, {0, 1}, {64, 1}}, 2},
     {"relay_parts", "auto: relay", 64, 512, 64, 64, {{1, 1}, {65, 1}, {129, 1}}, 2},
     {"relay_cut", "auto: relay", 64, 512, 64, 64, {{300, 1}, {70, 1}}, 3, true},
@@ -68,7 +68,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "split_ckv_kpe"},
     {"relay_split_small_pages",
      "relay",
@@ -81,7 +80,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "split_ckv_kpe"},
     {"relay_split_tiny_pages",
      "relay",
@@ -94,7 +92,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "split_ckv_kpe"},
     {"stream_split_pages",
      "auto: stream",
@@ -107,7 +104,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "split_ckv_kpe"},
     // Codes: rows of 656 bytes, and rows with one scale of the layer.
     {"relay_code_rows",
@@ -121,7 +117,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "fp8_ds_mla"},
     {"relay_code_rows_cut",
      "auto: relay",
@@ -134,7 +129,6 @@ const AttentionCase kCases[] = {
      true,
      {},
      0.1,
-     {},
      "fp8_ds_mla"},
     {"relay_scaled_codes",
      "auto: relay",
@@ -147,7 +141,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "mla_fp8_tensor"},
     {"relay_scaled_codes_narrow",
      "relay",
@@ -160,7 +153,6 @@ const AttentionCase kCases[] = {
      false,
      {},
      0.1,
-     {},
      "mla_fp8_tensor"},
     {"relay_ungated", "relay", 64, 256, 64, 64, {{300, 1}, {70, 1}}, 1, false, {"gate=none"}},
     {"relay_strict",
@@ -246,7 +238,6 @@ INSTANTIATE_TEST_SUITE_P(
                                     false,
                                     {},
                                     0.1,
-                                    {},
                                     "fp8_ds_mla"},
                       AttentionCase{"stream", "stream", 16, 512, 64, 64, {{300, 1}, {70, 1}}, 1}),
     [](const auto &info) { return info.param.name; });
