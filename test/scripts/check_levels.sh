@@ -7,22 +7,10 @@
 #
 #   check_levels.sh SOURCE_DIR
 set -euo pipefail
-source=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-# expect STATUS TEXT FILE LINE: of a checkout in which FILE holds LINE.
-expect() {
-  local wanted=$1 text=$2 file=$work/$3 status=0
-  rm -rf "$work"/{lib,include,tools}
-  mkdir -p "$(dirname "$file")"
-  echo "$4" >"$file"
-  python3 -B "$source/scripts/check_levels.py" "$work" >"$work/log" 2>&1 || status=1
-  [ "$status" = "$wanted" ] && grep -qF "$text" "$work/log" && return
-  echo "FAIL: $3 with $4: expected status $wanted and '$text', got $status and" >&2
-  sed 's/^/  | /' "$work/log" >&2
-  exit 1
-}
+# A checkout of nothing.
+prepare() { rm -rf "$work"/{lib,include,tools}; }
+check=check_levels.py below=.
+source "$(dirname "$0")/expect.sh" "$1"
 
 expect 0 "0 problems" lib/Analysis/Cost.cpp '#include "mla/Machine/Sm90Limits.h"'
 expect 0 "0 problems" lib/Dialect/Sm90/IR/Ops.cpp '#include "mla/Dialect/Sm90/Utils/Layout.h"'

@@ -7,27 +7,17 @@
 #
 #   check_rooms.sh SOURCE_DIR
 set -euo pipefail
-source=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-# expect STATUS TEXT FILE LINE: of a checkout in which FILE holds LINE.
-expect() {
-  local wanted=$1 text=$2 file=$work/runtime/$3 status=0
+# A checkout of empty rooms.
+prepare() {
   rm -rf "$work/runtime"
   mkdir -p "$work"/runtime/{lib/{base,package,cache,device,step,engine,capi},include,schema}
   for room in base package cache device step engine capi; do
     : >"$work/runtime/lib/$room/Thing.h"
   done
   : >"$work/runtime/include/mla_runtime.h"
-  mkdir -p "$(dirname "$file")"
-  echo "$4" >"$file"
-  python3 -B "$source/scripts/check_rooms.py" "$work" >"$work/log" 2>&1 || status=1
-  [ "$status" = "$wanted" ] && grep -qF "$text" "$work/log" && return
-  echo "FAIL: $3 with $4: expected status $wanted and '$text', got $status and" >&2
-  sed 's/^/  | /' "$work/log" >&2
-  exit 1
 }
+check=check_rooms.py below=runtime
+source "$(dirname "$0")/expect.sh" "$1"
 
 expect 0 "0 problems" lib/step/User.cpp '#include "cache/Thing.h"'
 expect 0 "0 problems" lib/capi/User.cpp '#include "mla_runtime.h"'
