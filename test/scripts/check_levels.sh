@@ -10,7 +10,7 @@ set -euo pipefail
 # A checkout of nothing.
 prepare() { rm -rf "$work"/{lib,include,tools}; }
 check=check_levels.py below=.
-source "$(dirname "$0")/expect.sh" "$1"
+source "$(dirname "$0")/support/expect.sh" "$1"
 
 expect 0 "0 problems" lib/Analysis/Cost.cpp '#include "mla/Machine/Sm90Limits.h"'
 expect 0 "0 problems" lib/Dialect/Sm90/IR/Ops.cpp '#include "mla/Dialect/Sm90/Utils/Layout.h"'

@@ -17,7 +17,7 @@ prepare() {
   : >"$work/runtime/include/mla_runtime.h"
 }
 check=check_rooms.py below=runtime
-source "$(dirname "$0")/expect.sh" "$1"
+source "$(dirname "$0")/support/expect.sh" "$1"
 
 expect 0 "0 problems" lib/step/User.cpp '#include "cache/Thing.h"'
 expect 0 "0 problems" lib/capi/User.cpp '#include "mla_runtime.h"'
