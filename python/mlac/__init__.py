@@ -9,7 +9,7 @@ cache; a plan is one step of a batch::
 
     import mlac, numpy as np
 
-    package = mlac.Package("v3.mlac")
+    package = mlac.Package("v3.mlac")          # or mlac.compile("config.json", dtype="f32")
     engine = mlac.Engine(package, mlac.Device("cpu"), max_seq_len=4096)
     engine.bind_safetensors("layer0.safetensors", prefix="self_attn.")
     engine.prepare()
@@ -37,6 +37,7 @@ import importlib
 __version__ = "0.1.0"
 
 from ._errors import (
+    CompileError,
     Corrupt,
     DeviceError,
     Error,
@@ -56,9 +57,10 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "runtime_version": "_runtime",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
-           "BlockTable": "_table", "convert_indices": "_table"}
+           "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile"}
 
 __all__ = [
+    "CompileError",
     "Corrupt",
     "DeviceError",
     "Error",

@@ -48,6 +48,11 @@ class Internal(Error):
     """A bug of the runtime."""
 
 
+class CompileError(Error):
+    """mla-compile refused its input or its options, or could not be run; the message is
+    its diagnostics."""
+
+
 # By the values of mla_status.
 BY_STATUS = {
     1: InvalidArgument,

@@ -1,0 +1,141 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packages made from Python: one run of mla-compile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ._errors import CompileError, InvalidArgument
+from ._runtime import Package
+
+COMPILER = "mla-compile"
+
+# Says where the compiler is when it is neither in a checkout's build, nor beside the
+# interpreter, nor on PATH.
+COMPILER_VARIABLE = "MLAC_COMPILER"
+
+# Options of mla-compile that ask for something else than a package.
+_NO_PACKAGE = ("emit", "help", "help_list", "help_hidden", "version", "o")
+
+# --dtype for a model's parameters, by torch's names.
+_DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16"}
+
+
+def find_compiler() -> str:
+    """The path of mla-compile. Raises CompileError that says where it was looked for."""
+    given = os.environ.get(COMPILER_VARIABLE)
+    if given:
+        return given
+    checkout = Path(__file__).resolve().parents[2] / "build" / "bin" / COMPILER
+    beside = Path(sys.executable).parent / COMPILER
+    for path in (checkout, beside):
+        if path.exists():
+            return str(path)
+    found = shutil.which(COMPILER)
+    if found is None:
+        raise CompileError(f"cannot find {COMPILER}: neither at {checkout}, nor at {beside}, nor on "
+                           f"PATH; set {COMPILER_VARIABLE} to its path")
+    return found
+
+
+def _argument(name: str, value: Any) -> list[str]:
+    """`value` of an option as mla-compile takes it."""
+    flag = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag]
+    # These may be repeated, and their values hold commas or colons of their own.
+    if name in ("kernel_schedule", "schedule_option") and not isinstance(value, str):
+        return [f"{flag}={item}" for item in value]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        value = ",".join(str(item) for item in value)
+    return [f"{flag}={value}"]
+
+
+def _config_text(config: Any) -> str:
+    """A transformers configuration as JSON; of a model with parts, the language model's."""
+    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    return text_config.to_json_string(use_diff=False)
+
+
+def _model_dtype(model: Any) -> str:
+    dtype = str(model.dtype)
+    if dtype not in _DTYPES:
+        raise InvalidArgument(f"model: expected parameters of {' or '.join(_DTYPES)}, got {dtype}")
+    return _DTYPES[dtype]
+
+
+def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
+    """What mla-compile reads for `source`: the caller's file, or one in `folder`."""
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        return path / "config.json" if path.is_dir() else path
+    if isinstance(source, Mapping):
+        text = json.dumps(source)
+    elif hasattr(source, "to_json_string"):
+        text = _config_text(source)
+    elif hasattr(source, "config") and hasattr(source.config, "to_json_string"):
+        text = _config_text(source.config)
+        options.setdefault("dtype", _model_dtype(source))
+    else:
+        raise InvalidArgument("source: expected a path, a dict, or a configuration or model of "
+                              f"transformers, got {type(source).__name__}")
+    path = folder / "config.json"
+    path.write_text(text)
+    return path
+
+
+def compile(source: Any, target: str | Iterable[str] | None = None, *,
+            output: str | os.PathLike[str] | None = None, compiler: str | None = None,
+            **options: Any) -> Package:
+    """Compiles an attention layer and returns its package.
+
+    source: a path (config.json, a folder that holds one, layer.safetensors, module.mlir),
+    a configuration as a dict, or a configuration or model of transformers. A model's dtype
+    is taken where none is given.
+    target: "cpu", "sm_90a", or several; default: mla-compile's.
+    output: where the package is kept; default: in memory only.
+    compiler: the path of mla-compile (default: find_compiler()).
+    Options are mla-compile's, with underscores: dtype="f32", tp=8, page_size=64,
+    functions=["prefill", "decode"], dequantised_weights=True.
+
+    Raises CompileError with the compiler's diagnostics; its warnings are Python's.
+    """
+    for name in _NO_PACKAGE:
+        if name in options:
+            raise InvalidArgument(f"option '{name}' makes no package: run {COMPILER} itself")
+    with tempfile.TemporaryDirectory(prefix="mlac-") as name:
+        folder = Path(name)
+        options = {"target": target, "quiet": True, **options}
+        path = _input_file(source, folder, options)
+        package = Path(output) if output is not None else folder / "package.mlac"
+        command = [compiler or find_compiler(), str(path), "-o", str(package)]
+        for option, value in options.items():
+            command += _argument(option, value)
+        _run(command, f"{name}{os.sep}")
+        return Package(package if output is not None else package.read_bytes())
+
+
+def _run(command: list[str], folder: str) -> None:
+    """Runs the compiler; its messages do not name the temporary folder."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise CompileError(f"cannot run {command[0]}: {error.strerror}") from None
+    text = done.stderr.replace(folder, "").strip()
+    if done.returncode != 0:
+        raise CompileError(text or f"{command[0]} ended with {done.returncode}")
+    if text:
+        warnings.warn(text, stacklevel=3)

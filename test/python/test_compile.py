@@ -1,0 +1,126 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlac.compile: a package from Python, by the mla-compile that MLAC_COMPILE names.
+
+Needs neither NumPy nor torch; a configuration of transformers is stood for by an object
+with its methods."""
+
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+import warnings
+from unittest import mock
+
+import mlac
+
+COMPILE = os.environ["MLAC_COMPILE"]
+CONFIGS = pathlib.Path(__file__).parent.parent / "data/configs"
+TINY = CONFIGS / "deepseek_v3_tiny.json"
+
+
+class HuggingFaceConfig:
+    """What mlac.compile uses of a transformers configuration."""
+
+    def __init__(self, fields):
+        self._fields = fields
+
+    def to_json_string(self, use_diff=True):
+        return "{}" if use_diff else json.dumps(self._fields)
+
+
+class Composite(HuggingFaceConfig):
+    """One of a model with parts, whose language model has a configuration of its own."""
+
+    def __init__(self, text):
+        super().__init__({"model_type": "kimi_k25"})
+        self._text = text
+
+    def get_text_config(self):
+        return self._text
+
+
+class Model:
+    def __init__(self, config, dtype):
+        self.config, self.dtype = config, dtype
+
+
+class CompileTest(unittest.TestCase):
+    def setUp(self):
+        self.fields = json.loads(TINY.read_text())
+        self.options = {"target": "cpu", "functions": ["decode"], "compiler": COMPILE}
+
+    def compile(self, source, **options):
+        return mlac.compile(source, **{**self.options, **options})
+
+    def test_sources(self):
+        config = HuggingFaceConfig(self.fields)
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "config.json").write_text(TINY.read_text())
+            for source in (TINY, str(TINY), folder, self.fields, config, Composite(config)):
+                with self.subTest(source=type(source).__name__):
+                    info = self.compile(source, dtype="f32").info
+                    self.assertEqual(info["model"]["hidden_size"], self.fields["hidden_size"])
+                    self.assertEqual(info["model"]["activation_dtype"], "f32")
+                    self.assertEqual([f["name"] for f in info["targets"][0]["functions"]
+                                      if f["name"] in ("prefill", "decode")], ["decode"])
+
+    def test_model_gives_its_dtype(self):
+        config = HuggingFaceConfig(self.fields)
+        for dtype, expected in (("torch.float32", "f32"), ("torch.bfloat16", "bf16")):
+            info = self.compile(Model(config, dtype)).info
+            self.assertEqual(info["model"]["activation_dtype"], expected)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "torch.float16"):
+            self.compile(Model(config, "torch.float16"))
+
+    def test_output_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "layer.mlac"
+            self.compile(TINY, output=path)
+            self.assertEqual(mlac.Package(path).info["bytes"], path.stat().st_size)
+
+    def test_runs(self):
+        package = self.compile(TINY, dtype="f32")
+        engine = mlac.Engine(package, mlac.Device("cpu", threads=1), max_seq_len=64)
+        self.assertEqual(engine.hidden_size, self.fields["hidden_size"])
+
+    def test_diagnostics(self):
+        del self.fields["kv_lora_rank"]
+        with self.assertRaises(mlac.CompileError) as caught:
+            self.compile(self.fields)
+        self.assertIn("kv_lora_rank", str(caught.exception))
+        self.assertNotIn(tempfile.gettempdir(), str(caught.exception))
+        with self.assertRaisesRegex(mlac.CompileError, "no-such-option"):
+            self.compile(TINY, no_such_option=True)
+        with self.assertRaisesRegex(mlac.CompileError, "absent.json"):
+            self.compile("absent.json")
+        with self.assertRaisesRegex(mlac.InvalidArgument, "emit"):
+            self.compile(TINY, emit="mla")
+        with self.assertRaisesRegex(mlac.InvalidArgument, "got int"):
+            self.compile(3)
+
+    def test_warnings(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.compile(CONFIGS / "deepseek_v32.json")
+        self.assertIn("index_topk = 2048", str(caught[0].message))
+
+    def test_compiler_is_found(self):
+        del self.options["compiler"]
+        with mock.patch.dict(os.environ, MLAC_COMPILER=COMPILE):
+            self.compile(TINY)
+        with mock.patch.dict(os.environ, MLAC_COMPILER="/absent/mla-compile"):
+            with self.assertRaisesRegex(mlac.CompileError, "/absent/mla-compile"):
+                self.compile(TINY)
+        clean = {"PATH": os.path.dirname(COMPILE)}
+        with mock.patch.dict(os.environ, clean, clear=True):
+            self.compile(TINY)
+            with mock.patch("mlac._compile.COMPILER", "mla-compile-absent"):
+                with self.assertRaisesRegex(mlac.CompileError, "set MLAC_COMPILER"):
+                    self.compile(TINY)
+
+
+if __name__ == "__main__":
+    unittest.main()
