@@ -1,0 +1,146 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Replaces the attention of a model by steps of an engine, and puts it back."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Any
+
+import torch
+
+from .._compile import compile as compile_package
+from .._errors import InvalidArgument, WrongState
+from .._runtime import Device, Engine, Package
+from . import _layers
+from ._cache import Cache
+from ._forward import attention_forward, decoder_forward, prepare_cache
+from ._step import Runner
+
+# Tokens of a sequence where the caller says nothing: what fits everywhere. A model's own
+# maximum would take the cache's memory for every request.
+DEFAULT_SEQ_LEN = 4096
+
+
+def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *,
+          max_seq_len: int | None = None, max_num_requests: int = 8, threads: int = 0,
+          compile_options: dict[str, Any] | None = None, **engine_options: int) -> Patched:
+    """Makes mlac compute the attention of every layer of `model`, in place.
+
+    package: a Package or its path; default: mlac.compile of the model's configuration, for
+    its device and dtype, with `compile_options`.
+    max_seq_len: tokens of a sequence (default: 4096, or what the package takes).
+    max_num_requests: rows that one step takes; larger batches run as several.
+    engine_options: those of mlac.Engine (num_pages, max_num_tokens, ...). The default
+    cache holds max_num_requests sequences of max_seq_len.
+    threads: workers on the CPU; 0: one per processor.
+
+    Raises Unsupported or InvalidArgument, naming what it does not take; then the model is
+    as it was. The module's own weights stay in memory, so that unpatch() needs nothing.
+    """
+    decoder = _layers.find_decoder(model)
+    if isinstance(decoder.__dict__.get("_mlac_patched"), Patched):
+        raise WrongState("the model is patched already: unpatch it first")
+    attentions = _layers.find_attentions(decoder)
+    device = _layers.device_of(attentions)
+    for layer, module in enumerate(attentions):  # before a compiler runs for nothing
+        _layers.check_weights(module, layer)
+    if package is None:
+        target = "cpu" if device.type == "cpu" else "sm_90a"
+        package = compile_package(decoder, target, **{
+            "functions": ("prefill", "decode", "step"), **(compile_options or {})})
+    elif not isinstance(package, Package):
+        package = Package(package)
+    info = package.info
+    _check_package(info, decoder, attentions[0])
+    limit = info["rope"]["length"] or DEFAULT_SEQ_LEN
+    engine = Engine(package, Device(str(device), threads), num_layers=len(attentions),
+                    max_seq_len=max_seq_len or min(DEFAULT_SEQ_LEN, limit),
+                    max_num_requests=max_num_requests, **engine_options)
+    for layer, module in enumerate(attentions):
+        engine.bind(_layers.weights_of(module, info["weights"], layer), layer)
+        engine.prepare(layer)
+    return Patched(model, decoder, attentions, Runner(engine, device, len(attentions)))
+
+
+def _rope_fields(config: dict[str, Any]) -> dict[str, Any]:
+    """What a configuration says about rotary frequencies, in the old or the new place."""
+    fields = dict(config.get("rope_scaling") or {})
+    fields.update(config.get("rope_parameters") or {})
+    fields.setdefault("rope_theta", config.get("rope_theta"))
+    names = ("rope_theta", "factor", "beta_fast", "beta_slow", "original_max_position_embeddings")
+    return {name: fields[name] for name in names if fields.get(name) is not None}
+
+
+def _check_package(info: dict[str, Any], decoder: Any, attention: Any) -> None:
+    """Whether the package is of this model; shapes of weights are checked when bound."""
+    config, compiled = decoder.config, info["model"]
+    expected = {"model_type": config.model_type, "hidden_size": config.hidden_size,
+                "num_heads": config.num_attention_heads, "tensor_parallel": 1,
+                "activation_dtype": {torch.float32: "f32", torch.bfloat16: "bf16"}.get(
+                    decoder.dtype, str(decoder.dtype))}
+    for name, value in expected.items():
+        if compiled[name] != value:
+            raise InvalidArgument(f"package: {name} is {compiled[name]}, the model's is {value}")
+    # The compiler forms it in double precision, transformers in Python's.
+    if not math.isclose(compiled["softmax_scale"], attention.scaling, rel_tol=1e-6):
+        raise InvalidArgument(f"package: softmax_scale is {compiled['softmax_scale']}, the model's "
+                              f"is {attention.scaling}")
+    ropes = [_rope_fields(json.loads(compiled["config"])), _rope_fields(config.to_dict())]
+    for name in ropes[0].keys() & ropes[1].keys():
+        if ropes[0][name] != ropes[1][name]:
+            raise InvalidArgument(f"package: {name} is {ropes[0][name]}, the model's is "
+                                  f"{ropes[1][name]}")
+
+
+class Patched:
+    """A model whose attention mlac computes, until unpatch(); also a context manager."""
+
+    def __init__(self, model: Any, decoder: Any, attentions: list[Any], runner: Runner):
+        self._runner = runner
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self._decoder = decoder
+        results = _layers.RESULTS[decoder.config.model_type]
+        for layer, module in enumerate(attentions):
+            self._replace(module, "forward", attention_forward(runner, layer, results))
+        self._replace(decoder, "forward", decoder_forward(runner, decoder))
+        if hasattr(model, "_prepare_cache_for_generation"):
+            self._replace(model, "_prepare_cache_for_generation", prepare_cache(runner, model))
+        self._replace(decoder, "_mlac_patched", self)
+
+    def __repr__(self) -> str:
+        return f"<mlac.transformers.Patched {type(self._decoder).__name__}, {self.engine!r}>"
+
+    def __enter__(self) -> Patched:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.unpatch()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs the layers: its memory, pages and sequences."""
+        return self._runner.engine
+
+    def cache(self) -> Cache:
+        """An empty cache, for past_key_values= of a call or of generate()."""
+        return Cache(self._runner)
+
+    def unpatch(self) -> None:
+        """Puts the model's own attention back and frees the engine; its caches are stale."""
+        while self._replaced:
+            owner, name, value = self._replaced.pop()
+            if value is None:
+                owner.__dict__.pop(name, None)
+            else:
+                owner.__dict__[name] = value
+        self._runner.engine.close()
+
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
+        """Hides a method of one object; accelerate's hooks lie there too, and are kept."""
+        self._replaced.append((owner, name, owner.__dict__.get(name)))
+        owner.__dict__[name] = value
+

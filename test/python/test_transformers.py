@@ -1,0 +1,259 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""generate() of tiny models with mlac's kernels in every layer, token by token against eager.
+
+Skips itself where torch or transformers are not installed. MLAC_COMPILE names the compiler."""
+
+import copy
+import os
+import unittest
+import warnings
+
+os.environ.setdefault("MLAC_COMPILER", os.environ["MLAC_COMPILE"])
+try:
+    import torch
+    import transformers  # noqa: F401
+except ImportError as error:
+    raise unittest.SkipTest(f"not installed: {error.name}")
+
+import mlac
+import mlac.transformers
+from tiny_models import CONFIGS, make_model, random_prompts
+
+NEW = {"max_new_tokens": 20, "eos_token_id": None}  # longer than any two words agree by chance
+BATCH, PROMPT = 3, 11
+
+
+def patch(model, **options):
+    with warnings.catch_warnings():  # sparse attention as dense: equal up to index_topk
+        warnings.simplefilter("ignore")
+        return mlac.transformers.patch(model, **{"max_seq_len": 64, "num_pages": 32, **options})
+
+
+def left_padded():
+    """Prompts of 11, 7 and 1 tokens, and their mask."""
+    ids = random_prompts(BATCH, PROMPT)
+    mask = torch.ones_like(ids)
+    for row, padding in enumerate((0, 4, PROMPT - 1)):
+        ids[row, :padding], mask[row, :padding] = 0, 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def with_seed(model, *args, **kwargs):
+    torch.manual_seed(7)
+    return model.generate(*args, **{**NEW, **kwargs})
+
+
+class GenerateTest(unittest.TestCase):
+    """Each case: what generate() is called with."""
+
+    CASES = {
+        "greedy": lambda: {"input_ids": random_prompts(BATCH, PROMPT), "do_sample": False},
+        "greedy, left-padded": lambda: {**left_padded(), "do_sample": False},
+        "without a cache": lambda: {**left_padded(), "do_sample": False, "use_cache": False,
+                                    "max_new_tokens": 6},
+        "sampling": lambda: {**left_padded(), "do_sample": True, "top_k": 20,
+                             "num_return_sequences": 2},
+        "beams": lambda: {"input_ids": random_prompts(2, PROMPT), "num_beams": 4,
+                          "num_return_sequences": 2, "do_sample": False},
+        "beams, left-padded": lambda: {**left_padded(), "num_beams": 3, "do_sample": False},
+        "beams that end": lambda: {**left_padded(), "num_beams": 3, "do_sample": True,
+                                   "eos_token_id": list(range(3, 20))},
+        "prompt lookup": lambda: {"input_ids": random_prompts(1, 5).repeat(1, 3),
+                                  "prompt_lookup_num_tokens": 4, "do_sample": False},
+        "prefill in chunks": lambda: {"input_ids": random_prompts(BATCH, PROMPT),
+                                      "prefill_chunk_size": 4, "do_sample": False},
+    }
+
+    def compare(self, kind, **options):
+        model = make_model(kind)
+        expected = {name: with_seed(model, **case()) for name, case in self.CASES.items()}
+        with patch(model, **options) as patched:
+            for name, case in self.CASES.items():
+                with self.subTest(case=name):
+                    tokens = with_seed(model, **case())
+                    self.assertEqual(tokens.tolist(), expected[name].tolist())
+                    # Nothing holds the cache any more.
+                    self.assertEqual(patched.engine.cache_stats["num_sequences"], 0)
+                    self.assertEqual(patched.engine.cache_stats["free_pages"],
+                                     patched.engine.cache_stats["num_pages"])
+
+    def test_steps_are_cut(self):
+        """More rows and tokens than a step takes: prompts run in several, with context."""
+        self.compare("deepseek_v3", max_num_requests=2, max_num_tokens=5)
+
+    def test_assistants(self):
+        model, assistant = make_model("deepseek_v3"), make_model("minicpm3", seed=1)
+        draft = make_model("deepseek_v3")
+        # Agrees with the model often, not always.
+        draft.lm_head.weight.data.mul_(1 + 0.5 * torch.rand(draft.lm_head.weight.shape[0], 1))
+        prompt = random_prompts(1, PROMPT)
+        for helper in (assistant, draft):
+            expected = with_seed(model, prompt, do_sample=False)
+            with patch(model):
+                for is_patched in (False, True):
+                    if is_patched:
+                        patch(helper)
+                    with self.subTest(helper=helper.config.model_type, is_patched=is_patched):
+                        tokens = with_seed(model, prompt, do_sample=False, assistant_model=helper)
+                        self.assertEqual(tokens.tolist(), expected.tolist())
+
+
+def _add(kind):
+    setattr(GenerateTest, f"test_{kind}", lambda self: self.compare(kind))
+
+
+for _kind in CONFIGS:
+    _add(_kind)
+
+
+class CacheTest(unittest.TestCase):
+    def setUp(self):
+        self.model = make_model("deepseek_v3")
+        self.inputs = left_padded()
+        self.expected = with_seed(self.model, **self.inputs, do_sample=False)
+        self.patched = patch(self.model)
+        self.addCleanup(self.patched.unpatch)
+
+    def logits(self, ids, cache=None, **kwargs):
+        with torch.no_grad():
+            return self.model(ids, past_key_values=cache, **kwargs).logits
+
+    def test_logits(self):
+        inputs = left_padded()
+        got = self.logits(**{"ids": inputs.pop("input_ids")}, **inputs)
+        self.patched.unpatch()
+        expected = self.logits(**{"ids": left_padded().pop("input_ids")}, **inputs)
+        real = inputs["attention_mask"].bool()
+        torch.testing.assert_close(got[real], expected[real], rtol=1e-5, atol=1e-5)
+        # Bit by bit as before the patch.
+        self.assertEqual(with_seed(self.model, **left_padded(), do_sample=False).tolist(),
+                         self.expected.tolist())
+        self.assertNotIn("forward", self.model.model.__dict__)
+        self.assertNotIn("_prepare_cache_for_generation", self.model.__dict__)
+
+    def test_bf16(self):
+        expected = self.logits(random_prompts(2, PROMPT)).double()
+        model = make_model("deepseek_v3", dtype=torch.bfloat16)
+        prompt = random_prompts(2, PROMPT)
+        with torch.no_grad():
+            eager = model(prompt).logits.double()
+            with patch(model) as patched:
+                ours = model(prompt).logits.double()
+                self.assertEqual(patched.engine.activation_dtype, "bf16")
+        # As far from f32 as eager is, and a half more.
+        self.assertLess((ours - expected).norm(), 1.5 * (eager - expected).norm())
+
+    def test_crop_and_go_on(self):
+        cache = self.patched.cache()
+        ids = random_prompts(2, PROMPT)
+        full = self.logits(ids)
+        self.logits(ids, cache)
+        self.assertEqual((cache.get_seq_length(), cache.batch_size), (PROMPT, 2))
+        cache.crop(-4)
+        self.assertEqual(cache.get_seq_length(), PROMPT - 4)
+        rest = self.logits(ids[:, -4:], cache)
+        torch.testing.assert_close(rest, full[:, -4:], rtol=1e-5, atol=1e-5)
+        cache.crop(PROMPT + 1)  # a length, as before 5.18: longer than the cache is no change
+        self.assertEqual(cache.get_seq_length(), PROMPT)
+        cache.reset()
+        self.assertEqual(self.patched.engine.cache_stats["num_sequences"], 0)
+        torch.testing.assert_close(self.logits(ids, cache), full, rtol=1e-5, atol=1e-5)
+
+    def test_crop_of_padding(self):
+        cache = self.patched.cache()
+        inputs = left_padded()
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        full = self.logits(ids, attention_mask=mask, position_ids=positions)
+        self.logits(ids, cache, attention_mask=mask, position_ids=positions)
+        cache.crop(-8)  # more than the last rows have
+        self.assertEqual([len(sequence) for sequence in cache._sequences], [3, 0, 0])
+        rest = self.logits(ids[:, -8:], cache, attention_mask=mask,
+                           position_ids=positions[:, -8:])
+        real = mask[:, -8:].bool()
+        torch.testing.assert_close(rest[real], full[:, -8:][real], rtol=1e-5, atol=1e-5)
+
+    def test_batch_is_selected(self):
+        ids = random_prompts(3, PROMPT)
+        full = self.logits(ids)
+        cache = self.patched.cache()
+        self.logits(ids[:, :-2], cache)
+        cache.batch_select_indices(torch.tensor([2, 0]))
+        cache.batch_repeat_interleave(2)
+        self.assertEqual(cache.batch_size, 4)
+        rows = [2, 2, 0, 0]
+        # Forks write to pages that they shared.
+        other = ids[rows].clone()
+        other[1::2, -2:] = 50
+        got = self.logits(other[:, -2:], cache)
+        torch.testing.assert_close(got[::2], full[rows][::2, -2:], rtol=1e-5, atol=1e-5)
+        cache.batch_select_indices(torch.tensor([False, True, False, True]))
+        torch.testing.assert_close(got[1::2], self.logits(other[1::2])[:, -2:], rtol=1e-5,
+                                   atol=1e-5)
+        self.assertEqual(self.patched.engine.cache_stats["num_sequences"], 2)
+
+    def test_prompt_of_many_calls(self):
+        """A cached prompt, copied for each of its continuations; and one that generate()
+        returns."""
+        ids = random_prompts(1, PROMPT)
+        cache = self.patched.cache()
+        self.logits(ids[:, :-1], cache)
+        expected = with_seed(self.model, ids, do_sample=False)
+        for _ in range(2):
+            tokens = with_seed(self.model, ids, do_sample=False,
+                               past_key_values=copy.deepcopy(cache))
+            self.assertEqual(tokens.tolist(), expected.tolist())
+        self.assertEqual(cache.get_seq_length(), PROMPT - 1)
+        with self.assertRaisesRegex(TypeError, "deepcopy"):
+            copy.copy(cache)
+        begun = self.model.generate(ids, max_new_tokens=8, do_sample=False, eos_token_id=None,
+                                    return_dict_in_generate=True)
+        tokens = self.model.generate(begun.sequences, max_new_tokens=12, do_sample=False,
+                                     eos_token_id=None, past_key_values=begun.past_key_values)
+        self.assertEqual(tokens.tolist(), expected.tolist())
+
+    def test_use_cache_of_a_call(self):
+        with torch.no_grad():
+            self.assertIsInstance(self.model(random_prompts(1, 3)).past_key_values,
+                                  mlac.transformers.Cache)
+            self.assertIsNone(self.model(random_prompts(1, 3), use_cache=False).past_key_values)
+
+    def test_full_cache(self):
+        self.patched.unpatch()
+        with patch(self.model, num_pages=1) as patched:
+            cache = patched.cache()
+            self.logits(random_prompts(1, PROMPT), cache)
+            with self.assertRaisesRegex(
+                    mlac.OutOfPages, "step of 33 tokens for 3 rows with 0 cached tokens takes at "
+                    "least 3 pages of 64 tokens, and 0 of 1 are free.*num_pages"):
+                with_seed(self.model, random_prompts(3, PROMPT), do_sample=False)
+            self.assertEqual(len(cache._sequences[0]), PROMPT)
+            self.logits(random_prompts(1, 1), cache)
+            with self.assertRaisesRegex(mlac.InvalidArgument,
+                                        "row 0: 72 tokens, the limit is max_seq_len = 64"):
+                self.logits(random_prompts(1, 60), cache)
+            self.assertEqual(cache.get_seq_length(), PROMPT + 1)
+
+    def test_failed_pass_is_undone(self):
+        cache = self.patched.cache()
+        ids = random_prompts(1, PROMPT)
+        full = self.logits(ids)
+
+        def fail(*args):
+            raise KeyboardInterrupt
+
+        for length in (0, PROMPT - 1):
+            hook = self.model.model.layers[1].mlp.register_forward_pre_hook(fail)
+            with self.assertRaises(KeyboardInterrupt):
+                self.logits(ids[:, length:], cache)
+            hook.remove()
+            self.assertEqual(cache.get_seq_length(), length)
+            last = self.logits(ids[:, length:PROMPT - 1] if length == 0 else ids[:, length:],
+                               cache)
+        torch.testing.assert_close(last, full[:, -1:], rtol=1e-5, atol=1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()

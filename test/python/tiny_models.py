@@ -1,0 +1,58 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Random models of transformers with multi-head latent attention, a few hundred kilobytes each."""
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+torch.set_num_threads(1)  # more only wait for one another at these sizes
+
+VOCABULARY = 97
+_COMMON = {"vocab_size": VOCABULARY, "hidden_size": 48, "num_attention_heads": 4,
+           "num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 32,
+           "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+           "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 1,
+           "eos_token_id": 2}
+_LAYERS = {"num_hidden_layers": 3, "intermediate_size": 64}
+_EXPERTS = {"moe_intermediate_size": 16, "n_routed_experts": 4, "num_experts_per_tok": 2}
+_GROUPS = {"n_group": 1, "topk_group": 1}
+_INDEXER = {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 64}
+_YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 1.0,
+         "mscale_all_dim": 1.0, "original_max_position_embeddings": 128}
+_LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 1.0,
+             "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.0, 1.2, 1.5, 3.0],
+             "original_max_position_embeddings": 512}
+CONFIGS = {
+    "deepseek_v2": {**_LAYERS, **_EXPERTS, "q_lora_rank": None, "first_k_dense_replace": 3},
+    "deepseek_v3": {**_LAYERS, **_EXPERTS, **_GROUPS, "first_k_dense_replace": 2,
+                    "rope_parameters": _YARN},
+    "deepseek_v32": {**_LAYERS, **_EXPERTS, **_GROUPS, **_INDEXER, "first_k_dense_replace": 3},
+    "glm4_moe_lite": {**_LAYERS, **_EXPERTS, **_GROUPS},
+    "glm_moe_dsa": {**_LAYERS, **_EXPERTS, **_GROUPS, **_INDEXER,
+                    "mlp_layer_types": ["dense"] * 3},
+    "longcat_flash": {"num_layers": 2, "ffn_hidden_size": 64, "expert_ffn_hidden_size": 16,
+                      "n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "head_dim": 8},
+    "minicpm3": {**_LAYERS, "rope_parameters": _LONGROPE},
+}
+
+
+def make_model(kind, seed=0, dtype=torch.float32, **changes):
+    """A model whose tokens vary: the default weights repeat one token for ever."""
+    config = AutoConfig.for_model(kind, **{**_COMMON, **CONFIGS[kind], **changes})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager",
+                                             dtype=torch.float32).eval()
+    generator = torch.Generator().manual_seed(seed)
+    for name, weight in model.named_parameters():
+        noise = torch.randn(weight.shape, generator=generator)
+        if weight.dim() > 1:
+            gain = 3.6 if "embed" in name else 1.2
+            weight.data.copy_(noise * gain / weight.shape[-1] ** 0.5)
+        elif "norm" in name:
+            weight.data.copy_(1 + 0.1 * noise)
+    return model.to(dtype)
+
+
+def random_prompts(batch, length, seed=5):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(3, VOCABULARY, (batch, length), generator=generator)
