@@ -411,8 +411,13 @@ def call(name, *arguments):
     """Calls a function of the C API; raises its status's exception on failure."""
     status = getattr(library, name)(*arguments)
     if status != 0:
-        message = library.mla_last_error().decode("utf-8", "replace")
-        raise BY_STATUS.get(status, Internal)(message)
+        raise_status(status)
+
+
+def raise_status(status):
+    """Raises the exception of a failed call's status, with its message."""
+    message = library.mla_last_error().decode("utf-8", "replace")
+    raise BY_STATUS.get(status, Internal)(message)
 
 
 def call_out(name, out, *arguments):

@@ -12,6 +12,7 @@ import torch
 
 from .._errors import WrongState
 from .._runtime import Engine, Plan, Sequence
+from ..torch import handle
 
 # Tokens of one request in one step: its row in the batch, and how many.
 Share = tuple[int, int]
@@ -40,17 +41,18 @@ def split_rows(lens: Rows[int], max_requests: int, max_tokens: int) -> list[list
 class Step:
     """Filled plans of one forward pass, and where its tokens are among the padding.
 
+    parts: mlac.torch's handles of the plans, and how many tokens each takes.
     is_real: [batch, query] on the host, which tokens are none of padding.
     """
 
-    def __init__(self, parts: list[tuple[Plan, int]], is_real: torch.Tensor,
+    def __init__(self, parts: list[tuple[int, int]], is_real: torch.Tensor,
                  device: torch.device):
         self._parts = parts
         self._index = None
         if not bool(is_real.all()):
             self._index = is_real.flatten().nonzero().flatten().to(device)
 
-    def run(self, hidden: torch.Tensor, layer: int, stream: Any) -> torch.Tensor:
+    def run(self, hidden: torch.Tensor, layer: int) -> torch.Tensor:
         """One layer's attention: [batch, query, hidden] to the same; padding gives zeros."""
         flat = hidden.reshape(-1, hidden.shape[-1])
         rows = (flat if self._index is None else flat[self._index]).contiguous()
@@ -58,7 +60,7 @@ class Step:
         first = 0
         for plan, count in self._parts:
             part = slice(first, first + count)
-            plan.run(rows[part], output[part], layer=layer, stream=stream)
+            torch.ops.mlac.layer.default(output[part], rows[part], plan, layer)
             first += count
         if self._index is not None:
             output = torch.zeros_like(flat).index_copy_(0, self._index, output)
@@ -75,13 +77,14 @@ class Runner:
         self.options: dict[str, int] = engine.info["options"]
         self.step: Step | None = None
         self._plans: list[Plan] = []
+        self._handles: list[int] = []
 
     def check_live(self) -> None:
         if self.engine._value is None:
             raise WrongState("the model was unpatched: its caches ended with its engine")
 
     def stream(self) -> Any:
-        """torch's current stream, where there are streams."""
+        """torch's current stream, on which steps are planned and run."""
         return torch.cuda.current_stream(self.device) if self.device.type == "cuda" else None
 
     def fill(self, sequences: list[Sequence], is_real: torch.Tensor) -> Step:
@@ -90,13 +93,14 @@ class Runner:
         parts = split_rows(lens, self.options["max_num_requests"], self.options["max_num_tokens"])
         while len(self._plans) < len(parts):
             self._plans.append(self.engine.plan())
+            self._handles.append(handle(self._plans[-1]))
         before = [len(sequence) for sequence in sequences]
         filled = []
         try:
-            for plan, part in zip(self._plans, parts):
+            for number, plan, part in zip(self._handles, self._plans, parts):
                 plan.fill([sequences[row] for row, _ in part], [count for _, count in part],
                           stream=self.stream())
-                filled.append((plan, sum(count for _, count in part)))
+                filled.append((number, sum(count for _, count in part)))
         except Exception:
             for sequence, length in zip(sequences, before):
                 sequence.truncate(length)
@@ -113,4 +117,4 @@ class Runner:
         if self.step is None:
             raise WrongState("an attention layer of a patched model was called by itself: call the "
                              "model, or unpatch it")
-        return self.step.run(hidden, layer, self.stream())
+        return self.step.run(hidden, layer)
