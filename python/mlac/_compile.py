@@ -44,8 +44,8 @@ def find_compiler() -> str:
             return str(path)
     found = shutil.which(COMPILER)
     if found is None:
-        raise CompileError(f"cannot find {COMPILER}: neither at {checkout}, nor at {beside}, nor on "
-                           f"PATH; set {COMPILER_VARIABLE} to its path")
+        raise CompileError(f"cannot find {COMPILER}: neither at {checkout}, nor at {beside}, nor "
+                           f"on PATH; set {COMPILER_VARIABLE} to its path")
     return found
 
 

@@ -114,9 +114,9 @@ mla_stream *currentStream(int32_t device) {
   using GetStream = AOTITorchError (*)(int32_t, void **);
   static auto get = []() -> GetStream {
     void *library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-    return library ? reinterpret_cast<GetStream>(
-                         dlsym(library, "aoti_torch_get_current_cuda_stream"))
-                   : nullptr;
+    return library
+               ? reinterpret_cast<GetStream>(dlsym(library, "aoti_torch_get_current_cuda_stream"))
+               : nullptr;
   }();
   void *stream = nullptr;
   if (!get || get(device, &stream) != AOTI_TORCH_SUCCESS)
@@ -142,8 +142,8 @@ public:
     if (tensor.is_cuda() != signature->isCuda)
       refuse(slot, "a tensor on the engine's device");
     // Packages do not say how large their functions' tensors are.
-    int64_t perToken = slot == Output || slot == Hidden ? std::max<int64_t>(signature->hiddenSize, 1)
-                                                        : 1;
+    int64_t perToken =
+        slot == Output || slot == Hidden ? std::max<int64_t>(signature->hiddenSize, 1) : 1;
     if (tensor.numel() < tokens * perToken || (slot != Lse && tensor.size(0) < tokens))
       refuse(slot, "rows for the " + std::to_string(tokens) + " tokens of the step");
     bindings[count++] = {signature->names[slot].c_str(), tensor.data_ptr(),
@@ -162,7 +162,8 @@ public:
   void useCache(const Tensor &cache, int64_t layer) {
     bool isKnown = layer >= 0 && layer < static_cast<int64_t>(signature->pools.size());
     if (!isKnown || !signature->pools[layer].data)
-      fail("cache: layer " + std::to_string(layer) + " had no pool of one tensor when "
+      fail("cache: layer " + std::to_string(layer) +
+           " had no pool of one tensor when "
            "mlac.torch.handle() was called");
     mla_external_pool pool = signature->pools[layer];
     if (cache.data_ptr() == pool.data)

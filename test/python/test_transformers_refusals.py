@@ -50,7 +50,8 @@ class PatchTest(unittest.TestCase):
         weight = model.model.layers[1].self_attn.q_b_proj.weight
         weight.requires_grad = False
         weight.data = weight.data.to(torch.float8_e4m3fn)
-        self.refuses(model, mlac.Unsupported, r"layer 1, q_b_proj: fp8 weights \(torch.float8_e4m3fn\)")
+        self.refuses(model, mlac.Unsupported,
+                     r"layer 1, q_b_proj: fp8 weights \(torch.float8_e4m3fn\)")
 
     def test_adapters(self):
         model = make_model("deepseek_v3")

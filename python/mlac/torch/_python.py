@@ -82,8 +82,14 @@ def _run(plan: int, layer: int, *given: Any) -> None:
                                   "step")
         bindings[count] = (name, tensor.data_ptr(), tensor.nbytes)
         count += 1
-    stream = torch.cuda.current_stream(given[0][1].device).cuda_stream if signature.is_cuda else None
-    _check(_run_bound(plan, layer, bindings, count, stream))
+    _check(_run_bound(plan, layer, bindings, count, _stream(signature, given)))
+
+
+def _stream(signature: Signature, given: Any) -> int | None:
+    if not signature.is_cuda:
+        return None
+    device = next(tensor.device for _, tensor in given if tensor is not None)
+    return torch.cuda.current_stream(device).cuda_stream
 
 
 def _check(status: int) -> None:

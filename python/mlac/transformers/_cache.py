@@ -180,7 +180,7 @@ class Cache(HuggingFaceCache):
         needed = sum(-(-(old + new) // page) - -(-old // page)
                      for old, new in zip(before, is_real.sum(1).tolist()))
         return OutOfPages(
-            f"the cache is full: a step of {int(is_real.sum())} tokens for {len(is_real)} rows with "
-            f"{sum(before)} cached tokens takes at least {needed} pages of {page} tokens, and "
+            f"the cache is full: a step of {int(is_real.sum())} tokens for {len(is_real)} rows "
+            f"with {sum(before)} cached tokens takes at least {needed} pages of {page} tokens, and "
             f"{stats['free_pages']} of {stats['num_pages']} are free ({stats['num_sequences']} "
             "sequences live): drop other caches, or patch(model, num_pages=...)")
