@@ -69,5 +69,6 @@
 #include "mla_runtime/step.h"
 #include "mla_runtime/swap.h"
 #include "mla_runtime/table.h"
+#include "mla_runtime/weights.h"
 
 #endif /* MLA_RUNTIME_H */

@@ -81,6 +81,7 @@ typedef struct mla_plan mla_plan;
 typedef struct mla_cache mla_cache;
 typedef struct mla_table mla_table;
 typedef struct mla_swap mla_swap;
+typedef struct mla_checkpoint mla_checkpoint;
 typedef struct mla_stream mla_stream;
 typedef struct mla_event mla_event;
 

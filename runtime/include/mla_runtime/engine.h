@@ -1,4 +1,4 @@
-/*===- mla_runtime/engine.h - a package on a device, its weights --*- C -*-===//
+/*===- mla_runtime/engine.h - a package on a device ---------------*- C -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -105,39 +105,7 @@ typedef struct mla_external_pool {
 MLA_API mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, int64_t pool,
                                         const mla_external_pool *memory);
 
-/*===--- Weights --------------------------------------------------------===*/
-
-/* Binds one tensor of one layer by copying it.
-   name: a name of the package's weight list ("kv_b_proj.weight").
-   shape [rank], dtype, data: host memory, row-major, dense, aligned to its
-   element size. Any of bf16, f16 and f32 is accepted where the widening to the
-   package's dtype is exact; otherwise the dtype must be equal.
-   MLA_NOT_FOUND: unknown name; lists the known ones. MLA_INVALID_ARGUMENT: shape
-   or dtype, with expected and got. Binding again replaces the tensor and makes
-   the layer unprepared. */
-MLA_API mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
-                                          mla_dtype dtype, const int64_t *shape, int32_t rank,
-                                          const void *data);
-
-/* Flags of mla_engine_bind_safetensors. */
-#define MLA_ALLOW_EXTRA_TENSORS 1u /* ignore tensors that the package lacks */
-
-/* Binds every weight of one layer from a safetensors file: tensor PREFIX + name
-   for each name of the package's list. prefix NULL means "". Tensors under the
-   prefix that the package does not know are errors unless allowed by the flag
-   (with an empty prefix every tensor of the file is under it).
-   With model.tensor_parallel > 1, a tensor one of whose dimensions is that many
-   times the expected one is cut along it for options.tensor_parallel_rank.
-   All or nothing: nothing is bound if any tensor is missing, extra or wrong.
-   MLA_CORRUPT: header or data truncated, offsets out of range or overlapping. */
-MLA_API mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
-                                               const char *prefix, uint32_t flags);
-
-/* Runs the package's "prepare" function for one layer (weight-only products) and
-   waits for it. Needs every weight of the layer (MLA_WRONG_STATE lists the missing
-   ones). Required before the layer's first step, also for packages without such a
-   function; calling it again recomputes. */
-MLA_API mla_status mla_engine_prepare(mla_engine *engine, int64_t layer);
+/*===--- Scales -----------------------------------------------------------===*/
 
 /* Sets the scale of the rows of one layer's pool, for formats that have one per layer
    (mla_fp8_tensor): rows are stored as e4m3(x / scale) and read as code * scale. 1 until

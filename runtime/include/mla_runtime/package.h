@@ -39,6 +39,9 @@ MLA_API mla_status mla_package_close(mla_package *package);
                  "qk_rope_head_dim", "rope_order", "row_bytes"},
        "rope": {"length", "short_length", "multiplier", "has_long"},
        "weights": [{"name", "dtype", "shape"}], "derived": [...],
+       "weight_scales": null, or what codes in the place of weights are:
+                        {"codes": "e4m3", "strategy": "block", "channel" or "tensor",
+                         "block": [rows, columns]}, 0: all,
        "targets": [{"kind", "arch", "features", "assembler", "code_bytes",
                     "kernels": [{"name", "symbol", "threads", "shared_bytes",
                                  "registers", "scratch_bytes"}],

@@ -46,28 +46,6 @@ mla_status mla_engine_destroy(mla_engine *engine) {
   });
 }
 
-/// Runs function(engine) under the engine's lock.
-template <typename Function> static mla_status withEngine(mla_engine *engine, Function function) {
-  return report([&]() -> Status {
-    std::shared_ptr<Engine> object;
-    MLAC_RETURN_IF_ERROR(engines().find(engine, object));
-    std::lock_guard lock(object->mutex);
-    if (object->isClosed())
-      return error(MLA_INVALID_ARGUMENT, "the engine has been closed");
-    return function(*object);
-  });
-}
-
-/// Runs function(engine, layer) under the engine's lock.
-template <typename Function>
-static mla_status withLayer(mla_engine *engine, int64_t index, Function function) {
-  return withEngine(engine, [&](Engine &object) -> Status {
-    Layer *layer;
-    MLAC_RETURN_IF_ERROR(object.getLayer(index, layer));
-    return function(object, *layer);
-  });
-}
-
 /// Runs function(engine, layer, pool) under the engine's lock.
 template <typename Function>
 static mla_status withPool(mla_engine *engine, int64_t index, int64_t pool, Function function) {
@@ -88,37 +66,6 @@ mla_status mla_engine_info(mla_engine *engine, const char **json) {
 mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, int64_t pool,
                                 const mla_external_pool *memory) {
   return withEngine(engine, [&](Engine &object) { return object.bindPool(layer, pool, memory); });
-}
-
-mla_status mla_engine_bind_weight(mla_engine *engine, int64_t layer, const char *name,
-                                  mla_dtype dtype, const int64_t *shape, int32_t rank,
-                                  const void *data) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
-    MLAC_RETURN_IF_ERROR(requirePointer(name, "name"));
-    MLAC_RETURN_IF_ERROR(requirePointer(shape, "shape"));
-    MLAC_RETURN_IF_ERROR(requirePointer(data, "data"));
-    if (rank < 0)
-      return error(MLA_INVALID_ARGUMENT, "rank is ", rank);
-    if (!isKnownType(dtype))
-      return error(MLA_INVALID_ARGUMENT, "unknown dtype ", dtype);
-    return object.bindWeight(bound, name, {dtype, {shape, shape + rank}, data});
-  });
-}
-
-mla_status mla_engine_bind_safetensors(mla_engine *engine, int64_t layer, const char *path,
-                                       const char *prefix, uint32_t flags) {
-  return withLayer(engine, layer, [&](Engine &object, Layer &bound) -> Status {
-    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
-    if (flags & ~MLA_ALLOW_EXTRA_TENSORS)
-      return error(MLA_INVALID_ARGUMENT, "unknown flags ", flags);
-    return object.bindSafetensors(bound, path, prefix ? prefix : "",
-                                  flags & MLA_ALLOW_EXTRA_TENSORS);
-  });
-}
-
-mla_status mla_engine_prepare(mla_engine *engine, int64_t layer) {
-  return withLayer(engine, layer,
-                   [&](Engine &object, Layer &bound) { return object.prepare(bound); });
 }
 
 mla_status mla_engine_poison_workspace(mla_engine *engine) {

@@ -29,6 +29,7 @@ EventTable &mlac::runtime::events() { return table<EventTable>("event"); }
 CacheTable &mlac::runtime::caches() { return table<CacheTable>("cache"); }
 TableTable &mlac::runtime::blockTables() { return table<TableTable>("block table"); }
 SwapTable &mlac::runtime::swapSpaces() { return table<SwapTable>("swap space"); }
+CheckpointTable &mlac::runtime::checkpoints() { return table<CheckpointTable>("checkpoint"); }
 
 template <typename Function> static void forEachTable(Function function) {
   function(packages());
@@ -39,6 +40,7 @@ template <typename Function> static void forEachTable(Function function) {
   function(caches());
   function(blockTables());
   function(swapSpaces());
+  function(checkpoints());
 }
 
 static void lockTables() {

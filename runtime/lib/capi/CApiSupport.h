@@ -44,7 +44,16 @@ struct CacheObject {
   KVCache &cache() { return engine ? engine->cache() : *own; }
 };
 
+/// A checkpoint and the lock of its shards, which are opened when they are needed; taken after
+/// an engine's.
+struct CheckpointObject {
+  std::shared_ptr<Checkpoint> checkpoint;
+  std::mutex mutex;
+  std::string info;
+};
+
 inline bool isOfDevice(const PackageObject &) { return false; }
+inline bool isOfDevice(const CheckpointObject &) { return false; }
 inline bool isOfDevice(const CacheObject &cache) { return cache.engine != nullptr; }
 
 /// A block table on a device. `mutex` is taken before the locks of its cache.
@@ -64,6 +73,7 @@ using EventTable = HandleTable<mla_event, EventObject, 0x55>;
 using CacheTable = HandleTable<mla_cache, CacheObject, 0x56>;
 using TableTable = HandleTable<mla_table, TableObject, 0x57>;
 using SwapTable = HandleTable<mla_swap, SwapSpace, 0x58>;
+using CheckpointTable = HandleTable<mla_checkpoint, CheckpointObject, 0x59>;
 
 PackageTable &packages();
 DeviceTable &devices();
@@ -73,6 +83,7 @@ EventTable &events();
 CacheTable &caches();
 TableTable &blockTables();
 SwapTable &swapSpaces();
+CheckpointTable &checkpoints();
 
 /// Stores the message of a failure for mla_last_error and returns its code.
 mla_status reportStatus(Status status);
@@ -87,6 +98,28 @@ template <typename Function> mla_status report(Function function) {
   } catch (...) {
     return reportException();
   }
+}
+
+/// Runs function(engine) under the engine's lock.
+template <typename Function> mla_status withEngine(mla_engine *engine, Function function) {
+  return report([&]() -> Status {
+    std::shared_ptr<Engine> object;
+    MLAC_RETURN_IF_ERROR(engines().find(engine, object));
+    std::lock_guard lock(object->mutex);
+    if (object->isClosed())
+      return error(MLA_INVALID_ARGUMENT, "the engine has been closed");
+    return function(*object);
+  });
+}
+
+/// Runs function(engine, layer) under the engine's lock.
+template <typename Function>
+mla_status withLayer(mla_engine *engine, int64_t index, Function function) {
+  return withEngine(engine, [&](Engine &object) -> Status {
+    Layer *layer;
+    MLAC_RETURN_IF_ERROR(object.getLayer(index, layer));
+    return function(object, *layer);
+  });
 }
 
 inline Status requirePointer(const void *pointer, const char *what) {

@@ -22,6 +22,7 @@
 #include "cache/CacheSnapshot.h"
 #include "device/Device.h"
 #include "engine/EngineOptions.h"
+#include "engine/WeightMatch.h"
 #include "package/CacheFormat.h"
 
 #include <array>
@@ -59,6 +60,17 @@ struct AllReduce {
   void *user = nullptr;
 };
 
+/// Who wants to know how far a long call is; nobody without a function.
+struct Progress {
+  mla_progress function = nullptr;
+  void *user = nullptr;
+  void report(int64_t done, int64_t total) const {
+    if (function)
+      function(user, done, total);
+  }
+};
+
+class Checkpoint;
 class PageMover;
 
 class Engine {
@@ -96,8 +108,14 @@ public:
 
   // Weights.cpp
   Status bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor);
+  /// Any of the weights, those that are codes with their scales. All or nothing.
+  Status bindTensors(Layer &layer, SourceTensors tensors);
   Status bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
                          bool allowsExtra);
+  /// Layers from `firstLayer` on from a checkpoint's attentions from `firstAttention` on. All
+  /// or nothing.
+  Status bindCheckpoint(Checkpoint &checkpoint, int64_t firstLayer, int64_t numLayers,
+                        int64_t firstAttention, bool allowsExtra, const Progress &progress);
   Status prepare(Layer &layer);
 
   Status setAllReduce(const AllReduce &hook);
@@ -164,7 +182,9 @@ private:
                                                       int64_t slot) const;
   Status checkExternal(size_t pool, const mla_external_pool &given, CacheLayout &layout) const;
   Status checkAlike(const Layer &layer, size_t pool, const LayerPool &memory) const;
-  Status upload(Layer &layer, size_t index, const HostTensor &tensor);
+  Status upload(Layer &layer, const WeightMatch &match);
+  /// The share of unsharded tensors that is this rank's.
+  Shard shard() const;
 
   std::shared_ptr<Package> package_;
   std::shared_ptr<Device> device_;

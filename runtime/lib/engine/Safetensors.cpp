@@ -152,6 +152,14 @@ static Json parseHeader(std::string_view text, std::string &repeated) {
                      /*allow_exceptions=*/false);
 }
 
+static void readMetadata(const Json &value, std::map<std::string, std::string> &metadata) {
+  if (!value.is_object())
+    return;
+  for (auto &[key, text] : value.items())
+    if (text.is_string())
+      metadata.emplace(key, text.get<std::string>());
+}
+
 Status Safetensors::parse() {
   uint64_t headerBytes;
   std::memcpy(&headerBytes, file.data(), sizeof headerBytes);
@@ -168,8 +176,10 @@ Status Safetensors::parse() {
   if (!repeated.empty())
     return error(MLA_CORRUPT, "tensor '", repeated, "' is listed twice");
   for (auto &[name, value] : header.items()) {
-    if (name == "__metadata__")
+    if (name == "__metadata__") {
+      readMetadata(value, metadata_);
       continue;
+    }
     SafetensorsEntry entry;
     MLAC_RETURN_IF_ERROR(parseEntry(value, data.size(), entry).in(concat("tensor '", name, "'")));
     entries_.emplace(name, std::move(entry));

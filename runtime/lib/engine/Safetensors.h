@@ -44,6 +44,8 @@ public:
   Status open(const std::string &path);
 
   const std::map<std::string, SafetensorsEntry, std::less<>> &entries() const { return entries_; }
+  /// The strings of __metadata__; others there are skipped.
+  const std::map<std::string, std::string> &metadata() const { return metadata_; }
   /// The bytes of a tensor, not necessarily aligned.
   const uint8_t *bytes(const SafetensorsEntry &entry) const { return data.data() + entry.begin; }
 
@@ -54,6 +56,7 @@ private:
 
   std::span<const uint8_t> file, data;
   std::map<std::string, SafetensorsEntry, std::less<>> entries_;
+  std::map<std::string, std::string> metadata_;
 };
 
 /// The runtime's type for a safetensors dtype; false for others (F64, ...).

@@ -6,16 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine's part that checks and copies weights, from memory or from a
-// safetensors file, and runs the package's "prepare" function.
+// Engine's part that checks and copies weights, from memory, a safetensors file or a
+// checkpoint, and runs the package's "prepare" function.
 //
 //===----------------------------------------------------------------------===//
 
+#include "base/Json.h"
+#include "engine/Checkpoint.h"
 #include "engine/Engine.h"
-#include "engine/Safetensors.h"
 #include "engine/StepRunner.h"
 
-#include <cstring>
+#include <algorithm>
 
 using namespace mlac::runtime;
 
@@ -23,154 +24,155 @@ using namespace mlac::runtime;
 // One tensor
 //===----------------------------------------------------------------------===//
 
-static std::string listNames(const std::vector<TensorInfo> &tensors) {
-  std::string names;
-  for (const TensorInfo &tensor : tensors)
-    names += (names.empty() ? "" : ", ") + tensor.name;
-  return names;
-}
-
 static Status checkTensor(const TensorInfo &expected, const HostTensor &tensor) {
   if (tensor.shape != expected.shape)
     return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected shape ",
                  shapeText(expected.shape), ", got ", shapeText(tensor.shape));
   if (!isExactWidening(tensor.dtype, expected.dtype))
     return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected dtype ",
-                 typeName(expected.dtype), ", got ", typeName(tensor.dtype));
+                 typeName(expected.dtype), ", got ", typeName(tensor.dtype),
+                 tensor.dtype == MLA_E4M3 ? "; codes are bound with their scales, by "
+                                            "mla_engine_bind_tensors"
+                                          : "");
   return Status();
 }
 
-Status Engine::upload(Layer &layer, size_t index, const HostTensor &tensor) {
-  const TensorInfo &expected = package_->weights()[index];
-  DeviceBuffer &buffer = layer.weights[index];
-  auto bytes = static_cast<size_t>(expected.bytes());
+static Status unknownWeight(const Package &package, std::string_view name) {
+  return error(MLA_NOT_FOUND, "unknown weight '", name,
+               "', the package has: ", listNames(package.weights()));
+}
+
+Status Engine::upload(Layer &layer, const WeightMatch &match) {
+  std::vector<char> room;
+  const void *bytes = match.bytes(room);
   layer.isPrepared = false;
-  if (tensor.dtype == expected.dtype) {
-    MLAC_RETURN_IF_ERROR(device_->upload(buffer.data(), tensor.data, bytes));
-  } else {
-    std::vector<char> converted(bytes);
-    convertElements(tensor.dtype, tensor.data, expected.dtype, converted.data(), expected.elements);
-    MLAC_RETURN_IF_ERROR(device_->upload(buffer.data(), converted.data(), bytes));
-  }
-  layer.isBound[index] = true;
+  MLAC_RETURN_IF_ERROR(
+      device_->upload(layer.weights[match.weight()].data(), bytes,
+                      static_cast<size_t>(package_->weights()[match.weight()].bytes())));
+  layer.isBound[match.weight()] = true;
   return Status();
 }
 
 Status Engine::bindWeight(Layer &layer, std::string_view name, const HostTensor &tensor) {
   int64_t index = findTensor(package_->weights(), name);
   if (index < 0)
-    return error(MLA_NOT_FOUND, "unknown weight '", name,
-                 "', the package has: ", listNames(package_->weights()));
+    return unknownWeight(*package_, name);
   const TensorInfo &expected = package_->weights()[index];
   MLAC_RETURN_IF_ERROR(checkTensor(expected, tensor));
   auto address = reinterpret_cast<uintptr_t>(tensor.data);
   if (address % static_cast<uintptr_t>(elementBytes(tensor.dtype)) != 0)
     return error(MLA_INVALID_ARGUMENT, "weight '", name,
                  "': data is not aligned to its element size ", elementBytes(tensor.dtype));
-  return upload(layer, static_cast<size_t>(index), tensor);
+  SourceTensor source = {tensor.dtype, typeName(tensor.dtype), tensor.shape, tensor.data};
+  return upload(layer, WeightMatch(static_cast<size_t>(index), expected, source));
 }
 
 //===----------------------------------------------------------------------===//
-// Safetensors
+// Many
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A tensor of a file that has been matched with a weight; `slice` holds the
-/// data if it had to be cut for this rank.
-struct Match {
-  size_t index;
-  HostTensor tensor;
-  std::vector<char> slice;
-};
+/// What is bound to one layer: nothing is uploaded before all of it is known to be right.
+struct LayerWeights {
+  SourceTensors tensors;
+  std::vector<WeightMatch> matches;
 
-/// Which share of unsharded tensors to take.
-struct Shard {
-  int64_t rank, count;
+  Status checkValues() const {
+    for (const WeightMatch &match : matches)
+      MLAC_RETURN_IF_ERROR(match.checkValues());
+    return Status();
+  }
 };
 } // namespace
 
-/// The dimension of `got` that is `count` times the expected one while the
-/// others are equal; -1 if there is none.
-static int64_t shardedDim(const std::vector<int64_t> &expected, const std::vector<int64_t> &got,
-                          int64_t count) {
-  int64_t found = -1;
-  if (expected.size() != got.size())
-    return -1;
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i] == expected[i])
-      continue;
-    if (found >= 0 || got[i] != expected[i] * count)
-      return -1;
-    found = static_cast<int64_t>(i);
-  }
-  return found;
+/// What else lies beside an attention's weights in checkpoints: rotary frequencies that old ones
+/// store, scales of a quantised cache, which the package's format decides on, and the indexer of
+/// sparse attention. A bias of the output is for the sum over all ranks.
+static bool isBesideWeights(std::string_view name, const Shard &shard) {
+  constexpr std::string_view kNames[] = {"rotary_emb.inv_freq", "k_scale", "v_scale"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         name.starts_with("indexer.") || (shard.count > 1 && name == "o_proj.bias");
 }
 
-/// Cuts the rank's share out of dimension `dim`. Heads are the outermost part
-/// of a sharded dimension, so the share is a contiguous range of it.
-static void cutShard(const std::vector<int64_t> &expected, int64_t dim, const Shard &shard,
-                     Match &match) {
-  int64_t outer = 1, inner = elementBytes(match.tensor.dtype);
-  for (int64_t i = 0; i < dim; ++i)
-    outer *= expected[i];
-  for (size_t i = dim; i < expected.size(); ++i)
-    inner *= expected[i];
-  match.slice.resize(static_cast<size_t>(outer * inner));
-  auto *from = static_cast<const char *>(match.tensor.data);
-  for (int64_t i = 0; i < outer; ++i)
-    std::memcpy(match.slice.data() + i * inner, from + (i * shard.count + shard.rank) * inner,
-                static_cast<size_t>(inner));
-  match.tensor.data = match.slice.data();
-  match.tensor.shape = expected;
+Shard Engine::shard() const {
+  return {options_.tensor_parallel_rank, std::max<int64_t>(package_->model().tensor_parallel(), 1)};
 }
 
-static Status matchTensor(const TensorInfo &expected, const Safetensors &file,
-                          const SafetensorsEntry &entry, const Shard &shard, Match &match) {
-  match.tensor = {MLA_U8, entry.shape, file.bytes(entry)};
-  if (!toRuntimeType(entry.dtype, match.tensor.dtype))
-    return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected dtype ",
-                 typeName(expected.dtype), ", got ", entry.dtype);
-  if (shard.count > 1) {
-    int64_t dim = shardedDim(expected.shape, entry.shape, shard.count);
-    if (dim >= 0)
-      cutShard(expected.shape, dim, shard, match);
-  }
-  return checkTensor(expected, match.tensor);
-}
-
-static Status checkExtra(const Safetensors &file, std::string_view prefix,
-                         const std::vector<TensorInfo> &weights) {
-  for (auto &[name, entry] : file.entries()) {
-    std::string_view rest = name;
-    if (!rest.starts_with(prefix))
-      continue;
-    rest.remove_prefix(prefix.size());
-    if (findTensor(weights, rest) < 0)
-      return error(MLA_INVALID_ARGUMENT, "tensor '", name,
-                   "' is not a weight of the package, which has: ", listNames(weights));
-  }
+Status Engine::bindTensors(Layer &layer, SourceTensors tensors) {
+  LayerWeights weights{std::move(tensors), {}};
+  WeightMatcher matcher(*package_, weights.tensors, "", shard());
+  MLAC_RETURN_IF_ERROR(matcher.match(/*needsAll=*/false, weights.matches));
+  MLAC_RETURN_IF_ERROR(matcher.refuseExtra([](std::string_view) { return false; }));
+  MLAC_RETURN_IF_ERROR(weights.checkValues());
+  for (const WeightMatch &match : weights.matches)
+    MLAC_RETURN_IF_ERROR(upload(layer, match));
   return Status();
+}
+
+/// Matches one attention's tensors; values are looked at later.
+template <typename Predicate>
+static Status readLayer(Checkpoint &checkpoint, const Package &package, const std::string &prefix,
+                        const Shard &shard, Predicate isKnown, LayerWeights &weights) {
+  MLAC_RETURN_IF_ERROR(checkpoint.readUnder(prefix, weights.tensors));
+  WeightMatcher matcher(package, weights.tensors, prefix, shard);
+  MLAC_RETURN_IF_ERROR(
+      matcher.match(/*needsAll=*/true, weights.matches).in("'", checkpoint.path(), "'"));
+  return matcher.refuseExtra(isKnown).in("'", checkpoint.path(), "'");
 }
 
 Status Engine::bindSafetensors(Layer &layer, const std::string &path, std::string_view prefix,
                                bool allowsExtra) {
-  Safetensors file;
-  MLAC_RETURN_IF_ERROR(file.open(path));
-  const std::vector<TensorInfo> &weights = package_->weights();
-  Shard shard = {options_.tensor_parallel_rank, package_->model().tensor_parallel()};
-  std::vector<Match> matches(weights.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    std::string name = concat(prefix, weights[i].name);
-    auto found = file.entries().find(name);
-    if (found == file.entries().end())
-      return error(MLA_NOT_FOUND, "file '", path, "' lacks tensor '", name, "'");
-    matches[i].index = i;
-    MLAC_RETURN_IF_ERROR(matchTensor(weights[i], file, found->second, shard, matches[i]).in(path));
+  std::shared_ptr<Checkpoint> file;
+  MLAC_RETURN_IF_ERROR(Checkpoint::open(path, file));
+  LayerWeights weights;
+  auto isKnown = [&](std::string_view) { return allowsExtra; };
+  MLAC_RETURN_IF_ERROR(readLayer(*file, *package_, std::string(prefix), shard(), isKnown, weights));
+  MLAC_RETURN_IF_ERROR(weights.checkValues().in("'", path, "'"));
+  for (const WeightMatch &match : weights.matches)
+    MLAC_RETURN_IF_ERROR(upload(layer, match));
+  return Status();
+}
+
+/// Scales are read as the package says: a checkpoint that says something else is not the one
+/// that it was compiled for.
+static Status checkQuantisation(const Package &package, const Checkpoint &checkpoint) {
+  if (!package.weightScales() || checkpoint.quantisation().empty())
+    return Status();
+  constexpr const char *kKey = "quantization_config";
+  Json own = Json::parse(text(package.model().config_json()), nullptr, false);
+  if (!own.is_object() || !own.contains(kKey))
+    return Status();
+  // Not ordered: keys may come in another order.
+  auto parse = [](const std::string &text) { return nlohmann::json::parse(text, nullptr, false); };
+  if (parse(toText(own[kKey])) == parse(checkpoint.quantisation()))
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "'", checkpoint.path(), "' has quantization_config ",
+               checkpoint.quantisation(), ", the package was compiled for ", toText(own[kKey]));
+}
+
+Status Engine::bindCheckpoint(Checkpoint &checkpoint, int64_t firstLayer, int64_t numLayers,
+                              int64_t firstAttention, bool allowsExtra, const Progress &progress) {
+  MLAC_RETURN_IF_ERROR(checkQuantisation(*package_, checkpoint));
+  std::vector<LayerWeights> weights(static_cast<size_t>(numLayers));
+  auto isKnown = [&](std::string_view name) {
+    return allowsExtra || isBesideWeights(name, shard());
+  };
+  for (int64_t i = 0; i < numLayers; ++i) {
+    std::string prefix;
+    MLAC_RETURN_IF_ERROR(checkpoint.findAttention(firstAttention + i, prefix));
+    MLAC_RETURN_IF_ERROR(readLayer(checkpoint, *package_, prefix, shard(), isKnown,
+                                   weights[static_cast<size_t>(i)]));
   }
-  if (!allowsExtra)
-    MLAC_RETURN_IF_ERROR(checkExtra(file, prefix, weights).in(path));
-  for (const Match &match : matches)
-    MLAC_RETURN_IF_ERROR(upload(layer, match.index, match.tensor));
+  for (int64_t i = 0; i < numLayers; ++i) {
+    MLAC_RETURN_IF_ERROR(weights[static_cast<size_t>(i)].checkValues().in(
+        "'", checkpoint.path(), "', attention ", firstAttention + i));
+    progress.report(i + 1, 2 * numLayers);
+  }
+  for (int64_t i = 0; i < numLayers; ++i) {
+    for (const WeightMatch &match : weights[static_cast<size_t>(i)].matches)
+      MLAC_RETURN_IF_ERROR(upload(layers[static_cast<size_t>(firstLayer + i)], match));
+    progress.report(numLayers + i + 1, 2 * numLayers);
+  }
   return Status();
 }
 

@@ -16,11 +16,13 @@
 #ifndef MLAC_RUNTIME_PACKAGE_H
 #define MLAC_RUNTIME_PACKAGE_H
 
+#include "base/ScaledMatrix.h"
 #include "package/CacheFormat.h"
 #include "package/Expression.h"
 #include "package/WorkParams.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace mlac::runtime {
@@ -126,6 +128,8 @@ public:
   const std::vector<TargetInfo> &targets() const { return targets_; }
   const std::vector<TensorInfo> &weights() const { return weights_; }
   const std::vector<TensorInfo> &derived() const { return derived_; }
+  /// How the checkpoint scales weights that are codes; none where it has no codes.
+  const std::optional<ScaleBlock> &weightScales() const { return weightScales_; }
   size_t fileBytes() const { return fileBytes_; }
 
   /// The text of mla_package_info, made on first use by the caller's lock.
@@ -147,6 +151,7 @@ private:
   std::vector<PoolInfo> pools_;
   std::vector<TargetInfo> targets_;
   std::vector<TensorInfo> weights_, derived_;
+  std::optional<ScaleBlock> weightScales_;
   std::string info_;
 };
 

@@ -72,6 +72,15 @@ static Json describe(const std::vector<TensorInfo> &tensors) {
   return list;
 }
 
+/// Null where weights have no scales.
+static Json describe(const std::optional<ScaleBlock> &scales) {
+  if (!scales)
+    return nullptr;
+  return {{"codes", typeName(MLA_E4M3)},
+          {"strategy", scales->strategy()},
+          {"block", {scales->rows, scales->columns}}};
+}
+
 static Json describe(const fb::Kernel &kernel) {
   return {{"name", str(kernel.name())},      {"symbol", str(kernel.symbol())},
           {"threads", kernel.threads()},     {"shared_bytes", kernel.shared_bytes()},
@@ -141,6 +150,7 @@ const std::string &Package::infoJson() {
                   {"pools", pools},
                   {"rope", describe(rope())},
                   {"weights", describe(weights_)},
+                  {"weight_scales", describe(weightScales_)},
                   {"derived", describe(derived_)},
                   {"targets", targets}});
   return info_;

@@ -40,6 +40,7 @@ Status PackageVerifier::run() {
   MLAC_RETURN_IF_ERROR(checkRope().in("rope"));
   MLAC_RETURN_IF_ERROR(readTensors(root.weights(), "weight", package.weights_, weights));
   MLAC_RETURN_IF_ERROR(readTensors(root.derived(), "derived tensor", package.derived_, derived));
+  MLAC_RETURN_IF_ERROR(readWeightScales().in("weight_scales"));
   if (sizeOf(root.targets()) == 0)
     return error(MLA_CORRUPT, "package has no target");
   for (uint32_t i = 0; i < root.targets()->size(); ++i) {
@@ -81,6 +82,19 @@ Status PackageVerifier::readTensors(const TensorTable *table, const char *what,
       return error(MLA_CORRUPT, what, " '", tensor.name, "' is listed twice");
     tensors.push_back(std::move(tensor));
   }
+  return Status();
+}
+
+Status PackageVerifier::readWeightScales() {
+  const fb::WeightScales *raw = root.weight_scales();
+  if (!raw)
+    return Status();
+  if (raw->codes() != fb::DataType::E4M3)
+    return error(MLA_UNSUPPORTED, "codes are of type ", raw->codes(), ", this runtime reads e4m3");
+  auto rows = static_cast<int64_t>(raw->rows()), columns = static_cast<int64_t>(raw->columns());
+  MLAC_RETURN_IF_ERROR(requireRange("rows", rows, 0, kMaxModelDim));
+  MLAC_RETURN_IF_ERROR(requireRange("columns", columns, 0, kMaxModelDim));
+  package.weightScales_ = ScaleBlock{rows, columns};
   return Status();
 }
 

@@ -43,6 +43,7 @@ private:
   using TensorIndices = std::unordered_map<std::string_view, int64_t>;
   Status readTensors(const TensorTable *table, const char *what, std::vector<TensorInfo> &tensors,
                      TensorIndices &indices);
+  Status readWeightScales();
   Status readTarget(const fb::Target *raw, TargetInfo &target);
   Status checkKernels(const fb::Target &target);
   Status readFunction(const fb::Target &target, const fb::Function *raw, FunctionInfo &function);

@@ -1,0 +1,235 @@
+//===- WeightMatch.cpp - which tensors make up which weights ----*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "engine/WeightMatch.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace mlac::runtime;
+
+/// What checkpoints call a matrix (sparse.md section 12 and B33), its scales, and what it
+/// would be quantised with to be multiplied by static scales.
+static constexpr std::string_view kMatrix = "weight";
+static constexpr std::string_view kMatrixNames[] = {kMatrix, "qweight", "weight_packed"};
+static constexpr std::string_view kScaleNames[] = {"weight_scale_inv", "weight_scale"};
+static constexpr std::string_view kInputScale = "input_scale";
+
+std::string mlac::runtime::listNames(const std::vector<TensorInfo> &tensors) {
+  std::string names;
+  for (const TensorInfo &tensor : tensors)
+    names += (names.empty() ? "" : ", ") + tensor.name;
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// One weight
+//===----------------------------------------------------------------------===//
+
+ScaledMatrix WeightMatch::matrix() const {
+  return {static_cast<const uint8_t *>(tensor->data),
+          scales.data(),
+          tensor->shape[0],
+          tensor->shape[1],
+          block,
+          first[0],
+          first[1],
+          expected->shape[0],
+          expected->shape[1]};
+}
+
+Status WeightMatch::checkValues() const {
+  return isCoded ? mlac::runtime::checkValues(matrix(), expected->dtype)
+                       .in("weight '", expected->name, "'")
+                 : Status();
+}
+
+/// Copies the share of a tensor one of whose dimensions is longer than the weight's. Heads are
+/// the outermost part of a sharded dimension, so the share is a contiguous range of it.
+void WeightMatch::cut(char *to) const {
+  size_t dim = 0;
+  while (dim + 1 < first.size() && tensor->shape[dim] == expected->shape[dim])
+    ++dim;
+  int64_t outer = 1, element = elementBytes(*tensor->type), inner = element;
+  for (size_t i = 0; i < dim; ++i)
+    outer *= expected->shape[i];
+  for (size_t i = dim + 1; i < first.size(); ++i)
+    inner *= expected->shape[i];
+  int64_t bytes = expected->shape[dim] * inner, stride = tensor->shape[dim] * inner;
+  auto *from = static_cast<const char *>(tensor->data) + first[dim] * inner;
+  for (int64_t i = 0; i < outer; ++i)
+    std::memcpy(to + i * bytes, from + i * stride, static_cast<size_t>(bytes));
+}
+
+const void *WeightMatch::bytes(std::vector<char> &room) const {
+  bool isWhole = tensor->shape == expected->shape;
+  if (isWhole && *tensor->type == expected->dtype)
+    return tensor->data;
+  room.resize(static_cast<size_t>(expected->bytes()));
+  if (isCoded) {
+    dequantise(matrix(), expected->dtype, room.data());
+    return room.data();
+  }
+  std::vector<char> share;
+  const void *plain = tensor->data;
+  if (!isWhole) {
+    share.resize(static_cast<size_t>(expected->elements * elementBytes(*tensor->type)));
+    cut(share.data());
+    plain = share.data();
+  }
+  convertElements(*tensor->type, plain, expected->dtype, room.data(), expected->elements);
+  return room.data();
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes and types
+//===----------------------------------------------------------------------===//
+
+/// The dimension of `got` that is `count` times the expected one while the others are
+/// equal; -1 if there is none.
+static int64_t shardedDim(const std::vector<int64_t> &expected, const std::vector<int64_t> &got,
+                          int64_t count) {
+  int64_t found = -1;
+  if (expected.size() != got.size())
+    return -1;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i] == expected[i])
+      continue;
+    if (found >= 0 || got[i] != expected[i] * count)
+      return -1;
+    found = static_cast<int64_t>(i);
+  }
+  return found;
+}
+
+Status WeightMatcher::matchShape(WeightMatch &match) const {
+  const std::vector<int64_t> &expected = match.expected->shape, &got = match.tensor->shape;
+  if (got == expected)
+    return Status();
+  int64_t dim = shard.count > 1 ? shardedDim(expected, got, shard.count) : -1;
+  if (dim < 0)
+    return error(MLA_INVALID_ARGUMENT, "expected shape ", shapeText(expected), ", got ",
+                 shapeText(got));
+  match.first[dim] = shard.rank * expected[dim];
+  return Status();
+}
+
+/// Extents of 1 say nothing: the scales of channels are [out, 1] or [out], that of a tensor
+/// is [1] or has no extents at all.
+static std::vector<int64_t> withoutOnes(std::vector<int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+/// The scales of a matrix in f32.
+static Status readScales(const SourceTensor &scale, const ScaleBlock &block,
+                         const std::vector<int64_t> &matrix, std::vector<float> &scales) {
+  auto [rows, columns] = block.grid(matrix[0], matrix[1]);
+  if (withoutOnes(scale.shape) != withoutOnes({rows, columns}))
+    return error(MLA_INVALID_ARGUMENT, "expected shape ", shapeText({rows, columns}),
+                 ", scales of ", shapeText(matrix), " by ", block.strategy(), " [", block.rows,
+                 ", ", block.columns, "], got ", shapeText(scale.shape));
+  if (!scale.type || !isExactWidening(*scale.type, MLA_F32))
+    return error(MLA_INVALID_ARGUMENT, "expected dtype f32, bf16 or f16, got ", scale.typeText);
+  scales.resize(static_cast<size_t>(rows * columns));
+  convertElements(*scale.type, scale.data, MLA_F32, scales.data(), rows * columns);
+  return Status();
+}
+
+Status WeightMatcher::matchCodes(WeightMatch &match, const Entry &codes, const Entry *scale) const {
+  const std::optional<ScaleBlock> &block = package.weightScales();
+  if (!block)
+    return error(MLA_INVALID_ARGUMENT, "expected dtype ", typeName(match.expected->dtype),
+                 ", got e4m3: the package was compiled for weights without scales (from a "
+                 "configuration without quantization_config, or with --dequantised-weights)");
+  if (codes.second.shape.size() != 2)
+    return error(MLA_INVALID_ARGUMENT, "expected codes of a matrix [out, in], got shape ",
+                 shapeText(codes.second.shape));
+  if (!scale) {
+    std::string stem = codes.first.substr(0, codes.first.rfind('.') + 1);
+    return error(MLA_NOT_FOUND, "is e4m3, and lacks its scales: '", prefix, stem, kScaleNames[0],
+                 "' or '", prefix, stem, kScaleNames[1], "'");
+  }
+  match.isCoded = true;
+  match.block = *block;
+  return readScales(scale->second, *block, codes.second.shape, match.scales)
+      .in("tensor '", prefix, scale->first, "'");
+}
+
+Status WeightMatcher::matchType(WeightMatch &match, const Entry &tensor, const Entry *scale) const {
+  const std::optional<mla_dtype> &type = tensor.second.type;
+  mla_dtype expected = match.expected->dtype;
+  if (type == MLA_E4M3 && expected != MLA_E4M3)
+    return matchCodes(match, tensor, scale);
+  if (!type || !isExactWidening(*type, expected))
+    return error(MLA_INVALID_ARGUMENT, "expected dtype ", typeName(expected),
+                 package.weightScales() ? " or e4m3" : "", ", got ", tensor.second.typeText);
+  if (!scale)
+    return Status();
+  return error(MLA_INVALID_ARGUMENT, "is ", tensor.second.typeText,
+               ", expected e4m3 because of its scales '", prefix, scale->first, "'");
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+Status WeightMatcher::findOne(std::string_view stem, std::span<const std::string_view> names,
+                              const Entry *&found) {
+  found = nullptr;
+  for (std::string_view name : names) {
+    auto entry = tensors.find(concat(stem, name));
+    if (entry == tensors.end())
+      continue;
+    if (found)
+      return error(MLA_INVALID_ARGUMENT, "tensors '", prefix, found->first, "' and '", prefix,
+                   entry->first, "' are the same weight, expected one of them");
+    found = &*entry;
+    used.insert(entry->first);
+  }
+  return Status();
+}
+
+Status WeightMatcher::matchOne(size_t index, std::vector<WeightMatch> &matches, bool needsAll) {
+  const TensorInfo &expected = package.weights()[index];
+  std::string_view stem = expected.name, kind;
+  bool isMatrix = stem.ends_with(concat(".", kMatrix));
+  kind = isMatrix ? kMatrix : stem;
+  stem.remove_suffix(kind.size());
+  const Entry *tensor = nullptr, *scale = nullptr;
+  if (isMatrix) {
+    MLAC_RETURN_IF_ERROR(findOne(stem, kMatrixNames, tensor));
+    MLAC_RETURN_IF_ERROR(findOne(stem, kScaleNames, scale));
+    if (auto input = tensors.find(concat(stem, kInputScale)); input != tensors.end())
+      used.insert(input->first);
+  } else {
+    MLAC_RETURN_IF_ERROR(findOne(stem, std::span(&kind, 1), tensor));
+  }
+  if (!tensor && scale)
+    return error(MLA_NOT_FOUND, "lacks tensor '", prefix, expected.name, "', whose scales '",
+                 prefix, scale->first, "' are there");
+  if (!tensor)
+    return needsAll ? error(MLA_NOT_FOUND, "lacks tensor '", prefix, expected.name, "'") : Status();
+
+  WeightMatch match(index, expected, tensor->second);
+  MLAC_RETURN_IF_ERROR(matchShape(match).in("weight '", expected.name, "'"));
+  MLAC_RETURN_IF_ERROR(matchType(match, *tensor, scale).in("weight '", expected.name, "'"));
+  matches.push_back(std::move(match));
+  return Status();
+}
+
+Status WeightMatcher::match(bool needsAll, std::vector<WeightMatch> &matches) {
+  for (size_t index = 0; index < package.weights().size(); ++index)
+    MLAC_RETURN_IF_ERROR(matchOne(index, matches, needsAll));
+  return Status();
+}
+
+Status WeightMatcher::extra(std::string_view name) const {
+  return error(MLA_INVALID_ARGUMENT, "tensor '", prefix, name,
+               "' is not a weight of the package, which has: ", listNames(package.weights()));
+}
