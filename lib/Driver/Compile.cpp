@@ -11,6 +11,7 @@
 #include "RunPipeline.h"
 
 #include "mla/Dialect/Mla/IR/ModuleTarget.h"
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/FormReport.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Driver/CompileTarget.h"
@@ -165,7 +166,9 @@ static FailureOr<OwningOpRef<ModuleOp>>
 lowerWith(ModuleOp module, const std::string &target, const CompileOptions &options,
           void (*build)(OpPassManager &, const LowerToTileOptions &)) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  copy->getOperation()->removeAttr(mla::kModelAttr); // says nothing to the levels below
+  // These say nothing to the levels below.
+  copy->getOperation()->removeAttr(mla::kModelAttr);
+  copy->getOperation()->removeAttr(mla::kWeightScalesAttr);
   if (!copy->getOperation()->hasAttr(mla::kTargetAttr))
     copy->getOperation()->setAttr(mla::kTargetAttr, getCostTarget(module, target));
   if (options.costReport)

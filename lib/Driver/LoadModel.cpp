@@ -16,8 +16,10 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 #include <array>
 #include <map>
@@ -83,12 +85,13 @@ static TensorShape readShape(const llvm::json::Value &tensor) {
 
 /// Compares the attention modules in a file with the configuration beside them:
 /// what cannot be bound later is refused now. A module is what shares a prefix
-/// with a kv_b_proj.weight.
+/// with a kv_b_proj.
 static LogicalResult checkTensors(MLIRContext &context, StringRef path,
                                   const llvm::json::Object &header, const ModelConfig &config) {
   for (const auto &[key, unused] : header) {
     StringRef prefix = key;
-    if (!prefix.consume_back("kv_b_proj.weight"))
+    if (llvm::none_of(getStoredNames("kv_b_proj.weight"),
+                      [&](StringRef name) { return prefix.consume_back(name); }))
       continue;
     std::map<std::string, TensorShape> shapes; // sorted: errors come in one order
     for (const auto &[other, tensor] : header)
@@ -216,11 +219,22 @@ static const FrontEnd &getFrontEnd(StringRef path) {
 bool mlac::isModuleFile(StringRef path) { return getFrontEnd(path).load == parseModule; }
 
 StringRef mlac::getModelStem(StringRef path) {
+  path = path.rtrim('/'); // of folders
   return path.drop_back(getFrontEnd(path).suffix.size());
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std::string &path,
+/// A folder as Hugging Face publishes models has its configuration under this name.
+static std::string getModelFile(StringRef path) {
+  if (!llvm::sys::fs::is_directory(path))
+    return path.str();
+  SmallString<128> file(path);
+  llvm::sys::path::append(file, "config.json");
+  return file.str().str();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std::string &input,
                                                  const CompileOptions &options) {
+  std::string path = getModelFile(input);
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(path);
   if (!file)
     return emitFileError(context, path) << "cannot be read: " << llvm::toString(file.takeError());

@@ -101,6 +101,31 @@ static std::string formatDims(const ModelConfig &config) {
                        config.qkNopeHeadDim, config.qkRopeHeadDim, config.vHeadDim);
 }
 
+/// What else a matrix and what belongs to it are called (runtime/lib/engine/WeightMatch.h).
+static constexpr llvm::StringLiteral kMatrix = ".weight";
+static constexpr llvm::StringLiteral kMatrixNames[] = {".weight", ".qweight", ".weight_packed"};
+static constexpr llvm::StringLiteral kScaleNames[] = {".weight_scale_inv", ".weight_scale",
+                                                      ".input_scale"};
+
+std::vector<std::string> mlac::getStoredNames(llvm::StringRef name) {
+  if (!name.ends_with(kMatrix))
+    return {name.str()};
+  std::vector<std::string> names;
+  for (llvm::StringRef other : kMatrixNames)
+    names.push_back((name.drop_back(kMatrix.size()) + other).str());
+  return names;
+}
+
+/// Whether `name` is that of scales of a matrix; their shapes are looked at when they are bound.
+static bool isScale(llvm::StringRef name, const llvm::StringSet<> &known) {
+  for (llvm::StringRef scale : kScaleNames) {
+    llvm::StringRef stem = name;
+    if (stem.consume_back(scale) && known.contains((stem + kMatrix).str()))
+      return true;
+  }
+  return false;
+}
+
 llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
                                         llvm::ArrayRef<NamedShape> tensors) {
   llvm::StringMap<llvm::ArrayRef<int64_t>> found;
@@ -110,8 +135,11 @@ llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
   std::vector<std::string> problems;
   llvm::StringSet<> known;
   auto check = [&](const CheckpointTensor &expected, bool required) {
-    known.insert(expected.name);
-    auto it = found.find(expected.name);
+    auto it = found.end();
+    for (const std::string &name : getStoredNames(expected.name)) {
+      known.insert(name);
+      it = it == found.end() ? found.find(name) : it;
+    }
     std::string limit =
         llvm::formatv("expected {0} = {1}", expected.formula, formatShape(expected.shape));
     if (it == found.end() && required)
@@ -125,7 +153,8 @@ llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
   for (const CheckpointTensor &expected : getIndexerTensors(config))
     check(expected, /*required=*/false);
   for (const NamedShape &tensor : tensors)
-    if (!known.contains(tensor.name) && tensor.name != kStoredFrequencies)
+    if (!known.contains(tensor.name) && tensor.name != kStoredFrequencies &&
+        !(config.weightScales && isScale(tensor.name, known)))
       problems.push_back(
           llvm::formatv("tensor {0} of shape {1} does not belong to the attention of model "
                         "type {2}",

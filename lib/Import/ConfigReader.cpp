@@ -99,6 +99,31 @@ std::vector<double> ConfigReader::positiveNumbers(llvm::StringRef key, int64_t c
   return {};
 }
 
+std::vector<int64_t> ConfigReader::integers(llvm::StringRef key, int64_t count, int64_t least,
+                                            int64_t most) const {
+  const json *value = find(key);
+  std::vector<int64_t> result;
+  if (value && value->is_array())
+    for (const json &element : *value)
+      // Unsigned as parsed: a negative one is none of these.
+      if (element.is_number_unsigned() && element.get<uint64_t>() >= static_cast<uint64_t>(least) &&
+          element.get<uint64_t>() <= static_cast<uint64_t>(most))
+        result.push_back(element.get<int64_t>());
+  if (value && value->is_array() && value->size() == result.size() &&
+      result.size() == static_cast<size_t>(count))
+    return result;
+  error(key,
+        llvm::formatv("expected a list of {0} integers from {1} to {2}", count, least, most).str());
+  return {};
+}
+
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> names;
+  for (const auto &[name, value] : object.items())
+    names.push_back(name);
+  return names;
+}
+
 std::optional<ConfigReader> ConfigReader::child(llvm::StringRef key) const {
   const json *value = find(key);
   if (!value)

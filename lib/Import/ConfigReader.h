@@ -52,6 +52,10 @@ public:
   std::optional<std::string> string(llvm::StringRef key) const;
   /// `count` positive numbers.
   std::vector<double> positiveNumbers(llvm::StringRef key, int64_t count) const;
+  /// `count` integers.
+  std::vector<int64_t> integers(llvm::StringRef key, int64_t count, int64_t least,
+                                int64_t most) const;
+  std::vector<std::string> keys() const;
   /// The object under `key`.
   std::optional<ConfigReader> child(llvm::StringRef key) const;
 

@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Import/CheckpointTensors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -373,6 +374,11 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
     return {};
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
   module->getOperation()->setAttr(mla::kModelAttr, getModelAttr(loc.getContext(), config, options));
+  if (config.weightScales)
+    module->getOperation()->setAttr(
+        mla::kWeightScalesAttr,
+        DenseI64ArrayAttr::get(loc.getContext(),
+                               {config.weightScales->rows, config.weightScales->columns}));
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);
   layer.buildStep("decode", 1);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Import/InputFile.h"
 #include "mla/Import/Passes.h"
 
@@ -63,7 +64,9 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
       return signalPassFailure();
     module.getBodyRegion().takeBody(imported->getBodyRegion());
     module.setSymName(imported->getSymName());
-    module->setAttr(mla::kModelAttr, imported->getOperation()->getAttr(mla::kModelAttr));
+    for (StringRef name : {mla::kModelAttr, mla::kWeightScalesAttr})
+      if (Attribute value = imported->getOperation()->getAttr(name))
+        module->setAttr(name, value);
   }
 };
 

@@ -15,6 +15,7 @@
 
 #include "ConfigReader.h"
 #include "JsonPlaces.h"
+#include "QuantizationConfig.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -111,19 +112,6 @@ static void rejectUnsupported(const ConfigReader &root) {
     root.error("blocksparse_block_size", "block-sparse attention is not supported, expected null");
   if (root.boolean("is_encoder_decoder").value_or(false))
     root.error("is_encoder_decoder", "only decoders are supported, expected false");
-}
-
-/// Weights are bound in the activations' type: bytes of another one would be taken for it.
-static void rejectQuantisation(const ConfigReader &root) {
-  constexpr llvm::StringLiteral kKey = "quantization_config";
-  constexpr llvm::StringLiteral kText =
-      "quantised weights are not supported, expected null; the option dequantised-weights takes "
-      "the configuration for weights that are bound in the activations' type";
-  std::optional<ConfigReader> quantisation = root.child(kKey);
-  if (quantisation && quantisation->find("quant_method"))
-    quantisation->error("quant_method", kText);
-  else if (quantisation)
-    root.error(kKey, kText);
 }
 
 static void readDims(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
@@ -344,7 +332,7 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
     if (!options.dequantisedWeights)
-      rejectQuantisation(root);
+      readQuantization(root, config);
   }
   if (!errors.empty())
     return makeError(text, errors);

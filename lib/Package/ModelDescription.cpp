@@ -12,6 +12,7 @@
 #include "StepSizes.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Import/ImportConfig.h"
 #include "mla/Package/PlanSerializer.h"
@@ -294,6 +295,11 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   FailureOr<SmallVector<PoolUse>> pools = collectPools(module);
   if (failed(pools))
     return failure();
+  if (auto block = module->getAttrOfType<DenseI64ArrayAttr>(mla::kWeightScalesAttr)) {
+    package.weight_scales = std::make_unique<package::WeightScalesT>();
+    package.weight_scales->rows = block[0];
+    package.weight_scales->columns = block[1];
+  }
   for (const PoolUse &pool : *pools)
     package.pools.push_back(describePool(pool.name, pool.type));
   package.model = describeAttention(attention, package, getModel(module));

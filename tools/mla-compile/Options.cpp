@@ -18,6 +18,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 
 using namespace mlac;
@@ -46,8 +47,9 @@ template <typename T> struct ListingParser : cl::parser<T> {
 template <typename T> using EnumOption = cl::opt<T, /*ExternalStorage=*/false, ListingParser<T>>;
 } // namespace
 
-static cl::opt<std::string> input(cl::Positional, cl::Required, cl::cat(category),
-                                  cl::desc("<config.json | layer.safetensors | module.mlir>"));
+static cl::opt<std::string>
+    input(cl::Positional, cl::Required, cl::cat(category),
+          cl::desc("<config.json | folder | layer.safetensors | module.mlir>"));
 static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
                                             "standard output for texts; - for standard output)"));
@@ -205,8 +207,8 @@ static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(category)
                                                 "1e-6, as transformers does)"));
 static cl::opt<bool> dequantisedWeights(
     "dequantised-weights", cl::cat(category),
-    cl::desc("Weights will be bound in the activations' type although the configuration has a "
-             "quantization_config (otherwise an error)"));
+    cl::desc("Weights will be bound in the activations' type, whatever the configuration's "
+             "quantization_config says"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(category),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -217,8 +219,9 @@ static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("No progress lin
 static const char kOverview[] =
     "mla-compile: compiles Multi-head Latent Attention into a package of kernels and launch plans\n"
     "\n"
-    "  The input is a model's config.json, a .safetensors file that carries one in its metadata,\n"
-    "  or a module in the mla dialect. mla-run looks into packages, checks and measures them.\n";
+    "  The input is a model's config.json or its folder, a .safetensors file that carries one in\n"
+    "  its metadata, or a module in the mla dialect. mla-run looks into packages, checks and\n"
+    "  measures them.\n";
 
 static const std::string scheduleHelp =
     "\nParameters of schedules, for --schedule-option:\n" + describeScheduleOptions();
@@ -399,7 +402,10 @@ static bool checkModuleOptions() {
 
 /// The input's name with the extension of packages.
 static std::string getDefaultOutput(llvm::StringRef input) {
-  return (getModelStem(input) + ".mlac").str();
+  llvm::StringRef stem = getModelStem(input), name = llvm::sys::path::filename(stem);
+  if (name == "." || name == "..") // a folder without a name of its own
+    return "model.mlac";
+  return (stem + ".mlac").str();
 }
 
 static bool readTuning(Invocation &invocation) {

@@ -53,6 +53,17 @@ static void printTensors(const char *title, const json &tensors) {
                 text(tensor.at("dtype")).c_str(), tensor.at("shape").dump().c_str());
 }
 
+/// What may be bound in the place of matrices; nothing where they are bound as they are.
+static std::string describeScales(const json &scales) {
+  if (scales.is_null())
+    return "";
+  std::string codes = scales.at("codes"), strategy = scales.at("strategy");
+  std::string text = ", matrices also as " + codes + " codes with a scale per " + strategy;
+  if (strategy == "block")
+    text += " of " + scales.at("block").at(0).dump() + " x " + scales.at("block").at(1).dump();
+  return text;
+}
+
 int mlac::run::runInfo(const std::vector<std::string> &words) {
   Arguments arguments(words, {{"json", false}}, {"PACKAGE"});
   Package package;
@@ -89,7 +100,7 @@ int mlac::run::runInfo(const std::vector<std::string> &words) {
                 text(pool.at("page_size")).c_str(), text(pool.at("row_bytes")).c_str(),
                 text(pool.at("tokens_per_row")).c_str(), text(pool.at("window")).c_str());
   }
-  printTensors("weights", info.at("weights"));
+  printTensors(("weights" + describeScales(info.at("weight_scales"))).c_str(), info.at("weights"));
   printTensors("derived when weights are bound", info.at("derived"));
   for (const json &target : info.at("targets"))
     printTarget(target);

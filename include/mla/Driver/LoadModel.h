@@ -23,8 +23,8 @@ bool isModuleFile(llvm::StringRef path);
 /// A name without the extension of a front end.
 llvm::StringRef getModelStem(llvm::StringRef path);
 
-/// Loads a file by the front end of its name's ending, and keeps the steps of
-/// `options.functions`. Errors go to the context's diagnostics.
+/// Loads a file by the front end of its name's ending, of a folder its config.json, and keeps the
+/// steps of `options.functions`. Errors go to the context's diagnostics.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 loadModel(mlir::MLIRContext &context, const std::string &path, const CompileOptions &options);
 

@@ -43,6 +43,9 @@ std::vector<CheckpointTensor> getStepTensors(const ModelConfig &config);
 /// The lightning indexer's tensors (`indexer.` prefix); none without indexer.
 std::vector<CheckpointTensor> getIndexerTensors(const ModelConfig &config);
 
+/// What checkpoints may call a tensor: "a.weight" also "a.qweight" or "a.weight_packed".
+std::vector<std::string> getStoredNames(llvm::StringRef name);
+
 struct NamedShape {
   llvm::StringRef name;
   llvm::ArrayRef<int64_t> shape;
@@ -50,8 +53,8 @@ struct NamedShape {
 
 /// Compares what a checkpoint's attention module holds with the configuration.
 /// The error lists every missing, unexpected or misshapen tensor, with all
-/// dims. Stored rotary frequencies (`rotary_emb.inv_freq`) and the indexer's
-/// tensors, where the model has one, may be present or absent.
+/// dims. Stored rotary frequencies (`rotary_emb.inv_freq`), the indexer's tensors,
+/// where the model has one, and scales, where weights may be codes, may be present or absent.
 llvm::Error checkCheckpointShapes(const ModelConfig &config, llvm::ArrayRef<NamedShape> tensors);
 
 } // namespace mlac

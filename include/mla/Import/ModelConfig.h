@@ -71,13 +71,20 @@ struct IndexerParams {
   RopePairing pairing = RopePairing::Half;
 };
 
+/// Weights [out, in] that are e4m3 codes: the rows and columns of them that have one scale;
+/// 0: all of the matrix's.
+struct WeightScales {
+  int64_t rows = 0, columns = 0;
+  bool operator==(const WeightScales &) const = default;
+};
+
 struct ConfigOptions {
   int64_t tensorParallel = 1;
   /// Take `rms_norm_eps` for the latent norms too, as vLLM does. The default is
   /// 1e-6 whatever the config says, which is what transformers' modules use.
   bool latentNormEpsFromConfig = false;
-  /// Take a configuration with a `quantization_config`: the weights will be bound in the
-  /// activations' type. Otherwise it is an error, since quantised weights cannot be bound.
+  /// Do not look at `quantization_config`: the weights will be bound in the activations'
+  /// type. Otherwise it says how they are scaled, and what cannot be bound is an error.
   bool dequantisedWeights = false;
 };
 
@@ -112,6 +119,8 @@ struct ModelConfig {
 
   RopeParams rope;
   std::optional<IndexerParams> indexer;
+  /// How the checkpoint scales weights that are codes; it may hold others as they are.
+  std::optional<WeightScales> weightScales;
 
   /// N: heads on one rank.
   int64_t numHeads() const { return numHeadsTotal / tensorParallel; }

@@ -49,7 +49,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
     longer sequences, and a warning says so.
 
     Fails with one error per problem of the configuration, naming key, value
-    and limit. A `quantization_config` is one, unless dequantised-weights is given.
+    and limit. A `quantization_config` becomes the module's `mla.weight_scales`; one that
+    cannot be bound is an error, unless dequantised-weights is given.
   }];
   let options = [
     Option<"config", "config", "std::string", "",
@@ -82,8 +83,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
     Option<"latentNormEpsFromConfig", "norm-eps-from-config", "bool", "false",
            "take rms_norm_eps for the latent norms (default: 1e-6, as transformers does)">,
     Option<"dequantisedWeights", "dequantised-weights", "bool", "false",
-           "take a configuration with a quantization_config (default: an error): the weights "
-           "will be bound in the activations' type">,
+           "do not look at quantization_config: the weights will be bound in the activations' "
+           "type">,
   ];
   let dependentDialects = [
     "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",

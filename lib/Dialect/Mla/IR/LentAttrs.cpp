@@ -8,6 +8,7 @@
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Mla/IR/ModuleTarget.h"
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/VerifyAttrs.h"
 
 using namespace mlir;
@@ -22,6 +23,10 @@ static constexpr mlac::LentAttr kAttrs[] = {
      "builtin.module",
      {"rates, as #mla.target<...>", mlac::isOf<TargetAttr>}},
     {kModelAttr, AttrPlace::Op, "builtin.module", {"a #mla.model", mlac::isOf<ModelAttr>}},
+    {kWeightScalesAttr,
+     AttrPlace::Op,
+     "builtin.module",
+     {"rows and columns of a block, as array<i64: 128, 128>", isScaleBlock}},
     {kUnsplitAttr, AttrPlace::Op, "mla.absorbed_attention", mlac::kUnitContent},
     {kDecodeThresholdAttr, AttrPlace::Op, kSteps, mlac::kCountContent},
     {kDecodesOfAttr, AttrPlace::Op, kSteps, mlac::kStringContent},
