@@ -55,6 +55,7 @@ from ._errors import (
 _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "Plan": "_runtime", "Sequence": "_runtime", "SwapSpace": "_swap",
            "runtime_version": "_runtime",
+           "Checkpoint": "_weights", "quantize": "_weights",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
            "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile"}

@@ -18,8 +18,9 @@ ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "e4m3": 1, "i32": 4, "i64": 8, "u8"
 # DLDeviceType of dlpack.h.
 _DEVICE_CPU, _DEVICE_CUDA, _DEVICE_CUDA_HOST, _DEVICE_CUDA_MANAGED = 1, 2, 3, 13
 
-# (DLDataTypeCode, bits) of dlpack.h; 2: float, 4: bfloat, 0: int, 1: uint.
+# (DLDataTypeCode, bits) of dlpack.h; 2: float, 4: bfloat, 0: int, 1: uint, 10: float8_e4m3fn.
 _DLPACK_DTYPES = {
+    (10, 8): "e4m3",
     (4, 16): "bf16",
     (2, 16): "f16",
     (2, 32): "f32",
@@ -32,6 +33,7 @@ _DLPACK_DTYPES = {
 # Kind and size of __array_interface__ typestr, and struct codes of buffers.
 _TYPESTR_DTYPES = {"f2": "f16", "f4": "f32", "i4": "i32", "i8": "i64", "u1": "u8",
                    "u2": "u16"}
+_NAMED_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "torch.float8_e4m3fn": "e4m3"}
 _FORMAT_DTYPES = {"e": "f16", "f": "f32", "i": "i32", "q": "i64", "B": "u8", "H": "u16"}
 
 
@@ -118,9 +120,9 @@ def _from_array_interface(name, array, is_cuda=False):
     address, is_read_only = interface["data"]
     shape = interface["shape"]
     typestr = interface["typestr"]
-    # ml_dtypes.bfloat16 presents itself as two bytes without a type.
-    is_bfloat = str(getattr(array, "dtype", "")) == "bfloat16"
-    dtype = "bf16" if is_bfloat else _TYPESTR_DTYPES.get(typestr[1:])
+    # The types of ml_dtypes present themselves as bytes without a type.
+    dtype = _NAMED_DTYPES.get(str(getattr(array, "dtype", "")),
+                              _TYPESTR_DTYPES.get(typestr[1:]))
     if dtype is None or typestr[0] == ">":
         raise ValueError(f"{name}: unsupported dtype {typestr}")
     strides = interface.get("strides")

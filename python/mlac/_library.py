@@ -203,6 +203,17 @@ class BatchSplit(ctypes.Structure):
         "num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens", "num_swaps")]
 
 
+class Tensor(ctypes.Structure):
+    """mla_tensor."""
+
+    _fields_ = [("name", c_char_p), ("dtype", ctypes.c_int), ("rank", c_int32),
+                ("shape", POINTER(c_int64)), ("data", c_void_p)]
+
+
+# mla_progress.
+Progress = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)
+
+
 class Binding(ctypes.Structure):
     """mla_binding."""
 
@@ -282,8 +293,15 @@ _SIGNATURES = {
     "mla_engine_create": [c_void_p, c_void_p, POINTER(EngineOptions), _OUT_HANDLE],
     "mla_engine_destroy": [c_void_p],
     "mla_engine_info": [c_void_p, _OUT_TEXT],
-    "mla_engine_bind_weight": [
-        c_void_p, c_int64, c_char_p, _INT, _OUT_INT, c_int32, c_void_p],
+    "mla_engine_bind_tensors": [c_void_p, c_int64, POINTER(Tensor), c_int64],
+    "mla_checkpoint_open": [c_char_p, _OUT_HANDLE],
+    "mla_checkpoint_close": [c_void_p],
+    "mla_checkpoint_info": [c_void_p, _OUT_TEXT],
+    "mla_checkpoint_tensor": [c_void_p, c_char_p, POINTER(Tensor)],
+    "mla_engine_bind_checkpoint": [
+        c_void_p, c_int64, c_int64, c_void_p, c_int64, c_uint32, Progress, c_void_p],
+    "mla_quantize_weight": [
+        c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p],
     "mla_engine_bind_safetensors": [c_void_p, c_int64, c_char_p, c_char_p, c_uint32],
     "mla_engine_prepare": [c_void_p, c_int64],
     "mla_engine_bind_pool": [c_void_p, c_int64, c_int64, POINTER(ExternalPool)],

@@ -9,7 +9,7 @@ import math
 import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 
-from . import _arrays, _pools
+from . import _arrays, _pools, _weights
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, Unique, address_of
 from ._library import ALLOW_EXTRA_TENSORS, AllReduce, Batch, Binding, CachePart, CacheStats
@@ -151,23 +151,31 @@ class Engine(Handle):
         return self.package_info["model"]["activation_dtype"]
 
     def bind(self, weights, layer=0):
-        """Copies a mapping of name to host array into one layer's weights.
+        """Copies a mapping of name to host array into one layer's weights; all or nothing.
 
         Names, shapes and dtypes are those of package.info["weights"]; bf16 and f16
-        are widened where the package is f32. uint16 arrays hold bf16 bits.
+        are widened where the package is f32. uint16 arrays hold bf16 bits. Where
+        package.info["weight_scales"] says so, a weight may be e4m3 codes (torch's
+        float8_e4m3fn, or uint8 of their bits) with NAME_scale_inv or NAME_scale.
         """
-        for name, array in weights.items():
-            view = _arrays.view(name, array)
-            if view.is_cuda:
-                raise InvalidArgument(f"weight '{name}': expected host memory, got CUDA")
-            shape = (c_int64 * len(view.shape))(*view.shape)
-            call("mla_engine_bind_weight", self._value, layer, name.encode(),
-                 _arrays.DTYPES.index(view.dtype), shape, len(shape), view.address)
+        _weights.bind(self, weights, layer)
 
     def bind_safetensors(self, path, prefix="", layer=0, allow_extra=False):
         """Binds every weight of one layer from PREFIX + name; all or nothing."""
         call("mla_engine_bind_safetensors", self._value, layer, _encode(path),
              prefix.encode(), ALLOW_EXTRA_TENSORS if allow_extra else 0)
+
+    def bind_checkpoint(self, checkpoint, attention=None, layer=None, allow_extra=False,
+                        progress=None):
+        """Binds layers from a Hugging Face folder, a file, or a Checkpoint, and prepares them.
+
+        Without `layer` all layers of the engine are bound, from `attention` (0) of the
+        checkpoint on; with it this one, from `attention` (that of the same number). An
+        attention is one module: one a layer in most models, two in LongCat. All or
+        nothing: every tensor is checked before any is bound.
+        progress: True for a bar on standard error, or a function(done, total).
+        """
+        _weights.bind_checkpoint(self, checkpoint, attention, layer, allow_extra, progress)
 
     def prepare(self, layer=0):
         """Runs the package's weight-only work; needed before a layer's first step."""

@@ -99,6 +99,26 @@ def config_from_hf(hf):
                   kv_multiplier=math.sqrt(hidden / lkv) if longcat else 1.0)
 
 
+def e4m3_values():
+    """The numbers of the 256 codes of e4m3 ("fn": no infinity, NaN at 0x7f and 0xff)."""
+    code = np.arange(256)
+    exponent, mantissa = (code >> 3) & 15, code & 7
+    magnitude = np.where(exponent > 0, (8 + mantissa) * 2.0 ** (exponent - 10.0),
+                         mantissa * 2.0 ** -9)
+    magnitude[(code & 127) == 127] = np.nan
+    return np.where(code < 128, magnitude, -magnitude)
+
+
+def dequantise(codes, scales, block):
+    """Values [out, in] of e4m3 codes with a scale for each `block` of rows and columns (0: all
+    of them): the products in float32, as every serving system forms them."""
+    scales = np.asarray(scales, np.float32)
+    rows, columns = (size or extent for size, extent in zip(block, codes.shape))
+    grid = scales.reshape(-(-codes.shape[0] // rows), -(-codes.shape[1] // columns))
+    spread = grid.repeat(rows, axis=0)[:codes.shape[0]].repeat(columns, axis=1)
+    return e4m3_values().astype(np.float32)[codes] * spread[:, :codes.shape[1]]
+
+
 def rms_norm(x, gamma, eps):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * gamma
 

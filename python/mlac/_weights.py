@@ -1,0 +1,119 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Weights of engines, and checkpoints that they come from."""
+
+import json
+import os
+import sys
+from ctypes import c_char_p, c_int64, c_void_p
+
+from . import _arrays
+from ._errors import InvalidArgument
+from ._handle import Handle
+from ._library import ALLOW_EXTRA_TENSORS, Progress, Tensor, call, call_out
+
+
+class Checkpoint(Handle):
+    """A safetensors file, or a folder as Hugging Face publishes models: config.json, and
+    model.safetensors or its index and shards. Engine.bind_checkpoint takes it."""
+
+    _release = "mla_checkpoint_close"
+
+    def __init__(self, path):
+        super().__init__(call_out("mla_checkpoint_open", c_void_p, os.fsencode(path)))
+        self._path = path
+
+    def _describe(self):
+        return f"{os.fsdecode(self._path)!r}, {len(self.attentions)} attentions"
+
+    @property
+    def attentions(self):
+        """Prefixes of the model's attentions, in its order."""
+        return self._info["attentions"]
+
+    @property
+    def metadata(self):
+        """The strings in a single file's header (a dict)."""
+        return self._info["metadata"]
+
+    @property
+    def _info(self):
+        return json.loads(call_out("mla_checkpoint_info", c_char_p, self._value))
+
+
+def _describe(name, array):
+    view = _arrays.view(name, array)
+    if view.is_cuda:
+        raise InvalidArgument(f"weight '{name}': expected host memory, got CUDA")
+    # No weight is of bytes: they are codes, whose type NumPy lacks.
+    dtype = "e4m3" if view.dtype == "u8" else view.dtype
+    shape = (c_int64 * len(view.shape))(*view.shape)
+    tensor = Tensor(name.encode(), _arrays.DTYPES.index(dtype), len(shape), shape, view.address)
+    return tensor, view
+
+
+def bind(engine, weights, layer):
+    """Engine.bind."""
+    described = [_describe(name, array) for name, array in weights.items()]
+    tensors = (Tensor * len(described))(*(tensor for tensor, _ in described))
+    call("mla_engine_bind_tensors", engine._value, layer, tensors, len(tensors))
+
+
+def _show_bar(done, total):
+    width = 40
+    filled = done * width // total
+    end = "\n" if done == total else ""
+    print(f"\rbinding weights [{'#' * filled}{'.' * (width - filled)}] {100 * done // total:3d} %",
+          end=end, file=sys.stderr, flush=True)
+
+
+def _steps(progress, failures):
+    """`progress` as a C function; what it raises goes to `failures`."""
+    if not progress:
+        return Progress()
+    report = _show_bar if progress is True else progress
+
+    def call_back(_, done, total):
+        try:
+            if not failures:
+                report(done, total)
+        except Exception as error:
+            failures.append(error)
+    return Progress(call_back)
+
+
+def bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress):
+    """Engine.bind_checkpoint."""
+    if not isinstance(checkpoint, Checkpoint):
+        with Checkpoint(checkpoint) as opened:
+            return bind_checkpoint(engine, opened, attention, layer, allow_extra, progress)
+    first = 0 if layer is None else layer
+    count = engine.info["options"]["num_layers"] if layer is None else 1
+    attention = first if attention is None else attention
+    failures = []
+    steps = _steps(progress, failures)
+    call("mla_engine_bind_checkpoint", engine._value, first, count, checkpoint._value, attention,
+         ALLOW_EXTRA_TENSORS if allow_extra else 0, steps, None)
+    for bound in range(first, first + count):
+        engine.prepare(bound)
+    if failures:
+        raise failures[0]
+
+
+def quantize(values, block=(0, 0)):
+    """e4m3 codes (uint8) and scales (f32) of a matrix, as checkpoints have them: a scale for each
+    `block` of rows and columns; 0: all of them. (128, 128) is DeepSeek's, (1, 0) a scale
+    for each output channel, (0, 0) one for the tensor."""
+    import numpy
+
+    values = numpy.ascontiguousarray(values, numpy.float32)
+    if values.ndim != 2:
+        raise InvalidArgument(f"values: expected a matrix, got shape {list(values.shape)}")
+    rows, columns = (-(-extent // size) if size else 1
+                     for extent, size in zip(values.shape, block))
+    codes = numpy.empty(values.shape, numpy.uint8)
+    scales = numpy.empty((rows, columns), numpy.float32)
+    call("mla_quantize_weight", values.ctypes.data, *values.shape, *block, codes.ctypes.data,
+         scales.ctypes.data)
+    return codes, scales

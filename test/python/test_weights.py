@@ -1,0 +1,348 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Weights as checkpoints have them: e4m3 codes with scales, in folders of shards.
+
+Layers of which no extent is a multiple of a block of scales, compiled from configurations in
+the spellings of those who write checkpoints. An engine with codes must give the bits of
+one whose weights were dequantised here, and both agree with the float64 reference of the
+dequantised values. Needs NumPy.
+"""
+
+import io
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import mlac
+from mlac import reference
+
+import random_cases
+
+COMPILE = os.environ.get("MLAC_COMPILE", "")
+# P + V = 64 rows a head of kv_b: with blocks of 48 a scale belongs to two heads.
+CONFIG = {"model_type": "deepseek_v3", "hidden_size": 200, "num_attention_heads": 6,
+          "num_hidden_layers": 3, "q_lora_rank": 72, "kv_lora_rank": 96,
+          "qk_nope_head_dim": 40, "qk_rope_head_dim": 16, "v_head_dim": 24, "rope_theta": 1e4,
+          "max_position_embeddings": 512, "rms_norm_eps": 1e-6}
+TOKENS, PREFILL = 70, 66
+# mla.md section 14: (cosine difference, WMAPE) of a layer against float64.
+ALLOWED = {"f32": (1e-9, 1e-5), "f16": (5e-5, 0.01), "bf16": (5e-5, 0.01)}
+
+FP8 = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic"}
+
+
+def compressed(strategy, **weights):
+    numbers = {"type": "float", "num_bits": 8, "symmetric": True, "dynamic": False}
+    return {"quant_method": "compressed-tensors", "format": "float-quantized",
+            "ignore": ["lm_head"],
+            "config_groups": {"group_0": {
+                "targets": ["Linear"], "weights": numbers | {"strategy": strategy} | weights,
+                "input_activations": {"type": "float", "num_bits": 8, "strategy": "token",
+                                      "dynamic": True}}}}
+
+
+# name: quantization_config, its block, names of codes and scales, options.
+STRATEGIES = {
+    "block": (FP8 | {"weight_block_size": [48, 56]}, (48, 56),
+              ("weight", "weight_scale_inv"), ["--dtype=f32"]),
+    "deepseek": (FP8 | {"weight_block_size": [128, 128], "scale_fmt": "ue8m0"}, (128, 128),
+                 ("weight", "weight_scale_inv"), ["--dtype=bf16"]),
+    "tensor": (FP8 | {"activation_scheme": "static"}, (0, 0),
+               ("weight", "weight_scale"), ["--dtype=f32"]),
+    "compressed_channel": (compressed("channel"), (1, 0),
+                           ("weight_packed", "weight_scale"), ["--dtype=bf16"]),
+    "compressed_block": (compressed("block", block_structure=[48, 56]), (48, 56),
+                         ("weight", "weight_scale"), ["--dtype=bf16"]),
+    "compressed_tensor": (compressed("tensor"), (0, 0), ("qweight", "weight_scale"),
+                          ["--dtype=bf16"]),
+    "fbgemm": ({"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0,
+                "modules_to_not_convert": ["lm_head"]}, (1, 0),
+               ("weight", "weight_scale"), ["--dtype=f32"]),
+    "modelopt": ({"quant_method": "modelopt", "quant_algo": "FP8"}, (0, 0),
+                 ("weight", "weight_scale"), ["--dtype=bf16"]),
+}
+
+
+def round_to(values, dtype):
+    """f32 values as arrays that `bind` takes: bits of bf16, f16, f32."""
+    values = np.asarray(values, np.float32)
+    if dtype == "f32":
+        return values
+    if dtype == "f16":
+        return values.astype(np.float16)
+    bits = values.view(np.uint32)
+    return ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def widen(array):
+    """The values of what `round_to` gives, in float64."""
+    if array.dtype == np.uint16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+class Layer:
+    """Random weights in four ways: codes with scales, dequantised, and float64 of these."""
+
+    def __init__(self, seed, block, names, dtype, config=CONFIG):
+        rng = np.random.default_rng(seed)
+        self.codes, self.plain = {}, {}
+        for name, values in random_cases.weights(rng, config).items():
+            if values.ndim == 1:
+                self.codes[name] = self.plain[name] = round_to(values, dtype)
+                continue
+            codes, scales = mlac.quantize(values, block)
+            stem = name.removesuffix("weight")
+            self.codes[stem + names[0]], self.codes[stem + names[1]] = codes, scales
+            self.plain[name] = round_to(reference.dequantise(codes, scales, block), dtype)
+        self.values = {name: widen(array) for name, array in self.plain.items()}
+
+    def tensors(self, prefix):
+        """As a safetensors file has them: name, type, shape, bytes."""
+        types = {"uint8": "F8_E4M3", "uint16": "BF16", "float16": "F16", "float32": "F32"}
+        return [(prefix + name, types[str(array.dtype)], array.shape, array.tobytes())
+                for name, array in self.codes.items()]
+
+
+def write_shard(path, tensors):
+    header, data = {}, io.BytesIO()
+    for name, dtype, shape, content in tensors:
+        begin = data.tell()
+        data.write(content)
+        header[name] = {"dtype": dtype, "shape": list(shape),
+                        "data_offsets": [begin, data.tell()]}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data.getvalue())
+
+
+def write_folder(folder, config, layers):
+    """As Hugging Face publishes models: two shards, each with a part of every layer."""
+    (folder / "config.json").write_text(json.dumps(config))
+    shards, index = ([], []), {}
+    for number, layer in enumerate(layers):
+        for place, tensor in enumerate(layer.tensors(f"model.layers.{number}.self_attn.")):
+            shards[place % 2].append(tensor)
+            index[tensor[0]] = f"model-{place % 2 + 1:05}-of-00002.safetensors"
+    for number, tensors in enumerate(shards, 1):
+        write_shard(folder / f"model-{number:05}-of-00002.safetensors", tensors)
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": index}))
+
+
+def compile_package(source, options):
+    with tempfile.TemporaryDirectory() as folder:
+        package = pathlib.Path(folder) / "layer.mlac"
+        subprocess.run([COMPILE, source, "--quiet", "--target=cpu", "--page-size=16", *options,
+                        "-o", package], check=True)
+        return mlac.Package(str(package))
+
+
+def make_engine(package, **options):
+    return mlac.Engine(package, mlac.Device("cpu"), max_num_requests=1, max_num_tokens=TOKENS,
+                       max_seq_len=TOKENS, **options)
+
+
+def run(engine, hidden, layer=0):
+    """A prompt and then tokens one by one; every row."""
+    engine.poison_cache(layer)
+    plan, sequence, rows = engine.plan(), engine.sequence(), []
+    for begin, end in [(0, PREFILL)] + [(i, i + 1) for i in range(PREFILL, TOKENS)]:
+        plan.fill([sequence], [end - begin])
+        rows.append(plan.run(np.ascontiguousarray(hidden[begin:end]), layer=layer).copy())
+    return np.concatenate(rows)
+
+
+def make_hidden(dtype, seed=3):
+    return round_to(np.random.default_rng(seed).standard_normal((TOKENS, CONFIG["hidden_size"])),
+                    dtype)
+
+
+class WeightsTest(unittest.TestCase):
+    def compile(self, quantization, options):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text(json.dumps(CONFIG | {"quantization_config": quantization}))
+            return compile_package(config, options)
+
+    def check(self, output, hidden, values, dtype, what):
+        expected, _ = reference.attention_layer(reference.config_from_hf(CONFIG), values,
+                                                widen(hidden))
+        cosine, wmape = ALLOWED[dtype]
+        self.assertLess(reference.cosine_difference(widen(output), expected), cosine, what)
+        self.assertLess(reference.wmape(widen(output), expected), wmape, what)
+
+    def check_strategy(self, name, *more):
+        quantization, block, names, options = STRATEGIES[name]
+        dtype = options[0].removeprefix("--dtype=")
+        package = self.compile(quantization, [*options, *more])
+        self.assertEqual(package.info["weight_scales"]["block"], list(block))
+        layer, hidden = Layer(1, block, names, dtype), make_hidden(dtype)
+        outputs = []
+        for weights in (layer.codes, layer.plain):
+            engine = make_engine(package)
+            engine.bind(weights)
+            engine.prepare()
+            outputs.append(run(engine, hidden))
+        self.assertEqual(outputs[0].tobytes(), outputs[1].tobytes(), name)
+        self.check(outputs[0], hidden, layer.values, dtype, name)
+
+    def test_A11_A14_A46_B32_B33_every_strategy_is_its_dequantised_weights(self):
+        for name in STRATEGIES:
+            with self.subTest(name):
+                self.check_strategy(name)
+
+    def test_A13_absorbed_weights_are_products_of_dequantised_ones(self):
+        for name in ("block", "deepseek"):
+            with self.subTest(name):
+                self.check_strategy(name, "--form=absorbed", "--absorb=offline")
+
+    def test_A11_A17_ranks_take_their_share_of_codes_and_scales(self):
+        # Shares of 128 rows of kv_b and 48 columns of o, in blocks of 48 and 56.
+        quantization, block, names, options = STRATEGIES["block"]
+        package = self.compile(quantization, [*options, "--tp=3"])
+        layer, hidden = Layer(2, block, names, "f32"), make_hidden("f32")
+        total = np.zeros(hidden.shape)
+        for rank in range(3):
+            engine = make_engine(package, tensor_parallel_rank=rank)
+            engine.bind(layer.codes)
+            engine.prepare()
+            total += run(engine, hidden)
+        self.check(total.astype(np.float32), hidden, layer.values, "f32", "3 ranks")
+
+    def test_A14_dequantised_weights_take_no_codes(self):
+        quantization, block, names, options = STRATEGIES["deepseek"]
+        package = self.compile(quantization, [*options, "--dequantised-weights"])
+        self.assertIsNone(package.info["weight_scales"])
+        layer = Layer(1, block, names, "bf16")
+        engine = make_engine(package)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "compiled for weights without scales"):
+            engine.bind(layer.codes)
+        with self.assertRaisesRegex(mlac.WrongState, "weights are not bound: q_a_proj.weight"):
+            engine.prepare()
+        engine.bind(layer.plain)
+        engine.prepare()
+
+    def test_A47_scales_of_activations_are_ignored(self):
+        quantization, block, names, options = STRATEGIES["tensor"]
+        package = self.compile(quantization, options)
+        layer, hidden = Layer(1, block, names, "f32"), make_hidden("f32")
+        outputs = []
+        for scales in ({}, {"o_proj.input_scale": np.array([3e-3], np.float32)}):
+            engine = make_engine(package)
+            engine.bind(layer.codes | scales)
+            engine.prepare()
+            outputs.append(run(engine, hidden).tobytes())
+        self.assertEqual(*outputs)
+
+    def test_codes_of_other_libraries(self):
+        layer = Layer(1, (0, 0), ("weight", "weight_scale"), "f32")
+        codes = layer.codes["o_proj.weight"]
+        engine = make_engine(self.compile(*(STRATEGIES["tensor"][i] for i in (0, 3))))
+        try:
+            import ml_dtypes
+            engine.bind({"o_proj.weight": codes.view(ml_dtypes.float8_e4m3fn),
+                         "o_proj.weight_scale": layer.codes["o_proj.weight_scale"]})
+        except ImportError:
+            pass
+        try:
+            import torch
+        except ImportError:
+            return
+        engine.bind({"o_proj.weight": torch.from_numpy(codes).view(torch.float8_e4m3fn),
+                     "o_proj.weight_scale": torch.from_numpy(layer.codes["o_proj.weight_scale"])})
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name) / "DeepSeek"
+        self.folder.mkdir()
+        quantization, block, names, options = STRATEGIES["block"]
+        self.layers = [Layer(seed, block, names, "f32") for seed in (1, 2, 3)]
+        write_folder(self.folder, CONFIG | {"quantization_config": quantization}, self.layers)
+        self.package = compile_package(self.folder, options)
+        self.hidden = make_hidden("f32")
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def expected(self, number):
+        engine = make_engine(self.package)
+        engine.bind(self.layers[number].codes)
+        engine.prepare()
+        return run(engine, self.hidden).tobytes()
+
+    def test_all_layers_in_one_call(self):
+        engine, seen = make_engine(self.package, num_layers=3), []
+        engine.bind_checkpoint(self.folder, progress=lambda *step: seen.append(step))
+        self.assertEqual(seen, [(done, 6) for done in range(1, 7)])
+        for number in range(3):
+            self.assertEqual(run(engine, self.hidden, number).tobytes(), self.expected(number))
+
+    def test_any_layer(self):
+        engine = make_engine(self.package, num_layers=2)
+        with mlac.Checkpoint(self.folder) as checkpoint:
+            self.assertEqual(checkpoint.attentions[2], "model.layers.2.self_attn.")
+            engine.bind_checkpoint(checkpoint, layer=1)
+            engine.bind_checkpoint(checkpoint, layer=0, attention=2)
+        self.assertEqual(run(engine, self.hidden, 0).tobytes(), self.expected(2))
+        self.assertEqual(run(engine, self.hidden, 1).tobytes(), self.expected(1))
+
+    def test_what_is_missing_is_named_and_nothing_is_bound(self):
+        engine = make_engine(self.package, num_layers=3)
+        shard = self.folder / "model-00002-of-00002.safetensors"
+        content = shard.read_bytes()
+        shard.unlink()
+        with self.assertRaisesRegex(mlac.NotFound, "shard of tensor .*00002-of-00002"):
+            engine.bind_checkpoint(self.folder)
+        shard.write_bytes(content[:len(content) // 2])
+        with self.assertRaisesRegex(mlac.Corrupt, "truncated"):
+            engine.bind_checkpoint(self.folder)
+        for layer in range(3):
+            with self.assertRaisesRegex(mlac.WrongState, "weights are not bound: q_a_proj.weight"):
+                engine.prepare(layer)
+        shard.write_bytes(content)
+        index = self.folder / "model.safetensors.index.json"
+        index.write_text(index.read_text()[:-5])
+        with self.assertRaisesRegex(mlac.Corrupt, "index.json: is no JSON object"):
+            mlac.Checkpoint(self.folder)
+
+    def test_a_folder_without_a_configuration(self):
+        (self.folder / "config.json").unlink()
+        done = subprocess.run([COMPILE, self.folder, "--quiet", "-o", self.folder / "x.mlac"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "DeepSeek/config.json.*cannot be read")
+
+    def test_what_progress_raises_comes_out(self):
+        engine = make_engine(self.package, num_layers=1)
+
+        def fail(*_):
+            raise KeyError("stop")
+        with self.assertRaises(KeyError):
+            engine.bind_checkpoint(self.folder, progress=fail)
+        self.assertEqual(run(engine, self.hidden).tobytes(), self.expected(0))
+
+
+class QuantizeTest(unittest.TestCase):
+    def test_B34_one_scale_for_a_matrix(self):
+        values = np.random.default_rng(1).standard_normal((37, 53)).astype(np.float32)
+        codes, scales = mlac.quantize(values)
+        self.assertEqual(scales.shape, (1, 1))
+        self.assertEqual(scales[0, 0], np.abs(values).max() / np.float32(448))
+        self.assertEqual(np.abs(reference.dequantise(codes, scales, (0, 0))).max(),
+                         np.abs(values).max())
+        zero, least = mlac.quantize(np.zeros((3, 4)))
+        self.assertFalse(zero.any())
+        self.assertEqual(least[0, 0], np.float32(1e-10) / np.float32(448))
+
+
+if __name__ == "__main__":
+    unittest.main()
