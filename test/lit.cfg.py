@@ -22,6 +22,6 @@ if subprocess.run(config.mlac_get_assembler, capture_output=True).returncode == 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.mlac_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["mla-opt", "mla-compile", "mla-run", "mla-lsp-server", "FileCheck", "not", "count", "mlir-translate"],
+    ["mla-opt", "mla-compile", "mla-run", "mla-lsp-server", "mlac-tools", "FileCheck", "not", "count", "mlir-translate"],
     [config.mlac_tools_dir, config.llvm_tools_dir],
 )

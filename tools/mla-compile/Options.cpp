@@ -225,8 +225,7 @@ static const char kOverview[] =
 
 static const std::string scheduleHelp =
     "\nParameters of schedules, for --schedule-option:\n" + describeScheduleOptions();
-static cl::extrahelp scheduleKeys(scheduleHelp);
-static cl::extrahelp examples(R"(
+static const char kExamples[] = R"(
 Examples:
   mla-compile config.json --target=cpu,sm_90a --tp=8 -o model.mlac
       prefill and decode of one of 8 ranks, for this CPU's family and for Hopper
@@ -248,7 +247,7 @@ Examples:
 
 Exit code: 0 written, 1 error. A file appears under its name when it is complete.
 Without a CUDA toolkit, scripts/get-assembler.sh installs the assembler that sm_90a needs.
-)");
+)";
 
 //===----------------------------------------------------------------------===//
 // Reading
@@ -466,6 +465,9 @@ static bool readInvocation(Invocation &invocation) {
 }
 
 bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
+  // Not before main: what is registered then, every program of mlac-tools prints.
+  static cl::extrahelp scheduleKeys(scheduleHelp);
+  static cl::extrahelp examples(kExamples);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
   cl::ParseCommandLineOptions(argc, argv, kOverview);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Diagnostics.h"
+#include "Mains.h"
 #include "Options.h"
 #include "Progress.h"
 #include "Tune.h"
@@ -72,7 +73,7 @@ static bool run(Invocation &invocation) {
   return done;
 }
 
-int main(int argc, char **argv) {
+int mlac::compileMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   Invocation invocation;
   return readInvocation(argc, argv, invocation) && run(invocation) ? EXIT_SUCCESS : EXIT_FAILURE;

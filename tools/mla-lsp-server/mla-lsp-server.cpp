@@ -6,12 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Mains.h"
+
 #include "mla/RegisterAll.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 
-int main(int argc, char **argv) {
+int mlac::lspServerMain(int argc, char **argv) {
+  forgetForeignOptions();
   mlir::DialectRegistry registry;
   mlac::registerAllDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Mains.h"
+
 #include "mla/Import/InputFile.h"
 #include "mla/RegisterAll.h"
 
@@ -14,7 +16,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/WithColor.h"
 
-int main(int argc, char **argv) {
+int mlac::optMain(int argc, char **argv) {
+  forgetForeignOptions();
   mlir::DialectRegistry registry;
   mlac::registerAllDialects(registry);
   mlac::registerAllPasses();

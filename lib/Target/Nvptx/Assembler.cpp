@@ -45,10 +45,13 @@ std::optional<AssemblerKind> mlac::parseAssemblerKind(llvm::StringRef name) {
 // Search
 //===----------------------------------------------------------------------===//
 
-/// The folder of get-assembler.sh: beside bin/ of the running program.
+/// The folder of get-assembler.sh: beside bin/ of the running program, unless the environment
+/// names another (a wheel's programs name the folder of Python's packages).
 static std::string getAssemblerDir(const AssemblerOptions &options) {
   if (!options.assemblerDir.empty())
     return options.assemblerDir;
+  if (std::optional<std::string> value = llvm::sys::Process::GetEnv("MLAC_ASSEMBLER_DIR"))
+    return *value;
   static int anchor; // an address in this program, for systems without /proc
   std::string program = llvm::sys::fs::getMainExecutable(nullptr, &anchor);
   llvm::SmallString<256> dir(llvm::sys::path::parent_path(llvm::sys::path::parent_path(program)));
