@@ -8,12 +8,12 @@ started=$SECONDS
 
 # What a Debian 12 machine needs; MLIR 22 is in Debian's own archive.
 packages=(
-  build-essential cmake ninja-build ccache
+  build-essential cmake ninja-build ccache pkg-config
   clang-22 lld-22 llvm-22-dev liblld-22-dev libmlir-22-dev mlir-22-tools
   libzstd-dev zlib1g-dev
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev
   libgtest-dev libbenchmark-dev
-  python3 python3-numpy python3-pytest python3-pip
+  python3 python3-numpy python3-pytest python3-pip python3-venv
 )
 
 step() { printf '\n[%3ds] == %s\n' "$((SECONDS - started))" "$*"; }
