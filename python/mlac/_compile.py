@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
@@ -17,36 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ._errors import CompileError, InvalidArgument
+from ._find_compiler import COMPILER, find_compiler
 from ._runtime import Package
-
-COMPILER = "mla-compile"
-
-# Says where the compiler is when it is neither in a checkout's build, nor beside the
-# interpreter, nor on PATH.
-COMPILER_VARIABLE = "MLAC_COMPILER"
 
 # Options of mla-compile that ask for something else than a package.
 _NO_PACKAGE = ("emit", "help", "help_list", "help_hidden", "version", "o")
 
 # --dtype for a model's parameters, by torch's names.
 _DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16"}
-
-
-def find_compiler() -> str:
-    """The path of mla-compile. Raises CompileError that says where it was looked for."""
-    given = os.environ.get(COMPILER_VARIABLE)
-    if given:
-        return given
-    checkout = Path(__file__).resolve().parents[2] / "build" / "bin" / COMPILER
-    beside = Path(sys.executable).parent / COMPILER
-    for path in (checkout, beside):
-        if path.exists():
-            return str(path)
-    found = shutil.which(COMPILER)
-    if found is None:
-        raise CompileError(f"cannot find {COMPILER}: neither at {checkout}, nor at {beside}, nor "
-                           f"on PATH; set {COMPILER_VARIABLE} to its path")
-    return found
 
 
 def _argument(name: str, value: Any) -> list[str]:

@@ -117,7 +117,7 @@ class CompileTest(unittest.TestCase):
         clean = {"PATH": os.path.dirname(COMPILE)}
         with mock.patch.dict(os.environ, clean, clear=True):
             self.compile(TINY)
-            with mock.patch("mlac._compile.COMPILER", "mla-compile-absent"):
+            with mock.patch("mlac._find_compiler.COMPILER", "mla-compile-absent"):
                 with self.assertRaisesRegex(mlac.CompileError, "set MLAC_COMPILER"):
                     self.compile(TINY)
 
