@@ -32,6 +32,18 @@ arrays, torch tensors on the CPU or a GPU, array.array.
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import reference
+    from ._batch import BatchOrder, arrange_batch
+    from ._cache import CacheLayout, cache_formats
+    from ._compile import compile
+    from ._pages import Cache
+    from ._runtime import Device, Engine, Package, Plan, Sequence, runtime_version
+    from ._swap import SwapSpace
+    from ._table import BlockTable, convert_indices
+    from ._weights import Checkpoint, quantize
 
 # Of the native library too (runtime_version).
 __version__ = "0.1.0"
@@ -60,10 +72,18 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
            "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile"}
 
+# Spelt out, because checkers read no dictionary.
 __all__ = [
+    "BatchOrder",
+    "BlockTable",
+    "Cache",
+    "CacheLayout",
+    "Checkpoint",
     "CompileError",
     "Corrupt",
+    "Device",
     "DeviceError",
+    "Engine",
     "Error",
     "Internal",
     "InvalidArgument",
@@ -71,22 +91,32 @@ __all__ = [
     "NotFound",
     "OutOfMemory",
     "OutOfPages",
+    "Package",
+    "Plan",
+    "Sequence",
+    "SwapSpace",
     "Unsupported",
     "WrongState",
-    *_NATIVE,
     "__version__",
+    "arrange_batch",
+    "cache_formats",
+    "compile",
+    "convert_indices",
+    "quantize",
+    "runtime_version",
 ]
 
 
-def __dir__():
-    hidden = {"importlib"}
+def __dir__() -> list[str]:
+    hidden = {"importlib", "TYPE_CHECKING"}
     return sorted({*globals(), *__all__, "reference"} - hidden)
 
 
-def __getattr__(name):
-    if name == "reference":
-        return importlib.import_module(".reference", __name__)
-    if name not in _NATIVE:
-        raise AttributeError(f"module 'mlac' has no attribute '{name}'")
-    module = importlib.import_module(f".{_NATIVE[name]}", __name__)
-    return getattr(module, name)
+if not TYPE_CHECKING:  # checkers know the names from the imports above
+    def __getattr__(name):
+        if name == "reference":
+            return importlib.import_module(".reference", __name__)
+        if name not in _NATIVE:
+            raise AttributeError(f"module 'mlac' has no attribute '{name}'")
+        module = importlib.import_module(f".{_NATIVE[name]}", __name__)
+        return getattr(module, name)

@@ -3,10 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Decodes in front of prefills (mla.md section 10)."""
 
+from __future__ import annotations
+
 import dataclasses
 from ctypes import byref, c_int32, c_int64
+from typing import TypeVar
 
 from ._library import REQUIRE_UNIFORM, BatchSplit, call
+from ._types import Ints, List
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,19 +23,20 @@ class BatchOrder:
     takes lists from the caller's order to this one and back.
     """
 
-    order: tuple
+    order: tuple[int, ...]
     num_decodes: int
     num_prefills: int
     num_decode_tokens: int
     num_prefill_tokens: int
     num_swaps: int
 
-    def apply(self, items):
+    def apply(self, items: List[T]) -> list[T]:
         """`items`, one per request, in the other order."""
         return [items[request] for request in self.order]
 
 
-def arrange_batch(query_lens, decode_threshold=1, reorder=True, require_uniform=False):
+def arrange_batch(query_lens: Ints, decode_threshold: int = 1, reorder: bool = True,
+                  require_uniform: bool = False) -> BatchOrder:
     """Splits a batch into decodes (queries of at most decode_threshold tokens) and
     prefills, with as few exchanges as possible; without `reorder`, as it stands.
 

@@ -3,18 +3,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Formats of the paged cache: rows to and from the bytes of a pool, on the host."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 from ctypes import byref, c_char_p, c_int64, c_void_p
+from typing import Any
 
 from . import _arrays
 from . import _library
 from ._library import call, call_out, library
+from ._types import Array, Info, Ints
 
 _SCALE_RULES = {None: 0, "raw": 1, "power_of_two": 2}
 
 
-def cache_formats():
+def cache_formats() -> list[Info]:
     """The table of formats, as a list of dicts (see mla_cache_formats)."""
     return json.loads(call_out("mla_cache_formats", c_char_p))
 
@@ -32,7 +36,8 @@ class CacheLayout:
         layout.decode(pool, rows, slots=[130])
     """
 
-    def __init__(self, format, *, dtype=None, scale_rule=None, **fields):
+    def __init__(self, format: str, *, dtype: str | None = None, scale_rule: str | None = None,
+                 **fields: Any):
         self._format = format.encode()
         self._layout = _library.CacheLayout()
         library.mla_cache_layout_init(byref(self._layout), self._format)
@@ -59,23 +64,23 @@ class CacheLayout:
                 f"{layout.page_size} tokens, rows of {self.width} elements>")
 
     @property
-    def width(self):
+    def width(self) -> int:
         """Elements of a row, its fields behind one another."""
         return sum(self._layout.columns)
 
-    def offset(self, field, slot):
+    def offset(self, field: str, slot: int) -> int:
         """Byte of a part ("latent", "scale", "key", ...) of the token in `slot`."""
         return call_out("mla_cache_layout_offset", c_int64, byref(self._layout),
                         field.encode(), slot)
 
-    def encode(self, rows, pool, slots=None):
+    def encode(self, rows: Array, pool: Array, slots: Ints | None = None) -> None:
         """Writes rows [n, width] to `slots` (default 0, 1, ...) of `pool`, in place."""
         rows, pool = self._rows(rows), _host("pool", pool, is_written=True)
         count, slots = self._slots(rows, slots)
         call("mla_cache_encode", byref(self._layout), c_void_p(rows.address), count, slots,
              c_void_p(pool.address), pool.nbytes)
 
-    def decode(self, pool, rows, slots=None):
+    def decode(self, pool: Array, rows: Array, slots: Ints | None = None) -> None:
         """Reads rows [n, width] from `slots` of `pool` into `rows`, in place."""
         rows, pool = self._rows(rows, is_written=True), _host("pool", pool)
         count, slots = self._slots(rows, slots)

@@ -3,8 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The objects of the C API: released once, by the caller or when collected."""
 
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
 from ._errors import Error
 from ._library import call
+
+H = TypeVar("H", bound="Handle")
 
 
 class Unique:
@@ -30,12 +36,13 @@ class Unique:
 class Handle(Unique):
     """An object of the C API that is released once."""
 
-    _release = None  # name of the function that releases it
+    _release: str  # name of the function that releases it
+    _value: Any  # its number in the library; None once it is closed
 
-    def __init__(self, value):
+    def __init__(self, value: int):
         self._value = value
 
-    def close(self):
+    def close(self) -> None:
         """Releases the object now; its methods fail afterwards. Twice is fine."""
         value, self._value = getattr(self, "_value", None), None
         if value is not None:
@@ -45,10 +52,10 @@ class Handle(Unique):
         is_closed = getattr(self, "_value", None) is None
         return f"<mlac.{type(self).__name__} closed>" if is_closed else super().__repr__()
 
-    def __enter__(self):
+    def __enter__(self: H) -> H:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __del__(self):
@@ -58,6 +65,6 @@ class Handle(Unique):
             pass
 
 
-def address_of(stream):
+def address_of(stream: Any) -> int | None:
     """The address of a CUDA stream: None, an int, or a torch.cuda.Stream."""
     return getattr(stream, "cuda_stream", stream)

@@ -3,11 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The objects of the C API as Python classes; each closes itself when collected."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 import math
 import os
+from collections.abc import Callable, Mapping
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from typing import Any
 
 from . import _arrays, _pools, _weights
 from ._errors import Error, InvalidArgument, WrongState
@@ -19,6 +23,8 @@ from ._step_sizes import DIMS
 from ._library import call, call_out, library
 from ._swap import SwapSpace
 from ._table import _Memory
+from ._types import Array, Info, Ints, List, Path, Stream
+from ._weights import Checkpoint
 
 # MLA_DEVICE_ERROR: what an all-reduce that raises gives the run.
 _FAILED_CALLBACK = 7
@@ -29,7 +35,7 @@ _TYPESTRS = {"bf16": "<i2", "f16": "<f2", "f32": "<f4", "e4m3": "|u1", "i32": "<
              "i64": "<i8", "u8": "|u1"}
 
 
-def runtime_version():
+def runtime_version() -> str:
     """Version of the native library, "major.minor.patch"."""
     return library.mla_runtime_version().decode()
 
@@ -52,7 +58,7 @@ class Package(Handle):
 
     _release = "mla_package_close"
 
-    def __init__(self, source):
+    def __init__(self, source: Path | bytearray):
         if isinstance(source, (bytes, bytearray)):
             data = bytes(source)
             value = call_out("mla_package_open_bytes", c_void_p, data, len(data))
@@ -66,7 +72,7 @@ class Package(Handle):
         return f"{_model_text(info)}, page size {info['pools'][0]['page_size']}, for {archs}"
 
     @property
-    def info(self):
+    def info(self) -> Info:
         """What the package holds: model, cache, rope, weights, targets (a dict)."""
         return json.loads(call_out("mla_package_info", c_char_p, self._value))
 
@@ -79,7 +85,7 @@ class Device(Handle):
 
     _release = "mla_device_close"
 
-    def __init__(self, name="cpu", threads=0):
+    def __init__(self, name: str = "cpu", threads: int = 0):
         super().__init__(
             call_out("mla_device_open", c_void_p, name.encode(), threads))
 
@@ -89,15 +95,15 @@ class Device(Handle):
         return f"{info['name']}, {info['arch']}, {info['num_sms']} {unit}"
 
     @property
-    def info(self):
+    def info(self) -> Info:
         """kind, name, arch, num_sms, memory_bytes, ... (a dict)."""
         return json.loads(call_out("mla_device_info", c_char_p, self._value))
 
     @property
-    def is_cuda(self):
+    def is_cuda(self) -> bool:
         return library.mla_device_is_cuda(self._value) == 1
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for all work on the device."""
         call("mla_device_synchronize", self._value)
 
@@ -112,7 +118,7 @@ class Engine(Handle):
 
     _release = "mla_engine_destroy"
 
-    def __init__(self, package, device, **options):
+    def __init__(self, package: Package, device: Device, **options: int):
         native = EngineOptions()
         library.mla_engine_options_init(byref(native))
         known = [name for name, _ in EngineOptions._fields_[1:]]
@@ -137,20 +143,20 @@ class Engine(Handle):
                 f"{stats['num_pages']} pages free")
 
     @property
-    def info(self):
+    def info(self) -> Info:
         """target, resolved options and memory sizes (a dict)."""
         return json.loads(call_out("mla_engine_info", c_char_p, self._value))
 
     @property
-    def hidden_size(self):
+    def hidden_size(self) -> int:
         return self.package_info["model"]["hidden_size"]
 
     @property
-    def activation_dtype(self):
+    def activation_dtype(self) -> str:
         """"bf16" or "f32": the dtype of hidden states and outputs."""
         return self.package_info["model"]["activation_dtype"]
 
-    def bind(self, weights, layer=0):
+    def bind(self, weights: Mapping[str, Array], layer: int = 0) -> None:
         """Copies a mapping of name to host array into one layer's weights; all or nothing.
 
         Names, shapes and dtypes are those of package.info["weights"]; bf16 and f16
@@ -160,13 +166,15 @@ class Engine(Handle):
         """
         _weights.bind(self, weights, layer)
 
-    def bind_safetensors(self, path, prefix="", layer=0, allow_extra=False):
+    def bind_safetensors(self, path: Path, prefix: str = "", layer: int = 0,
+                         allow_extra: bool = False) -> None:
         """Binds every weight of one layer from PREFIX + name; all or nothing."""
         call("mla_engine_bind_safetensors", self._value, layer, _encode(path),
              prefix.encode(), ALLOW_EXTRA_TENSORS if allow_extra else 0)
 
-    def bind_checkpoint(self, checkpoint, attention=None, layer=None, allow_extra=False,
-                        progress=None):
+    def bind_checkpoint(self, checkpoint: Checkpoint | Path, attention: int | None = None,
+                        layer: int | None = None, allow_extra: bool = False,
+                        progress: bool | Callable[[int, int], Any] | None = None) -> None:
         """Binds layers from a Hugging Face folder, a file, or a Checkpoint, and prepares them.
 
         Without `layer` all layers of the engine are bound, from `attention` (0) of the
@@ -177,11 +185,11 @@ class Engine(Handle):
         """
         _weights.bind_checkpoint(self, checkpoint, attention, layer, allow_extra, progress)
 
-    def prepare(self, layer=0):
+    def prepare(self, layer: int = 0) -> None:
         """Runs the package's weight-only work; needed before a layer's first step."""
         call("mla_engine_prepare", self._value, layer)
 
-    def bind_pool(self, pool, layer=0, index=0):
+    def bind_pool(self, pool: Array | None, layer: int = 0, index: int = 0) -> None:
         """Makes `pool` one of a layer's pools, for runs from now on (bit `index` of
         external_pools); the index is its place in package.info["pools"].
 
@@ -199,11 +207,11 @@ class Engine(Handle):
             call("mla_engine_bind_pool", self._value, layer, index, byref(given))
         self._pools[layer, index] = pool  # runs use it
 
-    def set_cache_scale(self, scale, layer=0, pool=0):
+    def set_cache_scale(self, scale: float, layer: int = 0, pool: int = 0) -> None:
         """The scale of a pool's rows in a layer, for formats with one per layer; 1 before."""
         call("mla_engine_set_cache_scale", self._value, layer, pool, scale)
 
-    def set_all_reduce(self, function):
+    def set_all_reduce(self, function: Callable[[int, int, str, int | None], Any] | None) -> None:
         """Calls function(address, elements, dtype, stream) at the end of every run on
         its output, to sum it over the ranks of a tensor-parallel layer, in place; None:
         no more calls. On CUDA it enqueues on `stream` (an address or None) and returns.
@@ -219,7 +227,7 @@ class Engine(Handle):
         call("mla_engine_set_all_reduce", self._value, callback, None)
         self._all_reduce = callback
 
-    def dry_run(self, output, stream=None):
+    def dry_run(self, output: Array, stream: Stream = None) -> Array:
         """What a run without a plan gives (memory profiling): zeros in `output`
         [tokens, hidden_size]. Returns it."""
         view = _arrays.view("output", output)
@@ -232,31 +240,31 @@ class Engine(Handle):
         call("mla_step_dry_run", self._value, view.address, rows, address_of(stream))
         return output
 
-    def sequence(self):
+    def sequence(self) -> Sequence:
         """A new, empty sequence in the cache."""
         return Sequence(self)
 
     @property
-    def cache(self):
+    def cache(self) -> Cache:
         """The bookkeeping of the engine's pages: prefixes, counters, snapshots."""
         if self._cache is None:
             self._cache = Cache._of_engine(self._value)
         return self._cache
 
-    def swap_space(self, num_pages):
+    def swap_space(self, num_pages: int) -> SwapSpace:
         """Room in pinned host memory for sequences, `num_pages` pages of all layers."""
         return SwapSpace(self, num_pages)
 
-    def plan(self):
+    def plan(self) -> Plan:
         """A plan; made once and filled for every step."""
         return Plan(self)
 
     @property
-    def cache_stats(self):
+    def cache_stats(self) -> Info:
         """num_pages, free_pages, num_sequences, page_size, ... of the first pool (a dict)."""
         return self.pool_stats(0)
 
-    def pool_stats(self, pool):
+    def pool_stats(self, pool: int) -> Info:
         """The same of any pool, by its place in package.info["pools"]."""
         stats = CacheStats()
         call("mla_cache_get_stats", self._value, pool, byref(stats))
@@ -264,12 +272,12 @@ class Engine(Handle):
         result["dtype"] = _arrays.DTYPES[stats.dtype]
         return result
 
-    def cache_data(self, layer=0, pool=0):
+    def cache_data(self, layer: int = 0, pool: int = 0) -> int:
         """Device address of a layer's pool; page p, offset o is at
         p * page_stride_bytes + o * row_bytes (see cache_stats)."""
         return call_out("mla_cache_data", c_void_p, self._value, layer, pool)
 
-    def cache_part(self, part, layer=0, pool=0):
+    def cache_part(self, part: str, layer: int = 0, pool: int = 0) -> _Memory:
         """A part of all rows of a layer's pool ("latent", "rope", "key", ...), as a strided
         array [num_pages, page_size, width] that numpy.asarray (CPU) and torch.as_tensor
         (CUDA) take; `.address`, `.shape`, `.strides` (bytes) and `.dtype`. bf16 is shown
@@ -286,15 +294,15 @@ class Engine(Handle):
         memory.dtype = dtype
         return memory
 
-    def poison_cache(self, layer=0):
+    def poison_cache(self, layer: int = 0) -> None:
         """Writes NaN wherever the layer's pools hold no token (tests)."""
         call("mla_cache_poison", self._value, layer)
 
-    def poison_workspace(self):
+    def poison_workspace(self) -> None:
         """Fills the workspace with NaN (tests)."""
         call("mla_engine_poison_workspace", self._value)
 
-    def read_cache(self, slot, count, layer=0, pool=0):
+    def read_cache(self, slot: int, count: int, layer: int = 0, pool: int = 0) -> bytes:
         """The bytes of `count` rows from a slot on (tests)."""
         rows = ctypes.create_string_buffer(count * self.pool_stats(pool)["row_bytes"])
         call("mla_cache_read", self._value, layer, pool, slot, count, rows)
@@ -304,7 +312,7 @@ class Engine(Handle):
 class Sequence(Unique):
     """One request's tokens in an engine's cache."""
 
-    def __init__(self, engine, id=None):
+    def __init__(self, engine: Engine, id: int | None = None):
         self._engine = engine
         self._id = None
         self._id = id or call_out("mla_sequence_create", c_uint64, engine._value)
@@ -314,12 +322,12 @@ class Sequence(Unique):
             return "freed"
         return f"{self._id:#x}, {len(self)} tokens, pages {self.pages}"
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Tokens, counting those of filled plans."""
         return call_out("mla_sequence_length", c_int64, self._engine._value, self._id)
 
     @property
-    def pages(self):
+    def pages(self) -> list[int]:
         """Page indices in logical order (a list)."""
         count = c_int64()
         engine = self._engine._value
@@ -328,30 +336,30 @@ class Sequence(Unique):
         call("mla_sequence_pages", engine, self._id, pages, capacity, byref(count))
         return pages[: count.value]
 
-    def reserve(self, num_tokens):
+    def reserve(self, num_tokens: int) -> None:
         """Takes pages for `num_tokens` in total; OutOfPages changes nothing."""
         call("mla_sequence_reserve", self._engine._value, self._id, num_tokens)
 
-    def truncate(self, num_tokens):
+    def truncate(self, num_tokens: int) -> None:
         """Forgets the tokens from `num_tokens` on."""
         call("mla_sequence_truncate", self._engine._value, self._id, num_tokens)
 
-    def fork(self, num_tokens=None):
+    def fork(self, num_tokens: int | None = None) -> Sequence:
         """A new sequence with the first tokens (default: all), in the same pages; a
         page that both have is copied when one of them writes to it."""
         return Sequence(self._engine, self._engine.cache.fork(self._id, num_tokens))
 
-    def publish(self, tokens, first=0):
+    def publish(self, tokens: Ints, first: int = 0) -> int:
         """Declares the token ids of the rows from `first` on, so that `match` finds
         them; returns how many tokens are published now, the next call's `first`."""
         return self._engine.cache.publish(self._id, tokens, first)
 
-    def match(self, tokens):
+    def match(self, tokens: Ints) -> int:
         """Gives this empty sequence the longest published prefix of `tokens` and
         returns its length; at least one token is left to compute."""
         return self._engine.cache.match(self._id, tokens)
 
-    def free(self):
+    def free(self) -> None:
         """Gives the pages back; the sequence is unusable afterwards."""
         value, self._id = self._id, 0
         call("mla_sequence_free", self._engine._value, value)
@@ -369,7 +377,7 @@ class Plan(Handle):
 
     _release = "mla_plan_destroy"
 
-    def __init__(self, engine):
+    def __init__(self, engine: Engine):
         super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
         self._engine = engine
 
@@ -381,8 +389,9 @@ class Plan(Handle):
         return (f"{function}, {self.dim('num_requests')} requests, "
                 f"{self.dim('num_tokens')} tokens")
 
-    def fill(self, sequences, query_lens, function=None, stream=None, shape=None,
-             common_prefix_len=0):
+    def fill(self, sequences: List[Sequence], query_lens: Ints, function: str | None = None,
+             stream: Stream = None, shape: Mapping[str, int] | None = None,
+             common_prefix_len: int = 0) -> None:
         """Plans a step and advances the sequences by their query lengths.
 
         function: a name, or None for the one that fits the lengths best.
@@ -409,8 +418,10 @@ class Plan(Handle):
                  address_of(stream))
         self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
 
-    def fill_tables(self, query_lens, seq_lens, block_table, slot_mapping, function=None,
-                    stream=None, shape=None, pools=()):
+    def fill_tables(self, query_lens: Ints, seq_lens: Ints, block_table: Array,
+                    slot_mapping: Array, function: str | None = None, stream: Stream = None,
+                    shape: Mapping[str, int] | None = None,
+                    pools: List[tuple[Array, Array]] = ()) -> None:
         """Plans a step whose pages are the caller's to manage, as `fill` does for sequences.
 
         query_lens, seq_lens: lists; new tokens, and keys after the step. block_table i32
@@ -434,8 +445,10 @@ class Plan(Handle):
              address_of(stream))
         self._sequences = ()
 
-    def fill_device(self, query_lens, seq_len_bounds, *, seq_lens, block_table, slot_mapping,
-                    positions, function=None, stream=None, pools=()):
+    def fill_device(self, query_lens: Ints, seq_len_bounds: Ints, *, seq_lens: Array,
+                    block_table: Array, slot_mapping: Array, positions: Array,
+                    function: str | None = None, stream: Stream = None,
+                    pools: List[tuple[Array, Array]] = ()) -> None:
         """Plans a step of decodes whose lengths, block table and slots are on the device.
 
         query_lens, seq_len_bounds: lists; the most keys that each request may have.
@@ -484,11 +497,12 @@ class Plan(Handle):
             natives[index] = PoolTable(table.address, table.shape[1], slots.address)
         return natives
 
-    def release_captures(self):
+    def release_captures(self) -> None:
         """Says that the graphs captured from this plan are gone: any step may follow."""
         call("mla_plan_release_captures", self._value)
 
-    def run(self, hidden, output=None, layer=0, stream=None, **outputs):
+    def run(self, hidden: Array, output: Array | None = None, layer: int = 0,
+            stream: Stream = None, **outputs: Array) -> Array:
         """Runs the filled plan for one layer and returns `output`.
 
         hidden, output: [num_tokens, hidden_size] in the package's activation dtype,
@@ -506,7 +520,7 @@ class Plan(Handle):
         self._run_views(views, layer, stream)
         return output
 
-    def run_bound(self, layer=0, stream=None, **buffers):
+    def run_bound(self, layer: int = 0, stream: Stream = None, **buffers: Array) -> None:
         """Runs the filled plan for one layer on named buffers: every input and output
         of its function (package.info lists them), on the engine's device.
 
@@ -551,25 +565,25 @@ class Plan(Handle):
         return view
 
     @property
-    def function(self):
+    def function(self) -> str:
         """Name of the function that the filled plan runs."""
         return call_out("mla_plan_function", c_char_p, self._value).decode()
 
-    def dim(self, name):
+    def dim(self, name: str) -> int:
         """A named size of the filled plan; see _step_sizes.DIMS."""
         return call_out("mla_plan_dim", c_int64, self._value, name.encode())
 
     @property
-    def dims(self):
+    def dims(self) -> dict[str, int]:
         """All named sizes of the filled plan (a dict)."""
         return {name: self.dim(name) for name in DIMS}
 
-    def metadata(self, name):
+    def metadata(self, name: str) -> list[int]:
         """A metadata array of the filled plan as a flat list; see
         _step_sizes.METADATA."""
         return list(self.metadata_view(name))
 
-    def metadata_view(self, name):
+    def metadata_view(self, name: str) -> ctypes.Array[Any]:
         """The same without a copy: a ctypes array, valid until the plan is filled
         again."""
         dtype, elements, data = ctypes.c_int(), c_int64(), c_void_p()

@@ -3,10 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sequences that wait in host memory."""
 
+from __future__ import annotations
+
 from ctypes import byref, c_int64, c_uint64, c_void_p
+from typing import TYPE_CHECKING
 
 from ._handle import Handle, address_of
 from ._library import SwapStats, call, call_out
+from ._types import Stream
+
+if TYPE_CHECKING:
+    from ._runtime import Engine, Sequence
 
 
 class SwapSpace(Handle):
@@ -18,7 +25,7 @@ class SwapSpace(Handle):
 
     _release = "mla_swap_destroy"
 
-    def __init__(self, engine, num_pages):
+    def __init__(self, engine: Engine, num_pages: int):
         super().__init__(call_out("mla_swap_create", c_void_p, engine._value, num_pages))
         self._engine = engine
 
@@ -27,28 +34,29 @@ class SwapSpace(Handle):
         return (f"{stats['num_tickets']} tickets, {stats['free_pages']} of "
                 f"{stats['num_pages']} pages free")
 
-    def swap_out(self, sequence, stream=None):
+    def swap_out(self, sequence: Sequence, stream: Stream = None) -> int:
         """Moves the sequence's rows to the host and gives its pages back; it is empty
         then. Returns a ticket. OutOfPages (the swap space is full) changes nothing."""
         return call_out("mla_swap_out", c_uint64, self._value, sequence._id, address_of(stream))
 
-    def swap_in(self, ticket, sequence=None, stream=None):
+    def swap_in(self, ticket: int, sequence: Sequence | None = None,
+                stream: Stream = None) -> Sequence:
         """Gives an empty sequence (default: a new one) the rows of a ticket, which is
         used up; returns it. OutOfPages (the pool is full) changes nothing."""
         target = self._engine.sequence() if sequence is None else sequence
         call("mla_swap_in", self._value, ticket, target._id, address_of(stream))
         return target
 
-    def drop(self, ticket):
+    def drop(self, ticket: int) -> None:
         """Forgets the rows of a ticket."""
         call("mla_swap_drop", self._value, ticket)
 
-    def length(self, ticket):
+    def length(self, ticket: int) -> int:
         """Tokens of a ticket."""
         return call_out("mla_swap_length", c_int64, self._value, ticket)
 
     @property
-    def stats(self):
+    def stats(self) -> dict[str, int]:
         """num_pages, free_pages, num_tickets (a dict)."""
         stats = SwapStats()
         call("mla_swap_get_stats", self._value, byref(stats))

@@ -4,12 +4,20 @@
 """Block tables on the device, for kernels of one's own in captured graphs, and what
 positions of requests are in the cache."""
 
+from __future__ import annotations
+
 import ctypes
 from ctypes import byref, c_int32, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any
 
 from ._errors import InvalidArgument
 from ._handle import Handle, Unique
 from ._library import IndexMap, TableChanges, TableView, call, call_out
+from ._types import Ints, List, Stream
+
+if TYPE_CHECKING:
+    from ._pages import Cache
+    from ._runtime import Device, Sequence
 
 _TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
 
@@ -42,7 +50,7 @@ class BlockTable(Handle):
 
     _release = "mla_table_destroy"
 
-    def __init__(self, cache, device, rows, tokens, pool=0):
+    def __init__(self, cache: Cache, device: Device, rows: int, tokens: int, pool: int = 0):
         super().__init__(call_out("mla_table_create", c_void_p, cache._value, device._value,
                                   pool, rows, tokens))
         view = TableView()
@@ -57,13 +65,13 @@ class BlockTable(Handle):
     def _describe(self):
         return f"{self.rows} rows of {self.columns} pages, {self.tokens} slots"
 
-    def assign(self, row, sequence):
+    def assign(self, row: int, sequence: int | Sequence | None) -> None:
         """Binds a row to a sequence (an id or a Sequence), or empties it (None). Shown by
         the next update."""
         identifier = 0 if sequence is None else getattr(sequence, "_id", sequence)
         call("mla_table_assign", self._value, row, identifier)
 
-    def update(self, slots=(), stream=None):
+    def update(self, slots: Ints = (), stream: Stream = None) -> dict[str, int]:
         """Copies what has changed, asynchronously on `stream`; not to be captured.
         slots: the step's slot mapping (Cache.append). Returns how many entries of the
         block table differed, and how many copies were started."""
@@ -82,8 +90,10 @@ def _flat(name, rows):
     return (c_int32 * max(len(rows) * width, 1))(*[v for row in rows for v in row]), width
 
 
-def convert_indices(positions, requests, block_table, page_size, num_blocks,
-                    block_stride_rows=None, prefill_requests=None, workspace_starts=()):
+def convert_indices(positions: List[Ints], requests: Ints, block_table: List[Ints],
+                    page_size: int, num_blocks: int, block_stride_rows: int | None = None,
+                    prefill_requests: Ints | None = None,
+                    workspace_starts: Ints = ()) -> list[list[int]]:
     """Rows of the cache, or of a workspace, for token positions of requests (lists, on the
     host; mla_cache_convert_indices).
 

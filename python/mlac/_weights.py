@@ -3,15 +3,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights of engines, and checkpoints that they come from."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from ctypes import c_char_p, c_int64, c_void_p
+from typing import Any
 
 from . import _arrays
 from ._errors import InvalidArgument
 from ._handle import Handle
 from ._library import ALLOW_EXTRA_TENSORS, Progress, Tensor, call, call_out
+from ._types import Array, Info, Path
 
 
 class Checkpoint(Handle):
@@ -20,7 +24,7 @@ class Checkpoint(Handle):
 
     _release = "mla_checkpoint_close"
 
-    def __init__(self, path):
+    def __init__(self, path: Path):
         super().__init__(call_out("mla_checkpoint_open", c_void_p, os.fsencode(path)))
         self._path = path
 
@@ -28,17 +32,17 @@ class Checkpoint(Handle):
         return f"{os.fsdecode(self._path)!r}, {len(self.attentions)} attentions"
 
     @property
-    def attentions(self):
+    def attentions(self) -> list[str]:
         """Prefixes of the model's attentions, in its order."""
         return self._info["attentions"]
 
     @property
-    def metadata(self):
+    def metadata(self) -> dict[str, str]:
         """The strings in a single file's header (a dict)."""
         return self._info["metadata"]
 
     @property
-    def _info(self):
+    def _info(self) -> Info:
         return json.loads(call_out("mla_checkpoint_info", c_char_p, self._value))
 
 
@@ -101,7 +105,7 @@ def bind_checkpoint(engine, checkpoint, attention, layer, allow_extra, progress)
         raise failures[0]
 
 
-def quantize(values, block=(0, 0)):
+def quantize(values: Array, block: tuple[int, int] = (0, 0)) -> tuple[Any, Any]:
     """e4m3 codes (uint8) and scales (f32) of a matrix, as checkpoints have them: a scale for each
     `block` of rows and columns; 0: all of them. (128, 128) is DeepSeek's, (1, 0) a scale
     for each output channel, (0, 0) one for the tensor."""
