@@ -108,6 +108,44 @@ for _kind in CONFIGS:
     _add(_kind)
 
 
+class Fp8Test(unittest.TestCase):
+    """Modules of fp8 weights against the same model dequantised: the same bits."""
+
+    def quantise(self, block):
+        """A model whose attention is in e4m3 codes, and its twin in f32 of their values."""
+        from transformers import FineGrainedFP8Config
+        from transformers.integrations.finegrained_fp8 import FP8Linear
+        codes, twin = make_model("deepseek_v3"), make_model("deepseek_v3")
+        for layer, other in zip(codes.model.layers, twin.model.layers):
+            for name, linear in list(layer.self_attn.named_children()):
+                if "_proj" not in name:
+                    continue
+                rows, columns = linear.weight.shape
+                module = FP8Linear(columns, rows, block_size=block)
+                scales = 0.1 + torch.rand(module.weight_scale_inv.shape)
+                values = (linear.weight.data * 20).to(torch.float8_e4m3fn)
+                module.weight.data, module.weight_scale_inv.data = values, scales
+                wide = scales if block is None else scales.repeat_interleave(
+                    block[0], 0)[:rows].repeat_interleave(block[1], 1)[:, :columns]
+                getattr(other.self_attn, name).weight.data = values.float() * wide
+                setattr(layer.self_attn, name, module)
+        codes.config.quantization_config = FineGrainedFP8Config(weight_block_size=block)
+        return codes, twin
+
+    def test_codes(self):
+        torch.manual_seed(3)
+        for block in ((16, 32), None):
+            with self.subTest(block=block):
+                codes, twin = self.quantise(block)
+                patch(codes)
+                patch(twin)
+                ids = random_prompts(2, PROMPT)
+                with torch.no_grad():
+                    self.assertTrue(torch.equal(codes(ids).logits, twin(ids).logits))
+                self.assertEqual(with_seed(codes, ids, do_sample=False).tolist(),
+                                 with_seed(twin, ids, do_sample=False).tolist())
+
+
 class CacheTest(unittest.TestCase):
     def setUp(self):
         self.model = make_model("deepseek_v3")

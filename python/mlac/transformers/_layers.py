@@ -50,7 +50,8 @@ def device_of(attentions: list[Any]) -> torch.device:
 
 
 def weights_of(module: Any, weights: list[dict[str, Any]], layer: int) -> dict[str, Any]:
-    """The tensors of `weights` (package.info) as the module holds them, on the host."""
+    """The tensors of `weights` (package.info) as the module holds them, on the host; of e4m3
+    codes their scales too."""
     found = {}
     names = {weight["name"] for weight in weights}
     for name in sorted(names):
@@ -61,25 +62,40 @@ def weights_of(module: Any, weights: list[dict[str, Any]], layer: int) -> dict[s
             raise InvalidArgument(f"{where}: the package needs {name}, which the model lacks")
         if getattr(owner, "bias", None) is not None and f"{owner_name}.bias" not in names:
             raise InvalidArgument(f"{where}: the model has a bias, the package has none")
-        found[name] = getattr(owner, kind).detach().cpu().contiguous()
+        tensor = getattr(owner, kind).detach().cpu().contiguous()
+        if tensor.dtype == torch.float8_e4m3fn:
+            scale = _scale_of(owner)
+            found[f"{owner_name}.{scale}"] = getattr(owner, scale).detach().cpu().float()
+            tensor = tensor.view(torch.uint8)
+        found[name] = tensor
     return found
 
 
 def check_weights(module: Any, layer: int) -> None:
-    """Refuses projections whose weight is not all: quantised, adapted or sharded ones."""
+    """Refuses projections whose weight is not all: adapted, sharded, or quantised otherwise
+    than in e4m3 codes with scales."""
     for name, owner in module.named_children():
         if "_proj" in name:
-            _check_linear(owner, f"layer {layer}, {name}")
+            _check_projection(owner, f"layer {layer}, {name}")
 
 
-def _check_linear(owner: Any, where: str) -> None:
+# What quantised modules of transformers call the scales of their weight.
+_SCALES = ("weight_scale_inv", "weight_scale")
+
+
+def _scale_of(owner: Any) -> str | None:
+    return next((name for name in _SCALES if getattr(owner, name, None) is not None), None)
+
+
+def _check_projection(owner: Any, where: str) -> None:
     weight = getattr(owner, "weight", None)
-    dtype = str(getattr(weight, "dtype", None))
-    if dtype.startswith("torch.float8") or hasattr(owner, "weight_scale_inv"):
-        raise Unsupported(f"{where}: fp8 weights ({dtype}) are not taken; load the model "
-                          "dequantised (FineGrainedFP8Config(dequantize=True))")
-    if type(owner) is not torch.nn.Linear or type(weight) not in (torch.nn.Parameter,
-                                                                  torch.Tensor):
+    is_plain = type(weight) in (torch.nn.Parameter, torch.Tensor)
+    if is_plain and str(weight.dtype).startswith("torch.float8"):
+        if weight.dtype != torch.float8_e4m3fn or _scale_of(owner) is None:
+            raise Unsupported(f"{where}: expected fp8 weights in torch.float8_e4m3fn with "
+                              f"{' or '.join(_SCALES)}, got {weight.dtype} in "
+                              f"{type(owner).__name__}")
+    elif type(owner) is not torch.nn.Linear or not is_plain:
         raise Unsupported(f"{where}: expected torch.nn.Linear with a plain weight, got "
                           f"{type(owner).__name__} with {type(weight).__name__}: merge adapters, "
                           "dequantise, and load without tensor parallelism")
