@@ -4,7 +4,7 @@
 """Random models of transformers with multi-head latent attention, a few hundred kilobytes each."""
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 torch.set_num_threads(1)  # more only wait for one another at these sizes
 
@@ -31,17 +31,28 @@ CONFIGS = {
     "glm4_moe_lite": {**_LAYERS, **_EXPERTS, **_GROUPS},
     "glm_moe_dsa": {**_LAYERS, **_EXPERTS, **_GROUPS, **_INDEXER,
                     "mlp_layer_types": ["dense"] * 3},
+    "kimi_k25": {},  # deepseek_v3 behind eyes; see make_config
     "longcat_flash": {"num_layers": 2, "ffn_hidden_size": 64, "expert_ffn_hidden_size": 16,
                       "n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "head_dim": 8},
     "minicpm3": {**_LAYERS, "rope_parameters": _LONGROPE},
 }
 
 
+def make_config(kind, **changes):
+    if kind == "kimi_k25":
+        return AutoConfig.for_model(
+            kind, text_config=make_config("deepseek_v3", **changes).to_dict(),
+            vision_config={"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16,
+                           "num_attention_heads": 1},
+            projection_hidden_size=16, tie_word_embeddings=False)
+    return AutoConfig.for_model(kind, **{**_COMMON, **CONFIGS[kind], **changes})
+
+
 def make_model(kind, seed=0, dtype=torch.float32, **changes):
     """A model whose tokens vary: the default weights repeat one token for ever."""
-    config = AutoConfig.for_model(kind, **{**_COMMON, **CONFIGS[kind], **changes})
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager",
-                                             dtype=torch.float32).eval()
+    config = make_config(kind, **changes)
+    known = AutoModelForImageTextToText if kind == "kimi_k25" else AutoModelForCausalLM
+    model = known.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
     generator = torch.Generator().manual_seed(seed)
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=generator)
