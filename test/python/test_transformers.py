@@ -252,6 +252,19 @@ class CacheTest(unittest.TestCase):
                                      eos_token_id=None, past_key_values=begun.past_key_values)
         self.assertEqual(tokens.tolist(), expected.tolist())
 
+    def test_torch_compile(self):
+        compiled = torch.compile(self.model, backend="eager")
+        ids = random_prompts(2, PROMPT)
+        cache = self.patched.cache()
+        with torch.no_grad():
+            for part in (ids[:, :-1], ids[:, -1:]):
+                logits = compiled(part, past_key_values=cache).logits
+        torch.testing.assert_close(logits, self.logits(ids)[:, -1:], rtol=1e-5, atol=1e-5)
+
+    def test_a_copy_of_the_model_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "cannot copy or pickle"):
+            copy.deepcopy(self.model)
+
     def test_use_cache_of_a_call(self):
         with torch.no_grad():
             self.assertIsInstance(self.model(random_prompts(1, 3)).past_key_values,
