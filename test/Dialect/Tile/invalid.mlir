@@ -672,7 +672,7 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
 !rows = memref<?x64xbf16, strided<[64, 1]>>
 !pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
 func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %p: !pages, %t: memref<?xi32>) {
-  // expected-error @below {{expected values of keys in pages to be columns of the keys}}
+  // expected-error @below {{expected values to come in pages if the keys do, got no table of them}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%p : !pages) pages(%t : memref<?xi32>) values(%k : !rows)
       range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
@@ -686,6 +686,47 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %w: !wide) {
   // expected-error @below {{expected values [rows, V] of type 'bf16', V at most 64, got 'memref<?x128xbf16, strided<[128, 1]>>'}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows) values(%w : !wide)
       range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<?xi32>) {
+  // expected-error @below {{expected values to come in pages if the keys do, got a table of them}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows) values(%k : !rows) value_pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages, %t: memref<?xi32>) {
+  // expected-error @below {{expected no table of values, as values are columns of keys}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%p : !pages) pages(%t : memref<?xi32>) value_pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
+!any = memref<?x?x64xbf16, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages, %v: !any, %t: memref<?xi32>) {
+  // expected-error @below {{expected values [pages, page_size, V] of type 'bf16', V at most 64, got 'memref<?x?x64xbf16, strided<[4096, 64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%p : !pages) pages(%t : memref<?xi32>) values(%v : !any) value_pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %s: tensor<64xi32>) {
+  // expected-error @below {{expected behind of type 'tensor<64xi32>' beside sees, got 'tensor<64xi32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n behind(%s : tensor<64xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
 }
 

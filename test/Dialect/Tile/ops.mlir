@@ -133,6 +133,7 @@ tile.kernel @elements(%table: memref<?xi32>, %n: index) {
 // CHECK-LABEL: tile.kernel @attend
 // CHECK: tile.attend queries(%{{.*}}, %{{.*}} : tensor<64x128xbf16>, tensor<64x64xbf16>) keys(%{{.*}}, %{{.*}} : memref<?x64x128xbf16{{.*}}>, memref<?x64x64xbf16{{.*}}>) pages(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} sees(%{{.*}} : tensor<64xi32>) {block = 64 : i64, lag = 8.000000e+00 : f64, scale = 1.000000e-01 : f64, unit = 64 : i64} -> tensor<64x128xf32>
 // CHECK: tile.attend queries({{.*}}) keys({{.*}}) values(%{{.*}} : memref<?x64xbf16{{.*}}>) range %{{.*}} to %{{.*}} limit %{{.*}} diagonal %{{.*}} start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>) {block = 64 : i64, scale = 1.000000e-01 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+// CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) values(%{{.*}} : memref<?x32x64xbf16{{.*}}>) value_pages(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} sees(%{{.*}} : tensor<64xi32>) behind(%{{.*}} : tensor<64xi32>) {
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?xf32>)
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x64x2xf32{{.*}}>)
 tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?xf8E4M3FN>, %scales: memref<?xf32>,
@@ -162,6 +163,15 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
   %m1, %l1, %o1 = tile.attend queries(%qt : tensor<64x128xbf16>)
       keys(%qv : memref<?x128xbf16, strided<[128, 1]>>) values(%vv : memref<?x64xbf16, strided<[64, 1]>>)
       range %c0 to %n limit %n diagonal %c0 start(%m, %l, %z : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %hv = memref.reinterpret_cast %pool to offset: [%n], sizes: [%n, 32, 64], strides: [16384, 512, 1]
+      : memref<?xbf16> to memref<?x32x64xbf16, strided<[16384, 512, 1], offset: ?>>
+  %first = arith.constant dense<3> : tensor<64xi32>
+  %m4, %l4, %o4 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%kv : memref<?x64x128xbf16, strided<[12288, 192, 1]>>) pages(%table : memref<?xi32>)
+      values(%hv : memref<?x32x64xbf16, strided<[16384, 512, 1], offset: ?>>)
+      value_pages(%table : memref<?xi32>)
+      range %c0 to %n limit %n sees(%seen : tensor<64xi32>) behind(%first : tensor<64xi32>)
       {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   %m2, %l2, %o2 = tile.attend queries(%qt : tensor<64x128xbf16>)
       keys(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) pages(%table : memref<?xi32>)

@@ -180,8 +180,8 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
   auto output = RankedTensorType::get({tileRows, value.tileWidth}, b.getF32Type());
   auto attend = tile::AttendOp::create(
       b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), values,
-      /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(), op.isCausal() ? row : Value(),
-      start, tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0));
+      /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
+      /*behind=*/Value(), op.isCausal() ? row : Value(), start, tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0));
   b.storeNarrow(normaliseOutput(b, attend), view(b, args, this->output, queries), {row, zero});
   if (lse)
     b.store(attendedLse(b, attend), lseView(b, args, *lse, queries), row);

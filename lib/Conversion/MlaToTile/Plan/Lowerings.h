@@ -81,7 +81,7 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // Attention/DenseAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
 
-// Attention/PagedAttention.cpp
+// Attention/AbsorbedAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::AbsorbedAttentionOp op);
 
 // Merge.cpp

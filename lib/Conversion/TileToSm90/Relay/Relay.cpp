@@ -81,8 +81,17 @@ static bool canTransform(tile::AttendOp attend, std::string &why) {
   return true;
 }
 
+/// Its output roles read the slots that the scores read, and only the last two blocks have masks.
+static bool hasSharedSlots(tile::AttendOp attend, std::string &why) {
+  if (attend.getValues())
+    why = "its values have rows of their own, not the keys' slots";
+  else if (attend.getBehind())
+    why = "its first keys have masks";
+  return why.empty();
+}
+
 bool mlac::canRelay(tile::AttendOp attend, std::string &why) {
-  if (!isInItems(attend, why) || !haveSuitableWidths(attend, why) ||
+  if (!isInItems(attend, why) || !hasSharedSlots(attend, why) || !haveSuitableWidths(attend, why) ||
       !canCloneInRoles(attend->getParentOfType<tile::KernelOp>(), why))
     return false;
   if (!canTransform(attend, why))

@@ -269,6 +269,8 @@ static LogicalResult verifyKeys(AttendOp op) { // (C2)
 
 static LogicalResult verifyValues(AttendOp op) { // (C3)
   if (!op.getValues()) {
+    if (op.getValueTable())
+      return op.emitOpError("expected no table of values, as values are columns of keys");
     if (op.getOutputWidth() == op.getWidth(0))
       return success();
     return op.emitOpError("expected an output as wide as the first queries, ")
@@ -276,13 +278,18 @@ static LogicalResult verifyValues(AttendOp op) { // (C3)
            << op.getOutputWidth();
   }
   auto type = cast<MemRefType>(op.getValues().getType());
-  if (op.isPaged())
-    return op.emitOpError("expected values of keys in pages to be columns of the keys");
-  if (type.getRank() != 2 || type.isDynamicDim(1) || type.getDimSize(1) > op.getOutputWidth() ||
-      type.getElementType() != op.getElementType())
-    return op.emitOpError("expected values [rows, V] of type ")
-           << op.getElementType() << ", V at most " << op.getOutputWidth() << ", got " << type;
-  return success();
+  if (op.isPaged() != static_cast<bool>(op.getValueTable()))
+    return op.emitOpError("expected values to come in pages if the keys do, got ")
+           << (op.isPaged() ? "no table of them" : "a table of them");
+  int64_t rank = op.isPaged() ? 3 : 2;
+  bool areRows = type.getRank() == rank && !type.isDynamicDim(rank - 1) &&
+                 (!op.isPaged() || !type.isDynamicDim(1));
+  if (areRows && type.getDimSize(rank - 1) <= op.getOutputWidth() &&
+      type.getElementType() == op.getElementType())
+    return success();
+  return op.emitOpError("expected values ")
+         << (op.isPaged() ? "[pages, page_size, V]" : "[rows, V]") << " of type "
+         << op.getElementType() << ", V at most " << op.getOutputWidth() << ", got " << type;
 }
 
 static LogicalResult verifyScales(AttendOp op, bool hasCodes) { // (C4)
@@ -318,8 +325,12 @@ static LogicalResult verifyStorage(AttendOp op) { // (C4)
 }
 
 static LogicalResult verifyRows(AttendOp op) {
+  auto expected = RankedTensorType::get({op.getRows()}, IntegerType::get(op.getContext(), 32));
+  if (op.getBehind() && (!op.getSeen() || op.getBehind().getType() != expected)) // (C5)
+    return op.emitOpError("expected behind of type ")
+           << expected << (op.getSeen() ? "" : " beside sees") << ", got "
+           << op.getBehind().getType();
   if (op.getSeen()) { // (C5)
-    auto expected = RankedTensorType::get({op.getRows()}, IntegerType::get(op.getContext(), 32));
     if (op.getSeen().getType() != expected || op.getDiagonal())
       return op.emitOpError("expected sees of type ")
              << expected << " and no diagonal beside it, got " << op.getSeen().getType();

@@ -57,7 +57,10 @@ private:
   Value emitScale(unsigned term, Value key);
   Value emitGroupScales(Value key, int64_t groups);
   Value emitGroupScale(Value key, int64_t group, int64_t width);
-  Value gather(Value view, int64_t width, Value key);
+  Value gather(Value view, int64_t width, Value key) {
+    return gather(view, op.getTable(), width, key);
+  }
+  Value gather(Value view, Value table, int64_t width, Value key);
   Value isSeen(Value key);
   SmallVector<Value> advance(ValueRange state, Value scores, Value isSeen, Value values);
   Value moveReference(Value carried, Value candidate);
@@ -73,13 +76,13 @@ private:
 // Keys
 //===----------------------------------------------------------------------===//
 
-/// The block's rows of a view of the key source.
-Value Expander::gather(Value view, int64_t width, Value key) {
+/// The block's rows of a view of the key source, or of values in pages of `table`.
+Value Expander::gather(Value view, Value table, int64_t width, Value key) {
   if (!op.isPaged())
     return b.load(view, {key, b.index(0)}, {block, width});
   Type element = cast<MemRefType>(view.getType()).getElementType();
-  return LoadPagedOp::create(b, RankedTensorType::get({block, width}, element), view, op.getTable(),
-                             key, b.index(0), op.getLimit());
+  return LoadPagedOp::create(b, RankedTensorType::get({block, width}, element), view, table, key,
+                             b.index(0), op.getLimit());
 }
 
 /// The scale of a group of columns in `width` equal columns.
@@ -155,8 +158,13 @@ Value Expander::isSeen(Value key) {
   SmallVector<int64_t, 2> shape = {rows, block};
   if (op.getSeen()) {
     Value position = arith::AddIOp::create(b, b.iota(1, shape), b.splat(b.toI32(key), shape));
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
-                                 b.broadcast(op.getSeen(), block));
+    Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
+                                           b.broadcast(op.getSeen(), block));
+    if (!op.getBehind())
+      return isBefore;
+    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position,
+                                           b.broadcast(op.getBehind(), block));
+    return arith::AndIOp::create(b, isBefore, isBehind);
   }
   Value column = b.iota(1, shape);
   Value limit = b.splat(b.toI32(b.sub(op.getLimit(), key)), shape);
@@ -222,7 +230,7 @@ SmallVector<Value> Expander::emitBlock(Value position, ValueRange carried) {
     emitTerm(term, key, scores);
   Value seen = isSeen(key), values = loop.summands[0].keys;
   if (op.getValues()) {
-    values = gather(op.getValues(), columns, key);
+    values = gather(op.getValues(), op.getValueTable(), columns, key);
     loop.valuesLoad = values.getDefiningOp();
   }
   return advance(carried, scores, seen, values);

@@ -179,6 +179,8 @@ Swapper::Swapper(SoftmaxLoop attention, int64_t rows)
     : attention(attention), kernel(attention.kernel), rows(rows), builder(kernel.getContext()) {
   for (SoftmaxLoop::Summand &summand : this->attention.summands)
     kept.insert_range(ArrayRef<Value>{summand.query, summand.keys});
+  if (attention.valuesLoad)
+    kept.insert(attention.valuesLoad->getResult(0));
 }
 
 RankedTensorType Swapper::convert(RankedTensorType tile) {

@@ -399,10 +399,12 @@ def Tile_AttendOp : Tile_Op<"attend", [
       pages   keys(%k : memref<?x64xW>) pages(%table)         (table[s / 64], s mod 64)
     ```
     Rows at `limit` and behind are not there: nothing of them is read. Each term has a
-    view; all have the same source.
+    view; all have the same source. Of rows of several KV heads a view holds one head's
+    columns: its strides are those of whole rows, its offset is the head's.
 
-    **Values** are rows of a view of their own, or, where none is given, the first
-    columns of the first term's keys as far as the output is wide.
+    **Values** are rows of a view of their own, in pages where the keys are, of a table and a
+    page size of their own; or, where none is given, the first columns of the first term's keys
+    as far as the output is wide.
 
     **Transform** of what is stored to what is multiplied, by the views' element types:
     ```
@@ -417,11 +419,13 @@ def Tile_AttendOp : Tile_Op<"attend", [
     **Which keys**: the range from %first to %last, counted in `unit` keys (1, or whole
     blocks); its end may lie in a block, whose keys are all looked at. Of these row i sees
     s < seen[i] where `sees` is given (at most `limit`, for rows whose results count), else
-    s < limit, and with `diagonal` s <= diagonal + i as well.
+    s < limit; with `behind` s >= behind[i] as well (a window), with `diagonal`
+    s <= diagonal + i.
 
     **Start**: reference, sum and output to go on from; else no keys have been seen yet.
 
-    Example: absorbed decode over pages of 64 tokens; expanded attention, causal.
+    Example: absorbed decode over pages of 64 tokens; expanded attention, causal; a KV head of
+    128 columns over pages of 16 keys and of 32 values, with a window.
     ```mlir
     %m, %l, %o = tile.attend queries(%q, %qr : tensor<64x512xbf16>, tensor<64x64xbf16>)
         keys(%latents, %ropes : memref<?x64x512xbf16, strided<[?, 576, 1]>>,
@@ -435,19 +439,29 @@ def Tile_AttendOp : Tile_Op<"attend", [
         range %c0 to %end limit %rows diagonal %row
         start(%n0, %k0, %p0 : tensor<64xf32>, tensor<64xf32>, tensor<64x128xf32>)
         {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+    %g, %h, %i = tile.attend queries(%s : tensor<64x128xbf16>)
+        keys(%kc : memref<?x16x128xbf16, strided<[?, 1024, 1], offset: ?>>)
+        pages(%kt : memref<?xi32, strided<[1], offset: ?>>)
+        values(%vc : memref<?x32x128xbf16, strided<[?, 1024, 1], offset: ?>>)
+        value_pages(%vt : memref<?xi32, strided<[1], offset: ?>>)
+        range %begin to %len limit %len sees(%seen : tensor<64xi32>) behind(%firsts : tensor<64xi32>)
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
     ```
 
     (C1) one view of keys for each tile of queries, at least one; queries have as many
          rows as the output and one element type out of bf16, f16, f32.
     (C2) with a table the views of keys are [pages, page_size, W] with one static
          page_size; without they are [rows, W]. W is at most the width of its queries.
-    (C3) values are [rows, V], V at most the output's columns, of the queries' element type,
-         where the keys are rows; without values the output is as wide as the first queries.
+    (C3) values are [rows, V] where the keys are rows, [pages, page_size, V] with a static
+         page_size and a table where they come in pages; V is at most the output's columns, their
+         type the queries'. Without values there is no table of theirs, and the output is as wide
+         as the first queries.
     (C4) element types of keys are floats. Those of 8 bits are f8E4M3FN and come in pages with
          scales; there are no scales without them. Scales are f32: [1 or more], or
          [pages, page_size, G] with the keys' page_size, G a divisor of the first
          term's W.
-    (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it.
+    (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it; so is
+         `behind`, which stands beside `sees` only.
     (C6) the start is nothing, or has the types of the results.
     (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
          `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds.
@@ -456,9 +470,11 @@ def Tile_AttendOp : Tile_Op<"attend", [
                        Arg<Variadic<Tile_View>, "", [MemRead]>:$keys,
                        Arg<Optional<Tile_IndexList>, "", [MemRead]>:$table,
                        Arg<Optional<Tile_View>, "", [MemRead]>:$values,
+                       Arg<Optional<Tile_IndexList>, "", [MemRead]>:$value_table,
                        Arg<Optional<Tile_View>, "", [MemRead]>:$scales,
                        Index:$first, Index:$last, Index:$limit,
-                       Optional<Tile_Tile>:$seen, Optional<Index>:$diagonal,
+                       Optional<Tile_Tile>:$seen, Optional<Tile_Tile>:$behind,
+                       Optional<Index>:$diagonal,
                        Variadic<Tile_Tile>:$start,
                        I64Attr:$block, I64Attr:$unit, F64Attr:$scale,
                        DefaultValuedAttr<F64Attr, "0.0">:$lag);
@@ -467,9 +483,11 @@ def Tile_AttendOp : Tile_Op<"attend", [
     `queries` `(` $queries `:` type($queries) `)` `keys` `(` $keys `:` type($keys) `)`
     (`pages` `(` $table^ `:` type($table) `)`)?
     (`values` `(` $values^ `:` type($values) `)`)?
+    (`value_pages` `(` $value_table^ `:` type($value_table) `)`)?
     (`scales` `(` $scales^ `:` type($scales) `)`)?
     `range` $first `to` $last `limit` $limit
-    (`sees` `(` $seen^ `:` type($seen) `)`)? (`diagonal` $diagonal^)?
+    (`sees` `(` $seen^ `:` type($seen) `)`)? (`behind` `(` $behind^ `:` type($behind) `)`)?
+    (`diagonal` $diagonal^)?
     (`start` `(` $start^ `:` type($start) `)`)?
     attr-dict `->` type($output)
   }];

@@ -1,0 +1,102 @@
+//===- AbsorbedAttention.cpp - attention on the cached latents ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// There is one KV head, and a tile of the latent is key and value at once:
+//
+//     scores     q_lat · latentᵀ + q_pe · ropeᵀ
+//     output     softmax(scores) · latent
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention/PagedKernel.h"
+#include "Plan/Lowerings.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+namespace {
+class AbsorbedKernel : public PagedKernel {
+public:
+  AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op);
+
+private:
+  tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work) override;
+
+  mla::AbsorbedAttentionOp op;
+  Pool pool;
+  TensorRef qLat;
+  std::optional<TensorRef> qPe;
+  unsigned qLatArg = 0, qPeArg = 0;
+  int64_t latentWidth, ropeWidth;
+};
+} // namespace
+
+static int64_t countHeads(mla::AbsorbedAttentionOp op) {
+  return cast<RankedTensorType>(op.getQLat().getType()).getDimSize(1);
+}
+
+/// One query's heads may be fewer rows than those of a whole tile.
+static int64_t chooseTileRows(StepLowering &step, mla::AbsorbedAttentionOp op) {
+  bool hasOneQuery = op.getBatch().getType().getQueryLen() == 1;
+  return step.shapes.rowsFor(hasOneQuery ? countHeads(op) : step.shapes.queryRows);
+}
+
+AbsorbedKernel::AbsorbedKernel(StepLowering &step, mla::AbsorbedAttentionOp op)
+    : PagedKernel(step, {op, op.getBatch(), op.getNumSplits(), "absorbed_attention"},
+                  {.heads = countHeads(op), .run = countHeads(op), .stride = 1},
+                  chooseTileRows(step, op)),
+      op(op), pool(Pool::ofPlan(step, op.getCache())), qLat(step.lookup(op.getQLat())),
+      latentWidth(step.shapes.accumulatorWidth(pool.type.getKvLoraRank())),
+      ropeWidth(paddedWidth(pool.type.getQkRopeHeadDim())) {
+  output = step.allocate(op.getOutput());
+  planArgs = pool.args();
+  addTable(op.getCache());
+  arg.tokens = addArg(step.dim(op.getBatch(), "num_tokens"));
+  qLatArg = addArg(qLat.buffer);
+  arg.output = addArg(output.buffer);
+  if (op.getQPe()) {
+    qPe = step.lookup(op.getQPe());
+    qPeArg = addArg(qPe->buffer);
+  }
+  if (op.getLse()) {
+    lse = step.allocate(op.getLse());
+    arg.lse = addArg(lse->buffer);
+  }
+}
+
+tile::AttendOp AbsorbedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
+  Pool inner = pool.inKernel(args);
+  SmallVector<Value> queries = {loadQueries(b, args, args[qLatArg], qLat, work, latentWidth)};
+  if (qPe)
+    queries.push_back(loadQueries(b, args, args[qPeArg], *qPe, work, ropeWidth));
+  SmallVector<Value> keys;
+  for (cache::Part part : {cache::Part::Latent, cache::Part::Rope})
+    if (keys.size() < queries.size())
+      keys.push_back(inner.view(b, part, b.fixed(0), inner.width(part)));
+  Value limits = rowLimits(b, work), scales = inner.viewScales(b);
+  Type row = RankedTensorType::get({tileRows}, b.getF32Type());
+  auto result = RankedTensorType::get({tileRows, latentWidth}, b.getF32Type());
+  return tile::AttendOp::create(b, row, row, result, queries, keys, work.tables.front(),
+                                /*values=*/Value(),
+                                /*value_table=*/Value(), scales, work.first, work.last, work.seqLen,
+                                limits, /*behind=*/Value(), /*diagonal=*/Value(),
+                                /*start=*/ValueRange(), tileKeys, getUnit(), op.getScale(),
+                                /*lag=*/APFloat(0.0));
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentionOp op) {
+  int64_t width = op.getCache().getType().getKvLoraRank();
+  if (width > step.shapes.maxAccumulatorColumns)
+    return op.emitOpError("expected a kv_lora_rank of at most ")
+           << step.shapes.maxAccumulatorColumns << " on this target, got " << width;
+  TensorRef queries = step.lookup(op.getQLat());
+  if (queries.strides[0] != queries.size(1) * queries.strides[1])
+    return op.emitOpError("expected queries whose heads lie together in memory");
+  return AbsorbedKernel(step, op).launch();
+}

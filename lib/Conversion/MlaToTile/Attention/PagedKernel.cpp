@@ -1,0 +1,342 @@
+//===- PagedKernel.cpp - attention of ragged queries over pages ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention/PagedKernel.h"
+
+#include "Attention/OnlineSoftmax.h"
+#include "Plan/Lowerings.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+//===----------------------------------------------------------------------===//
+// Both forms
+//===----------------------------------------------------------------------===//
+
+PagedKernel::PagedKernel(StepLowering &step, Problem problem, Rows layout, int64_t tileRows)
+    : step(step), problem(std::move(problem)), layout(layout), tileRows(tileRows),
+      tileKeys(step.shapes.keys), hasOneQuery(this->problem.batch.getType().getQueryLen() == 1),
+      isOwn(mla::SharePrefixOp::ofOwn(this->problem.batch) != nullptr) {}
+
+LogicalResult PagedKernel::launch() {
+  bool isGrid = problem.numSplits || problem.op->hasAttr(mla::kUnsplitAttr);
+  if (step.shapes.partitionsAttention && !isGrid)
+    return launchItems();
+  launchGrid();
+  return success();
+}
+
+unsigned PagedKernel::addArg(Value value) {
+  planArgs.push_back(value);
+  return planArgs.size() - 1;
+}
+
+unsigned PagedKernel::addTable(Value cache) {
+  unsigned pages = addArg(step.poolMetadata(cache, problem.batch, "block_table"));
+  tables.push_back({pages, addArg(step.poolDim(cache, "max_blocks_per_request"))});
+  return tables.size() - 1;
+}
+
+void PagedKernel::findTables(KernelBuilder &b, ValueRange args, Value request, Work &work) {
+  for (Table table : tables)
+    work.tables.push_back(blockTableRow(b, args[table.pages], request, args[table.maxBlocks]));
+}
+
+/// Tiles of each run of heads.
+Value PagedKernel::rowTiles() {
+  Value queries = hasOneQuery ? step.constant(1) : step.dim(problem.batch, "max_query_len");
+  Value tiles = step.ceilDiv(step.multiply(queries, layout.run), tileRows);
+  return step.multiply(tiles, layout.countRuns());
+}
+
+/// The runs of a tile of queries follow each other: they read the same pages.
+void PagedKernel::placeTile(KernelBuilder &b, Work &work) {
+  Value tile = b.programId(0);
+  if (int64_t runs = layout.countRuns(); runs != 1) {
+    work.run = arith::RemUIOp::create(b, tile, b.index(runs));
+    tile = arith::DivUIOp::create(b, tile, b.index(runs));
+  }
+  work.row = b.mul(tile, tileRows);
+}
+
+/// A tile of the rows of all tokens. It may hold rows of the next request or run, which
+/// are computed like others and dropped by the stores.
+Value PagedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
+                               const TensorRef &ref, const Work &work, int64_t width) {
+  int64_t columns = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
+  if (layout.stride != 1) {
+    Value view = b.view(buffer, b.extent(b.mul(work.run, stride), ref.offset),
+                        {OpFoldResult(args[arg.tokens]), b.fixed(columns)},
+                        {b.fixed(layout.stride * stride), b.fixed(1)});
+    return b.load(view, {b.add(work.firstToken, work.row), b.index(0)}, {tileRows, width});
+  }
+  Value view = b.view(buffer, b.fixed(ref.offset),
+                      {OpFoldResult(b.mul(args[arg.tokens], layout.heads)), b.fixed(columns)},
+                      {b.fixed(stride), b.fixed(1)});
+  Value row = b.mul(work.firstToken, layout.heads);
+  if (work.run)
+    row = b.add(row, firstHead(b, work));
+  return b.load(view, {b.add(row, work.row), b.index(0)}, {tileRows, width});
+}
+
+/// Steps with one query per request take the general form too, so that they share the kernel
+/// with the others.
+Value PagedKernel::rowLimits(KernelBuilder &b, const Work &work) {
+  Value row = arith::AddIOp::create(b, b.iota(0, tileRows), b.splat(b.toI32(work.row), tileRows));
+  Value query = arith::DivSIOp::create(b, row, b.constantI32(tileRows, layout.run));
+  Value ofFirst = b.add(b.sub(work.seqLen, work.queryLen), 1);
+  return arith::AddIOp::create(b, query, b.splat(b.toI32(ofFirst), tileRows));
+}
+
+Value PagedKernel::rowStarts(KernelBuilder &b, Value limits) {
+  if (problem.window == 0)
+    return {};
+  return arith::SubIOp::create(b, limits, b.constantI32(tileRows, problem.window));
+}
+
+Value PagedKernel::limitsInPiece(KernelBuilder &b, Value limits, const Work &work) {
+  if (!work.end)
+    return limits;
+  return arith::MinSIOp::create(b, limits, b.splat(b.toI32(work.end), tileRows));
+}
+
+/// The first key that the tile's first row sees; those of the others are behind it.
+Value PagedKernel::firstKey(KernelBuilder &b, const Work &work) {
+  if (problem.window == 0)
+    return b.index(0);
+  Value query = arith::DivUIOp::create(b, work.row, b.index(layout.run));
+  Value limit = b.add(b.add(b.sub(work.seqLen, work.queryLen), 1), query);
+  return b.maximum(b.sub(limit, b.index(problem.window)), b.index(0));
+}
+
+/// Behind the last key that the tile's last row sees.
+Value PagedKernel::endKey(KernelBuilder &b, const Work &work) {
+  Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
+  Value unseen = b.sub(work.queryLen, b.ceilDiv(endRow, b.index(layout.run)));
+  return b.sub(work.seqLen, unseen);
+}
+
+PagedKernel::Result PagedKernel::attend(KernelBuilder &b, ValueRange args, const Work &work,
+                                        bool wantsLse) {
+  tile::AttendOp result = emitAttend(b, args, work);
+  return {normaliseOutput(b, result), wantsLse ? attendedLse(b, result) : Value()};
+}
+
+/// Rows beyond the request's are dropped.
+void PagedKernel::store(KernelBuilder &b, const Work &work, const Target &target,
+                        const Result &result) {
+  const TensorRef &ref = target.output;
+  int64_t width = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
+  Value view = b.view(target.outputBuffer, b.extent(b.mul(target.firstRow, stride), ref.offset),
+                      {OpFoldResult(work.rows), b.fixed(width)},
+                      {b.fixed(layout.stride * stride), b.fixed(1)});
+  b.storeNarrow(result.output, view, {work.row, b.index(0)});
+  if (!target.lseBuffer)
+    return;
+  Value lseView = b.view(target.lseBuffer, b.extent(target.firstRow, target.lseOffset),
+                         {OpFoldResult(work.rows)}, {b.fixed(layout.stride)});
+  b.store(result.lse, lseView, work.row);
+}
+
+//===----------------------------------------------------------------------===//
+// A program for each request and split
+//===----------------------------------------------------------------------===//
+
+/// The split's blocks: `num_splits` equal ranges of the request's, or of those behind a
+/// shared prefix.
+void PagedKernel::splitBlocks(KernelBuilder &b, ValueRange args, Work &work) {
+  Value blocks = b.ceilDiv(work.seqLen, b.index(tileKeys));
+  work.first = isOwn ? args[arg.firstBlock] : b.index(0);
+  work.last = blocks;
+  if (!problem.numSplits)
+    return;
+  Value own = isOwn ? b.sub(blocks, work.first) : blocks;
+  Value perSplit = b.ceilDivNarrow(own, args[arg.splits]);
+  Value before = b.mul(b.programId(2), perSplit);
+  work.first = isOwn ? b.add(work.first, before) : before;
+  work.last = b.minimum(blocks, b.add(work.first, perSplit));
+}
+
+/// The split's keys: an equal range, in whole blocks, of what the tile sees.
+void PagedKernel::splitKeys(KernelBuilder &b, ValueRange args, Work &work) {
+  work.first = firstKey(b, work);
+  work.last = endKey(b, work);
+  if (!problem.numSplits)
+    return;
+  Value blocks = b.ceilDiv(b.sub(work.last, work.first), b.index(tileKeys));
+  Value perSplit = b.mul(b.ceilDivNarrow(blocks, args[arg.splits]), tileKeys);
+  work.first = b.add(work.first, b.mul(b.programId(2), perSplit));
+  work.last = b.minimum(work.last, b.add(work.first, perSplit));
+}
+
+PagedKernel::Work PagedKernel::loadGridWork(KernelBuilder &b, ValueRange args) {
+  Work work;
+  Value request = b.programId(1);
+  RowRange tokens = loadRange(b, args[arg.queryStarts], request);
+  work.firstToken = tokens.begin;
+  work.queryLen = tokens.count;
+  work.rows = b.mul(tokens.count, layout.run);
+  placeTile(b, work);
+  work.seqLen = b.loadScalar(args[arg.seqLens], request);
+  findTables(b, args, request, work);
+  isInKeys ? splitKeys(b, args, work) : splitBlocks(b, args, work);
+  return work;
+}
+
+void PagedKernel::writeGrid(KernelBuilder &b, ValueRange args, const Work &work) {
+  Result result = attend(b, args, work, lse.has_value());
+  Value split = problem.numSplits ? b.programId(2) : b.index(0);
+  Value rowsBefore = b.mul(split, b.mul(args[arg.tokens], layout.heads)); // of earlier splits
+  Value firstRow = b.add(rowsBefore, b.mul(work.firstToken, layout.heads));
+  if (work.run)
+    firstRow = b.add(firstRow, firstHead(b, work));
+  store(b, work,
+        {args[arg.output], lse ? args[arg.lse] : Value(), output, lse ? lse->offset : 0, firstRow},
+        result);
+}
+
+void PagedKernel::launchGrid() {
+  isInKeys = problem.countsKeys;
+  arg.queryStarts = addArg(step.metadata(problem.batch, "query_start_loc"));
+  arg.seqLens = addArg(step.metadata("seq_lens"));
+  arg.splits = addArg(problem.numSplits ? step.scalar(problem.numSplits) : step.constant(1));
+  if (isOwn)
+    arg.firstBlock = addArg(step.firstKeyBlock(problem.batch));
+  std::array<Value, 3> grid = {rowTiles(), step.dim(problem.batch, "num_requests"),
+                               planArgs[arg.splits]};
+  std::string name = problem.name + (isOwn ? "_own" : "");
+  if (problem.numSplits)
+    name += "_split";
+  step.launch(name, grid, planArgs, [&](KernelBuilder &b, ValueRange args) {
+    Work work = loadGridWork(b, args);
+    b.ifThen(b.isBelow(work.row, work.rows), [&] { writeGrid(b, args, work); });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// A program for each part
+//===----------------------------------------------------------------------===//
+
+/// Of a row of work_items (tile.work).
+Value PagedKernel::loadField(KernelBuilder &b, ValueRange args, Value item, ItemField field) {
+  constexpr int64_t fields = 8;
+  return b.loadScalar(args[arg.workItems], b.add(b.mul(item, fields), field));
+}
+
+/// Blocks of a piece up to the last that the tile's rows see, at least one: pieces may be
+/// planned for a longer request than there is. The 64 rows of a tile are of at most as many
+/// tokens, whose limits lie in two neighbouring blocks: only the last two need masks, and
+/// nothing is multiplied in vain.
+Value PagedKernel::seenBlocks(KernelBuilder &b, const Work &work, Value blocks) {
+  mla::BatchType batch = problem.batch.getType();
+  Value end = work.seqLen;
+  // Few queries all end in the last two blocks of their request.
+  if (!batch.hasStaticQueryLen() || batch.getQueryLen() > tileKeys) {
+    Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
+    end = b.sub(end, b.sub(work.queryLen, b.ceilDiv(endRow, b.index(layout.run))));
+  }
+  Value endBlock = b.ceilDiv(end, b.index(tileKeys));
+  Value seen = b.minimum(blocks, b.sub(endBlock, work.first));
+  return b.maximum(seen, b.index(1));
+}
+
+/// A tile beyond the request's rows goes over one block only; its results are
+/// dropped.
+PagedKernel::Work PagedKernel::loadItem(KernelBuilder &b, ValueRange args, Value item) {
+  Work work;
+  Value request = loadField(b, args, item, kRequest);
+  work.first = loadField(b, args, item, kFirstBlock);
+  Value blocks = loadField(b, args, item, kBlocks);
+  work.seqLen = b.loadScalar(args[arg.seqLens], request);
+  work.firstToken = loadField(b, args, item, kFirstToken);
+  work.queryLen = loadField(b, args, item, kQueryLen);
+  work.rows = b.mul(work.queryLen, layout.run);
+  placeTile(b, work);
+  Value covered = b.choose(b.isBelow(work.row, work.rows), seenBlocks(b, work, blocks), b.index(1));
+  work.last = b.add(work.first, covered);
+  findTables(b, args, request, work);
+  if (!isInKeys)
+    return work;
+  // What of the piece the window leaves, which may be nothing.
+  work.last = work.end = b.minimum(b.mul(work.last, tileKeys), work.seqLen);
+  work.first = b.maximum(b.mul(work.first, tileKeys), firstKey(b, work));
+  return work;
+}
+
+/// Reads the item again, so that nothing of it needs registers during the loop
+/// over keys, which uses them all.
+void PagedKernel::storeItem(KernelBuilder &b, ValueRange args, Value item, const Result &result,
+                            bool isWhole) {
+  Work work;
+  work.rows = b.mul(loadField(b, args, item, kQueryLen), layout.run);
+  placeTile(b, work);
+  Value firstRow = b.mul(loadField(b, args, item, isWhole ? kFirstToken : kPartial), layout.heads);
+  if (work.run)
+    firstRow = b.add(firstRow, firstHead(b, work));
+  Target whole{args[arg.output], lse ? args[arg.lse] : Value(), output, lse ? lse->offset : 0,
+               firstRow};
+  Target piece{args[arg.partialOutput], args[arg.partialLse], partialOutput, partialLse.offset,
+               firstRow};
+  store(b, work, isWhole ? whole : piece, result);
+}
+
+void PagedKernel::writeItem(KernelBuilder &b, ValueRange args, Value item) {
+  Work work = loadItem(b, args, item);
+  Result result = attend(b, args, work, /*wantsLse=*/true);
+  Value isWhole = b.isBelow(loadField(b, args, item, kPartial), b.index(0));
+  b.ifThenElse(
+      isWhole, [&] { storeItem(b, args, item, result, true); },
+      [&] { storeItem(b, args, item, result, false); });
+}
+
+/// Rows of a tile as the runtime counts them, which divides the rows of all heads by it: those
+/// of a run need not fill their tile.
+int64_t PagedKernel::getPlannedRows() const {
+  if (!hasOneQuery || layout.countRuns() == 1)
+    return tileRows;
+  return llvm::divideCeil(layout.run, llvm::divideCeil(layout.run, tileRows));
+}
+
+LogicalResult PagedKernel::launchItems() {
+  isInKeys = problem.window != 0;
+  if (failed(step.requestWork(problem.op, layout.heads, getPlannedRows())))
+    return failure();
+  Type f32 = Float32Type::get(problem.op->getContext());
+  int64_t width = output.size(output.rank() - 1);
+  Builder builder(problem.op->getContext());
+  Value tokens = step.dim("partial_tokens");
+  OpFoldResult heads = builder.getIndexAttr(layout.heads);
+  partialOutput = step.workspace({tokens, heads, builder.getIndexAttr(width)}, output.element());
+  partialLse = step.workspace({tokens, heads}, f32);
+  arg.seqLens = addArg(step.metadata(problem.batch, "seq_lens"));
+  arg.workStarts = addArg(step.metadata("work_starts"));
+  arg.workItems = addArg(step.metadata("work_items"));
+  arg.partialOutput = addArg(partialOutput.buffer);
+  arg.partialLse = addArg(partialLse.buffer);
+  std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    // Known few rows may go to the side of a product that is not padded to 64.
+    if (mla::BatchType batch = problem.batch.getType(); batch.hasStaticQueryLen())
+      b.getInsertionBlock()->getParentOp()->setAttr(
+          tile::kMaxRowsAttr, b.getI64IntegerAttr(batch.getQueryLen() * layout.run));
+    Value part = b.programId(1);
+    Value first = b.loadScalar(args[arg.workStarts], part);
+    Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));
+    b.loop(first, end, b.index(1), {}, [&](Value item, ValueRange) {
+      writeItem(b, args, item);
+      return SmallVector<Value>();
+    });
+  };
+  step.launch(problem.name, grid, planArgs, write, StepLowering::Overlap::Both);
+  bool isLast = llvm::all_of(problem.op->getUsers(), llvm::IsaPred<func::ReturnOp>);
+  return emitMergePartials(step, {problem.batch, partialOutput, partialLse, output, lse, isLast},
+                           problem.op);
+}

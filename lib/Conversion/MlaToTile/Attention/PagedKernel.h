@@ -1,0 +1,159 @@
+//===- PagedKernel.h - attention of ragged queries over pages ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows of a tile are (query, head) pairs of a request, query-major, of heads that share keys:
+//
+//     row i      query i / run, sees keys s < seq_len − (query_len − 1 − i / run)
+//
+// One description, `emitAttend`, goes over a range of keys of one request. Who says which:
+//
+//     grid    x: tiles of query_len · run rows, of each run of heads   y: request   z: split
+//             A split is an equal share of the request's blocks; without splits
+//             the only share is everything.
+//     items   x: the same   y: part of the step's work
+//             The program goes over the pieces that the runtime gave its part
+//             (tile.work). A whole request gets its final result; pieces leave
+//             partials, which a second kernel merges where there are any.
+//
+// Ranges are counted in blocks of keys, which TMA can copy, or in keys, from the first that
+// the tile sees to the last, where a window has one and where programs are cheap.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_PAGEDKERNEL_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_PAGEDKERNEL_H
+
+#include "Plan/PagedPool.h"
+
+namespace mlac::mla_to_tile {
+
+class PagedKernel {
+public:
+  virtual ~PagedKernel() = default;
+  /// A program for each request and split, or for each part of the step's work.
+  mlir::LogicalResult launch();
+
+protected:
+  /// The rows of a token, N heads, as tiles take them: in runs of heads that share keys.
+  struct Rows {
+    int64_t heads, run;
+    int64_t countRuns() const { return heads / run; }
+    /// Heads in memory from one row of a tile to the next. Runs of many queries are of one
+    /// head, or of all.
+    int64_t stride;
+  };
+  /// What the op says.
+  struct Problem {
+    mlir::Operation *op;
+    mlir::TypedValue<mlir::mla::BatchType> batch;
+    mlir::Value numSplits; // null: none
+    std::string name;      // of the kernel
+    int64_t window = 0;    // 0: none
+    /// Ranges of the grid are counted in keys and end where the tile's last row sees no more.
+    bool countsKeys = false;
+  };
+  /// Rows of one request and a range of its keys.
+  struct Work {
+    mlir::Value firstToken, queryLen, seqLen;
+    mlir::Value rows;        // query_len · run
+    mlir::Value row;         // first of the tile
+    mlir::Value run;         // of heads, which one; null: the only one
+    mlir::Value first, last; // of the range, in `getUnit` keys
+    mlir::Value end;         // no row sees keys from here on; null: `rowLimits` say all
+    mlir::SmallVector<mlir::Value, 2> tables; // the request's rows
+  };
+  struct Result {
+    mlir::Value output, lse; // f32; no LSE unless asked for
+  };
+
+  PagedKernel(StepLowering &step, Problem problem, Rows layout, int64_t tileRows);
+
+  /// The attention of `work`'s rows, without the epilogue.
+  virtual mlir::tile::AttendOp emitAttend(KernelBuilder &b, mlir::ValueRange args,
+                                          const Work &work) = 0;
+
+  unsigned addArg(mlir::Value value);
+  /// The block table of a cache's pool, by which it is in `Work::tables`. Arguments of pools come
+  /// first.
+  unsigned addTable(mlir::Value cache);
+  mlir::Value loadQueries(KernelBuilder &b, mlir::ValueRange args, mlir::Value buffer,
+                          const TensorRef &ref, const Work &work, int64_t width);
+  /// Per row, the number of keys up to the last that it sees.
+  mlir::Value rowLimits(KernelBuilder &b, const Work &work);
+  /// Per row, the first key that it sees; null without a window.
+  mlir::Value rowStarts(KernelBuilder &b, mlir::Value limits);
+  /// The limits within the piece: the last block of a range in keys may go on behind it.
+  mlir::Value limitsInPiece(KernelBuilder &b, mlir::Value limits, const Work &work);
+  /// The first head of a run.
+  mlir::Value firstHead(KernelBuilder &b, const Work &work) { return b.mul(work.run, layout.run); }
+  int64_t getUnit() const { return isInKeys ? 1 : tileKeys; }
+
+  StepLowering &step;
+  Problem problem;
+  Rows layout;
+  mlir::SmallVector<mlir::Value> planArgs;
+  TensorRef output;
+  std::optional<TensorRef> lse;
+  /// Positions in `planArgs`.
+  struct {
+    unsigned tokens, output, lse;
+    unsigned seqLens;                                          // both
+    unsigned queryStarts, splits, firstBlock;                  // grid
+    unsigned workStarts, workItems, partialOutput, partialLse; // items
+  } arg{};
+  int64_t tileRows, tileKeys;
+
+private:
+  /// A place of the kernel for results: rows of `ref`, and their LSEs.
+  struct Target {
+    mlir::Value outputBuffer, lseBuffer; // the latter may be null
+    TensorRef output;
+    int64_t lseOffset;
+    mlir::Value firstRow; // of the request's, in the buffers
+  };
+
+  // Both forms.
+  mlir::Value rowTiles();
+  void placeTile(KernelBuilder &b, Work &work);
+  mlir::Value firstKey(KernelBuilder &b, const Work &work);
+  mlir::Value endKey(KernelBuilder &b, const Work &work);
+  Result attend(KernelBuilder &b, mlir::ValueRange args, const Work &work, bool wantsLse);
+  void store(KernelBuilder &b, const Work &work, const Target &target, const Result &result);
+
+  // A program for each request and split.
+  void launchGrid();
+  Work loadGridWork(KernelBuilder &b, mlir::ValueRange args);
+  void splitBlocks(KernelBuilder &b, mlir::ValueRange args, Work &work);
+  void splitKeys(KernelBuilder &b, mlir::ValueRange args, Work &work);
+  void writeGrid(KernelBuilder &b, mlir::ValueRange args, const Work &work);
+
+  // A program for each part.
+  mlir::LogicalResult launchItems();
+  int64_t getPlannedRows() const;
+  enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
+  mlir::Value loadField(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, ItemField field);
+  mlir::Value seenBlocks(KernelBuilder &b, const Work &work, mlir::Value blocks);
+  Work loadItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item);
+  void writeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item);
+  void storeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, const Result &result,
+                 bool isWhole);
+
+  void findTables(KernelBuilder &b, mlir::ValueRange args, mlir::Value request, Work &work);
+
+  /// Positions of a table's pages and of its number of columns.
+  struct Table {
+    unsigned pages, maxBlocks;
+  };
+  mlir::SmallVector<Table, 2> tables;
+  TensorRef partialOutput, partialLse; // of items
+  bool hasOneQuery, isOwn, isInKeys = false;
+};
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_PAGEDKERNEL_H
