@@ -41,8 +41,8 @@ WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescri
   // stream's rate: what requests of 700 tokens take cut and whole is 0.029 blocks a token with 64
   // heads and 0.067 with 128 (docs/lab/decode.md), twice what the bytes alone would be.
   constexpr double kWays = 2, kShareOfRate = 0.5;
-  double tokenBytes = static_cast<double>(problem.rowsPerToken) * problem.kvLoraRank *
-                      problem.elementBytes * kWays / kShareOfRate;
+  double tokenBytes = static_cast<double>(problem.runs * problem.rowsPerToken) *
+                      problem.kvLoraRank * problem.elementBytes * kWays / kShareOfRate;
   double tokenCycles = tokenBytes / target.readGbps * target.sm.clockGhz;
   // A token of few heads costs less than a hundredth of a block, but there are many.
   constexpr double kOfToken = 1e4;
@@ -58,7 +58,8 @@ int64_t mlac::chooseFixedBlocks(const WorkCosts &costs) {
 double mlac::predictMicroseconds(const AttentionProblem &problem, const TargetDescription &target,
                                  const ScheduleCost &cost, int64_t batch, int64_t keys) {
   ScheduleKind kind = cost.parameters.kind;
-  int64_t parts = std::max<int64_t>(1, target.numSms / problem.rowTiles(kind));
+  int64_t tiles = problem.runs * problem.rowTiles(kind);
+  int64_t parts = std::max<int64_t>(1, target.numSms / tiles);
   int64_t blocks = divideCeil(keys, kBlockKeys);
   double block = cost.getBlockNanoseconds(target) * 1e-3;
   double item = cost.itemCycles / target.sm.clockGhz * 1e-3;
@@ -71,7 +72,7 @@ double mlac::predictMicroseconds(const AttentionProblem &problem, const TargetDe
   double pieces = static_cast<double>(batch) / parts + (parts % batch == 0 ? 0 : 1);
   double cut = blocksPerPart * block + std::max(1.0, pieces) * item;
   double partials = std::min<double>(batch * blocks, std::max(batch, parts));
-  double partialBytes = partials * problem.rowTiles(kind) * getPartialBytes(problem, kind);
+  double partialBytes = partials * tiles * getPartialBytes(problem, kind);
   double merge = target.launchMicroseconds + 2 * partialBytes / (target.readGbps * 1e3);
   return target.sm.kernelMicroseconds + std::min(whole, cut + merge);
 }

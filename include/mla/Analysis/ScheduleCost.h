@@ -37,11 +37,14 @@ constexpr int64_t kBlockKeys = 64;
 
 /// The shape of one layer's absorbed attention.
 struct AttentionProblem {
-  int64_t rowsPerToken = 64; // heads on this rank
+  int64_t rowsPerToken = 64; // heads on this rank that share keys
+  int64_t runs = 1;          // of such heads, each with keys of its own
   int64_t queryLen = 1;
   int64_t kvLoraRank = 512;
   int64_t ropeDim = 64; // 0: none
-  int64_t pageSize = 64;
+  /// Columns of keys whose values have rows of their own; 0: values are columns of the keys.
+  int64_t keyWidth = 0;
+  int64_t pageSize = 64; // the smaller one where values have their own
   int64_t elementBytes = 2;
   /// What a key takes in the pool where it is stored as codes; 0: as it is multiplied.
   int64_t codedRowBytes = 0;
@@ -57,7 +60,11 @@ struct AttentionProblem {
   /// TMA copies of a block's panel; 0: pages are too small, threads copy rows.
   int64_t boxesPerPanel() const;
   bool hasCodes() const { return codedRowBytes != 0; }
-  int64_t blockBytes() const { return kBlockKeys * (kvLoraRank + ropeDim) * elementBytes; }
+  /// Columns that scores are sums over.
+  int64_t scoreWidth() const { return keyWidth ? keyWidth : kvLoraRank + ropeDim; }
+  int64_t blockBytes() const {
+    return kBlockKeys * (scoreWidth() + (keyWidth ? kvLoraRank : 0)) * elementBytes;
+  }
   /// What is read of device memory.
   int64_t storedBlockBytes() const {
     return hasCodes() ? kBlockKeys * codedRowBytes : blockBytes();

@@ -60,6 +60,11 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
     problem.ropeDim += attend.getWidth(term);
   constexpr unsigned kTokenDim = 1; // of [pages, page_size, columns]
   problem.pageSize = cast<MemRefType>(attend.getKeys()[0].getType()).getDimSize(kTokenDim);
+  if (attend.getValues()) {
+    problem.keyWidth = attend.getWidth(0) + std::exchange(problem.ropeDim, 0);
+    int64_t valuePage = cast<MemRefType>(attend.getValues().getType()).getDimSize(kTokenDim);
+    problem.pageSize = std::min(problem.pageSize, valuePage);
+  }
   problem.elementBytes = attend.getElementType().getIntOrFloatBitWidth() / 8;
   readCodes(attend, problem);
   auto maxRows = kernel->getAttrOfType<IntegerAttr>(tile::kMaxRowsAttr);
@@ -67,9 +72,13 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   problem.rowsPerToken = maxRows ? maxRows.getInt() : 0;
   for (tile::PlanOp plan : findPlans(kernel)) {
     auto works = plan.getOps<tile::WorkOp>();
-    if (maxRows || works.empty())
+    if (works.empty())
       continue;
     int64_t rows = (*works.begin()).getRowsPerToken() * std::max<int64_t>(1, plan.getMaxQueryLen());
+    if (maxRows) {
+      problem.runs = std::max<int64_t>(1, rows / maxRows.getInt());
+      continue;
+    }
     problem.rowsPerToken = problem.rowsPerToken ? std::min(problem.rowsPerToken, rows) : rows;
   }
   if (!problem.rowsPerToken)

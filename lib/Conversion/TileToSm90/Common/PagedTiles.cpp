@@ -33,11 +33,82 @@ bool mlac::canMapView(Value view) {
          llvm::all_of(cast.getMixedStrides(), sm90::isHostValue);
 }
 
-Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows,
-                            int64_t columns) {
+/// Of a view of the new kernel.
+static Value createMapOf(OpBuilder &builder, Value view, int64_t rows, int64_t columns) {
   Type element = cast<MemRefType>(view.getType()).getElementType();
   auto type = sm90::TensorMapType::get(builder.getContext(), rows, columns, element);
-  return sm90::TensorMapOp::create(builder, view.getLoc(), type, cloner.get(view));
+  return sm90::TensorMapOp::create(builder, view.getLoc(), type, view);
+}
+
+Value mlac::createTensorMap(OpBuilder &builder, LazyCloner &cloner, Value view, int64_t rows,
+                            int64_t columns) {
+  return createMapOf(builder, cloner.get(view), rows, columns);
+}
+
+//===----------------------------------------------------------------------===//
+// Heads
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A view of one head's columns of rows of several: the program says which head, so a map has
+/// the rows whole and copies say the column.
+struct HeadColumns {
+  Value head;
+  int64_t stride;   // columns from one head to the next
+  int64_t start;    // of the first head's, from the pool's
+  int64_t rowWidth; // of all heads
+};
+} // namespace
+
+/// `head · stride + start`, where whole panels are the head's: a box would bring others'.
+static std::optional<HeadColumns> matchHead(Value view) {
+  auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
+  if (!cast || cast.getType().getRank() != 3)
+    return std::nullopt;
+  auto offset = dyn_cast<Value>(cast.getMixedOffsets().front());
+  HeadColumns found{{}, 0, 0, 0};
+  if (auto sum = offset ? offset.getDefiningOp<arith::AddIOp>() : arith::AddIOp()) {
+    std::optional<int64_t> start = getConstantIntValue(sum.getRhs());
+    if (!start)
+      return std::nullopt;
+    found.start = *start;
+    offset = sum.getLhs();
+  }
+  auto product = offset ? offset.getDefiningOp<arith::MulIOp>() : arith::MulIOp();
+  std::optional<int64_t> stride = product ? getConstantIntValue(product.getRhs()) : std::nullopt;
+  std::optional<int64_t> rowWidth = getConstantIntValue(cast.getMixedStrides()[1]);
+  std::optional<int64_t> width = getConstantIntValue(cast.getMixedSizes()[2]);
+  if (!stride || !rowWidth || !width || *stride <= 0 || *rowWidth % *stride != 0 ||
+      *width > *stride || *width % sm90::getPanelColumns(cast.getType().getElementType()) != 0)
+    return std::nullopt;
+  found.head = product.getLhs();
+  found.stride = *stride;
+  found.rowWidth = *rowWidth;
+  return found;
+}
+
+/// The view with all heads.
+static Value viewHeads(OpBuilder &builder, LazyCloner &cloner, Value view,
+                       const HeadColumns &heads) {
+  auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
+  SmallVector<OpFoldResult> sizes = cast.getMixedSizes(), strides = cast.getMixedStrides();
+  sizes.back() = builder.getIndexAttr(heads.rowWidth);
+  for (SmallVector<OpFoldResult> *extents : {&sizes, &strides})
+    for (OpFoldResult &extent : *extents)
+      if (auto value = dyn_cast<Value>(extent))
+        extent = cloner.get(value);
+  return memref::ReinterpretCastOp::create(builder, view.getLoc(), cloner.get(cast.getSource()),
+                                           builder.getIndexAttr(heads.start), sizes, strides);
+}
+
+static bool canMapPages(Value pool) {
+  if (canMapView(pool))
+    return true;
+  auto cast = pool.getDefiningOp<memref::ReinterpretCastOp>();
+  return matchHead(pool) && sm90::isKernelArgument(cast.getSource()) &&
+         cast.getType().getStridesAndOffset().first.back() == 1 &&
+         llvm::all_of(cast.getMixedSizes(), sm90::isHostValue) &&
+         llvm::all_of(cast.getMixedStrides(), sm90::isHostValue);
 }
 
 //===----------------------------------------------------------------------===//
@@ -50,7 +121,7 @@ static int64_t getPageSize(tile::LoadPagedOp load) { return getPageSize(load.get
 int64_t PagedTiles::getBoxRows(Value pool, int64_t block) {
   int64_t page = getPageSize(pool), rows = std::min(page, block);
   bool fits = page % rows == 0 && block % rows == 0 && rows % sm90::kSwizzleRows == 0;
-  return fits && canMapView(pool) ? rows : 0;
+  return fits && canMapPages(pool) ? rows : 0;
 }
 
 int64_t PagedTiles::getBoxRows(tile::LoadPagedOp load) {
@@ -64,9 +135,13 @@ static int64_t getPanelColumns(tile::LoadPagedOp load) {
 
 PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
                        int64_t columns)
-    : load(load), boxRows(getBoxRows(load)),
-      map(createTensorMap(builder, cloner, load.getPool(), boxRows,
-                          columns && countBoxes() == 1 ? columns : getPanelColumns(load))) {}
+    : load(load), boxRows(getBoxRows(load)) {
+  std::optional<HeadColumns> heads = matchHead(load.getPool());
+  Value view =
+      heads ? viewHeads(builder, cloner, load.getPool(), *heads) : cloner.get(load.getPool());
+  map = createMapOf(builder, view, boxRows,
+                    columns && countBoxes() == 1 ? columns : getPanelColumns(load));
+}
 
 int64_t PagedTiles::countBoxes() const { return load.getType().getDimSize(0) / boxRows; }
 
@@ -81,6 +156,9 @@ PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const
   Value last = arith::MaxSIOp::create(
       builder, loc, arith::SubIOp::create(builder, loc, limit, constant(1)), constant(0));
   Block found;
+  if (std::optional<HeadColumns> heads = matchHead(load.getPool()))
+    found.column =
+        arith::MulIOp::create(builder, loc, cloner.get(heads->head), constant(heads->stride));
   for (int64_t first = 0; first < block; first += boxRows) {
     Value token =
         first == 0 ? key : Value(arith::AddIOp::create(builder, loc, key, constant(first)));
@@ -99,6 +177,8 @@ PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const
 void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int64_t column,
                       Value target, Value ring, Value stage, int32_t part) const {
   Value first = arith::ConstantIndexOp::create(builder, loc, column);
+  if (block.column)
+    first = builder.createOrFold<arith::AddIOp>(loc, block.column, first);
   for (auto [index, page] : llvm::enumerate(block.pages))
     sm90::TmaLoadOp::create(builder, loc, map, ValueRange{page, block.row, first}, target, ring,
                             stage, part, static_cast<int64_t>(index) * boxRows, IntegerAttr());

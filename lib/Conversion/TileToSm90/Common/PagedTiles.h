@@ -55,6 +55,7 @@ public:
   struct Block {
     mlir::SmallVector<mlir::Value> pages;
     mlir::Value row;
+    mlir::Value column; // of the head in rows of several; null: 0
   };
   Block find(mlir::OpBuilder &builder, LazyCloner &cloner) const;
 

@@ -46,7 +46,7 @@ private:
 /// products, and a barrier after each.
 void PagedSimple::count() {
   constexpr int64_t kBarriers = 4;
-  double rows = sm90::kTileRows, width = problem.kvLoraRank + problem.ropeDim;
+  double rows = sm90::kTileRows, width = problem.scoreWidth();
   int64_t warpgroups = divideCeil(problem.kvLoraRank, sm90::kMaxWgmmaColumns);
   double scores = productCycles(rows, kBlockKeys, width) * warpgroups;
   double values = productCycles(rows, problem.kvLoraRank, kBlockKeys);

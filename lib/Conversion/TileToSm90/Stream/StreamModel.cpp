@@ -48,18 +48,22 @@ void Planner::count() {
   if (problem.hasCodes())
     return (void)refuse("keys are codes, and no role of it turns them into operands");
   if (problem.kvLoraRank % sm90::kPanelColumns != 0)
-    return (void)refuse("a latent of " + Twine(problem.kvLoraRank) +
-                        " columns is not of whole panels of " + Twine(sm90::kPanelColumns));
+    return (void)refuse((problem.keyWidth ? "a value of " : "a latent of ") +
+                        Twine(problem.kvLoraRank) + " columns is not of whole panels of " +
+                        Twine(sm90::kPanelColumns));
   if (rows > kMaxStreamRows)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(kMaxStreamRows));
-  int64_t latent = countPanels(problem.kvLoraRank), panels = latent + countPanels(problem.ropeDim);
+  int64_t latent = countPanels(problem.kvLoraRank);
+  int64_t keys =
+      problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
+  int64_t panels = keys + (problem.keyWidth ? latent : 0);
   int64_t outputs = latent * countAccumulators(1) * rows / sm90::kTileRows;
   if (outputs > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(outputs) + " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
   // Queries, of two items, and weights have `rows` rows.
-  int64_t fixedBytes = (2 * panels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
+  int64_t fixedBytes = (2 * keys + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
   int64_t stageBytes = panels * kPanelBytes;
   int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
   int64_t stages = request.get(stream::kStages)
@@ -75,9 +79,9 @@ void Planner::count() {
                         " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
   // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.
   double readPerPanel = kPanelBytes + rows * sm90::kPanelRowBytes;
-  double scores = panels * readPerPanel / sm.sharedBytesPerClock;
+  double scores = keys * readPerPanel / sm.sharedBytesPerClock;
   double values = latent * readPerPanel / sm.sharedBytesPerClock;
-  double width = problem.kvLoraRank + problem.ropeDim;
+  double width = problem.scoreWidth();
   cost.tensorCycles =
       productCycles(kBlockKeys, rows, width) + productCycles(problem.kvLoraRank, rows, kBlockKeys);
   cost.sharedCycles = scores + values + stageBytes / sm.sharedBytesPerClock;
@@ -87,7 +91,7 @@ void Planner::count() {
   double chain = scores + softmax + values + 2 * sm.handoverCycles;
   // Scores begin on the first part of a stage while the rest arrives.
   int64_t partPanels = target.tuning.streamPartColumns / sm90::kPanelColumns;
-  double parts = std::ceil(static_cast<double>(panels) / partPanels);
+  double parts = std::ceil(static_cast<double>(keys) / partPanels);
   double held = chain - scores * (parts - 1) / parts;
   // Pages that TMA cannot copy are copied by all threads of a warpgroup.
   double boxes = panels * problem.boxesPerPanel();
