@@ -198,7 +198,7 @@ static std::unique_ptr<package::RopeSpecT> describeRope(mla::RopeAttr attr, int6
 
 /// What attends in a module: a layer's attention, or attention alone over latents.
 static bool isAttention(Operation *op) {
-  return isa<mla::AttentionOp, mla::AbsorbedAttentionOp>(op);
+  return isa<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::GroupedAttentionOp>(op);
 }
 
 /// What moves or finds rows of the cache: describes a package that does nothing else.
@@ -209,7 +209,8 @@ static bool movesRows(Operation *op) {
 static mla::CacheType getCacheType(Operation *op) {
   return llvm::TypeSwitch<Operation *, mla::CacheType>(op)
       .Case<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::AppendOp, mla::GatherOp,
-            mla::ConvertIndicesOp>([](auto typed) { return typed.getCache().getType(); });
+            mla::ConvertIndicesOp>([](auto typed) { return typed.getCache().getType(); })
+      .Case([](mla::GroupedAttentionOp op) { return op.getKeyCache().getType(); });
 }
 
 static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {
@@ -224,6 +225,15 @@ static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {
 static void describeLatentAttention(mla::AbsorbedAttentionOp attention, package::ModelT &model) {
   model.num_heads = getDim(attention.getQLat(), 1);
   model.qk_nope_head_dim = model.v_head_dim = getDim(attention.getQLat(), 2);
+  model.hidden_size = model.num_heads * model.v_head_dim;
+  model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
+}
+
+/// The same over keys and values of groups of heads.
+static void describeGroups(mla::GroupedAttentionOp attention, package::ModelT &model) {
+  model.num_heads = attention.getHeads();
+  model.qk_nope_head_dim = getDim(attention.getQuery(), 2);
+  model.v_head_dim = getDim(attention.getOutput(), 2);
   model.hidden_size = model.num_heads * model.v_head_dim;
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
@@ -244,6 +254,8 @@ describeAttention(Operation *attention, const package::PackageT &package, mla::M
     describeLayer(layer, *model);
   else if (movesRows(attention))
     describeRows(getCacheType(attention), *model);
+  else if (auto groups = dyn_cast<mla::GroupedAttentionOp>(attention))
+    describeGroups(groups, *model);
   else
     describeLatentAttention(cast<mla::AbsorbedAttentionOp>(attention), *model);
   model->model_type = origin.getType().str();
@@ -286,8 +298,8 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   attention = attention ? attention : rows;
   if (!attention)
     return module.emitError("expected a function with an mla.attention, an "
-                            "mla.absorbed_attention, an mla.append or an mla.gather, found none: "
-                            "a package describes its model by it");
+                            "mla.absorbed_attention, an mla.grouped_attention, an mla.append or an "
+                            "mla.gather, found none: a package describes its model by it");
   if (isa<mla::AttentionOp>(attention) &&
       getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
     return attention->emitError("expected its function to have an argument [tokens, hidden] marked "

@@ -199,6 +199,30 @@ def attention_layer(config, weights, hidden, first_row=0):
     return flat @ weights["o_proj.weight"].T, lse
 
 
+def grouped_attention(query, keys, values, scale, window=0):
+    """The last queries of one request over its keys: query head n reads KV head n // g.
+
+    query [Q, N, Dk], keys [S, Nkv, Dk], values [S, Nkv, Dv] with Q <= S and g = N / Nkv: query j
+    stands at position S - Q + j and sees the keys up to it, with a window the last so many of
+    them. Returns output [Q, N, Dv] and lse [Q, N] (natural log).
+    """
+    query, keys, values = (np.asarray(x, np.float64) for x in (query, keys, values))
+    group = query.shape[1] // keys.shape[1]
+    # The masked ones are taken out before anything is multiplied: they may be NaN.
+    output = np.empty(query.shape[:2] + values.shape[2:])
+    lse = np.empty(query.shape[:2])
+    for j in range(len(query)):
+        end = len(keys) - len(query) + j + 1
+        seen = slice(max(0, end - window) if window else 0, end)
+        for head in range(query.shape[1]):
+            scores = scale * (keys[seen, head // group] @ query[j, head])
+            top = scores.max()
+            numerators = np.exp(scores - top)
+            output[j, head] = numerators @ values[seen, head // group] / numerators.sum()
+            lse[j, head] = top + np.log(numerators.sum())
+    return output, lse
+
+
 def cosine_difference(a, b):
     """1 - 2 sum(ab) / sum(a^2 + b^2); 0 for a zero reference."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)

@@ -154,6 +154,9 @@ inline constexpr Format kFormats[] = {
      1,
      2,
      {{Part::Key, Storage::Model}, {Part::Value, Storage::Model, 1}}},
+    // The same of each alone, for pools of keys and of values: FlashInfer's k_cache and v_cache.
+    {"k_nhd", kBF16 | kF16 | kF32, 0, false, kNoRule, 1, 1, {{Part::Key, Storage::Model}}},
+    {"v_nhd", kBF16 | kF16 | kF32, 0, false, kNoRule, 1, 1, {{Part::Value, Storage::Model}}},
     {"index_k",
      kBF16 | kF16 | kF32,
      128,

@@ -38,7 +38,7 @@ func.func private @cache_v3(!mla.cache<page_size = 64, fields = [latent: 512, ro
 
 // -----
 
-// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, got model1_584}}
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, got model1_584}}
 func.func private @cache_v4_name(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_584">)
 
 // -----
@@ -893,6 +893,149 @@ func.func @convert_indices_c2_rank(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !
 func.func @keep_rows_c1(%b: !mla.batch, %x: tensor<?x?xbf16>) {
   // expected-error @+1 {{expected rows of a static size, got 'tensor<?x?xbf16>'}}
   %0 = mla.keep_rows %x, %b : tensor<?x?xbf16>, !mla.batch
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c1_field(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a pool with the field 'key', got '!mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%v : !vp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 2x32], element = bf16, format = "v_nhd">
+func.func @grouped_c1_heads(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected as many heads of values as of keys, 4, got 2}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c1_group(%q: tensor<?x6x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected query heads that are a multiple of the 4 of the keys, got 'tensor<?x6x64xbf16>'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x6x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x6x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c1_width(%q: tensor<?x8x32xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected query to be [T, N, Dk] with Dk = 64 (from keys), got 'tensor<?x8x32xbf16>'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x32xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c1_output(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected output to be [T, N, Dv] with Dv = 32 (from values), got 'tensor<?x8x64xbf16>'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x64xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = f32, format = "v_nhd">
+func.func @grouped_c2_element(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected query to have the element type of the pool of values, 'f32', got 'bf16'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd", tokens_per_row = 4>
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c3_rows(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a pool of keys with tokens_per_row = 1, got 4}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd", window = 64>
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c3_window(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a window from 1 to the 64 tokens that the pool of keys keeps, got 65}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch window 65 scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd", window = 64>
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c3_no_window(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a window from 1 to the 64 tokens that the pool of keys keeps, got 0}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c4_scale(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected scale > 0, got 0.000000e+00}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch scale 0.0 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c4_window(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a window >= 0, got -1}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch window -1 scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c6_lse(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected an lse beside num_splits, got none}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch splits %n scale 0.1 -> tensor<?x?x8x32xf32>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c6_output(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected an f32 output beside num_splits, got 'tensor<?x?x8x32xbf16>'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch splits %n scale 0.1 -> tensor<?x?x8x32xbf16>
   return
 }
 

@@ -124,6 +124,20 @@ func.func @keys_and_values(%k: tensor<?x8x128xbf16>, %v: tensor<?x512xbf16>, %ba
   return
 }
 
+!key_pool = !mla.cache<page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">
+!value_pool = !mla.cache<page_size = 32, fields = [value: 8x64], element = bf16, format = "v_nhd">
+// CHECK-LABEL: func @grouped_attention
+func.func @grouped_attention(%q: tensor<?x16x128xbf16>, %k: !key_pool, %v: !value_pool, %batch: !mla.batch,
+    %splits: index) -> tensor<?x16x64xbf16> {
+  // CHECK: mla.grouped_attention query(%{{.*}} : tensor<?x16x128xbf16>) keys(%{{.*}} : <page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">) values(%{{.*}} : <page_size = 32, fields = [value: 8x64], element = bf16, format = "v_nhd">) over %{{.*}} : <query_len = ?> window 128 scale {{.*}} -> tensor<?x16x64xbf16>
+  %o = mla.grouped_attention query(%q : tensor<?x16x128xbf16>) keys(%k : !key_pool) values(%v : !value_pool)
+      over %batch : !mla.batch window 128 scale 0.088 -> tensor<?x16x64xbf16>
+  // CHECK: mla.grouped_attention {{.*}} splits %{{.*}} scale {{.*}} -> tensor<?x?x16x64xf32>, tensor<?x?x16xf32, #mla.lse
+  %p, %l = mla.grouped_attention query(%q : tensor<?x16x128xbf16>) keys(%k : !key_pool) values(%v : !value_pool)
+      over %batch : !mla.batch splits %splits scale 0.088 -> tensor<?x?x16x64xf32>, !lse_splits
+  return %o : tensor<?x16x64xbf16>
+}
+
 // CHECK-LABEL: func private @compressed
 // CHECK-SAME: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved, tokens_per_row = 4, window = 128>
 func.func private @compressed(!mla.cache<page_size = 64, fields = [latent: 512], element = bf16, tokens_per_row = 4, window = 128>)

@@ -8,8 +8,6 @@
 
 #include "Attention.h"
 
-#include "step/WorkPlanner.h"
-
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Pipelines/Pipelines.h"
 
@@ -24,28 +22,11 @@ using namespace mlac;
 using namespace mlac::test;
 using namespace mlir;
 
-/// An index that no table may be read at.
-constexpr int32_t kAbsurd = 0x7FFFFFF0;
-
-int64_t AttentionCase::getMaxQueryLen() const {
-  int64_t most = 1;
-  for (const Request &request : requests)
-    most = std::max<int64_t>(most, request.queryLen);
-  return most;
-}
-
 std::string AttentionCase::getSchedule() const {
   constexpr llvm::StringLiteral automatic = "auto: ";
   StringRef name = schedule;
   name.consume_front(automatic);
   return name.str();
-}
-
-int64_t AttentionCase::getTokens() const {
-  int64_t tokens = 0;
-  for (const Request &request : requests)
-    tokens += request.queryLen;
-  return tokens;
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,9 +46,9 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
   return %o : tensor<?x{0}x{1}xbf16>
 })";
   bool isUniform = llvm::all_of(test.requests, [&](const Request &request) {
-    return request.queryLen == test.getMaxQueryLen();
+    return request.queryLen == getMaxQueryLen(test.requests);
   });
-  std::string queryLen = isUniform ? std::to_string(test.getMaxQueryLen()) : "?";
+  std::string queryLen = isUniform ? std::to_string(getMaxQueryLen(test.requests)) : "?";
   std::string type = llvm::formatv("tensor<?x{0}x{1}xbf16>", test.heads, test.rope);
   bool hasRope = test.rope > 0;
   return llvm::formatv(text, test.heads, test.rank,
@@ -76,69 +57,6 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
                        hasRope ? ", %q_pe" : "", hasRope ? ", " + type : "",
                        llvm::formatv("{0:f2}", test.scale).str(),
                        test.format.empty() ? "" : ", format = \"" + test.format + "\"");
-}
-
-bool Attention::lowerToSm90() {
-  chosen = "simple";
-  for (auto kernel : module->getOps<tile::KernelOp>())
-    if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
-      chosen = schedule.getScheduleName().str();
-  PassManager passes(module->getContext());
-  buildTileToSm90Pipeline(passes);
-  return succeeded(passes.run(*module));
-}
-
-//===----------------------------------------------------------------------===//
-// Work and plan
-//===----------------------------------------------------------------------===//
-
-template <typename T> static std::vector<int32_t> flatten(std::span<const T> records) {
-  const auto *first = reinterpret_cast<const int32_t *>(records.data());
-  std::vector<int32_t> flat(first, first + records.size_bytes() / sizeof(int32_t));
-  flat.resize(std::max<size_t>(flat.size(), 1));
-  return flat;
-}
-
-void Attention::planWork() {
-  runtime::WorkParams params{64, test.heads, 64, 5, 2, 0};
-  module->walk([&](tile::WorkOp work) {
-    params = {int64_t(work.getKeysPerBlock()),
-              int64_t(work.getRowsPerToken()),
-              int64_t(work.getRowsPerTile()),
-              test.isCut ? 0 : work.getItemCost().convertToDouble(),
-              test.isCut ? 0 : work.getMergeCost().convertToDouble(),
-              0};
-    if (std::optional<ArrayRef<int64_t>> forms = work.getMergeForms())
-      for (size_t i = 0; i < forms->size() / 3; ++i)
-        params.mergeForms[i] = {(*forms)[3 * i], (*forms)[3 * i + 1], (*forms)[3 * i + 2]};
-    params.mergePrograms = work.getMergePrograms().value_or(0);
-  });
-  std::vector<runtime::WorkRequest> requests;
-  int32_t firstToken = 0;
-  for (const Request &request : test.requests) {
-    requests.push_back({request.seqLen, firstToken, request.queryLen});
-    firstToken += request.queryLen;
-  }
-  runtime::WorkPlanner planner;
-  planner.plan(params, requests, test.numSms);
-  const runtime::WorkSizes &sizes = planner.sizes();
-  std::vector<int32_t> seqLens;
-  for (const Request &request : test.requests)
-    seqLens.push_back(request.seqLen);
-  plan.buffers["seq_lens"] = seqLens;
-  plan.buffers["work_starts"] = flatten(planner.starts());
-  plan.buffers["work_items"] = flatten(planner.items());
-  plan.buffers["merge_items"] = flatten(planner.merges());
-  plan.buffers["merge_starts"] = flatten(planner.mergeStarts());
-  plan.dims["num_parts"] = sizes.parts;
-  plan.dims["num_partials"] = sizes.partials;
-  plan.dims["partial_tokens"] = sizes.partialTokens;
-  plan.dims["num_merges"] = sizes.merges;
-  plan.dims["num_merge_programs"] = sizes.mergePrograms;
-  plan.dims["num_tokens"] = test.getTokens();
-  plan.dims["num_requests"] = test.requests.size();
-  plan.dims["max_query_len"] = test.getMaxQueryLen();
-  plan.dims["num_sms"] = test.numSms;
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,7 +143,7 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
   std::string schedule = test.schedule == test.getSchedule() ? test.schedule : "auto";
   if (!lowerToTile(context, makeGraph(test), schedule, test.parameters))
     return;
-  planWork();
+  planWork(test.requests, test.numSms, test.isCut);
   int64_t pages = 1, most = 1;
   for (const Request &request : test.requests) {
     int64_t count = llvm::divideCeil(request.seqLen, test.pageSize);

@@ -19,10 +19,6 @@
 
 namespace mlac::test {
 
-struct Request {
-  int32_t seqLen, queryLen;
-};
-
 struct AttentionCase {
   std::string name;
   std::string schedule; ///< forced, or "auto: " and what the planner must choose
@@ -35,8 +31,7 @@ struct AttentionCase {
   std::string format = "";                  ///< of the cache; "": rows as they are
 
   std::string getSchedule() const; ///< without "auto: "
-  int64_t getMaxQueryLen() const;
-  int64_t getTokens() const;
+  int64_t getTokens() const { return countTokens(requests); }
 };
 
 /// A case, lowered and planned. Buffers hold NaN where nothing was stored, and absurd
@@ -49,8 +44,6 @@ public:
   std::vector<double> computeReference() const;
 
 private:
-  bool lowerToSm90();
-  void planWork();
   /// Elements of a token's row, and where its latent and its rope key begin in the pool.
   int64_t countRow() const;
   int64_t findLatent(int64_t page, int64_t inPage) const;

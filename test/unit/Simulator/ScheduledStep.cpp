@@ -8,7 +8,11 @@
 
 #include "ScheduledStep.h"
 
+#include "step/WorkPlanner.h"
+
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Pipelines/Pipelines.h"
 #include "mla/Simulator/Mutations.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -19,6 +23,20 @@
 using namespace mlac;
 using namespace mlac::test;
 using namespace mlir;
+
+int64_t test::getMaxQueryLen(ArrayRef<Request> requests) {
+  int64_t most = 1;
+  for (const Request &request : requests)
+    most = std::max<int64_t>(most, request.queryLen);
+  return most;
+}
+
+int64_t test::countTokens(ArrayRef<Request> requests) {
+  int64_t tokens = 0;
+  for (const Request &request : requests)
+    tokens += request.queryLen;
+  return tokens;
+}
 
 std::optional<Buffers> test::runUnderEverySeed(const PlanRun &plan, ModuleOp module,
                                                ArrayRef<const char *> outputs) {
@@ -60,6 +78,73 @@ bool ScheduledStep::lowerToTile(MLIRContext &context, const std::string &graph,
   passes.addPass(createTilePlanSchedules(schedules));
   return succeeded(passes.run(*module));
 }
+
+bool ScheduledStep::lowerToSm90() {
+  chosen = "simple";
+  for (auto kernel : module->getOps<tile::KernelOp>())
+    if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
+      chosen = schedule.getScheduleName().str();
+  PassManager passes(module->getContext());
+  buildTileToSm90Pipeline(passes);
+  return succeeded(passes.run(*module));
+}
+
+//===----------------------------------------------------------------------===//
+// Work and plan
+//===----------------------------------------------------------------------===//
+
+template <typename T> static std::vector<int32_t> flatten(std::span<const T> records) {
+  const auto *first = reinterpret_cast<const int32_t *>(records.data());
+  std::vector<int32_t> flat(first, first + records.size_bytes() / sizeof(int32_t));
+  flat.resize(std::max<size_t>(flat.size(), 1));
+  return flat;
+}
+
+void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool isCut) {
+  runtime::WorkParams params{};
+  module->walk([&](tile::WorkOp work) {
+    params = {int64_t(work.getKeysPerBlock()),
+              int64_t(work.getRowsPerToken()),
+              int64_t(work.getRowsPerTile()),
+              isCut ? 0 : work.getItemCost().convertToDouble(),
+              isCut ? 0 : work.getMergeCost().convertToDouble(),
+              0};
+    if (std::optional<ArrayRef<int64_t>> forms = work.getMergeForms())
+      for (size_t i = 0; i < forms->size() / 3; ++i)
+        params.mergeForms[i] = {(*forms)[3 * i], (*forms)[3 * i + 1], (*forms)[3 * i + 2]};
+    params.mergePrograms = work.getMergePrograms().value_or(0);
+  });
+  std::vector<runtime::WorkRequest> planned;
+  int32_t firstToken = 0;
+  for (const Request &request : requests) {
+    planned.push_back({request.seqLen, firstToken, request.queryLen});
+    firstToken += request.queryLen;
+  }
+  runtime::WorkPlanner planner;
+  planner.plan(params, planned, numSms);
+  const runtime::WorkSizes &sizes = planner.sizes();
+  std::vector<int32_t> seqLens;
+  for (const Request &request : requests)
+    seqLens.push_back(request.seqLen);
+  plan.buffers["seq_lens"] = seqLens;
+  plan.buffers["work_starts"] = flatten(planner.starts());
+  plan.buffers["work_items"] = flatten(planner.items());
+  plan.buffers["merge_items"] = flatten(planner.merges());
+  plan.buffers["merge_starts"] = flatten(planner.mergeStarts());
+  plan.dims["num_parts"] = sizes.parts;
+  plan.dims["num_partials"] = sizes.partials;
+  plan.dims["partial_tokens"] = sizes.partialTokens;
+  plan.dims["num_merges"] = sizes.merges;
+  plan.dims["num_merge_programs"] = sizes.mergePrograms;
+  plan.dims["num_tokens"] = countTokens(requests);
+  plan.dims["num_requests"] = requests.size();
+  plan.dims["max_query_len"] = getMaxQueryLen(requests);
+  plan.dims["num_sms"] = numSms;
+}
+
+//===----------------------------------------------------------------------===//
+// Planted bugs
+//===----------------------------------------------------------------------===//
 
 unsigned ScheduledStep::countFoundMutations(const std::string &name) {
   Buffers right = plan.buffers;

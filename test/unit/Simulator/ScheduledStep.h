@@ -33,6 +33,16 @@ constexpr double kTolerance = 1.0 / 128;
 std::optional<Buffers> runUnderEverySeed(const PlanRun &plan, mlir::ModuleOp module,
                                          llvm::ArrayRef<const char *> outputs);
 
+struct Request {
+  int32_t seqLen, queryLen;
+};
+/// The longest query of them, and the tokens of all.
+int64_t getMaxQueryLen(llvm::ArrayRef<Request> requests);
+int64_t countTokens(llvm::ArrayRef<Request> requests);
+
+/// An index that no table may be read at.
+constexpr int32_t kAbsurd = 0x7FFFFFF0;
+
 /// A graph, lowered and planned.
 class ScheduledStep {
 public:
@@ -51,6 +61,11 @@ protected:
   /// To the tile dialect, with schedules planned.
   bool lowerToTile(mlir::MLIRContext &context, const std::string &graph,
                    const std::string &schedule, const std::vector<std::string> &parameters);
+  /// On to sm90; notes the schedule of the last kernel that has one.
+  bool lowerToSm90();
+  /// Sizes and metadata of a step of attention in pieces (tile.work). Cut requests have pieces
+  /// wherever that balances parts.
+  void planWork(llvm::ArrayRef<Request> requests, int64_t numSms, bool isCut);
 };
 
 } // namespace mlac::test

@@ -84,6 +84,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op)
 // Attention/AbsorbedAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::AbsorbedAttentionOp op);
 
+// Attention/GroupedAttention.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::GroupedAttentionOp op);
+
 // Merge.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeSplitsOp op);

@@ -255,9 +255,10 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
       })
       .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::HeadProjectOp,
             mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp, mla::AppendOp, mla::GatherOp,
-            mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::EmptyPartialOp, mla::MergeOp,
-            mla::MergeSplitsOp, mla::ConvertLseOp, mla::KeepRowsOp, mla::CopyPagesOp,
-            mla::ConvertIndicesOp>([&](auto typed) { return lower(*this, typed); })
+            mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::GroupedAttentionOp,
+            mla::EmptyPartialOp, mla::MergeOp, mla::MergeSplitsOp, mla::ConvertLseOp,
+            mla::KeepRowsOp, mla::CopyPagesOp, mla::ConvertIndicesOp>(
+          [&](auto typed) { return lower(*this, typed); })
       .Case<mla::AttentionOp>([](auto attention) -> LogicalResult {
         auto diag = attention.emitOpError("expected a form to have been chosen and expanded");
         diag.attachNote() << "run mla-choose-form, mla-chunk-context, mla-absorb-weights and "

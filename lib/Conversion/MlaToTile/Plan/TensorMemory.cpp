@@ -303,12 +303,20 @@ Value StepLowering::dynamicRows(Value tensor) {
       })
       .Case<mla::PartRowsOp>([&](auto rows) { return partRows(rows); })
       .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
-            mla::AbsorbedAttentionOp, mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp,
-            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
-          [&](auto op) { return dynamicRows(op->getOperand(0)); })
+            mla::AbsorbedAttentionOp, mla::GroupedAttentionOp, mla::MergeSplitsOp, mla::MergeOp,
+            mla::ConvertLseOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp,
+            tensor::CollapseShapeOp>([&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
       .Default([&](Operation *) { return dim("num_tokens"); });
+}
+
+/// How many splits the partials of an attention are of; null where they are of none.
+static Value findSplits(Value tensor) {
+  if (auto absorbed = tensor.getDefiningOp<mla::AbsorbedAttentionOp>())
+    return absorbed.getNumSplits();
+  auto grouped = tensor.getDefiningOp<mla::GroupedAttentionOp>();
+  return grouped ? grouped.getNumSplits() : Value();
 }
 
 SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
@@ -317,9 +325,8 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
   for (int64_t size : type.getShape())
     sizes.push_back(ShapedType::isDynamic(size) ? OpFoldResult(dynamicRows(tensor))
                                                 : OpFoldResult(builder.getIndexAttr(size)));
-  auto attention = tensor.getDefiningOp<mla::AbsorbedAttentionOp>();
-  if (attention && attention.getNumSplits()) // [splits, T, N, …]
-    sizes[0] = getAsOpFoldResult(scalar(attention.getNumSplits()));
+  if (Value splits = findSplits(tensor)) // [splits, T, N, …]
+    sizes[0] = getAsOpFoldResult(scalar(splits));
   return sizes;
 }
 

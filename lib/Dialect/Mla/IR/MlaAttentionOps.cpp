@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CacheFormats.h"
 #include "ShapeCheck.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -104,6 +105,25 @@ LogicalResult ExpandedAttentionOp::verify() {
   return check.matchLse("partial_lse", getPartialLse());
 }
 
+/// Checks what partials of splits need: an f32 output and an LSE, token by token.
+template <typename OpTy>
+static LogicalResult verifySplits(OpTy op, ShapeCheck &check) {
+  bool isSplit = static_cast<bool>(op.getNumSplits());
+  if (isSplit && !getElementTypeOrSelf(op.getOutput()).isF32())
+    return op.emitOpError("expected an f32 output beside num_splits, got ")
+           << op.getOutput().getType();
+  if (isSplit && !op.getLse())
+    return op.emitOpError("expected an lse beside num_splits, got none");
+  if (!op.getLse())
+    return success();
+  if (failed(check.matchLse("lse", op.getLse(), isSplit ? "S" : "")))
+    return failure();
+  if (getLseEncoding(op.getLse()).getLayout() != LseLayout::TokenMajor)
+    return op.emitOpError("expected lse with layout = token_major, got ")
+           << getLseEncoding(op.getLse());
+  return success();
+}
+
 LogicalResult AbsorbedAttentionOp::verify() {
   ShapeCheck check(*this);
   CacheType cache = getCache().getType();
@@ -125,19 +145,82 @@ LogicalResult AbsorbedAttentionOp::verify() {
   if (failed(verifyOutputElement(*this, getQLat(), getOutput())) ||
       failed(verifyPositive(*this, "scale", getScale()))) // (C2)
     return failure();
-  if (isSplit && !getElementTypeOrSelf(getOutput()).isF32()) // (C4)
-    return emitOpError("expected an f32 output beside num_splits, got ")
-           << getOutput().getType();
-  if (isSplit && !getLse())
-    return emitOpError("expected an lse beside num_splits, got none");
-  if (!getLse())
+  return verifySplits(*this, check); // (C3), (C4)
+}
+
+//===----------------------------------------------------------------------===//
+// Groups of heads
+//===----------------------------------------------------------------------===//
+
+/// The field of a pool that holds one part of its rows, or null.
+static const CacheField *findField(CacheType cache, mlac::cache::Part part) {
+  for (const CacheField &field : cache.getFields())
+    if (field.part == part)
+      return &field;
+  return nullptr;
+}
+
+int64_t GroupedAttentionOp::getHeads() {
+  return getTensorType(getQuery()).getDimSize(1);
+}
+
+int64_t GroupedAttentionOp::getGroup() {
+  return getHeads() /
+         findField(getKeyCache().getType(), mlac::cache::Part::Key)->heads;
+}
+
+/// (C2), (C3): what a pool needs besides its field.
+static LogicalResult verifyPool(GroupedAttentionOp op, StringRef name,
+                                CacheType cache) {
+  if (getElementTypeOrSelf(op.getQuery()) != cache.getElement())
+    return op.emitOpError("expected query to have the element type of the pool of ")
+           << name << ", " << cache.getElement() << ", got "
+           << getElementTypeOrSelf(op.getQuery());
+  if (cache.getTokensPerRow() != 1)
+    return op.emitOpError("expected a pool of ")
+           << name << " with tokens_per_row = 1, got "
+           << cache.getTokensPerRow();
+  int64_t kept = cache.getWindow(),
+          seen = static_cast<int64_t>(op.getWindow());
+  if (kept == 0 || (seen > 0 && seen <= kept))
     return success();
-  if (failed(check.matchLse("lse", getLse(), isSplit ? "S" : ""))) // (C3)
+  return op.emitOpError("expected a window from 1 to the ")
+         << kept << " tokens that the pool of " << name << " keeps, got "
+         << seen;
+}
+
+LogicalResult GroupedAttentionOp::verify() {
+  using mlac::cache::Part;
+  CacheType keys = getKeyCache().getType(), values = getValueCache().getType();
+  const CacheField *key = findField(keys, Part::Key);
+  const CacheField *value = findField(values, Part::Value);
+  if (!key || !value) // (C1)
+    return emitOpError("expected a pool with the field '")
+           << (key ? "value" : "key") << "', got " << (key ? values : keys);
+  if (key->heads != value->heads)
+    return emitOpError("expected as many heads of values as of keys, ")
+           << key->heads << ", got " << value->heads;
+  ShapeCheck check(*this);
+  check.bind("Dk", key->columns, "keys");
+  check.bind("Dv", value->columns, "values");
+  if (failed(check.match("query", getQuery(), {"T", "N", "Dk"})))
     return failure();
-  if (getLseEncoding(getLse()).getLayout() != LseLayout::TokenMajor)
-    return emitOpError("expected lse with layout = token_major, got ")
-           << getLseEncoding(getLse());
-  return success();
+  if (ShapedType::isDynamic(getHeads()) || getHeads() % key->heads != 0)
+    return emitOpError("expected query heads that are a multiple of the ")
+           << key->heads << " of the keys, got " << getQuery().getType();
+  if (getNumSplits()
+          ? failed(check.match("output", getOutput(), {"S", "T", "N", "Dv"}))
+          : failed(check.match("output", getOutput(), {"T", "N", "Dv"})))
+    return failure();
+  if (failed(verifyPool(*this, "keys", keys)) || // (C2), (C3)
+      failed(verifyPool(*this, "values", values)) ||
+      failed(verifyOutputElement(*this, getQuery(), getOutput())) ||
+      failed(verifyPositive(*this, "scale", getScale()))) // (C4)
+    return failure();
+  if (static_cast<int64_t>(getWindow()) < 0)
+    return emitOpError("expected a window >= 0, got ")
+           << static_cast<int64_t>(getWindow());
+  return verifySplits(*this, check); // (C5), (C6)
 }
 
 LogicalResult EmptyPartialOp::verify() {

@@ -82,14 +82,14 @@ template <typename OpTy> struct DropUnusedLse : OpRewritePattern<OpTy> {
 };
 
 /// Splits need their LSE for merge_splits; unused, the op itself is dead.
-struct DropUnusedLseOfUnsplit : DropUnusedLse<AbsorbedAttentionOp> {
-  using DropUnusedLse::DropUnusedLse;
+template <typename OpTy> struct DropUnusedLseOfUnsplit : DropUnusedLse<OpTy> {
+  using DropUnusedLse<OpTy>::DropUnusedLse;
 
-  LogicalResult matchAndRewrite(AbsorbedAttentionOp op,
+  LogicalResult matchAndRewrite(OpTy op,
                                 PatternRewriter &rewriter) const override {
     if (op.getNumSplits())
       return rewriter.notifyMatchFailure(op, "splits need an lse");
-    return DropUnusedLse::matchAndRewrite(op, rewriter);
+    return DropUnusedLse<OpTy>::matchAndRewrite(op, rewriter);
   }
 };
 
@@ -98,6 +98,7 @@ struct DropUnusedLseOfUnsplit : DropUnusedLse<AbsorbedAttentionOp> {
 bool isDefinedPartial(Value output) {
   return output.getDefiningOp<ExpandedAttentionOp>() ||
          output.getDefiningOp<AbsorbedAttentionOp>() ||
+         output.getDefiningOp<GroupedAttentionOp>() ||
          output.getDefiningOp<MergeOp>();
 }
 
@@ -158,7 +159,12 @@ void ExpandedAttentionOp::getCanonicalizationPatterns(
 
 void AbsorbedAttentionOp::getCanonicalizationPatterns(
     RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropUnusedLseOfUnsplit>(context);
+  patterns.add<DropUnusedLseOfUnsplit<AbsorbedAttentionOp>>(context);
+}
+
+void GroupedAttentionOp::getCanonicalizationPatterns(
+    RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<DropUnusedLseOfUnsplit<GroupedAttentionOp>>(context);
 }
 
 void MergeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,

@@ -36,27 +36,73 @@ static RankedTensorType addSplitDim(RankedTensorType type, Attribute encoding) {
   return RankedTensorType::get(shape, Float32Type::get(type.getContext()), encoding);
 }
 
+namespace {
+/// An attention over pages whose keys can be split, whatever its heads share.
+struct Splittable {
+  Operation *op;
+  TypedValue<BatchType> batch;
+  Value output, lse;
+  /// Query heads whose rows share keys, and how many such groups there are.
+  int64_t group, groups;
+  int64_t window; // 0: none
+};
+} // namespace
+
+static std::optional<Splittable> getSplittable(Operation *op) {
+  if (op->hasAttr(kUnsplitAttr))
+    return std::nullopt;
+  if (auto absorbed = dyn_cast<AbsorbedAttentionOp>(op); absorbed && !absorbed.getNumSplits()) {
+    int64_t heads = cast<RankedTensorType>(absorbed.getQLat().getType()).getDimSize(1);
+    return Splittable{op,          absorbed.getBatch(), absorbed.getOutput(), absorbed.getLse(),
+                      heads,       /*groups=*/1,
+                      /*window=*/0};
+  }
+  auto grouped = dyn_cast<GroupedAttentionOp>(op);
+  if (!grouped || grouped.getNumSplits())
+    return std::nullopt;
+  int64_t group = grouped.getGroup();
+  return Splittable{op,
+                    grouped.getBatch(),
+                    grouped.getOutput(),
+                    grouped.getLse(),
+                    group,
+                    grouped.getHeads() / group,
+                    static_cast<int64_t>(grouped.getWindow())};
+}
+
+/// The same attention with so many splits.
+static Operation *createSplit(OpBuilder &builder, Operation *op, Type output, Type lse,
+                              Value numSplits) {
+  Location loc = op->getLoc();
+  if (auto absorbed = dyn_cast<AbsorbedAttentionOp>(op))
+    return AbsorbedAttentionOp::create(builder, loc, output, lse, absorbed.getQLat(),
+                                       absorbed.getQPe(), absorbed.getCache(), absorbed.getBatch(),
+                                       numSplits, absorbed.getScaleAttr());
+  auto grouped = cast<GroupedAttentionOp>(op);
+  return GroupedAttentionOp::create(
+      builder, loc, output, lse, grouped.getQuery(), grouped.getKeyCache(), grouped.getValueCache(),
+      grouped.getBatch(), numSplits, grouped.getWindowAttr(), grouped.getScaleAttr());
+}
+
 /// The split attention and its merge; the results of `attention`.
-static SmallVector<Value> emitSplit(OpBuilder &builder, AbsorbedAttentionOp attention,
+static SmallVector<Value> emitSplit(OpBuilder &builder, const Splittable &attention,
                                     Value numSplits) {
-  Location loc = attention.getLoc();
-  auto outputType = cast<RankedTensorType>(attention.getOutput().getType());
+  Location loc = attention.op->getLoc();
+  auto outputType = cast<RankedTensorType>(attention.output.getType());
   auto encoding =
       LseAttr::get(builder.getContext(), LseBase::E, LseLayout::TokenMajor, LseEmpty::NegInf);
   RankedTensorType partialType = addSplitDim(outputType, /*encoding=*/{});
   RankedTensorType lseType = addSplitDim(
       RankedTensorType::get(outputType.getShape().drop_back(), builder.getF32Type()), encoding);
-  auto partial = AbsorbedAttentionOp::create(
-      builder, loc, partialType, lseType, attention.getQLat(), attention.getQPe(),
-      attention.getCache(), attention.getBatch(), numSplits, attention.getScaleAttr());
-  Type finalLseType = attention.getLse() ? attention.getLse().getType() : Type();
-  auto merged = MergeSplitsOp::create(builder, loc, outputType, finalLseType, partial.getOutput(),
-                                      partial.getLse());
+  Operation *partial = createSplit(builder, attention.op, partialType, lseType, numSplits);
+  Type finalLseType = attention.lse ? attention.lse.getType() : Type();
+  auto merged = MergeSplitsOp::create(builder, loc, outputType, finalLseType, partial->getResult(0),
+                                      partial->getResult(1));
   return llvm::to_vector_of<Value>(merged->getResults());
 }
 
-static SmallVector<Value> emitUnsplit(OpBuilder &builder, AbsorbedAttentionOp attention) {
-  Operation *copy = builder.clone(*attention);
+static SmallVector<Value> emitUnsplit(OpBuilder &builder, const Splittable &attention) {
+  Operation *copy = builder.clone(*attention.op);
   copy->setAttr(kUnsplitAttr, builder.getUnitAttr());
   return llvm::to_vector_of<Value>(copy->getResults());
 }
@@ -68,12 +114,12 @@ struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
   void runOnOperation() override {
     if (failed(checkOptions()))
       return signalPassFailure();
-    SmallVector<AbsorbedAttentionOp> attentions;
-    getOperation().walk([&](AbsorbedAttentionOp attention) {
-      if (!attention.getNumSplits() && !attention->hasAttr(kUnsplitAttr))
-        attentions.push_back(attention);
+    SmallVector<Splittable> attentions;
+    getOperation().walk([&](Operation *op) {
+      if (std::optional<Splittable> attention = getSplittable(op))
+        attentions.push_back(*attention);
     });
-    for (AbsorbedAttentionOp attention : attentions)
+    for (const Splittable &attention : attentions)
       split(attention);
   }
 
@@ -91,16 +137,16 @@ struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
                    succeeded(check("max-splits", maxSplits, 1)));
   }
 
-  void split(AbsorbedAttentionOp attention);
-  Value emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention);
+  void split(const Splittable &attention);
+  Value emitNumSplits(OpBuilder &builder, const Splittable &attention);
 };
 } // namespace
 
-void SplitKv::split(AbsorbedAttentionOp attention) {
-  OpBuilder builder(attention);
-  Location loc = attention.getLoc();
+void SplitKv::split(const Splittable &attention) {
+  OpBuilder builder(attention.op);
+  Location loc = attention.op->getLoc();
   if (numSplits == 1) {
-    attention->setAttr(kUnsplitAttr, builder.getUnitAttr());
+    attention.op->setAttr(kUnsplitAttr, builder.getUnitAttr());
     return;
   }
   SmallVector<Value> results;
@@ -121,19 +167,19 @@ void SplitKv::split(AbsorbedAttentionOp attention) {
         });
     results.assign(branch.getResults().begin(), branch.getResults().end());
   }
-  attention->replaceAllUsesWith(results);
-  attention->erase();
+  attention.op->replaceAllUsesWith(results);
+  attention.op->erase();
 }
 
 /// The formula of the pass's description. Every operation has its own statement:
 /// the order of C++ arguments would decide the order of the IR.
-Value SplitKv::emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention) {
-  Location loc = attention.getLoc();
+Value SplitKv::emitNumSplits(OpBuilder &builder, const Splittable &attention) {
+  Location loc = attention.op->getLoc();
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
   auto batchDim = [&](StringRef name) -> Value {
-    return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.getBatch(), name);
+    return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.batch, name);
   };
   auto ceilDiv = [&](Value value, int64_t divisor) -> Value {
     return arith::CeilDivSIOp::create(builder, loc, value, constant(divisor));
@@ -141,10 +187,12 @@ Value SplitKv::emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention) 
   auto atLeastOne = [&](Value value) -> Value {
     return arith::MaxSIOp::create(builder, loc, value, constant(1));
   };
-  Value heads = constant(cast<RankedTensorType>(attention.getQLat().getType()).getDimSize(1));
+  Value heads = constant(attention.group);
   Value queryLen = batchDim("max_query_len");
   Value rows = arith::MulIOp::create(builder, loc, queryLen, heads);
   Value rowTiles = ceilDiv(rows, tileRows);
+  if (attention.groups != 1)
+    rowTiles = arith::MulIOp::create(builder, loc, rowTiles, constant(attention.groups));
   Value requests = batchDim("num_requests");
   Value tiles = arith::MulIOp::create(builder, loc, requests, rowTiles);
   // An empty batch has no tiles; its launches are skipped whatever comes out.
@@ -154,8 +202,13 @@ Value SplitKv::emitNumSplits(OpBuilder &builder, AbsorbedAttentionOp attention) 
   Value filling = atLeastOne(parts);
 
   Value keys = batchDim("max_seq_len");
-  if (SharePrefixOp::ofOwn(attention.getBatch()))
+  if (SharePrefixOp::ofOwn(attention.batch))
     keys = arith::SubIOp::create(builder, loc, keys, batchDim("num_shared_tokens"));
+  if (attention.window != 0) {
+    // The first query's first key to the last one's last.
+    Value seen = arith::AddIOp::create(builder, loc, queryLen, constant(attention.window - 1));
+    keys = arith::MinSIOp::create(builder, loc, keys, seen);
+  }
   Value blocks = ceilDiv(keys, blockTokens);
   Value useful = atLeastOne(ceilDiv(blocks, minSplitBlocks));
   Value splits = arith::MinSIOp::create(builder, loc, filling, useful);

@@ -452,14 +452,15 @@ def MlaFuseMerge : Pass<"mla-fuse-merge", "::mlir::ModuleOp"> {
 }
 
 def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
-  let summary = "splits absorbed attention over the cached tokens";
+  let summary = "splits attention over the cached tokens";
   let description = [{
     A decode step has too few query tiles to fill a machine, so the KV range of
     every request is split, and the partials are merged. The number of splits is
     computed at run time:
 
-        tiles  = num_requests · ⌈max_query_len · N / tile_rows⌉
-        blocks = ⌈max_seq_len / block_tokens⌉, behind a shared prefix without its blocks
+        tiles  = num_requests · Nkv · ⌈max_query_len · N / Nkv / tile_rows⌉, absorbed with Nkv = 1
+        blocks = ⌈max_seq_len / block_tokens⌉, behind a shared prefix without its blocks, of
+                 min(max_seq_len, window + max_query_len - 1) tokens where there is a window
         splits = min(max(⌊num_sms / tiles⌋, 1), max(⌈blocks / min_split_blocks⌉, 1), max_splits)
 
     Before:

@@ -1,0 +1,127 @@
+//===- GroupedAttention.cpp - groups of heads over cached keys and values ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Keys and values of a KV head are columns of rows of all heads: a view with the row's stride
+// and the head's offset. Nothing behind this conversion knows of groups.
+//
+// A tile's rows are the g heads of a query where requests have one, so that keys are read once
+// for all of them; else the queries of one head, which fill a tile by themselves. (With one KV
+// head both are all heads of all queries.)
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention/PagedKernel.h"
+#include "Plan/Lowerings.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+using cache::Part;
+
+namespace {
+class GroupedKernel : public PagedKernel {
+public:
+  GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op);
+
+private:
+  /// Rows of keys or values: their pool, from which argument on it comes, and its table.
+  struct Source {
+    Pool pool;
+    unsigned firstArg, table;
+    int64_t columns; // of a head
+  };
+  static Rows chooseRows(mla::GroupedAttentionOp op);
+  Source addSource(TypedValue<mla::CacheType> cache, Part part);
+  Value viewHead(KernelBuilder &b, ValueRange args, const Source &source, Part part, Value head);
+  tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work) override;
+
+  mla::GroupedAttentionOp op;
+  TensorRef query;
+  Source keys, values;
+  unsigned queryArg = 0;
+};
+} // namespace
+
+PagedKernel::Rows GroupedKernel::chooseRows(mla::GroupedAttentionOp op) {
+  int64_t heads = op.getHeads(), group = op.getGroup();
+  bool hasOneQuery = op.getBatch().getType().getQueryLen() == 1;
+  if (hasOneQuery || group == heads)
+    return {.heads = heads, .run = group, .stride = 1};
+  return {.heads = heads, .run = 1, .stride = heads};
+}
+
+static int64_t chooseTileRows(StepLowering &step, mla::GroupedAttentionOp op) {
+  bool hasOneQuery = op.getBatch().getType().getQueryLen() == 1;
+  return step.shapes.rowsFor(hasOneQuery ? op.getGroup() : step.shapes.queryRows);
+}
+
+GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op)
+    : PagedKernel(step,
+                  {op, op.getBatch(), op.getNumSplits(), "grouped_attention",
+                   static_cast<int64_t>(op.getWindow()), /*countsKeys=*/true},
+                  chooseRows(op), chooseTileRows(step, op)),
+      op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)) {
+  bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());
+  values = isOnePool ? keys : addSource(op.getValueCache(), Part::Value);
+  output = step.allocate(op.getOutput());
+  values.columns = output.size(output.rank() - 1);
+  arg.tokens = addArg(step.dim(op.getBatch(), "num_tokens"));
+  queryArg = addArg(query.buffer);
+  arg.output = addArg(output.buffer);
+  if (op.getLse()) {
+    lse = step.allocate(op.getLse());
+    arg.lse = addArg(lse->buffer);
+  }
+}
+
+GroupedKernel::Source GroupedKernel::addSource(TypedValue<mla::CacheType> cache, Part part) {
+  Source source{Pool::ofPlan(step, cache), static_cast<unsigned>(planArgs.size()), 0, 0};
+  llvm::append_range(planArgs, source.pool.args());
+  source.table = addTable(cache);
+  source.columns = source.pool.width(part) * op.getGroup() / op.getHeads();
+  return source;
+}
+
+/// A KV head's columns of all rows.
+Value GroupedKernel::viewHead(KernelBuilder &b, ValueRange args, const Source &source, Part part,
+                              Value head) {
+  Pool inner = source.pool.inKernel(args.drop_front(source.firstArg));
+  OpFoldResult first = head ? OpFoldResult(b.mul(head, source.columns)) : b.fixed(0);
+  return inner.view(b, part, first, source.columns);
+}
+
+tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
+  int64_t width = paddedWidth(keys.columns);
+  Value queries = loadQueries(b, args, args[queryArg], query, work, width);
+  Value head = work.run; // of keys
+  if (int64_t runs = op.getGroup() / layout.run; runs != 1)
+    head = arith::DivUIOp::create(b, head, b.index(runs));
+  Value keyView = viewHead(b, args, keys, Part::Key, head);
+  Value valueView = viewHead(b, args, values, Part::Value, head);
+  Value limits = rowLimits(b, work), starts = rowStarts(b, limits);
+  limits = limitsInPiece(b, limits, work);
+  Type row = RankedTensorType::get({tileRows}, b.getF32Type());
+  auto result = RankedTensorType::get({tileRows, step.shapes.accumulatorWidth(values.columns)},
+                                      b.getF32Type());
+  return tile::AttendOp::create(b, row, row, result, queries, keyView, work.tables[keys.table],
+                                valueView, work.tables[values.table],
+                                /*scales=*/Value(), work.first, work.last, work.seqLen, limits,
+                                starts, /*diagonal=*/Value(), /*start=*/ValueRange(), tileKeys,
+                                getUnit(), op.getScale(), /*lag=*/APFloat(0.0));
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttentionOp op) {
+  int64_t width = cast<RankedTensorType>(op.getOutput().getType()).getShape().back();
+  if (width > step.shapes.maxAccumulatorColumns)
+    return op.emitOpError("expected values of at most ")
+           << step.shapes.maxAccumulatorColumns << " columns on this target, got " << width;
+  TensorRef queries = step.lookup(op.getQuery());
+  if (queries.strides[0] != queries.size(1) * queries.strides[1])
+    return op.emitOpError("expected queries whose heads lie together in memory");
+  return GroupedKernel(step, op).launch();
+}

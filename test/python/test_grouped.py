@@ -1,0 +1,84 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Groups of heads over a pool that keeps a window only: an engine serves a prompt and many steps,
+and takes back the pages that the window has left. Against the float64 reference."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import mlac
+from mlac import reference
+
+COMPILE = os.environ["MLAC_COMPILE"]
+HEADS, KV_HEADS, DIM, WINDOW, PAGE = 6, 2, 16, 16, 4
+# Keys keep every token, as a package's first pool does; values keep what the window sees.
+MODULE = f"""
+!keys = !mla.cache<page_size = 32, fields = [key: {KV_HEADS}x{DIM}], element = f32, format = "k_nhd">
+!values = !mla.cache<page_size = {PAGE}, fields = [value: {KV_HEADS}x{DIM}], element = f32,
+                     format = "v_nhd", window = {WINDOW}>
+!row = tensor<?x{KV_HEADS}x{DIM}xf32>
+!query = tensor<?x{HEADS}x{DIM}xf32>
+!batch = !mla.batch<query_len = ?>
+func.func @step(%q: !query {{mla.input = "query"}}, %k: !row {{mla.input = "key"}},
+    %v: !row {{mla.input = "value"}}, %batch: !batch, %keys: !keys,
+    %values: !values {{mla.pool = "values"}})
+    -> (!query {{mla.output = "output"}}, !keys, !values) {{
+  %0 = mla.append %k into %keys, %batch : !row into !keys, !batch
+  %1 = mla.append %v into %values, %batch : !row into !values, !batch
+  %o = mla.grouped_attention query(%q : !query) keys(%0 : !keys) values(%1 : !values)
+      over %batch : !batch window {WINDOW} scale 0.25 -> !query
+  return %o, %0, %1 : !query, !keys, !values
+}}
+"""
+# f32 against float64 (mla.md section 14).
+ALLOWED = 1e-5
+STEPS = ((37, 5), (1, 1), (7, 30), *[(1, 1)] * 24)
+
+
+class GroupedTest(unittest.TestCase):
+    def test_a_pool_that_keeps_the_window(self):
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder) / "window.mlir"
+            module.write_text(MODULE)
+            package = module.with_suffix(".mlac")
+            subprocess.run([COMPILE, module, "--quiet", "--target=cpu", "-o", package], check=True)
+            engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cpu"),
+                                 max_num_requests=2, max_seq_len=128, max_num_tokens=64)
+        engine.prepare()
+        engine.poison_cache()
+        rng = np.random.default_rng(3)
+        sequences = [engine.sequence() for _ in range(2)]
+        kept = [[np.empty((0, KV_HEADS, DIM), np.float32)] * 2 for _ in sequences]
+        plan, most = engine.plan(), 0
+        for counts in STEPS:
+            tokens = sum(counts)
+            query, key, value, output = (
+                rng.standard_normal((tokens, heads, DIM)).astype(np.float32)
+                for heads in (HEADS, KV_HEADS, KV_HEADS, HEADS))
+            plan.fill(sequences, counts, "step")
+            engine.poison_workspace()
+            plan.run_bound(query=query, key=key, value=value, output=output)
+            first = 0
+            for rows, count in zip(kept, counts):
+                own = slice(first, first + count)
+                first += count
+                rows[:] = [np.concatenate([old, new[own]]) for old, new in zip(rows, (key, value))]
+                expected, _ = reference.grouped_attention(query[own], *rows, 0.25, WINDOW)
+                self.assertLess(reference.relative_error(output[own], expected), ALLOWED)
+            stats = engine.pool_stats(1)
+            most = max(most, stats["num_pages"] - stats["free_pages"])
+        # Of 105 tokens 27 pages; each window begins and ends within one.
+        stats = engine.pool_stats(1)
+        self.assertLessEqual(stats["num_pages"] - stats["free_pages"],
+                             2 * (WINDOW // PAGE + 1))
+        self.assertGreater(most, 2 * (WINDOW // PAGE + 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,85 @@
+//===- GroupedSchedulesTest.cpp - schedules of grouped attention, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Heads that share keys, from the mla graph through the compiler's pipelines and the runtime's
+// work planner, under 20 orders of events each, against a reference in double.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Groups.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+using namespace mlac::test;
+
+namespace {
+
+class GroupedSchedules : public ::testing::TestWithParam<GroupsCase>, protected Context {};
+
+TEST_P(GroupedSchedules, GiveTheReferenceUnderEverySeed) {
+  Groups groups(GetParam(), context);
+  ASSERT_EQ(groups.chosen, GetParam().chosen);
+  std::vector<double> expected = groups.computeReference();
+  std::optional<Buffers> buffers = runUnderEverySeed(groups.plan, *groups.module, {"output"});
+  ASSERT_TRUE(buffers);
+  const Bits &output = std::get<Bits>((*buffers)["output"]);
+  for (size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(toFloat(output[i]), expected[i], kTolerance) << i;
+}
+
+const GroupsCase kCases[] = {
+    // name, schedule, what is chosen, heads, KV heads, columns of keys and values, pages of both,
+    // {length, queries}, SMs, cut, window, parameters
+    {"decode_64_of_8", "", "stream", 16, 2, 128, 128, 64, 64, {{130, 1}, {0, 1}, {65, 1}}, 4},
+    {"decode_pages_16", "", "stream", 16, 4, 128, 128, 16, 16, {{100, 1}, {17, 1}}, 4},
+    {"decode_one_pool", "", "stream", 12, 4, 128, 64, 16, 0, {{70, 1}, {16, 1}}, 4},
+    {"decode_other_pages", "", "stream", 16, 2, 64, 128, 32, 16, {{100, 1}, {1, 1}}, 2},
+    {"decode_cut", "", "stream", 16, 2, 128, 128, 64, 64, {{300, 1}, {70, 1}}, 6, true},
+    {"decode_one_kv_head", "", "stream", 5, 1, 128, 128, 64, 64, {{70, 1}, {64, 1}}, 2},
+    {"decode_no_groups", "", "stream", 4, 4, 64, 64, 16, 16, {{65, 1}, {3, 1}}, 4},
+    {"decode_narrow_keys", "", "stream", 8, 2, 80, 64, 16, 16, {{70, 1}, {5, 1}}, 2},
+    {"decode_tiny_pages", "stream", "stream", 8, 2, 64, 64, 4, 4, {{70, 1}, {5, 1}}, 2},
+    {"decode_window", "", "stream", 16, 2, 128, 128, 64, 64, {{200, 1}, {64, 1}}, 2, false, 70},
+    {"decode_window_cut", "", "stream", 8, 2, 64, 64, 16, 16, {{300, 1}}, 6, true, 100},
+    {"simple_narrow_values", "", "simple", 8, 2, 40, 72, 16, 16, {{70, 1}, {5, 1}}, 2},
+    {"simple_queries", "", "simple", 4, 2, 64, 64, 16, 16, {{70, 3}, {5, 5}}, 2},
+    {"simple_queries_window",
+     "",
+     "simple",
+     4,
+     2,
+     64,
+     64,
+     16,
+     32,
+     {{90, 3}, {66, 66}},
+     2,
+     false,
+     20},
+};
+
+INSTANTIATE_TEST_SUITE_P(D05_D17, GroupedSchedules, ::testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
+
+class GroupedMutations : public ::testing::TestWithParam<GroupsCase>, protected Context {};
+
+/// In rings whose stages have keys and values of their own pages.
+TEST_P(GroupedMutations, AreFound) {
+  Groups groups(GetParam(), context);
+  ASSERT_EQ(groups.chosen, GetParam().chosen);
+  EXPECT_GE(groups.countFoundMutations(GetParam().name), 25u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GroupedMutations,
+    ::testing::Values(GroupsCase{
+        "stream", "", "stream", 16, 2, 128, 128, 16, 32, {{300, 1}, {70, 1}}, 2}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace

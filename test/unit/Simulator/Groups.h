@@ -1,0 +1,46 @@
+//===- Groups.h - a step of grouped attention, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_TEST_UNIT_SIMULATOR_GROUPS_H
+#define MLAC_TEST_UNIT_SIMULATOR_GROUPS_H
+
+#include "ScheduledStep.h"
+
+namespace mlac::test {
+
+struct GroupsCase {
+  std::string name;
+  std::string schedule; ///< "" or a forced one; the planner must choose `chosen`
+  std::string chosen;
+  int64_t heads, kvHeads, keyDim, valueDim, keyPage, valuePage; ///< valuePage 0: one pool
+  std::vector<Request> requests;
+  int64_t numSms;
+  bool isCut = false;
+  int64_t window = 0;
+  std::vector<std::string> parameters = {};
+};
+
+/// A case, lowered and planned. Pools hold NaN where nothing was stored, tables absurd entries
+/// where they are not used; the result is in "output".
+class Groups : public ScheduledStep {
+public:
+  Groups(const GroupsCase &test, mlir::MLIRContext &context);
+
+  /// The output in double, token by token.
+  std::vector<double> computeReference() const;
+
+private:
+  std::string makeGraph() const;
+  void makePool(const std::string &name, int64_t page, llvm::ArrayRef<int64_t> widths);
+
+  GroupsCase test;
+};
+
+} // namespace mlac::test
+
+#endif // MLAC_TEST_UNIT_SIMULATOR_GROUPS_H
