@@ -48,4 +48,4 @@ def arrange_batch(query_lens: Ints, decode_threshold: int = 1, reorder: bool = T
     order, split = (c_int64 * count)(*range(count)), BatchSplit()
     call("mla_batch_arrange", lens, count, decode_threshold,
          REQUIRE_UNIFORM if require_uniform else 0, order if reorder else None, byref(split))
-    return BatchOrder(tuple(order), *(getattr(split, name) for name, _ in BatchSplit._fields_))
+    return BatchOrder(tuple(order), *(getattr(split, name) for name, *_ in BatchSplit._fields_))

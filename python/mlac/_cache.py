@@ -41,7 +41,7 @@ class CacheLayout:
         self._format = format.encode()
         self._layout = _library.CacheLayout()
         library.mla_cache_layout_init(byref(self._layout), self._format)
-        known = {name for name, _ in _library.CacheLayout._fields_}
+        known = {name for name, *_ in _library.CacheLayout._fields_}
         for name, value in fields.items():
             if name not in known - {"struct_bytes", "format", "dtype", "scale_rule"}:
                 raise TypeError(f"CacheLayout has no argument '{name}'")

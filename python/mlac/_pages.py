@@ -159,7 +159,7 @@ class Cache(Handle):
         native = CacheCounters()
         native.struct_bytes = ctypes.sizeof(CacheCounters)
         call("mla_cache_get_counters", self._value, pool, byref(native))
-        return {name: getattr(native, name) for name, _ in CacheCounters._fields_[1:]}
+        return {name: getattr(native, name) for name, *_ in CacheCounters._fields_[1:]}
 
     def check(self) -> None:
         """Proves every invariant; raises Internal naming a broken one."""

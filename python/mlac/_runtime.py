@@ -121,7 +121,7 @@ class Engine(Handle):
     def __init__(self, package: Package, device: Device, **options: int):
         native = EngineOptions()
         library.mla_engine_options_init(byref(native))
-        known = [name for name, _ in EngineOptions._fields_[1:]]
+        known = [name for name, *_ in EngineOptions._fields_[1:]]
         for name, value in options.items():
             if name not in known:
                 raise InvalidArgument(
@@ -131,10 +131,10 @@ class Engine(Handle):
                                   device._value, byref(native)))
         self.package_info = package.info
         self.is_cuda = device.is_cuda
-        self._cache = None
-        self._pools = {}  # the caller's, by layer and pool
-        self._all_reduce = None  # keeps the callback alive
-        self._all_reduce_error = None
+        self._cache: Cache | None = None
+        self._pools: dict[tuple[int, int], Any] = {}  # the caller's, by layer and pool
+        self._all_reduce: Any = None  # keeps the callback alive
+        self._all_reduce_error: Exception | None = None
 
     def _describe(self):
         stats = self.cache_stats
@@ -268,7 +268,7 @@ class Engine(Handle):
         """The same of any pool, by its place in package.info["pools"]."""
         stats = CacheStats()
         call("mla_cache_get_stats", self._value, pool, byref(stats))
-        result = {name: getattr(stats, name) for name, _ in CacheStats._fields_}
+        result = {name: getattr(stats, name) for name, *_ in CacheStats._fields_}
         result["dtype"] = _arrays.DTYPES[stats.dtype]
         return result
 
@@ -314,7 +314,7 @@ class Sequence(Unique):
 
     def __init__(self, engine: Engine, id: int | None = None):
         self._engine = engine
-        self._id = None
+        self._id: Any = None
         self._id = id or call_out("mla_sequence_create", c_uint64, engine._value)
 
     def _describe(self):

@@ -60,4 +60,4 @@ class SwapSpace(Handle):
         """num_pages, free_pages, num_tickets (a dict)."""
         stats = SwapStats()
         call("mla_swap_get_stats", self._value, byref(stats))
-        return {name: getattr(stats, name) for name, _ in SwapStats._fields_}
+        return {name: getattr(stats, name) for name, *_ in SwapStats._fields_}

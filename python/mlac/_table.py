@@ -25,6 +25,8 @@ _TYPES = {"block_table": "<i4", "seq_lens": "<i4", "slot_mapping": "<i8"}
 class _Memory(Unique):
     """Device memory for numpy.asarray (CPU) or torch.as_tensor (CUDA), read-only there."""
 
+    dtype: str  # the library's name of it, where the typestr cannot say it
+
     def __init__(self, owner, is_cuda, address, shape, typestr, strides=None):
         self._owner = owner  # keeps the memory alive
         name = "__cuda_array_interface__" if is_cuda else "__array_interface__"

@@ -1,7 +1,8 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a type checker sees of the package: a program that is right, and lines that are wrong.
+"""What a type checker sees of the package: a program that is right, lines that are wrong, and
+the package itself.
 
 Skips itself where mypy is not installed."""
 
@@ -60,6 +61,12 @@ class TypesTest(unittest.TestCase):
 
     def test_right(self):
         self.assertEqual(check(RIGHT), {})
+
+    def test_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output, _, failed = api.run([str(PYTHON / "mlac"), "--ignore-missing-imports",
+                                         f"--cache-dir={folder}"])
+        self.assertFalse(failed, output)
 
     def test_wrong(self):
         head = "import mlac\nengine = mlac.Engine(mlac.Package('x'), mlac.Device())\n"

@@ -80,7 +80,7 @@ def _run(plan: int, layer: int, *given: Any) -> None:
                 or (slot != "lse" and len(tensor) < tokens.value):
             raise InvalidArgument(f"{slot}: expected rows for the {tokens.value} tokens of the "
                                   "step")
-        bindings[count] = (name, tensor.data_ptr(), tensor.nbytes)
+        bindings[count] = Binding(name, tensor.data_ptr(), tensor.nbytes)
         count += 1
     _check(_run_bound(plan, layer, bindings, count, _stream(signature, given)))
 

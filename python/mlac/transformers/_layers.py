@@ -29,10 +29,11 @@ def find_decoder(model: torch.nn.Module) -> Any:
     else:
         raise InvalidArgument(f"model: found no layer with multi-head latent attention in "
                               f"{type(model).__name__}")
-    model_type = module.config.model_type
+    decoder: Any = module
+    model_type = decoder.config.model_type
     if model_type not in RESULTS:
         raise Unsupported(f"model type '{model_type}': expected one of {', '.join(RESULTS)}")
-    return module
+    return decoder
 
 
 def find_attentions(decoder: Any) -> list[Any]:
@@ -83,15 +84,16 @@ def check_weights(module: Any, layer: int) -> None:
 _SCALES = ("weight_scale_inv", "weight_scale")
 
 
-def _scale_of(owner: Any) -> str | None:
-    return next((name for name in _SCALES if getattr(owner, name, None) is not None), None)
+def _scale_of(owner: Any) -> str:
+    """Its name in `owner`, empty where there is none."""
+    return next((name for name in _SCALES if getattr(owner, name, None) is not None), "")
 
 
 def _check_projection(owner: Any, where: str) -> None:
-    weight = getattr(owner, "weight", None)
+    weight: Any = getattr(owner, "weight", None)
     is_plain = type(weight) in (torch.nn.Parameter, torch.Tensor)
     if is_plain and str(weight.dtype).startswith("torch.float8"):
-        if weight.dtype != torch.float8_e4m3fn or _scale_of(owner) is None:
+        if weight.dtype != torch.float8_e4m3fn or not _scale_of(owner):
             raise Unsupported(f"{where}: expected fp8 weights in torch.float8_e4m3fn with "
                               f"{' or '.join(_SCALES)}, got {weight.dtype} in "
                               f"{type(owner).__name__}")
