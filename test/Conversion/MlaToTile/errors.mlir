@@ -50,49 +50,6 @@ func.func @wide(%q: tensor<?x2x576xbf16> {mla.input = "q"}, %batch: !mla.batch,
 
 // -----
 
-!keys = !mla.cache<page_size = 16, fields = [key: 1x64], element = bf16, format = "k_nhd">
-!values = !mla.cache<page_size = 16, fields = [value: 1x520], element = bf16, format = "v_nhd">
-func.func @wide_values(%q: tensor<?x2x64xbf16> {mla.input = "q"}, %batch: !mla.batch, %k: !keys,
-    %v: !values {mla.pool = "values"}) -> (tensor<?x2x520xbf16> {mla.output = "output"}) {
-  // expected-error@+1 {{expected values of at most 512 columns on this target, got 520}}
-  %o = mla.grouped_attention query(%q : tensor<?x2x64xbf16>) keys(%k : !keys) values(%v : !values)
-      over %batch : !mla.batch scale 0.25 -> tensor<?x2x520xbf16>
-  return %o : tensor<?x2x520xbf16>
-}
-
-// -----
-
-// Heads of a slice of wider rows lie apart from those of the next token.
-!both = !mla.cache<page_size = 16, fields = [key: 1x64, value: 1x64], element = bf16, format = "kv_nhd">
-func.func @sliced_queries(%q: tensor<?x3x64xbf16> {mla.input = "q"}, %batch: !mla.batch, %kv: !both)
-    -> (tensor<?x2x64xbf16> {mla.output = "output"}) {
-  %c0 = arith.constant 0 : index
-  %n = tensor.dim %q, %c0 : tensor<?x3x64xbf16>
-  %s = tensor.extract_slice %q[0, 0, 0] [%n, 2, 64] [1, 1, 1] : tensor<?x3x64xbf16> to tensor<?x2x64xbf16>
-  // expected-error@+1 {{expected queries whose heads lie together in memory}}
-  %o = mla.grouped_attention query(%s : tensor<?x2x64xbf16>) keys(%kv : !both) values(%kv : !both)
-      over %batch : !mla.batch scale 0.25 -> tensor<?x2x64xbf16>
-  return %o : tensor<?x2x64xbf16>
-}
-
-// -----
-
-// The runtime partitions a step once: groups of 2 and of 4 heads in one are two partitions.
-!both = !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x64], element = bf16, format = "kv_nhd">
-!one = !mla.batch<query_len = 1>
-func.func @two_partitions(%q: tensor<?x4x64xbf16> {mla.input = "q"}, %r: tensor<?x8x64xbf16> {mla.input = "r"},
-    %batch: !one, %kv: !both)
-    -> (tensor<?x4x64xbf16> {mla.output = "a"}, tensor<?x8x64xbf16> {mla.output = "b"}) {
-  %a = mla.grouped_attention query(%q : tensor<?x4x64xbf16>) keys(%kv : !both) values(%kv : !both)
-      over %batch : !one scale 0.25 -> tensor<?x4x64xbf16>
-  // expected-error@+1 {{expected all attentions of a step to have 4 rows per token in tiles of 2, got 8 in tiles of 4}}
-  %b = mla.grouped_attention query(%r : tensor<?x8x64xbf16>) keys(%kv : !both) values(%kv : !both)
-      over %batch : !one scale 0.25 -> tensor<?x8x64xbf16>
-  return %a, %b : tensor<?x4x64xbf16>, tensor<?x8x64xbf16>
-}
-
-// -----
-
 func.func @exchange(%x: tensor<?x8xf32> {mla.input = "x"}, %y: tensor<?x8xf32> {mla.input = "y"}, %batch: !mla.batch)
     -> (tensor<?x8xf32> {mla.output = "a"}, tensor<?x8xf32> {mla.output = "b"}) {
   %c0 = arith.constant 0 : index

@@ -105,55 +105,6 @@ tile.kernel @strided(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?x
 
 // -----
 
-// What relay's roles share: the keys' slots are the values', and only last blocks have masks.
-
-// CHECK-LABEL: tile.kernel @own_values
-// CHECK-SAME: tile.schedule = #tile.simple
-// expected-remark @below {{not relay: its values have rows of their own, not the keys' slots}}
-tile.kernel @own_values(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
-                      %out: memref<?xf32>, %len: index) {
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
-      : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
-  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [64, 512], strides: [512, 1]
-      : memref<?xbf16> to memref<64x512xbf16, strided<[512, 1]>>
-  %limits = arith.constant dense<9> : tensor<64xi32>
-  scf.for %item = %c0 to %len step %c1 {
-    %query = tile.load %qv[%item, %c0] : memref<64x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
-    %m, %l, %o = tile.attend queries(%query : tensor<64x512xbf16>)
-        keys(%pv : memref<?x64x512xbf16, strided<[32768, 512, 1]>>) pages(%table : memref<?xi32>)
-        values(%pv : memref<?x64x512xbf16, strided<[32768, 512, 1]>>) value_pages(%table : memref<?xi32>)
-        range %c0 to %len limit %len sees(%limits : tensor<64xi32>)
-        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
-  }
-  tile.return
-}
-
-// CHECK-LABEL: tile.kernel @first_keys
-// CHECK-SAME: tile.schedule = #tile.simple
-// expected-remark @below {{not relay: its first keys have masks}}
-tile.kernel @first_keys(%pool: memref<?xbf16>, %table: memref<?xi32>, %q: memref<?xbf16>,
-                      %out: memref<?xf32>, %len: index) {
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %pv = memref.reinterpret_cast %pool to offset: [0], sizes: [%len, 64, 512], strides: [32768, 512, 1]
-      : memref<?xbf16> to memref<?x64x512xbf16, strided<[32768, 512, 1]>>
-  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [64, 512], strides: [512, 1]
-      : memref<?xbf16> to memref<64x512xbf16, strided<[512, 1]>>
-  %limits = arith.constant dense<9> : tensor<64xi32>
-  scf.for %item = %c0 to %len step %c1 {
-    %query = tile.load %qv[%item, %c0] : memref<64x512xbf16, strided<[512, 1]>> -> tensor<64x512xbf16>
-    %m, %l, %o = tile.attend queries(%query : tensor<64x512xbf16>)
-        keys(%pv : memref<?x64x512xbf16, strided<[32768, 512, 1]>>) pages(%table : memref<?xi32>)
-        range %c0 to %len limit %len sees(%limits : tensor<64xi32>) behind(%limits : tensor<64xi32>)
-        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
-  }
-  tile.return
-}
-
-// -----
-
 // Attention that no loop over items stands around keeps the schedule that is always right.
 
 // CHECK-LABEL: tile.kernel @no_items

@@ -1,0 +1,56 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlac as an attention back end of vLLM: decode over vLLM's own paged MLA cache.
+
+Installing mlac is enough: vLLM finds ``register`` by its entry point. Then::
+
+    LLM(model, attention_config={"backend": "CUSTOM"})
+
+vLLM keeps the cache, the block tables, the projections, and its prefill back end; mlac's kernels
+attend for every decode (``mlac.vllm.backend``). Their package is compiled when the engine starts,
+by mla-compile, or is the one that MLAC_VLLM_PACKAGE names: ``package_for`` makes it ahead of time.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ._module import Shape, package_for
+
+# The versions whose Python this was tested against; vLLM promises nothing about others.
+OLDEST, NEWEST = (0, 26), (0, 26)
+
+BACKEND = "mlac.vllm.backend.Backend"
+
+__all__ = ["Shape", "package_for", "register"]
+
+
+def unsupported_version(version: str) -> str | None:
+    """Why this version of vLLM is not taken; None if it is."""
+    try:
+        numbers = tuple(int(part) for part in version.split(".")[:2])
+    except ValueError:
+        numbers = ()
+    if OLDEST <= numbers <= NEWEST:
+        return None
+    spelled = ["{}.{}".format(*bound) for bound in (OLDEST, NEWEST)]
+    expected = spelled[0] if OLDEST == NEWEST else f"{spelled[0]} to {spelled[1]}"
+    return f"vLLM {version}: expected {expected}, which mlac.vllm was tested with"
+
+
+def register() -> None:
+    """vLLM's entry point: makes mlac the back end CUSTOM. May be called again.
+
+    It never raises: vLLM calls the plugins of everything that is installed, for users of other
+    back ends, too. What is wrong is logged, and CUSTOM stays free.
+    """
+    import vllm
+
+    problem = unsupported_version(vllm.__version__)
+    if problem is not None:
+        logging.getLogger("mlac").warning("not registered: %s", problem)
+        return
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+
+    register_backend(AttentionBackendEnum.CUSTOM, BACKEND)

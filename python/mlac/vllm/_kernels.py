@@ -1,0 +1,103 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlac's engine over the cache of one vLLM worker, and its plans."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._errors import InvalidArgument
+from .._runtime import Device, Engine, Package, Plan
+from ._module import Shape, package_for
+
+# A package compiled ahead of time, for machines without mla-compile.
+PACKAGE_VARIABLE = "MLAC_VLLM_PACKAGE"
+
+
+def _load(shape: Shape, target: str) -> Package:
+    path = os.environ.get(PACKAGE_VARIABLE)
+    if path is None:
+        logging.getLogger("mlac").info("compiling %s for %s", shape, target)
+        return package_for(shape, target)
+    package = Package(path)
+    differences = shape.differences(package)
+    if differences:
+        raise InvalidArgument(f"{PACKAGE_VARIABLE}={path} is of another model: "
+                              + "; ".join(differences))
+    return package
+
+
+class Kernels:
+    """The decodes of all layers. One step is planned once, then every layer runs it."""
+
+    def __init__(self, shape: Shape, layer_names: Sequence[str], device: torch.device,
+                 max_num_requests: int, max_seq_len: int):
+        is_cuda = device.type == "cuda"
+        name = f"cuda:{device.index or 0}" if is_cuda else "cpu"
+        max_num_tokens = max_num_requests * shape.query_len
+        self._layers = {name: index for index, name in enumerate(layer_names)}
+        self._engine = Engine(_load(shape, "sm_90a" if is_cuda else "cpu"), Device(name),
+                              max_num_requests=max_num_requests, max_num_tokens=max_num_tokens,
+                              max_seq_len=max_seq_len, num_layers=len(layer_names),
+                              external_pools=1)
+        for layer in range(len(layer_names)):
+            self._engine.prepare(layer)  # there are no weights
+        self._max_seq_len = max_seq_len
+        self._bound: tuple[int, ...] = ()
+        # A graph holds a plan's buffers: one plan for each size of a batch.
+        self._plans: dict[tuple[int, int], Plan] = {}
+        # Nothing is appended and nothing rotated here: no slot, any position.
+        self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
+        self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
+        self._device = device
+
+    def bind(self, caches: Sequence[torch.Tensor]) -> None:
+        """Takes vLLM's cache, a tensor [blocks, block_size, rank + rope] for each layer; cheap
+        where nothing has moved."""
+        addresses = tuple(cache.data_ptr() for cache in caches)
+        if addresses == self._bound:
+            return
+        for layer, cache in enumerate(caches):
+            self._engine.bind_pool(cache, layer)
+        self._bound = addresses
+
+    def _stream(self) -> int | None:
+        if self._device.type != "cuda":
+            return None
+        return int(torch.cuda.current_stream(self._device).cuda_stream)
+
+    def plan(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
+             block_table: torch.Tensor) -> Plan:
+        """Plans a step of decodes: `bounds` are the longest that each request may be, on the
+        host; the lengths and the block table themselves stay on the device."""
+        key = (len(query_lens), sum(query_lens))
+        if key not in self._plans:
+            self._plans[key] = self._engine.plan()
+        plan = self._plans[key]
+        bounds = [min(max(bound, query_len), self._max_seq_len)
+                  for bound, query_len in zip(bounds, query_lens)]
+        plan.fill_device(query_lens, bounds, seq_lens=seq_lens, block_table=block_table,
+                         slot_mapping=self._slots[:key[1]], positions=self._positions[:key[1]],
+                         stream=self._stream())
+        return plan
+
+    def run(self, plan: Plan, layer_name: str, query: torch.Tensor,
+            rope_query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Outputs [tokens, heads, rank] and log-sum-exps (natural, [tokens, heads]) of a layer."""
+        output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
+        plan.run_bound(self._layers[layer_name], self._stream(), query=query.contiguous(),
+                       rope_query=rope_query.contiguous(), output=output, lse=lse)
+        return output, lse
+
+
+def take_cache(layer: Any) -> torch.Tensor:
+    """A layer's cache as [blocks, block_size, columns]: newer versions have a head axis."""
+    cache: torch.Tensor = layer.kv_cache
+    return cache.squeeze(1) if cache.dim() == 4 else cache

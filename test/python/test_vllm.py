@@ -1,0 +1,126 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlac.vllm: its kernels over a cache of the caller's, and what it refuses. The tests of kernels
+need torch, those of a real engine vLLM (test_vllm_engine.py)."""
+
+import importlib.util
+import math
+import os
+import tempfile
+import unittest
+from unittest import mock
+
+import mlac
+import mlac.vllm
+from mlac.vllm import Shape, package_for
+
+COMPILE = os.environ.get("MLAC_COMPILE", "")
+SHAPE = Shape(heads=4, rank=64, rope=16, block_size=16, scale=0.1, dtype="f32", query_len=3)
+
+
+class VersionTest(unittest.TestCase):
+    def test_other_versions_are_named(self):
+        self.assertIsNone(mlac.vllm.unsupported_version("0.26.0"))
+        self.assertIsNone(mlac.vllm.unsupported_version("0.26.1.dev3+g12"))
+        for version in ("0.25.2", "0.27.0", "1.0", "dev"):
+            self.assertRegex(mlac.vllm.unsupported_version(version),
+                             f"vLLM {version}: expected 0.26, ")
+
+
+@unittest.skipUnless(os.path.exists(COMPILE), "MLAC_COMPILE is not there")
+@unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+class KernelsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.package = os.path.join(cls.folder.name, "decode.mlac")
+        with mock.patch.dict(os.environ, MLAC_COMPILER=COMPILE):
+            package_for(SHAPE, "cpu", cls.package)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def kernels(self, layers=2, shape=SHAPE):
+        import torch
+        from mlac.vllm._kernels import Kernels
+
+        with mock.patch.dict(os.environ, MLAC_VLLM_PACKAGE=self.package):
+            return Kernels(shape, [f"layer{index}" for index in range(layers)],
+                           torch.device("cpu"), max_num_requests=4, max_seq_len=64)
+
+    def test_equals_reference_over_blocks_anywhere(self):
+        import torch
+
+        random = torch.Generator().manual_seed(1)
+        kernels = self.kernels()
+        # Blocks farther apart than they are long, as vLLM's may be; rows that nobody wrote are NaN.
+        memory = [torch.full((12, 20, 80), math.nan) for _ in range(2)]
+        caches = [each[:, :16] for each in memory]
+        kernels.bind(caches)
+        for query_len, lengths in ((1, [33, 1, 64]), (3, [3, 47]), (1, [16, 0, 17, 64])):
+            table = torch.full((len(lengths), 4), 11, dtype=torch.int32)
+            blocks = torch.randperm(11, generator=random)
+            taken = 0
+            for row, length in enumerate(lengths):
+                pages = -(-length // 16)
+                table[row, :pages] = blocks[taken:taken + pages]
+                taken += pages
+                for position in range(length):
+                    for cache in caches:
+                        cache[table[row, position // 16], position % 16] = torch.randn(
+                            80, generator=random)
+            bounds = [min(length + 5, 64) for length in lengths]
+            plan = kernels.plan([query_len] * len(lengths), bounds,
+                                torch.tensor(lengths, dtype=torch.int32), table)
+            for layer, cache in enumerate(caches):
+                tokens = len(lengths) * query_len
+                query = torch.randn(4, tokens, 64, generator=random).transpose(0, 1)
+                rope = torch.randn(tokens, 4, 16, generator=random)
+                output, lse = kernels.run(plan, f"layer{layer}", query, rope)
+                for row, length in enumerate(lengths):
+                    for step in range(query_len if length else 0):
+                        token = row * query_len + step
+                        seen = length - query_len + step + 1
+                        rows = torch.stack([cache[table[row, position // 16], position % 16]
+                                            for position in range(seen)]).double()
+                        scores = torch.cat([query[token], rope[token]], -1).double() @ rows.T * 0.1
+                        wanted = scores.softmax(-1) @ rows[:, :64]
+                        torch.testing.assert_close(output[token].double(), wanted,
+                                                   rtol=1e-5, atol=1e-5)
+                        torch.testing.assert_close(lse[token].double(), scores.logsumexp(-1),
+                                                   rtol=1e-5, atol=1e-5)
+
+    def test_cache_that_moved_is_taken(self):
+        import torch
+
+        kernels = self.kernels(layers=1)
+        outputs = []
+        for value in (1.0, 2.0):
+            cache = torch.full((4, 16, 80), value)
+            kernels.bind([cache])
+            plan = kernels.plan([1], [5], torch.tensor([5], dtype=torch.int32),
+                                torch.zeros(1, 4, dtype=torch.int32))
+            output, _ = kernels.run(plan, "layer0", torch.ones(1, 4, 64), torch.ones(1, 4, 16))
+            outputs.append(output.mean().item())
+        self.assertAlmostEqual(outputs[0], 1.0, places=5)
+        self.assertAlmostEqual(outputs[1], 2.0, places=5)
+
+    def test_package_of_another_model_is_named(self):
+        import dataclasses
+
+        other = dataclasses.replace(SHAPE, heads=8, block_size=32)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "heads: expected 8, got 4; block_size: "
+                                                          "expected 32, got 16"):
+            self.kernels(shape=other)
+
+    def test_cache_of_another_shape_is_refused(self):
+        import torch
+
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"\[pages, 16, 80\], got \[4, 32, 80\]"):
+            self.kernels(layers=1).bind([torch.zeros(4, 32, 80)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,128 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A real vLLM engine on the CPU whose decodes are mlac's: tokens equal to transformers' eager
+attention in f32. Skipped where vLLM or transformers are not installed; vllm_cpu stands for what
+vLLM's wheel cannot do without a GPU."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+COMPILE = os.environ.get("MLAC_COMPILE", "")
+HERE = Path(__file__).resolve().parent
+TOKENS = 12
+ENTRY_POINTS = """[vllm.general_plugins]
+mlac = mlac.vllm:register
+vllm_cpu = vllm_cpu:register
+[vllm.platform_plugins]
+vllm_cpu = vllm_cpu:platform_plugin
+"""
+# Rows of 320 columns: vLLM takes these and 576.
+CONFIG = dict(
+    vocab_size=256, hidden_size=64, intermediate_size=128, moe_intermediate_size=32,
+    num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1,
+    n_routed_experts=4, kv_lora_rank=256, q_lora_rank=32, qk_rope_head_dim=64, v_head_dim=32,
+    qk_nope_head_dim=32, n_group=1, topk_group=1, num_experts_per_tok=2, first_k_dense_replace=2,
+    max_position_embeddings=512, bos_token_id=0, eos_token_id=1, tie_word_embeddings=False)
+
+
+def make_prompt(length, first):
+    return [(7 * i * first + 3 * i * i + first) % 250 + 2 for i in range(length)]
+
+
+PROMPTS = [make_prompt(length, index + 1) for index, length in enumerate((5, 33, 64, 17))]
+
+
+def make_model(folder):
+    """Saves a model whose tokens depend on everything; its greedy tokens after each prompt."""
+    import torch
+    from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+
+    torch.manual_seed(3)
+    config = DeepseekV3Config(**CONFIG, attn_implementation="eager")
+    model = DeepseekV3ForCausalLM(config).float().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, (3 if "embed" in name else 1.2) / parameter.shape[-1] ** 0.5)
+    model.save_pretrained(folder)
+    wanted = []
+    for prompt in PROMPTS:
+        ids = torch.tensor([prompt])
+        done = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=TOKENS,
+                              do_sample=False, eos_token_id=None, pad_token_id=0)
+        wanted.append(done[0, len(prompt):].tolist())
+    return wanted
+
+
+@unittest.skipUnless(os.path.exists(COMPILE), "MLAC_COMPILE is not there")
+@unittest.skipUnless(importlib.util.find_spec("vllm"), "vLLM is not installed")
+@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
+class EngineTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = os.path.join(cls.folder.name, "model")
+        cls.wanted = make_model(cls.model)
+        info = Path(cls.folder.name) / "site" / "mlac_test-0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlac-test\nVersion: 0\n")
+        (info / "entry_points.txt").write_text(ENTRY_POINTS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def start(self, rounds, options):
+        job = {"model": self.model, "tokens": TOKENS, "rounds": rounds,
+               "options": {"max_model_len": 256, "max_num_seqs": 4, "block_size": 16,
+                           "gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": 1 << 26,
+                           "enable_prefix_caching": False, **options}}
+        paths = [str(info) for info in (Path(self.folder.name) / "site", HERE)]
+        environment = {**os.environ, "MLAC_COMPILER": COMPILE,
+                       "PYTHONPATH": os.pathsep.join([*paths, os.environ["PYTHONPATH"]])}
+        return subprocess.run([sys.executable, "-m", "vllm_cpu.generate", json.dumps(job)],
+                              env=environment, text=True, capture_output=True, timeout=600)
+
+    def generate(self, rounds, **options):
+        done = self.start(rounds, options)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+        self.assertTrue(lines, done.stdout[-2000:] + done.stderr[-4000:])
+        result = json.loads(lines[0][len("RESULT "):])
+        self.assertGreater(len(result["runs"]), TOKENS, "mlac's kernels did not run")
+        return result["tokens"]
+
+    def test_batch(self):
+        self.assertEqual(self.generate([PROMPTS]), [self.wanted])
+
+    def test_prompts_in_chunks(self):
+        # Decodes and pieces of prompts share steps.
+        self.assertEqual(self.generate([PROMPTS], max_num_batched_tokens=24,
+                                       enable_chunked_prefill=True), [self.wanted])
+
+    def test_prefix_caching(self):
+        # The second round finds its prompts' blocks in the cache.
+        self.assertEqual(self.generate([PROMPTS, PROMPTS], enable_prefix_caching=True),
+                         [self.wanted, self.wanted])
+
+    def test_preemption(self):
+        # 9 blocks, one of them vLLM's own, for requests that need 12: some are thrown out and
+        # computed again.
+        self.assertEqual(self.generate([PROMPTS], max_model_len=128, num_gpu_blocks_override=9),
+                         [self.wanted])
+
+    def test_what_is_not_served_is_refused_by_name(self):
+        done = self.start([PROMPTS], {"kv_cache_dtype": "fp8"})
+        self.assertNotIn("RESULT", done.stdout)
+        self.assertIn("is not valid for this configuration. Reason: ['kv_cache_dtype not supported",
+                      done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,22 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What vLLM's wheel for CUDA lacks on a machine without a GPU, in plain torch: a platform, a few
+operators, and prefills. Decodes are mlac's."""
+
+
+def platform_plugin():
+    """vLLM's entry point for platforms."""
+    import torch
+
+    return None if torch.cuda.is_available() else "vllm_cpu.platform.Platform"
+
+
+def register():
+    """vLLM's entry point for plugins: the prefill back end CUSTOM."""
+    from vllm.v1.attention.backends.mla.prefill.registry import (
+        MLAPrefillBackendEnum,
+        register_mla_prefill_backend,
+    )
+
+    register_mla_prefill_backend(MLAPrefillBackendEnum.CUSTOM, "vllm_cpu.prefill.Prefill")

@@ -1,0 +1,41 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One vLLM engine in a process of its own: reads a job (JSON) from argv[1], prints a result."""
+
+import json
+import os
+import sys
+
+os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1",
+                  VLLM_NO_USAGE_STATS="1", VLLM_LOGGING_LEVEL="WARNING")
+
+
+def main(job):
+    from mlac.vllm import _kernels
+    from vllm import LLM, SamplingParams
+
+    runs = []
+    run = _kernels.Kernels.run
+
+    def count(self, plan, layer_name, query, rope_query):
+        runs.append(len(query))
+        return run(self, plan, layer_name, query, rope_query)
+
+    _kernels.Kernels.run = count
+    llm = LLM(model=job["model"], skip_tokenizer_init=True, enforce_eager=True, dtype="float32",
+              compilation_config={"custom_ops": ["none"], "mode": 0}, seed=0,
+              attention_config={"backend": "CUSTOM", "mla_prefill_backend": "CUSTOM"},
+              **job["options"])
+    sampling = SamplingParams(temperature=0, max_tokens=job["tokens"], ignore_eos=True,
+                              detokenize=False)
+    outputs = []
+    for prompts in job["rounds"]:
+        done = llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], sampling,
+                            use_tqdm=False)
+        outputs.append([list(each.outputs[0].token_ids) for each in done])
+    print("RESULT " + json.dumps({"tokens": outputs, "runs": runs}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
