@@ -44,7 +44,8 @@ extern "C" {
    name: a name of the package's weight list ("kv_b_proj.weight").
    shape [rank], dtype, data: host memory, row-major, dense, aligned to its
    element size. Any of bf16, f16 and f32 is accepted where the widening to the
-   package's dtype is exact; otherwise the dtype must be equal.
+   package's dtype is exact, and bf16 where that is f16 and no number is beyond 65504 (below
+   2^-14 it is rounded); otherwise the dtype must be equal.
    MLA_NOT_FOUND: unknown name; lists the known ones. MLA_INVALID_ARGUMENT: shape
    or dtype, with expected and got. Binding again replaces the tensor and makes
    the layer unprepared. */

@@ -38,6 +38,19 @@ bool mlac::runtime::isExactWidening(mla_dtype from, mla_dtype to) {
   return from == to || (to == MLA_F32 && (from == MLA_BF16 || from == MLA_F16));
 }
 
+bool mlac::runtime::isConvertible(mla_dtype from, mla_dtype to) {
+  return isExactWidening(from, to) || (from == MLA_BF16 && to == MLA_F16);
+}
+
+static void narrowAll(const unsigned char *from, void *to, int64_t count) {
+  auto *out = static_cast<uint16_t *>(to);
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, from + 2 * i, sizeof bits);
+    out[i] = roundToF16(widenBf16(bits));
+  }
+}
+
 template <float (*widen)(uint16_t)>
 static void widenAll(const unsigned char *from, void *to, int64_t count) {
   auto *out = static_cast<float *>(to);
@@ -53,6 +66,8 @@ void mlac::runtime::convertElements(mla_dtype fromType, const void *from, mla_dt
   auto *bytes = static_cast<const unsigned char *>(from);
   if (fromType == toType)
     std::memcpy(to, from, static_cast<size_t>(count * elementBytes(toType)));
+  else if (toType == MLA_F16)
+    narrowAll(bytes, to, count);
   else if (fromType == MLA_BF16)
     widenAll<widenBf16>(bytes, to, count);
   else

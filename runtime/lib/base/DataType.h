@@ -35,8 +35,12 @@ const char *typeName(mla_dtype dtype);
 /// Whether every value of `from` is a value of `to` (equal types included).
 bool isExactWidening(mla_dtype from, mla_dtype to);
 
+/// Whether weights of `from` may be bound as `to`: also bf16 as f16, which has all of its bits
+/// from 2^-14 to 65504, and rounds below.
+bool isConvertible(mla_dtype from, mla_dtype to);
+
 /// Converts `count` elements; `from` need not be aligned. Needs
-/// isExactWidening(fromType, toType).
+/// isConvertible(fromType, toType).
 void convertElements(mla_dtype fromType, const void *from, mla_dtype toType, void *to,
                      int64_t count);
 

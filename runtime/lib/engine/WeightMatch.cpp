@@ -8,7 +8,10 @@
 
 #include "engine/WeightMatch.h"
 
+#include "base/NarrowFloat.h"
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace mlac::runtime;
@@ -44,9 +47,26 @@ ScaledMatrix WeightMatch::matrix() const {
 }
 
 Status WeightMatch::checkValues() const {
-  return isCoded ? mlac::runtime::checkValues(matrix(), expected->dtype)
-                       .in("weight '", expected->name, "'")
-                 : Status();
+  if (isCoded)
+    return mlac::runtime::checkValues(matrix(), expected->dtype)
+        .in("weight '", expected->name, "'");
+  return *tensor->type == MLA_BF16 && expected->dtype == MLA_F16 ? checkF16() : Status();
+}
+
+/// Whether f16 has room for all numbers of a bf16 tensor.
+Status WeightMatch::checkF16() const {
+  int64_t count = 1;
+  for (int64_t extent : tensor->shape)
+    count *= extent;
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, static_cast<const char *>(tensor->data) + 2 * i, sizeof bits);
+    float value = widenBf16(bits);
+    if (std::isfinite(value) && !std::isfinite(widenF16(roundToF16(value))))
+      return error(MLA_INVALID_ARGUMENT, "weight '", expected->name, "': element ", i, " = ", value,
+                   " is beyond the largest f16, 65504");
+  }
+  return Status();
 }
 
 /// Copies the share of a tensor one of whose dimensions is longer than the weight's. Heads are
@@ -166,7 +186,7 @@ Status WeightMatcher::matchType(WeightMatch &match, const Entry &tensor, const E
   mla_dtype expected = match.expected->dtype;
   if (type == MLA_E4M3 && expected != MLA_E4M3)
     return matchCodes(match, tensor, scale);
-  if (!type || !isExactWidening(*type, expected))
+  if (!type || !isConvertible(*type, expected))
     return error(MLA_INVALID_ARGUMENT, "expected dtype ", typeName(expected),
                  package.weightScales() ? " or e4m3" : "", ", got ", tensor.second.typeText);
   if (!scale)

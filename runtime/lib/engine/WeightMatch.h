@@ -62,6 +62,7 @@ public:
 private:
   friend class WeightMatcher;
   ScaledMatrix matrix() const;
+  Status checkF16() const;
   void cut(char *to) const;
 
   size_t index;

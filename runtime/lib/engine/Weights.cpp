@@ -28,7 +28,7 @@ static Status checkTensor(const TensorInfo &expected, const HostTensor &tensor) 
   if (tensor.shape != expected.shape)
     return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected shape ",
                  shapeText(expected.shape), ", got ", shapeText(tensor.shape));
-  if (!isExactWidening(tensor.dtype, expected.dtype))
+  if (!isConvertible(tensor.dtype, expected.dtype))
     return error(MLA_INVALID_ARGUMENT, "weight '", expected.name, "': expected dtype ",
                  typeName(expected.dtype), ", got ", typeName(tensor.dtype),
                  tensor.dtype == MLA_E4M3 ? "; codes are bound with their scales, by "
@@ -64,7 +64,9 @@ Status Engine::bindWeight(Layer &layer, std::string_view name, const HostTensor 
     return error(MLA_INVALID_ARGUMENT, "weight '", name,
                  "': data is not aligned to its element size ", elementBytes(tensor.dtype));
   SourceTensor source = {tensor.dtype, typeName(tensor.dtype), tensor.shape, tensor.data};
-  return upload(layer, WeightMatch(static_cast<size_t>(index), expected, source));
+  WeightMatch match(static_cast<size_t>(index), expected, source);
+  MLAC_RETURN_IF_ERROR(match.checkValues());
+  return upload(layer, match);
 }
 
 //===----------------------------------------------------------------------===//

@@ -263,6 +263,32 @@ TEST_F(CheckpointTest, A11_FromMemoryAllOrNothing) {
                "tensors is null");
 }
 
+TEST_F(CheckpointTest, A49_Bf16IsBoundAsF16UpToItsLargest) {
+  fb::PackageT package = makeScaledPackage();
+  package.weights.back()->dtype = fb::DataType::F16;
+  restart(package);
+  std::vector<uint16_t> values(kRows * kColumns, 0x477f); // bf16 65280, the largest below 65504
+  StoredTensor plain = {kMatrix,
+                        "BF16",
+                        {kRows, kColumns},
+                        {reinterpret_cast<char *>(values.data()), 2 * values.size()}};
+  EXPECT_OK(bindFile({plainW(), plain}));
+  values[7] = 0xc780; // -65536
+  plain.bytes = {reinterpret_cast<char *>(values.data()), 2 * values.size()};
+  expectStatus(bindFile({plainW(), plain}), MLA_INVALID_ARGUMENT,
+               "weight 'kv_b_proj.weight': element 7 = -65536.000000 is beyond the largest f16");
+  int64_t shape[] = {kRows, kColumns};
+  expectStatus(mla_engine_bind_weight(engine, 0, kMatrix, MLA_BF16, shape, 2, values.data()),
+               MLA_INVALID_ARGUMENT, "is beyond the largest f16, 65504");
+  plain = {kMatrix, "F32", {kRows, kColumns}, floats(std::vector<float>(kRows * kColumns))};
+  expectStatus(bindFile({plainW(), plain}), MLA_INVALID_ARGUMENT,
+               "expected dtype f16 or e4m3, got f32");
+  Tensors wide = makeLayer("");
+  wide[2].bytes = floats({1, 1, 1, 1e6f});
+  expectStatus(bindFile(wide), MLA_INVALID_ARGUMENT,
+               "element [3, 4] = 1 * 1e+06 is beyond the largest f16, 65504");
+}
+
 TEST_F(CheckpointTest, A11_PackagesWithUnknownScalesAreRefused) {
   fb::PackageT unknown = makeScaledPackage();
   unknown.weight_scales->codes = fb::DataType::I32;
