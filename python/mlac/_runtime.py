@@ -153,7 +153,7 @@ class Engine(Handle):
 
     @property
     def activation_dtype(self) -> str:
-        """"bf16" or "f32": the dtype of hidden states and outputs."""
+        """"bf16", "f16" or "f32": the dtype of hidden states and outputs."""
         return self.package_info["model"]["activation_dtype"]
 
     def bind(self, weights: Mapping[str, Array], layer: int = 0) -> None:

@@ -68,6 +68,7 @@ static EnumOption<ActivationType>
     dtype("dtype", cl::init(ActivationType::BF16), cl::cat(category),
           cl::desc("Activations, weights and cache (default bf16):"),
           cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
+                     clEnumValN(ActivationType::F16, "f16", "IEEE half"),
                      clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
 static cl::opt<std::string> cacheFormat(
     "cache-format", cl::value_desc("name"), cl::cat(category), cl::init("auto"),
@@ -273,7 +274,7 @@ static bool readTargets(CompileOptions &options) {
       return fail(
           "--dtype=f32 is for " +
           listTargets(" and ", [](const CompileTarget &other) { return other.takesF32(); }) +
-          " only; " + name + " needs bf16");
+          " only; " + name + " needs bf16 or f16");
   }
   return true;
 }
@@ -334,7 +335,8 @@ static constexpr int64_t kMostDecodeTokens = 65536;
 /// The names of inference engines (vLLM's kv_cache_dtype) stand for ours.
 static bool readCacheFormat(std::string &format) {
   if (cacheFormat == "bfloat16" && dtype != ActivationType::BF16)
-    return fail("--cache-format=bfloat16: expected --dtype=bf16, got f32");
+    return fail(llvm::Twine("--cache-format=bfloat16: expected --dtype=bf16, got ") +
+                (dtype == ActivationType::F16 ? "f16" : "f32"));
   if (cacheFormat == "fp8")
     format = "mla_fp8_tensor";
   else if (cacheFormat != "auto" && cacheFormat != "bfloat16")

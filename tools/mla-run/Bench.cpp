@@ -17,6 +17,7 @@
 #include "Ceilings.h"
 #include "Check.h"
 #include "Commands.h"
+#include "LayerWeights.h"
 #include "Printable.h"
 #include "StepMemory.h"
 
@@ -72,7 +73,8 @@ static StepWork countWork(const Session &session, const BenchOptions &options, b
   double expanded = keys * latent * heads * (nope + value) + heads * (nope + rope + value) * pairs;
   double absorbed = tokens * heads * latent * (nope + value) + heads * (2 * latent + rope) * pairs;
 
-  double elementBytes = session.activation == MLA_F32 ? 4 : 2, weightElements = 0;
+  auto perElement = static_cast<double>(mlac::run::elementBytes(session.activation));
+  double weightElements = 0;
   for (const json &tensor : session.info.at("weights")) {
     double count = 1;
     for (const json &size : tensor.at("shape"))
@@ -80,9 +82,9 @@ static StepWork countWork(const Session &session, const BenchOptions &options, b
     weightElements += count;
   }
   if (!isLayer)
-    return {elementBytes * (keys * (latent + rope) + tokens * heads * (2 * latent + rope)),
+    return {perElement * (keys * (latent + rope) + tokens * heads * (2 * latent + rope)),
             2 * heads * (2 * latent + rope) * pairs};
-  double bytes = elementBytes * (weightElements + keys * (latent + rope) + 2 * tokens * hidden);
+  double bytes = perElement * (weightElements + keys * (latent + rope) + 2 * tokens * hidden);
   return {bytes, 2 * (projections + std::min(expanded, absorbed))};
 }
 
@@ -127,7 +129,8 @@ static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOpt
   return measured;
 }
 
-static Measured measure(const Session &session, const BenchOptions &options) {
+static Measured measure(const Session &session, const BenchOptions &options,
+                        const LayerWeights &weights) {
   int64_t tokens = options.context + options.query;
   EngineSizes sizes;
   sizes.requests = options.batch;
@@ -137,7 +140,7 @@ static Measured measure(const Session &session, const BenchOptions &options) {
   showProgress("binding weights");
   Engine engine;
   double engineSeconds = timeWork([&] { engine = makeEngine(session, sizes); });
-  bindWeights(session, engine.get(), makeRandomWeights(session, options.seed));
+  bindLayer(session, engine.get(), weights);
   showProgress("filling the cache");
   fillCache(session, engine.get(), options.seed + 1000);
   Plan plan;
@@ -242,6 +245,8 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
                        {"profile", false},
                        {"no-ceilings", false},
                        {"moves", false},
+                       {"weights", true},
+                       {"module", true},
                        {"json", false}},
                       {"PACKAGE"});
   BenchOptions options{arguments.getInteger("batch", 1, 1, kMostRequests),
@@ -255,7 +260,14 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
   std::string device = arguments.get("device", "cpu");
   Session session(arguments.positional(0), device, arguments.getInteger("threads", 0, 0));
   Ceilings ceilings = options.wantsCeilings ? measureCeilings(session, device) : Ceilings{};
-  Measured measured = measure(session, options);
+  std::optional<Checkpoint> file;
+  if (arguments.has("weights"))
+    file.emplace(arguments.get("weights", ""));
+  LayerWeights weights =
+      file ? readLayer(session, *file, findAttention(*file, arguments.get("module", "")),
+                       /*isRead=*/false)
+           : makeRandomLayer(session, options.seed);
+  Measured measured = measure(session, options, weights);
   if (options.wantsMoves)
     measured.moves = measureMoves(session, {options.batch, options.context + options.query,
                                             options.iterations, options.seed});

@@ -26,38 +26,9 @@ void mlac::run::showProgress(const std::string &what) {
     std::fprintf(stderr, "\r\033[K%s", what.c_str());
 }
 
-/// The module names of a file: those of its metadata, else every prefix of a
-/// kv_b_proj.weight.
-static std::vector<std::string> listModules(const Safetensors &file) {
-  static const std::string suffix = "kv_b_proj.weight";
-  std::vector<std::string> modules;
-  for (const auto &[name, tensor] : file.tensors())
-    if (name.size() >= suffix.size() &&
-        name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
-      modules.push_back(name.substr(0, name.size() - suffix.size()));
-  return modules;
-}
-
-ModuleNames mlac::run::findModule(const Safetensors &file, const std::string &module) {
-  std::vector<std::string> prefixes = listModules(file), matches;
-  std::string list;
-  for (const std::string &prefix : prefixes) {
-    list += (list.empty() ? "'" : ", '") + prefix + "'";
-    if (module.empty() || prefix == module + "/weights/" || prefix == module + "." ||
-        prefix == module)
-      matches.push_back(prefix);
-  }
-  if (matches.size() > 1 && module.empty())
-    throw std::runtime_error("the file has " + std::to_string(matches.size()) +
-                             " attention modules, name one by --module: " + list);
-  if (matches.size() != 1)
-    throw std::runtime_error(
-        "--module: expected one attention module" +
-        (module.empty() ? "" : " named '" + module + "'") + ", found " +
-        std::to_string(matches.size()) +
-        "; prefixes of kv_b_proj.weight here: " + (list.empty() ? "none" : list));
+ModuleNames mlac::run::findModule(const Checkpoint &file, const std::string &module) {
   static const std::string golden = "/weights/";
-  const std::string &prefix = matches[0];
+  std::string prefix = findAttention(file, module);
   ModuleNames names{prefix, "", ""};
   if (prefix.size() <= golden.size() ||
       prefix.compare(prefix.size() - golden.size(), golden.size(), golden) != 0)
@@ -69,43 +40,6 @@ ModuleNames mlac::run::findModule(const Safetensors &file, const std::string &mo
   if (file.find(base + "/output.0"))
     names.output = base + "/output.0";
   return names;
-}
-
-/// A layer of sparse attention keeps its indexer's weights beside its own. Any other
-/// tensor that the package does not know stays an error.
-static bool hasOnlyIndexer(const Session &session, const Safetensors &file,
-                           const std::string &prefix) {
-  static const std::string indexer = "indexer.";
-  bool isFound = false;
-  for (const auto &[name, tensor] : file.tensors()) {
-    if (name.compare(0, prefix.size(), prefix) != 0)
-      continue;
-    std::string own = name.substr(prefix.size());
-    const json &weights = session.info.at("weights");
-    bool isWeight = std::any_of(weights.begin(), weights.end(),
-                                [&](const json &weight) { return weight.at("name") == own; });
-    bool isIndexer = own.compare(0, indexer.size(), indexer) == 0;
-    if (!isWeight && !isIndexer)
-      return false;
-    isFound |= isIndexer;
-  }
-  return isFound;
-}
-
-/// The module's tensors that the package asks for, in rank 0's share.
-static WeightMap readWeights(const Session &session, const Safetensors &file,
-                             const std::string &prefix) {
-  WeightMap weights;
-  for (const json &tensor : session.info.at("weights")) {
-    auto name = tensor.at("name").get<std::string>();
-    const StoredTensor *stored = file.find(prefix + name);
-    auto shape = tensor.at("shape").get<std::vector<int64_t>>();
-    if (stored && stored->shape != shape)
-      throw std::runtime_error("tensor '" + prefix + name + "': expected shape " +
-                               json(shape).dump() + ", got " + json(stored->shape).dump());
-    weights[name] = file.read(prefix + name);
-  }
-  return weights;
 }
 
 static CheckOptions readOptions(const Arguments &arguments) {
@@ -127,21 +61,20 @@ static CheckOptions readOptions(const Arguments &arguments) {
 static std::vector<Finding> runChecks(const Session &session, const Arguments &arguments) {
   CheckOptions options = readOptions(arguments);
   if (arguments.has("random") == arguments.has("weights"))
-    throw std::runtime_error("expected either --weights=FILE or --random");
+    throw std::runtime_error("expected either --weights=PATH or --random");
   if (!hasLayers(session)) {
     if (arguments.has("weights"))
       throw std::runtime_error("the package holds no layer, so that weights have no use: --random");
     return checkLatents(session, options);
   }
   if (arguments.has("random"))
-    return checkReference(session, makeRandomWeights(session, options.seed), options);
-  std::string path = arguments.get("weights", "");
-  Safetensors file(path);
+    return checkReference(session, makeRandomLayer(session, options.seed), options);
+  Checkpoint file(arguments.get("weights", ""));
   ModuleNames names = findModule(file, arguments.get("module", ""));
-  names.hasIndexer = hasOnlyIndexer(session, file, names.weights);
-  if (!names.input.empty() && !names.output.empty() && !arguments.has("batch"))
-    return checkGolden(session, path, file, names, options);
-  return checkReference(session, readWeights(session, file, names.weights), options);
+  bool isGolden = !names.input.empty() && !names.output.empty() && !arguments.has("batch");
+  LayerWeights weights = readLayer(session, file, names.weights, /*isRead=*/!isGolden);
+  return isGolden ? checkGolden(session, weights, file, names, options)
+                  : checkReference(session, weights, options);
 }
 
 static void printTable(const std::vector<Finding> &findings, const Tolerance &tolerance) {

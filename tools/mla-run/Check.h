@@ -19,8 +19,8 @@
 #define MLA_RUN_CHECK_H
 
 #include "Arguments.h"
+#include "LayerWeights.h"
 #include "Numbers.h"
-#include "Safetensors.h"
 #include "Session.h"
 
 #include <optional>
@@ -51,12 +51,10 @@ struct ModuleNames {
   std::string weights; // prefix of the weights
   std::string input;   // "" where none is stored
   std::string output;
-  /// Whether the tensors besides the layer's are those of an indexer, and no others.
-  bool hasIndexer = false;
 };
 
-/// `module` empty: the only attention module of the file, or the file itself.
-ModuleNames findModule(const Safetensors &file, const std::string &module);
+/// `module` empty: the only attention module of the file.
+ModuleNames findModule(const Checkpoint &file, const std::string &module);
 
 /// One request of a check against a reference: cached tokens and new ones.
 struct CachedRequest {
@@ -85,10 +83,10 @@ std::vector<float> makeCachedRows(const Session &session, uint64_t seed, int64_t
 void writeRows(const Session &session, mla_engine *engine, mla_sequence sequence,
                const std::vector<float> &rows);
 
-std::vector<Finding> checkGolden(const Session &session, const std::string &path,
-                                 const Safetensors &file, const ModuleNames &names,
+std::vector<Finding> checkGolden(const Session &session, const LayerWeights &weights,
+                                 const Checkpoint &file, const ModuleNames &names,
                                  const CheckOptions &options);
-std::vector<Finding> checkReference(const Session &session, const WeightMap &weights,
+std::vector<Finding> checkReference(const Session &session, const LayerWeights &weights,
                                     const CheckOptions &options);
 /// Of packages that attend to latents alone.
 std::vector<Finding> checkLatents(const Session &session, const CheckOptions &options);

@@ -49,10 +49,9 @@ struct Variant {
 };
 } // namespace
 
-static Golden readGolden(const Session &session, const Safetensors &file,
-                         const ModuleNames &names) {
-  const std::vector<int64_t> &shape = file.find(names.input)->shape;
-  if (shape.size() != 3 || shape[2] != session.hidden || file.find(names.output)->shape != shape)
+static Golden readGolden(const Session &session, const Checkpoint &file, const ModuleNames &names) {
+  std::vector<int64_t> shape = file.shape(names.input);
+  if (shape.size() != 3 || shape[2] != session.hidden || file.shape(names.output) != shape)
     throw std::runtime_error("'" + names.input + "' and '" + names.output +
                              "': expected [batch, tokens, " + std::to_string(session.hidden) +
                              "] as the package's hidden size says");
@@ -202,14 +201,12 @@ static std::vector<float> gatherInputs(const Golden &golden, const Scenario &sce
 }
 
 /// Outputs of every step on one rank.
-static std::vector<std::vector<float>> runOnRank(const Session &session, const std::string &path,
-                                                 const ModuleNames &names, const EngineSizes &sizes,
-                                                 const Golden &golden, const Scenario &scenario) {
+static std::vector<std::vector<float>> runOnRank(const Session &session,
+                                                 const LayerWeights &weights,
+                                                 const EngineSizes &sizes, const Golden &golden,
+                                                 const Scenario &scenario) {
   Engine engine = makeEngine(session, sizes);
-  check(mla_engine_bind_safetensors(engine.get(), 0, path.c_str(), names.weights.c_str(),
-                                    names.hasIndexer ? MLA_ALLOW_EXTRA_TENSORS : 0),
-        "binding weights");
-  check(mla_engine_prepare(engine.get(), 0), "preparing the layer");
+  bindLayer(session, engine.get(), weights);
   Plan plan;
   check(mla_plan_create(engine.get(), plan.out()), "making a plan");
   Sequences sequences(engine.get(), scenario.requests.size());
@@ -250,13 +247,11 @@ static ErrorMeasure compareSteps(const Golden &golden, const Scenario &scenario,
 
 /// The ranks of a tensor-parallel package run one after the other here; their
 /// outputs are added, as the caller's all-reduce would.
-static ErrorMeasure runScenario(const Session &session, const std::string &path,
-                                const ModuleNames &names, EngineSizes sizes, const Golden &golden,
-                                const Scenario &scenario) {
+static ErrorMeasure runScenario(const Session &session, const LayerWeights &weights,
+                                EngineSizes sizes, const Golden &golden, const Scenario &scenario) {
   std::vector<std::vector<float>> total;
   for (sizes.rank = 0; sizes.rank < session.ranks; ++sizes.rank) {
-    std::vector<std::vector<float>> outputs =
-        runOnRank(session, path, names, sizes, golden, scenario);
+    std::vector<std::vector<float>> outputs = runOnRank(session, weights, sizes, golden, scenario);
     if (total.empty()) {
       total = std::move(outputs);
       continue;
@@ -268,8 +263,8 @@ static ErrorMeasure runScenario(const Session &session, const std::string &path,
   return compareSteps(golden, scenario, total);
 }
 
-std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::string &path,
-                                            const Safetensors &file, const ModuleNames &names,
+std::vector<Finding> mlac::run::checkGolden(const Session &session, const LayerWeights &weights,
+                                            const Checkpoint &file, const ModuleNames &names,
                                             const CheckOptions &options) {
   Golden golden = readGolden(session, file, names);
   std::vector<Scenario> scenarios = options.prefillLens.empty()
@@ -297,8 +292,8 @@ std::vector<Finding> mlac::run::checkGolden(const Session &session, const std::s
       if (options.chunkTokens)
         sizes.workspaceTokens = options.chunkTokens;
       sizes.processors = options.processors.value_or(variant.processors);
-      findings.push_back({scenario.name + variant.name,
-                          runScenario(session, path, names, sizes, golden, scenario)});
+      findings.push_back(
+          {scenario.name + variant.name, runScenario(session, weights, sizes, golden, scenario)});
     }
   return findings;
 }

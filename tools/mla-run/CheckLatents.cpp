@@ -140,7 +140,7 @@ std::vector<Finding> mlac::run::checkLatents(const Session &session, const Check
   constexpr int64_t kSeveral = 5;
   int64_t longest = options.queryLen.value_or(longestQuery(session, kSeveral));
   Engine engine = makeEngine(session, getCheckSizes(session, options, longest));
-  bindWeights(session, engine.get(), {});
+  bindLayer(session, engine.get(), {});
   Plan plan;
   check(mla_plan_create(engine.get(), plan.out()), "making a plan");
   std::vector<int64_t> queries = {1};

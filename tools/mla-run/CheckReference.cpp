@@ -138,16 +138,16 @@ EngineSizes mlac::run::getCheckSizes(const Session &session, const CheckOptions 
   return sizes;
 }
 
-std::vector<Finding> mlac::run::checkReference(const Session &session, const WeightMap &weights,
+std::vector<Finding> mlac::run::checkReference(const Session &session, const LayerWeights &weights,
                                                const CheckOptions &options) {
   constexpr int64_t kSeveral = 5;
   int64_t longest = options.queryLen.value_or(longestQuery(session, kSeveral));
   EngineSizes sizes = getCheckSizes(session, options, longest);
   showProgress("binding weights");
   LayerSpec spec = readLayerSpec(session.modelConfig(), session.heads, sizes.sequenceTokens);
-  Reference reference(spec, weights);
+  Reference reference(spec, weights.values);
   Engine engine = makeEngine(session, sizes);
-  bindWeights(session, engine.get(), weights);
+  bindLayer(session, engine.get(), weights);
   Plan plan;
   check(mla_plan_create(engine.get(), plan.out()), "making a plan");
 

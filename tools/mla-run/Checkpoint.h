@@ -1,4 +1,4 @@
-//===- Safetensors.h - reads tensors of a safetensors file ---*- C++ -*-===//
+//===- Checkpoint.h - tensors of a file or a folder ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,54 +6,58 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For the inputs and outputs of golden layers; weights go to the runtime by
-// path. Format: 8-byte little-endian header length, JSON header (name to dtype,
-// shape, data_offsets), raw data. Every offset is checked.
+// For the inputs and outputs of golden layers, and for the weights that references compute
+// with; the runtime reads and checks the files, and binds weights from them itself.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLA_RUN_SAFETENSORS_H
-#define MLA_RUN_SAFETENSORS_H
+#ifndef MLA_RUN_CHECKPOINT_H
+#define MLA_RUN_CHECKPOINT_H
 
-#include "nlohmann/json.hpp"
+#include "Api.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mlac::run {
 
-struct StoredTensor {
-  std::string dtype;
-  std::vector<int64_t> shape;
-  size_t begin, end; // bytes in the data section
-  /// -1 where the shape makes no sense.
-  int64_t elements() const;
-};
-
-class Safetensors {
+class Checkpoint {
 public:
-  /// Throws std::runtime_error when the file cannot be read or is damaged.
-  explicit Safetensors(const std::string &path);
+  /// Throws std::runtime_error when it cannot be read or is damaged.
+  explicit Checkpoint(const std::string &path);
 
+  mla_checkpoint *get() const { return handle.get(); }
+  /// Prefixes of the attention modules, in the model's order.
+  const std::vector<std::string> &attentions() const { return prefixes; }
   const std::map<std::string, std::string> &metadata() const { return strings; }
-  const std::map<std::string, StoredTensor> &tensors() const { return entries; }
-  /// Null when there is none of that name.
-  const StoredTensor *find(const std::string &name) const;
-  /// The values of a BF16 or F32 tensor.
+  /// Nothing when there is none of that name.
+  std::optional<mla_tensor> find(const std::string &name) const;
+  std::vector<int64_t> shape(const std::string &name) const;
+  /// The values of a bf16, f16 or f32 tensor.
   std::vector<float> read(const std::string &name) const;
+  /// Those of a weight, under any of its names; of codes times their scales, each of which
+  /// is for `block` rows and columns (0: all).
+  std::vector<float> readWeight(const std::string &name, const std::vector<int64_t> &block) const;
 
 private:
-  void addTensor(const std::string &name, const nlohmann::json &value);
+  mla_tensor require(const std::string &name) const;
 
   std::string path;
-  std::string content;
-  size_t dataStart = 0;
+  Handle<mla_checkpoint, mla_checkpoint_close> handle;
+  std::vector<std::string> prefixes;
   std::map<std::string, std::string> strings;
-  std::map<std::string, StoredTensor> entries;
 };
+
+/// The number of a code of e4m3.
+float widenE4m3(uint8_t code);
+
+/// Values [rows, columns] of codes, `block` rows and columns of which have one scale.
+std::vector<float> dequantise(const uint8_t *codes, const std::vector<float> &scales, int64_t rows,
+                              int64_t columns, const std::vector<int64_t> &block);
 
 } // namespace mlac::run
 
-#endif // MLA_RUN_SAFETENSORS_H
+#endif // MLA_RUN_CHECKPOINT_H

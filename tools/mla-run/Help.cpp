@@ -15,7 +15,7 @@ static const char kOverview[] =
 
   mla-run info PACKAGE [--json]
       What the package holds: model, cache layout, weights, kernels, functions.
-  mla-run check PACKAGE --weights=LAYER.safetensors [options]
+  mla-run check PACKAGE --weights=PATH [options]
   mla-run check PACKAGE --random [options]
       Runs one layer over a paged cache and compares every output with stored
       outputs or with a float64 reference.
@@ -52,7 +52,7 @@ Exit code: 0 the package is sound, 2 error.
 )";
 
 static const char kCheck[] =
-    R"(mla-run check PACKAGE --weights=LAYER.safetensors [options]
+    R"(mla-run check PACKAGE --weights=PATH [options]
 mla-run check PACKAGE --random [options]
 
   Runs one layer over a paged cache whose unused rows hold NaN: prefill in one
@@ -64,10 +64,11 @@ mla-run check PACKAGE --random [options]
   Packages without prefill are checked token by token, packages of attention alone
   (q_lat, q_pe -> output) against a reference of their own, with --random.
 
-    --weights=FILE             safetensors file of a layer; an indexer's weights may lie
-                               beside the layer's
-    --random                   random weights of the package's shapes
-    --module=NAME              module of the file (its only attention module)
+    --weights=PATH             safetensors file of a layer, or a Hugging Face folder; an indexer's
+                               weights may lie beside the layer's, and matrices may be fp8
+                               codes where the package takes them
+    --random                   random weights of the package's shapes, as codes where it takes them
+    --module=NAME              attention module, by its name or number (the only one)
     --device=cpu|cuda|cuda:N   where to run (cpu)
     --threads=N                CPU worker threads (0: all processors)
     --chunk-tokens=W           context tokens gathered at a time (default and minimum)
@@ -85,6 +86,7 @@ mla-run check PACKAGE --random [options]
 Examples:
   mla-run check model.mlac --weights=layer.safetensors
   mla-run check model.mlac --weights=model-00001.safetensors --module=model.layers.0.self_attn
+  mla-run check model.mlac --weights=DeepSeek-V3 --module=3
   mla-run check model.mlac --random --context=0,1,63,64,65
   mla-run check model.mlac --random --device=cuda --batch=64 --context=4096
 
@@ -95,10 +97,12 @@ Exit code: 0 within the tolerances of docs/spec/mla.md section 14, 1 outside of 
 static const char kBench[] =
     R"(mla-run bench PACKAGE [options]
 
-  Median time of one step with random weights, cache and inputs; its least memory
+  Median time of one step with random weights (or those of a checkpoint), cache and inputs; its least memory
   traffic and FLOPs; and what fraction of the machine's read bandwidth and matrix
   throughput, measured in the same run, these amount to.
 
+    --weights=PATH             safetensors file, or a Hugging Face folder (random weights)
+    --module=NAME              attention module of it, by its name or number (the only one)
     --device=cpu|cuda|cuda:N   where to run (cpu)
     --threads=N                CPU worker threads (0: all processors)
     --batch=B                  requests (1)

@@ -1,4 +1,4 @@
-//===- Numbers.cpp - bf16, random numbers and error measures ---*- C++ -*-===//
+//===- Numbers.cpp - narrow, random numbers and error measures ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 using namespace mlac::run;
@@ -29,31 +30,88 @@ uint16_t mlac::run::roundToBf16(float value) {
   return static_cast<uint16_t>((bits + half) >> 16);
 }
 
+static constexpr int kF16Bits = 10, kF16LeastExponent = -14, kF16Bias = 15;
+static constexpr uint16_t kF16Infinity = 0x7c00, kF16Nan = 0x7e00;
+
+float mlac::run::widenF16(uint16_t bits) {
+  int exponent = bits >> kF16Bits & 31, mantissa = bits & ((1 << kF16Bits) - 1);
+  float magnitude;
+  if (exponent == 31)
+    magnitude =
+        mantissa ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+  else if (exponent == 0)
+    magnitude = std::ldexp(static_cast<float>(mantissa), kF16LeastExponent - kF16Bits);
+  else
+    magnitude =
+        std::ldexp(static_cast<float>(mantissa + (1 << kF16Bits)), exponent - kF16Bias - kF16Bits);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+uint16_t mlac::run::roundToF16(float value) {
+  constexpr float kFirstInfinite = 65520; // halfway between 65504 and 2^16
+  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  float magnitude = std::fabs(value);
+  if (std::isnan(value))
+    return sign | kF16Nan;
+  if (magnitude >= kFirstInfinite)
+    return sign | kF16Infinity;
+  if (magnitude == 0)
+    return sign;
+  int exponent = std::max(std::ilogb(magnitude), kF16LeastExponent);
+  // In units of the last place: 1024 to 2048 of them, below of the smallest numbers.
+  auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, kF16Bits - exponent)));
+  return sign | static_cast<uint16_t>(((exponent - kF16LeastExponent) << kF16Bits) + units);
+}
+
+namespace {
+struct TypeOfNumbers {
+  mla_dtype dtype;
+  const char *name;
+  size_t bytes;
+};
+} // namespace
+
+static constexpr TypeOfNumbers kTypes[] = {
+    {MLA_BF16, "bf16", 2}, {MLA_F16, "f16", 2}, {MLA_F32, "f32", 4}};
+
+static const TypeOfNumbers &findType(mla_dtype dtype) {
+  return *std::find_if(std::begin(kTypes), std::end(kTypes),
+                       [&](const TypeOfNumbers &type) { return type.dtype == dtype; });
+}
+
+size_t mlac::run::elementBytes(mla_dtype dtype) { return findType(dtype).bytes; }
+const char *mlac::run::typeName(mla_dtype dtype) { return findType(dtype).name; }
+
+mla_dtype mlac::run::parseType(const std::string &name) {
+  for (const TypeOfNumbers &type : kTypes)
+    if (type.name == name)
+      return type.dtype;
+  throw std::runtime_error("expected numbers of bf16, f16 or f32, got " + name);
+}
+
 std::vector<uint8_t> mlac::run::encode(const std::vector<float> &values, mla_dtype dtype) {
-  bool isBf16 = dtype == MLA_BF16;
-  std::vector<uint8_t> bytes(values.size() * (isBf16 ? 2 : 4));
-  if (!isBf16) {
+  std::vector<uint8_t> bytes(values.size() * elementBytes(dtype));
+  if (dtype == MLA_F32) {
     std::memcpy(bytes.data(), values.data(), bytes.size());
     return bytes;
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t rounded = roundToBf16(values[i]);
+    uint16_t rounded = dtype == MLA_BF16 ? roundToBf16(values[i]) : roundToF16(values[i]);
     std::memcpy(&bytes[2 * i], &rounded, 2);
   }
   return bytes;
 }
 
 std::vector<float> mlac::run::decode(const std::vector<uint8_t> &bytes, mla_dtype dtype) {
-  bool isBf16 = dtype == MLA_BF16;
-  std::vector<float> values(bytes.size() / (isBf16 ? 2 : 4));
-  if (!isBf16) {
+  std::vector<float> values(bytes.size() / elementBytes(dtype));
+  if (dtype == MLA_F32) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
   for (size_t i = 0; i < values.size(); ++i) {
     uint16_t bits;
     std::memcpy(&bits, &bytes[2 * i], 2);
-    values[i] = widenBf16(bits);
+    values[i] = dtype == MLA_BF16 ? widenBf16(bits) : widenF16(bits);
   }
   return values;
 }
@@ -173,5 +231,8 @@ Tolerance mlac::run::getTolerance(mla_dtype activation) {
   // near 1; honest rows stay within a few times the mean.
   if (activation == MLA_F32)
     return {1e-5, 1e-9, 1e-5, 1e-4};
+  // f16 rounds at the same places eight times finer, so squares 64 times.
+  if (activation == MLA_F16)
+    return {0.0101 / 8, 5e-5 / 64, 0.01 / 8, 0.05 / 8};
   return {0.0101, 5e-5, 0.01, 0.05};
 }

@@ -22,7 +22,17 @@ float widenBf16(uint16_t bits);
 /// Round to nearest, ties to even; NaN stays NaN.
 uint16_t roundToBf16(float value);
 
-/// `values` in the element type of a step's activations (bf16 or f32).
+float widenF16(uint16_t bits);
+/// Round to nearest, ties to even; from 65520 on infinity.
+uint16_t roundToF16(float value);
+
+/// Of bf16, f16 and f32.
+size_t elementBytes(mla_dtype dtype);
+const char *typeName(mla_dtype dtype);
+/// The type of that name; throws std::runtime_error for others.
+mla_dtype parseType(const std::string &name);
+
+/// `values` in the element type of a step's activations (bf16, f16 or f32).
 std::vector<uint8_t> encode(const std::vector<float> &values, mla_dtype dtype);
 std::vector<float> decode(const std::vector<uint8_t> &bytes, mla_dtype dtype);
 

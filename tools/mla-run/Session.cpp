@@ -28,7 +28,9 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
   deviceInfo = json::parse(text);
 
   const json &model = info.at("model"), &cache = info.at("pools").at(0);
-  activation = model.at("activation_dtype") == "f32" ? MLA_F32 : MLA_BF16;
+  activation = parseType(model.at("activation_dtype"));
+  if (const json &scales = info.at("weight_scales"); !scales.is_null())
+    weightBlock = scales.at("block").get<std::vector<int64_t>>();
   hidden = model.at("hidden_size");
   heads = model.at("num_heads");
   ranks = model.at("tensor_parallel");
@@ -45,8 +47,8 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
     this->cache.columns[i] = field.at("heads").get<int64_t>() * field.at("columns").get<int64_t>();
     rowWidth += this->cache.columns[i];
   }
-  int64_t elementBytes = activation == MLA_F32 ? 4 : 2;
-  isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elementBytes;
+  auto elements = static_cast<int64_t>(elementBytes(activation));
+  isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elements;
 }
 
 std::vector<uint8_t> mlac::run::encodeRows(const Session &session, const std::vector<float> &rows) {
@@ -66,11 +68,10 @@ std::vector<float> mlac::run::decodeRows(const Session &session,
                                          const std::vector<uint8_t> &bytes) {
   mla_cache_layout layout = session.cache;
   layout.format = session.cacheFormat.c_str();
-  layout.num_pages =
-      static_cast<int64_t>(bytes.size()) /
-      session.info.at("pools").at(0).at("row_bytes").get<int64_t>();
+  layout.num_pages = static_cast<int64_t>(bytes.size()) /
+                     session.info.at("pools").at(0).at("row_bytes").get<int64_t>();
   std::vector<uint8_t> plain(layout.num_pages * session.rowWidth *
-                             (session.activation == MLA_F32 ? 4 : 2));
+                             elementBytes(session.activation));
   check(mla_cache_decode(&layout, bytes.data(), bytes.size(), layout.num_pages, nullptr,
                          plain.data()),
         "decoding cache rows");
@@ -78,10 +79,11 @@ std::vector<float> mlac::run::decodeRows(const Session &session,
 }
 
 std::string Session::describe() const {
-  return printable(info.at("model").at("model_type").get<std::string>()) + ", " + std::to_string(heads) +
-         " heads" + (ranks > 1 ? " on each of " + std::to_string(ranks) + " ranks" : "") + ", " +
-         (activation == MLA_F32 ? "f32" : "bf16") + ", page size " + std::to_string(pageSize) +
-         ", on " + deviceInfo.at("kind").get<std::string>() + " (" +
+  return printable(info.at("model").at("model_type").get<std::string>()) + ", " +
+         std::to_string(heads) + " heads" +
+         (ranks > 1 ? " on each of " + std::to_string(ranks) + " ranks" : "") + ", " +
+         typeName(activation) + ", page size " + std::to_string(pageSize) + ", on " +
+         deviceInfo.at("kind").get<std::string>() + " (" +
          deviceInfo.at("name").get<std::string>() + ", " +
          std::to_string(deviceInfo.at("num_sms").get<int64_t>()) +
          (deviceInfo.at("kind") == "cpu" ? " threads)" : " multiprocessors)");
@@ -106,41 +108,6 @@ Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
   check(mla_engine_create(session.package.get(), session.device.get(), &options, engine.out()),
         "making the engine");
   return engine;
-}
-
-WeightMap mlac::run::makeRandomWeights(const Session &session, uint64_t seed) {
-  WeightMap weights;
-  for (const json &tensor : session.info.at("weights")) {
-    auto shape = tensor.at("shape").get<std::vector<int64_t>>();
-    auto name = tensor.at("name").get<std::string>();
-    bool isBias = name.size() > 5 && name.compare(name.size() - 5, 5, ".bias") == 0;
-    bool isNorm = shape.size() == 1 && !isBias;
-    int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-    constexpr double kNormSpread = 0.1; // gamma lies around 1, a bias around 0
-    double deviation =
-        shape.size() == 1 ? kNormSpread : 1 / std::sqrt(static_cast<double>(shape.back()));
-    std::vector<float> values = randomBf16(++seed, count, deviation);
-    if (isNorm)
-      for (float &value : values)
-        value = widenBf16(roundToBf16(1 + value));
-    weights[name] = std::move(values);
-  }
-  return weights;
-}
-
-void mlac::run::bindWeights(const Session &session, mla_engine *engine, const WeightMap &weights) {
-  for (const json &tensor : session.info.at("weights")) {
-    auto name = tensor.at("name").get<std::string>();
-    auto shape = tensor.at("shape").get<std::vector<int64_t>>();
-    std::vector<uint8_t> bytes = encode(weights.at(name), MLA_BF16);
-    check(mla_engine_bind_weight(engine, 0, name.c_str(), MLA_BF16, shape.data(), shape.size(),
-                                 bytes.data()),
-          "binding a weight");
-  }
-  if (session.cache.layer_scale != 1)
-    check(mla_engine_set_cache_scale(engine, 0, 0, session.cache.layer_scale),
-          "setting the cache's scale");
-  check(mla_engine_prepare(engine, 0), "preparing the layer");
 }
 
 void mlac::run::fillCache(const Session &session, mla_engine *engine, uint64_t seed) {

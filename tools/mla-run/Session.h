@@ -48,6 +48,8 @@ struct Session {
   /// Rows of the cache as the package keeps them; no pages.
   mla_cache_layout cache;
   std::string cacheFormat;
+  /// Rows and columns of weights that have one scale, where they may be codes; 0: all. Else empty.
+  std::vector<int64_t> weightBlock;
   /// Whether the cache keeps less of a row than the activations' type.
   bool isCacheQuantized = false;
 };
@@ -65,11 +67,6 @@ struct EngineSizes {
 };
 
 Engine makeEngine(const Session &session, const EngineSizes &sizes);
-
-/// Bell-shaped random weights of deviation 1/sqrt(fan-in) for every tensor that
-/// the package asks for; norm weights lie around 1.
-WeightMap makeRandomWeights(const Session &session, uint64_t seed);
-void bindWeights(const Session &session, mla_engine *engine, const WeightMap &weights);
 
 /// One random block, copied behind itself until the pool is full. Its number of
 /// rows is prime, so that no two pages near each other are equal.

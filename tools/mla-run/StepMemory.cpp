@@ -12,7 +12,9 @@
 
 using namespace mlac::run;
 
-static bool isFloat(const std::string &dtype) { return dtype == "bf16" || dtype == "f32"; }
+static bool isFloat(const std::string &dtype) {
+  return dtype == "bf16" || dtype == "f16" || dtype == "f32";
+}
 
 StepMemory::StepMemory(const Session &session, const StepFunction &function, int64_t tokens,
                        uint64_t seed)
@@ -35,8 +37,8 @@ StepMemory::StepMemory(const Session &session, const StepFunction &function, int
 mla_dtype StepMemory::typeOf(const std::string &name) const {
   for (const StepBuffer &buffer : function.buffers)
     if (buffer.name == name && isFloat(buffer.dtype))
-      return buffer.dtype == "f32" ? MLA_F32 : MLA_BF16;
-  throw std::runtime_error("buffer '" + name + "' is not of bf16 or f32");
+      return parseType(buffer.dtype);
+  throw std::runtime_error("buffer '" + name + "' is not of bf16, f16 or f32");
 }
 
 std::vector<float> StepMemory::fill(const std::string &name, size_t elements, uint64_t seed) {
@@ -50,7 +52,7 @@ std::vector<float> StepMemory::fill(const std::string &name, size_t elements, ui
 
 std::vector<float> StepMemory::read(const std::string &name, size_t elements) const {
   mla_dtype dtype = typeOf(name);
-  std::vector<uint8_t> encoded(elements * (dtype == MLA_F32 ? sizeof(float) : sizeof(uint16_t)));
+  std::vector<uint8_t> encoded(elements * elementBytes(dtype));
   check(mla_device_download(session.device.get(), encoded.data(), buffers.at(name)->data(),
                             encoded.size()),
         "copying from the device");
