@@ -14,6 +14,9 @@
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/Regex.h"
 
+#include <functional>
+#include <memory>
+
 using namespace mlac;
 using nlohmann::json;
 
@@ -67,43 +70,48 @@ static bool hasComponents(llvm::StringRef name, llvm::StringRef part) {
   return false;
 }
 
-/// Patterns are "re:" and a regular expression from the name's beginning, globs, or names.
-static bool isExcludedBy(llvm::StringRef name, llvm::StringRef pattern) {
-  if (pattern.consume_front("re:"))
-    return llvm::Regex(("^(" + pattern + ")").str()).match(name);
+using Matcher = std::function<bool(llvm::StringRef)>;
+
+/// Patterns are "re:" and a regular expression from the name's beginning, globs, or names. One
+/// that cannot be read matches nothing: its modules then count as quantised.
+static Matcher makeMatcher(llvm::StringRef pattern) {
+  if (pattern.consume_front("re:")) {
+    auto regex = std::make_shared<llvm::Regex>(("^(" + pattern + ")").str());
+    return [regex](llvm::StringRef name) { return regex->match(name); };
+  }
   if (!pattern.contains('*'))
-    return hasComponents(name, pattern);
-  llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
+    return [part = pattern.str()](llvm::StringRef name) { return hasComponents(name, part); };
+  auto text = std::make_shared<std::string>(pattern.str()); // a glob refers to it
+  llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(*text);
   if (glob)
-    return glob->match(name);
+    return [text, glob = std::move(*glob)](llvm::StringRef name) { return glob.match(name); };
   llvm::consumeError(glob.takeError());
-  return false;
+  return [](llvm::StringRef) { return false; };
 }
 
-static std::vector<std::string> listExcluded(const ConfigReader &quantization) {
-  std::vector<std::string> patterns;
+static std::vector<Matcher> listExcluded(const ConfigReader &quantization) {
+  std::vector<Matcher> matchers;
   for (llvm::StringRef key : {"ignore", "modules_to_not_convert", "exclude_modules"})
     if (const json *list = quantization.find(key); list && list->is_array())
       for (const json &pattern : *list)
         if (pattern.is_string())
-          patterns.push_back(pattern.get<std::string>());
-  return patterns;
+          matchers.push_back(makeMatcher(pattern.get_ref<const std::string &>()));
+  return matchers;
 }
 
 /// Whether no projection of the model's attention is quantised.
 static bool isAttentionExcluded(const ConfigReader &quantization, const ModelConfig &config) {
-  std::vector<std::string> patterns = listExcluded(quantization);
+  std::vector<Matcher> matchers = listExcluded(quantization);
   auto isExcluded = [&](int64_t layer, llvm::StringRef projection) {
     std::string name = llvm::formatv("model.layers.{0}.self_attn.{1}", layer, projection).str();
-    return llvm::any_of(patterns,
-                        [&](llvm::StringRef pattern) { return isExcludedBy(name, pattern); });
+    return llvm::any_of(matchers, [&](const Matcher &matches) { return matches(name); });
   };
   llvm::SmallVector<llvm::StringRef, 5> projections = {"kv_a_proj_with_mqa", "kv_b_proj", "o_proj"};
   if (config.qLoraRank)
     projections.append({"q_a_proj", "q_b_proj"});
   else
     projections.push_back("q_proj");
-  if (patterns.empty())
+  if (matchers.empty())
     return false;
   for (int64_t layer = 0; layer < config.numLayers; ++layer)
     if (!llvm::all_of(projections,

@@ -87,7 +87,7 @@ public:
       return tensor.name == name;
     });
   }
-  void add(const char *name, TensorShape shape) {
+  void add(const std::string &name, TensorShape shape) {
     tensors.push_back({name, shape, std::nullopt, ""});
   }
 
@@ -153,6 +153,30 @@ TEST(CheckpointTensors, MissingAndUnexpectedTensors) {
             "tensor q_proj.weight of shape [24576, 7168] does not belong to "
             "the attention of model type deepseek_v3" +
                 kDims);
+}
+
+TEST(CheckpointTensors, A14_B33_CodesHaveOtherNamesAndScales) {
+  ModelConfig config = loadConfig("deepseek_v3");
+  auto addScaled = [](Checkpoint &checkpoint) {
+    for (const char *name : {"kv_b_proj", "q_b_proj"}) {
+      TensorShape shape = checkpoint.shape((name + llvm::Twine(".weight")).str());
+      checkpoint.erase((name + llvm::Twine(".weight")).str());
+      checkpoint.add((name + llvm::Twine(".weight_packed")).str(), shape);
+      checkpoint.add((name + llvm::Twine(".weight_scale")).str(), {shape[0], 1});
+    }
+    checkpoint.add("o_proj.weight_scale_inv", {56, 128});
+    checkpoint.add("o_proj.input_scale", {1});
+  };
+  config.weightScales = WeightScales{1, 0};
+  Checkpoint scaled(config);
+  addScaled(scaled);
+  EXPECT_EQ(scaled.check(), "");
+  scaled.add("x_proj.weight_scale", {1});
+  EXPECT_EQ(scaled.check().substr(0, 39), "tensor x_proj.weight_scale of shape [1]");
+  config.weightScales.reset(); // codes would be taken for numbers
+  Checkpoint plain(config);
+  addScaled(plain);
+  EXPECT_EQ(plain.check().substr(0, 40), "tensor kv_b_proj.weight_scale of shape [");
 }
 
 } // namespace
