@@ -8,6 +8,7 @@
 
 #include "mla/Analysis/ProductCost.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -72,6 +73,29 @@ ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDes
   return *std::min_element(
       std::begin(kTiles), std::end(kTiles),
       [&](const ProductTiles &a, const ProductTiles &b) { return judge(a) < judge(b); });
+}
+
+//===----------------------------------------------------------------------===//
+// Few rows
+//===----------------------------------------------------------------------===//
+
+int64_t mlac::chooseDepthParts(const ProductShape &shape, const TileShapes &tiles,
+                               const TargetDescription &target) {
+  llvm::ArrayRef<SwappedTile> swapped = tiles.getSwapped();
+  if (swapped.empty())
+    return 1;
+  auto programs = static_cast<int64_t>(llvm::divideCeil(shape.columns, SwappedTile::kColumns));
+  int64_t best = 1;
+  for (int64_t parts = 1; parts <= target.tuning.depthParts; ++parts) {
+    bool divides = llvm::all_of(swapped, [&](const SwappedTile &tile) {
+      return shape.depth % (parts * tile.blockDepth(shape.depth)) == 0;
+    });
+    if (divides)
+      best = parts;
+    if (programs * shape.batch * best >= target.tuning.busyPrograms)
+      break;
+  }
+  return best;
 }
 
 //===----------------------------------------------------------------------===//

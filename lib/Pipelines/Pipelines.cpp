@@ -56,6 +56,12 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   // Where one product of both is as wide as the machine likes them.
   if (getInfo(options.target).isScheduled)
     passes.addPass(mla::createMlaJoinProjections());
+  mla::MlaFuseAppendOptions fuseAppend;
+  fuseAppend.target = options.target;
+  passes.addPass(mla::createMlaFuseAppend(fuseAppend));
+  mla::MlaSumPartsOptions sumParts;
+  sumParts.target = options.target;
+  passes.addPass(mla::createMlaSumParts(sumParts));
 }
 
 void mlac::buildUnscheduledTilePipeline(OpPassManager &passes, const LowerToTileOptions &options) {

@@ -14,7 +14,9 @@
 //   5. mla-fuse-merge             attention goes on from what it would be merged with
 //   6. mla-split-kv               KV splits of decode
 //   7. mla-join-projections       neighbouring parts of a weight by one product (scheduled kernels)
-//   8. convert-mla-to-tile        plans and kernels
+//   8. mla-fuse-append            norm, rotation and write of new rows at once
+//   9. mla-sum-parts              down-projections of few rows in parts of the depth
+//  10. convert-mla-to-tile        plans and kernels
 
 // OFFLINE: tile.plan @prepare
 // OFFLINE: tile.buffer derived "w_q_uk"

@@ -33,6 +33,7 @@
 #define MLA_ANALYSIS_PRODUCTCOST_H
 
 #include "mla/Machine/TargetDescription.h"
+#include "mla/Machine/TileShapes.h"
 
 namespace mlac {
 
@@ -66,6 +67,12 @@ struct RowTile {
 /// from device memory, and what adds up parts.
 double predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
                             const TargetDescription &target);
+
+/// Into how many parts the depth of a product of few rows, computed columns first, is cut so
+/// that its programs keep the machine busy; 1 where its columns do. Every tile's blocks of the
+/// depth are then divided evenly.
+int64_t chooseDepthParts(const ProductShape &shape, const TileShapes &tiles,
+                         const TargetDescription &target);
 
 /// The fastest; `mayCut`: in parts, too.
 RowTile chooseRowTile(const ProductShape &shape, bool mayCut, const TargetDescription &target);

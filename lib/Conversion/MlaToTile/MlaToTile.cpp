@@ -44,7 +44,7 @@ public:
     KernelTable kernels(getOperation());
     TileShapes shapes = TileShapes::get(target);
     shapes.isProductPersistent &= persistentProducts;
-    const mlac::TargetDescription machine = findMachine();
+    const mlac::TargetDescription machine = mla::findMachine(getOperation(), target);
     if (mlac::getInfo(target).isScheduled)
       getOperation()->setAttr(tile::kMachineAttr, tile::makeMachineAttr(&getContext(), machine));
     WorkCosts costs{itemCost >= 0 ? itemCost : machine.tuning.itemCost,
@@ -56,19 +56,6 @@ public:
         return signalPassFailure();
     for (func::FuncOp step : steps)
       step.erase();
-  }
-
-private:
-  /// The one that the module names, with the rates that it gives, unless that is known to be of
-  /// another chip than the target's.
-  mlac::TargetDescription findMachine() {
-    const mlac::TargetDescription &usual = mlac::getMachineOf(mlac::getInfo(target).chip);
-    auto named = getOperation()->getAttrOfType<mla::TargetAttr>(mla::kTargetAttr);
-    if (!named)
-      return usual;
-    // Who is not known is another machine of the chip that kernels are scheduled for.
-    mlac::TargetDescription machine = mla::readTarget(named, mlac::getScheduledMachine());
-    return machine.chip == usual.chip ? machine : usual;
   }
 };
 

@@ -1,4 +1,4 @@
-// RUN: mla-opt %s --mla-join-projections --convert-mla-to-tile=target=sm90 --cse | FileCheck %s
+// RUN: mla-opt %s --mla-join-projections --mla-fuse-append=target=sm90 --mla-sum-parts=target=sm90 --convert-mla-to-tile=target=sm90 --cse | FileCheck %s
 // RUN: mla-opt %s --convert-mla-to-tile=target=cpu --cse | FileCheck %s --check-prefix=CPU
 
 // Products of few rows on Hopper, columns of the result on M (Product.h).

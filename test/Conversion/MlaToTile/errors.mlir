@@ -61,3 +61,41 @@ func.func @exchange(%x: tensor<?x8xf32> {mla.input = "x"}, %y: tensor<?x8xf32> {
   }
   return %r#0, %r#1 : tensor<?x8xf32>, tensor<?x8xf32>
 }
+
+// -----
+
+// What a pass for another target decided cannot be obeyed: the depth of 96 has no two parts of whole blocks.
+func.func @parts(%x: tensor<?x96xbf16> {mla.input = "x"}, %w: tensor<64x96xbf16> {mla.weight = "w"}, %g: tensor<64xbf16> {mla.weight = "g"})
+    -> (tensor<?x64xbf16> {mla.output = "output"}) {
+  // expected-error@+1 {{expected products that this target computes in 2 parts of their depth}}
+  %y = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    %0 = mla.latent_project %x, %w, %g eps 1.0 : tensor<?x96xbf16>, tensor<64x96xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %0 : tensor<?x64xbf16>
+  }
+  return %y : tensor<?x64xbf16>
+}
+
+// -----
+
+func.func @rows(%x: tensor<?x128xbf16> {mla.input = "x"}, %w: tensor<6208x128xbf16> {mla.weight = "w"}, %g: tensor<6208xbf16> {mla.weight = "g"})
+    -> (tensor<?x6208xbf16> {mla.output = "output"}) {
+  %y = mla.sum_parts 2 -> tensor<?x6208xbf16> {
+    // expected-error@+1 {{expected rows that a program of this target can hold}}
+    %0 = mla.latent_project %x, %w, %g eps 1.0 : tensor<?x128xbf16>, tensor<6208x128xbf16>, tensor<6208xbf16> -> tensor<?x6208xbf16>
+    mla.yield %0 : tensor<?x6208xbf16>
+  }
+  return %y : tensor<?x6208xbf16>
+}
+
+// -----
+
+func.func @append(%x: tensor<?x128xbf16> {mla.input = "x"}, %w: tensor<576x128xbf16> {mla.weight = "w"}, %g: tensor<510xbf16> {mla.weight = "g"},
+                  %batch: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>)
+    -> !mla.cache<page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half> {
+  %t = mla.rope_table <order = half, dim = 66, theta = 1.0e4, length = 64> : tensor<?x66xf32>
+  // expected-error@+1 {{expected rows that a program of this target can hold, got 510 columns of the latent and 33 pairs of the rope key}}
+  %new = mla.latent_append %x, %w, %g eps 1.0 rope %t with <order = half, dim = 66, theta = 1.0e4, length = 64> into %cache, %batch
+    : tensor<?x128xbf16>, tensor<576x128xbf16>, tensor<510xbf16> rope tensor<?x66xf32>
+    into <page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>, <query_len = ?>
+  return %new : !mla.cache<page_size = 64, fields = [latent: 510, rope: 66], element = bf16, rope_order = half>
+}

@@ -1077,3 +1077,175 @@ func.func @nameless(%a: tensor<4x4xbf16>) -> (tensor<4x4xbf16> {mla.output}) {
 
 // expected-error @+1 {{mla.target to be rates, as #mla.target<...>, got "h200"}}
 module attributes {mla.target = "h200"} {}
+
+// -----
+
+func.func @latent_append_c1(%h: tensor<?x7168xbf16>, %w: tensor<512x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected weight to be [L + R, I] with L + R = 576 (from gamma and rope), got 'tensor<512x7168xbf16>'}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<512x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c2(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xf32>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected gamma to have input's element type 'bf16', got 'f32'}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c3(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected eps > 0, got -1.000000e+00}}
+  %0 = mla.latent_append %h, %w, %g eps -1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c4(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %u: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected bias to be [L + R] with L + R = 576 (from gamma and rope), got 'tensor<512xbf16>'}}
+  %0 = mla.latent_append %h, %w, %g bias(%u : tensor<512xbf16>) eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c5(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 32], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache of latent: 512, rope: 64, got}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 32], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c5_codes(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "mla_fp8_tensor">, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache of 'bf16' without scales, got}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "mla_fp8_tensor">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c5_order(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected the rope key in the cache's rope order interleaved, got half}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @latent_append_c6(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x32xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
+  // expected-error @+1 {{expected table to be [length, R] with R = 64 (from rope), got 'tensor<?x32xf32>'}}
+  %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x32xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @sum_parts_c1_none(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  // expected-error @+1 {{expected one or two projections, got 0}}
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    mla.yield %x : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c1_three(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  // expected-error @+1 {{expected one or two projections, got 3}}
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    %b = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    %c = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c1_op(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    // expected-error @+1 {{expected mla.latent_project or mla.latent_append in mla.sum_parts}}
+    %a = mla.rms_norm %h, %g eps 1.0 : tensor<?x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c1_yield(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  // expected-error @+1 {{expected mla.yield of all results of the body in order}}
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %x : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c1_types(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  // expected-error @+1 {{expected results of the types that the body yields}}
+  %0 = mla.sum_parts 2 -> tensor<?x32xbf16> {
+    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c2(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    // expected-error @+1 {{expected the input of the projection before}}
+    %b = mla.latent_project %x, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c2_bias(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    // expected-error @+1 {{expected no bias in mla.sum_parts}}
+    %a = mla.latent_project %h, %w, %g bias(%g : tensor<64xbf16>) eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c3(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  // expected-error @+1 {{expected parts above 1 that divide the depth of 64, got 3}}
+  %0 = mla.sum_parts 3 -> tensor<?x64xbf16> {
+    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c3_one(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  // expected-error @+1 {{expected parts above 1 that divide the depth of 64, got 1}}
+  %0 = mla.sum_parts 1 -> tensor<?x64xbf16> {
+    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @yield_parent(%x: tensor<?x64xbf16>) {
+  // expected-error @+1 {{expects parent op 'mla.sum_parts'}}
+  mla.yield %x : tensor<?x64xbf16>
+}

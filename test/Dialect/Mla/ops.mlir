@@ -61,6 +61,40 @@ func.func @latent_project(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>,
   return
 }
 
+// CHECK-LABEL: func @latent_append
+func.func @latent_append(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %gamma: tensor<512xbf16>, %bias: tensor<576xbf16>,
+                         %table: tensor<?x64xf32>, %cache: !cache, %batch: !mla.batch) -> (!cache, !cache) {
+  // CHECK: mla.latent_append %{{.*}}, %{{.*}}, %{{.*}} eps 1.000000e+00 rope %{{.*}} with <order = interleaved, {{.*}}> into %{{.*}}, %{{.*}} : {{.*}} rope tensor<?x64xf32> into <page_size = 64, {{.*}}>, <query_len = ?>
+  %0 = mla.latent_append %h, %w, %gamma eps 1.0 rope %table with #rope into %cache, %batch
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch
+  // CHECK: mla.latent_append {{.*}} bias(%{{.*}} : tensor<576xbf16>) eps {{.*}} {multiplier = 2.000000e+00 : f64}
+  %1 = mla.latent_append %h, %w, %gamma bias(%bias : tensor<576xbf16>) eps 1.0 rope %table with #rope into %cache, %batch {multiplier = 2.0 : f64}
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch
+  return %0, %1 : !cache, !cache
+}
+
+// CHECK-LABEL: func @sum_parts
+func.func @sum_parts(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>, %gamma_q: tensor<1536xbf16>,
+                     %w: tensor<576x7168xbf16>, %gamma: tensor<512xbf16>, %table: tensor<?x64xf32>,
+                     %cache: !cache, %batch: !mla.batch) {
+  // CHECK: mla.sum_parts 2 -> tensor<?x1536xbf16> {
+  // CHECK-NEXT: mla.latent_project
+  // CHECK-NEXT: mla.yield %{{.*}} : tensor<?x1536xbf16>
+  %0 = mla.sum_parts 2 -> tensor<?x1536xbf16> {
+    %q = mla.latent_project %h, %w_q, %gamma_q eps 1.0 : tensor<?x7168xbf16>, tensor<1536x7168xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
+    mla.yield %q : tensor<?x1536xbf16>
+  }
+  // CHECK: %{{.*}}:3 = mla.sum_parts 4 -> !mla.cache<{{.*}}>, tensor<?x512xbf16>, tensor<?x64xbf16> {
+  // CHECK: mla.yield %{{.*}}, %{{.*}}, %{{.*}} :
+  %1:3 = mla.sum_parts 4 -> !cache, tensor<?x512xbf16>, tensor<?x64xbf16> {
+    %new = mla.latent_append %h, %w, %gamma eps 1.0 rope %table with #rope into %cache, %batch
+        : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !cache, !mla.batch
+    %c, %k = mla.latent_project %h, %w, %gamma eps 1.0 : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>, tensor<?x64xbf16>
+    mla.yield %new, %c, %k : !cache, tensor<?x512xbf16>, tensor<?x64xbf16>
+  }
+  return
+}
+
 // CHECK-LABEL: func @head_project
 func.func @head_project(%q: tensor<?x16x128xbf16>, %o: tensor<?x16x512xbf16>, %w: tensor<16x128x512xbf16>) {
   // CHECK: mla.head_project %{{.*}}, %{{.*}} : tensor<?x16x512xbf16>, tensor<16x128x512xbf16> -> tensor<?x16x128xbf16>

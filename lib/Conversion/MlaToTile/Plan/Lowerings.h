@@ -21,6 +21,8 @@ namespace mlac::mla_to_tile {
 // Linear.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LatentProjectOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::LatentAppendOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::SumPartsOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
@@ -37,30 +39,25 @@ void emitRmsNorm(StepLowering &step, const TensorRef &input, const RmsNorm &norm
 mlir::Value rmsScale(KernelBuilder &b, mlir::Value squares, int64_t width, const RmsNorm &norm);
 
 // LatentRow.cpp
-/// Whether a program can hold a row of `width` elements in one tile.
-bool canHoldRow(StepLowering &step, int64_t width);
 /// [T, columns], each row the sum of `parts` rows, `partStride` elements apart.
 struct RowSource {
   TensorRef rows;
   int64_t parts = 1, partStride = 0;
 };
 /// What becomes of a row besides its norm: the columns behind it go to `tail` as they
-/// are, or, where `rope` and `append` are given, all of it goes to the cache.
+/// are, or, where `append` is given, all of it goes to the cache.
 struct LatentTarget {
   std::optional<TensorRef> tail = std::nullopt;
-  mlir::mla::RopeOp rope = {};
-  mlir::mla::AppendOp append = {};
+  mlir::mla::LatentAppendOp append = {};
 };
-/// `from`: where the kernel is to stand.
-LatentTarget findAppend(StepLowering &step, mlir::mla::LatentProjectOp op, mlir::Operation *from);
 /// A row to normalise and what becomes of it.
 struct LatentRows {
   RowSource source;
   RmsNorm norm;
   LatentTarget target;
 };
-/// One program for each of `rows` rows, and of `other` rows. Preconditions: canHoldRow of the
-/// norms' widths, and of the tails'; all dense.
+/// One program for each of `rows` rows, and of `other` rows. Preconditions:
+/// TileShapes::canHoldRow of the norms' widths, and of the tails'; all dense.
 void emitLatentRows(StepLowering &step, mlir::Value rows, const LatentRows &latent,
                     const LatentRows *other = nullptr);
 

@@ -202,7 +202,7 @@ Value StepLowering::firstKeyBlock(Value batch) {
 LogicalResult StepLowering::lowerBlock(Block &block) {
   for (Operation &op : block.without_terminator()) {
     loc = op.getLoc();
-    if (!lowered.contains(&op) && failed(lowerOp(&op)))
+    if (failed(lowerOp(&op)))
       return failure();
   }
   if (auto returnOp = dyn_cast<func::ReturnOp>(block.getTerminator()))
@@ -253,11 +253,11 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
                  .strides = {type.getDimSize(1), 1}});
         return success();
       })
-      .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::HeadProjectOp,
-            mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp, mla::AppendOp, mla::GatherOp,
-            mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp, mla::GroupedAttentionOp,
-            mla::EmptyPartialOp, mla::MergeOp, mla::MergeSplitsOp, mla::ConvertLseOp,
-            mla::KeepRowsOp, mla::CopyPagesOp, mla::ConvertIndicesOp>(
+      .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp,
+            mla::SumPartsOp, mla::HeadProjectOp, mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp,
+            mla::AppendOp, mla::GatherOp, mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp,
+            mla::GroupedAttentionOp, mla::EmptyPartialOp, mla::MergeOp, mla::MergeSplitsOp,
+            mla::ConvertLseOp, mla::KeepRowsOp, mla::CopyPagesOp, mla::ConvertIndicesOp>(
           [&](auto typed) { return lower(*this, typed); })
       .Case<mla::AttentionOp>([](auto attention) -> LogicalResult {
         auto diag = attention.emitOpError("expected a form to have been chosen and expanded");

@@ -27,11 +27,11 @@
 #define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_STEPLOWERING_H
 
 #include "Plan/KernelTable.h"
-#include "Plan/TileShapes.h"
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Tile/Utils/KernelBuilder.h"
 #include "mla/Machine/TargetDescription.h"
+#include "mla/Machine/TileShapes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -39,7 +39,13 @@
 
 namespace mlac::mla_to_tile {
 
+using mlac::blockWidth;
 using mlac::KernelBuilder;
+using mlac::kWidthMultiple;
+using mlac::MatmulTile;
+using mlac::paddedWidth;
+using mlac::SwappedTile;
+using mlac::TileShapes;
 
 /// A tensor of the step as it lies in a buffer of the plan. A stride is kDynamic
 /// where an inner size is.
@@ -109,8 +115,6 @@ public:
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
   void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }
-  /// Another operation's kernels do what `op` says.
-  void markLowered(mlir::Operation *op) { lowered.insert(op); }
   void forwardCache(mlir::Value result, mlir::Value from) { caches[result] = cache(from); }
 
   /// Gives an operation's result its memory.
@@ -189,8 +193,7 @@ private:
   mlir::IRMapping scalars;
   llvm::StringMap<mlir::Value> dims, buffers;
   llvm::DenseMap<int64_t, mlir::Value> constants;
-  llvm::SmallPtrSet<mlir::Operation *, 4> lowered; // ahead of their turn
-  bool hasLaunched = false;                        // on every path to where the builder stands
+  bool hasLaunched = false; // on every path to where the builder stands
 };
 
 } // namespace mlac::mla_to_tile

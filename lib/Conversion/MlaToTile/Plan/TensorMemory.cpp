@@ -306,6 +306,7 @@ Value StepLowering::dynamicRows(Value tensor) {
             mla::AbsorbedAttentionOp, mla::GroupedAttentionOp, mla::MergeSplitsOp, mla::MergeOp,
             mla::ConvertLseOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp,
             tensor::CollapseShapeOp>([&](auto op) { return dynamicRows(op->getOperand(0)); })
+      .Case<mla::SumPartsOp>([&](auto op) { return dynamicRows(op.getYielded(result)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
       .Default([&](Operation *) { return dim("num_tokens"); });
@@ -368,6 +369,8 @@ std::optional<TensorRef> StepLowering::destination(Value tensor) {
       return returnDestination(tensor, index);
     if (isa<mla::JoinPartsOp>(user))
       return allocate(user->getResult(0));
+    if (isa<mla::YieldOp>(user))
+      return allocate(user->getParentOp()->getResult(index));
     if (!isa<scf::YieldOp>(user) || user->getBlock() != tensor.getParentBlock())
       continue;
     if (auto ifOp = dyn_cast<scf::IfOp>(user->getParentOp()))

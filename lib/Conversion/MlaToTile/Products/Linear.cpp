@@ -66,6 +66,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Latents
+//===----------------------------------------------------------------------===//
+
 namespace {
 /// A latent projection: its product, where that goes, and what its rows become.
 struct Latent {
@@ -75,14 +79,14 @@ struct Latent {
   LatentTarget target;
 
   LatentRows rowsOf(const RowSource &source) const { return {source, norm, target}; }
-  bool canHoldRows(StepLowering &step) const;
+  bool canHoldRows(const TileShapes &shapes) const;
   void emitWhole(StepLowering &step, int64_t moreThan) const;
 };
 } // namespace
 
-bool Latent::canHoldRows(StepLowering &step) const {
+bool Latent::canHoldRows(const TileShapes &shapes) const {
   int64_t width = norm.gamma.size(0), tailWidth = product.columns - width;
-  return canHoldRow(step, width) && (tailWidth == 0 || canHoldRow(step, tailWidth));
+  return shapes.canHoldRow(width) && (tailWidth == 0 || shapes.canHoldRow(tailWidth));
 }
 
 void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
@@ -94,102 +98,108 @@ void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
   emitLatentRows(step, product.rows, rowsOf({raw}));
 }
 
-/// Few columns: parts of the depth, summed by the kernel that normalises. `joint`: of `latent`
-/// and of `other`, whose columns come behind.
-static void emitLatent(StepLowering &step, const Latent &latent, const Latent *other,
-                       const Product &joint, int64_t parts) {
-  if (parts == 1)
-    return latent.emitWhole(step, 0);
-  auto emitWhole = [&](int64_t moreThan) {
-    latent.emitWhole(step, moreThan);
-    if (other)
-      other->emitWhole(step, moreThan);
-  };
+/// The product of `op` and memory for what it makes, and for `output`, if its rows are normalised
+/// to a tensor.
+template <typename Op>
+static Latent prepareRows(StepLowering &step, Op op, Value output, const LatentTarget &target) {
+  TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
+            gamma = step.lookup(op.getGamma());
+  RmsNorm norm{gamma, {}, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
+  if (output)
+    norm.output = step.allocate(output);
+  std::optional<TensorRef> bias;
+  if (op.getBias())
+    bias = step.lookup(op.getBias());
+  TensorRef raw = step.workspace({x.sizes[0], w.sizes[0]}, x.element());
+  return {makeProduct(step, x, w, bias, raw), raw, norm, target};
+}
+
+static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op) {
+  Latent latent = prepareRows(step, op, op.getLatent(), {});
+  if (!op.getTail())
+    return latent;
+  TensorRef tail = latent.raw;
+  tail.offset = latent.norm.gamma.size(0);
+  tail.sizes[1] = step.plan().getIndexAttr(latent.product.columns - tail.offset);
+  step.setView(op.getTail(), tail);
+  latent.target.tail = tail;
+  return latent;
+}
+
+static Latent prepareLatent(StepLowering &step, mla::LatentAppendOp op) {
+  step.forwardCache(op.getResult(), op.getCache());
+  return prepareRows(step, op, Value(), {.tail = std::nullopt, .append = op});
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
+  prepareLatent(step, op).emitWhole(step, /*moreThan=*/0);
+  return success();
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentAppendOp op) {
+  const TileShapes &shapes = step.shapes;
+  int64_t width = cast<RankedTensorType>(op.getGamma().getType()).getDimSize(0);
+  int64_t pairs = op.getRope().getDim() / 2;
+  if (!shapes.canHoldRow(width) || !shapes.canHoldRow(pairs))
+    return op.emitOpError("expected rows that a program of this target can hold, got ")
+           << width << " columns of the latent and " << pairs << " pairs of the rope key";
+  prepareLatent(step, op).emitWhole(step, /*moreThan=*/0);
+  return success();
+}
+
+/// What the projections of the body are as one product: the columns of the second behind those
+/// of the first.
+static std::optional<Product> joinAll(ArrayRef<Latent> latents) {
+  if (latents.size() == 1)
+    return latents.front().product;
+  return joinProducts(latents.front().product, latents.back().product);
+}
+
+/// Parts of the depth of few rows, summed by the kernel that normalises; many rows as if the
+/// projections stood alone.
+static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Product &joint,
+                       int64_t parts) {
   int64_t limit = step.shapes.getSwapped().back().rows;
   PartialSums sums = makePartialSums(step, joint, parts, limit);
   auto emitParts = [&] {
     emitPartialSums(step, joint, sums);
     RowSource source{sums.sums, parts, joint.columns}, behind = source;
-    behind.rows.offset += latent.product.columns;
-    if (!other)
-      return emitLatentRows(step, joint.rows, latent.rowsOf(source));
-    LatentRows rest = other->rowsOf(behind);
-    emitLatentRows(step, joint.rows, latent.rowsOf(source), &rest);
+    const Latent &first = latents.front();
+    behind.rows.offset += first.product.columns;
+    if (latents.size() == 1)
+      return emitLatentRows(step, joint.rows, first.rowsOf(source));
+    LatentRows rest = latents.back().rowsOf(behind);
+    emitLatentRows(step, joint.rows, first.rowsOf(source), &rest);
   };
-  step.versionByRows(joint.rows, limit, emitParts, [&] { emitWhole(limit); });
-}
-
-/// Whether what defines `value` has been lowered when `op` is.
-static bool isKnownAt(Value value, Operation *op) {
-  Operation *source = value.getDefiningOp();
-  return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(op);
-}
-
-/// Another projection of the same input, behind `op`, that may take place at `op`: nothing
-/// between them sees a cache.
-static mla::LatentProjectOp findSibling(mla::LatentProjectOp op) {
-  for (Operation *user : op.getInput().getUsers()) {
-    auto other = dyn_cast<mla::LatentProjectOp>(user);
-    if (!other || other->getBlock() != op->getBlock() || !op->isBeforeInBlock(other) ||
-        other.getBias() || !isKnownAt(other.getWeight(), op) || !isKnownAt(other.getGamma(), op))
-      continue;
-    auto seesCache = [](Operation &between) {
-      return llvm::any_of(between.getOperandTypes(), llvm::IsaPred<mla::CacheType>);
-    };
-    if (llvm::none_of(llvm::make_range(op->getIterator(), other->getIterator()), seesCache))
-      return other;
-  }
-  return {};
-}
-
-/// The product of `op` and memory for its results; kernels stand where `from` does.
-static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op, Operation *from) {
-  TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
-            gamma = step.lookup(op.getGamma());
-  LatentTarget target = findAppend(step, op, from);
-  RmsNorm norm{gamma, {}, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
-  if (!target.append)
-    norm.output = step.allocate(op.getLatent());
-  std::optional<TensorRef> bias;
-  if (op.getBias())
-    bias = step.lookup(op.getBias());
-  TensorRef raw = step.workspace({x.sizes[0], w.sizes[0]}, x.element());
-  if (target.append) {
-    step.forwardCache(target.append.getResult(), target.append.getCache());
-    step.markLowered(target.rope);
-    step.markLowered(target.append);
-  } else if (op.getTail()) {
-    TensorRef tail = raw;
-    tail.offset = gamma.size(0);
-    tail.sizes[1] = step.plan().getIndexAttr(w.size(0) - gamma.size(0));
-    step.setView(op.getTail(), tail);
-    target.tail = tail;
-  }
-  return {makeProduct(step, x, w, bias, raw), raw, norm, target};
-}
-
-LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
-  auto emitAlone = [&](const Latent &latent) {
-    int64_t parts = latent.canHoldRows(step) ? chooseDepthParts(step, latent.product) : 1;
-    emitLatent(step, latent, nullptr, latent.product, parts);
+  auto emitWhole = [&] {
+    for (const Latent &latent : latents)
+      latent.emitWhole(step, limit);
   };
-  Latent latent = prepareLatent(step, op, op);
-  mla::LatentProjectOp sibling = findSibling(op);
-  if (!sibling || step.shapes.getSwapped().empty()) {
-    emitAlone(latent);
-    return success();
+  step.versionByRows(joint.rows, limit, emitParts, emitWhole);
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
+  SmallVector<Latent, 2> latents;
+  for (Operation &inner : op.getProjections()) {
+    auto project = dyn_cast<mla::LatentProjectOp>(inner);
+    latents.push_back(project ? prepareLatent(step, project)
+                              : prepareLatent(step, cast<mla::LatentAppendOp>(inner)));
+    if (!latents.back().canHoldRows(step.shapes))
+      return inner.emitOpError("expected rows that a program of this target can hold");
   }
-  Latent other = prepareLatent(step, sibling, op);
-  step.markLowered(sibling);
-  std::optional<Product> joint = joinProducts(latent.product, other.product);
-  bool fits = joint && latent.canHoldRows(step) && other.canHoldRows(step);
-  int64_t parts = fits ? chooseDepthParts(step, *joint) : 1;
-  if (parts != 1) {
-    emitLatent(step, latent, &other, *joint, parts);
-    return success();
+  auto parts = static_cast<int64_t>(op.getParts());
+  std::optional<Product> joint = joinAll(latents);
+  if (!joint || !canSumDepth(step, *joint, parts))
+    return op.emitOpError("expected products that this target computes in ")
+           << parts << " parts of their depth";
+  for (OpResult result : op->getResults()) {
+    Value yielded = op.getYielded(result);
+    if (isa<mla::CacheType>(result.getType()))
+      step.forwardCache(result, yielded);
+    else
+      step.setView(result, step.lookup(yielded));
   }
-  emitAlone(latent);
-  emitAlone(other);
+  emitSummed(step, latents, *joint, parts);
   return success();
 }
 

@@ -104,16 +104,14 @@ public:
   SwappedKernel(const StepLowering &step, const Product &product, SwappedTile limits,
                 int64_t parts = 1)
       : p(product), tuning(step.machine.tuning), parts(parts), rows(limits.rows),
-        depth(chooseDepth(p.depth, limits.depth)) {}
+        depth(limits.blockDepth(p.depth)) {}
 
   bool fits() const { return ProductViews(p).fit(tileColumns(), depth); }
   void launch(StepLowering &step);
-  /// Tiles of 64 columns of all the batch.
-  int64_t countTiles() const { return llvm::divideCeil(p.columns, tileColumns()) * p.batch; }
-  int64_t countDepthBlocks() const { return llvm::divideCeil(p.depth, depth); }
+  /// Whether parts of the depth are whole blocks.
+  bool canCut() const { return p.depth % (parts * depth) == 0; }
 
 private:
-  static int64_t chooseDepth(int64_t width, int64_t limit);
   int64_t tileColumns() const { return SwappedTile::kColumns; }
   int64_t countTilesOfProgram() const;
 
@@ -140,15 +138,6 @@ static std::pair<Product, Product> splitProduct(const Product &product) {
     tail.rhs = *product.other;
   }
   return {head, tail};
-}
-
-/// Whole panels of 64 that divide the width, if there are any.
-int64_t SwappedKernel::chooseDepth(int64_t width, int64_t limit) {
-  constexpr int64_t panel = 64;
-  for (int64_t block = limit; block >= panel; block -= panel)
-    if (width % block == 0)
-      return block;
-  return blockWidth(width, limit);
 }
 
 /// As many as leave enough programs, so that few of them pay for a start.
@@ -300,22 +289,11 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
   return joint;
 }
 
-int64_t mlac::mla_to_tile::chooseDepthParts(StepLowering &step, const Product &product) {
-  if (product.batch != 1 || product.bias || !canSwap(step, product))
-    return 1;
-  const Tuning &tuning = step.machine.tuning;
-  int64_t best = 1;
-  for (int64_t parts = 1; parts <= tuning.depthParts; ++parts) {
-    bool divides = llvm::all_of(step.shapes.getSwapped(), [&](const SwappedTile &shape) {
-      return SwappedKernel(step, product, shape).countDepthBlocks() % parts == 0;
-    });
-    SwappedKernel kernel(step, product, step.shapes.getSwapped().front());
-    if (divides && product.depth % parts == 0)
-      best = parts;
-    if (kernel.countTiles() * best >= tuning.busyPrograms)
-      break;
-  }
-  return best;
+bool mlac::mla_to_tile::canSumDepth(StepLowering &step, const Product &product, int64_t parts) {
+  return product.batch == 1 && !product.bias && canSwap(step, product) &&
+         llvm::all_of(step.shapes.getSwapped(), [&](const SwappedTile &shape) {
+           return SwappedKernel(step, product, shape, parts).canCut();
+         });
 }
 
 PartialSums mlac::mla_to_tile::makePartialSums(StepLowering &step, const Product &product,

@@ -73,9 +73,8 @@ void emitSumParts(StepLowering &step, const Product &product, const PartialSums 
 /// where they do not suit.
 std::optional<Product> joinProducts(const Product &first, const Product &second);
 
-/// Into how many parts the depth of a product of few rows is cut so that it keeps
-/// the machine busy; 1 if its columns do, or if it is not computed columns first.
-int64_t chooseDepthParts(StepLowering &step, const Product &product);
+/// Whether the product of few rows can be computed in so many parts of its depth.
+bool canSumDepth(StepLowering &step, const Product &product, int64_t parts);
 
 /// The product, without bias and for as many rows as `to` has, in parts of its depth.
 void emitPartialSums(StepLowering &step, const Product &product, const PartialSums &to);

@@ -26,10 +26,6 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-bool mlac::mla_to_tile::canHoldRow(StepLowering &step, int64_t width) {
-  return step.shapes.isRowCountFixed && foldedColumns(width, step.shapes.rows) != 0;
-}
-
 namespace {
 /// Writes the kernel's body; arguments are the source, gamma, then those of the pool
 /// with slots, positions, angles and the number of rows, or latent and tail.
@@ -60,11 +56,11 @@ private:
   void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
   void storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Value gamma,
                 const Appended &row);
-  int64_t half() const { return target.rope.getRope().getDim() / 2; }
+  int64_t half() const { return target.append.getRope().getDim() / 2; }
   /// Columns from the first element of a pair to the second.
   int64_t distance() const { return isInterleaved() ? 1 : half(); }
   bool isInterleaved() const {
-    return target.rope.getRope().getOrder() == mla::RopeOrder::Interleaved;
+    return target.append.getRope().getOrder() == mla::RopeOrder::Interleaved;
   }
 
   StepLowering &step;
@@ -87,7 +83,7 @@ SmallVector<Value> LatentRow::args() {
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
   args.append(
       {step.poolMetadata(target.append.getCache(), target.append.getBatch(), "slot_mapping"),
-       step.metadata("positions"), step.lookup(target.rope.getTable()).buffer, rows});
+       step.metadata("positions"), step.lookup(target.append.getTable()).buffer, rows});
   return args;
 }
 
@@ -216,28 +212,4 @@ void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const Lat
   };
   step.launch(kernel.name() + "_" + second.name(), {rows, step.constant(2), one}, args, write,
               step.chained());
-}
-
-/// The rotation of the tail and the append of both, if nothing else uses them.
-LatentTarget mlac::mla_to_tile::findAppend(StepLowering &step, mla::LatentProjectOp op,
-                                           Operation *from) {
-  Value tail = op.getTail();
-  if (!tail || !tail.hasOneUse() || !op.getLatent().hasOneUse())
-    return {};
-  auto rope = dyn_cast<mla::RopeOp>(*tail.user_begin());
-  if (!rope || rope.getInverse() || !rope.getResult().hasOneUse() ||
-      rope.getRope().getDim() != cast<RankedTensorType>(tail.getType()).getDimSize(1))
-    return {};
-  auto append = dyn_cast<mla::AppendOp>(*rope.getResult().user_begin());
-  bool isBoth = append && llvm::equal(append.getRows(), ValueRange{op.getLatent(), rope}) &&
-                append->getBlock() == op->getBlock();
-  auto isKnown = [&](Value value) {
-    Operation *source = value.getDefiningOp();
-    return !source || source->getBlock() != op->getBlock() || source->isBeforeInBlock(from);
-  };
-  if (!isBoth || append.getCache().getType().isQuantized() || !isKnown(rope.getTable()) ||
-      !isKnown(append.getCache()) || !canHoldRow(step, rope.getRope().getDim() / 2) ||
-      !canHoldRow(step, cast<RankedTensorType>(op.getLatent().getType()).getDimSize(1)))
-    return {};
-  return {.tail = std::nullopt, .rope = rope, .append = append};
 }

@@ -65,7 +65,7 @@ void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
                                     const RmsNorm &norm) {
   bool isDense = input.strides.back() == 1 && norm.gamma.strides.back() == 1 &&
                  norm.output.strides.back() == 1;
-  if (isDense && canHoldRow(step, input.size(1)))
+  if (isDense && step.shapes.canHoldRow(input.size(1)))
     return emitLatentRows(step, step.value(input.sizes[0]), {{input}, norm, {}});
   emitRowsNorm(step, input, norm);
 }

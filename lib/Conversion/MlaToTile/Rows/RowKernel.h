@@ -19,23 +19,13 @@
 
 namespace mlac::mla_to_tile {
 
-/// A row of `width` elements as a tile of `tileRows` rows: columns of it, or 0. Groups of
-/// 8 are what a tile in registers is made of; 256 are 128 registers of a thread.
-inline int64_t foldedColumns(int64_t width, int64_t tileRows) {
-  constexpr int64_t group = 8, most = 256;
-  for (int64_t columns = group; columns <= most; columns += group)
-    if (width % columns == 0 && width / columns <= tileRows)
-      return columns;
-  return 0;
-}
-
 /// The widest part that a program holds of rows of `columns` elements, and that divides them, or
 /// 0. A warp of 16-byte accesses takes 128 columns of f32, a program of four warps two of them
 /// for each part of a sum.
 inline int64_t findRowBlock(StepLowering &step, int64_t columns) {
   constexpr int64_t most = 1024;
   for (int64_t block = most; block > 0; block -= kWidthMultiple)
-    if (columns % block == 0 && canHoldRow(step, block))
+    if (columns % block == 0 && step.shapes.canHoldRow(block))
       return block;
   return 0;
 }
@@ -46,7 +36,7 @@ public:
   using Value = mlir::Value;
 
   RowKernel(StepLowering &step, KernelBuilder &b, int64_t width, int64_t stride = 1)
-      : b(b), tileRows(step.shapes.rows), width(width), columns(foldedColumns(width, tileRows)),
+      : b(b), tileRows(step.shapes.rows), width(width), columns(step.shapes.foldedColumns(width)),
         stride(stride) {
     assert(columns != 0 && "expected a row that canHoldRow");
   }

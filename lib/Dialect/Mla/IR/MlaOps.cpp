@@ -184,10 +184,7 @@ LogicalResult AppendOp::verify() {
 LogicalResult AppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                          ValueRange operands, DictionaryAttr, OpaqueProperties,
                                          RegionRange, SmallVectorImpl<Type> &types) {
-  for (Value operand : operands)
-    if (isa<CacheType>(operand.getType()))
-      types.push_back(operand.getType());
-  return success(types.size() == 1);
+  return inferCache(operands, types);
 }
 
 LogicalResult GatherOp::verify() {

@@ -152,3 +152,10 @@ LogicalResult mla::verifyLatentRows(Operation *op, ShapeCheck &check,
       return failure();
   return success();
 }
+
+LogicalResult mla::inferCache(ValueRange operands, SmallVectorImpl<Type> &types) {
+  for (Value operand : operands)
+    if (isa<CacheType>(operand.getType()))
+      types.push_back(operand.getType());
+  return success(types.size() == 1);
+}

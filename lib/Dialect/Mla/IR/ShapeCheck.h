@@ -73,6 +73,9 @@ LogicalResult verifyLatentRows(Operation *op, ShapeCheck &check,
 LogicalResult verifyCacheRows(Operation *op, StringRef tokens, CacheType cache,
                               ValueRange rows);
 
+/// The type of an operation that returns its only cache operand.
+LogicalResult inferCache(ValueRange operands, SmallVectorImpl<Type> &types);
+
 } // namespace mlir::mla
 
 #endif // MLA_LIB_DIALECT_MLA_IR_SHAPECHECK_H

@@ -413,5 +413,6 @@ def Mla_DequantizeOp : Mla_Op<"dequantize"> {
 
 include "mla/Dialect/Mla/IR/MlaAttentionOps.td"
 include "mla/Dialect/Mla/IR/MlaBatchOps.td"
+include "mla/Dialect/Mla/IR/MlaFusedOps.td"
 
 #endif // MLA_DIALECT_MLA_IR_MLAOPS_TD

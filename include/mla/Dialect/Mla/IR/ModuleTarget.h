@@ -11,6 +11,9 @@
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Machine/TargetDescription.h"
+#include "mla/Machine/Targets.h"
+
+#include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::mla {
 
@@ -27,6 +30,18 @@ inline mlac::TargetDescription readTarget(TargetAttr attribute,
   target.readGbps = attribute.getReadGbps();
   target.launchMicroseconds = attribute.getLaunchUs();
   return target;
+}
+
+/// The machine that code for `target` is made for: the one that the module names, with the rates
+/// that it gives, unless that is known to be of another chip than the target's.
+inline mlac::TargetDescription findMachine(ModuleOp module, mlac::TileTarget target) {
+  const mlac::TargetDescription &usual = mlac::getMachineOf(mlac::getInfo(target).chip);
+  auto named = module->getAttrOfType<TargetAttr>(kTargetAttr);
+  if (!named)
+    return usual;
+  // Who is not known is another machine of the chip that kernels are scheduled for.
+  mlac::TargetDescription machine = readTarget(named, mlac::getScheduledMachine());
+  return machine.chip == usual.chip ? machine : usual;
 }
 
 } // namespace mlir::mla

@@ -10,6 +10,7 @@
 #define MLA_DIALECT_MLA_TRANSFORMS_PASSES_H
 
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
+#include "mla/Machine/Targets.h"
 
 #include "mlir/Pass/Pass.h"
 

@@ -370,41 +370,6 @@ def MlaChunkContext : Pass<"mla-chunk-context", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
-def MlaJoinProjections : Pass<"mla-join-projections", "::mlir::ModuleOp"> {
-  let summary = "makes one product of two whose weights lie together";
-  let description = [{
-    The keys and the values of expanded attention are made from the same latents, by the two parts of one
-    weight's rows of a head. Apart they are two products, each of which reads the latents.
-
-    Before:
-    ```mlir
-    %wk = tensor.extract_slice %w[0, 0, 0] [128, 128, 512] [1, 1, 1] : tensor<128x256x512xbf16> to …
-    %wv = tensor.extract_slice %w[0, 128, 0] [128, 128, 512] [1, 1, 1] : tensor<128x256x512xbf16> to …
-    %k = mla.project %c, %wk …
-    %v = mla.project %c, %wv …
-    ```
-    After:
-    ```mlir
-    %kv = mla.project %c, %w … -> tensor<?x128x256xbf16>
-    %k = tensor.extract_slice %kv[0, 0, 0] [%tokens, 128, 128] [1, 1, 1] : …
-    %v = tensor.extract_slice %kv[0, 0, 128] [%tokens, 128, 128] [1, 1, 1] : …
-    ```
-
-    | | launches | bytes read |
-    |---|---|---|
-    | apart | 2 | 2 · T · L of latents, the weight |
-    | joined | 1 | T · L of latents, the weight |
-
-    It is done where the second weight begins at the row of each head where the first ends, both projections
-    stand in one block, neither has a bias, and all who use the results take rows of any
-    stride: `mla.head_project`, `mla.rope` and `mla.expanded_attention`.
-
-    Preconditions: none; useful behind mla-absorb-weights and mla-chunk-context, which make such
-    projections. Guarantee: no such pair remains. Numerics do not change.
-  }];
-  let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect"];
-}
-
 def MlaFuseMerge : Pass<"mla-fuse-merge", "::mlir::ModuleOp"> {
   let summary = "lets attention go on from the partial that it would be merged with";
   let description = [{
@@ -502,6 +467,119 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
            "upper bound of splits per request">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
                            "::mlir::scf::SCFDialect"];
+}
+
+def MlaJoinProjections : Pass<"mla-join-projections", "::mlir::ModuleOp"> {
+  let summary = "makes one product of two whose weights lie together";
+  let description = [{
+    The keys and the values of expanded attention are made from the same latents, by the two parts of one
+    weight's rows of a head. Apart they are two products, each of which reads the latents.
+
+    Before:
+    ```mlir
+    %wk = tensor.extract_slice %w[0, 0, 0] [128, 128, 512] [1, 1, 1] : tensor<128x256x512xbf16> to …
+    %wv = tensor.extract_slice %w[0, 128, 0] [128, 128, 512] [1, 1, 1] : tensor<128x256x512xbf16> to …
+    %k = mla.project %c, %wk …
+    %v = mla.project %c, %wv …
+    ```
+    After:
+    ```mlir
+    %kv = mla.project %c, %w … -> tensor<?x128x256xbf16>
+    %k = tensor.extract_slice %kv[0, 0, 0] [%tokens, 128, 128] [1, 1, 1] : …
+    %v = tensor.extract_slice %kv[0, 0, 128] [%tokens, 128, 128] [1, 1, 1] : …
+    ```
+
+    | | launches | bytes read |
+    |---|---|---|
+    | apart | 2 | 2 · T · L of latents, the weight |
+    | joined | 1 | T · L of latents, the weight |
+
+    It is done where the second weight begins at the row of each head where the first ends, both projections
+    stand in one block, neither has a bias, and all who use the results take rows of any
+    stride: `mla.head_project`, `mla.rope` and `mla.expanded_attention`.
+
+    Preconditions: none; useful behind mla-absorb-weights and mla-chunk-context, which make such
+    projections. Guarantee: no such pair remains. Numerics do not change.
+  }];
+  let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
+  let summary = "normalises, rotates and appends a token's row at once";
+  let description = [{
+    A latent and its rope key go to the cache and nowhere else: three kernels, between
+    which the row is written to memory and read again, for a few hundred elements each.
+
+    Before:
+    ```mlir
+    %c, %tail = mla.latent_project %h, %w, %gamma eps 1.0e-6 …
+    %k_pe = mla.rope %tail, %table, %batch with <order = interleaved, dim = 64, …> …
+    %after = mla.append %c, %k_pe into %cache, %batch …
+    ```
+    After:
+    ```mlir
+    %after = mla.latent_append %h, %w, %gamma eps 1.0e-6
+      rope %table with <order = interleaved, dim = 64, …> into %cache, %batch …
+    ```
+
+    | | launches | bytes of a row of 512 + 64 bf16 |
+    |---|---|---|
+    | apart | product, norm, rotation, append | product 1152 w; then 1152 r, 1152 w twice |
+    | fused | product, row | product 1152 w; then 1152 r, 1152 w |
+
+    It is done where the rotation is the whole tail's, neither value has another use, the
+    cache stores rows of the activations' type, its table and cache are known where the
+    projection stands (the write moves there), and a program of `target` can hold the latent and half of the
+    rope key as one tile (TileShapes::canHoldRow; on a CPU none does).
+
+    Preconditions: none; behind mla-absorb-weights and mla-chunk-context, which may read the latent as a
+    tensor. Guarantee: no such projection remains. Numerics: the row is not rounded between its steps.
+  }];
+  let options = [
+    Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
+           "machine whose tile shapes decide", "::mlac::getTileTargetValues()">];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
+def MlaSumParts : Pass<"mla-sum-parts", "::mlir::ModuleOp"> {
+  let summary = "cuts the depth of latent projections whose columns are too few";
+  let description = [{
+    A product of few rows reads its weights once, and needs as many programs as read memory
+    at full rate (`busyPrograms` of the machine, 112 on an H200). Tiles of 64 columns
+    of a latent are far fewer: 576 columns are 9. So the query's and the keys' projection
+    become one product where they can, and its depth is cut until there are enough programs, at most `depthParts`
+    times (16 on an H200: each part is a row more that the sum reads).
+
+    Before:
+    ```mlir
+    %cq = mla.latent_project %h, %w_q_a, %gamma_q … : tensor<?x7168xbf16>, tensor<1536x7168xbf16>, …
+    %after = mla.latent_append %h, %w_kv_a, %gamma_kv … : tensor<?x7168xbf16>, tensor<576x7168xbf16>, …
+    ```
+    After (33 tiles of 64 columns, four parts: 132 programs):
+    ```mlir
+    %cq, %after = mla.sum_parts 4 -> tensor<?x1536xbf16>, !cache {
+      %0 = mla.latent_project %h, %w_q_a, %gamma_q …
+      %1 = mla.latent_append %h, %w_kv_a, %gamma_kv …
+      mla.yield %0, %1 : …
+    }
+    ```
+
+    Two are joined where both have the same input and no bias, the first's columns are whole tiles
+    of 64, nothing between them sees a cache, and the second's operands are known where the first
+    stands. A projection is cut where a program of `target` can hold its rows, and by whole
+    blocks of the depth (chooseDepthParts in ProductCost.h). Thresholds are those of the machine
+    that the module's `mla.target` names, if it is one of the target's chip, else of the first
+    known one of it. On a CPU, whose products read weights row by row, nothing is cut.
+
+    Preconditions: none; behind mla-fuse-append. Guarantee: every latent projection that is
+    cut stands in an `mla.sum_parts`. Numerics: the sum of parts is f32 and not rounded
+    before the norm; its order is fixed.
+  }];
+  let options = [
+    Option<"target", "target", "::mlac::TileTarget", "::mlac::TileTarget::Cpu",
+           "machine whose tile shapes and measured numbers decide",
+           "::mlac::getTileTargetValues()">];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
 #endif // MLA_DIALECT_MLA_TRANSFORMS_PASSES

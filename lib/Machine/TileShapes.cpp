@@ -6,14 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Plan/TileShapes.h"
+#include "mla/Machine/TileShapes.h"
 
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
 using namespace mlac;
-using namespace mlac::mla_to_tile;
 
 // CPU: one row at a time where weights are read once anyway (a matrix-vector
 // product); else 16 rows, so that a widened weight row is used 16 times. Summing
@@ -90,12 +89,30 @@ int64_t TileShapes::rowsFor(int64_t available) const {
   return available <= 1 ? 1 : std::max<int64_t>(4, llvm::PowerOf2Ceil(available));
 }
 
+/// Groups of 8 are what a tile in registers is made of; 256 are 128 registers of a thread.
+int64_t TileShapes::foldedColumns(int64_t width) const {
+  constexpr int64_t group = 8, most = 256;
+  for (int64_t columns = group; columns <= most; columns += group)
+    if (width % columns == 0 && width / columns <= rows)
+      return columns;
+  return 0;
+}
+
+/// Whole panels of 64 that divide the width, if there are any.
+int64_t SwappedTile::blockDepth(int64_t width) const {
+  constexpr int64_t panel = 64;
+  for (int64_t block = depth; block >= panel; block -= panel)
+    if (width % block == 0)
+      return block;
+  return blockWidth(width, depth);
+}
+
 int64_t TileShapes::accumulatorWidth(int64_t width) const {
   int64_t padded = paddedWidth(width);
   return padded <= narrowColumns ? padded : llvm::alignTo(padded, wideMultiple);
 }
 
-int64_t mlac::mla_to_tile::blockWidth(int64_t width, int64_t limit) {
+int64_t mlac::blockWidth(int64_t width, int64_t limit) {
   int64_t padded = paddedWidth(width);
   if (padded <= limit)
     return padded;

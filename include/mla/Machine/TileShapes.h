@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Everything about a target that the kernels of this conversion depend on. No
-// size of a model is here: model sizes are padded up to tile sizes by the rule
-// that loads give zero outside a view and stores drop.
+// Everything about a target that tile kernels, and the passes that decide on them, depend
+// on. No size of a model is here: model sizes are padded up to tile sizes by the rule that
+// loads give zero outside a view and stores drop.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
-#define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
+#ifndef MLA_MACHINE_TILESHAPES_H
+#define MLA_MACHINE_TILESHAPES_H
 
 #include "mla/Machine/Targets.h"
 
@@ -22,7 +22,7 @@
 #include <array>
 #include <cstdint>
 
-namespace mlac::mla_to_tile {
+namespace mlac {
 
 /// Tile of a matrix product: `rows` x `columns` results, `depth` of the
 /// contraction at a time.
@@ -36,6 +36,9 @@ struct MatmulTile {
 struct SwappedTile {
   static constexpr int64_t kColumns = 64;
   int64_t rows, depth;
+
+  /// What is taken at a time of a contraction of `width`: at most `depth`.
+  int64_t blockDepth(int64_t width) const;
 };
 
 struct TileShapes {
@@ -81,6 +84,11 @@ struct TileShapes {
   /// Rows of a tile for `available` rows, which may be fewer than `queryRows`.
   int64_t rowsFor(int64_t available) const;
 
+  /// Where a program has one row and a tile `rows` of them, a row of `width` elements is laid out
+  /// as such a tile: its columns, or 0 where none can hold the row.
+  int64_t foldedColumns(int64_t width) const;
+  bool canHoldRow(int64_t width) const { return isRowCountFixed && foldedColumns(width) != 0; }
+
   /// The width of an accumulator, and of the tile of values it is formed from,
   /// for `width` columns.
   int64_t accumulatorWidth(int64_t width) const;
@@ -102,6 +110,6 @@ inline int64_t paddedWidth(int64_t width) {
 /// `limit`, so that no block is partly outside.
 int64_t blockWidth(int64_t width, int64_t limit);
 
-} // namespace mlac::mla_to_tile
+} // namespace mlac
 
-#endif // MLAC_LIB_CONVERSION_MLATOTILE_PLAN_TILESHAPES_H
+#endif // MLA_MACHINE_TILESHAPES_H

@@ -1,0 +1,103 @@
+//===- MlaFusedOps.td - what passes make of operations that are done at once -*- tablegen -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Decisions of passes that kernels are made by. No front end makes these.
+// Included by MlaOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DIALECT_MLA_IR_MLAFUSEDOPS_TD
+#define MLA_DIALECT_MLA_IR_MLAFUSEDOPS_TD
+
+def Mla_LatentAppendOp : Mla_Op<"latent_append", [
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "projection to latent and rope key, both written to the cache";
+  let description = [{
+    `mla.latent_project`, `mla.rope` of its tail and `mla.append` of both, of which
+    nothing but the cache remains: a program normalises, rotates and writes a token's
+    row. `mla-fuse-append` makes it where the target's programs can hold such a row.
+
+    (C1) w is [L + R, I] with L = gamma's length and R = rope.dim.
+    (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
+    (C5) the cache's fields are a latent of L and a rope key of R columns, in rope's
+    order, of x's type and as they are, without scales. (C6) table is [?, R] f32.
+
+    Example:
+    ```mlir
+    %after = mla.latent_append %h, %w_kv_a, %gamma eps 1.0e-6
+      rope %table with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %batch
+      : tensor<?x7168xbf16>, tensor<576x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32>
+      into <page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, <query_len = ?>
+    ```
+  }];
+  let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Mla_Tensor:$gamma,
+                       Optional<Mla_Tensor>:$bias, F64Attr:$eps,
+                       DefaultValuedAttr<F64Attr, "1.0">:$multiplier,
+                       RankedTensorOf<[F32]>:$table, Mla_RopeAttr:$rope,
+                       Mla_CacheType:$cache, Mla_BatchType:$batch);
+  let results = (outs Mla_CacheType:$result);
+  let assemblyFormat = [{
+    $input `,` $weight `,` $gamma (`bias` `(` $bias^ `:` type($bias) `)`)? `eps` $eps
+    `rope` $table `with` $rope `into` $cache `,` $batch attr-dict
+    `:` type($input) `,` type($weight) `,` type($gamma) `rope` type($table)
+    `into` type($cache) `,` type($batch)
+  }];
+}
+
+def Mla_SumPartsOp : Mla_Op<"sum_parts", [SingleBlock, NoRegionArguments]> {
+  let summary = "latent projections of few rows, in parts of the depth";
+  let description = [{
+    The body is one latent projection, or two of the same rows. Where the rows are few,
+    their weights are one product, whose depth is cut into `parts`; the kernel that
+    normalises adds the parts up, so that the sum does not depend on which was done first,
+    and it is not rounded before the norm. Where the rows are many, it is as if they stood
+    alone. `mla-sum-parts` makes it where columns alone are too few programs.
+
+    (C1) the body is one or two of `mla.latent_project` and `mla.latent_append`, and
+    `mla.yield` of all their results in order. (C2) they have the same input and no bias.
+    (C3) parts is above 1 and divides the depth.
+
+    Example:
+    ```mlir
+    %cq, %after = mla.sum_parts 4 -> tensor<?x1536xbf16>, !cache {
+      %0 = mla.latent_project %h, %w_q_a, %gamma_q eps 1.0e-6 : …
+      %1 = mla.latent_append %h, %w_kv_a, %gamma_kv eps 1.0e-6 rope %table with … into %cache, %batch : …
+      mla.yield %0, %1 : tensor<?x1536xbf16>, !cache
+    }
+    ```
+
+    Source: split-K of Stream-K (Osama et al., 2023), with a fixed order of sums.
+  }];
+  let arguments = (ins I64Attr:$parts);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$parts `->` type($results) $body attr-dict";
+  let extraClassDeclaration = [{
+    /// The projections of the body, in order.
+    auto getProjections() { return getBody().front().without_terminator(); }
+    /// What the body yields as `result`.
+    Value getYielded(OpResult result) {
+      return getBody().front().getTerminator()->getOperand(result.getResultNumber());
+    }
+  }];
+}
+
+def Mla_YieldOp : Mla_Op<"yield", [Terminator, HasParent<"SumPartsOp">]> {
+  let summary = "the results of a body";
+  let description = [{
+    Example:
+    ```mlir
+    mla.yield %0, %1 : tensor<?x1536xbf16>, !cache
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
+  let hasVerifier = 0;
+}
+
+#endif // MLA_DIALECT_MLA_IR_MLAFUSEDOPS_TD

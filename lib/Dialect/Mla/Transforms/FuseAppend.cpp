@@ -1,0 +1,86 @@
+//===- FuseAppend.cpp - mla-fuse-append ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A latent projection whose latent and rotated tail go to the cache and nowhere else is one
+// operation with the rotation and the append, where the target has a kernel that holds such a
+// row. Assumes nothing; afterwards no such projection remains.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KnownAt.h"
+
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+#include "mla/Machine/TileShapes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::mla {
+#define GEN_PASS_DEF_MLAFUSEAPPEND
+#include "mla/Dialect/Mla/Transforms/Passes.h.inc"
+} // namespace mlir::mla
+
+using namespace mlir;
+using namespace mlir::mla;
+
+/// The rotation of the whole tail, if it is the tail's only use.
+static RopeOp findRotation(LatentProjectOp project) {
+  Value tail = project.getTail();
+  if (!tail || !tail.hasOneUse())
+    return {};
+  auto rope = dyn_cast<RopeOp>(*tail.user_begin());
+  bool isWhole = rope && !rope.getInverse() &&
+                 rope.getRope().getDim() == cast<RankedTensorType>(tail.getType()).getDimSize(1);
+  return isWhole ? rope : RopeOp();
+}
+
+/// The append of the latent and of `rope`'s result, if it is the only use of both.
+static AppendOp findAppend(LatentProjectOp project, RopeOp rope) {
+  if (!project.getLatent().hasOneUse() || !rope.getResult().hasOneUse())
+    return {};
+  auto append = dyn_cast<AppendOp>(*rope.getResult().user_begin());
+  bool isBoth = append && append->getBlock() == project->getBlock() &&
+                append.getBatch() == rope.getBatch() &&
+                llvm::equal(append.getRows(), ValueRange{project.getLatent(), rope.getResult()});
+  return isBoth ? append : AppendOp();
+}
+
+static void fuse(LatentProjectOp project, RopeOp rope, AppendOp append) {
+  OpBuilder builder(project);
+  auto fused = LatentAppendOp::create(builder, project.getLoc(), append.getCache().getType(),
+                                      project.getInput(), project.getWeight(), project.getGamma(),
+                                      project.getBias(), project.getEpsAttr(),
+                                      project.getMultiplierAttr(), rope.getTable(),
+                                      rope.getRopeAttr(), append.getCache(), append.getBatch());
+  append.getResult().replaceAllUsesWith(fused.getResult());
+  append->erase();
+  rope->erase();
+  project->erase();
+}
+
+namespace {
+struct FuseAppend : mla::impl::MlaFuseAppendBase<FuseAppend> {
+  using MlaFuseAppendBase::MlaFuseAppendBase;
+
+  void runOnOperation() override {
+    const mlac::TileShapes &shapes = mlac::TileShapes::get(target);
+    SmallVector<LatentProjectOp> projections;
+    getOperation().walk([&](LatentProjectOp op) { projections.push_back(op); });
+    for (LatentProjectOp project : projections) {
+      RopeOp rope = findRotation(project);
+      AppendOp append = rope ? findAppend(project, rope) : AppendOp();
+      if (!append || append.getCache().getType().isQuantized() ||
+          !isKnownAt(rope.getTable(), project) || !isKnownAt(append.getCache(), project) ||
+          !isKnownAt(append.getBatch(), project))
+        continue;
+      int64_t width = cast<RankedTensorType>(project.getLatent().getType()).getDimSize(1);
+      if (shapes.canHoldRow(width) && shapes.canHoldRow(rope.getRope().getDim() / 2))
+        fuse(project, rope, append);
+    }
+  }
+};
+} // namespace

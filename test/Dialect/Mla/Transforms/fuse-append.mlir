@@ -1,0 +1,91 @@
+// RUN: mla-opt %s --mla-fuse-append=target=sm90 | FileCheck %s
+// RUN: mla-opt %s --mla-fuse-append=target=sm90 --mla-fuse-append=target=sm90 | FileCheck %s
+// RUN: mla-opt %s --mla-fuse-append | FileCheck %s --check-prefix=CPU
+
+// A CPU's programs hold no rows as tiles.
+// CPU-NOT: mla.latent_append
+
+!cache = !mla.cache<page_size = 16, fields = [latent: 64, rope: 32], element = bf16, rope_order = interleaved>
+!fp8 = !mla.cache<page_size = 16, fields = [latent: 64, rope: 32], element = bf16, rope_order = interleaved, format = "mla_fp8_tensor">
+!x = tensor<?x64xbf16>
+!k = tensor<?x32xbf16>
+#rope = #mla.rope<order = interleaved, dim = 32, theta = 1.0e4, length = 64>
+
+// The write moves to the projection, in front of what reads other values.
+// CHECK-LABEL: func @fused
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<?x64xbf16>, %[[W:[a-z0-9]+]]: tensor<96x64xbf16>, %[[G:[a-z0-9]+]]: tensor<64xbf16>, %[[T:[a-z0-9]+]]: tensor<?x32xf32>, %[[B:[a-z0-9]+]]: !mla.batch<query_len = ?>, %[[C:[a-z0-9]+]]:
+// CHECK-NEXT: %[[NEW:.*]] = mla.latent_append %[[X]], %[[W]], %[[G]] eps 1.0{{.*}} rope %[[T]] with <order = interleaved, dim = 32, {{.*}}> into %[[C]], %[[B]] {multiplier = 2.000000e+00 : f64}
+// CHECK-NEXT: mla.rms_norm
+// CHECK-NEXT: return %{{.*}}, %[[NEW]]
+func.func @fused(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch,
+                 %cache: !cache) -> (!x, !cache) {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 {multiplier = 2.0 : f64} : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %y = mla.rms_norm %x, %g eps 1.0 : !x, tensor<64xbf16> -> !x
+  %k = mla.rope %tail, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %c, %k into %cache, %b : !x, !k into !cache, !mla.batch
+  return %y, %new : !x, !cache
+}
+
+// A bias goes along.
+// CHECK-LABEL: func @bias
+// CHECK: mla.latent_append {{.*}} bias(%{{.*}} : tensor<96xbf16>) eps
+func.func @bias(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %u: tensor<96xbf16>, %t: tensor<?x32xf32>,
+                %b: !mla.batch, %cache: !cache) -> !cache {
+  %c, %tail = mla.latent_project %x, %w, %g bias(%u : tensor<96xbf16>) eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %k = mla.rope %tail, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %c, %k into %cache, %b : !x, !k into !cache, !mla.batch
+  return %new : !cache
+}
+
+// Not if something else reads the latent, or the rotated key.
+// CHECK-LABEL: func @read
+// CHECK-COUNT-2: mla.append
+// CHECK-NOT: mla.latent_append
+func.func @read(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch,
+                %cache: !cache) -> (!x, !k, !cache) {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %k = mla.rope %tail, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %c, %k into %cache, %b : !x, !k into !cache, !mla.batch
+  %d, %rest = mla.latent_project %c, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %l = mla.rope %rest, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %last = mla.append %d, %l into %new, %b : !x, !k into !cache, !mla.batch
+  return %d, %l, %last : !x, !k, !cache
+}
+
+// Not into codes with scales; not where the cache is known only later.
+// CHECK-LABEL: func @codes
+// CHECK: mla.append
+// CHECK: mla.latent_append
+// CHECK-NOT: mla.latent_append
+// CHECK: mla.append
+func.func @codes(%x: !x, %w: tensor<96x64xbf16>, %g: tensor<64xbf16>, %t: tensor<?x32xf32>, %b: !mla.batch,
+                 %codes: !fp8, %cache: !cache) -> (!fp8, !cache) {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %k = mla.rope %tail, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %c, %k into %codes, %b : !x, !k into !fp8, !mla.batch
+  %d, %rest = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %e, %other = mla.latent_project %x, %w, %g eps 2.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %m = mla.rope %other, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %first = mla.append %e, %m into %cache, %b : !x, !k into !cache, !mla.batch
+  %l = mla.rope %rest, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %last = mla.append %d, %l into %first, %b : !x, !k into !cache, !mla.batch
+  return %new, %last : !fp8, !cache
+}
+
+// Not where no tile of 64 rows holds the row: the widest tile that 6208 columns fill is 97 rows of
+// 64. Nor for an inverse rotation.
+// CHECK-LABEL: func @wide
+// CHECK-NOT: mla.latent_append
+func.func @wide(%x: !x, %w: tensor<6240x64xbf16>, %g: tensor<6208xbf16>, %v: tensor<96x64xbf16>, %h: tensor<64xbf16>,
+                %t: tensor<?x32xf32>, %b: !mla.batch, %other: !cache,
+                %cache: !mla.cache<page_size = 16, fields = [latent: 6208, rope: 32], element = bf16, rope_order = interleaved>)
+    -> (!mla.cache<page_size = 16, fields = [latent: 6208, rope: 32], element = bf16, rope_order = interleaved>, !cache) {
+  %c, %tail = mla.latent_project %x, %w, %g eps 1.0 : !x, tensor<6240x64xbf16>, tensor<6208xbf16> -> tensor<?x6208xbf16>, !k
+  %k = mla.rope %tail, %t, %b with #rope : !k, tensor<?x32xf32>, <query_len = ?>
+  %new = mla.append %c, %k into %cache, %b : tensor<?x6208xbf16>, !k
+    into !mla.cache<page_size = 16, fields = [latent: 6208, rope: 32], element = bf16, rope_order = interleaved>, !mla.batch
+  %d, %rest = mla.latent_project %x, %v, %h eps 1.0 : !x, tensor<96x64xbf16>, tensor<64xbf16> -> !x, !k
+  %l = mla.rope %rest, %t, %b with #rope inverse : !k, tensor<?x32xf32>, <query_len = ?>
+  %last = mla.append %d, %l into %other, %b : !x, !k into !cache, !mla.batch
+  return %new, %last : !mla.cache<page_size = 16, fields = [latent: 6208, rope: 32], element = bf16, rope_order = interleaved>, !cache
+}
