@@ -14,6 +14,7 @@
 
 #include "Common/Divisibility.h"
 #include "Stream/StreamKernel.h"
+#include "Stream/StreamModel.h"
 
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 
@@ -28,13 +29,6 @@ using namespace mlac::stream;
 
 /// Warpgroups: the producer's, of which one thread works, and the consumer.
 static constexpr int32_t kProducer = 0, kConsumer = 1, kWarpgroups = 2;
-
-/// The queries of the next item arrive while this item's are read: waiting for them
-/// would keep the producer from the next item's keys.
-static constexpr int64_t kQueryStages = 2;
-
-/// Shared memory kept for barriers and alignment.
-static constexpr int64_t kReservedBytes = 512;
 
 //===----------------------------------------------------------------------===//
 // Types
@@ -228,31 +222,25 @@ std::string Matcher::chooseParts() {
   return "";
 }
 
-/// What lies beside the ring of keys: queries, operands, scratch.
 std::string Matcher::chooseStages() {
-  int64_t fixed = kReservedBytes, stage = 0, outputs = 0;
+  auto countPanels = [](auto load) {
+    return llvm::divideCeil(load.getType().getDimSize(1), sm90::kPanelColumns);
+  };
+  Tiles tiles{program.rows, 0, 0, 0};
   for (tile::LoadOp query : program.queries)
-    fixed += kQueryStages * getSharedType(query.getResult()).getByteSize();
+    tiles.queryPanels += countPanels(query);
   for (tile::LoadPagedOp keys : program.keys)
-    stage += getSharedType(keys.getResult()).getByteSize();
-  DenseSet<Value> operands;
-  program.kernel.walk([&](Operation *op) {
-    auto dot = dyn_cast<tile::DotOp>(op);
-    if (dot && dot.getTransposeLhs()) {
-      outputs += program.rows / 2; // a thread's share of [64, N] f32
-      operands.insert(dot.getRhs());
-    }
-    if (isa<tile::ReduceOp>(op))
-      fixed += getScratchType(program).getByteSize();
-  });
-  fixed += static_cast<int64_t>(operands.size()) * getOperandType(program).getByteSize();
-  const Tuning &tuning = tile::getMachine(program.kernel).tuning;
-  if (outputs > tuning.streamOutputRegisters)
-    return "its output takes " + std::to_string(outputs) + " registers of a thread, more than " +
-           std::to_string(tuning.streamOutputRegisters);
-  int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
+    tiles.stagePanels += countPanels(keys);
+  program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
+  const mlac::TargetDescription machine = tile::getMachine(program.kernel);
+  if (tiles.outputRegisters() > machine.tuning.streamOutputRegisters)
+    return "its output takes " + std::to_string(tiles.outputRegisters()) +
+           " registers of a thread, more than " +
+           std::to_string(machine.tuning.streamOutputRegisters);
+  int64_t most = tiles.mostStages(machine.sharedBytes);
   return program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
-                              std::min(most, tuning.streamStages), most, stage);
+                              std::min(most, machine.tuning.streamStages), most,
+                              tiles.stageBytes());
 }
 
 std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &why) {

@@ -25,6 +25,20 @@ static int64_t countStreamRows(const AttentionProblem &problem) {
   return llvm::alignTo(problem.rows(), sm90::kColumnGroup);
 }
 
+int64_t stream::Tiles::stageBytes() const {
+  return stagePanels * kBlockKeys * sm90::kPanelRowBytes;
+}
+
+/// Row vectors are aligned like tiles.
+int64_t stream::Tiles::fixedBytes() const {
+  constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
+  return (kQueryStages * queryPanels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
+}
+
+int64_t stream::Tiles::outputRegisters() const {
+  return outputPanels * sm90::kPanelColumns * rows / sm90::kWarpgroupThreads;
+}
+
 namespace {
 class Planner : PagedPlanner {
 public:
@@ -58,20 +72,18 @@ void Planner::count() {
   int64_t keys =
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
   int64_t panels = keys + (problem.keyWidth ? latent : 0);
-  int64_t outputs = latent * countAccumulators(1) * rows / sm90::kTileRows;
-  if (outputs > target.tuning.streamOutputRegisters)
-    return (void)refuse("an output of " + Twine(outputs) + " registers per thread, it has " +
+  const stream::Tiles tiles{rows, keys, panels, latent};
+  if (tiles.outputRegisters() > target.tuning.streamOutputRegisters)
+    return (void)refuse("an output of " + Twine(tiles.outputRegisters()) +
+                        " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
-  // Queries, of two items, and weights have `rows` rows.
-  int64_t fixedBytes = (2 * keys + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
-  int64_t stageBytes = panels * kPanelBytes;
-  int64_t most = (target.sharedBytes - fixedBytes) / stageBytes;
+  int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
   int64_t stages = request.get(stream::kStages)
                        .value_or(std::clamp<int64_t>(most, 2, target.tuning.streamStages));
   cost.parameters.set(stream::kStages, stages);
   if (std::optional<int64_t> columns = request.get(stream::kPartColumns))
     cost.parameters.set(stream::kPartColumns, *columns);
-  cost.sharedBytes = fixedBytes + stages * stageBytes;
+  cost.sharedBytes = tiles.fixedBytes() + stages * stageBytes;
   if (stages < 2)
     return (void)refuse("stages: " + Twine(stages) + ", one is read while another is loaded");
   if (stages > most)

@@ -1,4 +1,4 @@
-//===- StreamModel.h - the parameters of stream ---*- C++ -*-===//
+//===- StreamModel.h - the parameters of stream, and what it takes ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -17,10 +17,31 @@ namespace mlac::stream {
 constexpr int64_t kMostColumns = mlir::sm90::kMaxSharedBytes /
                                  (kBlockKeys * mlir::sm90::kPanelRowBytes) *
                                  mlir::sm90::kPanelColumns;
+/// The queries of the next item arrive while this item's are read: waiting for them
+/// would keep the producer from the next item's keys.
+inline constexpr int64_t kQueryStages = 2;
 inline constexpr auto kStages = makeInteger("stages", "blocks in the ring", 1, kMostStages);
 inline constexpr auto kPartColumns =
     makeInteger("part-columns", "columns of keys that one barrier announces",
                 mlir::sm90::kPanelColumns, kMostColumns, mlir::sm90::kPanelColumns);
+
+/// What a kernel's tiles take of shared memory and of registers: the model asks before there is a
+/// kernel, the builder of the one that it has.
+struct Tiles {
+  int64_t rows; // N
+  /// Of 64 columns: of a query, of what is copied of a key and its value, of the output.
+  int64_t queryPanels, stagePanels, outputPanels;
+
+  /// A block of keys.
+  int64_t stageBytes() const;
+  /// What lies beside the ring of keys: queries, of two items, weights, row vectors, barriers.
+  int64_t fixedBytes() const;
+  int64_t mostStages(int64_t sharedBytes) const {
+    return (sharedBytes - fixedBytes()) / stageBytes();
+  }
+  /// Of a thread, that hold the output.
+  int64_t outputRegisters() const;
+};
 
 } // namespace mlac::stream
 
