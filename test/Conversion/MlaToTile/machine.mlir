@@ -30,7 +30,7 @@ module {
 // Rates that differ from what is known of the machine are the module's.
 
 // CHECK-LABEL: module attributes {
-// CHECK-SAME: tile.machine = #tile.machine<"h200", num_sms = 66, read_gbps = 2.300000e+03>
+// CHECK-SAME: tile.machine = #tile.machine<"h200", num_sms = 66, matmul_tflops = 4.000000e+02, read_gbps = 2.300000e+03>
 module attributes {mla.target = #mla.target<"h200", num_sms = 66, matmul_tflops = 400.0, read_gbps = 2300.0, launch_us = 1.9>} {
 }
 
@@ -39,6 +39,6 @@ module attributes {mla.target = #mla.target<"h200", num_sms = 66, matmul_tflops 
 // A machine that nobody knows is another one of the chip.
 
 // CHECK-LABEL: module attributes {
-// CHECK-SAME: tile.machine = #tile.machine<"h200", num_sms = 78, launch_us = 2.500000e+00>
+// CHECK-SAME: tile.machine = #tile.machine<"h200", num_sms = 78, matmul_tflops = 1.480000e+02, launch_us = 2.500000e+00>
 module attributes {mla.target = #mla.target<"h20", num_sms = 78, matmul_tflops = 148.0, read_gbps = 4642.0, launch_us = 2.5>} {
 }

@@ -498,6 +498,11 @@ module attributes {tile.machine = #tile.machine<"h200", num_sms = 0>} {}
 
 // -----
 
+// expected-error@+1 {{matmul_tflops: expected a rate above 0, got 0.000000e+00}}
+module attributes {tile.machine = #tile.machine<"h200", matmul_tflops = 0.0>} {}
+
+// -----
+
 // expected-error@+1 {{expected tile.machine to be a machine, as #tile.machine<"h200">, got "h200"}}
 module attributes {tile.machine = "h200"} {}
 

@@ -24,6 +24,7 @@ MachineAttr tile::makeMachineAttr(MLIRContext *context, const mlac::TargetDescri
     return machine.*rate == (*known).*rate ? std::nullopt : std::optional<Real>(machine.*rate);
   };
   return MachineAttr::get(context, machine.name, numSms,
+                          differing(&mlac::TargetDescription::matmulTflops),
                           differing(&mlac::TargetDescription::readGbps),
                           differing(&mlac::TargetDescription::launchMicroseconds));
 }
@@ -35,18 +36,21 @@ mlac::TargetDescription tile::getMachine(Operation *op) {
     return mlac::getScheduledMachine();
   mlac::TargetDescription machine = *mlac::findTargetDescription(given.getName());
   machine.numSms = given.getNumSms().value_or(machine.numSms);
+  machine.matmulTflops = given.getMatmulTflops().value_or(machine.matmulTflops);
   machine.readGbps = given.getReadGbps().value_or(machine.readGbps);
   machine.launchMicroseconds = given.getLaunchUs().value_or(machine.launchMicroseconds);
   return machine;
 }
 
 LogicalResult MachineAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name,
-                                  std::optional<int64_t> numSms, std::optional<Real> readGbps,
-                                  std::optional<Real> launchUs) {
+                                  std::optional<int64_t> numSms, std::optional<Real> matmulTflops,
+                                  std::optional<Real> readGbps, std::optional<Real> launchUs) {
   if (numSms && *numSms < 1)
     return emitError() << "num_sms: expected at least 1, got " << *numSms;
-  if (readGbps && !(*readGbps > 0))
-    return emitError() << "read_gbps: expected a rate above 0, got " << readGbps->value;
+  for (auto [rate, rateName] :
+       {std::pair(matmulTflops, "matmul_tflops"), std::pair(readGbps, "read_gbps")})
+    if (rate && !(*rate > 0))
+      return emitError() << rateName << ": expected a rate above 0, got " << rate->value;
   if (launchUs && !(*launchUs >= 0))
     return emitError() << "launch_us: expected at least 0, got " << launchUs->value;
   if (mlac::findTargetDescription(name))

@@ -25,9 +25,10 @@ def Tile_MachineAttr : AttrDef<Tile_Dialect, "Machine"> {
   }];
   let parameters = (ins StringRefParameter<"a known machine">:$name,
                         Tile_Count<"multiprocessors">:$num_sms,
+                        Tile_Number<"of products in the activations' type">:$matmul_tflops,
                         Tile_Number<"of a read-only stream">:$read_gbps,
                         Tile_Number<"of a dependent kernel">:$launch_us);
-  let assemblyFormat = "`<` $name (`,` struct($num_sms, $read_gbps, $launch_us)^)? `>`";
+  let assemblyFormat = "`<` $name (`,` struct($num_sms, $matmul_tflops, $read_gbps, $launch_us)^)? `>`";
   let genVerifyDecl = 1;
 }
 
