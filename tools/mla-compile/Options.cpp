@@ -125,8 +125,9 @@ static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
 static const std::string scheduleText =
-    "Schedule of the GPU's kernels that can have it: auto (default, by predicted time), " +
-    listScheduleNames();
+    "Schedule of the GPU's kernels: auto (default, by predicted time), " + listScheduleNames() +
+    ". Kernels of a sort that it is not for (of attention over pages: simple, relay, stream; over "
+    "dense keys: simple, pingpong) keep the predicted best; an error where none can have it";
 static cl::opt<std::string> schedule("schedule", cl::init("auto"), cl::value_desc("kind"),
                                      cl::cat(category), cl::desc(scheduleText));
 static cl::list<std::string>

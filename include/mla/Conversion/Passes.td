@@ -236,8 +236,8 @@ def TilePlanSchedules : Pass<"tile-plan-schedules", "::mlir::ModuleOp"> {
     not the others. Costs are those of mla/Analysis/ScheduleCost.h and
     DenseScheduleCost.h on the H200 (docs/design.md, "Choosing a schedule"); nothing
     about the kernel's body changes. Paged keys have simple, relay and stream, dense
-    ones simple and pingpong; a forced kind or parameter is for the kernels that can
-    have it.
+    ones simple and pingpong; a forced kind or parameter is for the kernels that are of
+    that sort, the others are planned by cost. A forced kind that no kernel of the module gets is an error.
 
     ```
     timeline of one block, relay (tensor pipe; time runs right)

@@ -36,6 +36,7 @@ struct TilePlanSchedules : mlac::impl::TilePlanSchedulesBase<TilePlanSchedules> 
 private:
   LogicalResult readRequests();
   LogicalResult checkNames();
+  LogicalResult checkUsed();
   LogicalResult plan(tile::KernelOp kernel, const ScheduleRequest &request);
   LogicalResult plan(tile::KernelOp kernel, const AttentionProblem &problem,
                      const ScheduleRequest &request, const ScheduleObjections &objections);
@@ -79,6 +80,42 @@ LogicalResult TilePlanSchedules::checkNames() {
     return error;
   }
   return success();
+}
+
+/// What a schedule is for.
+static StringRef describeUse(const ScheduleModel &model) {
+  return model.paged   ? "attention over a paged cache"
+         : model.dense ? "attention over dense keys and values"
+                       : "matrix products";
+}
+
+static StringRef describeWork(tile::KernelOp kernel) {
+  StringRef work = "no attention";
+  kernel.walk([&](tile::AttendOp attend) {
+    work =
+        attend.isPaged() ? "attention over a paged cache" : "attention over dense keys and values";
+  });
+  return work;
+}
+
+/// A schedule that was asked for and that no kernel has: all would silently be what they are
+/// anyway.
+LogicalResult TilePlanSchedules::checkUsed() {
+  if (!general.kind || *general.kind == ScheduleKind::Simple)
+    return success();
+  StringRef name = mlac::getName(*general.kind);
+  auto kernels = getOperation().getOps<tile::KernelOp>();
+  if (llvm::any_of(kernels, [&](tile::KernelOp kernel) {
+        auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr);
+        return schedule && schedule.getScheduleName() == name;
+      }))
+    return success();
+  InFlightDiagnostic error = getOperation().emitError("schedule: no kernel can be ")
+                             << name << ", which is for " << describeUse(getModel(*general.kind))
+                             << "; kernels here:";
+  for (tile::KernelOp kernel : kernels)
+    error << " '" << kernel.getSymName() << "' (" << describeWork(kernel) << ")";
+  return error;
 }
 
 static void setSchedule(tile::KernelOp kernel, const ScheduleParameters &parameters) {
@@ -186,4 +223,6 @@ void TilePlanSchedules::runOnOperation() {
     if (failed(plan(kernel, named == byKernel.end() ? general : named->second)))
       return signalPassFailure();
   }
+  if (failed(checkUsed()))
+    return signalPassFailure();
 }

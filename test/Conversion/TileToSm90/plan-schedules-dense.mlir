@@ -3,14 +3,18 @@
 // RUN: mla-opt %s --split-input-file --convert-mla-to-tile=target=sm90 --canonicalize --cse \
 // RUN:     --tile-plan-schedules 2>/dev/null | FileCheck %s --check-prefix=IR
 // RUN: mla-opt %s --split-input-file --convert-mla-to-tile=target=sm90 --canonicalize --cse \
-// RUN:     --tile-plan-schedules="schedule=relay option=left-stages=3" 2>&1 >/dev/null | FileCheck %s
+// RUN:     --tile-plan-schedules="option=left-stages=3" 2>&1 >/dev/null | FileCheck %s
+// RUN: not mla-opt %s --convert-mla-to-tile=target=sm90 --canonicalize --cse \
+// RUN:     --tile-plan-schedules="schedule=relay option=left-stages=3" 2>&1 >/dev/null | FileCheck %s --check-prefix=NONE
 // RUN: mla-opt %s --split-input-file --convert-mla-to-tile=target=sm90 --canonicalize --cse \
 // RUN:     --tile-plan-schedules="schedule=simple" 2>/dev/null | FileCheck %s --check-prefix=SIMPLE
 // RUN: not mla-opt %s --split-input-file --convert-mla-to-tile=target=sm90 --canonicalize --cse \
 // RUN:     --tile-plan-schedules="schedule=pingpong option=key-block=256" 2>&1 | FileCheck %s --check-prefix=BAD
 // RUN: not mla-opt %s --tile-plan-schedules="option=key-block=40" 2>&1 | FileCheck %s --check-prefix=MULTIPLE
 
-// What relay and stream have is for other kernels.
+// What relay and stream have is for other kernels; but if nobody can be what was asked for, it is an error.
+// NONE: error: schedule: no kernel can be relay, which is for attention over a paged cache; kernels here:
+// NONE-SAME: 'expanded_attention_causal' (attention over dense keys and values)
 // MULTIPLE: error: schedule: key-block: expected a multiple of 16 from 16 to 256, got '40'
 
 // CHECK: remark: kernel 'expanded_attention_causal': schedule pingpong key-block=128 key-stages=2 lazy-threshold=8
