@@ -37,12 +37,11 @@ WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescri
                        partialBytes / target.sm.l2BytesPerClock;
   // To hundredths: more is neither known nor read easily.
   auto round = [](double blocks) { return std::round(blocks * 100) / 100; };
-  // A token's partial of all heads, written and read by way of the L2 cache, each at half of the
-  // stream's rate: what requests of 700 tokens take cut and whole is 0.029 blocks a token with 64
-  // heads and 0.067 with 128 (docs/lab/decode.md), twice what the bytes alone would be.
-  constexpr double kWays = 2, kShareOfRate = 0.5;
+  // A token's partial of all heads, written and read by way of the L2 cache.
+  constexpr double kWays = 2;
   double tokenBytes = static_cast<double>(problem.runs * problem.rowsPerToken) *
-                      problem.kvLoraRank * problem.elementBytes * kWays / kShareOfRate;
+                      problem.kvLoraRank * problem.elementBytes * kWays /
+                      target.tuning.partialShare;
   double tokenCycles = tokenBytes / target.readGbps * target.sm.clockGhz;
   // A token of few heads costs less than a hundredth of a block, but there are many.
   constexpr double kOfToken = 1e4;

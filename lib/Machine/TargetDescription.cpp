@@ -74,6 +74,9 @@ static constexpr Tuning kH200Tuning = {
     // higher clock than the model's, 0.96 with 128. Between them all 21 points of
     // docs/lab/shared-prefix.md are decided for the faster form.
     .absorbedShare = 0.85,
+    // What requests of 700 tokens take cut and whole is 0.029 blocks a token with 64 heads and
+    // 0.067 with 128 (docs/lab/decode.md), twice what the bytes alone would be.
+    .partialShare = 0.5,
 };
 
 // h200: one NVIDIA H200, 132 SMs. Measured 2026-11, medians: bf16 matmul

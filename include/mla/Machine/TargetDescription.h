@@ -88,6 +88,8 @@ struct Tuning {
   double itemCost = 0, mergeCost = 0;
   /// What absorbed attention takes of its predicted time.
   double absorbedShare = 1;
+  /// Of the stream's rate, at which partials are written and read again.
+  double partialShare = 1;
 };
 
 /// Rates of a machine, as measured (the table in TargetDescription.cpp cites each).
