@@ -64,7 +64,7 @@ namespace mlac {
 
 /// On a kernel's llvm.func, for whoever describes its launch: threads and bytes of shared
 /// memory of a CTA (i64), what its tensor maps describe, and bytes of stack that a CPU
-/// program takes for tiles (i64). And, for the assembler, sm90.spill_bytes.
+/// program takes for tiles (i64). And, for the assembler, what sm90.spill_bytes says.
 inline constexpr llvm::StringLiteral kThreadsAttr = "mlac.threads",
                                      kSharedBytesAttr = "mlac.shared_bytes",
                                      kTensorMapsAttr = "mlac.tensor_maps",
