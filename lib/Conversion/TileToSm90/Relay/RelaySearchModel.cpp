@@ -1,4 +1,4 @@
-//===- RelaySearch.cpp - the points of relay that are worth measuring ---*- C++ -*-===//
+//===- RelaySearchModel.cpp - the points of relay that are worth measuring ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

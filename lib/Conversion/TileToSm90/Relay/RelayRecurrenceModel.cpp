@@ -1,4 +1,4 @@
-//===- RelayRecurrence.cpp - the period of the relay schedule ---*- C++ -*-===//
+//===- RelayRecurrenceModel.cpp - the period of the relay schedule ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
