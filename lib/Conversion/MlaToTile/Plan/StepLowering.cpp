@@ -253,20 +253,21 @@ LogicalResult StepLowering::lowerMlaOp(Operation *op) {
                  .strides = {type.getDimSize(1), 1}});
         return success();
       })
-      .Case<mla::RmsNormOp, mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp,
-            mla::SumPartsOp, mla::HeadProjectOp, mla::FoldQueryOp, mla::FoldOutputOp, mla::RopeOp,
-            mla::AppendOp, mla::GatherOp, mla::ExpandedAttentionOp, mla::AbsorbedAttentionOp,
-            mla::GroupedAttentionOp, mla::EmptyPartialOp, mla::MergeOp, mla::MergeSplitsOp,
-            mla::ConvertLseOp, mla::KeepRowsOp, mla::CopyPagesOp, mla::ConvertIndicesOp>(
-          [&](auto typed) { return lower(*this, typed); })
       .Case<mla::AttentionOp>([](auto attention) -> LogicalResult {
         auto diag = attention.emitOpError("expected a form to have been chosen and expanded");
         diag.attachNote() << "run mla-choose-form, mla-chunk-context, mla-absorb-weights and "
                              "mla-split-kv before this pass";
         return diag;
       })
-      .Default(
-          [](Operation *other) { return other->emitOpError("has no kernels yet on any target"); });
+      .Case<
+#define GET_OP_LIST
+#include "mla/Dialect/Mla/IR/MlaOps.cpp.inc"
+          >([&](auto typed) -> LogicalResult {
+        if constexpr (requires { lower(*this, typed); }) // an overload in Lowerings.h
+          return lower(*this, typed);
+        else
+          return typed.emitOpError("has no kernels yet on any target");
+      });
 }
 
 LogicalResult StepLowering::lowerScalar(Operation *op) {
