@@ -342,6 +342,12 @@ FailureOr<uint32_t> PlanSerializer::addNamedBuffer(tile::BufferOp op) {
                << op.getShapeAttr();
     elements = table.constant(count);
   }
+  if (op.getElements()) {
+    FailureOr<ExprId> touched = getExpression(op.getElements());
+    if (failed(touched))
+      return failure();
+    elements = *touched;
+  }
   return addBuffer(op, kind, op.getName(), element, elements);
 }
 

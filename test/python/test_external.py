@@ -217,6 +217,25 @@ class ExternalTest(unittest.TestCase):
             self.assertEqual(results[1][1], results[0][1], counts)
         self.check_rows(own, sequences, caller)
 
+    def test_A39_short_arrays_are_refused_by_name(self):
+        """Of every input and output; nothing is written then."""
+        own, _, _ = self.pair(self.attention, 16)
+        sequences, plan = [own.sequence() for _ in range(2)], own.plan()
+        plan.fill(sequences, [2, 1])
+        widths = {"q_lat": (256, 2), "q_pe": (64, 2), "latent": (64, 2), "k_pe": (16, 2),
+                  "output": (256, 2), "lse": (4, 4)}
+        for short in widths:
+            memories = {name: Memory(3 * width * item) for name, (width, item) in widths.items()}
+            memories["output"].write(bytes([NAN]) * memories["output"].size)
+            arrays = {name: memory.array((3 - (name == short), widths[name][0]),
+                                         "f32" if name == "lse" else "bf16")
+                      for name, memory in memories.items()}
+            width, item = widths[short]
+            with self.assertRaisesRegex(mlac.InvalidArgument, f"buffer '{short}' has "
+                                        f"{2 * width * item} bytes, the step needs {3 * width * item}"):
+                plan.run_bound(**arrays)
+            self.assertEqual(set(memories["output"].read()), {NAN})
+
     def rows_engine(self, package, **options):
         engine = mlac.Engine(package, mlac.Device(DEVICE), max_num_requests=REQUESTS,
                              max_seq_len=LONGEST, max_num_tokens=REQUESTS * LONGEST,

@@ -53,7 +53,7 @@ func.func @decode_A02_B22_C10_C11(%q: tensor<?x40x40xbf16> {mla.input = "q"}, %q
 // CHECK-LABEL: tile.plan @split_C14 {
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
 // CHECK: %[[SPLITS:.*]] = tile.dim "num_sms"
-// CHECK: %[[OUTPUT:.*]] = tile.buffer output "output" : memref<?xbf16>
+// CHECK: %[[OUTPUT:.*]] = tile.buffer output "output" elements %{{.*}} : memref<?xbf16>
 // CHECK: %[[ROWS:.*]] = arith.muli %[[SPLITS]], %[[T]]
 // CHECK: %[[SIZE:.*]] = arith.muli %[[ROWS]], %c1600
 // CHECK: %[[PARTIAL:.*]] = tile.workspace %[[SIZE]] : memref<?xf32>

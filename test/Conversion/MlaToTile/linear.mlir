@@ -6,11 +6,13 @@
 // tokens are multiplied columns first (columns-first.mlir).
 
 // CHECK-LABEL: tile.plan @project
-// CHECK: %[[X:.*]] = tile.buffer input "hidden" : memref<?xbf16>
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
+// CHECK: %[[GIVEN:.*]] = arith.muli %[[T]], %c40
+// CHECK: %[[X:.*]] = tile.buffer input "hidden" elements %[[GIVEN]] : memref<?xbf16>
 // CHECK: %[[W:.*]] = tile.buffer weight "w" shape [72, 40] : memref<?xbf16>
 // CHECK: %[[B:.*]] = tile.buffer weight "b" shape [72] : memref<?xbf16>
-// CHECK: %[[Y:.*]] = tile.buffer output "output" : memref<?xbf16>
+// CHECK: %[[WRITTEN:.*]] = arith.muli %[[T]], %c72
+// CHECK: %[[Y:.*]] = tile.buffer output "output" elements %[[WRITTEN]] : memref<?xbf16>
 // GPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c16
 // CPU: %[[FEW:.*]] = arith.cmpi sle, %[[T]], %c4
 // CHECK: scf.if %[[FEW]]

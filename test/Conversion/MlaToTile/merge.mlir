@@ -10,11 +10,11 @@
 // The loop's partial lives in one buffer pair: the identity is written there, and
 // every merge is in place. The output of an empty partial is never written.
 // CHECK-LABEL: tile.plan @loop_A32
-// CHECK: %[[X:.*]] = tile.buffer input "x" :
 // CHECK: %[[T:.*]] = tile.dim "num_tokens"
+// CHECK: %[[X:.*]] = tile.buffer input "x" elements
 // CHECK: %[[X_LSE:.*]] = tile.buffer input "x_lse"
-// CHECK: %[[OUT:.*]] = tile.buffer output "output" : memref<?xf32>
-// CHECK: %[[OUT_LSE:.*]] = tile.buffer output "lse" : memref<?xf32>
+// CHECK: %[[OUT:.*]] = tile.buffer output "output" elements %{{.*}} : memref<?xf32>
+// CHECK: %[[OUT_LSE:.*]] = tile.buffer output "lse" elements %{{.*}} : memref<?xf32>
 // CHECK-NOT: tile.workspace
 // CHECK: tile.launch @fill_empty_lse {{.*}} args(%[[OUT_LSE]], %{{.*}})
 // CHECK-NOT: tile.launch

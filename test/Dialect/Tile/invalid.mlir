@@ -350,6 +350,15 @@ tile.plan @metadata_type {
 
 // -----
 
+tile.plan @elements_of_metadata {
+  %t = tile.dim "num_tokens"
+  // expected-error@+1 {{expected elements of an input or an output, got those of metadata 'seq_lens'}}
+  %lens = tile.buffer metadata "seq_lens" elements %t : memref<?xi32>
+  tile.return
+}
+
+// -----
+
 tile.plan @metadata_without_work {
   // expected-error@+1 {{expected a tile.work in the plan, which provides 'work_items'}}
   %items = tile.buffer metadata "work_items" : memref<?xi32>

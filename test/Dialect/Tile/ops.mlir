@@ -19,11 +19,12 @@ tile.kernel @copy(%src: memref<?xbf16>, %dst: memref<?xbf16>, %rows: index) {
 }
 
 // CHECK-LABEL: tile.plan @decode max_query_len 1
+// CHECK: tile.buffer output "output" elements %{{.*}} : memref<?xbf16>
 // CHECK: tile.launch @copy
 tile.plan @decode max_query_len 1 {
   %t = tile.dim "num_tokens"
   %hidden = tile.buffer input "hidden" : memref<?xbf16>
-  %out = tile.buffer output "output" : memref<?xbf16>
+  %out = tile.buffer output "output" elements %t : memref<?xbf16>
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
   %gx = arith.ceildivsi %t, %c64 : index

@@ -102,6 +102,18 @@ TEST_F(PlanSerializerTest, LaunchHoldsGridAndArguments) {
   EXPECT_EQ(launch.args[2].f32(), 1.5f);
 }
 
+TEST_F(PlanSerializerTest, ElementsOfTheCallersBuffers) {
+  auto function = serialize(R"mlir(
+    %n = arith.muli %t, %c2 : index
+    %out = tile.buffer output "output" elements %n : memref<?xbf16>
+    tile.launch @copy grid(%t, %c1, %c1) args(%hidden, %out, %t)
+        : memref<?xbf16>, memref<?xbf16>, index)mlir");
+  ASSERT_TRUE(function) << error;
+  ASSERT_EQ(function->buffers.size(), 2u);
+  EXPECT_EQ(function->buffers[0]->elements, 0u); // not said
+  EXPECT_EQ(evaluate(*function, function->buffers[1]->elements, {65}), 130);
+}
+
 TEST_F(PlanSerializerTest, LoopsAndBranchesNest) {
   auto function = serialize(R"mlir(
     %has = arith.cmpi sgt, %chunks, %c0 : index

@@ -157,7 +157,8 @@ private:
   mlir::LogicalResult checkPools();
   std::string nameInPool(mlir::Value cache, llvm::StringRef name);
   mlir::Value addBuffer(mlir::tile::BufferKind kind, llvm::StringRef name, mlir::Type element,
-                        llvm::ArrayRef<int64_t> shape = {});
+                        llvm::ArrayRef<int64_t> shape = {}, mlir::Value elements = {});
+  mlir::Value addCallers(mlir::tile::BufferKind kind, llvm::StringRef name, mlir::Value tensor);
   TensorRef contiguous(mlir::Value buffer, llvm::ArrayRef<mlir::OpFoldResult> sizes) const;
   llvm::SmallVector<mlir::OpFoldResult> sizesOf(mlir::Value tensor);
   mlir::Value dynamicRows(mlir::Value tensor);

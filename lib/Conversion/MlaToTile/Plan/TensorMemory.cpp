@@ -70,7 +70,7 @@ Value StepLowering::constant(int64_t value) {
 }
 
 Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type element,
-                              ArrayRef<int64_t> shape) {
+                              ArrayRef<int64_t> shape, Value elements) {
   // A pool is the memory of all types of its fields.
   std::string key = (tile::stringifyBufferKind(kind) + ":" + name).str();
   if (kind == tile::BufferKind::Cache)
@@ -81,9 +81,33 @@ Value StepLowering::addBuffer(tile::BufferKind kind, StringRef name, Type elemen
       auto shapeAttr = shape.empty() ? nullptr : builder.getDenseI64ArrayAttr(shape);
       return tile::BufferOp::create(builder, loc, MemRefType::get({ShapedType::kDynamic}, element),
                                     tile::BufferKindAttr::get(builder.getContext(), kind),
-                                    builder.getStringAttr(name), shapeAttr);
+                                    builder.getStringAttr(name), shapeAttr, elements);
     });
   return value;
+}
+
+/// An input or output: the memory of `tensor`, which the caller binds whole.
+Value StepLowering::addCallers(tile::BufferKind kind, StringRef name, Value tensor) {
+  int64_t fixed = 1;
+  Value elements;
+  for (OpFoldResult size : sizesOf(tensor)) {
+    if (std::optional<int64_t> known = getConstantIntValue(size))
+      fixed *= *known;
+    else if (!elements)
+      elements = dyn_cast<Value>(size);
+    else
+      return addBuffer(kind, name, cast<ShapedType>(tensor.getType()).getElementType());
+  }
+  // Tensors of a step have the rows of a dim, which is in the header like the buffer.
+  if (elements && !elements.getDefiningOp<tile::DimOp>())
+    return addBuffer(kind, name, cast<ShapedType>(tensor.getType()).getElementType());
+  Value perRow = constant(fixed);
+  if (elements)
+    elements = createInHeader(builder, planOp, lastHeader, [&]() -> Operation * {
+      return arith::MulIOp::create(builder, loc, elements, perRow);
+    });
+  return addBuffer(kind, name, cast<ShapedType>(tensor.getType()).getElementType(), {},
+                   elements ? elements : perRow);
 }
 
 Value StepLowering::metadata(StringRef name) {
@@ -193,15 +217,12 @@ TensorRef StepLowering::workspace(ArrayRef<OpFoldResult> sizes, Type element) {
 LogicalResult StepLowering::bindTensor(BlockArgument argument) {
   auto type = cast<RankedTensorType>(argument.getType());
   unsigned index = argument.getArgNumber();
-  auto bind = [&](tile::BufferKind kind, StringAttr name) {
-    ArrayRef<int64_t> shape =
-        kind == tile::BufferKind::Input ? ArrayRef<int64_t>() : type.getShape();
-    Value buffer = addBuffer(kind, name, type.getElementType(), shape);
+  auto bind = [&](Value buffer) {
     setView(argument, contiguous(buffer, sizesOf(argument)));
     return success();
   };
   if (auto name = func.getArgAttrOfType<StringAttr>(index, mla::kInputAttr))
-    return bind(tile::BufferKind::Input, name);
+    return bind(addCallers(tile::BufferKind::Input, name, argument));
   auto weight = func.getArgAttrOfType<StringAttr>(index, mla::kWeightAttr);
   auto derived = func.getArgAttrOfType<StringAttr>(index, mla::kDerivedAttr);
   if (!weight && !derived)
@@ -210,7 +231,8 @@ LogicalResult StepLowering::bindTensor(BlockArgument argument) {
   if (!type.hasStaticShape())
     return func.emitOpError("expected argument ")
            << index << " to have a static shape, got " << type;
-  return weight ? bind(tile::BufferKind::Weight, weight) : bind(tile::BufferKind::Derived, derived);
+  tile::BufferKind kind = weight ? tile::BufferKind::Weight : tile::BufferKind::Derived;
+  return bind(addBuffer(kind, weight ? weight : derived, type.getElementType(), type.getShape()));
 }
 
 Type mlac::mla_to_tile::getPageWord(mla::CacheType type) {
@@ -352,8 +374,7 @@ static bool isUpdatedInPlace(Value tensor, BlockArgument carried) {
 std::optional<TensorRef> StepLowering::returnDestination(Value tensor, unsigned index) {
   auto type = cast<RankedTensorType>(tensor.getType());
   if (auto name = func.getResultAttrOfType<StringAttr>(index, mla::kOutputAttr))
-    return contiguous(addBuffer(tile::BufferKind::Output, name, type.getElementType()),
-                      sizesOf(tensor));
+    return contiguous(addCallers(tile::BufferKind::Output, name, tensor), sizesOf(tensor));
   if (auto name = func.getResultAttrOfType<StringAttr>(index, mla::kDerivedAttr))
     return contiguous(
         addBuffer(tile::BufferKind::Derived, name, type.getElementType(), type.getShape()),

@@ -519,6 +519,9 @@ LogicalResult DimOp::verify() {
 }
 
 LogicalResult BufferOp::verify() {
+  if (getElements() && getKind() != BufferKind::Input && getKind() != BufferKind::Output) // (C4)
+    return emitOpError("expected elements of an input or an output, got those of ")
+           << stringifyBufferKind(getKind()) << " '" << getName() << "'";
   if (getKind() != BufferKind::Metadata)
     return success();
   if (failed(verifyName(*this, "metadata", mlac::step::kMetadata,

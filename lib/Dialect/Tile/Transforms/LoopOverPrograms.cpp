@@ -280,7 +280,7 @@ void Rewriter::rewriteLaunch(LaunchOp launch) {
   Value programs = DimOp::create(b, b.getIndexType(), "num_sms");
   Value one = arith::ConstantIndexOp::create(b, 1);
   Value counters = BufferOp::create(b, getCountersType(), BufferKind::Metadata, "item_counters",
-                                    DenseI64ArrayAttr());
+                                    DenseI64ArrayAttr(), Value());
   launch.getArgsMutable().append({launch.getGridY(), launch.getGridZ(), programs, counters});
   launch.getGridXMutable().assign(programs);
   launch.getGridYMutable().assign(one);

@@ -83,18 +83,21 @@ def Tile_BufferOp : Tile_Op<"buffer", [Pure]> {
     Metadata buffers the runtime fills before a step (spec: mla.md sections 9 and 11).
     A pool whose rows mix element types is several cache buffers, one for each type.
     `cache_scale` is f32 [1], the scale of a layer's rows (paged-cache.md section 3).
-    `shape`, where given, is the tensor's static shape (weights, derived).
+    `shape`, where given, is the tensor's static shape (weights, derived). `elements` is how
+    many the plan may touch of what the caller binds (inputs, outputs): the runtime refuses less.
 
     (C1) the name of metadata is one that the runtime provides
     (runtime/schema/StepSizes.def; docs/design.md has them as a table).
     (C2) its elements have the list's type.
     (C3) the plan has a `tile.work`, a `tile.shared_prefix` or a `tile.decode_threshold`
     if the metadata is one of its.
+    (C4) `elements` is said of inputs and outputs only.
   }];
   let arguments = (ins Tile_BufferKindAttr:$kind, StrAttr:$name,
-                       OptionalAttr<DenseI64ArrayAttr>:$shape);
+                       OptionalAttr<DenseI64ArrayAttr>:$shape, Optional<Index>:$elements);
   let results = (outs Tile_Buffer:$result);
-  let assemblyFormat = "$kind $name (`shape` $shape^)? attr-dict `:` type($result)";
+  let assemblyFormat =
+      "$kind $name (`shape` $shape^)? (`elements` $elements^)? attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
