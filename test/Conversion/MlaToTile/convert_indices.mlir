@@ -19,7 +19,11 @@ func.func @decode(%p: tensor<?x2048xi32> {mla.input = "positions"}, %batch: !mla
   return %0 : tensor<?x2048xi32>
 }
 
+// Starts are of requests, unlike all else that a caller binds.
 // CHECK-LABEL: tile.plan @mixed
+// CHECK: %[[REQUESTS:.*]] = tile.dim "num_requests"
+// CHECK: %[[STARTS:.*]] = arith.muli %[[REQUESTS]], %c1
+// CHECK: tile.buffer input "starts" elements %[[STARTS]] :
 // CHECK: tile.launch @[[MIXED:convert_indices[_0-9]*]]
 func.func @mixed(%p: tensor<?x2048xi32> {mla.input = "positions"}, %r: tensor<?xi32> {mla.input = "prefills"},
                  %s: tensor<?xi32> {mla.input = "starts"}, %batch: !mla.batch, %cache: !cache)

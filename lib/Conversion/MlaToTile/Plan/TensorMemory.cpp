@@ -313,7 +313,14 @@ Value StepLowering::dynamicRows(Value tensor) {
   if (!result) {
     auto argument = cast<BlockArgument>(tensor);
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-    return loop ? dynamicRows(loop.getTiedLoopInit(argument)->get()) : dim("num_tokens");
+    if (loop)
+      return dynamicRows(loop.getTiedLoopInit(argument)->get());
+    // Of what a caller binds, one thing has rows of requests.
+    bool isOfRequests = llvm::any_of(argument.getUsers(), [&](Operation *user) {
+      auto convert = dyn_cast<mla::ConvertIndicesOp>(user);
+      return convert && convert.getWorkspaceStarts() == argument;
+    });
+    return dim(isOfRequests ? "num_requests" : "num_tokens");
   }
   unsigned index = result.getResultNumber();
   return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
