@@ -265,10 +265,20 @@ AttendOp tile::findAttend(KernelOp kernel) {
   return all.size() == 1 ? all.front() : AttendOp();
 }
 
+/// The first, or null.
+static AttendOp findFirstAttend(KernelOp kernel) {
+  AttendOp found;
+  kernel.walk([&](AttendOp op) {
+    found = op;
+    return WalkResult::interrupt();
+  });
+  return found;
+}
+
 void tile::expandAttends(KernelOp kernel) {
-  SmallVector<AttendOp> all;
-  kernel.walk([&](AttendOp op) { all.push_back(op); });
-  for (AttendOp op : all)
+  // Each is looked up anew: one whose results nobody reads may have gone with another's
+  // common subexpressions.
+  while (AttendOp op = findFirstAttend(kernel))
     expandAttend(op);
 }
 

@@ -1,0 +1,33 @@
+// RUN: mla-opt %s --tile-expand-attend | FileCheck %s
+
+// Attention becomes a loop over its keys. One whose results nobody reads goes with what the
+// expansion of another finds to be common; it must not be expanded after that.
+// CHECK-LABEL: tile.kernel @two
+// CHECK: scf.for
+// CHECK: tile.reduce max
+// CHECK-NOT: scf.for
+// CHECK-NOT: tile.attend
+// CHECK: tile.store
+// CHECK-NEXT: tile.return
+!rows = memref<?x128xbf16, strided<[128, 1]>>
+!values = memref<?x64xbf16, strided<[64, 1]>>
+!outputs = memref<?x64xf32, strided<[64, 1]>>
+tile.kernel @two(%q: memref<?xbf16>, %k: memref<?xbf16>, %v: memref<?xbf16>, %out: memref<?xf32>,
+                 %n: index) {
+  %c0 = arith.constant 0 : index
+  %qs = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to !rows
+  %ks = memref.reinterpret_cast %k to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to !rows
+  %vs = memref.reinterpret_cast %v to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to !values
+  %os = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xf32> to !outputs
+  %rows = tile.load %qs[%c0, %c0] : !rows -> tensor<64x128xbf16>
+  %m, %l, %o = tile.attend queries(%rows : tensor<64x128xbf16>) keys(%ks : !rows) values(%vs : !values)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %m1, %l1, %o1 = tile.attend queries(%rows : tensor<64x128xbf16>) keys(%ks : !rows) values(%vs : !values)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.2 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.store %o, %os[%c0, %c0] : tensor<64x64xf32>, !outputs
+  tile.return
+}
