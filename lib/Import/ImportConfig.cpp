@@ -63,6 +63,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --norm-eps-from-config";
   if (parsing.dequantisedWeights)
     stream << " --dequantised-weights";
+  if (!parsing.like.empty())
+    stream << " --like=" << parsing.like;
   return text;
 }
 

@@ -37,7 +37,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
     }
     ConfigOptions parsing{.tensorParallel = tensorParallel,
                           .latentNormEpsFromConfig = latentNormEpsFromConfig,
-                          .dequantisedWeights = dequantisedWeights};
+                          .dequantisedWeights = dequantisedWeights,
+                          .like = like};
     llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
       llvm::handleAllErrors(model.takeError(), [&](const ConfigError &error) {

@@ -66,6 +66,7 @@ constexpr ModelType kModelTypes[] = {
      .scalesLatents = true,
      .layersKey = "num_layers"},
     {.name = "minicpm3", .pairing = RopePairing::Half},
+    {"youtu"},
 };
 
 } // namespace
@@ -77,21 +78,33 @@ std::vector<llvm::StringRef> mlac::getKnownModelTypes() {
   return names;
 }
 
-static const ModelType *findModelType(const ConfigReader &root) {
+static const ModelType *findModelType(llvm::StringRef name) {
+  const ModelType *type =
+      llvm::find_if(kModelTypes, [&](const ModelType &type) { return type.name == name; });
+  return type == std::end(kModelTypes) ? nullptr : type;
+}
+
+/// The configuration's type; of one that is not known, or not said, the type that the caller
+/// says it is like.
+static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef like) {
   std::string known = "known model types are " + llvm::join(getKnownModelTypes(), ", ");
-  if (!root.find("model_type")) {
+  if (!root.find("model_type") && like.empty()) {
     root.error("model_type", known);
     return nullptr;
   }
-  std::optional<std::string> name = root.string("model_type");
-  if (!name)
+  std::optional<std::string> name;
+  if (root.find("model_type") && !(name = root.string("model_type")))
     return nullptr;
-  const ModelType *type =
-      llvm::find_if(kModelTypes, [&](const ModelType &type) { return type.name == *name; });
-  if (type != std::end(kModelTypes))
-    return type;
-  root.error("model_type", known);
-  return nullptr;
+  const ModelType *own = name ? findModelType(*name) : nullptr, *other = findModelType(like);
+  if (own && like.empty())
+    return own;
+  if (own)
+    root.error("model_type", "it is known, --like=" + like.str() + " is for others");
+  else if (like.empty())
+    root.error("model_type", known + "; --like=TYPE reads it as one of them");
+  else if (!other)
+    root.error("model_type", "--like=" + like.str() + ": " + known);
+  return own ? nullptr : other;
 }
 
 /// Attention variants that no listed model has; computing plain attention
@@ -322,7 +335,7 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
   ModelConfig config;
   config.text = text.str();
   config.parsing = options;
-  if (const ModelType *type = findModelType(root)) {
+  if (const ModelType *type = readModelType(root, options.like)) {
     config.modelType = type->name.str();
     rejectUnsupported(root);
     readDims(root, *type, config);

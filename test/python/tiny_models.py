@@ -35,6 +35,7 @@ CONFIGS = {
     "longcat_flash": {"num_layers": 2, "ffn_hidden_size": 64, "expert_ffn_hidden_size": 16,
                       "n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "head_dim": 8},
     "minicpm3": {**_LAYERS, "rope_parameters": _LONGROPE},
+    "youtu": _LAYERS,
 }
 
 

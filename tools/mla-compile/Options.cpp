@@ -211,6 +211,10 @@ static cl::opt<bool> dequantisedWeights(
     "dequantised-weights", cl::cat(category),
     cl::desc("Weights will be bound in the activations' type, whatever the configuration's "
              "quantization_config says"));
+static cl::opt<std::string>
+    like("like", cl::value_desc("model_type"), cl::cat(category),
+         cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
+                  "model with the same attention under another name"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(category),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -368,7 +372,7 @@ static bool readOptions(CompileOptions &options) {
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
-  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights};
+  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like};
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
   std::string format;
@@ -395,7 +399,7 @@ static bool checkModuleOptions() {
     return true;
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
-           &normEpsFromConfig, &dequantisedWeights})
+           &normEpsFromConfig, &dequantisedWeights, &like})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

@@ -90,8 +90,10 @@ std::string Session::describe() const {
 }
 
 json Session::modelConfig() const {
-  const json &config = info.at("model").at("config");
-  return config.is_string() ? json::parse(config.get<std::string>()) : config;
+  const json &text = info.at("model").at("config");
+  json config = text.is_string() ? json::parse(text.get<std::string>()) : text;
+  config["model_type"] = info.at("model").at("model_type"); // what it was read as (--like)
+  return config;
 }
 
 Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {

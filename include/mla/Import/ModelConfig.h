@@ -86,6 +86,8 @@ struct ConfigOptions {
   /// Do not look at `quantization_config`: the weights will be bound in the activations'
   /// type. Otherwise it says how they are scaled, and what cannot be bound is an error.
   bool dequantisedWeights = false;
+  /// The known model type that one which is not known is read as; empty: none.
+  std::string like = {};
 };
 
 struct ModelConfig {

@@ -85,6 +85,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
     Option<"dequantisedWeights", "dequantised-weights", "bool", "false",
            "do not look at quantization_config: the weights will be bound in the activations' "
            "type">,
+    Option<"like", "like", "std::string", "",
+           "the known model type that one which is not known is read as">,
   ];
   let dependentDialects = [
     "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",

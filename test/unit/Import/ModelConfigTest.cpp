@@ -453,14 +453,42 @@ TEST(ModelConfigError, PlacesAreThoseOfTheKeys) {
 TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
   const std::string known = "known model types are deepseek_v2, deepseek_v3, "
                             "deepseek_v32, glm4_moe_lite, "
-                            "glm_moe_dsa, kimi_k2, longcat_flash, minicpm3";
+                            "glm_moe_dsa, kimi_k2, longcat_flash, minicpm3, youtu";
+  const std::string hint = "; --like=TYPE reads it as one of them";
   EXPECT_EQ(errorWith({{"model_type", "llama"}}),
-            "model_type = \"llama\": " + known);
+            "model_type = \"llama\": " + known + hint);
   EXPECT_EQ(errorWith({{"model_type", "deepseek_v4"}}),
-            "model_type = \"deepseek_v4\": " + known);
+            "model_type = \"deepseek_v4\": " + known + hint);
   EXPECT_EQ(errorOf("{}"), "model_type is missing: " + known);
   EXPECT_EQ(errorWith({{"model_type", 3}}),
             "model_type = 3: expected a string");
+}
+
+TEST(ModelConfigLike, AnUnknownTypeIsReadAsAKnownOne) {
+  json config = readConfigJson("minicpm3_4b");
+  auto read = [&](const char *like) {
+    ConfigOptions options;
+    options.like = like;
+    return parseModelConfig(config.dump(), options);
+  };
+  for (const char *own : {"minicpm9", ""}) {
+    if (*own)
+      config["model_type"] = own;
+    else
+      config.erase("model_type");
+    llvm::Expected<ModelConfig> parsed = read("minicpm3");
+    ASSERT_TRUE(static_cast<bool>(parsed)) << llvm::toString(parsed.takeError());
+    EXPECT_EQ(parsed->modelType, "minicpm3");
+    EXPECT_EQ(parsed->rope.pairing, RopePairing::Half); // what the type implies
+  }
+  config["model_type"] = "minicpm9";
+  std::string unknown = llvm::toString(read("llama").takeError());
+  EXPECT_NE(unknown.find("model_type = \"minicpm9\": --like=llama: known model types are "),
+            std::string::npos)
+      << unknown;
+  config["model_type"] = "deepseek_v3";
+  std::string known = llvm::toString(read("minicpm3").takeError());
+  EXPECT_NE(known.find("it is known, --like=minicpm3 is for others"), std::string::npos) << known;
 }
 
 TEST(ModelConfigError, DimsOutOfRange) {
