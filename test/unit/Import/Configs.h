@@ -44,6 +44,22 @@ inline ModelConfig loadConfig(llvm::StringRef name,
   return parseOrFail(readConfigText(name), options);
 }
 
+/// The errors of a configuration; that there are none is a failure.
+inline std::string errorOf(llvm::StringRef text, const ConfigOptions &options = {}) {
+  llvm::Expected<ModelConfig> config = parseModelConfig(text, options);
+  if (!config)
+    return llvm::toString(config.takeError());
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+/// The errors of DeepSeek-V3's configuration with the members of `patch` (null: as JSON null).
+inline std::string errorWith(const nlohmann::json &patch, llvm::StringRef base = "deepseek_v3") {
+  nlohmann::json config = readConfigJson(base);
+  config.update(patch);
+  return errorOf(config.dump());
+}
+
 } // namespace mlac::test
 
 #endif // MLA_TEST_UNIT_IMPORT_CONFIGS_H
