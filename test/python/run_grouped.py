@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / "python"))
 from mlac import reference  # noqa: E402
 
 import grouped_cases  # noqa: E402
+from narrow_floats import narrow, widen  # noqa: E402
 
 # Of outputs, against float64 over the same stored numbers: f32 sums (mla.md section 14), or
 # weights and results rounded to 8 or 11 bits.
@@ -50,23 +51,6 @@ def compile_layer(job):
     done = subprocess.run([compiler, module, *layer.options(), "--quiet", "-o", package],
                           capture_output=True, text=True)
     return layer, package, done.stderr if done.returncode else None
-
-
-def to_storage(values, element):
-    """As the pool has them: f32, f16, or the upper bits of f32, rounded to nearest even."""
-    values = np.asarray(values, np.float32)
-    if element == "f32":
-        return values
-    if element == "f16":
-        return values.astype(np.float16)
-    bits = values.view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def from_storage(stored):
-    if stored.dtype != np.uint16:
-        return stored.astype(np.float64)
-    return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def poisoned(shape, element):
@@ -135,7 +119,7 @@ class Runner:
             size = (-LOW_SCORE / (layer.scale * layer.key_dim)) ** 0.5
             query = size + 0.01 * query
             rows[0] = [-size + 0.01 * keys for keys in rows[0]]
-        store = lambda x: to_storage(x, layer.element)
+        store = lambda x: narrow(x, layer.element)
         return store(query), [[store(x) for x in part] for part in rows]
 
     def make_pools(self, rng, case, rows):
@@ -214,9 +198,9 @@ class Runner:
             if count == 0:
                 continue
             expected, expected_lse = reference.grouped_attention(
-                from_storage(query[own]), *(from_storage(part[request]) for part in rows),
+                widen(query[own]), *(widen(part[request]) for part in rows),
                 self.layer.scale, self.layer.window)
-            error = reference.relative_error(from_storage(output[own]), expected)
+            error = reference.relative_error(widen(output[own]), expected)
             off = np.abs(lse[own] - expected_lse) / np.maximum(1, np.abs(expected_lse))
             allowed = ALLOWED[self.layer.element]
             if case.are_scores_low:

@@ -24,6 +24,7 @@ import mlac
 from mlac import reference
 
 import random_cases
+from narrow_floats import narrow, widen
 
 COMPILE = os.environ.get("MLAC_COMPILE", "")
 # P + V = 64 rows a head of kv_b: with blocks of 48 a scale belongs to two heads.
@@ -71,24 +72,6 @@ STRATEGIES = {
 }
 
 
-def round_to(values, dtype):
-    """f32 values as arrays that `bind` takes: bits of bf16, f16, f32."""
-    values = np.asarray(values, np.float32)
-    if dtype == "f32":
-        return values
-    if dtype == "f16":
-        return values.astype(np.float16)
-    bits = values.view(np.uint32)
-    return ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def widen(array):
-    """The values of what `round_to` gives, in float64."""
-    if array.dtype == np.uint16:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float64)
-
-
 class Layer:
     """Random weights in four ways: codes with scales, dequantised, and float64 of these."""
 
@@ -97,12 +80,12 @@ class Layer:
         self.codes, self.plain = {}, {}
         for name, values in random_cases.weights(rng, config).items():
             if values.ndim == 1:
-                self.codes[name] = self.plain[name] = round_to(values, dtype)
+                self.codes[name] = self.plain[name] = narrow(values, dtype)
                 continue
             codes, scales = mlac.quantize(values, block)
             stem = name.removesuffix("weight")
             self.codes[stem + names[0]], self.codes[stem + names[1]] = codes, scales
-            self.plain[name] = round_to(reference.dequantise(codes, scales, block), dtype)
+            self.plain[name] = narrow(reference.dequantise(codes, scales, block), dtype)
         self.values = {name: widen(array) for name, array in self.plain.items()}
 
     def tensors(self, prefix):
@@ -161,7 +144,7 @@ def run(engine, hidden, layer=0):
 
 
 def make_hidden(dtype, seed=3):
-    return round_to(np.random.default_rng(seed).standard_normal((TOKENS, CONFIG["hidden_size"])),
+    return narrow(np.random.default_rng(seed).standard_normal((TOKENS, CONFIG["hidden_size"])),
                     dtype)
 
 
@@ -298,8 +281,8 @@ class HalfTest(unittest.TestCase):
         weights["kv_b_proj.weight"] = heads.reshape(6 * 64, 96)
         weights["o_proj.weight"] = weights["o_proj.weight"] * 2.0 ** 15
         expected, _ = reference.attention_layer(reference.config_from_hf(CONFIG), {
-            name: widen(round_to(array, "bf16")) for name, array in weights.items()}, hidden)
-        engine.bind({name: round_to(array, "bf16") for name, array in weights.items()})
+            name: widen(narrow(array, "bf16")) for name, array in weights.items()}, hidden)
+        engine.bind({name: narrow(array, "bf16") for name, array in weights.items()})
         engine.prepare()
         output = run(engine, hidden)
         largest = 65504
@@ -310,7 +293,7 @@ class HalfTest(unittest.TestCase):
         self.assertTrue(np.isfinite(output[below]).all())
         self.assertLess(np.abs(output[below] - expected[below]).max(), 0.02 * largest)
 
-        wrong = round_to(weights["o_proj.weight"] * 2.0 ** 12, "bf16")
+        wrong = narrow(weights["o_proj.weight"] * 2.0 ** 12, "bf16")
         with self.assertRaisesRegex(mlac.InvalidArgument, "o_proj.*is beyond the largest f16, 65504"):
             engine.bind({"o_proj.weight": wrong})
 
