@@ -107,6 +107,18 @@ class KernelsTest(unittest.TestCase):
         self.assertAlmostEqual(outputs[0], 1.0, places=5)
         self.assertAlmostEqual(outputs[1], 2.0, places=5)
 
+    def test_two_plans_take_turns_whatever_the_batch(self):
+        import torch
+
+        kernels = self.kernels(layers=1)
+        kernels.bind([torch.zeros(4, 16, 80)])
+        plans = [kernels.plan([1] * count, [5] * count, torch.full((count,), 5, dtype=torch.int32),
+                              torch.zeros(count, 4, dtype=torch.int32))
+                 for count in (1, 2, 3, 4)]
+        self.assertIs(plans[2], plans[0])
+        self.assertIs(plans[3], plans[1])
+        self.assertIsNot(plans[1], plans[0])
+
     def test_package_of_another_model_is_named(self):
         import dataclasses
 

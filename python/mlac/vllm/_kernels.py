@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Sequence
@@ -50,8 +51,8 @@ class Kernels:
             self._engine.prepare(layer)  # there are no weights
         self._max_seq_len = max_seq_len
         self._bound: tuple[int, ...] = ()
-        # A graph holds a plan's buffers: one plan for each size of a batch.
-        self._plans: dict[tuple[int, int], Plan] = {}
+        # In turns: the host plans a step while the one before it runs.
+        self._plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
         # Nothing is appended and nothing rotated here: no slot, any position.
         self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
         self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
@@ -76,14 +77,11 @@ class Kernels:
              block_table: torch.Tensor) -> Plan:
         """Plans a step of decodes: `bounds` are the longest that each request may be, on the
         host; the lengths and the block table themselves stay on the device."""
-        key = (len(query_lens), sum(query_lens))
-        if key not in self._plans:
-            self._plans[key] = self._engine.plan()
-        plan = self._plans[key]
+        plan, tokens = next(self._plans), sum(query_lens)
         bounds = [min(max(bound, query_len), self._max_seq_len)
                   for bound, query_len in zip(bounds, query_lens)]
         plan.fill_device(query_lens, bounds, seq_lens=seq_lens, block_table=block_table,
-                         slot_mapping=self._slots[:key[1]], positions=self._positions[:key[1]],
+                         slot_mapping=self._slots[:tokens], positions=self._positions[:tokens],
                          stream=self._stream())
         return plan
 
