@@ -168,7 +168,7 @@ PROFILES = 5
 
 def kernel_time(torch, run, repeats, part):
     """Name and seconds of the kernel whose name has `part`: the median of single launches as
-    the GPU's own counters time them."""
+    the GPU's own counters time them. None where no profile had it."""
     run()
     torch.cuda.synchronize()
     times = {}
@@ -183,7 +183,7 @@ def kernel_time(torch, run, repeats, part):
         for name, values in times.items():
             if part in name:
                 return name, statistics.median(values)
-    raise RuntimeError(f"{PROFILES} profiles have no kernel *{part}*, but {sorted(times) or 'none'}")
+    return None
 
 
 def time_latent(make_engine, tokens, row_bytes, peak):
@@ -197,9 +197,14 @@ def time_latent(make_engine, tokens, row_bytes, peak):
     plan = engine.plan()
     plan.fill([engine.sequence() for _ in range(requests)], [each] * requests, "latent")
     hidden = torch.randn(tokens, HIDDEN, device="cuda", dtype=torch.bfloat16)
-    name, seconds = kernel_time(torch, lambda: plan.run_bound(
+    timed = kernel_time(torch, lambda: plan.run_bound(
         stream=torch.cuda.current_stream(), hidden=hidden), 20, "append")
     moved = 2 * tokens * row_bytes
+    if not timed:  # a time that is missing makes no result wrong
+        print(f"  append {tokens:>6} rows: not measured, {PROFILES} profiles lack its events",
+              flush=True)
+        return {"tokens": tokens, "bytes": moved, "us": None, "of_copy": None}
+    name, seconds = timed
     print(f"  {name:16} {tokens:>6} rows: {seconds * 1e6:8.2f} us {moved / seconds / 1e9:7.0f} "
           f"GB/s, {moved / seconds / peak:.3f} of torch's copy", flush=True)
     return {"tokens": tokens, "bytes": moved, "us": seconds * 1e6,

@@ -114,9 +114,11 @@ def by_script(path, *words):
     return build
 
 
-def build_mixed(folder, build_dir):
-    call(*python("test/python/run_mixed.py", "--build", folder,
-                 "--compiler", find(build_dir, "bin/mla-compile")))
+def by_compiler(path):
+    """Checks whose script compiles with the compiler it is given."""
+    def build(folder, build_dir):
+        call(*python(path, "--build", folder, "--compiler", find(build_dir, "bin/mla-compile")))
+    return build
 
 
 # ---------------------------------------------------------------------------
@@ -152,7 +154,7 @@ CHECKS = (
           is_alone=True, environment=(("MLAC_TEST_FILES", "{}"),)),
     Check("golden", by_script("test/gpu/check_and_bench.py"),
           **script("test/gpu/check_and_bench.py", "run", "{}", "--checks-only", "--jobs=6")),
-    Check("mixed", build_mixed,
+    Check("mixed", by_compiler("test/python/run_mixed.py"),
           **script("test/python/run_mixed.py", "--gpu", "{}", "--batches=150")),
     Check("decode", by_script("bench/decode"),
           **script("bench/decode", "run", "{}", "--check", "grid", "invariance")),
@@ -162,6 +164,8 @@ CHECKS = (
           **script("bench/products", "run", "{}", "--rounds=1")),
     Check("chunked", by_script("bench/chunked.py"),
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
+    Check("grouped", by_compiler("test/python/run_grouped.py"),
+          **script("test/python/run_grouped.py", "--gpu", "{}")),
     Check("padded", by_script("bench/padded.py"),
           **script("bench/padded.py", "run", "{}", "--rounds=1", "--sustain=0")),
     Check("replays", by_script("test/gpu/replays.py"),

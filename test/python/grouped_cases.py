@@ -52,8 +52,8 @@ class Layer:
                 f"dims {self.key_dim}/{self.value_dim}, pages of {pages}, window {self.window}, "
                 f"splits {self.splits}")
 
-    def options(self):
-        return ["--target=cpu", f"--num-splits={self.splits}"]
+    def options(self, target):
+        return [f"--target={target}", f"--num-splits={self.splits}"]
 
     def module(self):
         n, e = self.heads, self.element
@@ -118,12 +118,12 @@ def _dim(rng, kv_heads, element):
     return int(rng.choice(fitting))
 
 
-def layers(rng, count):
+def layers(rng, count, elements=ELEMENTS):
     """Cycles of different lengths, so that each value appears early, in changing company."""
     for index in range(count):
         group = GROUPS[index % len(GROUPS)]
         kv_heads = min(KV_HEADS[index % len(KV_HEADS)], MOST_HEADS // group)
-        element = ELEMENTS[index % len(ELEMENTS)]
+        element = elements[index % len(elements)]
         key_dim = _dim(rng, kv_heads, element)
         value_dim = key_dim if index % 3 == 0 else _dim(rng, kv_heads, element)
         yield Layer(index, element, kv_heads, group, key_dim, value_dim, int(rng.choice(PAGES)),

@@ -12,6 +12,11 @@ of the pools' bytes. An engine with pools of its own, to which a step before app
 gives the same bits.
 
     run_grouped.py --compiler build/bin/mla-compile [--layers 24] [--cases 8] [--seed 1]
+
+On a GPU in bf16 and f16; the packages may be built elsewhere (needs torch there):
+
+    run_grouped.py --build DIR --compiler build/bin/mla-compile
+    run_grouped.py --gpu DIR
 """
 
 import argparse
@@ -41,16 +46,65 @@ MAX_REQUESTS, MAX_TOKENS, MAX_KEYS = 5, 96, 300
 # Where every score is to be far below 0: exp of it is less than f32's smallest number, so that a
 # maximum over keys that are not there, whose scores are 0, would leave nothing.
 LOW_SCORE = -120.0
+PROCESSES = 2
+
+
+class Cpu:
+    """NumPy's memory."""
+
+    elements = grouped_cases.ELEMENTS
+    target = "cpu"
+
+    def __init__(self, threads):
+        import mlac
+
+        self.device = mlac.Device("cpu", threads=threads)
+
+    def put(self, array):
+        return array
+
+    def get(self, buffer):
+        return buffer
+
+
+class Gpu:
+    """torch's; bf16 is moved as its bits."""
+
+    elements = ("bf16", "f16")
+    target = "sm_90a"
+
+    def __init__(self, _):
+        import mlac
+        import torch
+
+        self.torch = torch
+        self.device = mlac.Device("cuda")
+
+    def put(self, array):
+        if array.dtype != np.uint16:
+            return self.torch.from_numpy(array).cuda()
+        bits = self.torch.from_numpy(array.view(np.int16)).cuda()
+        return bits.view(self.torch.bfloat16)
+
+    def get(self, buffer):
+        self.torch.cuda.synchronize()
+        if buffer.dtype != self.torch.bfloat16:
+            return buffer.cpu().numpy()
+        return buffer.view(self.torch.int16).cpu().numpy().view(np.uint16)
+
+
+def package_of(layer, directory):
+    return pathlib.Path(directory) / f"{layer.index}.mlac"
 
 
 def compile_layer(job):
-    compiler, layer, directory = job
-    module = pathlib.Path(directory) / f"{layer.index}.mlir"
-    package = module.with_suffix(".mlac")
+    compiler, layer, target, directory = job
+    package = package_of(layer, directory)
+    module = package.with_suffix(".mlir")
     module.write_text(layer.module())
-    done = subprocess.run([compiler, module, *layer.options(), "--quiet", "-o", package],
+    done = subprocess.run([compiler, module, *layer.options(target), "--quiet", "-o", package],
                           capture_output=True, text=True)
-    return layer, package, done.stderr if done.returncode else None
+    return layer, done.stderr if done.returncode else None
 
 
 def poisoned(shape, element):
@@ -92,19 +146,19 @@ class Pool:
 
 
 class Runner:
-    def __init__(self, layer, package, threads):
+    def __init__(self, layer, package, machine):
         import mlac
 
-        self.layer = layer
+        self.layer, self.machine = layer, machine
         self.package = mlac.Package(str(package))
         self.engine = mlac.Engine(
-            self.package, mlac.Device("cpu", threads=threads), max_num_requests=MAX_REQUESTS,
+            self.package, machine.device, max_num_requests=MAX_REQUESTS,
             max_seq_len=MAX_KEYS + MAX_TOKENS, max_num_tokens=MAX_TOKENS,
             external_pools=3 if layer.value_page else 1)
         self.engine.prepare()
         self.plan = self.engine.plan()
         self.own = mlac.Engine(
-            self.package, mlac.Device("cpu", threads=threads), max_num_requests=MAX_REQUESTS,
+            self.package, machine.device, max_num_requests=MAX_REQUESTS,
             max_seq_len=MAX_KEYS + MAX_TOKENS, max_num_tokens=MAX_REQUESTS * MAX_KEYS)
         self.own.prepare()
 
@@ -151,22 +205,29 @@ class Runner:
                 for position in range(context, len(part[request])):
                     pool.row(memory, request, position, field)[:] = \
                         part[request][position].reshape(-1)
-        for index, pool in enumerate(pools):
-            self.engine.bind_pool(pool.array(), index=index)
+        memories = [self.machine.put(pool.array()) for pool in pools]
+        for index, memory in enumerate(memories):
+            self.engine.bind_pool(memory, index=index)
         self.engine.poison_workspace()
         more = [(pool.table, pool.slots(case)) for pool in pools[1:]]
         self.plan.fill_tables(case.query, pools[0].lengths, pools[0].table, pools[0].slots(case),
                               case.function, pools=more)
-        tokens = len(query)
-        output = poisoned((tokens, layer.heads, layer.value_dim), layer.element)
-        lse = poisoned((tokens, layer.heads), "f32")
-        self.plan.run_bound(query=query, key=new[0], value=new[1], output=output, lse=lse)
-        for pool, memory in zip(pools, expected):
-            if pool.memory.tobytes() != memory.tobytes():
+        output, lse = self.run_plan(self.plan, query, new)
+        for memory, wanted in zip(memories, expected):
+            if self.machine.get(memory).tobytes() != wanted.tobytes():
                 return np.inf, np.inf
         if self.run_own(case, query, rows) != (output.tobytes(), lse.tobytes()):
             return np.inf, np.inf
         return self.compare(case, query, rows, output, lse)
+
+    def run_plan(self, plan, query, new):
+        """Output and LSE of a filled plan, for queries and new rows."""
+        output = poisoned((len(query), self.layer.heads, self.layer.value_dim), self.layer.element)
+        lse = poisoned((len(query), self.layer.heads), "f32")
+        buffers = dict(query=query, key=new[0], value=new[1], output=output, lse=lse)
+        buffers = {name: self.machine.put(buffer) for name, buffer in buffers.items()}
+        plan.run_bound(**buffers)
+        return self.machine.get(buffers["output"]), self.machine.get(buffers["lse"])
 
     def run_own(self, case, query, rows):
         """The same with sequences of an engine that has the pools; bytes of output and LSE."""
@@ -181,11 +242,9 @@ class Runner:
             if tokens == 0:
                 continue
             queries = query if counts is case.query else query[np.zeros(tokens, np.int64)]
-            output = poisoned((tokens, self.layer.heads, self.layer.value_dim), self.layer.element)
-            lse = poisoned((tokens, self.layer.heads), "f32")
             self.own.poison_workspace()
             plan.fill(sequences, counts, function)
-            plan.run_bound(query=queries, key=new[0], value=new[1], output=output, lse=lse)
+            output, lse = self.run_plan(plan, queries, new)
         for sequence in sequences:
             sequence.free()
         return output.tobytes(), lse.tobytes()
@@ -212,9 +271,9 @@ class Runner:
 
 
 def run_layer(job):
-    layer, package, seed, cases = job
+    layer, directory, machine, seed, cases = job
     rng = np.random.default_rng((seed, layer.index))
-    runner = Runner(layer, package, threads=int(rng.choice((1, 2, 5))))
+    runner = Runner(layer, package_of(layer, directory), machine(int(rng.choice((1, 2, 5)))))
     results = []
     for index in range(cases):
         case = grouped_cases.case(rng, layer, index, MAX_REQUESTS, MAX_TOKENS, MAX_KEYS)
@@ -222,39 +281,63 @@ def run_layer(job):
     return layer, results
 
 
+def compile_layers(processes, compiler, layers, target, directory):
+    """The layers that compiled."""
+    compiled = []
+    for layer, error in processes.imap_unordered(
+            compile_layer, [(compiler, layer, target, directory) for layer in layers]):
+        if error:
+            print(f"{layer.name()}: {error}")
+        else:
+            compiled.append(layer)
+    return compiled
+
+
+def run_layers(processes, layers, directory, machine, args):
+    """Runs all cases; how many there were, how many failed."""
+    count, failed, worst = 0, 0, [0.0, 0.0]
+    jobs = [(layer, directory, machine, args.seed, args.cases) for layer in layers]
+    for layer, results in processes.imap_unordered(run_layer, jobs):
+        for index, (case, errors) in enumerate(results):
+            count += 1
+            worst = [max(a, b) for a, b in zip(worst, errors)]
+            if max(errors) > 1:
+                failed += 1
+                print(f"{layer.name()}, case {index}: {case}: {errors[0]:.3g} of what outputs "
+                      f"may be off, {errors[1]:.3g} of what LSEs may")
+    print(f"worst {worst[0]:.2f} and {worst[1]:.2f} of what is allowed")
+    return count, failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--compiler")
+    parser.add_argument("--build", type=pathlib.Path, help="only build packages for --gpu there")
+    parser.add_argument("--gpu", type=pathlib.Path, help="folder with packages of --build")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--cases", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the index of one layer")
     args = parser.parse_args()
     started = time.time()
-    all_layers = list(grouped_cases.layers(np.random.default_rng(args.seed), args.layers))
+    machine = Gpu if args.build or args.gpu else Cpu
+    layers = list(grouped_cases.layers(np.random.default_rng(args.seed), args.layers,
+                                       machine.elements))
     if args.only is not None:
-        all_layers = [all_layers[args.only]]
-    failed, count, worst = 0, 0, [0.0, 0.0]
-    with tempfile.TemporaryDirectory() as folder, multiprocessing.Pool(2) as processes:
-        jobs = []
-        for layer, package, error in processes.imap_unordered(
-                compile_layer, [(args.compiler, layer, folder) for layer in all_layers]):
-            if error:
-                print(f"{layer.name()}: {error}")
-                failed += 1
-            else:
-                jobs.append((layer, package, args.seed, args.cases))
-        for layer, results in processes.imap_unordered(run_layer, jobs):
-            for index, (case, errors) in enumerate(results):
-                count += 1
-                worst = [max(a, b) for a, b in zip(worst, errors)]
-                if max(errors) > 1:
-                    failed += 1
-                    print(f"{layer.name()}, case {index}: {case}: {errors[0]:.3g} of what outputs "
-                          f"may be off, {errors[1]:.3g} of what LSEs may")
-    print(f"{count} cases of {len(all_layers)} layers in {time.time() - started:.1f} s: worst "
-          f"{worst[0]:.2f} and {worst[1]:.2f} of what is allowed, {failed} failed")
-    return 1 if failed or count == 0 else 0
+        layers = [layers[args.only]]
+    compiled, count, failed = layers, 0, 0
+    with tempfile.TemporaryDirectory() as scratch, \
+            multiprocessing.get_context("spawn").Pool(PROCESSES) as processes:
+        directory = args.build or args.gpu or scratch
+        if not args.gpu:
+            pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
+            compiled = compile_layers(processes, args.compiler, layers, machine.target, directory)
+        if not args.build:
+            count, failed = run_layers(processes, compiled, directory, machine, args)
+    failed += len(layers) - len(compiled)
+    print(f"{count} cases of {len(layers)} layers in {time.time() - started:.1f} s, "
+          f"{failed} failed")
+    return 1 if failed or not (count or args.build) else 0
 
 
 if __name__ == "__main__":
