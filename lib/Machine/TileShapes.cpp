@@ -39,6 +39,8 @@ static constexpr TileShapes kCpuShapes = {
     .narrowColumns = 4096,
     .wideMultiple = kWidthMultiple,
     .vectorRows = 64,
+    .selectSlices = 1,
+    .selectShortRow = 0,
 };
 
 // sm_90: every tile has the 64 rows of one wgmma (PTX ISA, wgmma.mma_async). 512
@@ -72,6 +74,8 @@ static constexpr TileShapes kSm90Shapes = {
     .narrowColumns = 256,
     .wideMultiple = 128,
     .vectorRows = 64,
+    .selectSlices = 1,
+    .selectShortRow = 0,
 };
 
 const TileShapes &TileShapes::get(TileTarget target) {

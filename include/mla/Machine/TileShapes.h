@@ -75,6 +75,9 @@ struct TileShapes {
   int64_t maxAccumulatorColumns, narrowColumns, wideMultiple;
   /// Elements of the kernels that work on row vectors only.
   int64_t vectorRows;
+  /// Programs that share the selection from one row where there are few rows, at most; and the
+  /// longest row that has a kernel of its own, which is for many rows (0: one kernel for all).
+  int64_t selectSlices, selectShortRow;
 
   /// Empty where products are always computed rows first.
   llvm::ArrayRef<SwappedTile> getSwapped() const {

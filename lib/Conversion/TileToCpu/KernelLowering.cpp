@@ -210,6 +210,7 @@ LogicalResult KernelLowering::lowerTileOp(Operation *op) {
       .Case([&](tile::LoadElementsOp load) { lowerLoadElements(load); })
       .Case([&](tile::StoreOp storeOp) { lowerStore(storeOp); })
       .Case([&](tile::StoreSlotsOp storeOp) { lowerStoreSlots(storeOp); })
+      .Case([&](tile::TopKOp topK) { lowerTopK(topK); })
       .Case([&](tile::DotOp dot) { lowerDot(dot); })
       .Case([&](tile::ReduceOp reduce) { lowerReduce(reduce); })
       .Case([&](tensor::ExtractSliceOp slice) { lowerSlice(slice); })

@@ -8,7 +8,7 @@
 //
 // The state of the lowering of one kernel. Its member functions are defined by
 // topic: KernelLowering.cpp (signature, scalars, control flow), Memory.cpp (loads
-// and stores), Elementwise.cpp (evaluation and reductions), Dot.cpp.
+// and stores), Elementwise.cpp (evaluation and reductions), Dot.cpp, TopK.cpp.
 //
 // A tile [M, N] is seen as M rows of N columns, a vector [M] as one row of M
 // columns. Columns are processed in chunks of `lanes`.
@@ -151,6 +151,10 @@ private:
   mlir::Value reduceIdentity(mlir::tile::ReduceKind kind, mlir::Type type);
   mlir::Value headMask(int64_t count);
   mlir::Value splat(mlir::Value scalar);
+
+  // TopK.cpp
+  friend class TopKLowering;
+  void lowerTopK(mlir::tile::TopKOp op);
 
   // Dot.cpp
   friend class DotLowering;

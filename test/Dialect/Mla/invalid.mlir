@@ -1249,3 +1249,52 @@ func.func @yield_parent(%x: tensor<?x64xbf16>) {
   // expected-error @+1 {{expects parent op 'mla.sum_parts'}}
   mla.yield %x : tensor<?x64xbf16>
 }
+
+// -----
+
+func.func @top_k_c1_scores(%b: !mla.batch, %s: tensor<?xf32>) {
+  // expected-error @+1 {{expected scores to be [T, S], got 'tensor<?xf32>'}}
+  %0 = mla.top_k %s over %b k 2 : tensor<?xf32>, !mla.batch -> tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c1_result(%b: !mla.batch, %s: tensor<?x?xf32>) {
+  // expected-error @+1 {{expected a result [T, 2] for k = 2, got 'tensor<?x3xi32>'}}
+  %0 = mla.top_k %s over %b k 2 : tensor<?x?xf32>, !mla.batch -> tensor<?x3xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c2_zero(%b: !mla.batch, %s: tensor<?x?xf32>) {
+  // expected-error @+1 {{expected k from 1 to 4096, got 0}}
+  %0 = mla.top_k %s over %b k 0 : tensor<?x?xf32>, !mla.batch -> tensor<?x0xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c2_many(%b: !mla.batch, %s: tensor<?x?xf32>) {
+  // expected-error @+1 {{expected k from 1 to 4096, got 4097}}
+  %0 = mla.top_k %s over %b k 4097 : tensor<?x?xf32>, !mla.batch -> tensor<?x4097xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c3(%b: !mla.batch, %s: tensor<?x?xf32>, %l: tensor<?x1xi32>) {
+  // expected-error @+1 {{expected lengths to be [T], got 'tensor<?x1xi32>'}}
+  %0 = mla.top_k %s lengths(%l : tensor<?x1xi32>) over %b k 2 : tensor<?x?xf32>, !mla.batch -> tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c4(%b: !mla.batch<query_len = 1>, %s: tensor<?x?xf32>, %n: index) {
+  %shared, %own = mla.share_prefix %n of %b : !mla.batch<query_len = 1> -> !mla.batch, !mla.batch<query_len = 1>
+  // expected-error @+1 {{expected a batch that shares no prefix: its rows are those of another}}
+  %0 = mla.top_k %s over %own k 2 : tensor<?x?xf32>, !mla.batch<query_len = 1> -> tensor<?x2xi32>
+  return
+}

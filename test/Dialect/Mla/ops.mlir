@@ -321,3 +321,15 @@ func.func @keep_rows(%y: tensor<?x64xf32>, %batch: !mla.batch) -> tensor<?x64xf3
   %0 = mla.keep_rows %y, %batch : tensor<?x64xf32>, !mla.batch
   return %0 : tensor<?x64xf32>
 }
+
+// B41: part 1, top-k.
+// CHECK-LABEL: func @top_k_B41
+func.func @top_k_B41(%s: tensor<?x?xf32>, %f: tensor<?x4096xf32>, %len: tensor<?xi32>, %batch: !mla.batch)
+    -> (tensor<?x2048xi32>, tensor<?x7xi32>) {
+  // CHECK: mla.top_k %{{.*}} over %{{.*}} k 2048 : tensor<?x?xf32>, <query_len = ?> -> tensor<?x2048xi32>
+  %0 = mla.top_k %s over %batch k 2048 : tensor<?x?xf32>, !mla.batch -> tensor<?x2048xi32>
+  // CHECK: mla.top_k %{{.*}} lengths(%{{.*}} : tensor<?xi32>) over %{{.*}} k 7 : tensor<?x4096xf32>, <query_len = ?> -> tensor<?x7xi32>
+  %1 = mla.top_k %f lengths(%len : tensor<?xi32>) over %batch k 7
+      : tensor<?x4096xf32>, !mla.batch -> tensor<?x7xi32>
+  return %0, %1 : tensor<?x2048xi32>, tensor<?x7xi32>
+}

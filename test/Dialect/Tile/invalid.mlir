@@ -854,3 +854,52 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
       range %n to %n limit %n {block = 64 : i64, lag = 16.0 : f64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
 }
+
+// -----
+
+func.func @top_k_c1_values(%n: index, %v: memref<?x?xf32, strided<[1, ?]>>, %o: memref<?x2xi32>) {
+  // expected-error @below {{expected values [rows, columns] of f32 with a column stride of 1, got}}
+  tile.top_k %v[%n] length %n to %o : memref<?x?xf32, strided<[1, ?]>>, memref<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c1_out(%n: index, %v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x?xi32>) {
+  // expected-error @below {{expected out [rows, K] of i32 with a static K and a column stride of 1, got}}
+  tile.top_k %v[%n] length %n to %o : memref<?x?xf32, strided<[?, 1]>>, memref<?x?xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c1_k(%n: index, %v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x4097xi32>) {
+  // expected-error @below {{expected K from 1 to 4096, got 4097}}
+  tile.top_k %v[%n] length %n to %o : memref<?x?xf32, strided<[?, 1]>>, memref<?x4097xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c2_lists(%n: index, %v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x2xi32>, %l: memref<?x2x2xf32>, %c: memref<?xi32>) {
+  // expected-error @below {{expected lists [rows, 2, capacity] of f32 with a static capacity above 2, got}}
+  tile.top_k %v[%n] length %n slice %n of %n lists(%l : memref<?x2x2xf32>) counters(%c : memref<?xi32>) to %o : memref<?x?xf32, strided<[?, 1]>>, memref<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c3(%n: index, %v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x2xi32>) {
+  // expected-error @below {{expected longest to be positive, got 0}}
+  tile.top_k %v[%n] length %n to %o {longest = 0 : i64} : memref<?x?xf32, strided<[?, 1]>>, memref<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c2_together(%n: index, %v: memref<?x?xf32, strided<[?, 1]>>, %o: memref<?x2xi32>) {
+  // expected-error @below {{expected a slice, lists and counters together}}
+  "tile.top_k"(%v, %n, %n, %n, %n, %o) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0, 0, 1>}>
+      : (memref<?x?xf32, strided<[?, 1]>>, index, index, index, index, memref<?x2xi32>) -> ()
+  return
+}

@@ -184,3 +184,20 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
       {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
   tile.return
 }
+
+// CHECK-LABEL: tile.kernel @top_k
+// CHECK: tile.top_k %{{.*}}[%{{.*}}] length %{{.*}} to %{{.*}} : memref<?x?xf32, strided<[?, 1]>>, memref<?x7xi32, strided<[7, 1]>>
+// CHECK: tile.top_k %{{.*}}[%{{.*}}] length %{{.*}} slice %{{.*}} of %{{.*}} lists(%{{.*}} : memref<?x2x8192xf32, strided<[16384, 8192, 1]>>) counters(%{{.*}} : memref<?xi32>) to %{{.*}} {longest = 8192 : i64}
+tile.kernel @top_k(%scores: memref<?xf32>, %out: memref<?xi32>, %lists: memref<?xf32>, %counters: memref<?xi32>, %n: index) {
+  %s = memref.reinterpret_cast %scores to offset: [0], sizes: [%n, %n], strides: [%n, 1]
+      : memref<?xf32> to memref<?x?xf32, strided<[?, 1]>>
+  %o = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 7], strides: [7, 1]
+      : memref<?xi32> to memref<?x7xi32, strided<[7, 1]>>
+  %l = memref.reinterpret_cast %lists to offset: [0], sizes: [%n, 2, 8192], strides: [16384, 8192, 1]
+      : memref<?xf32> to memref<?x2x8192xf32, strided<[16384, 8192, 1]>>
+  tile.top_k %s[%n] length %n to %o : memref<?x?xf32, strided<[?, 1]>>, memref<?x7xi32, strided<[7, 1]>>
+  tile.top_k %s[%n] length %n slice %n of %n lists(%l : memref<?x2x8192xf32, strided<[16384, 8192, 1]>>)
+      counters(%counters : memref<?xi32>) to %o {longest = 8192 : i64}
+      : memref<?x?xf32, strided<[?, 1]>>, memref<?x7xi32, strided<[7, 1]>>
+  tile.return
+}

@@ -75,6 +75,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::CopyPagesOp op);
 // ConvertIndices.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 
+// TopK.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
+
 // Attention/DenseAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
 

@@ -166,8 +166,8 @@ Value StepLowering::cacheMemory(Value value, Type element) {
 
 Value StepLowering::cacheScale(Value value) {
   StringRef pool = cache(value).getDefiningOp<tile::BufferOp>().getName();
-  return addBuffer(tile::BufferKind::CacheScale, (pool + Twine(mlac::step::kOfPool) + "scale").str(),
-                   builder.getF32Type(), {1});
+  return addBuffer(tile::BufferKind::CacheScale,
+                   (pool + Twine(mlac::step::kOfPool) + "scale").str(), builder.getF32Type(), {1});
 }
 
 /// What the runtime calls a size or an array of the cache's pool.
@@ -349,6 +349,14 @@ static Value findSplits(Value tensor) {
   return grouped ? grouped.getNumSplits() : Value();
 }
 
+/// Whether the caller binds `tensor` as the scores of a selection, [T, S].
+static bool isBoundScores(Value tensor) {
+  return isa<BlockArgument>(tensor) && llvm::any_of(tensor.getUsers(), [&](Operation *user) {
+           auto select = dyn_cast<mla::TopKOp>(user);
+           return select && select.getScores() == tensor;
+         });
+}
+
 SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<OpFoldResult> sizes;
@@ -357,6 +365,8 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
                                                 : OpFoldResult(builder.getIndexAttr(size)));
   if (Value splits = findSplits(tensor)) // [splits, T, N, …]
     sizes[0] = getAsOpFoldResult(scalar(splits));
+  if (isBoundScores(tensor) && type.isDynamicDim(1))
+    sizes[1] = dim("max_seq_len");
   return sizes;
 }
 

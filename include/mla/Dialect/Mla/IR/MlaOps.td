@@ -414,5 +414,6 @@ def Mla_DequantizeOp : Mla_Op<"dequantize"> {
 include "mla/Dialect/Mla/IR/MlaAttentionOps.td"
 include "mla/Dialect/Mla/IR/MlaBatchOps.td"
 include "mla/Dialect/Mla/IR/MlaFusedOps.td"
+include "mla/Dialect/Mla/IR/MlaSelectOps.td"
 
 #endif // MLA_DIALECT_MLA_IR_MLAOPS_TD

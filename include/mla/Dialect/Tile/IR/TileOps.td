@@ -522,5 +522,6 @@ def Tile_AttendOp : Tile_Op<"attend", [
 }
 
 include "mla/Dialect/Tile/IR/TilePlanOps.td"
+include "mla/Dialect/Tile/IR/TileSelectOps.td"
 
 #endif // MLA_DIALECT_TILE_IR_TILEOPS_TD

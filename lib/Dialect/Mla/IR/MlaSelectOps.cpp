@@ -1,0 +1,35 @@
+//===- MlaSelectOps.cpp - verifiers of what selects keys ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Check numbers (C1) ... are those of the op descriptions in MlaSelectOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShapeCheck.h"
+
+using namespace mlir;
+using namespace mlir::mla;
+
+LogicalResult TopKOp::verify() {
+  ShapeCheck check(*this);
+  RankedTensorType result = getTensorType(getResult());
+  if (failed(check.match("scores", getScores(), {"T", "S"}))) // (C1)
+    return failure();
+  int64_t k = static_cast<int64_t>(getK());
+  if (k < 1 || k > kMostSelected) // (C2)
+    return emitOpError("expected k from 1 to ") << kMostSelected << ", got " << k;
+  if (result.getRank() != 2 || result.getDimSize(1) != k) // (C1)
+    return emitOpError("expected a result [T, ") << k << "] for k = " << k << ", got " << result;
+  if (failed(check.match("result", getResult(), {"T", "k"})))
+    return failure();
+  if (getLengths() && failed(check.match("lengths", getLengths(), {"T"}))) // (C3)
+    return failure();
+  if (SharePrefixOp::ofShared(getBatch()) || SharePrefixOp::ofOwn(getBatch())) // (C4)
+    return emitOpError("expected a batch that shares no prefix: its rows are those of another");
+  return success();
+}
