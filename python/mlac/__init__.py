@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ._batch import BatchOrder, arrange_batch
     from ._cache import CacheLayout, cache_formats
     from ._compile import compile
+    from ._operation import metrics, set_log
     from ._pages import Cache
     from ._runtime import Device, Engine, Package, Plan, Sequence, runtime_version
     from ._swap import SwapSpace
@@ -70,6 +71,7 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "Checkpoint": "_weights", "quantize": "_weights",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
+           "metrics": "_operation", "set_log": "_operation",
            "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile"}
 
 # Spelt out, because checkers read no dictionary.
@@ -102,8 +104,10 @@ __all__ = [
     "cache_formats",
     "compile",
     "convert_indices",
+    "metrics",
     "quantize",
     "runtime_version",
+    "set_log",
 ]
 
 

@@ -211,6 +211,7 @@ class Tensor(ctypes.Structure):
 
 
 # mla_progress.
+LogFunction = ctypes.CFUNCTYPE(None, c_void_p, ctypes.c_int, c_char_p)
 Progress = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)
 
 
@@ -281,6 +282,8 @@ _LAYOUT = POINTER(CacheLayout)
 
 # Arguments of every function that returns a status.
 _SIGNATURES = {
+    "mla_set_log": [ctypes.c_int, LogFunction, c_void_p],
+    "mla_metrics": [POINTER(c_char_p)],
     "mla_package_open": [c_char_p, _OUT_HANDLE],
     "mla_package_open_bytes": [c_char_p, c_size_t, _OUT_HANDLE],
     "mla_package_close": [c_void_p],

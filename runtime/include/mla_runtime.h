@@ -64,6 +64,7 @@
 #include "mla_runtime/cache_format.h"
 #include "mla_runtime/device.h"
 #include "mla_runtime/engine.h"
+#include "mla_runtime/operation.h"
 #include "mla_runtime/package.h"
 #include "mla_runtime/sequence.h"
 #include "mla_runtime/step.h"

@@ -48,11 +48,15 @@ mla_status mla_engine_destroy(mla_engine *engine) {
 
 /// Runs function(engine, layer, pool) under the engine's lock.
 template <typename Function>
-static mla_status withPool(mla_engine *engine, int64_t index, int64_t pool, Function function) {
-  return withLayer(engine, index, [&](Engine &object, Layer &layer) -> Status {
-    MLAC_RETURN_IF_ERROR(object.checkPoolIndex(pool));
-    return function(object, layer, static_cast<size_t>(pool));
-  });
+static mla_status withPool(mla_engine *engine, int64_t index, int64_t pool, Function function,
+                           const char *name = __builtin_FUNCTION()) {
+  return withLayer(
+      engine, index,
+      [&](Engine &object, Layer &layer) -> Status {
+        MLAC_RETURN_IF_ERROR(object.checkPoolIndex(pool));
+        return function(object, layer, static_cast<size_t>(pool));
+      },
+      name);
 }
 
 mla_status mla_engine_info(mla_engine *engine, const char **json) {
@@ -105,13 +109,17 @@ mla_status mla_sequence_free(mla_engine *engine, mla_sequence sequence) {
 
 /// Runs function(cache, sequence) under the locks of engine and cache.
 template <typename Function>
-static mla_status withSequence(mla_engine *engine, mla_sequence id, Function function) {
-  return withEngine(engine, [&](Engine &object) -> Status {
-    std::unique_lock lock(object.cache().mutex);
-    Sequence *sequence;
-    MLAC_RETURN_IF_ERROR(object.cache().find(id, sequence));
-    return function(object.cache(), *sequence);
-  });
+static mla_status withSequence(mla_engine *engine, mla_sequence id, Function function,
+                               const char *name = __builtin_FUNCTION()) {
+  return withEngine(
+      engine,
+      [&](Engine &object) -> Status {
+        std::unique_lock lock(object.cache().mutex);
+        Sequence *sequence;
+        MLAC_RETURN_IF_ERROR(object.cache().find(id, sequence));
+        return function(object.cache(), *sequence);
+      },
+      name);
 }
 
 mla_status mla_sequence_reserve(mla_engine *engine, mla_sequence id, int64_t num_tokens) {
@@ -262,15 +270,18 @@ mla_status mla_plan_destroy(mla_plan *plan) {
 }
 
 /// Runs function(plan) under its engine's lock.
-template <typename Function> static mla_status withPlan(mla_plan *plan, Function function) {
-  return report([&]() -> Status {
+template <typename Function>
+static mla_status withPlan(mla_plan *plan, Function function,
+                           const char *name = __builtin_FUNCTION()) {
+  auto run = [&]() -> Status {
     std::shared_ptr<Plan> object;
     MLAC_RETURN_IF_ERROR(plans().find(plan, object));
     std::lock_guard lock(object->engine().mutex);
     if (object->engine().isClosed())
       return error(MLA_INVALID_ARGUMENT, "the plan's engine has been destroyed");
     return function(*object);
-  });
+  };
+  return report(run, name);
 }
 
 static Status checkBatch(const mla_batch *batch) {

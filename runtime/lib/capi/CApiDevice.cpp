@@ -83,12 +83,16 @@ mla_status mla_device_close(mla_device *device) {
 }
 
 /// Runs function(device) for a valid handle.
-template <typename Function> static mla_status withDevice(mla_device *device, Function function) {
-  return report([&]() -> Status {
-    std::shared_ptr<Device> object;
-    MLAC_RETURN_IF_ERROR(devices().find(device, object));
-    return function(*object);
-  });
+template <typename Function>
+static mla_status withDevice(mla_device *device, Function function,
+                             const char *name = __builtin_FUNCTION()) {
+  return report(
+      [&]() -> Status {
+        std::shared_ptr<Device> object;
+        MLAC_RETURN_IF_ERROR(devices().find(device, object));
+        return function(*object);
+      },
+      name);
 }
 
 mla_status mla_device_info(mla_device *device, const char **json) {

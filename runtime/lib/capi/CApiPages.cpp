@@ -81,8 +81,9 @@ mla_status mla_cache_destroy(mla_cache *cache) {
 
 /// Runs function(object, cache) under the given lock of the cache.
 template <typename Lock, typename Function>
-static mla_status withLock(mla_cache *handle, Function function) {
-  return report([&]() -> Status {
+static mla_status withLock(mla_cache *handle, Function function,
+                           const char *name = __builtin_FUNCTION()) {
+  auto run = [&]() -> Status {
     std::shared_ptr<CacheObject> object;
     MLAC_RETURN_IF_ERROR(caches().find(handle, object));
     KVCache &cache = object->cache();
@@ -90,35 +91,48 @@ static mla_status withLock(mla_cache *handle, Function function) {
     if (object->engine && object->engine->isClosed())
       return error(MLA_INVALID_ARGUMENT, "the cache's engine has been destroyed");
     return function(*object, cache);
-  });
+  };
+  return report(run, name);
 }
 
-template <typename Function> static mla_status withCache(mla_cache *cache, Function function) {
+template <typename Function>
+static mla_status withCache(mla_cache *cache, Function function,
+                            const char *name = __builtin_FUNCTION()) {
   return withLock<std::unique_lock<std::shared_mutex>>(
-      cache, [&](CacheObject &, KVCache &object) { return function(object); });
+      cache, [&](CacheObject &, KVCache &object) { return function(object); }, name);
 }
 
-template <typename Function> static mla_status readCache(mla_cache *cache, Function function) {
+template <typename Function>
+static mla_status readCache(mla_cache *cache, Function function,
+                            const char *name = __builtin_FUNCTION()) {
   return withLock<std::shared_lock<std::shared_mutex>>(
-      cache, [&](CacheObject &, const KVCache &object) { return function(object); });
+      cache, [&](CacheObject &, const KVCache &object) { return function(object); }, name);
 }
 
 template <typename Function>
-static mla_status withSequence(mla_cache *cache, mla_sequence id, Function function) {
-  return withCache(cache, [&](KVCache &object) -> Status {
-    Sequence *sequence;
-    MLAC_RETURN_IF_ERROR(object.find(id, sequence));
-    return function(object, *sequence);
-  });
+static mla_status withSequence(mla_cache *cache, mla_sequence id, Function function,
+                               const char *name = __builtin_FUNCTION()) {
+  return withCache(
+      cache,
+      [&](KVCache &object) -> Status {
+        Sequence *sequence;
+        MLAC_RETURN_IF_ERROR(object.find(id, sequence));
+        return function(object, *sequence);
+      },
+      name);
 }
 
 template <typename Function>
-static mla_status readSequence(mla_cache *cache, mla_sequence id, Function function) {
-  return readCache(cache, [&](const KVCache &object) -> Status {
-    const Sequence *sequence;
-    MLAC_RETURN_IF_ERROR(object.find(id, sequence));
-    return function(object, *sequence);
-  });
+static mla_status readSequence(mla_cache *cache, mla_sequence id, Function function,
+                               const char *name = __builtin_FUNCTION()) {
+  return readCache(
+      cache,
+      [&](const KVCache &object) -> Status {
+        const Sequence *sequence;
+        MLAC_RETURN_IF_ERROR(object.find(id, sequence));
+        return function(object, *sequence);
+      },
+      name);
 }
 
 static Status checkPool(const KVCache &cache, int64_t pool) {
@@ -337,22 +351,25 @@ mla_status mla_cache_set_watermark(mla_cache *cache, int64_t pool, int64_t num_p
 /// Runs function(cache, bytes of its pages) with the engine, if there is one, and
 /// the cache locked.
 template <typename Function>
-static mla_status withPages(mla_cache *handle, const char *path, Function function) {
-  return report([&]() -> Status {
-    std::shared_ptr<CacheObject> object;
-    MLAC_RETURN_IF_ERROR(caches().find(handle, object));
-    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
-    if (!object->engine) {
-      std::unique_lock lock(object->cache().mutex);
-      return function(object->cache(), PageBytes());
-    }
-    std::lock_guard engineLock(object->engine->mutex);
-    std::unique_lock lock(object->cache().mutex);
-    if (object->engine->isClosed())
-      return error(MLA_INVALID_ARGUMENT, "the cache's engine has been destroyed");
-    MLAC_RETURN_IF_ERROR(object->engine->runPageCopies(nullptr));
-    return function(object->cache(), object->engine->pageBytes());
-  });
+static mla_status withPages(mla_cache *handle, const char *path, Function function,
+                            const char *name = __builtin_FUNCTION()) {
+  return report(
+      [&]() -> Status {
+        std::shared_ptr<CacheObject> object;
+        MLAC_RETURN_IF_ERROR(caches().find(handle, object));
+        MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+        if (!object->engine) {
+          std::unique_lock lock(object->cache().mutex);
+          return function(object->cache(), PageBytes());
+        }
+        std::lock_guard engineLock(object->engine->mutex);
+        std::unique_lock lock(object->cache().mutex);
+        if (object->engine->isClosed())
+          return error(MLA_INVALID_ARGUMENT, "the cache's engine has been destroyed");
+        MLAC_RETURN_IF_ERROR(object->engine->runPageCopies(nullptr));
+        return function(object->cache(), object->engine->pageBytes());
+      },
+      name);
 }
 
 mla_status mla_cache_save(mla_cache *cache, const char *path) {

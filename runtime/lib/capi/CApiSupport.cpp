@@ -8,6 +8,8 @@
 
 #include "capi/CApiSupport.h"
 
+#include "engine/Metrics.h"
+
 #include <new>
 #include <pthread.h>
 #include <stdexcept>
@@ -45,8 +47,12 @@ template <typename Function> static void forEachTable(Function function) {
 
 static void lockTables() {
   forEachTable([](auto &table) { table.lock(); });
+  Metrics::get().lock();
+  logMutex().lock();
 }
 static void unlockTables() {
+  logMutex().unlock();
+  Metrics::get().unlock();
   forEachTable([](auto &table) { table.unlock(); });
 }
 static void enterChild() {
@@ -83,6 +89,12 @@ mla_status mlac::runtime::reportException() {
     fixedError = "an unexpected exception was thrown";
     return MLA_INTERNAL;
   }
+}
+
+mla_status mlac::runtime::endCall(const LoggedCall &call, mla_status status) {
+  Metrics::get().countStatus(status);
+  call.end(status, status == MLA_OK ? "" : mla_last_error());
+  return status;
 }
 
 const char *mla_last_error(void) { return fixedError ? fixedError : lastError.c_str(); }

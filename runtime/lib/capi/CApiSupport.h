@@ -16,6 +16,7 @@
 #ifndef MLAC_RUNTIME_CAPISUPPORT_H
 #define MLAC_RUNTIME_CAPISUPPORT_H
 
+#include "base/ApiLog.h"
 #include "capi/Handles.h"
 #include "engine/Plan.h"
 #include "step/BlockTable.h"
@@ -91,35 +92,46 @@ mla_status reportStatus(Status status);
 /// The same for a failed allocation and for what should not be thrown at all.
 mla_status reportException();
 
-/// Runs `function` and reports its status; nothing thrown leaves it.
-template <typename Function> mla_status report(Function function) {
+/// Counts and logs a call that ends with `status`; returns it.
+mla_status endCall(const LoggedCall &call, mla_status status);
+
+/// Runs `function` and reports its status; nothing thrown leaves it. `name` is the entry
+/// point's, here and below.
+template <typename Function>
+mla_status report(Function function, const char *name = __builtin_FUNCTION()) {
+  LoggedCall call(name);
   try {
-    return reportStatus(function());
+    return endCall(call, reportStatus(function()));
   } catch (...) {
-    return reportException();
+    return endCall(call, reportException());
   }
 }
 
 /// Runs function(engine) under the engine's lock.
-template <typename Function> mla_status withEngine(mla_engine *engine, Function function) {
-  return report([&]() -> Status {
+template <typename Function>
+mla_status withEngine(mla_engine *engine, Function function,
+                      const char *name = __builtin_FUNCTION()) {
+  auto run = [&]() -> Status {
     std::shared_ptr<Engine> object;
     MLAC_RETURN_IF_ERROR(engines().find(engine, object));
     std::lock_guard lock(object->mutex);
     if (object->isClosed())
       return error(MLA_INVALID_ARGUMENT, "the engine has been closed");
     return function(*object);
-  });
+  };
+  return report(run, name);
 }
 
 /// Runs function(engine, layer) under the engine's lock.
 template <typename Function>
-mla_status withLayer(mla_engine *engine, int64_t index, Function function) {
-  return withEngine(engine, [&](Engine &object) -> Status {
+mla_status withLayer(mla_engine *engine, int64_t index, Function function,
+                     const char *name = __builtin_FUNCTION()) {
+  auto run = [&](Engine &object) -> Status {
     Layer *layer;
     MLAC_RETURN_IF_ERROR(object.getLayer(index, layer));
     return function(object, *layer);
-  });
+  };
+  return withEngine(engine, run, name);
 }
 
 inline Status requirePointer(const void *pointer, const char *what) {

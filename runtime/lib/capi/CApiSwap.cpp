@@ -84,16 +84,20 @@ mla_status mla_swap_destroy(mla_swap *swap) {
 }
 
 /// Runs function(space) with its engine and the engine's cache locked.
-template <typename Function> static mla_status withSwap(mla_swap *swap, Function function) {
-  return report([&]() -> Status {
-    std::shared_ptr<SwapSpace> space;
-    MLAC_RETURN_IF_ERROR(swapSpaces().find(swap, space));
-    std::lock_guard engineLock(space->engine().mutex);
-    std::unique_lock lock(space->engine().cache().mutex);
-    if (space->engine().isClosed())
-      return error(MLA_INVALID_ARGUMENT, "the swap space's engine has been destroyed");
-    return function(*space);
-  });
+template <typename Function>
+static mla_status withSwap(mla_swap *swap, Function function,
+                           const char *name = __builtin_FUNCTION()) {
+  return report(
+      [&]() -> Status {
+        std::shared_ptr<SwapSpace> space;
+        MLAC_RETURN_IF_ERROR(swapSpaces().find(swap, space));
+        std::lock_guard engineLock(space->engine().mutex);
+        std::unique_lock lock(space->engine().cache().mutex);
+        if (space->engine().isClosed())
+          return error(MLA_INVALID_ARGUMENT, "the swap space's engine has been destroyed");
+        return function(*space);
+      },
+      name);
 }
 
 mla_status mla_swap_out(mla_swap *swap, mla_sequence sequence, mla_stream *stream,

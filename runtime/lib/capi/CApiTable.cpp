@@ -30,13 +30,17 @@ template <typename Function> static Status readCache(CacheObject &object, Functi
 }
 
 /// Runs function(object) with the table locked.
-template <typename Function> static mla_status withTable(mla_table *table, Function function) {
-  return report([&]() -> Status {
-    std::shared_ptr<TableObject> object;
-    MLAC_RETURN_IF_ERROR(blockTables().find(table, object));
-    std::lock_guard lock(object->mutex);
-    return function(*object);
-  });
+template <typename Function>
+static mla_status withTable(mla_table *table, Function function,
+                            const char *name = __builtin_FUNCTION()) {
+  return report(
+      [&]() -> Status {
+        std::shared_ptr<TableObject> object;
+        MLAC_RETURN_IF_ERROR(blockTables().find(table, object));
+        std::lock_guard lock(object->mutex);
+        return function(*object);
+      },
+      name);
 }
 
 mla_status mla_table_create(mla_cache *cache, mla_device *device, int64_t pool, int64_t rows,

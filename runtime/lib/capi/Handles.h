@@ -91,6 +91,20 @@ public:
     return Status();
   }
 
+  /// Calls function(number, object) for every object of this process. Objects stay alive
+  /// meanwhile, and the table is not locked.
+  template <typename Function> void forEach(Function function) {
+    std::vector<std::pair<uint64_t, std::shared_ptr<Object>>> objects;
+    {
+      std::lock_guard lock(mutex);
+      for (size_t index = 0; index < slots.size(); ++index)
+        if (slots[index].object && !isInherited(slots[index]))
+          objects.emplace_back(index, slots[index].object);
+    }
+    for (auto &[index, object] : objects)
+      function(index, *object);
+  }
+
   /// Around fork(), so that no child finds the table half changed or locked for ever.
   void lock() { mutex.lock(); }
   void unlock() { mutex.unlock(); }

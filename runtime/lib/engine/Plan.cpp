@@ -8,6 +8,9 @@
 
 #include "engine/Plan.h"
 
+#include "base/ApiLog.h"
+#include "engine/Metrics.h"
+
 #include "base/Json.h"
 
 #include <algorithm>
@@ -221,7 +224,20 @@ Status Plan::finishFill(mla_stream *stream) {
   isFilled = true;
   hasSequences = planner.hasSequences();
   cacheEdits = engine_->cache().numEdits();
+  noteStep();
   return Status();
+}
+
+/// Counts the step, and says what it is where that is logged.
+void Plan::noteStep() const {
+  const std::string &name = runner.function()->name;
+  int64_t requests = at(dims_, Dim::NumRequests), tokens = at(dims_, Dim::NumTokens);
+  Metrics::get().countPlan(name, requests, tokens);
+  if (isLogged(MLA_LOG_STEPS))
+    writeLog(MLA_LOG_STEPS,
+             concat("step ", name, ": ", requests, " requests, ", tokens, " tokens, longest ",
+                    at(dims_, Dim::MaxQueryLen), " new of ", at(dims_, Dim::MaxSeqLen), " keys, ",
+                    runner.numLaunches(), " launches"));
 }
 
 //===----------------------------------------------------------------------===//
@@ -307,6 +323,7 @@ Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *st
   if (bytes == 0)
     return Status();
   noteCapture(stream);
+  Metrics::get().countRun();
   // The kernels only read inputs.
   mla_binding bindings[] = {{"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
                             {"output", output, static_cast<size_t>(bytes)}};
@@ -342,6 +359,7 @@ Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_
   if (at(dims_, Dim::NumTokens) == 0)
     return Status();
   noteCapture(stream);
+  Metrics::get().countRun();
   MLAC_RETURN_IF_ERROR(runner.run(*engine_, *layer, metadata_.data(), bindings, stream, nullptr));
   return allReduce(bindings, stream);
 }

@@ -56,6 +56,7 @@ private:
   Status resolveDevice(const mla_device_batch &batch, const char *function);
   Status resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape);
   Status finishFill(mla_stream *stream);
+  void noteStep() const;
   Status allReduce(std::span<const mla_binding> bindings, mla_stream *stream);
   Status uploadMetadata(mla_stream *stream);
   void noteCapture(mla_stream *stream);

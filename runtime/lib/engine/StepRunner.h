@@ -42,6 +42,7 @@ public:
   void commit();
 
   const FunctionInfo *function() const { return current.function; }
+  size_t numLaunches() const { return current.launches.size(); }
   /// What run() launches, and what it will after commit().
   const ResolvedStep &step() const { return current; }
   const ResolvedStep &next() const { return spare; }

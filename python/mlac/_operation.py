@@ -1,0 +1,37 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a running library tells: the log of its calls, and counters (operation.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import c_char_p
+
+from ._library import LogFunction, call, call_out
+
+_LEVELS = ("off", "errors", "calls", "steps")
+# What the library calls; it lives until it is replaced.
+_function = LogFunction()
+
+
+def set_log(level: str, function: Callable[[str, str], object] | None = None) -> None:
+    """Logs the library's calls up to `level`: "off", "errors" (those that fail), "calls" (all,
+    with their time) or "steps" (and what each planned step is).
+
+    function(level, message) gets each message, from any thread; it must call nothing of this
+    package, and what it raises is printed. None: MLAC_LOG_FILE, or standard error. Before
+    the first call the environment decides (MLAC_LOG). Raises ValueError for another level."""
+    global _function
+    if level not in _LEVELS:
+        raise ValueError(f"level: expected one of {', '.join(_LEVELS)}, got {level!r}")
+    new = LogFunction(lambda _, number, message: function(
+        _LEVELS[number], message.decode("utf-8", "replace")) and None) if function else LogFunction()
+    call("mla_set_log", _LEVELS.index(level), new, None)
+    _function = new
+
+
+def metrics() -> str:
+    """Counters of this process in the text format of Prometheus: steps, requests and tokens
+    planned by function, layers run, calls failed by status, pages of every engine's pools."""
+    return call_out("mla_metrics", c_char_p).decode()
