@@ -114,8 +114,8 @@ std::optional<AttentionKernel> mlac::readAttentionKernel(tile::KernelOp kernel, 
     result.launchers.push_back(
         {plan.getSymName().str(), static_cast<int64_t>(plan.getMaxQueryLen())});
   tile::AttendOp attend = tile::findAttend(kernel);
-  why = "it has not one attention";
-  if (!attend || (attend.isPaged() && !isInItems(attend, why)))
+  why = !attend ? "it has not one attention" : "its keys are rows by a list";
+  if (!attend || attend.isListed() || (attend.isPaged() && !isInItems(attend, why)))
     return std::nullopt;
   if (attend.isPaged()) {
     result.problem = readPaged(kernel, attend);

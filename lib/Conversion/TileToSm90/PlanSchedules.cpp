@@ -92,8 +92,9 @@ static StringRef describeUse(const ScheduleModel &model) {
 static StringRef describeWork(tile::KernelOp kernel) {
   StringRef work = "no attention";
   kernel.walk([&](tile::AttendOp attend) {
-    work =
-        attend.isPaged() ? "attention over a paged cache" : "attention over dense keys and values";
+    work = attend.isPaged()    ? "attention over a paged cache"
+           : attend.isListed() ? "attention over rows by a list"
+                               : "attention over dense keys and values";
   });
   return work;
 }

@@ -903,3 +903,82 @@ func.func @top_k_c2_together(%n: index, %v: memref<?x?xf32, strided<[?, 1]>>, %o
       : (memref<?x?xf32, strided<[?, 1]>>, index, index, index, index, memref<?x2xi32>) -> ()
   return
 }
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+!groups = memref<?x3xf32, strided<[3, 1]>>
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !pages, %t: memref<?xi32>) {
+  // expected-error @below {{expected a list of i32 and no table beside it, got 'memref<?xi32>' and a table}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !pages) pages(%t : memref<?xi32>)
+      rows(%t : memref<?xi32>) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+!groups = memref<?x3xf32, strided<[3, 1]>>
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<?xi64>) {
+  // expected-error @below {{expected a list of i32 and no table beside it, got 'memref<?xi64>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      rows(%t : memref<?xi64>) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+!groups = memref<?x3xf32, strided<[3, 1]>>
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !pages, %t: memref<?xi32>) {
+  // expected-error @below {{expected keys [rows, W], got 'memref<?x16x64xbf16, strided<[1024, 64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !pages)
+      rows(%t : memref<?xi32>) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+!groups = memref<?x3xf32, strided<[3, 1]>>
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !codes, %g: !groups, %t: memref<?xi32>) {
+  // expected-error @below {{expected f32 scales [n], or [rows, G] with G a divisor of 64, got 'memref<?x3xf32, strided<[3, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !codes)
+      rows(%t : memref<?xi32>) scales(%g : !groups) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+!groups = memref<?x3xf32, strided<[3, 1]>>
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<?xi32>) {
+  // expected-error @below {{expected neither sees nor a diagonal beside a list, whose keys have no order}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      rows(%t : memref<?xi32>) range %n to %n limit %n diagonal %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+!groups = memref<?x3xf32, strided<[3, 1]>>
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<?xi32>) {
+  // expected-error @below {{expected no lag of an exact reference, got 2.0}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      rows(%t : memref<?xi32>) range %n to %n limit %n
+      {block = 64 : i64, exact, lag = 2.0 : f64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}

@@ -137,6 +137,8 @@ tile.kernel @elements(%table: memref<?xi32>, %n: index) {
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) values(%{{.*}} : memref<?x32x64xbf16{{.*}}>) value_pages(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} sees(%{{.*}} : tensor<64xi32>) behind(%{{.*}} : tensor<64xi32>) {
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?xf32>)
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x64x2xf32{{.*}}>)
+// CHECK: tile.attend {{.*}} keys(%{{.*}} : memref<?x128xbf16, {{.*}}>) rows(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} {block = 64 : i64, exact, scale = {{.*}}
+// CHECK: tile.attend {{.*}} rows(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x2xf32{{.*}}>)
 tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?xf8E4M3FN>, %scales: memref<?xf32>,
                     %table: memref<?xi32>, %n: index) {
   %c0 = arith.constant 0 : index
@@ -182,6 +184,17 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
       keys(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) pages(%table : memref<?xi32>)
       scales(%sv : memref<?x64x2xf32, strided<[128, 2, 1]>>) range %c0 to %n limit %n
       {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
+  %m5, %l5, %o5 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%qv : memref<?x128xbf16, strided<[128, 1]>>) rows(%table : memref<?xi32>)
+      range %c0 to %n limit %n {block = 64 : i64, exact, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+  %cf = memref.reinterpret_cast %codes to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xf8E4M3FN> to memref<?x128xf8E4M3FN, strided<[128, 1]>>
+  %sf = memref.reinterpret_cast %scales to offset: [0], sizes: [%n, 2], strides: [2, 1]
+      : memref<?xf32> to memref<?x2xf32, strided<[2, 1]>>
+  %m6, %l6, %o6 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%cf : memref<?x128xf8E4M3FN, strided<[128, 1]>>) rows(%table : memref<?xi32>)
+      scales(%sf : memref<?x2xf32, strided<[2, 1]>>) range %c0 to %n limit %n
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
   tile.return
 }
 

@@ -83,11 +83,12 @@ tile::AttendOp AbsorbedKernel::emitAttend(KernelBuilder &b, ValueRange args, con
   Type row = RankedTensorType::get({tileRows}, b.getF32Type());
   auto result = RankedTensorType::get({tileRows, latentWidth}, b.getF32Type());
   return tile::AttendOp::create(b, row, row, result, queries, keys, work.tables.front(),
+                                /*list=*/Value(),
                                 /*values=*/Value(),
                                 /*value_table=*/Value(), scales, work.first, work.last, work.seqLen,
                                 limits, /*behind=*/Value(), /*diagonal=*/Value(),
                                 /*start=*/ValueRange(), tileKeys, getUnit(), op.getScale(),
-                                /*lag=*/APFloat(0.0));
+                                /*lag=*/APFloat(0.0), /*exact=*/false);
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentionOp op) {

@@ -179,9 +179,10 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
   Type rowType = RankedTensorType::get({tileRows}, b.getF32Type());
   auto output = RankedTensorType::get({tileRows, value.tileWidth}, b.getF32Type());
   auto attend = tile::AttendOp::create(
-      b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), values,
-      /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
-      /*behind=*/Value(), op.isCausal() ? row : Value(), start, tileKeys, /*unit=*/1, op.getScale(), /*lag=*/APFloat(0.0));
+      b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), /*list=*/Value(),
+      values, /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
+      /*behind=*/Value(), op.isCausal() ? row : Value(), start, tileKeys, /*unit=*/1, op.getScale(),
+      /*lag=*/APFloat(0.0), /*exact=*/false);
   b.storeNarrow(normaliseOutput(b, attend), view(b, args, this->output, queries), {row, zero});
   if (lse)
     b.store(attendedLse(b, attend), lseView(b, args, *lse, queries), row);

@@ -109,10 +109,10 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
   auto result = RankedTensorType::get({tileRows, step.shapes.accumulatorWidth(values.columns)},
                                       b.getF32Type());
   return tile::AttendOp::create(b, row, row, result, queries, keyView, work.tables[keys.table],
-                                valueView, work.tables[values.table],
+                                /*list=*/Value(), valueView, work.tables[values.table],
                                 /*scales=*/Value(), work.first, work.last, work.seqLen, limits,
                                 starts, /*diagonal=*/Value(), /*start=*/ValueRange(), tileKeys,
-                                getUnit(), op.getScale(), /*lag=*/APFloat(0.0));
+                                getUnit(), op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/false);
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttentionOp op) {

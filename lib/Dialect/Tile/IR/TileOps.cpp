@@ -249,6 +249,11 @@ static LogicalResult verifyQueries(AttendOp op) { // (C1)
 }
 
 static LogicalResult verifyKeys(AttendOp op) { // (C2)
+  bool isOfI32 =
+      !op.isListed() || cast<MemRefType>(op.getList().getType()).getElementType().isInteger(32);
+  if (op.isListed() && (op.isPaged() || !isOfI32))
+    return op.emitOpError("expected a list of i32 and no table beside it, got ")
+           << op.getList().getType() << (op.isPaged() ? " and a table" : "");
   int64_t rank = op.isPaged() ? 3 : 2;
   int64_t pageSize = ShapedType::kDynamic;
   for (auto [index, keys] : llvm::enumerate(op.getKeys())) {
@@ -298,17 +303,22 @@ static LogicalResult verifyScales(AttendOp op, bool hasCodes) { // (C4)
                     : op.emitOpError("expected no scales, as no keys have 8 bits");
   if (!hasCodes)
     return success();
-  if (!op.isPaged())
-    return op.emitOpError("expected keys of 8 bits to come in pages");
+  if (!op.isPaged() && !op.isListed())
+    return op.emitOpError("expected keys of 8 bits to come in pages or by a list");
   auto type = cast<MemRefType>(op.getScales().getType());
   auto first = cast<MemRefType>(op.getKeys()[0].getType());
-  bool isGrouped = type.getRank() == 3 && type.getDimSize(1) == first.getDimSize(1) &&
-                   !type.isDynamicDim(2) && first.getDimSize(2) % type.getDimSize(2) == 0;
+  int64_t groups = type.getShape().back(), width = first.getShape().back();
+  bool isGrouped = type.getRank() > 1 && type.getRank() == first.getRank() &&
+                   !ShapedType::isDynamic(groups) && width % groups == 0 &&
+                   (op.isListed() || type.getDimSize(1) == first.getDimSize(1));
   if (type.getElementType().isF32() && (type.getRank() == 1 || isGrouped))
     return success();
-  return op.emitOpError("expected f32 scales [n], or [pages, ")
-         << first.getDimSize(1) << ", G] with G a divisor of " << first.getDimSize(2) << ", got "
-         << type;
+  InFlightDiagnostic diag = op.emitOpError("expected f32 scales [n], or ");
+  if (op.isListed())
+    diag << "[rows";
+  else
+    diag << "[pages, " << first.getDimSize(1);
+  return diag << ", G] with G a divisor of " << width << ", got " << type;
 }
 
 static LogicalResult verifyStorage(AttendOp op) { // (C4)
@@ -335,6 +345,9 @@ static LogicalResult verifyRows(AttendOp op) {
       return op.emitOpError("expected sees of type ")
              << expected << " and no diagonal beside it, got " << op.getSeen().getType();
   }
+  if (op.isListed() && (op.getSeen() || op.getDiagonal())) // (C5)
+    return op.emitOpError(
+        "expected neither sees nor a diagonal beside a list, whose keys have no order");
   if (op.getStart().empty() || op.getStart().getTypes() == op->getResultTypes()) // (C6)
     return success();
   return op.emitOpError("expected a start of the results' types ")
@@ -354,6 +367,8 @@ LogicalResult AttendOp::verify() {
     return emitOpError("expected a positive, finite scale, got ") << scale;
   if (!(lag >= 0 && lag <= kMaxLag))
     return emitOpError("expected a lag from 0 to ") << kMaxLag << ", got " << lag;
+  if (getExact() && lag != 0)
+    return emitOpError("expected no lag of an exact reference, got ") << lag;
   return success();
 }
 

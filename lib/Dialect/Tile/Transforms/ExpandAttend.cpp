@@ -61,6 +61,8 @@ private:
     return gather(view, op.getTable(), width, key);
   }
   Value gather(Value view, Value table, int64_t width, Value key);
+  Value viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides);
+  Value isListed(Value key);
   Value isSeen(Value key);
   SmallVector<Value> advance(ValueRange state, Value scores, Value isSeen, Value values);
   Value moveReference(Value carried, Value candidate);
@@ -78,11 +80,32 @@ private:
 
 /// The block's rows of a view of the key source, or of values in pages of `table`.
 Value Expander::gather(Value view, Value table, int64_t width, Value key) {
-  if (!op.isPaged())
+  if (!op.isPaged() && !op.isListed())
     return b.load(view, {key, b.index(0)}, {block, width});
   Type element = cast<MemRefType>(view.getType()).getElementType();
-  return LoadPagedOp::create(b, RankedTensorType::get({block, width}, element), view, table, key,
-                             b.index(0), op.getLimit());
+  auto type = RankedTensorType::get({block, width}, element);
+  if (op.isPaged())
+    return LoadPagedOp::create(b, type, view, table, key, b.index(0), op.getLimit());
+  Value list = viewList({OpFoldResult(op.getLimit())}, {b.fixed(1)});
+  return LoadRowsOp::create(b, type, view, list, key, b.index(0));
+}
+
+/// The list as another view, of nothing behind `limit`.
+Value Expander::viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides) {
+  auto view = op.getList().getDefiningOp<memref::ReinterpretCastOp>();
+  OpFoldResult offset = view ? view.getMixedOffsets().front() : b.fixed(0);
+  return b.view(view ? view.getSource() : Value(op.getList()), offset, sizes, strides);
+}
+
+/// Whether the list's entries name rows, as a tile: unsigned, so that negative ones do not.
+Value Expander::isListed(Value key) {
+  Value repeated = viewList({b.fixed(rows), op.getLimit()}, {b.fixed(0), b.fixed(1)});
+  Value entries = b.load(repeated, {b.index(0), key}, {rows, block});
+  auto keys = op.getKeys()[0].getDefiningOp<memref::ReinterpretCastOp>();
+  Value count = b.minimum(b.value(keys.getMixedSizes().front()),
+                          b.index(std::numeric_limits<int32_t>::max()));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, entries,
+                               b.splat(b.toI32(count), {rows, block}));
 }
 
 /// The scale of a group of columns in `width` equal columns.
@@ -127,7 +150,7 @@ Value Expander::emitScale(unsigned term, Value key) {
       loop.scale = memref::LoadOp::create(b, op.getScales(), b.index(0));
     return b.splat(loop.scale, {block, op.getWidth(term)});
   }
-  int64_t groups = type.getDimSize(2);
+  int64_t groups = type.getShape().back();
   return groups == 1 ? emitGroupScale(key, 0, op.getWidth(term)) : emitGroupScales(key, groups);
 }
 
@@ -169,6 +192,8 @@ Value Expander::isSeen(Value key) {
   Value column = b.iota(1, shape);
   Value limit = b.splat(b.toI32(b.sub(op.getLimit(), key)), shape);
   Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
+  if (op.isListed())
+    return arith::AndIOp::create(b, isThere, isListed(key));
   if (!op.getDiagonal())
     return isThere;
   Value diagonal = arith::AddIOp::create(b, b.iota(0, rows),

@@ -34,7 +34,10 @@ struct LazyRescale : tile::impl::TileLazyRescaleBase<LazyRescale> {
           << AttendOp::kMaxLag << " for its maximum, got " << lag;
       return signalPassFailure();
     }
-    getOperation().walk([&](AttendOp op) { op.setLag(APFloat(lag)); });
+    getOperation().walk([&](AttendOp op) {
+      if (!op.getExact())
+        op.setLag(APFloat(lag));
+    });
   }
 
 private:

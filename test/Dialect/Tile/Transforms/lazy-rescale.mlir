@@ -51,3 +51,20 @@ tile.kernel @planned(%q: memref<?xbf16>, %k: memref<?xbf16>, %out: memref<?xf32>
   tile.store %l, %out[%c0] : tensor<64xf32>, memref<?xf32>
   tile.return
 }
+
+// An exact reference stays the maximum.
+// CHECK-LABEL: tile.kernel @exact
+// CHECK:         tile.attend
+// CHECK-NOT:     lag
+// CHECK:         tile.return
+tile.kernel @exact(%q: memref<?xbf16>, %out: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %query = tile.load %qv[%c0, %c0] : memref<?x64xbf16, strided<[64, 1]>> -> tensor<64x64xbf16>
+  %m, %l, %o = tile.attend queries(%query : tensor<64x64xbf16>)
+      keys(%qv : memref<?x64xbf16, strided<[64, 1]>>) range %c0 to %n limit %n
+      {block = 64 : i64, exact, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.store %m, %out[%c0] : tensor<64xf32>, memref<?xf32>
+  tile.return
+}

@@ -397,13 +397,16 @@ def Tile_AttendOp : Tile_Op<"attend", [
     ```
       rows    keys(%k : memref<?xW>)                          s of the view
       pages   keys(%k : memref<?x64xW>) pages(%table)         (table[s / 64], s mod 64)
+      list    keys(%k : memref<?xW>) rows(%list)              list[s]; none where that is not a row
     ```
-    Rows at `limit` and behind are not there: nothing of them is read. Each term has a
+    Rows at `limit` and behind are not there: nothing of them is read, nor of the list. An
+    entry of the list that is negative or not below the view's rows names none: no row of queries sees that
+    key, and nothing is read for it. Each term has a
     view; all have the same source. Of rows of several KV heads a view holds one head's
     columns: its strides are those of whole rows, its offset is the head's.
 
-    **Values** are rows of a view of their own, in pages where the keys are, of a table and a
-    page size of their own; or, where none is given, the first columns of the first term's keys
+    **Values** are rows of a view of their own, of the same list, or in pages where the keys are, of a table
+    and a page size of their own; or, where none is given, the first columns of the first term's keys
     as far as the output is wide.
 
     **Transform** of what is stored to what is multiplied, by the views' element types:
@@ -412,7 +415,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
       another float type                     converted
       f8E4M3FN, scales(%s : memref<?xf32>)   code . s[0], of every term of codes
       f8E4M3FN, scales(%s : memref<?x64xG>)  code . s[row, group of the column] for the G equal
-                                             groups of columns of the first term
+                                             groups of columns of the first term; likewise
+                                             memref<?xG> of rows by a list
     ```
     Products are made in f32 and rounded to the queries' type once.
 
@@ -422,10 +426,13 @@ def Tile_AttendOp : Tile_Op<"attend", [
     s < limit; with `behind` s >= behind[i] as well (a window), with `diagonal`
     s <= diagonal + i.
 
-    **Start**: reference, sum and output to go on from; else no keys have been seen yet.
+    **Start**: reference, sum and output to go on from; else no keys have been seen yet. So keys of
+    two sources are two of these ops.
+
+    `exact` asks for a reference that is the maximum: lag stays 0.
 
     Example: absorbed decode over pages of 64 tokens; expanded attention, causal; a KV head of
-    128 columns over pages of 16 keys and of 32 values, with a window.
+    128 columns over pages of 16 keys and of 32 values, with a window; the rows that a list names.
     ```mlir
     %m, %l, %o = tile.attend queries(%q, %qr : tensor<64x512xbf16>, tensor<64x64xbf16>)
         keys(%latents, %ropes : memref<?x64x512xbf16, strided<[?, 576, 1]>>,
@@ -446,29 +453,37 @@ def Tile_AttendOp : Tile_Op<"attend", [
         value_pages(%vt : memref<?xi32, strided<[1], offset: ?>>)
         range %begin to %len limit %len sees(%seen : tensor<64xi32>) behind(%firsts : tensor<64xi32>)
         {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+    %u, %v, %w = tile.attend queries(%q, %qr : tensor<64x512xbf16>, tensor<64x64xbf16>)
+        keys(%flat, %pe : memref<?x512xbf16, strided<[576, 1]>>,
+             memref<?x64xbf16, strided<[576, 1], offset: 512>>)
+        rows(%list : memref<?xi32, strided<[1], offset: ?>>)
+        range %c0 to %count limit %count
+        {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
     ```
 
     (C1) one view of keys for each tile of queries, at least one; queries have as many
          rows as the output and one element type out of bf16, f16, f32.
     (C2) with a table the views of keys are [pages, page_size, W] with one static
-         page_size; without they are [rows, W]. W is at most the width of its queries.
+         page_size; without they are [rows, W]. W is at most the width of its queries. There is
+         a table, a list of i32, or neither.
     (C3) values are [rows, V] where the keys are rows, [pages, page_size, V] with a static
          page_size and a table where they come in pages; V is at most the output's columns, their
          type the queries'. Without values there is no table of theirs, and the output is as wide
          as the first queries.
-    (C4) element types of keys are floats. Those of 8 bits are f8E4M3FN and come in pages with
-         scales; there are no scales without them. Scales are f32: [1 or more], or
-         [pages, page_size, G] with the keys' page_size, G a divisor of the first
+    (C4) element types of keys are floats. Those of 8 bits are f8E4M3FN and come in pages or by a list,
+         with scales; there are no scales without them. Scales are f32: [1 or more], or
+         [pages, page_size, G] with the keys' page_size, by a list [rows, G], G a divisor of the first
          term's W.
     (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it; so is
-         `behind`, which stands beside `sees` only.
+         `behind`, which stands beside `sees` only. By a list, keys have no order, and there is none of them.
     (C6) the start is nothing, or has the types of the results.
     (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
-         `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds.
+         `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds; 0 if `exact`.
   }];
   let arguments = (ins Variadic<Tile_Tile>:$queries,
                        Arg<Variadic<Tile_View>, "", [MemRead]>:$keys,
                        Arg<Optional<Tile_IndexList>, "", [MemRead]>:$table,
+                       Arg<Optional<Tile_IndexList>, "", [MemRead]>:$list,
                        Arg<Optional<Tile_View>, "", [MemRead]>:$values,
                        Arg<Optional<Tile_IndexList>, "", [MemRead]>:$value_table,
                        Arg<Optional<Tile_View>, "", [MemRead]>:$scales,
@@ -477,11 +492,11 @@ def Tile_AttendOp : Tile_Op<"attend", [
                        Optional<Index>:$diagonal,
                        Variadic<Tile_Tile>:$start,
                        I64Attr:$block, I64Attr:$unit, F64Attr:$scale,
-                       DefaultValuedAttr<F64Attr, "0.0">:$lag);
+                       DefaultValuedAttr<F64Attr, "0.0">:$lag, UnitAttr:$exact);
   let results = (outs Tile_Tile:$reference, Tile_Tile:$sum, Tile_Tile:$output);
   let assemblyFormat = [{
     `queries` `(` $queries `:` type($queries) `)` `keys` `(` $keys `:` type($keys) `)`
-    (`pages` `(` $table^ `:` type($table) `)`)?
+    (`pages` `(` $table^ `:` type($table) `)`)? (`rows` `(` $list^ `:` type($list) `)`)?
     (`values` `(` $values^ `:` type($values) `)`)?
     (`value_pages` `(` $value_table^ `:` type($value_table) `)`)?
     (`scales` `(` $scales^ `:` type($scales) `)`)?
@@ -500,6 +515,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
     static constexpr int64_t kMaxLag = 15;
 
     bool isPaged() { return static_cast<bool>(getTable()); }
+    /// Whether a list says which rows of the views are keys.
+    bool isListed() { return static_cast<bool>(getList()); }
     ::mlir::RankedTensorType getOutputType() {
       return ::mlir::cast<::mlir::RankedTensorType>(getOutput().getType());
     }

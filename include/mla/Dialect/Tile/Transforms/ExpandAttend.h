@@ -36,7 +36,7 @@ struct SoftmaxLoop {
   /// One summand of the scores.
   struct Summand {
     Value query;     // [rows, width], outside of the loop
-    Operation *load; // of keys as they are stored: tile.load or tile.load_paged
+    Operation *load; // of keys as they are stored: tile.load, load_paged or load_rows
     Value keys;      // as they are multiplied
     DotOp dot;
     int64_t getWidth() const { return cast<RankedTensorType>(query.getType()).getDimSize(1); }
