@@ -45,12 +45,12 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   passes.addPass(mla::createMlaChunkContext());
   passes.addPass(mla::createMlaFuseMerge());
 
-  // Of scheduled kernels the runtime partitions each step's work, unless splits are forced.
-  if (!getInfo(options.target).isScheduled || options.numSplits != 0) {
-    mla::MlaSplitKvOptions splitKv;
-    splitKv.numSplits = options.numSplits;
-    passes.addPass(mla::createMlaSplitKv(splitKv));
-  }
+  // Of scheduled kernels the runtime partitions each step's work, unless splits are forced; it
+  // knows lengths of requests, not of lists.
+  mla::MlaSplitKvOptions splitKv;
+  splitKv.numSplits = options.numSplits;
+  splitKv.listsOnly = getInfo(options.target).isScheduled && options.numSplits == 0;
+  passes.addPass(mla::createMlaSplitKv(splitKv));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   // Where one product of both is as wide as the machine likes them.

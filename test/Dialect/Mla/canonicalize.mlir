@@ -65,6 +65,22 @@ func.func @unused_lse(%q: tensor<?x16x128xbf16>, %q_lat: tensor<?x16x512xbf16>, 
   return %0, %1, %3 : !partial, tensor<?x16x512xbf16>, tensor<?x16x512xbf16>
 }
 
+// Of splits the LSE stays; maxima that the merge does not read go with it.
+// CHECK-LABEL: func @unused_results_of_lists
+// CHECK: mla.sparse_attention {{.*}} -> tensor<?x16x512xbf16> max_logits tensor<?x16xf32>{{$}}
+// CHECK: %[[P:.*]], %[[L:.*]] = mla.sparse_attention {{.*}} splits {{.*}} -> tensor<?x?x16x512xf32> lse tensor<?x?x16xf32, #mla.lse<{{.*}}>>{{$}}
+// CHECK: mla.merge_splits %[[P]], %[[L]] {{.*}} -> tensor<?x16x512xbf16>{{$}}
+func.func @unused_results_of_lists(%q: tensor<?x16x512xbf16>, %rows: tensor<?x64xi32>, %cache: !cache, %batch: !mla.batch,
+    %i: index) -> (tensor<?x16x512xbf16>, tensor<?x16xf32>, tensor<?x16x512xbf16>) {
+  %0, %lse0, %max0 = mla.sparse_attention query(%q : tensor<?x16x512xbf16>) rows(%rows : tensor<?x64xi32>)
+      over %cache, %batch : !cache, !mla.batch scale 0.5 -> tensor<?x16x512xbf16> lse !lse max_logits tensor<?x16xf32>
+  %1, %lse1, %max1 = mla.sparse_attention query(%q : tensor<?x16x512xbf16>) rows(%rows : tensor<?x64xi32>)
+      over %cache, %batch : !cache, !mla.batch splits %i scale 0.5
+      -> tensor<?x?x16x512xf32> lse !lse_splits max_logits tensor<?x?x16xf32>
+  %2, %lse2 = mla.merge_splits %1, %lse1 : tensor<?x?x16x512xf32>, !lse_splits -> tensor<?x16x512xbf16>, !lse
+  return %0, %max0, %2 : tensor<?x16x512xbf16>, tensor<?x16xf32>, tensor<?x16x512xbf16>
+}
+
 // CHECK-LABEL: func @merge_with_empty
 // CHECK: %[[OUTPUT:.*]], %[[LSE:.*]] = mla.expanded_attention
 // CHECK-NOT: mla.merge

@@ -1298,3 +1298,294 @@ func.func @top_k_c4(%b: !mla.batch<query_len = 1>, %s: tensor<?x?xf32>, %n: inde
   %0 = mla.top_k %s over %own k 2 : tensor<?x?xf32>, !mla.batch<query_len = 1> -> tensor<?x2xi32>
   return
 }
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_query(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x8x48xbf16>, %n: index) {
+  // expected-error @+1 {{expected q_lat to be [T, N, Lkv] with Lkv = 32 (from cache), got 'tensor<?x8x48xbf16>'}}
+  %0 = mla.sparse_attention query(%x, %p : tensor<?x8x48xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x48xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_rope(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected q_pe with R = 16 (from cache), got none}}
+  %0 = mla.sparse_attention query(%q : tensor<?x8x32xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_rows(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?xi32>, %n: index) {
+  // expected-error @+1 {{expected rows to be [T, K], got 'tensor<?xi32>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%x : tensor<?xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_no_rows(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x0xi32>, %n: index) {
+  // expected-error @+1 {{expected rows [T, K] of a static K > 0, got 'tensor<?x0xi32>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%x : tensor<?x0xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_dynamic_rows(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x?xi32>, %n: index) {
+  // expected-error @+1 {{expected rows [T, K] of a static K > 0, got 'tensor<?x?xi32>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%x : tensor<?x?xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_integers(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x40xi64>, %n: index) {
+  // expected-error @+1 {{must be ranked tensor of 32-bit signless integer values, but got 'tensor<?x40xi64>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%x : tensor<?x40xi64>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_lengths(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x1xi32>, %n: index) {
+  // expected-error @+1 {{expected lengths to be [T], got 'tensor<?x1xi32>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) lengths(%x : tensor<?x1xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_sink(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<9xf32>, %n: index) {
+  // expected-error @+1 {{expected sink to be [N] with N = 8 (from q_lat), got 'tensor<9xf32>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) sink(%x : tensor<9xf32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_output(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected output to be [T, N, Lkv] with Lkv = 32 (from cache), got 'tensor<?x8x16xbf16>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x16xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c1_keys(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %n: index) {
+  // expected-error @+1 {{expected q_pe to be [T, N, R] with R = 8 (from keys), got 'tensor<?x8x16xbf16>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) keys(%k, %x : tensor<?x32xbf16>, tensor<?x8xbf16>) scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c2_neither(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected rows over a cache and a batch, or of keys}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c2_both(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected rows over a cache and a batch, or of keys}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch keys(%k, %kp : tensor<?x32xbf16>, tensor<?x16xbf16>) scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c3_rope(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x8x16xf16>, %n: index) {
+  // expected-error @+1 {{expected q_pe to have q_lat's element type 'bf16', got 'f16'}}
+  %0 = mla.sparse_attention query(%q, %x : tensor<?x8x32xbf16>, tensor<?x8x16xf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c3_cache(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x8x32xf16>, %n: index) {
+  // expected-error @+1 {{expected q_pe to have q_lat's element type 'f16', got 'bf16'}}
+  %0 = mla.sparse_attention query(%x, %p : tensor<?x8x32xf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c3_keys(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x32xf32>, %n: index) {
+  // expected-error @+1 {{expected latent to have q_lat's element type 'bf16', got 'f32'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) keys(%x, %kp : tensor<?x32xf32>, tensor<?x16xbf16>) scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c3_output(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected output of the query's element type 'bf16' or f32, got 'f16'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c4(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half, format = "split_ckv_kpe">, %n: index) {
+  // expected-error @+1 {{expected a cache of rows that begin with a latent, in one section of a page, got format split_ckv_kpe}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %x, %b : !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half, format = "split_ckv_kpe">, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c5_B17(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<?x129x32xbf16>, %n: index) {
+  // expected-error @+1 {{expected 1 to 128 heads, got 129}}
+  %0 = mla.sparse_attention query(%x, %x : tensor<?x129x32xbf16>, tensor<?x129x32xbf16>) rows(%r : tensor<?x40xi32>) keys(%k, %k : tensor<?x32xbf16>, tensor<?x32xbf16>) scale 0.1 -> tensor<?x129x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c6(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected scale > 0, got -1.000000e-01}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale -0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c7_lse(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected lse to have an #mla.lse encoding, got 'tensor<?x8xf32>'}}
+  %0, %1 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16> lse tensor<?x8xf32>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c7_max(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected max_logits without an encoding, got 'tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>'}}
+  %0, %1 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch scale 0.1 -> tensor<?x8x32xbf16> max_logits !sl
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c8_output(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected an f32 output beside num_splits, got 'tensor<?x?x8x32xbf16>'}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch splits %n scale 0.1 -> tensor<?x?x8x32xbf16>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c8_lse(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: index, %n: index) {
+  // expected-error @+1 {{expected an lse beside num_splits, got none}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !sc, !mla.batch splits %n scale 0.1 -> tensor<?x?x8x32xf32>
+  return
+}
+
+// -----
+
+!sc = !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half>
+!sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @sparse_c8_sink(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
+    %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: tensor<8xf32>, %n: index) {
+  // expected-error @+1 {{expected no sink beside num_splits: it goes to mla.merge_splits}}
+  %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) sink(%x : tensor<8xf32>) over %c, %b : !sc, !mla.batch splits %n scale 0.1 -> tensor<?x?x8x32xf32>
+  return
+}
+
+// -----
+
+!ml = tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @merge_splits_c3_missing(%p: tensor<?x?x16x512xf32>, %pl: !ml) {
+  // expected-error @+1 {{expected a partial_max beside max_logits, got none}}
+  %0, %1 = mla.merge_splits %p, %pl : tensor<?x?x16x512xf32>, !ml -> tensor<?x16x512xbf16> max_logits tensor<?x16xf32>
+  return
+}
+
+// -----
+
+!ml = tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @merge_splits_c3_encoding(%p: tensor<?x?x16x512xf32>, %pl: !ml) {
+  // expected-error @+1 {{expected partial_max without an encoding, got}}
+  %0, %1 = mla.merge_splits %p, %pl max(%pl : !ml) : tensor<?x?x16x512xf32>, !ml -> tensor<?x16x512xbf16> max_logits tensor<?x16xf32>
+  return
+}
+
+// -----
+
+!ml = tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+func.func @merge_splits_c1_sink(%p: tensor<?x?x16x512xf32>, %pl: !ml, %s: tensor<8xf32>) {
+  // expected-error @+1 {{expected sink to be [N] with N = 16 (from partial_output), got 'tensor<8xf32>'}}
+  %0 = mla.merge_splits %p, %pl sink(%s : tensor<8xf32>) : tensor<?x?x16x512xf32>, !ml -> tensor<?x16x512xbf16>
+  return
+}

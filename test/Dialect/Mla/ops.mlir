@@ -172,6 +172,38 @@ func.func @grouped_attention(%q: tensor<?x16x128xbf16>, %k: !key_pool, %v: !valu
   return %o : tensor<?x16x64xbf16>
 }
 
+!rows656 = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved, format = "fp8_ds_mla">
+// CHECK-LABEL: func @sparse_attention
+func.func @sparse_attention(%q: tensor<?x16x512xbf16>, %q_pe: tensor<?x16x64xbf16>, %rows: tensor<?x2048xi32>,
+    %len: tensor<?xi32>, %sink: tensor<16xf32>, %cache: !rows656, %batch: !mla.batch, %c: tensor<?x512xbf16>,
+    %k_pe: tensor<?x64xbf16>, %flat: tensor<?x1x32xf32>, %keys: tensor<40x32xf32>, %one: tensor<?x1xi32>, %splits: index) {
+  // CHECK: mla.sparse_attention query(%{{.*}} : tensor<?x1x32xf32>) rows(%{{.*}} : tensor<?x1xi32>)
+  // CHECK-SAME: keys(%{{.*}} : tensor<40x32xf32>) scale 5.000000e-01 -> tensor<?x1x32xf32>{{$}}
+  %0 = mla.sparse_attention query(%flat : tensor<?x1x32xf32>) rows(%one : tensor<?x1xi32>)
+      keys(%keys : tensor<40x32xf32>) scale 0.5 -> tensor<?x1x32xf32>
+  // CHECK: mla.sparse_attention query(%{{.*}}, %{{.*}} : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+  // CHECK-SAME: rows(%{{.*}} : tensor<?x2048xi32>) lengths(%{{.*}} : tensor<?xi32>) sink(%{{.*}} : tensor<16xf32>)
+  // CHECK-SAME: over %{{.*}}, %{{.*}} : !mla.cache<{{.*}} format = "fp8_ds_mla">, !mla.batch<query_len = ?> scale
+  // CHECK-SAME: -> tensor<?x16x512xf32> lse tensor<?x16xf32, #mla.lse<{{.*}}>> max_logits tensor<?x16xf32>
+  %1, %lse, %max = mla.sparse_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      rows(%rows : tensor<?x2048xi32>) lengths(%len : tensor<?xi32>) sink(%sink : tensor<16xf32>)
+      over %cache, %batch : !rows656, !mla.batch scale 0.1352
+      -> tensor<?x16x512xf32> lse !lse max_logits tensor<?x16xf32>
+  // CHECK: mla.sparse_attention {{.*}} keys(%{{.*}}, %{{.*}} : tensor<?x512xbf16>, tensor<?x64xbf16>) scale {{.*}} max_logits
+  %2, %max2 = mla.sparse_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      rows(%rows : tensor<?x2048xi32>) keys(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>) scale 0.1352
+      -> tensor<?x16x512xbf16> max_logits tensor<?x16xf32>
+  // CHECK: mla.sparse_attention {{.*}} splits %{{.*}} scale
+  %3, %lse3, %max3 = mla.sparse_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      rows(%rows : tensor<?x2048xi32>) over %cache, %batch : !rows656, !mla.batch splits %splits scale 0.1352
+      -> tensor<?x?x16x512xf32> lse !lse_splits max_logits tensor<?x?x16xf32>
+  // CHECK: mla.merge_splits %{{.*}}, %{{.*}} max(%{{.*}} : tensor<?x?x16xf32>) sink(%{{.*}} : tensor<16xf32>)
+  // CHECK-SAME: -> tensor<?x16x512xbf16>, tensor<?x16xf32, #mla.lse<{{.*}}>> max_logits tensor<?x16xf32>
+  %4, %lse4, %max4 = mla.merge_splits %3, %lse3 max(%max3 : tensor<?x?x16xf32>) sink(%sink : tensor<16xf32>)
+      : tensor<?x?x16x512xf32>, !lse_splits -> tensor<?x16x512xbf16>, !lse max_logits tensor<?x16xf32>
+  return
+}
+
 // CHECK-LABEL: func private @compressed
 // CHECK-SAME: !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved, tokens_per_row = 4, window = 128>
 func.func private @compressed(!mla.cache<page_size = 64, fields = [latent: 512], element = bf16, tokens_per_row = 4, window = 128>)

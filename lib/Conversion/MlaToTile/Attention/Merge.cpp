@@ -18,6 +18,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Attention/JoinPartials.h"
+#include "Attention/OnlineSoftmax.h"
 #include "Plan/Lowerings.h"
 
 #include <limits>
@@ -188,6 +189,12 @@ public:
         output(step.allocate(op.getOutput())) {
     if (op.getLse())
       lse = step.allocate(op.getLse());
+    if (op.getMaxLogits()) {
+      partialMax = step.lookup(op.getPartialMax());
+      maxLogits = step.allocate(op.getMaxLogits());
+    }
+    if (op.getSink())
+      sink = step.lookup(op.getSink());
     tileRows = step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows;
     width = output.size(output.rank() - 1);
     block = blockWidth(width, step.shapes.turnColumns);
@@ -195,16 +202,46 @@ public:
   void launch();
 
 private:
+  /// Positions of optional arguments.
+  struct {
+    unsigned lse, partialMax, maxLogits, sink;
+  } arg{};
   void write(KernelBuilder &b, ValueRange args);
+  Value applySink(KernelBuilder &b, ValueRange args, Value row, const Joined &joined);
+  Value joinMaxima(KernelBuilder &b, ValueRange args, const RowSpace &inner, Value row);
 
   StepLowering &step;
   RowSpace space;
   TensorRef partial, partialLse, output;
-  std::optional<TensorRef> lse;
+  std::optional<TensorRef> lse, partialMax, maxLogits, sink;
   int64_t tileRows, width, block;
 };
 
 } // namespace
+
+/// The output with the sink of each row's head.
+Value MergeSplitsKernel::applySink(KernelBuilder &b, ValueRange args, Value row,
+                                   const Joined &joined) {
+  Value index = arith::AddIOp::create(b, b.iota(0, tileRows), b.splat(b.toI32(row), tileRows));
+  Value head = arith::RemUIOp::create(b, index, b.constantI32(tileRows, space.heads));
+  Value view = b.view(args[arg.sink], b.fixed(sink->offset), {b.fixed(space.heads)},
+                      {b.fixed(sink->strides[0])});
+  auto type = RankedTensorType::get({tileRows}, b.getF32Type());
+  Value sinks = tile::LoadElementsOp::create(b, type, view, head);
+  Value factor = sinkFactor(b, sinks, joinedLse(b, joined.reference, joined.sum));
+  return b.mulf(joined.output, b.broadcast(factor, block));
+}
+
+Value MergeSplitsKernel::joinMaxima(KernelBuilder &b, ValueRange args, const RowSpace &inner,
+                                    Value row) {
+  auto join = [&](Value split, ValueRange before) -> SmallVector<Value> {
+    Value base = b.mul(split, inner.rows(b));
+    Value view = inner.lseView(b, args[arg.partialMax], partialMax->offset, base);
+    return {b.maxf(before[0], b.load(view, row, tileRows))};
+  };
+  Value none = b.constant(tileRows, -kInfinity);
+  return b.loop(b.index(0), args[1], b.index(1), none, join).front();
+}
 
 void MergeSplitsKernel::write(KernelBuilder &b, ValueRange args) {
   RowSpace inner = space.inKernel(args[0]);
@@ -222,20 +259,32 @@ void MergeSplitsKernel::write(KernelBuilder &b, ValueRange args) {
   JoinState state = joinInTurns(b, joinNone(b, tileRows, block), zero, step.shapes.turnPieces,
                                 {args[1], inner.rows(b), splitLse, splitOutput});
   Joined joined = finishJoin(b, state);
-  b.storeNarrow(joined.output, inner.outputView(b, args[4], output, zero), {row, column});
-  if (!lse)
+  Value result = sink ? applySink(b, args, row, joined) : joined.output;
+  b.storeNarrow(result, inner.outputView(b, args[4], output, zero), {row, column});
+  if (!lse && !maxLogits)
     return;
   b.ifThen(b.isBelow(b.programId(1), b.index(1)), [&] {
-    b.store(joinedLse(b, joined.reference, joined.sum),
-            inner.lseView(b, args[5], lse->offset, zero), row);
+    if (lse)
+      b.store(joinedLse(b, joined.reference, joined.sum),
+              inner.lseView(b, args[arg.lse], lse->offset, zero), row);
+    if (maxLogits)
+      b.store(joinMaxima(b, args, inner, row),
+              inner.lseView(b, args[arg.maxLogits], maxLogits->offset, zero), row);
   });
 }
 
 void MergeSplitsKernel::launch() {
   SmallVector<Value> args = {space.tokens, step.value(partial.sizes[0]), partial.buffer,
                              partialLse.buffer, output.buffer};
-  if (lse)
-    args.push_back(lse->buffer);
+  auto add = [&](const std::optional<TensorRef> &ref) -> unsigned {
+    if (ref)
+      args.push_back(ref->buffer);
+    return args.size() - 1;
+  };
+  arg.lse = add(lse);
+  arg.partialMax = add(partialMax);
+  arg.maxLogits = add(maxLogits);
+  arg.sink = add(sink);
   std::array<Value, 3> grid = {step.ceilDiv(space.rows(step), tileRows),
                                step.constant(llvm::divideCeil(width, block)), step.constant(1)};
   step.launch("merge_splits", grid, args,

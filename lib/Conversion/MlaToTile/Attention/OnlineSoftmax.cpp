@@ -46,3 +46,14 @@ Value mlac::mla_to_tile::attendedLse(KernelBuilder &b, tile::AttendOp attend) {
   Value natural = b.mulf(lseLog2, b.like(lseLog2, llvm::numbers::ln2));
   return b.select(b.equals(attend.getSum(), 0), b.like(natural, -kInfinity), natural);
 }
+
+Value mlac::mla_to_tile::attendedMaximum(KernelBuilder &b, tile::AttendOp attend) {
+  Value reference = attend.getReference();
+  Value natural = b.mulf(reference, b.like(reference, llvm::numbers::ln2));
+  return b.select(b.equals(attend.getSum(), 0), b.like(natural, -kInfinity), natural);
+}
+
+Value mlac::mla_to_tile::sinkFactor(KernelBuilder &b, Value sink, Value lse) {
+  Value odds = b.exp(b.subf(sink, referenceOf(b, lse))), one = b.like(odds, 1);
+  return b.divf(one, b.addf(one, odds));
+}

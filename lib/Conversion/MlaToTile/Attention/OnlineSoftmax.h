@@ -34,6 +34,12 @@ mlir::Value normaliseOutput(KernelBuilder &b, mlir::tile::AttendOp attend);
 /// Natural-log LSE, -inf where the row is empty.
 mlir::Value attendedLse(KernelBuilder &b, mlir::tile::AttendOp attend);
 
+/// The maximum of the scores, natural, -inf where the row is empty. Precondition: `exact`.
+mlir::Value attendedMaximum(KernelBuilder &b, mlir::tile::AttendOp attend);
+/// What a row's output is multiplied by for a key with the score `sink` and no value:
+/// 1 / (1 + exp(sink - lse)), finite for empty rows, whose output is 0.
+mlir::Value sinkFactor(KernelBuilder &b, mlir::Value sink, mlir::Value lse);
+
 } // namespace mlac::mla_to_tile
 
 #endif // MLAC_LIB_CONVERSION_MLATOTILE_ATTENTION_ONLINESOFTMAX_H

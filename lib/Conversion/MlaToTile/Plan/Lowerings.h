@@ -87,6 +87,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::AbsorbedAttentionOp op)
 // Attention/GroupedAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::GroupedAttentionOp op);
 
+// Attention/SparseAttention.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::SparseAttentionOp op);
+
 // Merge.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::MergeSplitsOp op);

@@ -26,6 +26,14 @@ Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value requ
   return b.view(table, b.mul(request, maxBlocks), {OpFoldResult(maxBlocks)}, {b.fixed(1)});
 }
 
+/// The unit of page_stride is the pool's first element.
+Value mlac::mla_to_tile::rowsPerPage(StepLowering &step, Value cache) {
+  auto pool = cast<MemRefType>(step.cache(cache).getType());
+  int64_t unit = pool.getElementTypeBitWidth() / 8;
+  int64_t rowBytes = cast<mla::CacheType>(cache.getType()).getRowBytes();
+  return step.divide(step.poolDim(cache, "page_stride"), rowBytes / unit);
+}
+
 Pool Pool::ofPlan(StepLowering &step, Value cache) {
   Pool pool;
   pool.type = cast<mla::CacheType>(cache.getType());
@@ -113,6 +121,25 @@ Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t
   return b.view(place.memory->buffer, b.extent(b.value(first), place.offset),
                 {pages, b.fixed(type.getPageSize()), b.fixed(width)},
                 {place.memory->pageStride, b.fixed(place.rowStride), b.fixed(repeated ? 0 : 1)});
+}
+
+/// Behind the last page there may be nothing.
+Value Pool::countNumbers(StepLowering &step, Value cache) const {
+  OpBuilder &plan = step.plan();
+  Location loc = cache.getLoc();
+  Value others = arith::SubIOp::create(plan, loc, pages, step.constant(1));
+  Value ofOthers = arith::MulIOp::create(plan, loc, others, rowsPerPage(step, cache));
+  return arith::AddIOp::create(plan, loc, ofOthers, step.constant(type.getPageSize()));
+}
+
+Value Pool::viewNumbered(KernelBuilder &b, Part part, Value count) const {
+  Place place = find(part);
+  return b.view(place.memory->buffer, b.fixed(place.offset), {count, b.fixed(width(part))},
+                {b.fixed(place.rowStride), b.fixed(1)});
+}
+
+Value Pool::viewNumberedScales(KernelBuilder &b, Value count) const {
+  return type.getLayout().scaleGroup == 0 ? layerScale : viewNumbered(b, Part::Scale, count);
 }
 
 Value Pool::viewScales(KernelBuilder &b) const {

@@ -30,6 +30,9 @@ RowRange loadRange(KernelBuilder &b, mlir::Value starts, mlir::Value position);
 mlir::Value blockTableRow(KernelBuilder &b, mlir::Value table, mlir::Value request,
                           mlir::Value maxBlocks);
 
+/// Rows from a page of `cache` to the next, in the plan.
+mlir::Value rowsPerPage(StepLowering &step, mlir::Value cache);
+
 /// The plan's arguments of a kernel that touches the pool, and the pool's views
 /// inside the kernel.
 struct Pool {
@@ -64,6 +67,13 @@ struct Pool {
   /// The scales of codes: the layer's [1], or those of groups, [pages, page_size, groups];
   /// null if the format has none.
   mlir::Value viewScales(KernelBuilder &b) const;
+  /// How many numbers rows have, in the plan: those of one page follow each other, those of the
+  /// next begin page_stride behind. Precondition: the format has one section.
+  mlir::Value countNumbers(StepLowering &step, mlir::Value cache) const;
+  /// A field of all rows by their numbers, [count, width].
+  mlir::Value viewNumbered(KernelBuilder &b, mlac::cache::Part part, mlir::Value count) const;
+  /// The scales of codes by the rows' numbers: the layer's [1], or [count, groups]; or null.
+  mlir::Value viewNumberedScales(KernelBuilder &b, mlir::Value count) const;
   /// The first element of a part of the row at `inPage` of `page`, from the pool's start.
   mlir::Value row(KernelBuilder &b, mlac::cache::Part part, mlir::Value page,
                   mlir::Value inPage) const;

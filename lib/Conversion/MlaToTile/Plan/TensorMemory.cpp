@@ -332,9 +332,10 @@ Value StepLowering::dynamicRows(Value tensor) {
       })
       .Case<mla::PartRowsOp>([&](auto rows) { return partRows(rows); })
       .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
-            mla::AbsorbedAttentionOp, mla::GroupedAttentionOp, mla::MergeSplitsOp, mla::MergeOp,
-            mla::ConvertLseOp, tensor::ExtractSliceOp, tensor::ExpandShapeOp,
-            tensor::CollapseShapeOp>([&](auto op) { return dynamicRows(op->getOperand(0)); })
+            mla::AbsorbedAttentionOp, mla::GroupedAttentionOp, mla::SparseAttentionOp,
+            mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp, tensor::ExtractSliceOp,
+            tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+          [&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<mla::SumPartsOp>([&](auto op) { return dynamicRows(op.getYielded(result)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
       .Case<scf::ForOp>([&](auto op) { return dynamicRows(op.getInitArgs()[index]); })
@@ -345,6 +346,8 @@ Value StepLowering::dynamicRows(Value tensor) {
 static Value findSplits(Value tensor) {
   if (auto absorbed = tensor.getDefiningOp<mla::AbsorbedAttentionOp>())
     return absorbed.getNumSplits();
+  if (auto sparse = tensor.getDefiningOp<mla::SparseAttentionOp>())
+    return sparse.getNumSplits();
   auto grouped = tensor.getDefiningOp<mla::GroupedAttentionOp>();
   return grouped ? grouped.getNumSplits() : Value();
 }

@@ -20,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
+#include "Plan/PagedPool.h"
 
 #include <limits>
 
@@ -66,12 +67,7 @@ IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
   TensorRef positions = step.lookup(op.getPositions());
   width = positions.size(1);
   block = blockWidth(width, step.shapes.columns);
-  mla::CacheType cache = op.getCache().getType();
-  // The unit of page_stride is the pool's first element.
-  auto pool = cast<MemRefType>(step.cache(op.getCache()).getType());
-  int64_t unit = pool.getElementTypeBitWidth() / 8;
-  Value pageRows =
-      step.divide(step.poolDim(op.getCache(), "page_stride"), cache.getRowBytes() / unit);
+  Value pageRows = rowsPerPage(step, op.getCache());
   // Pages whose rows all have numbers of 31 bits.
   Value representable = arith::DivSIOp::create(
       step.plan(), op.getLoc(), step.constant(std::numeric_limits<int32_t>::max()), pageRows);

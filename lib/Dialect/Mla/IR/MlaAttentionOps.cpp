@@ -19,17 +19,6 @@
 using namespace mlir;
 using namespace mlir::mla;
 
-/// Checks that an output has the query's element type, or f32 for a partial.
-static LogicalResult verifyOutputElement(Operation *op, Value query,
-                                         Value output) {
-  Type expected = getElementTypeOrSelf(query),
-       actual = getElementTypeOrSelf(output);
-  if (actual == expected || actual.isF32())
-    return success();
-  return op->emitOpError("expected output of the query's element type ")
-         << expected << " or f32, got " << actual;
-}
-
 LogicalResult AttentionOp::verify() {
   ShapeCheck check(*this);
   CacheType cache = getCache().getType();
@@ -105,25 +94,6 @@ LogicalResult ExpandedAttentionOp::verify() {
   return check.matchLse("partial_lse", getPartialLse());
 }
 
-/// Checks what partials of splits need: an f32 output and an LSE, token by token.
-template <typename OpTy>
-static LogicalResult verifySplits(OpTy op, ShapeCheck &check) {
-  bool isSplit = static_cast<bool>(op.getNumSplits());
-  if (isSplit && !getElementTypeOrSelf(op.getOutput()).isF32())
-    return op.emitOpError("expected an f32 output beside num_splits, got ")
-           << op.getOutput().getType();
-  if (isSplit && !op.getLse())
-    return op.emitOpError("expected an lse beside num_splits, got none");
-  if (!op.getLse())
-    return success();
-  if (failed(check.matchLse("lse", op.getLse(), isSplit ? "S" : "")))
-    return failure();
-  if (getLseEncoding(op.getLse()).getLayout() != LseLayout::TokenMajor)
-    return op.emitOpError("expected lse with layout = token_major, got ")
-           << getLseEncoding(op.getLse());
-  return success();
-}
-
 LogicalResult AbsorbedAttentionOp::verify() {
   ShapeCheck check(*this);
   CacheType cache = getCache().getType();
@@ -145,7 +115,7 @@ LogicalResult AbsorbedAttentionOp::verify() {
   if (failed(verifyOutputElement(*this, getQLat(), getOutput())) ||
       failed(verifyPositive(*this, "scale", getScale()))) // (C2)
     return failure();
-  return verifySplits(*this, check); // (C3), (C4)
+  return verifySplits(*this, check, getOutput(), getLse(), getNumSplits()); // (C3), (C4)
 }
 
 //===----------------------------------------------------------------------===//
@@ -220,7 +190,7 @@ LogicalResult GroupedAttentionOp::verify() {
   if (static_cast<int64_t>(getWindow()) < 0)
     return emitOpError("expected a window >= 0, got ")
            << static_cast<int64_t>(getWindow());
-  return verifySplits(*this, check); // (C5), (C6)
+  return verifySplits(*this, check, getOutput(), getLse(), getNumSplits()); // (C5), (C6)
 }
 
 LogicalResult EmptyPartialOp::verify() {
@@ -259,10 +229,10 @@ LogicalResult MergeOp::verify() {
 
 LogicalResult MergeSplitsOp::verify() {
   ShapeCheck check(*this);
-  if (failed(check.match("partial_output", getPartialOutput(),
-                         {"S", "T", "N", "V"})) || // (C1)
+  if (failed(check.match("partial_output", getPartialOutput(), {"S", "T", "N", "V"})) || // (C1)
       failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
-      failed(check.matchLse("partial_lse", getPartialLse(), "S"))) // (C2)
+      failed(check.matchLse("partial_lse", getPartialLse(), "S")) || // (C2)
+      (getSink() && failed(check.match("sink", getSink(), {"N"}))))
     return failure();
   if (!getElementTypeOrSelf(getPartialOutput()).isF32())
     return emitOpError("expected an f32 partial_output, got ")
@@ -270,6 +240,12 @@ LogicalResult MergeSplitsOp::verify() {
   if (getLseEncoding(getPartialLse()).getLayout() != LseLayout::TokenMajor)
     return emitOpError("expected partial_lse with layout = token_major, got ")
            << getLseEncoding(getPartialLse());
+  if (getMaxLogits() && !getPartialMax()) // (C3)
+    return emitOpError("expected a partial_max beside max_logits, got none");
+  if ((getPartialMax() &&
+       failed(check.matchPlain("partial_max", getPartialMax(), {"S", "T", "N"}))) ||
+      (getMaxLogits() && failed(check.matchPlain("max_logits", getMaxLogits(), {"T", "N"}))))
+    return failure();
   if (!getLse())
     return success();
   if (failed(check.matchLse("lse", getLse())))

@@ -93,12 +93,41 @@ template <typename OpTy> struct DropUnusedLseOfUnsplit : DropUnusedLse<OpTy> {
   }
 };
 
+/// Drops optional results, LSE and maximum, that nobody reads. Splits keep their LSE.
+template <typename OpTy> struct DropUnusedOptional : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+
+  static bool needsLse(SparseAttentionOp op) { return static_cast<bool>(op.getNumSplits()); }
+  static bool needsLse(MergeSplitsOp) { return false; }
+
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
+    bool keepsLse = op.getLse() && (!op.getLse().use_empty() || needsLse(op));
+    bool keepsMax = op.getMaxLogits() && !op.getMaxLogits().use_empty();
+    if (keepsLse == static_cast<bool>(op.getLse()) &&
+        keepsMax == static_cast<bool>(op.getMaxLogits()))
+      return rewriter.notifyMatchFailure(op, "all results are used");
+    SmallVector<Value> kept = {op.getOutput()};
+    if (keepsLse)
+      kept.push_back(op.getLse());
+    if (keepsMax)
+      kept.push_back(op.getMaxLogits());
+    OperationState state(op.getLoc(), op->getName(), op->getOperands(),
+                         ValueRange(kept).getTypes());
+    state.attributes = op->getAttrDictionary();
+    state.attributes.set("resultSegmentSizes",
+                         rewriter.getDenseI32ArrayAttr({1, keepsLse, keepsMax}));
+    rewriter.replaceAllUsesWith(kept, rewriter.create(state)->getResults());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// Whether an output is defined where its lse is -inf: everywhere but in the
 /// identity of merge (and splits, which merge does not take).
 bool isDefinedPartial(Value output) {
   return output.getDefiningOp<ExpandedAttentionOp>() ||
          output.getDefiningOp<AbsorbedAttentionOp>() ||
-         output.getDefiningOp<GroupedAttentionOp>() ||
+         output.getDefiningOp<GroupedAttentionOp>() || output.getDefiningOp<SparseAttentionOp>() ||
          output.getDefiningOp<MergeOp>();
 }
 
@@ -174,5 +203,10 @@ void MergeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 
 void MergeSplitsOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
                                                 MLIRContext *context) {
-  patterns.add<DropUnusedLse<MergeSplitsOp>>(context);
+  patterns.add<DropUnusedOptional<MergeSplitsOp>>(context);
+}
+
+void SparseAttentionOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                                    MLIRContext *context) {
+  patterns.add<DropUnusedOptional<SparseAttentionOp>>(context);
 }

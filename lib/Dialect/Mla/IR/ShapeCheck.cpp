@@ -91,6 +91,12 @@ LogicalResult ShapeCheck::matchLse(StringRef name, Value value,
   return match(name, value, symbols);
 }
 
+LogicalResult ShapeCheck::matchPlain(StringRef name, Value value, ArrayRef<StringRef> symbols) {
+  if (!getTensorType(value).getEncoding())
+    return match(name, value, symbols);
+  return op->emitOpError("expected ") << name << " without an encoding, got " << value.getType();
+}
+
 LogicalResult mla::verifyPositive(Operation *op, StringRef name,
                                   const APFloat &value) {
   double number = value.convertToDouble();
@@ -101,6 +107,29 @@ LogicalResult mla::verifyPositive(Operation *op, StringRef name,
 
 RankedTensorType mla::getTensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
+}
+
+LogicalResult mla::verifyOutputElement(Operation *op, Value query, Value output) {
+  Type expected = getElementTypeOrSelf(query), actual = getElementTypeOrSelf(output);
+  if (actual == expected || actual.isF32())
+    return success();
+  return op->emitOpError("expected output of the query's element type ")
+         << expected << " or f32, got " << actual;
+}
+
+LogicalResult mla::verifySplits(Operation *op, ShapeCheck &check, Value output, Value lse,
+                                Value numSplits) {
+  if (numSplits && !getElementTypeOrSelf(output).isF32())
+    return op->emitOpError("expected an f32 output beside num_splits, got ") << output.getType();
+  if (numSplits && !lse)
+    return op->emitOpError("expected an lse beside num_splits, got none");
+  if (!lse)
+    return success();
+  if (failed(check.matchLse("lse", lse, numSplits ? "S" : "")))
+    return failure();
+  if (getLseEncoding(lse).getLayout() != LseLayout::TokenMajor)
+    return op->emitOpError("expected lse with layout = token_major, got ") << getLseEncoding(lse);
+  return success();
 }
 
 void mla::bindCacheWidths(ShapeCheck &check, CacheType cache) {

@@ -43,6 +43,9 @@ public:
   /// rows, and the shape of that encoding's layout, after `leading`.
   LogicalResult matchLse(StringRef name, Value value, StringRef leading = "");
 
+  /// Checks that `value` has the shape and no encoding: numbers that are no LSEs.
+  LogicalResult matchPlain(StringRef name, Value value, ArrayRef<StringRef> symbols);
+
 private:
   struct Binding {
     int64_t size;
@@ -60,6 +63,13 @@ RankedTensorType getTensorType(Value value);
 /// Checks that an attribute of `op` is a positive finite number.
 LogicalResult verifyPositive(Operation *op, StringRef name,
                              const APFloat &value);
+
+/// Checks that an output has the query's element type, or f32 for a partial.
+LogicalResult verifyOutputElement(Operation *op, Value query, Value output);
+
+/// Checks an optional LSE, token by token, and that partials of splits have one and are f32.
+LogicalResult verifySplits(Operation *op, ShapeCheck &check, Value output, Value lse,
+                           Value numSplits);
 
 /// Gives Lkv and R the widths of the cache.
 void bindCacheWidths(ShapeCheck &check, CacheType cache);

@@ -10,7 +10,8 @@
 // requests leaves most of the machine idle. This pass splits the KV range so
 // that about one program per multiprocessor runs, and merges the partials.
 // Assumes absorbed attention without a split count; afterwards each has one, or
-// is marked as unsplit. Idea: Flash-Decoding (Dao et al., 2023); bounds as in
+// is marked as unsplit. Attention over lists of rows is a decode of as many requests as there
+// are tokens. Idea: Flash-Decoding (Dao et al., 2023); bounds as in
 // mla.md section 13.
 //
 //===----------------------------------------------------------------------===//
@@ -37,7 +38,7 @@ static RankedTensorType addSplitDim(RankedTensorType type, Attribute encoding) {
 }
 
 namespace {
-/// An attention over pages whose keys can be split, whatever its heads share.
+/// An attention whose keys can be split, whatever its heads share.
 struct Splittable {
   Operation *op;
   TypedValue<BatchType> batch;
@@ -45,6 +46,9 @@ struct Splittable {
   /// Query heads whose rows share keys, and how many such groups there are.
   int64_t group, groups;
   int64_t window; // 0: none
+  /// Of attention over lists: their entries; else 0.
+  int64_t listWidth = 0;
+  Value sink = {}, maxLogits = {}; // null: none
 };
 } // namespace
 
@@ -57,6 +61,18 @@ static std::optional<Splittable> getSplittable(Operation *op) {
                       heads,       /*groups=*/1,
                       /*window=*/0};
   }
+  if (auto sparse = dyn_cast<SparseAttentionOp>(op);
+      sparse && sparse.getBatch() && !sparse.getNumSplits())
+    return Splittable{op,
+                      sparse.getBatch(),
+                      sparse.getOutput(),
+                      sparse.getLse(),
+                      sparse.getHeads(),
+                      /*groups=*/1,
+                      /*window=*/0,
+                      sparse.getWidth(),
+                      sparse.getSink(),
+                      sparse.getMaxLogits()};
   auto grouped = dyn_cast<GroupedAttentionOp>(op);
   if (!grouped || grouped.getNumSplits())
     return std::nullopt;
@@ -72,8 +88,13 @@ static std::optional<Splittable> getSplittable(Operation *op) {
 
 /// The same attention with so many splits.
 static Operation *createSplit(OpBuilder &builder, Operation *op, Type output, Type lse,
-                              Value numSplits) {
+                              Type maxLogits, Value numSplits) {
   Location loc = op->getLoc();
+  if (auto sparse = dyn_cast<SparseAttentionOp>(op))
+    return SparseAttentionOp::create(
+        builder, loc, output, lse, maxLogits, sparse.getQLat(), sparse.getQPe(), sparse.getRows(),
+        sparse.getLengths(), /*sink=*/Value(), sparse.getCache(), sparse.getBatch(),
+        /*latent=*/Value(), /*k_pe=*/Value(), numSplits, sparse.getScaleAttr());
   if (auto absorbed = dyn_cast<AbsorbedAttentionOp>(op))
     return AbsorbedAttentionOp::create(builder, loc, output, lse, absorbed.getQLat(),
                                        absorbed.getQPe(), absorbed.getCache(), absorbed.getBatch(),
@@ -92,12 +113,15 @@ static SmallVector<Value> emitSplit(OpBuilder &builder, const Splittable &attent
   auto encoding =
       LseAttr::get(builder.getContext(), LseBase::E, LseLayout::TokenMajor, LseEmpty::NegInf);
   RankedTensorType partialType = addSplitDim(outputType, /*encoding=*/{});
-  RankedTensorType lseType = addSplitDim(
-      RankedTensorType::get(outputType.getShape().drop_back(), builder.getF32Type()), encoding);
-  Operation *partial = createSplit(builder, attention.op, partialType, lseType, numSplits);
-  Type finalLseType = attention.lse ? attention.lse.getType() : Type();
-  auto merged = MergeSplitsOp::create(builder, loc, outputType, finalLseType, partial->getResult(0),
-                                      partial->getResult(1));
+  auto rowType = RankedTensorType::get(outputType.getShape().drop_back(), builder.getF32Type());
+  RankedTensorType lseType = addSplitDim(rowType, encoding);
+  auto typeOf = [](Value value) { return value ? value.getType() : Type(); };
+  Type maxType = attention.maxLogits ? addSplitDim(rowType, /*encoding=*/{}) : Type();
+  Operation *partial = createSplit(builder, attention.op, partialType, lseType, maxType, numSplits);
+  auto merged = MergeSplitsOp::create(builder, loc, outputType, typeOf(attention.lse),
+                                      typeOf(attention.maxLogits), partial->getResult(0),
+                                      partial->getResult(1),
+                                      maxType ? partial->getResult(2) : Value(), attention.sink);
   return llvm::to_vector_of<Value>(merged->getResults());
 }
 
@@ -116,7 +140,8 @@ struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
       return signalPassFailure();
     SmallVector<Splittable> attentions;
     getOperation().walk([&](Operation *op) {
-      if (std::optional<Splittable> attention = getSplittable(op))
+      std::optional<Splittable> attention = getSplittable(op);
+      if (attention && (!listsOnly || attention->listWidth != 0))
         attentions.push_back(*attention);
     });
     for (const Splittable &attention : attentions)
@@ -171,46 +196,80 @@ void SplitKv::split(const Splittable &attention) {
   attention.op->erase();
 }
 
-/// The formula of the pass's description. Every operation has its own statement:
-/// the order of C++ arguments would decide the order of the IR.
-Value SplitKv::emitNumSplits(OpBuilder &builder, const Splittable &attention) {
-  Location loc = attention.op->getLoc();
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  auto batchDim = [&](StringRef name) -> Value {
+namespace {
+/// Emits arithmetic on sizes of the batch. Every operation has its own statement where it is
+/// used: the order of C++ arguments would decide the order of the IR.
+class Sizes {
+public:
+  Sizes(OpBuilder &builder, const Splittable &attention)
+      : builder(builder), loc(attention.op->getLoc()), attention(attention) {}
+  Value constant(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
+  Value batchDim(StringRef name) {
     return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.batch, name);
-  };
-  auto ceilDiv = [&](Value value, int64_t divisor) -> Value {
+  }
+  Value ceilDiv(Value value, int64_t divisor) {
     return arith::CeilDivSIOp::create(builder, loc, value, constant(divisor));
-  };
-  auto atLeastOne = [&](Value value) -> Value {
-    return arith::MaxSIOp::create(builder, loc, value, constant(1));
-  };
+  }
+  Value atLeastOne(Value value) { return arith::MaxSIOp::create(builder, loc, value, constant(1)); }
+  Value minimum(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
+  Value multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
+  Value subtract(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
+  Value divide(Value a, Value b) { return arith::DivSIOp::create(builder, loc, a, b); }
+
+  /// Programs without splits.
+  Value countTiles(int64_t tileRows);
+  /// Keys of a program without splits.
+  Value countKeys();
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  const Splittable &attention;
+};
+} // namespace
+
+Value Sizes::countTiles(int64_t tileRows) {
+  if (attention.listWidth != 0) {
+    int64_t ofToken = llvm::divideCeil(attention.group, tileRows);
+    Value tokens = batchDim("num_tokens");
+    return multiply(tokens, constant(ofToken));
+  }
   Value heads = constant(attention.group);
   Value queryLen = batchDim("max_query_len");
-  Value rows = arith::MulIOp::create(builder, loc, queryLen, heads);
+  Value rows = multiply(queryLen, heads);
   Value rowTiles = ceilDiv(rows, tileRows);
   if (attention.groups != 1)
-    rowTiles = arith::MulIOp::create(builder, loc, rowTiles, constant(attention.groups));
+    rowTiles = multiply(rowTiles, constant(attention.groups));
   Value requests = batchDim("num_requests");
-  Value tiles = arith::MulIOp::create(builder, loc, requests, rowTiles);
-  // An empty batch has no tiles; its launches are skipped whatever comes out.
-  Value divisor = atLeastOne(tiles);
-  Value sms = batchDim("num_sms");
-  Value parts = arith::DivSIOp::create(builder, loc, sms, divisor);
-  Value filling = atLeastOne(parts);
+  return multiply(requests, rowTiles);
+}
 
+Value Sizes::countKeys() {
+  if (attention.listWidth != 0)
+    return constant(attention.listWidth);
   Value keys = batchDim("max_seq_len");
   if (SharePrefixOp::ofOwn(attention.batch))
-    keys = arith::SubIOp::create(builder, loc, keys, batchDim("num_shared_tokens"));
-  if (attention.window != 0) {
-    // The first query's first key to the last one's last.
-    Value seen = arith::AddIOp::create(builder, loc, queryLen, constant(attention.window - 1));
-    keys = arith::MinSIOp::create(builder, loc, keys, seen);
-  }
-  Value blocks = ceilDiv(keys, blockTokens);
-  Value useful = atLeastOne(ceilDiv(blocks, minSplitBlocks));
-  Value splits = arith::MinSIOp::create(builder, loc, filling, useful);
-  return arith::MinSIOp::create(builder, loc, splits, constant(maxSplits));
+    keys = subtract(keys, batchDim("num_shared_tokens"));
+  if (attention.window == 0)
+    return keys;
+  // The first query's first key to the last one's last.
+  Value queryLen = batchDim("max_query_len");
+  Value seen = arith::AddIOp::create(builder, loc, queryLen, constant(attention.window - 1));
+  return minimum(keys, seen);
+}
+
+/// The formula of the pass's description.
+Value SplitKv::emitNumSplits(OpBuilder &builder, const Splittable &attention) {
+  Sizes sizes(builder, attention);
+  Value tiles = sizes.countTiles(tileRows);
+  // An empty batch has no tiles; its launches are skipped whatever comes out.
+  Value divisor = sizes.atLeastOne(tiles);
+  Value sms = sizes.batchDim("num_sms");
+  Value parts = sizes.divide(sms, divisor);
+  Value filling = sizes.atLeastOne(parts);
+  Value keys = sizes.countKeys();
+  Value blocks = sizes.ceilDiv(keys, blockTokens);
+  Value useful = sizes.atLeastOne(sizes.ceilDiv(blocks, minSplitBlocks));
+  Value splits = sizes.minimum(filling, useful);
+  return sizes.minimum(splits, sizes.constant(maxSplits));
 }

@@ -6,6 +6,7 @@
 // RUN: mla-opt %s --mla-split-kv=num-splits=1 | FileCheck %s --check-prefix=ONE
 // RUN: mla-opt %s --mla-split-kv="tile-rows=16 block-tokens=32 min-split-blocks=4 max-splits=8" | FileCheck %s --check-prefix=OPTIONS
 // RUN: mla-opt %s --mla-split-kv --mla-split-kv=num-splits=3 | FileCheck %s
+// RUN: mla-opt %s --mla-split-kv=lists-only=true | FileCheck %s --check-prefix=LISTS
 
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
@@ -90,4 +91,39 @@ func.func @given(%q: tensor<?x20x32xbf16>, %qp: tensor<?x20x8xbf16>, %cache: !ca
       splits %s scale 0.2 -> tensor<?x?x20x32xf32>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
   %2 = mla.merge_splits %0, %1 : tensor<?x?x20x32xf32>, tensor<?x?x20xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>> -> tensor<?x20x32xbf16>
   return %2 : tensor<?x20x32xbf16>
+}
+
+// Lists are a token's, and all as wide. The sink is applied where splits are joined.
+// CHECK-LABEL: func @lists
+// CHECK: %[[T:.*]] = mla.batch_dim %{{.*}} "num_tokens"
+// CHECK: %[[TILESOFTOKEN:.*]] = arith.constant 1 : index
+// CHECK: arith.muli %[[T]], %[[TILESOFTOKEN]]
+// CHECK: mla.batch_dim %{{.*}} "num_sms"
+// CHECK: arith.constant 2048 : index
+// CHECK: scf.if
+// CHECK: %[[P:.*]], %[[L:.*]], %[[M:.*]] = mla.sparse_attention {{.*}} lengths({{.*}}) over {{.*}} splits
+// CHECK: mla.merge_splits %[[P]], %[[L]] max(%[[M]] : {{.*}}) sink(%{{.*}} : tensor<20xf32>)
+// CHECK: } else {
+// CHECK: mla.sparse_attention {{.*}} sink(%{{.*}} : tensor<20xf32>) over {{.*}} {mla.unsplit}
+// LISTS-LABEL: func @decode
+// LISTS-NOT: splits
+// LISTS: return
+// LISTS-LABEL: func @lists
+// LISTS: mla.sparse_attention {{.*}} splits
+func.func @lists(%q: tensor<?x20x32xbf16>, %qp: tensor<?x20x8xbf16>, %rows: tensor<?x2048xi32>, %len: tensor<?xi32>,
+    %sink: tensor<20xf32>, %cache: !cache, %batch: !mla.batch) -> (tensor<?x20x32xbf16>, tensor<?x20xf32>) {
+  %0, %1 = mla.sparse_attention query(%q, %qp : tensor<?x20x32xbf16>, tensor<?x20x8xbf16>) rows(%rows : tensor<?x2048xi32>)
+      lengths(%len : tensor<?xi32>) sink(%sink : tensor<20xf32>) over %cache, %batch : !cache, !mla.batch scale 0.2
+      -> tensor<?x20x32xbf16> max_logits tensor<?x20xf32>
+  return %0, %1 : tensor<?x20x32xbf16>, tensor<?x20xf32>
+}
+
+// A workspace has no batch to count programs of.
+// CHECK-LABEL: func @workspace
+// CHECK-NOT: splits
+// CHECK: return
+func.func @workspace(%q: tensor<?x20x32xbf16>, %rows: tensor<?x2048xi32>, %keys: tensor<?x32xbf16>) -> tensor<?x20x32xbf16> {
+  %0 = mla.sparse_attention query(%q : tensor<?x20x32xbf16>) rows(%rows : tensor<?x2048xi32>)
+      keys(%keys : tensor<?x32xbf16>) scale 0.2 -> tensor<?x20x32xbf16>
+  return %0 : tensor<?x20x32xbf16>
 }

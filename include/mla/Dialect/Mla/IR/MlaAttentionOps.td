@@ -258,31 +258,43 @@ def Mla_MergeOp : Mla_Op<"merge"> {
   let hasCanonicalizer = 1;
 }
 
-def Mla_MergeSplitsOp : Mla_Op<"merge_splits"> {
+def Mla_MergeSplitsOp : Mla_Op<"merge_splits", [
+    AttrSizedOperandSegments, AttrSizedResultSegments]> {
   let summary = "joins the splits of every request by their LSE";
   let description = [{
     `lse = ln Σ_s exp(lse_s)`, `output = Σ_s exp(lse_s − lse) · output_s`, in
     ascending split order (deterministic), with the rules of `mla.merge` for
-    empty splits.
+    empty splits. With a sink, output[t, n] is multiplied by 1 / (1 + exp(sink[n] − lse[t, n])), as
+    mla.sparse_attention does without splits; the lse knows nothing of it. max_logits is
+    the maximum of partial_max over the splits.
 
-    partial_output [S, T, N, V] f32, partial_lse [S, T, N], output [T, N, V], lse [T, N].
+    partial_output [S, T, N, V] f32, partial_lse [S, T, N], output [T, N, V], lse [T, N];
+    sink [N], partial_max [S, T, N] and max_logits [T, N] f32.
     (C1) shapes agree; partial_output is f32. (C2) encodings equal, base e, token_major, empty = neg_inf.
+    (C3) max_logits, if there, comes of a partial_max; neither has an encoding.
 
     Example:
     ```mlir
     %o = mla.merge_splits %p, %p_lse
       : tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
       -> tensor<?x16x512xbf16>
+    %n = mla.merge_splits %p, %p_lse sink(%sink : tensor<16xf32>)
+      : tensor<?x?x16x512xf32>, tensor<?x?x16xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      -> tensor<?x16x512xbf16>
     ```
 
     Source: Flash-Decoding (Dao et al., 2023).
   }];
-  let arguments = (ins Mla_Tensor:$partial_output, Mla_LseTensor:$partial_lse);
-  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
+  let arguments = (ins Mla_Tensor:$partial_output, Mla_LseTensor:$partial_lse,
+                       Optional<Mla_LseTensor>:$partial_max, Optional<Mla_LseTensor>:$sink);
+  let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse,
+                      Optional<Mla_LseTensor>:$max_logits);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    $partial_output `,` $partial_lse attr-dict
-    `:` type($partial_output) `,` type($partial_lse) `->` type($output) (`,` type($lse)^)?
+    $partial_output `,` $partial_lse (`max` `(` $partial_max^ `:` type($partial_max) `)`)?
+    (`sink` `(` $sink^ `:` type($sink) `)`)? attr-dict
+    `:` type($partial_output) `,` type($partial_lse)
+    `->` type($output) (`,` type($lse)^)? (`max_logits` type($max_logits)^)?
   }];
 }
 

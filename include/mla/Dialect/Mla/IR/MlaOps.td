@@ -415,5 +415,6 @@ include "mla/Dialect/Mla/IR/MlaAttentionOps.td"
 include "mla/Dialect/Mla/IR/MlaBatchOps.td"
 include "mla/Dialect/Mla/IR/MlaFusedOps.td"
 include "mla/Dialect/Mla/IR/MlaSelectOps.td"
+include "mla/Dialect/Mla/IR/MlaSparseOps.td"
 
 #endif // MLA_DIALECT_MLA_IR_MLAOPS_TD

@@ -428,6 +428,9 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
                  min(max_seq_len, window + max_query_len - 1) tokens where there is a window
         splits = min(max(⌊num_sms / tiles⌋, 1), max(⌈blocks / min_split_blocks⌉, 1), max_splits)
 
+    Of attention over a list of K rows (mla.sparse_attention over a batch) the lists are split:
+    tiles = num_tokens · ⌈N / tile_rows⌉, blocks = ⌈K / block_tokens⌉. Its sink goes to the merge.
+
     Before:
     ```mlir
     %o = mla.absorbed_attention query(%q_lat, %q_pe) over %cache, %batch scale σ
@@ -450,7 +453,8 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
     Preconditions: none. An attention that has a split count keeps it. The pass
     is not idempotent by itself: a branch it made without a split count is marked
     `mla.unsplit` and left alone.
-    Guarantee: every absorbed attention has a split count or `mla.unsplit` (phase 4).
+    Guarantee: every attention over a batch that it is asked for has a split count or
+    `mla.unsplit` (phase 4).
     Numerics: splits merge in ascending order in f32, deterministically for a
     given batch and machine; the number of splits changes rounding.
   }];
@@ -464,7 +468,9 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
     Option<"minSplitBlocks", "min-split-blocks", "int64_t", "2",
            "KV blocks per split below which splitting further does not pay">,
     Option<"maxSplits", "max-splits", "int64_t", "160",
-           "upper bound of splits per request">];
+           "upper bound of splits per request">,
+    Option<"listsOnly", "lists-only", "bool", "false",
+           "leave attention over requests alone: the runtime partitions it">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
                            "::mlir::scf::SCFDialect"];
 }
