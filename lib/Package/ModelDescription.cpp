@@ -196,8 +196,10 @@ static std::unique_ptr<package::RopeSpecT> describeRope(mla::RopeAttr attr, int6
   return rope;
 }
 
-/// What attends in a module: a layer's attention, or attention alone over latents.
+/// What attends in a module: a layer's attention, or attention alone over a cache.
 static bool isAttention(Operation *op) {
+  if (auto sparse = dyn_cast<mla::SparseAttentionOp>(op))
+    return static_cast<bool>(sparse.getCache());
   return isa<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::GroupedAttentionOp>(op);
 }
 
@@ -209,7 +211,8 @@ static bool movesRows(Operation *op) {
 static mla::CacheType getCacheType(Operation *op) {
   return llvm::TypeSwitch<Operation *, mla::CacheType>(op)
       .Case<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::AppendOp, mla::GatherOp,
-            mla::ConvertIndicesOp>([](auto typed) { return typed.getCache().getType(); })
+            mla::ConvertIndicesOp, mla::SparseAttentionOp>(
+          [](auto typed) { return typed.getCache().getType(); })
       .Case([](mla::GroupedAttentionOp op) { return op.getKeyCache().getType(); });
 }
 
@@ -222,7 +225,8 @@ static void describeLayer(mla::AttentionOp attention, package::ModelT &model) {
 }
 
 /// Attention alone: queries and outputs are latents of every head.
-static void describeLatentAttention(mla::AbsorbedAttentionOp attention, package::ModelT &model) {
+template <typename OpTy>
+static void describeLatentAttention(OpTy attention, package::ModelT &model) {
   model.num_heads = getDim(attention.getQLat(), 1);
   model.qk_nope_head_dim = model.v_head_dim = getDim(attention.getQLat(), 2);
   model.hidden_size = model.num_heads * model.v_head_dim;
@@ -256,6 +260,8 @@ describeAttention(Operation *attention, const package::PackageT &package, mla::M
     describeRows(getCacheType(attention), *model);
   else if (auto groups = dyn_cast<mla::GroupedAttentionOp>(attention))
     describeGroups(groups, *model);
+  else if (auto sparse = dyn_cast<mla::SparseAttentionOp>(attention))
+    describeLatentAttention(sparse, *model);
   else
     describeLatentAttention(cast<mla::AbsorbedAttentionOp>(attention), *model);
   model->model_type = origin.getType().str();
@@ -298,7 +304,8 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
   attention = attention ? attention : rows;
   if (!attention)
     return module.emitError("expected a function with an mla.attention, an "
-                            "mla.absorbed_attention, an mla.grouped_attention, an mla.append or an "
+                            "mla.absorbed_attention, an mla.grouped_attention, an "
+                            "mla.sparse_attention over a cache, an mla.append or an "
                             "mla.gather, found none: a package describes its model by it");
   if (isa<mla::AttentionOp>(attention) &&
       getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)

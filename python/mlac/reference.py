@@ -223,6 +223,34 @@ def grouped_attention(query, keys, values, scale, window=0):
     return output, lse
 
 
+def gathered_attention(query, rows, values, lists, scale, sink=None):
+    """Queries over the rows that a list names, token by token (sparse.md sections 7 to 9).
+
+    query [T, N, D], rows [S, D], values [S, V], lists: T arrays of row numbers, of which those
+    outside of 0 .. S - 1 contribute nothing; sink [N]. Returns output [T, N, V], lse [T, N] and
+    max_logits [T, N] (natural log), of which the latter two know nothing of the sink.
+    """
+    query, rows, values = (np.asarray(x, np.float64) for x in (query, rows, values))
+    output = np.zeros(query.shape[:2] + values.shape[1:])
+    lse, top = np.full(query.shape[:2], -np.inf), np.full(query.shape[:2], -np.inf)
+    for token, entries in enumerate(lists):
+        entries = np.asarray(entries, np.int64)
+        entries = entries[(entries >= 0) & (entries < len(rows))]
+        if len(entries) == 0:
+            continue
+        scores = scale * (query[token] @ rows[entries].T)
+        top[token] = scores.max(axis=1)
+        numerators = np.exp(scores - top[token][:, None])
+        total = numerators.sum(axis=1)
+        lse[token] = top[token] + np.log(total)
+        output[token] = numerators @ values[entries] / total[:, None]
+    if sink is not None:
+        with np.errstate(over="ignore"):
+            odds = np.exp(np.asarray(sink, np.float64) - np.where(np.isinf(lse), 0, lse))
+        output /= 1 + odds[:, :, None]
+    return output, lse, top
+
+
 def cosine_difference(a, b):
     """1 - 2 sum(ab) / sum(a^2 + b^2); 0 for a zero reference."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)

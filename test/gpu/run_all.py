@@ -166,6 +166,8 @@ CHECKS = (
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
     Check("grouped", by_compiler("test/python/run_grouped.py"),
           **script("test/python/run_grouped.py", "--gpu", "{}")),
+    Check("sparse", by_compiler("test/python/run_sparse.py"),
+          **script("test/python/run_sparse.py", "--gpu", "{}")),
     Check("padded", by_script("bench/padded.py"),
           **script("bench/padded.py", "run", "{}", "--rounds=1", "--sustain=0")),
     Check("replays", by_script("test/gpu/replays.py"),

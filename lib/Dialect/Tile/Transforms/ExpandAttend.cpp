@@ -90,9 +90,16 @@ Value Expander::gather(Value view, Value table, int64_t width, Value key) {
   return LoadRowsOp::create(b, type, view, list, key, b.index(0));
 }
 
+/// What a view is made by, behind casts of sizes that canonicalisation found to be constant.
+static memref::ReinterpretCastOp findView(Value view) {
+  while (auto cast = view.getDefiningOp<memref::CastOp>())
+    view = cast.getSource();
+  return view.getDefiningOp<memref::ReinterpretCastOp>();
+}
+
 /// The list as another view, of nothing behind `limit`.
 Value Expander::viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides) {
-  auto view = op.getList().getDefiningOp<memref::ReinterpretCastOp>();
+  memref::ReinterpretCastOp view = findView(op.getList());
   OpFoldResult offset = view ? view.getMixedOffsets().front() : b.fixed(0);
   return b.view(view ? view.getSource() : Value(op.getList()), offset, sizes, strides);
 }
@@ -101,9 +108,8 @@ Value Expander::viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> st
 Value Expander::isListed(Value key) {
   Value repeated = viewList({b.fixed(rows), op.getLimit()}, {b.fixed(0), b.fixed(1)});
   Value entries = b.load(repeated, {b.index(0), key}, {rows, block});
-  auto keys = op.getKeys()[0].getDefiningOp<memref::ReinterpretCastOp>();
-  Value count = b.minimum(b.value(keys.getMixedSizes().front()),
-                          b.index(std::numeric_limits<int32_t>::max()));
+  OpFoldResult rowCount = findView(op.getKeys()[0]).getMixedSizes().front();
+  Value count = b.minimum(b.value(rowCount), b.index(std::numeric_limits<int32_t>::max()));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, entries,
                                b.splat(b.toI32(count), {rows, block}));
 }

@@ -39,6 +39,7 @@ struct Form {
   int64_t pageRows = 18;
   bool isOverPool = true, hasLengths = false, hasSink = false, wantsRowResults = true;
   int64_t splits = 0;
+  bool isConcatenated = false; // queries' latent and rope parts are one tensor
 
   int64_t rowWidth() const { return latent + rope; }
 };
@@ -56,9 +57,23 @@ std::string operationsOf(const Form &form) {
                               : "%o" + attention;
 }
 
+/// Queries in two tensors, or parts of one, which are views.
+std::string argumentsOf(const Form &form) {
+  return form.isConcatenated ? R"(%both: tensor<?x$Nx$Dxf32> {mla.input = "both"})"
+                             : R"(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"})";
+}
+std::string partsOf(const Form &form) {
+  return form.isConcatenated ? R"(
+  %c0 = arith.constant 0 : index
+  %t = tensor.dim %both, %c0 : tensor<?x$Nx$Dxf32>
+  %q = tensor.extract_slice %both[0, 0, 0] [%t, $N, $LATENT] [1, 1, 1] : tensor<?x$Nx$Dxf32> to !q
+  %q_pe = tensor.extract_slice %both[0, 0, $LATENT] [%t, $N, $ROPE] [1, 1, 1] : tensor<?x$Nx$Dxf32> to !r
+  )"
+                             : "";
+}
+
 std::string moduleOf(const Form &form) {
-  std::string text =
-      R"(
+  std::string text = R"(
 !q = tensor<?x$Nx$LATENTxf32>
 !r = tensor<?x$Nx$ROPExf32>
 !list = tensor<?x$Wxi32>
@@ -68,17 +83,22 @@ std::string moduleOf(const Form &form) {
 !slse = tensor<?x?x$Nxf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !smax = tensor<?x?x$Nxf32>
 !cache = !mla.cache<page_size = $PAGE, fields = [latent: $LATENT, rope: $ROPE], element = f32, rope_order = half>
-func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %rows: !list {mla.input = "rows"},
-                %len: tensor<?xi32> {mla.input = "lengths"}, %sink: tensor<$Nxf32> {mla.input = "sink"},
-                %c: tensor<50x$LATENTxf32> {mla.input = "c"}, %k_pe: tensor<50x$ROPExf32> {mla.input = "k_pe"},
-                %batch: !mla.batch, %cache: !cache)
-    -> (!q {mla.output = "output"})" +
-      std::string(form.wantsRowResults
-                      ? R"(, !lse {mla.output = "lse"}, !max {mla.output = "max"}) {)"
-                      : ") {") +
-      operationsOf(form) +
-      (form.wantsRowResults ? "\n  return %o, %lse, %max : !q, !lse, !max\n}"
-                            : "\n  return %o : !q\n}");
+func.func @step($QUERIES, %rows: !list {mla.input = "rows"}, %len: tensor<?xi32> {mla.input = "lengths"},
+                %sink: tensor<$Nxf32> {mla.input = "sink"}, %c: tensor<50x$LATENTxf32> {mla.input = "c"},
+                %k_pe: tensor<50x$ROPExf32> {mla.input = "k_pe"}, %batch: !mla.batch, %cache: !cache)
+    -> (!q {mla.output = "output"}$RESULTS) {$PARTS
+  $OPERATIONS
+  return %o$VALUES : !q$TYPES
+})";
+  bool hasMore = form.wantsRowResults;
+  text = substitute(
+      text,
+      {{"OPERATIONS", operationsOf(form)},
+       {"PARTS", partsOf(form)},
+       {"QUERIES", argumentsOf(form)},
+       {"RESULTS", hasMore ? R"(, !lse {mla.output = "lse"}, !max {mla.output = "max"})" : ""},
+       {"TYPES", hasMore ? ", !lse, !max" : ""},
+       {"VALUES", hasMore ? ", %lse, %max" : ""}});
   std::string keys = form.isOverPool
                          ? "over %cache, %batch : !cache, !mla.batch"
                          : "keys(%c, %k_pe : tensor<50x$LATENTxf32>, tensor<50x$ROPExf32>)";
@@ -90,6 +110,7 @@ func.func @step(%q: !q {mla.input = "q"}, %q_pe: !r {mla.input = "q_pe"}, %rows:
                            {"ROPE", std::to_string(form.rope)},
                            {"PAGE", std::to_string(form.page)},
                            {"W", std::to_string(form.width)},
+                           {"D", std::to_string(form.rowWidth())},
                            {"N", std::to_string(form.heads)}});
 }
 
@@ -163,12 +184,19 @@ Results run(Steps &steps, Batch &batch) {
     latent.insert(latent.end(), batch.row(s), batch.row(s) + form.latent);
     rope.insert(rope.end(), batch.row(s) + form.latent, batch.row(s) + form.rowWidth());
   }
+  std::vector<float> both;
+  for (int64_t row = 0; row < batch.tokens * form.heads; ++row) {
+    const float *q = &batch.query[row * form.latent], *qPe = &batch.ropeQuery[row * form.rope];
+    both.insert(both.end(), q, q + form.latent);
+    both.insert(both.end(), qPe, qPe + form.rope);
+  }
   steps.run("step",
             {{"num_tokens", batch.tokens},
              {"num_pages", batch.pages},
              {"page_stride", form.pageRows * form.rowWidth()}},
             {{"q", batch.query},
              {"q_pe", batch.ropeQuery},
+             {"both", both},
              {"rows", batch.lists},
              {"lengths", batch.lengths},
              {"sink", batch.sinks},
@@ -271,6 +299,14 @@ TEST(SparseAttention, B15_B16_B35_AnyNumberOfHeads) {
     Form form;
     form.heads = heads;
     check(form, 3, static_cast<unsigned>(heads));
+  }
+}
+
+TEST(SparseAttention, B29_QueriesInOneTensorOrInTwo) {
+  for (bool isConcatenated : {false, true}) {
+    Form form;
+    form.isConcatenated = isConcatenated;
+    check(form, 5, 7);
   }
 }
 
