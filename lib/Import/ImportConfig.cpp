@@ -232,7 +232,7 @@ Value LayerBuilder::sliceRows(Value heads, int64_t first, int64_t count) {
 
 Value LayerBuilder::rotate(Value rows) {
   return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, rope,
-                             /*inverse=*/false);
+                             /*offset=*/IntegerAttr(), /*inverse=*/false);
 }
 
 mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection, StringRef norm, int64_t rank,
@@ -357,7 +357,7 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
   return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, fields,
                                 getElementType(*loc.getContext(), options.activationType),
                                 getRopeOrder(config), options.cacheFormat, options.scaleRule,
-                                /*tokensPerRow=*/1, /*window=*/0);
+                                /*tokensPerRow=*/1, /*window=*/0, /*hadamard=*/false);
 }
 
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,

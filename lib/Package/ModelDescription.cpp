@@ -205,13 +205,13 @@ static bool isAttention(Operation *op) {
 
 /// What moves or finds rows of the cache: describes a package that does nothing else.
 static bool movesRows(Operation *op) {
-  return isa<mla::AppendOp, mla::GatherOp, mla::ConvertIndicesOp>(op);
+  return isa<mla::AppendOp, mla::GatherOp, mla::ConvertIndicesOp, mla::IndexScoresOp>(op);
 }
 
 static mla::CacheType getCacheType(Operation *op) {
   return llvm::TypeSwitch<Operation *, mla::CacheType>(op)
       .Case<mla::AttentionOp, mla::AbsorbedAttentionOp, mla::AppendOp, mla::GatherOp,
-            mla::ConvertIndicesOp, mla::SparseAttentionOp>(
+            mla::ConvertIndicesOp, mla::SparseAttentionOp, mla::IndexScoresOp>(
           [](auto typed) { return typed.getCache().getType(); })
       .Case([](mla::GroupedAttentionOp op) { return op.getKeyCache().getType(); });
 }

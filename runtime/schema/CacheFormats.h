@@ -46,10 +46,10 @@ enum class Storage : uint8_t { Model, BF16, F32, E4M3, E8M0, Zero };
 
 /// What a field holds of a token: a part of its row as the model has it, or what storing
 /// the row takes beside.
-enum class Part : uint8_t { Latent, Rope, Key, Value, Scale, Padding };
+enum class Part : uint8_t { Latent, Rope, Key, Value, Index, Scale, Padding };
 
 constexpr const char *partName(Part part) {
-  constexpr const char *kNames[] = {"latent", "rope", "key", "value", "scale", "padding"};
+  constexpr const char *kNames[] = {"latent", "rope", "key", "value", "index", "scale", "padding"};
   return kNames[static_cast<size_t>(part)];
 }
 /// Whether rows outside of the cache have it.
@@ -96,8 +96,8 @@ struct Format {
 
 inline constexpr ScaleRule kNoRule = {false, 0, 0};
 
-/// Alignment in bytes of the pool. In formats that kernels take, rows of each section are
-/// multiples of it, too (paged-cache.md section 1).
+/// Alignment in bytes of the pool. In formats that kernels take, rows of each section that has
+/// fields of the model's row are multiples of it, too (paged-cache.md section 1).
 inline constexpr int64_t kPoolAlignment = 16;
 
 inline constexpr Format kFormats[] = {
@@ -157,6 +157,7 @@ inline constexpr Format kFormats[] = {
     // The same of each alone, for pools of keys and of values: FlashInfer's k_cache and v_cache.
     {"k_nhd", kBF16 | kF16 | kF32, 0, false, kNoRule, 1, 1, {{Part::Key, Storage::Model}}},
     {"v_nhd", kBF16 | kF16 | kF32, 0, false, kNoRule, 1, 1, {{Part::Value, Storage::Model}}},
+    // Keys of a lightning indexer, which peers declare as [pages, page_size, 132] bytes.
     {"index_k",
      kBF16 | kF16 | kF32,
      128,
@@ -164,7 +165,7 @@ inline constexpr Format kFormats[] = {
      {true, kAmaxFloor, 0},
      4,
      2,
-     {{Part::Latent, Storage::E4M3}, {Part::Scale, Storage::F32, 1}}},
+     {{Part::Index, Storage::E4M3}, {Part::Scale, Storage::F32, 1}}},
     // 576 bytes are the rows of its first section, which TMA reads as one matrix.
     {"model1_584",
      kBF16,
@@ -234,8 +235,8 @@ constexpr int64_t sectionBytes(const Format &format, int section, const Widths &
   int64_t bytes = 0;
   for (size_t i = 0; i < format.numFields; ++i)
     if (format.fields[i].section == section)
-      bytes += fieldCount(format, i, widths) *
-               storageBytes(format.fields[i].storage, widths.modelBytes);
+      bytes +=
+          fieldCount(format, i, widths) * storageBytes(format.fields[i].storage, widths.modelBytes);
   return bytes;
 }
 
@@ -255,8 +256,8 @@ constexpr int64_t fieldOffset(const Format &format, size_t index, const Widths &
   int64_t bytes = 0;
   for (size_t i = 0; i < index; ++i)
     if (format.fields[i].section == format.fields[index].section)
-      bytes += fieldCount(format, i, widths) *
-               storageBytes(format.fields[i].storage, widths.modelBytes);
+      bytes +=
+          fieldCount(format, i, widths) * storageBytes(format.fields[i].storage, widths.modelBytes);
   return bytes;
 }
 
@@ -268,13 +269,20 @@ constexpr size_t findField(const Format &format, Part part) {
   return index;
 }
 
-/// Whether kernels and engines take a format: each part of a token is one piece, and scales
-/// lie with what they scale.
+/// Whether kernels and engines take a format: scales are numbers, not bare exponents.
 constexpr bool hasKernels(const Format &format) {
   for (size_t i = 0; i < format.numFields; ++i)
-    if (format.fields[i].section != 0 && !isRow(format.fields[i].part))
+    if (format.fields[i].storage == Storage::E8M0)
       return false;
   return true;
+}
+
+/// Whether a section has fields of the row as the model has it.
+constexpr bool hasRows(const Format &format, int section) {
+  for (size_t i = 0; i < format.numFields; ++i)
+    if (format.fields[i].section == section && isRow(format.fields[i].part))
+      return true;
+  return false;
 }
 
 /// Least bytes of a page of `tokens`.

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One `sm90.wgmma` becomes K/16 instructions on the same accumulator registers.
+// One `sm90.wgmma` becomes K/16 instructions (K/32 of codes: 32 bytes of a row, too) on the
+// same accumulator registers.
 // Descriptors and steps are those of Layout.h. The accumulator travels as one
 // struct, the form in which neither LLVM nor the assembler copies its registers.
 //
@@ -41,7 +42,7 @@ struct Descriptor {
   }
 };
 
-/// The side of a product: where step `step` of 16 along K starts.
+/// The side of a product: where step `step` along K starts.
 struct Operand {
   Descriptor start;
   int64_t panelBytes;
@@ -58,6 +59,12 @@ static Operand getOperand(ImplicitLocOpBuilder &b, sm90::SmemType type, Value ti
   uint64_t constants =
       isKMajor ? sm90::kKMajorDescriptor : sm90::getMNMajorDescriptor(type.getPanelBytes());
   return {Descriptor::get(b, tile, constants), type.getPanelBytes(), isKMajor};
+}
+
+static NVVM::WGMMATypes getInputs(Type element) {
+  if (isa<Float8E4M3FNType>(element))
+    return NVVM::WGMMATypes::e4m3;
+  return element.isBF16() ? NVVM::WGMMATypes::bf16 : NVVM::WGMMATypes::f16;
 }
 
 static bool isZero(Value value) { return matchPattern(value, m_AnyZeroFloat()); }
@@ -94,7 +101,8 @@ struct Wgmma : public KernelPattern<sm90::WgmmaOp> {
     } else {
       Operand left = getOperand(b, cast<sm90::SmemType>(op.getLhs().getType()), adaptor.getLhs()[0],
                                 !op.getTransposeLhs());
-      for (int64_t step = 0; step < op.getDepth() / sm90::kWgmmaDepth; ++step)
+      int64_t depth = sm90::getWgmmaDepth(op.getRhs().getType().getElementType());
+      for (int64_t step = 0; step < op.getDepth() / depth; ++step)
         accumulator =
             emitInstruction(b, op, accumulator, left.getStep(b, step), right.getStep(b, step),
                             getPartColumns(type), overwrite && step == 0);
@@ -134,9 +142,10 @@ private:
   static Value emitInstruction(ImplicitLocOpBuilder &b, sm90::WgmmaOp op, Value accumulator,
                                Value left, Value right, int64_t columns, bool overwrite) {
     MLIRContext *context = b.getContext();
-    auto shape = NVVM::MMAShapeAttr::get(context, sm90::kTileRows, columns, sm90::kWgmmaDepth);
-    auto inputs = op.getRhs().getType().getElementType().isBF16() ? NVVM::WGMMATypes::bf16
-                                                                  : NVVM::WGMMATypes::f16;
+    Type element = op.getRhs().getType().getElementType();
+    NVVM::WGMMATypes inputs = getInputs(element);
+    auto shape =
+        NVVM::MMAShapeAttr::get(context, sm90::kTileRows, columns, sm90::getWgmmaDepth(element));
     return NVVM::WgmmaMmaAsyncOp::create(
         b, accumulator.getType(), accumulator, left, right, shape,
         NVVM::WGMMATypesAttr::get(context, inputs), NVVM::WGMMATypesAttr::get(context, inputs),

@@ -189,7 +189,9 @@ void KernelLowering::storeWidened(Value value, const TileRef &target) {
   auto type = VectorType::get({lanes}, e.getF32Type());
   forEachChunk(shape, [&](const Chunk &chunk) {
     Value result = evaluate(value, chunk);
-    if (!shape.element.isF32())
+    if (isa<Float8E4M3FNType>(shape.element))
+      result = emitWidenE4m3(e, result);
+    else if (!shape.element.isF32())
       result = arith::ExtFOp::create(e, e.loc, type, result);
     Value bytes = e.mul(chunk.column, elementBytes(e.getF32Type()));
     e.storeChunk(result, e.advance(rowPointer(target, chunk.row), bytes));

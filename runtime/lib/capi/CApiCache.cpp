@@ -74,10 +74,10 @@ static int64_t defaultColumns(const cache::Format &format, const cache::Field &f
     return field.count;
   if (field.part == cache::Part::Rope)
     return kDefaultRope;
-  if (field.part != cache::Part::Latent)
-    return 0; // heads of keys and values have no usual number
-  // The keys of an indexer have one group.
-  return cache::numRowFields(format) == 1 ? format.scaleGroup : kDefaultLatent;
+  if (field.part == cache::Part::Index)
+    return format.scaleGroup; // one group
+  // Heads of keys and values have no usual number.
+  return field.part == cache::Part::Latent ? kDefaultLatent : 0;
 }
 
 void mla_cache_layout_init(mla_cache_layout *layout, const char *format) {

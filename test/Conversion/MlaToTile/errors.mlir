@@ -21,9 +21,9 @@ func.func @unmarked_result(%x: tensor<?x8xf32> {mla.input = "x"}) -> tensor<?x8x
 
 // -----
 
-func.func @quantize(%x: tensor<?x128xbf16> {mla.input = "x"}) {
+func.func @dequantize(%q: tensor<?x128xf8E4M3FN> {mla.input = "q"}, %s: tensor<?x1xf32> {mla.input = "s"}) {
   // expected-error@+1 {{has no kernels yet on any target}}
-  %q, %s = mla.quantize %x group 128 rule <raw> floor 1.0e-30 : tensor<?x128xbf16> -> tensor<?x128xf8E4M3FN>, tensor<?x1xf32>
+  %x = mla.dequantize %q, %s group 128 : tensor<?x128xf8E4M3FN>, tensor<?x1xf32> -> tensor<?x128xbf16>
   return
 }
 

@@ -48,6 +48,22 @@ sm90.kernel @transposed(%s: f32) attributes {warpgroups = 1 : i32, shared_bytes 
   sm90.return
 }
 
+// Codes: a step is 32 of them, the same 32 bytes of a row, and K-major on both sides.
+// CHECK-LABEL: llvm.func @codes
+// CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}} A[<e4m3>, <one>, <row>], B[<e4m3>, <one>, <col>]
+// CHECK-NOT:     nvvm.wgmma.mma_async
+sm90.kernel @codes() attributes {warpgroups = 1 : i32, shared_bytes = 10240 : i64} {
+  %a = sm90.alloc offset 0 : !sm90.smem<64x128xf8E4M3FN>
+  %b = sm90.alloc offset 8192 : !sm90.smem<16x128xf8E4M3FN>
+  %zero = arith.constant dense<0.0> : tensor<64x16xf32, #f1>
+  sm90.wgmma_fence
+  %p = sm90.wgmma %a, %b, %zero transpose_rhs
+      : !sm90.smem<64x128xf8E4M3FN>, !sm90.smem<16x128xf8E4M3FN> -> tensor<64x16xf32, #f1>
+  sm90.wgmma_commit
+  %r = sm90.wgmma_wait 0, %p : tensor<64x16xf32, #f1>
+  sm90.return
+}
+
 // To a partial no lanes exchange; from it they do, two steps for each row.
 // CHECK-LABEL: llvm.func @partial
 // CHECK-NOT:     nvvm.shfl.sync bfly

@@ -150,6 +150,24 @@ func.func @wgmma_depth(%a: !sm90.smem<64x40xbf16>, %b: !sm90.smem<64x40xbf16>,
 
 // -----
 
+func.func @wgmma_codes(%a: !sm90.smem<64x64xf8E4M3FN>, %b: !sm90.smem<64x64xf8E4M3FN>,
+                       %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected codes in shared tiles, with 'transpose_rhs' and without 'transpose_lhs', got '!sm90.smem<64x64xf8E4M3FN>' and '!sm90.smem<64x64xf8E4M3FN>'}}
+  %d = sm90.wgmma %a, %b, %c : !sm90.smem<64x64xf8E4M3FN>, !sm90.smem<64x64xf8E4M3FN> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @wgmma_depth_of_codes(%a: !sm90.smem<64x48xf8E4M3FN>, %b: !sm90.smem<64x48xf8E4M3FN>,
+                                %c: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected a contraction width that is a multiple of 32, got 48}}
+  %d = sm90.wgmma %a, %b, %c transpose_rhs : !sm90.smem<64x48xf8E4M3FN>, !sm90.smem<64x48xf8E4M3FN> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
 func.func @wgmma_columns(%a: !sm90.smem<64x64xbf16>, %b: !sm90.smem<64x512xbf16>,
                          %c: tensor<64x512xf32, #sm90.fragment<column_split = 1>>) {
   // expected-error @+1 {{expected at most 256 columns per warpgroup, got 512}}

@@ -89,7 +89,7 @@ tile.kernel @store_slots_rank(%a: memref<?xf32>, %slots: memref<?xi64>, %x: f32)
 // -----
 
 func.func @dot_elements(%a: tensor<64x16xbf16>, %b: tensor<16x8xf32>, %c: tensor<64x8xf32>) {
-  // expected-error@+1 {{expected lhs and rhs of one element type out of bf16, f16, f32, got 'bf16' and 'f32'}}
+  // expected-error@+1 {{expected lhs and rhs of one element type out of bf16, f16, f32, f8E4M3FN, got 'bf16' and 'f32'}}
   %d = tile.dot %a, %b, %c : tensor<64x16xbf16>, tensor<16x8xf32> -> tensor<64x8xf32>
   return
 }
@@ -981,4 +981,16 @@ func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<
       rows(%t : memref<?xi32>) range %n to %n limit %n
       {block = 64 : i64, exact, lag = 2.0 : f64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
+}
+
+// -----
+
+tile.kernel @dot_c1_codes(%a: memref<?xf8E4M3FN>) {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %a to offset: [0], sizes: [64, 64], strides: [64, 1] : memref<?xf8E4M3FN> to memref<64x64xf8E4M3FN, strided<[64, 1]>>
+  %t = tile.load %v[%c0, %c0] : memref<64x64xf8E4M3FN, strided<[64, 1]>> -> tensor<64x64xf8E4M3FN>
+  %z = arith.constant dense<0.0> : tensor<64x64xf32>
+  // expected-error@+1 {{expected 'transpose_rhs' and no 'transpose_lhs' of f8E4M3FN}}
+  %r = tile.dot %t, %t, %z : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  tile.return
 }

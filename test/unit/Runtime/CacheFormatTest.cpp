@@ -132,7 +132,7 @@ TEST(CacheFormat, FloorsOfPublishedWriters) { // paged-cache.md section 4
 TEST(CacheFormat, IndexKeysAreSplitFromTheirScales) { // sparse.md section 3
   HostPool pool("index_k");
   ASSERT_EQ(pool.width(), 128u);
-  EXPECT_EQ(pool.offset("latent", 130), 17152);
+  EXPECT_EQ(pool.offset("index", 130), 17152);
   EXPECT_EQ(pool.offset("scale", 130), 25096);
   std::vector<float> row(128, 0.0f);
   row[3] = -3.5f;

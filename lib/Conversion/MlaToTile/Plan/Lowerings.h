@@ -78,6 +78,13 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // TopK.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 
+// Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexScores.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::HadamardOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexWeightsOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexScoresOp op);
+
 // Attention/DenseAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);
 

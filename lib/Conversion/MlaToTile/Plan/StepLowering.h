@@ -162,6 +162,7 @@ private:
   TensorRef contiguous(mlir::Value buffer, llvm::ArrayRef<mlir::OpFoldResult> sizes) const;
   llvm::SmallVector<mlir::OpFoldResult> sizesOf(mlir::Value tensor);
   mlir::Value dynamicRows(mlir::Value tensor);
+  mlir::Value scoreColumns(mlir::mla::IndexScoresOp op);
   std::optional<TensorRef> destination(mlir::Value tensor);
   std::optional<TensorRef> returnDestination(mlir::Value tensor, unsigned index);
 

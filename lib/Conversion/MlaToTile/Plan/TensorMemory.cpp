@@ -333,8 +333,9 @@ Value StepLowering::dynamicRows(Value tensor) {
       .Case<mla::PartRowsOp>([&](auto rows) { return partRows(rows); })
       .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
             mla::AbsorbedAttentionOp, mla::GroupedAttentionOp, mla::SparseAttentionOp,
-            mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp, tensor::ExtractSliceOp,
-            tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+            mla::LayerNormOp, mla::HadamardOp, mla::QuantizeOp, mla::IndexWeightsOp,
+            mla::IndexScoresOp, mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp,
+            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<mla::SumPartsOp>([&](auto op) { return dynamicRows(op.getYielded(result)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })
@@ -360,6 +361,12 @@ static bool isBoundScores(Value tensor) {
          });
 }
 
+/// A column for each key of the longest request, in whole blocks of keys.
+Value StepLowering::scoreColumns(mla::IndexScoresOp op) {
+  constexpr int64_t block = 64; // "a multiple of 64" (mla.index_scores)
+  return multiply(ceilDiv(dim(op.getBatch(), "max_seq_len"), block), block);
+}
+
 SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<OpFoldResult> sizes;
@@ -370,6 +377,8 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
     sizes[0] = getAsOpFoldResult(scalar(splits));
   if (isBoundScores(tensor) && type.isDynamicDim(1))
     sizes[1] = dim("max_seq_len");
+  if (auto scores = tensor.getDefiningOp<mla::IndexScoresOp>())
+    sizes[1] = OpFoldResult(scoreColumns(scores));
   return sizes;
 }
 

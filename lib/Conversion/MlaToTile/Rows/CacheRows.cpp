@@ -8,19 +8,14 @@
 
 #include "Rows/CacheRows.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "Rows/Codes.h"
 
-#include <algorithm>
-#include <cfloat>
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
 using cache::Part;
-
-/// The largest e4m3 number.
-static constexpr double kMaxCode = 448;
 
 std::pair<Value, Value> RowGrid::place(KernelBuilder &b) const {
   if (blocks == 1)
@@ -66,46 +61,6 @@ Value CacheRows::layerScale(ArrayRef<int64_t> shape) {
   return b.splat(scale, shape);
 }
 
-/// e4m3(x / s), where x / s is rounded to f32 first, without a division per element:
-/// with y = RN(1 / s) and q = RN(x y), q + y (x - q s), two FMAs, is RN(x / s)
-/// (Markstein, 1990) as long as nothing over- or underflows. Scales far from 1 are moved
-/// there together with x by a power of two. Quotients above 512 saturate whatever their
-/// last bits are, and there x - q s may be NaN; the sign of a zero is lost in it.
-Value CacheRows::quantize(Value wide, Value scale) {
-  constexpr double farLimit = 0x1p64, saturated = 512;
-  auto isBeyond = [&](arith::CmpFPredicate predicate, Value tile, double limit) -> Value {
-    return arith::CmpFOp::create(b, predicate, tile, b.like(tile, limit));
-  };
-  Value one = b.like(scale, 1);
-  Value shift = b.select(isBeyond(arith::CmpFPredicate::OLT, scale, 1 / farLimit),
-                         b.like(scale, farLimit), one);
-  shift = b.select(isBeyond(arith::CmpFPredicate::OGT, scale, farLimit),
-                   b.like(scale, 1 / farLimit), shift);
-  Value divisor = b.mulf(scale, shift);
-  int64_t columns = shapeOf(wide)[1];
-  Value inverse = b.broadcast(b.divideExactly(one, divisor), columns);
-  Value x = b.mulf(wide, b.broadcast(shift, columns));
-  Value rough = b.mulf(x, inverse);
-  Value minusDivisor = b.broadcast(b.subf(b.like(divisor, 0), divisor), columns);
-  Value exact = b.fma(b.fma(rough, minusDivisor, x), inverse, rough);
-  Value isLarge = isBeyond(arith::CmpFPredicate::OGE, b.absf(rough), saturated);
-  Value quotient = b.select(isLarge, rough, math::CopySignOp::create(b, exact, rough));
-  return b.narrow(quotient, Float8E4M3FNType::get(b.getContext()));
-}
-
-/// The scales of rows that are one group each (chooseScale of the runtime).
-Value CacheRows::groupScale(Value wide) {
-  const cache::ScaleRule &rule = pool.type.getLayout().rule;
-  Value amax = b.reduceMax(b.zeroNan(b.absf(wide)));
-  amax = b.minf(amax, b.like(amax, FLT_MAX));
-  if (rule.amaxFloor > 0)
-    amax = b.maxf(amax, b.like(amax, rule.amaxFloor));
-  Value scale = b.divideExactly(amax, b.like(amax, kMaxCode));
-  scale = b.maxf(scale, b.like(scale, std::max(rule.scaleFloor, FLT_MIN)));
-  bool isPower = rule.isPowerOfTwo || pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
-  return isPower ? b.roundUpToPowerOf2(scale) : scale;
-}
-
 void CacheRows::store(Part part, Value tile, Value column, Value slots, Value first) {
   auto scatter = [&](Value value, Value to, Value at) {
     tile::StoreSlotsOp::create(b, value, to, slots, first, at);
@@ -116,10 +71,12 @@ void CacheRows::store(Part part, Value tile, Value column, Value slots, Value fi
     return scatter(tile, to, column);
   Value wide = b.widen(tile);
   if (!hasGroups(part))
-    return scatter(quantize(wide, layerScale(shapeOf(wide)[0])), to, column);
+    return scatter(divideToCodes(b, wide, layerScale(shapeOf(wide)[0])), to, column);
   int64_t group = shapeOf(wide)[1];
-  Value scale = groupScale(wide);
-  scatter(quantize(wide, scale), to, column);
+  cache::ScaleRule rule = pool.type.getLayout().rule;
+  rule.isPowerOfTwo = pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
+  Value scale = chooseScales(b, rule, wide);
+  scatter(divideToCodes(b, wide, scale), to, column);
   // One element wide: of the tile's equal columns the first is stored.
   Value index = b.createOrFold<arith::DivUIOp>(column, b.index(group));
   scatter(b.broadcast(scale, kWidthMultiple), pool.view(b, Part::Scale, OpFoldResult(index), 1),

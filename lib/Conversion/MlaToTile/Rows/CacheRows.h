@@ -49,9 +49,6 @@ private:
   mlir::Value view(cache::Part part) const;
   bool hasGroups(cache::Part part) const;
   mlir::Value layerScale(mlir::ArrayRef<int64_t> shape);
-  mlir::Value groupScale(mlir::Value wide);
-  /// The codes of rows `wide` divided by their scales [rows].
-  mlir::Value quantize(mlir::Value wide, mlir::Value scale);
 
   KernelBuilder &b;
   const Pool &pool;

@@ -11,7 +11,8 @@
 //     interleaved  a = x[0::2]        b = x[1::2]
 //     half         a = x[0 : R/2]     b = x[R/2 : R]
 //
-// so that rotation is element-wise on [M, R/2] tiles. Rows of a tile are
+// so that rotation is element-wise on [M, R/2] tiles. Where rows are wider than R, one more
+// program for each tile of rows copies the channels before and behind. Rows of a tile are
 //
 //     x [T, R]     tokens; the table's rows are gathered by positions
 //     x [T, N, R]  heads of one token; all use one row of the table
@@ -36,7 +37,7 @@ public:
       : step(step), input(step.lookup(op.getInput())), output(step.allocate(op.getResult())),
         table(step.lookup(op.getTable())), half(op.getRope().getDim() / 2),
         isInterleaved(op.getRope().getOrder() == mla::RopeOrder::Interleaved),
-        isInverse(op.getInverse()),
+        isInverse(op.getInverse()), first(op.getOffset().value_or(0)),
         tileRows(input.rank() == 3 ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows),
         tileColumns(input.rank() == 3 && step.shapes.isRowCountFixed
                         ? std::min(kColumnsOfProgram, paddedWidth(half))
@@ -57,11 +58,17 @@ private:
                     int64_t rowStride);
   void rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin, Value row,
               Value column);
+  /// Programs that rotate a tile of rows.
+  int64_t turns() const { return llvm::divideCeil(half, tileColumns); }
+  bool hasRest() const { return 2 * half < input.size(input.rank() - 1); }
+  /// Channels before and behind those that are rotated.
+  void copyRest(KernelBuilder &b, ValueRange args, Value token, Value row, OpFoldResult rows);
 
   StepLowering &step;
   TensorRef input, output, table;
   int64_t half;
   bool isInterleaved, isInverse;
+  int64_t first; // channel that is rotated
   int64_t tileRows, tileColumns;
 };
 
@@ -71,7 +78,8 @@ RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorR
                                    OpFoldResult rows) {
   int64_t rowStride = ref.strides[ref.rank() - 2], stride = ref.strides.back();
   auto viewAt = [&](int64_t offset) {
-    return b.view(buffer, b.extent(base, ref.offset + offset * stride), {rows, b.fixed(half)},
+    return b.view(buffer, b.extent(base, ref.offset + (first + offset) * stride),
+                  {rows, b.fixed(half)},
                   {b.fixed(rowStride), b.fixed(isInterleaved ? 2 * stride : stride)});
   };
   return {viewAt(0), viewAt(isInterleaved ? 1 : half)};
@@ -122,14 +130,36 @@ void RopeKernel::rotate(KernelBuilder &b, const Pair &from, const Pair &to, cons
   b.storeNarrow(second, to.b, {row, column});
 }
 
+void RopeKernel::copyRest(KernelBuilder &b, ValueRange args, Value token, Value row,
+                          OpFoldResult rows) {
+  int64_t behind = first + 2 * half, columns = input.size(input.rank() - 1);
+  for (auto [begin, end] : {std::pair(int64_t(0), first), {behind, columns}}) {
+    if (begin == end)
+      continue;
+    int64_t width = end - begin, block = blockWidth(width, step.shapes.columns);
+    auto view = [&, begin = begin](Value buffer, const TensorRef &ref) {
+      int64_t stride = ref.strides.back();
+      Value base = b.add(b.mul(token, ref.strides[0]), begin * stride);
+      return b.view(buffer, b.extent(base, ref.offset), {rows, b.fixed(width)},
+                    {b.fixed(ref.strides[ref.rank() - 2]), b.fixed(stride)});
+    };
+    b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
+      Value tile = b.load(view(args[0], input), {row, column}, {tileRows, block});
+      b.store(tile, view(args[1], output), {row, column});
+      return SmallVector<Value>();
+    });
+  }
+}
+
 void RopeKernel::launch() {
   bool hasHeads = input.rank() == 3;
   Value tokens = step.value(input.sizes[0]);
   int64_t heads = hasHeads ? input.size(1) : 1;
   std::array<Value, 3> grid = {step.ceilDiv(tokens, tileRows), step.constant(1), step.constant(1)};
   if (hasHeads)
-    grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)),
-            step.constant(llvm::divideCeil(half, tileColumns))};
+    grid = {tokens, step.constant(llvm::divideCeil(heads, tileRows)), step.constant(turns())};
+  if (hasRest())
+    grid[2] = step.constant(turns() + 1);
   SmallVector<Value> args = {input.buffer, output.buffer,
                              table.buffer, step.metadata("positions"),
                              tokens,       step.value(table.sizes[0])};
@@ -138,11 +168,17 @@ void RopeKernel::launch() {
     OpFoldResult rows = hasHeads ? b.fixed(heads) : OpFoldResult(args[4]);
     Value row = b.mul(b.programId(hasHeads ? 1 : 0), tileRows);
     Value token = hasHeads ? b.programId(0) : b.index(0);
-    Pair from = pairs(b, args[0], input, b.mul(token, input.strides[0]), rows);
-    Pair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
-    Value column = tileColumns < half ? b.mul(b.programId(2), tileColumns) : b.index(0);
-    Pair angles = hasHeads ? headAngles(b, args, token, column, rows) : tokenAngles(b, args, row);
-    rotate(b, from, to, angles, row, column);
+    auto rotateTile = [&] {
+      Pair from = pairs(b, args[0], input, b.mul(token, input.strides[0]), rows);
+      Pair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
+      Value column = tileColumns < half ? b.mul(b.programId(2), tileColumns) : b.index(0);
+      Pair angles = hasHeads ? headAngles(b, args, token, column, rows) : tokenAngles(b, args, row);
+      rotate(b, from, to, angles, row, column);
+    };
+    if (!hasRest())
+      return rotateTile();
+    b.ifThenElse(b.isBelow(b.programId(2), b.index(turns())), rotateTile,
+                 [&] { copyRest(b, args, token, row, rows); });
   };
   step.launch(name, grid, args, write, step.chained());
 }

@@ -130,9 +130,9 @@ LogicalResult mlac::verifyDot(tile::DotOp dot) {
       failed(convertSharedType(dot, dot.getRhs().getType())) || failed(convertTileType(dot, acc)))
     return failure();
   int64_t depth = lhs.getDimSize(dot.getTransposeLhs() ? 0 : 1);
-  if (depth % sm90::kWgmmaDepth != 0)
+  if (int64_t step = sm90::getWgmmaDepth(lhs.getElementType()); depth % step != 0)
     return dot.emitOpError("expected a contraction width that is a multiple of ")
-           << sm90::kWgmmaDepth << " on sm_90a, got " << depth;
+           << step << " on sm_90a, got " << depth;
   int64_t split = chooseColumnSplit(acc.getDimSize(1));
   int64_t part = acc.getDimSize(1) / split;
   if (split > 1 && !dot.getTransposeRhs() && part % sm90::kPanelColumns != 0)

@@ -97,7 +97,7 @@ static cache::Widths getWidthsOf(const cache::Format &format, ArrayRef<CacheFiel
 
 /// (V4) and (V5) of a format that is given.
 static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, StringRef name,
-                                  ArrayRef<CacheField> fields, Type element) {
+                                  int64_t pageSize, ArrayRef<CacheField> fields, Type element) {
   const cache::Format *format = cache::findFormat(std::string_view(name));
   if (!format || !cache::hasKernels(*format)) {
     InFlightDiagnostic diag = emitError() << "expected a cache format of";
@@ -114,16 +114,25 @@ static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, 
   cache::Widths widths = getWidthsOf(*format, fields, element);
   for (int section = 0; section < int(cache::kMaxSections); ++section)
     if (int64_t bytes = cache::sectionBytes(*format, section, widths);
-        bytes % cache::kPoolAlignment)
+        cache::hasRows(*format, section) && bytes % cache::kPoolAlignment)
       return emitError() << "cache format " << name << ": expected rows of a multiple of "
                          << cache::kPoolAlignment << " bytes, got " << bytes;
+  if (format->scaleGroup && widths.columns[0] % format->scaleGroup)
+    return emitError() << "cache format " << name << ": expected "
+                       << cache::partName(fields.front().part) << " of a multiple of "
+                       << format->scaleGroup << ", got " << widths.columns[0];
+  if (int64_t bytes = pageSize * cache::tokenBytes(*format, widths); bytes % cache::kPoolAlignment)
+    return emitError() << "cache format " << name << ": expected pages of a multiple of "
+                       << cache::kPoolAlignment << " bytes, got " << bytes;
   return success();
 }
+
+static bool isIndexKey(const CacheField &field) { return field.part == cache::Part::Index; }
 
 LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t pageSize,
                                 ArrayRef<CacheField> fields, Type element, RopeOrder,
                                 StringRef format, ScaleRule rule, int64_t tokensPerRow,
-                                int64_t window) {
+                                int64_t window, bool hadamard) {
   if (pageSize <= 0 || tokensPerRow <= 0 || window < 0) // (V1)
     return emitError() << "expected page_size and tokens_per_row above 0 and window >= 0, got "
                        << pageSize << ", " << tokensPerRow << " and " << window;
@@ -140,11 +149,13 @@ LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, in
     return emitError() << "expected a cache element of bf16, f16 or f32, got " << element;
   const cache::Format &open = *cache::findFormat(::getLayoutName("", element));
   if (format.empty() ? failed(verifyFields(emitError, open, fields))
-                     : failed(verifyFormat(emitError, format, fields, element)))
+                     : failed(verifyFormat(emitError, format, pageSize, fields, element)))
     return failure();
   bool hasGroups = !format.empty() && cache::findFormat(format)->scaleGroup > 0;
   if (rule != ScaleRule::Raw && !hasGroups) // (V6)
     return emitError() << "expected scale_rule raw: the format has no groups of scales";
+  if (hadamard && llvm::none_of(fields, isIndexKey)) // (V7)
+    return emitError() << "expected a field 'index' of a cache with hadamard = true";
   return success();
 }
 
@@ -159,7 +170,7 @@ CacheType CacheType::getLatent(MLIRContext *context, int64_t pageSize, int64_t k
                                int64_t ropeDim, Type element, RopeOrder order, StringRef format,
                                ScaleRule rule) {
   return get(context, pageSize, latentFields(kvLoraRank, ropeDim), element, order, format, rule,
-             /*tokensPerRow=*/1, /*window=*/0);
+             /*tokensPerRow=*/1, /*window=*/0, /*hadamard=*/false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,6 +216,7 @@ Type CacheType::parse(AsmParser &parser) {
   RopeOrder order = RopeOrder::Interleaved;
   ScaleRule rule = ScaleRule::Raw;
   std::string format;
+  bool hadamard = false;
   auto parseWord = [&](auto symbolize, auto &value, StringRef what) -> ParseResult {
     StringRef word;
     SMLoc loc = parser.getCurrentLocation();
@@ -237,6 +249,15 @@ Type CacheType::parse(AsmParser &parser) {
       return parseWord([](StringRef word) { return symbolizeScaleRule(word); }, rule, key);
     if (key == "format")
       return parser.parseString(&format);
+    if (key == "hadamard")
+      return parseWord(
+          [](StringRef word) {
+            return llvm::StringSwitch<std::optional<bool>>(word)
+                .Case("true", true)
+                .Case("false", false)
+                .Default(std::nullopt);
+          },
+          hadamard, key);
     return parser.emitError(loc, "unknown cache parameter '") << key << "'";
   };
   SMLoc loc = parser.getCurrentLocation();
@@ -245,7 +266,7 @@ Type CacheType::parse(AsmParser &parser) {
   if (!element)
     return parser.emitError(loc, "expected the element of the cache"), Type();
   return parser.getChecked<CacheType>(loc, parser.getContext(), pageSize, fields, element, order,
-                                      format, rule, tokensPerRow, window);
+                                      format, rule, tokensPerRow, window, hadamard);
 }
 
 void CacheType::print(AsmPrinter &printer) const {
@@ -257,7 +278,7 @@ void CacheType::print(AsmPrinter &printer) const {
     printer << field.columns;
   });
   printer << "], element = " << getElement();
-  if (getQkRopeHeadDim() > 0 || getKvLoraRank() > 0)
+  if (getQkRopeHeadDim() > 0 || getKvLoraRank() > 0 || getIndexWidth() > 0)
     printer << ", rope_order = " << stringifyRopeOrder(getRopeOrder());
   if (!getFormat().empty())
     printer << ", format = \"" << getFormat() << "\"";
@@ -267,6 +288,8 @@ void CacheType::print(AsmPrinter &printer) const {
     printer << ", tokens_per_row = " << getTokensPerRow();
   if (getWindow() != 0)
     printer << ", window = " << getWindow();
+  if (getHadamard())
+    printer << ", hadamard = true";
   printer << ">";
 }
 
@@ -283,6 +306,7 @@ int64_t CacheType::getWidth(cache::Part part) const {
 
 int64_t CacheType::getKvLoraRank() const { return getWidth(cache::Part::Latent); }
 int64_t CacheType::getQkRopeHeadDim() const { return getWidth(cache::Part::Rope); }
+int64_t CacheType::getIndexWidth() const { return getWidth(cache::Part::Index); }
 
 int64_t CacheType::getRowWidth() const {
   int64_t width = 0;

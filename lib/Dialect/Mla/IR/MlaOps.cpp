@@ -156,9 +156,16 @@ LogicalResult RopeOp::verify() {
   ShapeCheck check(*this);
   check.bind("R", getRope().getDim(), "rope");
   bool perHead = getTensorType(getInput()).getRank() == 3;
-  if (perHead ? failed(check.match("input", getInput(), {"T", "N", "R"})) // (C1)
-              : failed(check.match("input", getInput(), {"T", "R"})))
+  StringRef width = getOffset() ? "D" : "R";
+  if (perHead ? failed(check.match("input", getInput(), {"T", "N", width})) // (C1)
+              : failed(check.match("input", getInput(), {"T", width})))
     return failure();
+  int64_t offset = getOffset().value_or(0), columns = getTensorType(getInput()).getShape().back();
+  if (getOffset() && (offset < 0 || ShapedType::isDynamic(columns) ||
+                      offset + getRope().getDim() > columns)) // (C1)
+    return emitOpError("expected an offset of at least 0 with ")
+           << getRope().getDim() << " channels behind it, got " << offset << " in "
+           << getInput().getType();
   return check.match("table", getTable(), {"length", "R"}); // (C2)
 }
 
@@ -171,6 +178,9 @@ LogicalResult AppendOp::verify() {
   if (failed(verifyCacheRows(*this, "T", cache, getRows()))) // (C1)
     return failure();
   for (auto [field, row] : llvm::zip_equal(cache.getFields(), getRows())) {
+    if (field.part == mlac::cache::Part::Index &&
+        failed(verifyIndexRotations(*this, "the key", row, cache))) // (C2)
+      return failure();
     auto rope = row.getDefiningOp<RopeOp>();
     if (field.part == mlac::cache::Part::Rope && rope &&
         rope.getRope().getOrder() != cache.getRopeOrder()) // (C2)
@@ -199,25 +209,32 @@ LogicalResult GatherOp::verify() {
 // Quantisation
 //===----------------------------------------------------------------------===//
 
-/// Checks [T, L] rows against their scales [T, L / group].
+/// Checks rows [T, L] or [T, N, L] against their scales per group.
 static LogicalResult verifyGroups(Operation *op, ShapeCheck &check, Value rows, Value scales,
                                   int64_t group) {
-  int64_t width = getTensorType(rows).getDimSize(1);
+  int64_t width = getTensorType(rows).getShape().back();
   bool isStatic = !ShapedType::isDynamic(width);
   if (group <= 0 || (isStatic && width % group != 0)) // (C1)
     return op->emitOpError("expected group to be above 0 and to divide L, got ")
            << group << " for " << rows.getType();
   if (isStatic)
     check.bind("L / group", width / group, "group");
-  return check.match("scales", scales, {"T", "L / group"});
+  return getTensorType(rows).getRank() == 3 ? check.match("scales", scales, {"T", "N", "L / group"})
+                                            : check.match("scales", scales, {"T", "L / group"});
 }
 
 LogicalResult QuantizeOp::verify() {
   ShapeCheck check(*this);
-  if (failed(check.match("input", getInput(), {"T", "L"})) ||
-      failed(check.match("quantized", getQuantized(), {"T", "L"})) ||
+  SmallVector<StringRef, 3> row{"T", "L"};
+  if (getTensorType(getInput()).getRank() == 3)
+    row.insert(row.begin() + 1, "N");
+  if (failed(check.match("input", getInput(), row)) ||
+      failed(check.match("quantized", getQuantized(), row)) ||
       failed(verifyGroups(*this, check, getInput(), getScales(), getGroup())))
     return failure();
+  double amaxFloor = getAmaxFloor().convertToDouble();
+  if (!(amaxFloor >= 0 && amaxFloor <= std::numeric_limits<float>::max())) // (C2)
+    return emitOpError("expected amax_floor to be a finite f32 of at least 0, got ") << amaxFloor;
   return verifyPositive(*this, "scale_floor", getScaleFloor()); // (C2)
 }
 

@@ -83,6 +83,10 @@ LogicalResult verifyLatentRows(Operation *op, ShapeCheck &check,
 LogicalResult verifyCacheRows(Operation *op, StringRef tokens, CacheType cache,
                               ValueRange rows);
 
+/// Checks that the rotations of an indexer's rows, as far as they are to be seen, are the
+/// cache's.
+LogicalResult verifyIndexRotations(Operation *op, StringRef name, Value rows, CacheType cache);
+
 /// The type of an operation that returns its only cache operand.
 LogicalResult inferCache(ValueRange operands, SmallVectorImpl<Type> &types);
 

@@ -86,6 +86,10 @@ static bool isPanelElement(Type type) {
   return type.isBF16() || type.isF16() || isa<Float8E4M3FNType>(type);
 }
 
+int64_t sm90::getWgmmaDepth(Type element) {
+  return kWgmmaDepth * 16 / element.getIntOrFloatBitWidth();
+}
+
 int64_t sm90::getPanelColumns(Type element) {
   return kPanelRowBytes * 8 / element.getIntOrFloatBitWidth();
 }

@@ -298,6 +298,11 @@ static LogicalResult verifyWgmmaOperands(WgmmaOp op) {
       rhs.getLayout() != SmemLayout::Swizzle128 || getElement(lhs) != rhs.getElementType()) // (C1)
     return op.emitOpError("expected swizzle128 tiles of one element type, got ")
            << lhs << " and " << rhs;
+  bool isOfCodes = isa<Float8E4M3FNType>(rhs.getElementType());
+  if (isOfCodes && (!lhsTile || op.getTransposeLhs() || !op.getTransposeRhs())) // (C1)
+    return op.emitOpError("expected codes in shared tiles, with 'transpose_rhs' and without "
+                          "'transpose_lhs', got ")
+           << lhs << " and " << rhs;
   if (lhsTile)
     return success();
   if (op.getTransposeLhs() || getColumnSplit(lhs) != 1) // (C5)
@@ -324,9 +329,9 @@ LogicalResult WgmmaOp::verify() {
   if (depth != rhsDepth) // (C2)
     return emitOpError("expected equal contraction widths, got lhs ")
            << depth << " and rhs " << rhsDepth;
-  if (depth % kWgmmaDepth != 0) // (C3)
+  if (int64_t step = getWgmmaDepth(rhs.getElementType()); depth % step != 0) // (C3)
     return emitOpError("expected a contraction width that is a multiple of ")
-           << kWgmmaDepth << ", got " << depth;
+           << step << ", got " << depth;
   int64_t split = getColumnSplit(acc);
   int64_t part = columns / split;
   if (part > kMaxWgmmaColumns) // (C3)

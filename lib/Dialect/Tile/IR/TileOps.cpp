@@ -164,9 +164,14 @@ LogicalResult DotOp::verify() {
       failed(verifyRank(*this, "acc", acc, 2)))
     return failure();
   Type element = lhs.getElementType();
-  if (rhs.getElementType() != element || !(element.isBF16() || element.isF16() || element.isF32()))
-    return emitOpError("expected lhs and rhs of one element type out of bf16, f16, f32, got ")
+  bool isOfCodes = isa<Float8E4M3FNType>(element);
+  if (rhs.getElementType() != element ||
+      !(element.isBF16() || element.isF16() || element.isF32() || isOfCodes))
+    return emitOpError(
+               "expected lhs and rhs of one element type out of bf16, f16, f32, f8E4M3FN, got ")
            << element << " and " << rhs.getElementType(); // (C1)
+  if (isOfCodes && (getTransposeLhs() || !getTransposeRhs()))
+    return emitOpError("expected 'transpose_rhs' and no 'transpose_lhs' of f8E4M3FN"); // (C1)
   int64_t lhsK = lhs.getDimSize(getTransposeLhs() ? 0 : 1);
   int64_t lhsM = lhs.getDimSize(getTransposeLhs() ? 1 : 0);
   int64_t rhsK = rhs.getDimSize(getTransposeRhs() ? 1 : 0);

@@ -208,24 +208,29 @@ def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
     `b' = a sin φ + b cos φ`; `inverse` rotates by −φ. Pairs are
     (x[2i], x[2i+1]) for `interleaved`, (x[i], x[i + R/2]) for `half`; the
     result keeps the order of its input. f32 arithmetic, one rounding.
-    Positions come from the batch: context_len + j for the j-th new token.
+    Positions come from the batch: context_len + j for the j-th new token. With `offset`
+    only the R channels from there on are rotated; the others pass through.
 
-    (C1) input is [T, R] or [T, N, R] with R = rope.dim. (C2) table is [?, R] f32.
+    (C1) input is [T, R] or [T, N, R] with R = rope.dim, or, with `offset`, [T, D] or
+    [T, N, D] with 0 <= offset <= D - R. (C2) table is [?, R] f32.
 
     Example:
     ```mlir
     %q_pe = mla.rope %q, %table, %batch
       with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096>
       : tensor<?x16x64xbf16>, tensor<?x64xf32>, <query_len = ?>
+    %q_index = mla.rope %q8, %table, %batch
+      with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0
+      : tensor<?x64x128xbf16>, tensor<?x64xf32>, <query_len = ?>
     ```
 
     Source: RoFormer (Su et al., 2021).
   }];
   let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F32]>:$table, Mla_BatchType:$batch,
-                       Mla_RopeAttr:$rope, UnitAttr:$inverse);
+                       Mla_RopeAttr:$rope, OptionalAttr<I64Attr>:$offset, UnitAttr:$inverse);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = [{
-    $input `,` $table `,` $batch `with` $rope (`inverse` $inverse^)? attr-dict
+    $input `,` $table `,` $batch `with` $rope (`offset` $offset^)? (`inverse` $inverse^)? attr-dict
     `:` type($input) `,` type($table) `,` type($batch)
   }];
 }
@@ -247,7 +252,8 @@ def Mla_AppendOp : Mla_Op<"append", [
     A tensor for each field of the cache, [T, width] or [T, heads, columns]: the latent
     and the rope key, or keys and values.
     (C1) fields, widths and element type are the cache's.
-    (C2) the rope order of a rope key, where a mla.rope defines it, is the cache's.
+    (C2) the rope order of a rope key or an indexer's key, and a Hadamard rotation of the
+    latter, where they are to be seen, are the cache's.
 
     Example:
     ```mlir
@@ -369,25 +375,30 @@ def Mla_ConvertIndicesOp : Mla_Op<"convert_indices", [
 def Mla_QuantizeOp : Mla_Op<"quantize"> {
   let summary = "quantises rows to e4m3 with a scale per group of columns";
   let description = [{
-    Per group g of `group` columns: s = max(amax / 448, floor), rounded up to a
-    power of two if `rule` says so; q = RNE-saturate(x / s)
-    (paged-cache.md section 4; floor is FLT_MIN there).
-    input [T, L], quantized [T, L] e4m3, scales [T, L / group] f32.
-    (C1) group > 0 divides L; shapes agree. (C2) scale_floor > 0.
+    Per group g of `group` columns: s = max(max(amax, amax_floor) / 448, floor), rounded up
+    to a power of two if `rule` says so; q = RNE-saturate(x / s)
+    (paged-cache.md section 4; floor is FLT_MIN there). An indexer's queries and keys have
+    an amax_floor of 1e-4 (sparse.md section 2).
+    input [T, L] or [T, N, L], quantized the same of e4m3, scales [T, L / group] or
+    [T, N, L / group] f32.
+    (C1) group > 0 divides L; shapes agree. (C2) scale_floor > 0, amax_floor >= 0. Scales are
+    normal numbers, at least FLT_MIN.
 
     Example:
     ```mlir
     %q, %s = mla.quantize %c group 128 rule <power_of_two> floor 1.0e-4
       : tensor<?x512xbf16> -> tensor<?x512xf8E4M3FN>, tensor<?x4xf32>
+    %q8, %sq = mla.quantize %q_index group 128 rule <power_of_two> floor 1.0e-38 amax_floor 1.0e-4
+      : tensor<?x64x128xbf16> -> tensor<?x64x128xf8E4M3FN>, tensor<?x64x1xf32>
     ```
 
     Source: DeepSeek-V3 (DeepSeek-AI, 2024), section 3.3.
   }];
   let arguments = (ins Mla_Tensor:$input, I64Attr:$group, Mla_ScaleRuleAttr:$rule,
-                       F64Attr:$scale_floor);
+                       F64Attr:$scale_floor, DefaultValuedAttr<F64Attr, "0.0">:$amax_floor);
   let results = (outs Mla_Fp8Tensor:$quantized, RankedTensorOf<[F32]>:$scales);
   let assemblyFormat = [{
-    $input `group` $group `rule` $rule `floor` $scale_floor attr-dict
+    $input `group` $group `rule` $rule `floor` $scale_floor (`amax_floor` $amax_floor^)? attr-dict
     `:` type($input) `->` type($quantized) `,` type($scales)
   }];
 }
@@ -416,5 +427,6 @@ include "mla/Dialect/Mla/IR/MlaBatchOps.td"
 include "mla/Dialect/Mla/IR/MlaFusedOps.td"
 include "mla/Dialect/Mla/IR/MlaSelectOps.td"
 include "mla/Dialect/Mla/IR/MlaSparseOps.td"
+include "mla/Dialect/Mla/IR/MlaIndexerOps.td"
 
 #endif // MLA_DIALECT_MLA_IR_MLAOPS_TD

@@ -21,8 +21,9 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
     A pool [num_pages, page_size, row]; a row is a list of `fields`, each `columns` or
     `heads x columns` wide: the latent and the rotated rope key of a token, its keys and
     values, … (paged-cache.md section 2). Writers and readers deal in `element`.
-    `rope_order` is the order in which a rope key was written; a reader of the other order
-    is an error.
+    `rope_order` is the order in which a rope key, or an indexer's key, was written; a reader of
+    the other order is an error. So it is with `hadamard`, which says that an indexer's keys were
+    multiplied by a Hadamard matrix.
 
     `format` names a row of the table of formats (runtime/schema/CacheFormats.h), which
     says what the fields are and how they are stored; without it latents are stored as they
@@ -33,21 +34,25 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
     A row is of `tokens_per_row` tokens (compressed ones, of several) and exists once they
     all do. With a `window` only what the last so many tokens see is kept.
 
-    Examples: rows of 656 bytes; keys and values of 8 heads
+    Examples: rows of 656 bytes; keys and values of 8 heads; keys of an indexer
     ```mlir
     !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16,
                rope_order = interleaved, format = "fp8_ds_mla", scale_rule = power_of_two>
     !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x128], element = bf16,
                format = "kv_nhd">
+    !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half,
+               format = "index_k", scale_rule = power_of_two, hadamard = true>
     ```
 
     (V1) page_size, tokens_per_row and all widths > 0, window >= 0.
     (V2) the rope key's width is even.
     (V3) element is bf16, f16 or f32.
-    (V4) format is one that kernels take (scales lie with what they scale), that takes the
+    (V4) format is one that kernels take (scales are not bare exponents), that takes the
     element and has the fields, in its order; only a rope key may be missing.
-    (V5) rows of each section of a given format are multiples of 16 bytes.
+    (V5) rows of each section of a given format that has fields are multiples of 16 bytes, and
+    so are pages where scales have a section; groups of scales divide the first field.
     (V6) scale_rule is raw unless the format has groups.
+    (V7) hadamard is false unless there is an index field.
   }];
   let parameters = (ins "int64_t":$page_size,
                         ArrayRefParameter<"::mlir::mla::CacheField">:$fields,
@@ -57,7 +62,8 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
                         DefaultValuedParameter<"::mlir::mla::ScaleRule",
                                                "::mlir::mla::ScaleRule::Raw">:$scale_rule,
                         DefaultValuedParameter<"int64_t", "1">:$tokens_per_row,
-                        DefaultValuedParameter<"int64_t", "0">:$window);
+                        DefaultValuedParameter<"int64_t", "0">:$window,
+                        DefaultValuedParameter<"bool", "false">:$hadamard);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -70,6 +76,8 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
     int64_t getWidth(::mlac::cache::Part part) const;
     int64_t getKvLoraRank() const;
     int64_t getQkRopeHeadDim() const;
+    /// Columns of an indexer's key, which rope_order and hadamard are of.
+    int64_t getIndexWidth() const;
     /// Elements of one token's row.
     int64_t getRowWidth() const;
     /// Whether every token has a row, as long as its sequence lives.

@@ -41,6 +41,8 @@ bool isColumns(Type type);
 int64_t getColumnSplit(Type fragment);
 /// Columns of a panel of a swizzled tile.
 int64_t getPanelColumns(Type element);
+/// Contraction width of one wgmma of such elements: 32 bytes of each row.
+int64_t getWgmmaDepth(Type element);
 } // namespace mlir::sm90
 
 #define GET_ATTRDEF_CLASSES

@@ -316,7 +316,7 @@ def Sm90_WgmmaOp : Sm90_Op<"wgmma", [AllTypesMatch<["acc", "result"]>]> {
   let description = [{
     `result = acc + lhs · rhs` with lhs [64, K] and rhs [K, N], or rhs stored
     [N, K] when `transpose_rhs` is set, or lhs stored [K, 64] when
-    `transpose_lhs` is. Becomes K/16 instructions `wgmma.mma_async.m64n(N/S)k16`,
+    `transpose_lhs` is. Becomes K/16 instructions `wgmma.mma_async.m64n(N/S)k16`, of codes K/32 of k32,
     S being the column split of the accumulator: warpgroup g (of its role)
     computes the columns from `(g mod S) · N/S` on, so it starts at that row
     (`transpose_rhs`) or at that column's panel of rhs. Descriptors: see
@@ -329,10 +329,10 @@ def Sm90_WgmmaOp : Sm90_Op<"wgmma", [AllTypesMatch<["acc", "result"]>]> {
     only be used by further `sm90.wgmma` until a `sm90.wgmma_wait` has taken the
     accumulator; shared lhs and rhs must not be written before that wait.
 
-    (C1) lhs and rhs have one element type, bf16 or f16; shared tiles are
-    swizzle128.
+    (C1) lhs and rhs have one element type, bf16, f16 or f8E4M3FN; shared tiles are
+    swizzle128. Codes are both shared, with `transpose_rhs` and without `transpose_lhs`.
     (C2) the accumulator is a fragment of f32, [64, N]; contraction widths agree.
-    (C3) K is a multiple of 16, and N/S of 8 and at most 256.
+    (C3) K is a multiple of 16, of codes of 32, and N/S of 8 and at most 256.
     (C4) S > 1 without `transpose_rhs`: N/S is a multiple of 64 (whole panels).
     (C5) a fragment lhs has column_split 1 and no `transpose_lhs`.
   }];

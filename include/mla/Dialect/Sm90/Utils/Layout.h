@@ -130,7 +130,7 @@ inline constexpr int64_t kDescriptorAddressMask = 0x3FFFF;
 /// Descriptors count in units of 16 bytes.
 inline constexpr int64_t kDescriptorUnit = 16;
 
-/// Bytes from the start of a K-major tile to step `step` of 16 along K.
+/// Bytes from the start of a K-major tile to step `step` along K, 32 bytes of each row.
 constexpr int64_t getKMajorStepBytes(int64_t step, int64_t panelBytes) {
   constexpr int64_t stepsPerPanel = kPanelColumns / kWgmmaDepth;
   return step / stepsPerPanel * panelBytes +

@@ -259,10 +259,11 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let description = [{
     `result = acc + lhs · rhs` with lhs [M, K], or [K, M] when `transpose_lhs`
     is set (rows of values), acc [M, N] f32, and rhs [K, N], or [N, K] when
-    `transpose_rhs` is set (rows of keys or of a weight stored [out, in]). Products are exact in f32 for 16-bit inputs;
-    the order of summation over K is unspecified.
+    `transpose_rhs` is set (rows of keys or of a weight stored [out, in]). Products are exact in f32 for inputs of
+    16 and 8 bits; the order of summation over K is unspecified, and on sm_90a sums of codes keep fewer bits than f32.
 
-    (C1) lhs and rhs have the same element type: bf16, f16 or f32.
+    (C1) lhs and rhs have the same element type: bf16, f16, f32, or f8E4M3FN with
+    `transpose_rhs` and without `transpose_lhs`.
     (C2) acc is f32 with shape [M, N]; the contraction widths agree.
   }];
   let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs, Tile_Tile:$acc,

@@ -1,0 +1,256 @@
+//===- IndexScores.cpp - what each key may matter to each new token ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Keys are the rows of a tile and heads its columns, so that the sum over heads is one along
+// a row, and a vector of 64 scores is what a program stores. Queries stay, keys pass by:
+//
+//     grid   x: runs of a request's keys   y: requests   z: a few new tokens
+//
+//     for each block of 64 keys of the run
+//       for each of the tokens
+//         scores[token, keys] = scales[keys] * sum over heads of w * relu(keys . queries)
+//
+// Scales are loaded a few blocks ahead: unlike keys they are needed in registers, and nobody
+// else hides how long that takes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plan/Lowerings.h"
+#include "Plan/PagedPool.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+using cache::Part;
+
+/// New tokens of a program where requests have several: each block of keys is read once for
+/// them. Their products must all fit into registers.
+static constexpr int64_t kTokens = 2;
+/// Blocks that scales are loaded ahead of keys.
+static constexpr int64_t kScalesAhead = 2;
+/// Programs of one token that a multiprocessor is to hold side by side; of two, one less.
+static constexpr int64_t kResident = 3;
+/// Programs that a multiprocessor is to have of a step at least, and the blocks of keys of a
+/// program at most: enough to hide its start, few enough for even shares.
+static constexpr int64_t kProgramsPerSm = 4, kMostBlocks = 64;
+
+namespace {
+class IndexScoresKernel {
+public:
+  IndexScoresKernel(StepLowering &step, mla::IndexScoresOp op);
+  LogicalResult launch();
+
+private:
+  enum Argument {
+    kQuery,
+    kWeights,
+    kScores,
+    kRows,
+    kColumns,
+    kRunBlocks,
+    kQueryStarts,
+    kSeqLens,
+    kTable,
+    kMaxBlocks,
+    kFirst
+  };
+  /// What a program has of a request.
+  struct Work {
+    Value table;
+    Value row, token, endToken; // the first token's row of the batch; of the request's, and the end
+    Value firstKey, lastKey;
+  };
+  /// A token's part of the program.
+  struct Token {
+    SmallVector<Value> query; // a group of columns each, [heads, group]
+    Value weights;            // [keys, heads], rows alike
+    Value scores;             // view of its row, empty where there is no such token
+  };
+  Value chooseRun(Value requests, Value tokens);
+  Work findWork(KernelBuilder &b, ValueRange own);
+  void write(KernelBuilder &b, ValueRange args);
+  Token loadToken(KernelBuilder &b, ValueRange own, const Work &work, int64_t index);
+  Value loadGroup(KernelBuilder &b, Value view, const Work &work, Value key, Value column,
+                  int64_t width);
+  Value load(KernelBuilder &b, Value view, ValueRange at, ArrayRef<int64_t> shape);
+  Value isInSlice(KernelBuilder &b, Value target, int64_t more);
+  Value score(KernelBuilder &b, const Token &token, ArrayRef<Value> keyGroups,
+              ArrayRef<Value> scales);
+
+  StepLowering &step;
+  mla::IndexScoresOp op;
+  Pool pool;
+  TensorRef query, weights, scores;
+  int64_t heads, columns, width, group, keys, tokens;
+};
+} // namespace
+
+IndexScoresKernel::IndexScoresKernel(StepLowering &step, mla::IndexScoresOp op)
+    : step(step), op(op), pool(Pool::ofPlan(step, op.getCache())),
+      query(step.lookup(op.getQuery())), weights(step.lookup(op.getWeights())),
+      scores(step.allocate(op.getResult())), heads(query.size(1)), columns(paddedWidth(heads)),
+      width(query.size(2)), group(pool.type.getLayout().scaleGroup), keys(step.shapes.keys),
+      tokens(op.getBatch().getType().getQueryLen() == 1 ? 1 : kTokens) {}
+
+/// Blocks of keys of a program.
+Value IndexScoresKernel::chooseRun(Value requests, Value tokenTiles) {
+  OpBuilder &b = step.plan();
+  Location loc = op.getLoc();
+  auto multiply = [&](Value x, Value y) { return b.createOrFold<arith::MulIOp>(loc, x, y); };
+  Value blocks = step.ceilDiv(step.dim(op.getBatch(), "max_seq_len"), keys);
+  Value all = multiply(blocks, multiply(requests, tokenTiles));
+  Value programs = step.multiply(step.dim("num_sms"), kProgramsPerSm);
+  Value share = arith::CeilDivSIOp::create(b, loc, all, programs);
+  Value most = arith::MinSIOp::create(b, loc, share, step.constant(kMostBlocks));
+  return arith::MaxSIOp::create(b, loc, most, step.constant(1));
+}
+
+IndexScoresKernel::Work IndexScoresKernel::findWork(KernelBuilder &b, ValueRange own) {
+  Work work;
+  Value request = b.programId(1);
+  RowRange range = loadRange(b, own[kQueryStarts], request);
+  work.token = b.mul(b.programId(2), tokens);
+  work.row = b.add(range.begin, work.token);
+  work.endToken = b.minimum(b.add(work.token, tokens), range.count);
+  Value context = b.sub(b.loadScalar(own[kSeqLens], request), range.count);
+  Value run = b.mul(own[kRunBlocks], keys), end = b.add(context, work.endToken);
+  work.firstKey = b.mul(b.programId(0), run);
+  work.lastKey = b.minimum(b.add(work.firstKey, run), end);
+  work.table = blockTableRow(b, own[kTable], request, own[kMaxBlocks]);
+  return work;
+}
+
+static Value both(KernelBuilder &b, Value left, Value right) {
+  return left && right ? Value(arith::AndIOp::create(b, left, right)) : left ? left : right;
+}
+
+/// Whether one of the rows from `target` to `target + more` of the result is there; null: all are.
+Value IndexScoresKernel::isInSlice(KernelBuilder &b, Value target, int64_t more) {
+  if (!op.getFirst())
+    return {};
+  return both(b, b.isBelow(b.index(-1 - more), target), b.isBelow(target, b.index(scores.size(0))));
+}
+
+/// Codes as they are where they are multiplied so, else f32.
+Value IndexScoresKernel::load(KernelBuilder &b, Value view, ValueRange at,
+                              ArrayRef<int64_t> shape) {
+  Value tile = b.load(view, at, shape);
+  return step.shapes.isRowCountFixed ? tile : b.widen(tile);
+}
+
+IndexScoresKernel::Token IndexScoresKernel::loadToken(KernelBuilder &b, ValueRange own,
+                                                      const Work &work, int64_t index) {
+  Token token;
+  Value zero = b.index(0), row = b.add(work.row, index);
+  Value view = b.view(own[kQuery], b.fixed(query.offset),
+                      {OpFoldResult(b.mul(own[kRows], heads)), b.fixed(width)},
+                      {b.fixed(width), b.fixed(1)});
+  for (int64_t first = 0; first < width; first += group)
+    token.query.push_back(load(b, view, {b.mul(row, heads), b.index(first)}, {columns, group}));
+  Value factors =
+      b.view(own[kWeights], b.extent(b.mul(row, weights.strides[0]), weights.offset),
+             {b.fixed(keys), b.fixed(heads)}, {b.fixed(0), b.fixed(weights.strides[1])});
+  token.weights = b.load(factors, {zero, zero}, {keys, columns});
+  Value target = op.getFirst() ? b.sub(row, own[kFirst]) : row;
+  Value isThere =
+      both(b, b.isBelow(b.add(work.token, index), work.endToken), isInSlice(b, target, 0));
+  token.scores = b.view(own[kScores], b.extent(b.mul(target, own[kColumns]), scores.offset),
+                        {OpFoldResult(b.choose(isThere, work.lastKey, zero))}, {b.fixed(1)});
+  return token;
+}
+
+/// `width` columns of a field of the keys from `key` on; zeros behind the last that is seen.
+Value IndexScoresKernel::loadGroup(KernelBuilder &b, Value view, const Work &work, Value key,
+                                   Value column, int64_t width) {
+  Type element = cast<MemRefType>(view.getType()).getElementType();
+  return tile::LoadPagedOp::create(b, RankedTensorType::get({keys, width}, element), view,
+                                   work.table, key, column, work.lastKey);
+}
+
+/// A vector of a token's scores. One scale for all columns comes last.
+Value IndexScoresKernel::score(KernelBuilder &b, const Token &token, ArrayRef<Value> keyGroups,
+                               ArrayRef<Value> scales) {
+  Value sum;
+  for (auto [codes, heads, scale] : llvm::zip_equal(keyGroups, token.query, scales)) {
+    Value product = b.dot(codes, heads, b.constant({keys, columns}, 0), /*transposeRhs=*/true);
+    if (scales.size() > 1)
+      product = b.mulf(product, b.broadcast(b.reduceMax(scale), columns));
+    sum = sum ? b.addf(sum, product) : product;
+  }
+  Value total = b.reduceSum(b.mulf(b.maxf(sum, b.like(sum, 0)), token.weights));
+  return scales.size() > 1 ? total : b.mulf(total, b.reduceMax(scales[0]));
+}
+
+void IndexScoresKernel::write(KernelBuilder &b, ValueRange args) {
+  b.setResidentPrograms(tokens == 1 ? kResident : kResident - 1);
+  Pool inner = pool.inKernel(args);
+  ValueRange own = args.drop_front(pool.args().size());
+  Work work = findWork(b, own);
+  Value hasTokens = b.isBelow(work.token, work.endToken);
+  Value hasKeys = b.isBelow(work.firstKey, work.lastKey);
+  Value target = op.getFirst() ? b.sub(work.row, own[kFirst]) : work.row;
+  Value hasRows = isInSlice(b, target, tokens - 1);
+  b.ifThen(both(b, both(b, hasTokens, hasKeys), hasRows), [&] {
+    SmallVector<Token> all;
+    for (int64_t index = 0; index < tokens; ++index)
+      all.push_back(loadToken(b, own, work, index));
+    int64_t groups = width / group;
+    // Of a group all columns are its scale, so that a vector of them is the largest.
+    auto loadScales = [&](Value key, SmallVectorImpl<Value> &scales) {
+      for (int64_t index = 0; index < groups; ++index)
+        scales.push_back(loadGroup(
+            b, inner.view(b, Part::Scale, b.fixed(index), kWidthMultiple, /*repeated=*/true), work,
+            key, b.index(0), kWidthMultiple));
+    };
+    SmallVector<Value> ahead;
+    for (int64_t block = 0; block < kScalesAhead; ++block)
+      loadScales(b.add(work.firstKey, block * keys), ahead);
+    b.loop(work.firstKey, work.lastKey, b.index(keys), ahead, [&](Value key, ValueRange scales) {
+      SmallVector<Value> codes, next = llvm::to_vector(scales.drop_front(groups));
+      Value view = inner.view(b, Part::Index, b.fixed(0), width);
+      for (int64_t first = 0; first < width; first += group) {
+        Value tile = loadGroup(b, view, work, key, b.index(first), group);
+        codes.push_back(step.shapes.isRowCountFixed ? tile : b.widen(tile));
+      }
+      loadScales(b.add(key, kScalesAhead * keys), next);
+      for (const Token &token : all)
+        b.store(score(b, token, codes, llvm::to_vector(scales.take_front(groups))), token.scores,
+                {key});
+      return next;
+    });
+  });
+}
+
+LogicalResult IndexScoresKernel::launch() {
+  if (query.strides[2] != 1 || query.strides[1] != width || query.strides[0] != heads * width)
+    return op.emitOpError("expected the heads of the query one behind the other, got strides ")
+           << query.strides[0] << ", " << query.strides[1] << " and " << query.strides[2];
+  Value batch = op.getBatch(), requests = step.dim(batch, "num_requests");
+  Value tokenTiles = step.ceilDiv(step.dim(batch, "max_query_len"), tokens);
+  Value run = chooseRun(requests, tokenTiles);
+  SmallVector<Value> args = pool.args();
+  args.append({query.buffer, weights.buffer, scores.buffer, step.value(query.sizes[0]),
+               step.value(scores.sizes[1]), run, step.metadata(batch, "query_start_loc"),
+               step.metadata(batch, "seq_lens"),
+               step.poolMetadata(op.getCache(), batch, "block_table"),
+               step.poolDim(op.getCache(), "max_blocks_per_request")});
+  if (op.getFirst())
+    args.push_back(step.scalar(op.getFirst()));
+  Value blocks = step.ceilDiv(step.dim(batch, "max_seq_len"), keys);
+  Value runs = arith::CeilDivSIOp::create(step.plan(), op.getLoc(), blocks, run);
+  step.launch(
+      llvm::formatv("index_scores_{0}x{1}", heads, width).str(), {runs, requests, tokenTiles}, args,
+      [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
+  return success();
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::IndexScoresOp op) {
+  return IndexScoresKernel(step, op).launch();
+}

@@ -1,0 +1,58 @@
+//===- Codes.cpp - e4m3 codes and their scales ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Rows/Codes.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <algorithm>
+#include <cfloat>
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::mla_to_tile;
+
+/// The largest e4m3 number.
+static constexpr double kMaxCode = 448;
+
+Value mlac::mla_to_tile::chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, Value wide) {
+  Value amax = b.reduceMax(b.zeroNan(b.absf(wide)));
+  amax = b.minf(amax, b.like(amax, FLT_MAX));
+  if (rule.amaxFloor > 0)
+    amax = b.maxf(amax, b.like(amax, rule.amaxFloor));
+  Value scale = b.divideExactly(amax, b.like(amax, kMaxCode));
+  scale = b.maxf(scale, b.like(scale, std::max(rule.scaleFloor, FLT_MIN)));
+  return rule.isPowerOfTwo ? b.roundUpToPowerOf2(scale) : scale;
+}
+
+/// e4m3(x / s), where x / s is rounded to f32 first, without a division per element:
+/// with y = RN(1 / s) and q = RN(x y), q + y (x - q s), two FMAs, is RN(x / s)
+/// (Markstein, 1990) as long as nothing over- or underflows. Scales far from 1 are moved
+/// there together with x by a power of two. Quotients above 512 saturate whatever their
+/// last bits are, and there x - q s may be NaN; the sign of a zero is lost in it.
+Value mlac::mla_to_tile::divideToCodes(KernelBuilder &b, Value wide, Value scale) {
+  constexpr double farLimit = 0x1p64, saturated = 512;
+  auto isBeyond = [&](arith::CmpFPredicate predicate, Value tile, double limit) -> Value {
+    return arith::CmpFOp::create(b, predicate, tile, b.like(tile, limit));
+  };
+  Value one = b.like(scale, 1);
+  Value shift = b.select(isBeyond(arith::CmpFPredicate::OLT, scale, 1 / farLimit),
+                         b.like(scale, farLimit), one);
+  shift = b.select(isBeyond(arith::CmpFPredicate::OGT, scale, farLimit),
+                   b.like(scale, 1 / farLimit), shift);
+  Value divisor = b.mulf(scale, shift);
+  int64_t columns = cast<RankedTensorType>(wide.getType()).getDimSize(1);
+  Value inverse = b.broadcast(b.divideExactly(one, divisor), columns);
+  Value x = b.mulf(wide, b.broadcast(shift, columns));
+  Value rough = b.mulf(x, inverse);
+  Value minusDivisor = b.broadcast(b.subf(b.like(divisor, 0), divisor), columns);
+  Value exact = b.fma(b.fma(rough, minusDivisor, x), inverse, rough);
+  Value isLarge = isBeyond(arith::CmpFPredicate::OGE, b.absf(rough), saturated);
+  Value quotient = b.select(isLarge, rough, math::CopySignOp::create(b, exact, rough));
+  return b.narrow(quotient, Float8E4M3FNType::get(b.getContext()));
+}

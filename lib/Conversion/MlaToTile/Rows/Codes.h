@@ -1,0 +1,30 @@
+//===- Codes.h - e4m3 codes and their scales ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How kernels quantise rows, bit by bit as the runtime does on the host
+// (runtime/lib/package/CacheFormat).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CODES_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CODES_H
+
+#include "CacheFormats.h"
+#include "mla/Dialect/Tile/Utils/KernelBuilder.h"
+
+namespace mlac::mla_to_tile {
+
+/// The scales [rows] of an f32 tile whose rows are one group each (chooseScale of the runtime).
+mlir::Value chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, mlir::Value wide);
+
+/// The codes of rows `wide` divided by their scales [rows].
+mlir::Value divideToCodes(KernelBuilder &b, mlir::Value wide, mlir::Value scale);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CODES_H

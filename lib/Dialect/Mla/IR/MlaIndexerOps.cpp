@@ -1,0 +1,87 @@
+//===- MlaIndexerOps.cpp - verifiers of the lightning indexer ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShapeCheck.h"
+
+#include "CacheFormats.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::mla;
+
+LogicalResult LayerNormOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "L"})) || // (C1)
+      failed(check.match("weight", getWeight(), {"L"})) ||
+      failed(check.match("bias", getBias(), {"L"})) ||
+      failed(check.match("result", getResult(), {"T", "L"})) ||
+      failed(check.sameElement("input", getInput(), "result", getResult())) || // (C2)
+      failed(check.sameElement("weight", getWeight(), "bias", getBias())))
+    return failure();
+  return verifyPositive(*this, "epsilon", getEpsilon()); // (C3)
+}
+
+LogicalResult HadamardOp::verify() {
+  RankedTensorType type = getTensorType(getInput());
+  int64_t width = type.getRank() > 0 ? type.getShape().back() : 0;
+  bool isPower = !ShapedType::isDynamic(width) && llvm::isPowerOf2_64(width);
+  if ((type.getRank() == 2 || type.getRank() == 3) && isPower) // (C1)
+    return success();
+  return emitOpError("expected [T, D] or [T, N, D] with D a power of two, got ") << type;
+}
+
+LogicalResult IndexWeightsOp::verify() {
+  ShapeCheck check(*this);
+  check.bind("1", 1, "mla.quantize of whole rows");
+  if (failed(check.match("input", getInput(), {"T", "Hi"})) || // (C1)
+      failed(check.match("scales", getScales(), {"T", "Hi", "1"})) ||
+      failed(check.match("result", getResult(), {"T", "Hi"})))
+    return failure();
+  if (!getFactor().isFinite()) // (C2)
+    return emitOpError("expected a finite factor, got ") << getFactor().convertToDouble();
+  return success();
+}
+
+LogicalResult IndexScoresOp::verify() {
+  CacheType cache = getCache().getType();
+  if (cache.getFields().size() != 1 || cache.getIndexWidth() == 0) // (C1)
+    return emitOpError("expected a cache with the field 'index' alone, got ") << cache;
+  ShapeCheck check(*this);
+  check.bind("Di", cache.getIndexWidth(), "cache");
+  if (failed(check.match("query", getQuery(), {"T", "Hi", "Di"})) || // (C1)
+      failed(check.match("weights", getWeights(), {"T", "Hi"})))
+    return failure();
+  RankedTensorType query = getTensorType(getQuery()), scores = getTensorType(getResult());
+  if (query.isDynamicDim(1) || query.isDynamicDim(2)) // (C1)
+    return emitOpError("expected heads and columns of the query to be static, got ") << query;
+  if (!cache.keepsAllTokens()) // (C2)
+    return emitOpError("expected a cache with a row of every token, got tokens_per_row = ")
+           << cache.getTokensPerRow() << ", window = " << cache.getWindow();
+  if (scores.getRank() != 2 || !scores.isDynamicDim(1) ||
+      scores.isDynamicDim(0) == bool(getFirst())) // (C3)
+    return emitOpError("expected scores [T, ?], or [static, ?] with 'from', got ") << scores;
+  auto quantize = getQuery().getDefiningOp<QuantizeOp>();
+  return quantize ? verifyIndexRotations(*this, "the query", quantize.getInput(), cache) // (C4)
+                  : success();
+}
+
+LogicalResult mla::verifyIndexRotations(Operation *op, StringRef name, Value rows,
+                                        CacheType cache) {
+  auto hadamard = rows.getDefiningOp<HadamardOp>();
+  if (rows.getDefiningOp() && bool(hadamard) != cache.getHadamard())
+    return op->emitOpError("expected ")
+           << name << (hadamard ? " not to be" : " to be") << " rotated by mla.hadamard, of a "
+           << "cache with hadamard = " << (cache.getHadamard() ? "true" : "false");
+  auto rope = (hadamard ? hadamard.getInput() : rows).getDefiningOp<RopeOp>();
+  if (!rope || rope.getRope().getOrder() == cache.getRopeOrder())
+    return success();
+  return op->emitOpError("expected ")
+         << name << " in the cache's rope order " << stringifyRopeOrder(cache.getRopeOrder())
+         << ", got " << stringifyRopeOrder(rope.getRope().getOrder());
+}

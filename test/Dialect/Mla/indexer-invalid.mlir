@@ -1,0 +1,160 @@
+// RUN: mla-opt %s -split-input-file -verify-diagnostics
+
+// The operations of the lightning indexer and its pool, a case per constraint.
+
+// expected-error @+1 {{cache format index_k: expected index of a multiple of 128, got 64}}
+func.func private @cache_v5_group(!mla.cache<page_size = 64, fields = [index: 64], element = bf16, format = "index_k">)
+
+// -----
+
+// expected-error @+1 {{cache format index_k: expected pages of a multiple of 16 bytes, got 132}}
+func.func private @cache_v5_page(!mla.cache<page_size = 1, fields = [index: 128], element = bf16, format = "index_k">)
+
+// -----
+
+// expected-error @+1 {{expected a field 'index' of a cache with hadamard = true}}
+func.func private @cache_v7(!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, hadamard = true>)
+
+// -----
+
+// expected-error @+1 {{unknown hadamard 'yes'}}
+func.func private @cache_hadamard(!mla.cache<page_size = 64, fields = [index: 128], element = bf16, format = "index_k", hadamard = yes>)
+
+// -----
+
+func.func @rope_c1_offset(%x: tensor<?x16x128xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got 65 in 'tensor<?x16x128xbf16>'}}
+  %0 = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 65 : tensor<?x16x128xbf16>, tensor<?x64xf32>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @quantize_c1_heads(%x: tensor<?x64x128xbf16>) {
+  // expected-error @+1 {{expected scales to be [T, N, L / group] with L / group = 1 (from group), got 'tensor<?x64x2xf32>'}}
+  %0, %1 = mla.quantize %x group 128 rule <raw> floor 1.0e-38 amax_floor 1.0e-4 : tensor<?x64x128xbf16> -> tensor<?x64x128xf8E4M3FN>, tensor<?x64x2xf32>
+  return
+}
+
+// -----
+
+func.func @quantize_c2_amax(%x: tensor<?x128xbf16>) {
+  // expected-error @+1 {{expected amax_floor to be a finite f32 of at least 0, got -1.0}}
+  %0, %1 = mla.quantize %x group 128 rule <raw> floor 1.0e-38 amax_floor -1.0 : tensor<?x128xbf16> -> tensor<?x128xf8E4M3FN>, tensor<?x1xf32>
+  return
+}
+
+// -----
+
+func.func @layer_norm_c1(%x: tensor<?x128xbf16>, %w: tensor<64xf32>, %b: tensor<64xf32>) {
+  // expected-error @+1 {{expected weight to be [L] with L = 128 (from input), got 'tensor<64xf32>'}}
+  %0 = mla.layer_norm %x, %w, %b epsilon 1.0e-6 : tensor<?x128xbf16>, tensor<64xf32>, tensor<64xf32> -> tensor<?x128xbf16>
+  return
+}
+
+// -----
+
+func.func @layer_norm_c2(%x: tensor<?x128xbf16>, %w: tensor<128xf32>, %b: tensor<128xbf16>) {
+  // expected-error @+1 {{expected bias to have weight's element type 'f32', got 'bf16'}}
+  %0 = mla.layer_norm %x, %w, %b epsilon 1.0e-6 : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xbf16> -> tensor<?x128xbf16>
+  return
+}
+
+// -----
+
+func.func @layer_norm_c3(%x: tensor<?x128xbf16>, %w: tensor<128xf32>) {
+  // expected-error @+1 {{expected epsilon > 0, got 0.0}}
+  %0 = mla.layer_norm %x, %w, %w epsilon 0.0 : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> -> tensor<?x128xbf16>
+  return
+}
+
+// -----
+
+func.func @hadamard_c1(%x: tensor<?x64x96xbf16>) {
+  // expected-error @+1 {{expected [T, D] or [T, N, D] with D a power of two, got 'tensor<?x64x96xbf16>'}}
+  %0 = mla.hadamard %x : tensor<?x64x96xbf16>
+  return
+}
+
+// -----
+
+func.func @index_weights_c1(%x: tensor<?x64xbf16>, %s: tensor<?x64x2xf32>) {
+  // expected-error @+1 {{expected scales to be [T, Hi, 1] with 1 = 1 (from mla.quantize of whole rows), got 'tensor<?x64x2xf32>'}}
+  %0 = mla.index_weights %x, %s factor 1.0 : tensor<?x64xbf16>, tensor<?x64x2xf32> -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @index_weights_c2(%x: tensor<?x64xbf16>, %s: tensor<?x64x1xf32>) {
+  // expected-error @+1 {{expected a finite factor, got INF}}
+  %0 = mla.index_weights %x, %s factor 0x7FF0000000000000 : tensor<?x64xbf16>, tensor<?x64x1xf32> -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half>
+func.func @index_scores_c1_cache(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache with the field 'index' alone, got '!mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half>'}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
+func.func @index_scores_c1(%q: tensor<?x64x256xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  // expected-error @+1 {{expected query to be [T, Hi, Di] with Di = 128 (from cache), got 'tensor<?x64x256xf8E4M3FN>'}}
+  %0 = mla.index_scores query(%q : tensor<?x64x256xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k", tokens_per_row = 4>
+func.func @index_scores_c2(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache with a row of every token, got tokens_per_row = 4, window = 0}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
+func.func @index_scores_c3(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch, %first: index) {
+  // expected-error @+1 {{expected scores [T, ?], or [static, ?] with 'from', got 'tensor<?x?xf32>'}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b from %first : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k", hadamard = true>
+func.func @index_scores_c4(%x: tensor<?x64x128xbf16>, %t: tensor<?x64xf32>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  %r = mla.rope %x, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 : tensor<?x64x128xbf16>, tensor<?x64xf32>, !mla.batch
+  %q, %s = mla.quantize %r group 128 rule <power_of_two> floor 1.0e-38 amax_floor 1.0e-4 : tensor<?x64x128xbf16> -> tensor<?x64x128xf8E4M3FN>, tensor<?x64x1xf32>
+  // expected-error @+1 {{expected the query to be rotated by mla.hadamard, of a cache with hadamard = true}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
+func.func @append_c2_index(%x: tensor<?x128xbf16>, %t: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  %r = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 0 : tensor<?x128xbf16>, tensor<?x64xf32>, !mla.batch
+  // expected-error @+1 {{expected the key in the cache's rope order half, got interleaved}}
+  %0 = mla.append %r into %c, %b : tensor<?x128xbf16> into !pool, !mla.batch
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
+func.func @append_c2_hadamard(%x: tensor<?x128xbf16>, %c: !pool, %b: !mla.batch) {
+  %h = mla.hadamard %x : tensor<?x128xbf16>
+  // expected-error @+1 {{expected the key not to be rotated by mla.hadamard, of a cache with hadamard = false}}
+  %0 = mla.append %h into %c, %b : tensor<?x128xbf16> into !pool, !mla.batch
+  return
+}
