@@ -444,6 +444,13 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
         set(wg, pin.getResult(), get(wg, pin.getSource()));
         return Step::Advanced;
       })
+      // Select.cpp
+      .Case([&](SelectBeginOp begin) { return runSelectBegin(wg, begin); })
+      .Case([&](SelectCountUpOp count) { return runSelectCountUp(wg, count); })
+      .Case([&](SelectKeepOp keep) { return runSelectKeep(wg, keep); })
+      .Case([&](SelectMeetOp meet) { return runSelectMeet(wg, meet); })
+      .Case([&](SelectCutOp cut) { return runSelectCut(wg, cut); })
+      .Case([&](SelectWriteOp write) { return runSelectWrite(wg, write); })
       // Products.cpp
       .Case([&](WgmmaFenceOp) {
         wg.fencedAt = wg.position;

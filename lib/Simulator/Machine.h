@@ -14,7 +14,8 @@
 //   ControlFlow.cpp  scf, roles, elect     Rings.cpp     stages and mbarriers
 //   Elementwise.cpp  arith, math           Copies.cpp    cp.async, TMA
 //   Fragments.cpp    fragments, stores     Products.cpp  wgmma
-//   Scalars.cpp      views, barriers       Machine.cpp   who goes next
+//   Scalars.cpp      views, barriers       Select.cpp    sm90.select_*
+//   Machine.cpp      who goes next
 //
 //===----------------------------------------------------------------------===//
 
@@ -268,6 +269,21 @@ private:
   Step runIota(Warpgroup &warpgroup, mlir::sm90::IotaOp op);
   Step runSplat(Warpgroup &warpgroup, mlir::sm90::SplatOp op);
   Step runWarpAny(Warpgroup &warpgroup, mlir::sm90::WarpAnyOp op);
+
+  // Select.cpp
+  Step readShared(Warpgroup &warpgroup, mlir::Operation *op, llvm::ArrayRef<mlir::Value> tiles);
+  Step writeShare(Warpgroup &warpgroup, mlir::Operation *op, llvm::ArrayRef<mlir::Value> tiles);
+  Step writeWord(mlir::Operation *op, const View &view, llvm::ArrayRef<int64_t> indices,
+                 int64_t value);
+  Step failOutside(mlir::Operation *op);
+  Step runSelectBegin(Warpgroup &warpgroup, mlir::sm90::SelectBeginOp op);
+  Step runSelectCountUp(Warpgroup &warpgroup, mlir::sm90::SelectCountUpOp op);
+  Step runSelectKeep(Warpgroup &warpgroup, mlir::sm90::SelectKeepOp op);
+  Step runSelectMeet(Warpgroup &warpgroup, mlir::sm90::SelectMeetOp op);
+  Step meetPrograms(Warpgroup &warpgroup, mlir::sm90::SelectMeetOp op, const Place &list,
+                    const Place &work);
+  Step runSelectCut(Warpgroup &warpgroup, mlir::sm90::SelectCutOp op);
+  Step runSelectWrite(Warpgroup &warpgroup, mlir::sm90::SelectWriteOp op);
 
   // Products.cpp
   Step runWgmma(Warpgroup &warpgroup, mlir::sm90::WgmmaOp op);

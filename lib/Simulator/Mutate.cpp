@@ -370,6 +370,7 @@ static const std::pair<StringLiteral, Edit> kEdits[] = {
     {"drop-named-barrier", drop<NamedBarrierOp>},
     {"drop-zero-rows", drop<ZeroRowsOp>},
     {"drop-store-shared", drop<StoreSharedOp>},
+    {"drop-select-begin", drop<SelectBeginOp>},
     {"bypass-wgmma-wait", bypassWgmmaWait},
     {"weaken-wgmma-wait", weakenWait<WgmmaWaitOp>},
     {"weaken-copy-wait", weakenWait<CopyWaitOp>},

@@ -162,6 +162,8 @@ CHECKS = (
           **script("bench/prefill", "run", "{}", "--check", "grid")),
     Check("products", by_script("bench/products"),
           **script("bench/products", "run", "{}", "--rounds=1")),
+    Check("select", by_script("bench/select"),
+          **script("bench/select", "run", "{}", "--check")),
     Check("chunked", by_script("bench/chunked.py"),
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
     Check("grouped", by_compiler("test/python/run_grouped.py"),

@@ -306,6 +306,7 @@ void populateWgmmaPatterns(const TypeConverter &, RewritePatternSet &, const Ker
 void populateBarrierPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateRingPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateTmaPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateSelectPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 
 } // namespace mlac::sm90nvvm
 

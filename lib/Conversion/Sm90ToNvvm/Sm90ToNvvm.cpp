@@ -312,6 +312,7 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel
   populateBarrierPatterns(converter, patterns, kernel);
   populateRingPatterns(converter, patterns, kernel);
   populateTmaPatterns(converter, patterns, kernel);
+  populateSelectPatterns(converter, patterns, kernel);
   if (failed(applyPartialConversion(function, target, std::move(patterns))))
     return failure();
 

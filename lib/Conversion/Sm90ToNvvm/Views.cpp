@@ -220,6 +220,23 @@ struct Cast : public OpConversionPattern<memref::CastOp> {
   }
 };
 
+/// A size of a view.
+struct Dim : public OpConversionPattern<memref::DimOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(memref::DimOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    std::optional<int64_t> index = op.getConstantIndex();
+    auto type = dyn_cast<MemRefType>(op.getSource().getType());
+    if (!index || !type)
+      return rewriter.notifyMatchFailure(op, "expected a constant index");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    View view = getView(b, type, adaptor.getSource());
+    rewriter.replaceOpWithNewOp<arith::IndexCastOp>(op, b.getIndexType(), view.sizes[*index]);
+    return success();
+  }
+};
+
 /// A scalar that every thread reads, such as a sequence length.
 struct ScalarLoad : public OpConversionPattern<memref::LoadOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -267,6 +284,6 @@ struct ScalarAtomic : public OpConversionPattern<memref::AtomicRMWOp> {
 
 void mlac::sm90nvvm::populateViewPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<Cast, ReinterpretCast, ScalarLoad, ScalarStore, ScalarAtomic>(converter,
-                                                                             patterns.getContext());
+  patterns.add<Cast, Dim, ReinterpretCast, ScalarLoad, ScalarStore, ScalarAtomic>(
+      converter, patterns.getContext());
 }

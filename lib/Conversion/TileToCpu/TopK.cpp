@@ -49,7 +49,6 @@ private:
   Value toI64(Value key) { return arith::ExtUIOp::create(e, e.loc, e.getI64Type(), key); }
 
   static constexpr int64_t kBytes = 4, kKeyBits = 32, kPassBits = 11;
-  KernelLowering &kernel;
   Emitter &e;
   Type i32;
   int64_t count;
@@ -59,7 +58,7 @@ private:
 } // namespace mlac::tile_to_cpu
 
 TopKLowering::TopKLowering(KernelLowering &kernel, tile::TopKOp op)
-    : kernel(kernel), e(kernel.e), i32(e.getI32Type()), count(op.getCount()) {
+    : e(kernel.e), i32(e.getI32Type()), count(op.getCount()) {
   View from = kernel.viewOf(op.getValues()), to = kernel.viewOf(op.getOut());
   Value row = kernel.scalar(op.getRow()), zero = e.i64(0);
   values = kernel.elementAddress(from, {row, zero});

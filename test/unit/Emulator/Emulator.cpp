@@ -15,6 +15,7 @@
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <bit>
 #include <cmath>
 
 using namespace mlir;
@@ -151,21 +152,28 @@ void Emulator::runIf(scf::IfOp op, const Mask &mask) {
   }
 }
 
+/// Threads may begin and end at counters of their own; those that are done wait.
 void Emulator::runFor(scf::ForOp op, const Mask &mask) {
-  size_t leader = llvm::find(mask, 1) - mask.begin();
-  for (Value bound : {op.getLowerBound(), op.getUpperBound(), op.getStep()})
-    for (size_t t = 0; t < threads; ++t)
-      if (mask[t] && lanes(bound)[t] != lanes(bound)[leader])
-        return fail(op, "loop bounds differ between threads");
   Type type = op.getInductionVar().getType();
-  int64_t lower = extend(lanes(op.getLowerBound())[leader], type),
-          upper = extend(lanes(op.getUpperBound())[leader], type),
-          step = extend(lanes(op.getStep())[leader], type);
+  std::vector<int64_t> counters(threads), ends(threads), steps(threads);
+  for (size_t t = 0; t < threads; ++t) {
+    counters[t] = extend(lanes(op.getLowerBound())[t], type);
+    ends[t] = extend(lanes(op.getUpperBound())[t], type);
+    steps[t] = extend(lanes(op.getStep())[t], type);
+  }
   for (auto [init, argument] : llvm::zip_equal(op.getInitArgs(), op.getRegionIterArgs()))
     copy(init, argument, mask);
-  for (int64_t i = lower; i < upper && error.empty(); i += step) {
-    lanes(op.getInductionVar()).assign(threads, truncate(i, type));
-    runBlock(*op.getBody(), mask);
+  Mask active(mask);
+  while (error.empty()) {
+    Lanes &induction = lanes(op.getInductionVar());
+    for (size_t t = 0; t < threads; ++t) {
+      active[t] = active[t] && counters[t] < ends[t];
+      if (active[t])
+        induction[t] = truncate(counters[t], type);
+    }
+    if (!llvm::is_contained(active, 1))
+      break;
+    runBlock(*op.getBody(), active);
     // All yields are read before any is written: they may swap.
     std::vector<Parts> yielded;
     for (Value value : op.getBody()->getTerminator()->getOperands())
@@ -173,8 +181,10 @@ void Emulator::runFor(scf::ForOp op, const Mask &mask) {
     for (auto [value, argument] : llvm::zip_equal(yielded, op.getRegionIterArgs()))
       for (size_t part = 0; part < value.size(); ++part)
         for (size_t t = 0; t < threads; ++t)
-          if (mask[t])
+          if (active[t])
             parts(argument)[part][t] = value[part][t];
+    for (size_t t = 0; t < threads; ++t)
+      counters[t] += active[t] ? steps[t] : 0;
   }
   for (auto [argument, result] : llvm::zip_equal(op.getRegionIterArgs(), op.getResults()))
     copy(argument, result, mask);
@@ -252,6 +262,12 @@ bool Emulator::runArith(Operation *op, const Mask &mask) {
       .Case<arith::XOrIOp>([&](auto) { return apply([](auto a, auto b) { return a ^ b; }); })
       .Case<arith::AndIOp>([&](auto) { return apply([](auto a, auto b) { return a & b; }); })
       .Case<arith::OrIOp>([&](auto) { return apply([](auto a, auto b) { return a | b; }); })
+      .Case<arith::ShLIOp>([&](auto) { return apply([](auto a, auto b) { return a << b; }); })
+      .Case<arith::ShRUIOp>([&](auto) { return apply([](auto a, auto b) { return a >> b; }); })
+      .Case<arith::MinUIOp>(
+          [&](auto) { return apply([](auto a, auto b) { return std::min(a, b); }); })
+      .Case<arith::MaxUIOp>(
+          [&](auto) { return apply([](auto a, auto b) { return std::max(a, b); }); })
       .Case<arith::MinSIOp>(
           [&](auto) { return apply([&](auto a, auto b) { return std::min(ext(a), ext(b)); }); })
       .Case<arith::MaxSIOp>(
@@ -315,6 +331,10 @@ bool Emulator::runFloat(Operation *op, const Mask &mask) {
       .Case<arith::SubFOp>([&](auto) { return apply([](float a, float b) { return a - b; }); })
       .Case<arith::MulFOp>([&](auto) { return apply([](float a, float b) { return a * b; }); })
       .Case<arith::MaximumFOp>([&](auto) { return apply(maximum); })
+      .Case<arith::MinNumFOp>(
+          [&](auto) { return apply([](float a, float b) { return std::fmin(a, b); }); })
+      .Case<arith::MaxNumFOp>(
+          [&](auto) { return apply([](float a, float b) { return std::fmax(a, b); }); })
       .Case<arith::MinimumFOp>(
           [&](auto) { return apply([](float a, float b) { return -maximum(-a, -b); }); })
       .Case<arith::NegFOp>([&](auto) { return apply([](float a, float) { return -a; }); })
@@ -324,6 +344,14 @@ bool Emulator::runFloat(Operation *op, const Mask &mask) {
       .Case<LLVM::FAbsOp>([&](auto) { return apply([](float a, float) { return std::fabs(a); }); })
       .Case<arith::SIToFPOp>([&](auto) {
         map(op, mask, [&](size_t t) { return fromFloat(extend(first[t], from), to); });
+        return true;
+      })
+      .Case<arith::FPToSIOp>([&](auto) {
+        map(op, mask, [&](size_t t) { return uint64_t(int64_t(toFloat(first[t], from))); });
+        return true;
+      })
+      .Case<arith::BitcastOp>([&](auto) {
+        map(op, mask, [&](size_t t) { return first[t]; });
         return true;
       })
       .Case<arith::CmpFOp>([&](arith::CmpFOp cmp) {
@@ -365,6 +393,27 @@ void Emulator::runIntrinsic(LLVM::CallIntrinsicOp op, const Mask &mask) {
       return fromFloat(x / toFloat(lanes(op.getArgs()[1])[t], type), type);
     fail(op, "unknown intrinsic");
     return uint64_t(0);
+  });
+}
+
+/// Of 32 bits; threads one after the other.
+void Emulator::runAtomic(LLVM::AtomicRMWOp op, const Mask &mask) {
+  const Lanes addresses = lanes(op.getPtr()), operands = lanes(op.getVal());
+  map(op, mask, [&](size_t t) {
+    char *target = access(addresses[t], sizeof(uint32_t), isShared(op.getPtr()));
+    if (!target)
+      return fail(op, "thread " + Twine(t) + " updates outside"), uint64_t(0);
+    uint32_t before, operand = operands[t];
+    memcpy(&before, target, sizeof before);
+    uint32_t after = operand;
+    if (op.getBinOp() == LLVM::AtomicBinOp::add)
+      after = before + operand;
+    else if (op.getBinOp() == LLVM::AtomicBinOp::_or)
+      after = before | operand;
+    else if (op.getBinOp() != LLVM::AtomicBinOp::xchg)
+      fail(op, "unknown update");
+    memcpy(target, &after, sizeof after);
+    return uint64_t(before);
   });
 }
 
@@ -461,6 +510,29 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         // The tied wgmma wait; launches run one by one, so griddepcontrol.wait is nothing.
         for (auto [index, operand] : llvm::enumerate(wait.getOperands()))
           parts(wait.getRes())[index] = lanes(operand);
+        return true;
+      })
+      .Case<LLVM::CtPopOp>([&](LLVM::CtPopOp count) {
+        const Lanes &source = lanes(count.getIn());
+        map(op, mask, [&](size_t t) { return uint64_t(std::popcount(source[t])); });
+        return true;
+      })
+      .Case<LLVM::CountLeadingZerosOp>([&](LLVM::CountLeadingZerosOp count) {
+        const Lanes &source = lanes(count.getIn());
+        map(op, mask, [&](size_t t) { return uint64_t(std::countl_zero(uint32_t(source[t]))); });
+        return true;
+      })
+      .Case<LLVM::FMAOp>([&](LLVM::FMAOp fma) {
+        const Lanes &a = lanes(fma.getA()), &b = lanes(fma.getB()), &c = lanes(fma.getC());
+        Type type = fma.getType();
+        map(op, mask, [&](size_t t) {
+          return fromFloat(std::fma(toFloat(a[t], type), toFloat(b[t], type), toFloat(c[t], type)),
+                           type);
+        });
+        return true;
+      })
+      .Case<LLVM::AtomicRMWOp>([&](LLVM::AtomicRMWOp atomic) {
+        runAtomic(atomic, mask);
         return true;
       })
       .Case<LLVM::LoadOp>([&](LLVM::LoadOp load) {

@@ -85,6 +85,7 @@ private:
   bool runMatrices(mlir::Operation *op, const Mask &mask);
   /// Whether threads are active in whole units of `unit`, else an error.
   bool checkWhole(mlir::Operation *op, const Mask &mask, size_t unit);
+  void runAtomic(mlir::LLVM::AtomicRMWOp op, const Mask &mask);
   void runIntrinsic(mlir::LLVM::CallIntrinsicOp op, const Mask &mask);
 
   Parts &parts(mlir::Value value);

@@ -13,6 +13,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlac::emulator;
 
@@ -212,17 +214,44 @@ bool Emulator::runNvvm(Operation *op, const Mask &mask) {
           return true;
         map(op, mask, [&](size_t t) {
           size_t lane = t % kWarpThreads, other = offset[t];
-          lane = shuffle.getKind() == NVVM::ShflKind::bfly ? lane ^ other : other;
+          if (shuffle.getKind() == NVVM::ShflKind::up)
+            lane -= std::min(lane, other) == other ? other : 0;
+          else
+            lane = shuffle.getKind() == NVVM::ShflKind::bfly ? lane ^ other : other;
           return source[t / kWarpThreads * kWarpThreads + lane];
         });
         return true;
       })
-      .Case<NVVM::VoteSyncOp>([&](NVVM::VoteSyncOp vote) { // any
+      .Case<NVVM::VoteSyncOp>([&](NVVM::VoteSyncOp vote) { // any, or all bits
         const Lanes &source = lanes(vote.getPred());
+        bool isAny = vote.getKind() == NVVM::VoteSyncKind::any;
         if (checkWhole(op, mask, kWarpThreads))
           map(op, mask, [&](size_t t) {
             auto first = source.begin() + t / kWarpThreads * kWarpThreads;
-            return std::any_of(first, first + kWarpThreads, [](uint64_t bit) { return bit; });
+            uint64_t bits = 0;
+            for (size_t lane = 0; lane < kWarpThreads; ++lane)
+              bits |= uint64_t(first[lane] & 1) << lane;
+            return isAny ? uint64_t(bits != 0) : bits;
+          });
+        return true;
+      })
+      .Case<NVVM::ReduxOp>([&](NVVM::ReduxOp redux) {
+        const Lanes &source = lanes(redux.getVal());
+        if (checkWhole(op, mask, kWarpThreads))
+          map(op, mask, [&](size_t t) {
+            auto first = source.begin() + t / kWarpThreads * kWarpThreads,
+                 last = first + kWarpThreads;
+            switch (redux.getKind()) {
+            case NVVM::ReduxKind::ADD:
+              return std::accumulate(first, last, uint64_t(0));
+            case NVVM::ReduxKind::UMIN:
+              return *std::min_element(first, last);
+            case NVVM::ReduxKind::UMAX:
+              return *std::max_element(first, last);
+            default:
+              fail(op, "unknown reduction");
+              return uint64_t(0);
+            }
           });
         return true;
       })

@@ -80,6 +80,16 @@ inline Kernel makeGather(int64_t count) {
            std::vector<float>(64, NAN), rows, count}};
 }
 
+/// A row of `length` values, and the positions of the 100 largest.
+inline Kernel makeSelect(int64_t length) {
+  std::vector<float> scores(3000, NAN);
+  for (int64_t i = 0; i < length; ++i)
+    scores[i] = static_cast<float>(i * 7919 % 3001) - 1500;
+  return {"select",
+          {scores, std::vector<int32_t>(100, -2), std::vector<float>(2 * 2048),
+           std::vector<int32_t>(2), length}};
+}
+
 template <typename T> simulator::Argument toArgument(std::vector<T> &value) {
   return simulator::Argument::buffer(value);
 }

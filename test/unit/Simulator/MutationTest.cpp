@@ -122,14 +122,15 @@ TEST_P(Mutations, AreFound) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Mutations, ::testing::Values(makeRelay(300), makeGather(300)),
+INSTANTIATE_TEST_SUITE_P(Kernels, Mutations,
+                         ::testing::Values(makeRelay(300), makeGather(300), makeSelect(2900)),
                          [](const auto &info) { return info.param.name; });
 
 /// Every kind is found somewhere.
 TEST(MutationKinds, AreAllPlanted) {
   Context all;
   std::set<std::string> planted;
-  for (const char *name : {"relay", "gather"}) {
+  for (const char *name : {"relay", "gather", "select"}) {
     auto module = parse(name, all.context);
     for (const std::string &kind : simulator::getMutations())
       for (unsigned index = 0;; ++index) {

@@ -6,7 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One program for each row. Everything but the row's length is one tile.top_k.
+// Programs for each row. Everything but the row's length is one tile.top_k.
+//
+// A target may give few rows several programs each (TileShapes.h), which meet in a list and two
+// counters of the row, and many short ones a kernel of their own. Neither is to be seen in the
+// result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +24,9 @@ using namespace mlac::mla_to_tile;
 
 using Predicate = arith::CmpIPredicate;
 
+/// What programs keep of a row at most: twice the largest K.
+static constexpr int64_t kListCapacity = 2 * mla::TopKOp::kMostSelected;
+
 namespace {
 class TopKKernel {
 public:
@@ -27,6 +34,7 @@ public:
   void launch();
 
 private:
+  // Lengths are given, or there are three arrays of the batch.
   enum Argument {
     kScores,
     kResult,
@@ -37,13 +45,17 @@ private:
     kStarts,
     kSeqLens
   };
-  void write(KernelBuilder &b, ValueRange args);
+  /// Of the programs of a row, behind the others.
+  enum SliceArgument { kSlices, kLists, kListRows, kCounters };
+  void launchRows(std::optional<int64_t> longest);
+  Value countSlices();
+  void write(KernelBuilder &b, ValueRange args, std::optional<int64_t> longest);
   Value lengthOf(KernelBuilder &b, ValueRange args, Value row);
 
   StepLowering &step;
   mla::TopKOp op;
   TensorRef scores;
-  SmallVector<Value> args;
+  SmallVector<Value> args, sliceArgs;
   StepLowering::Overlap overlap;
 };
 } // namespace
@@ -58,11 +70,30 @@ TopKKernel::TopKKernel(StepLowering &step, mla::TopKOp op)
     auto callers = args.back().getDefiningOp<tile::BufferOp>();
     if (!callers || callers.getKind() != tile::BufferKind::Input)
       overlap = StepLowering::Overlap::None;
-    return;
+  } else {
+    // Those of the whole batch: rows of a part have the numbers that they have in it.
+    args.append({step.metadata("req_id_per_token"), step.metadata("query_start_loc"),
+                 step.metadata("seq_lens")});
   }
-  // Those of the whole batch: rows of a part have the numbers that they have in it.
-  args.append({step.metadata("req_id_per_token"), step.metadata("query_start_loc"),
-               step.metadata("seq_lens")});
+  if (step.shapes.selectSlices == 1)
+    return;
+  // More rows than this have one program each.
+  Value shared = step.divide(step.dim("num_sms"), 2);
+  Value rows = arith::MinSIOp::create(step.plan(), op.getLoc(), args[kTokens], shared);
+  auto sizeOf = [&](int64_t size) { return OpFoldResult(step.plan().getIndexAttr(size)); };
+  TensorRef lists =
+      step.workspace({rows, sizeOf(2), sizeOf(kListCapacity)}, step.plan().getF32Type());
+  sliceArgs = {countSlices(), lists.buffer, rows, step.metadata("item_counters")};
+}
+
+/// As many as keep the machine busy.
+Value TopKKernel::countSlices() {
+  OpBuilder &b = step.plan();
+  Location loc = op.getLoc();
+  Value rows = arith::MaxSIOp::create(b, loc, args[kTokens], step.constant(1));
+  Value slices = arith::DivSIOp::create(b, loc, step.dim("num_sms"), rows);
+  slices = arith::MinSIOp::create(b, loc, slices, step.constant(step.shapes.selectSlices));
+  return arith::MaxSIOp::create(b, loc, slices, step.constant(1));
 }
 
 /// A row of padding lies outside of its request, which is the first one.
@@ -79,8 +110,8 @@ Value TopKKernel::lengthOf(KernelBuilder &b, ValueRange args, Value row) {
   return b.choose(isToken, length, b.index(0));
 }
 
-void TopKKernel::write(KernelBuilder &b, ValueRange args) {
-  Value row = b.programId(0);
+void TopKKernel::write(KernelBuilder &b, ValueRange args, std::optional<int64_t> longest) {
+  Value row = b.programId(0), slice, slices, lists, counters;
   OpFoldResult tokens = args[kTokens];
   auto columns = getConstantIntValue(scores.sizes[1]);
   OpFoldResult width = columns ? b.fixed(*columns) : OpFoldResult(args[kColumns]);
@@ -89,15 +120,43 @@ void TopKKernel::write(KernelBuilder &b, ValueRange args) {
       b.view(args[kScores], b.fixed(scores.offset), {tokens, width}, {pitch, b.fixed(1)});
   OpFoldResult k = b.fixed(static_cast<int64_t>(op.getK()));
   Value out = b.view(args[kResult], b.fixed(0), {tokens, k}, {k, b.fixed(1)});
-  tile::TopKOp::create(b, values, row, lengthOf(b, args, row), /*slice=*/Value(),
-                       /*slices=*/Value(),
-                       /*lists=*/Value(), /*counters=*/Value(), out, /*longest=*/IntegerAttr());
+  Value length = lengthOf(b, args, row);
+  if (args.size() > this->args.size()) {
+    ValueRange own = args.drop_front(this->args.size());
+    slice = b.programId(1);
+    slices = own[kSlices];
+    OpFoldResult rows = own[kListRows], two = b.fixed(2), capacity = b.fixed(kListCapacity);
+    lists = b.view(own[kLists], b.fixed(0), {rows, two, capacity},
+                   {b.fixed(2 * kListCapacity), capacity, b.fixed(1)});
+    counters = own[kCounters];
+  }
+  tile::TopKOp::create(b, values, row, length, slice, slices, lists, counters, out,
+                       longest ? b.getI64IntegerAttr(*longest) : IntegerAttr());
+}
+
+/// With `longest` they are many.
+void TopKKernel::launchRows(std::optional<int64_t> longest) {
+  SmallVector<Value> all = args;
+  Value slices = step.constant(1);
+  if (!longest && !sliceArgs.empty()) {
+    llvm::append_range(all, sliceArgs);
+    slices = sliceArgs[kSlices];
+  }
+  step.launch(
+      longest ? "top_k_short" : "top_k", {args[kTokens], slices, step.constant(1)}, all,
+      [&](KernelBuilder &b, ValueRange inner) { write(b, inner, longest); }, overlap);
 }
 
 void TopKKernel::launch() {
-  step.launch(
-      "top_k", {args[kTokens], step.constant(1), step.constant(1)}, args,
-      [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, overlap);
+  auto launchAny = [&] { launchRows(std::nullopt); };
+  int64_t longest = step.shapes.selectShortRow;
+  // A short row's list is half as long as the row; it is to hold twice K.
+  if (static_cast<int64_t>(op.getK()) > longest / 4)
+    return launchAny();
+  auto launchMany = [&] {
+    step.versionByRows(args[kTokens], step.machine.numSms, launchAny, [&] { launchRows(longest); });
+  };
+  step.versionByRows(args[kColumns], longest, launchMany, launchAny);
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::TopKOp op) {

@@ -22,6 +22,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Simple/Simple.h"
+#include "Simple/Selection.h"
 
 #include "Common/ScheduleBuilder.h"
 
@@ -174,7 +175,7 @@ static Operation *findWaitingOp(tile::KernelOp kernel) {
     return nullptr;
   auto accesses = [](Operation *op) {
     return isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tile::LoadElementsOp,
-               tile::StoreOp, tile::StoreSlotsOp>(op)
+               tile::StoreOp, tile::StoreSlotsOp, tile::TopKOp>(op)
                ? WalkResult::interrupt()
                : WalkResult::advance();
   };
@@ -186,7 +187,9 @@ static Operation *findWaitingOp(tile::KernelOp kernel) {
 }
 
 FailureOr<sm90::KernelOp> SimpleSchedule::build() {
-  FailureOr<int32_t> warpgroups = chooseWarpgroups(kernel, placement);
+  tile::TopKOp selection = findSelection(kernel);
+  FailureOr<int32_t> warpgroups =
+      selection ? getSelectionWarpgroups(selection) : chooseWarpgroups(kernel, placement);
   if (failed(warpgroups))
     return failure();
   findReusedBuffers(*warpgroups);
@@ -195,6 +198,8 @@ FailureOr<sm90::KernelOp> SimpleSchedule::build() {
   if (ArrayAttr attributes = kernel.getArgAttrsAttr())
     result.setArgAttrsAttr(attributes);
   result->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
+  if (selection)
+    setSelectionLimits(selection, result);
   if (kernel->hasAttr(tile::kRowKernelAttr))
     result->setAttr(sm90::kColumnRunAttr, builder.getI64IntegerAttr(chooseColumnRun(kernel)));
   Block &body = result.getBody().front();
@@ -294,6 +299,10 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
           [&](auto op) { return emitLoad(op); })
       .Case([&](tile::LoadElementsOp op) { return emitLoadElements(op); })
       .Case([&](tensor::ExtractSliceOp op) { return emitSlice(op); })
+      .Case([&](tile::TopKOp op) {
+        emitSelection(builder, op, fragments);
+        return success();
+      })
       .Case([&](tile::DotOp op) { return emitDot(op); })
       .Case([&](tile::ReduceOp op) { return emitReduce(op); })
       .Case([&](tile::StoreOp op) {

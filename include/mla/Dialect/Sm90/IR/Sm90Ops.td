@@ -596,5 +596,6 @@ def Sm90_SplatOp : Sm90_Op<"splat", [Pure]> {
 }
 
 include "mla/Dialect/Sm90/IR/Sm90PipelineOps.td"
+include "mla/Dialect/Sm90/IR/Sm90SelectOps.td"
 
 #endif // MLA_DIALECT_SM90_IR_SM90OPS_TD

@@ -1,0 +1,692 @@
+//===- Select.cpp - the steps of a selection ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How sm90.select_* search: what bounds the candidates, where the largest end, where they go.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Search.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlac::sm90nvvm;
+
+using Values = ThreadCode::Values;
+using Compare = arith::CmpIPredicate;
+
+static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+namespace {
+/// Candidates in shared memory.
+struct List {
+  List(ThreadCode &code, sm90::SmemType type, Value tile)
+      : capacity(type.getColumns()), values(code.shared(tile, code.b.getF32Type())),
+        positions(code.shared(tile, code.b.getI32Type(), capacity)) {}
+  int64_t capacity;
+  Array values, positions;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Beginning, and rows that are selected whole
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct SelectBegin : public KernelPattern<sm90::SelectBeginOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectBeginOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    code.eachOf(code.word(sm90::kSelectWorkWords / 4),
+                [&](Int i) { code.storeFourZeros(code.part(0), i * 4); });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct SelectCountUp : public KernelPattern<sm90::SelectCountUpOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectCountUpOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    ThreadCode code(b, getKernel(op));
+    Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), adaptor.getRow()[0]);
+    Int length = code.low(toI64(b, adaptor.getLength()[0]));
+    code.eachOf(code.word(op.getOut().getType().getDimSize(1)), [&](Int i) {
+      Value isThere = code.is(i, Compare::slt, length);
+      code.store(out, i, code.choose(isThere, i, code.word(-1)));
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Keeping candidates
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What sm90.select_keep does.
+class Keeper {
+public:
+  Keeper(Search &code, Array row, List list, int64_t rank)
+      : code(code), b(code.b), row(row), list(list), rank(rank) {}
+  /// How many of row[begin:end] were kept.
+  Int keep(Int begin, Int end, Int length);
+
+private:
+  Value findBound(Int length);
+  Value sampleBound(Int length);
+  Int rankOfSample(Int samples, Int length);
+  Values loadChunk(Int chunk, Int end);
+  void keepChunk(Int chunk, Value bound, ValueRange chunkValues);
+
+  /// Values that a thread has in flight.
+  static constexpr int64_t kChunk = 8;
+  Search &code;
+  ImplicitLocOpBuilder &b;
+  Array row;
+  List list;
+  int64_t rank;
+};
+} // namespace
+
+Value Keeper::findBound(Int length) {
+  Value needsSample = code.isBelow(code.word(list.capacity), length);
+  return code.ifElse(
+      needsSample, b.getF32Type(), [&] { return Values{sampleBound(length)}; },
+      [&] { return Values{code.number(-kInfinity)}; })[0];
+}
+
+/// As in Select.h.
+Int Keeper::rankOfSample(Int samples, Int length) {
+  auto toNumber = [&](Int count) -> Value {
+    return arith::SIToFPOp::create(b, b.getF32Type(), count);
+  };
+  Value wanted = code.makeNumber<arith::MulFOp>(code.number(rank), toNumber(samples));
+  Value expected = code.makeNumber<arith::DivFOp>(wanted, toNumber(length));
+  Value deviation = math::SqrtOp::create(b, expected);
+  Value margin = code.makeNumber<arith::MulFOp>(deviation, code.number(sm90::kSelectDeviations));
+  margin = code.makeNumber<arith::AddFOp>(margin, code.number(sm90::kSelectMargin));
+  Value likely = code.makeNumber<arith::AddFOp>(expected, margin);
+  Int whole = code.cast<arith::FPToSIOp>(likely, b.getI32Type());
+  return code.least(whole, samples);
+}
+
+/// The sample lies where the list will. Bins as long as outliers make them too wide.
+Value Keeper::sampleBound(Int length) {
+  int64_t few = code.threads * sm90::kSelectSamples, many = code.threads * sm90::kSelectLongSamples;
+  Value isLong = code.isBelow(code.word(sm90::kSelectLongRow), length);
+  Int samples = code.choose(isLong, code.word(many), code.word(few));
+  // Runs of the sample are a power of two: no division by a run-time number, which is a call.
+  auto logOfRuns = [](int64_t samples) { return llvm::Log2_64(samples / sm90::kSelectRun); };
+  Int logRuns = code.choose(isLong, code.word(logOfRuns(many)), code.word(logOfRuns(few)));
+  Int rowRuns = length / sm90::kSelectRun;
+  int64_t step = code.threads * sm90::kSelectSamples;
+  Values extremes =
+      code.loop(code.word(0), samples, code.word(step),
+                {code.number(kInfinity), code.number(-kInfinity)}, [&](Int base, ValueRange known) {
+                  Value low = known[0], high = known[1];
+                  for (int64_t j = 0; j < sm90::kSelectSamples; ++j) {
+                    Int i = base + code.thread + j * code.threads;
+                    Int run = code.widen(i / sm90::kSelectRun) * code.widen(rowRuns);
+                    run = code.shiftRight(run, code.widen(logRuns));
+                    Value value =
+                        code.load(row, run * sm90::kSelectRun + code.widen(i % sm90::kSelectRun));
+                    code.store(list.values, i, value);
+                    low = code.lesser(low, value);
+                    high = code.greater(high, value);
+                  }
+                  return Values{low, high};
+                });
+  auto [lowKey, highKey] = code.extremes(code.keyOf(extremes[0]), code.keyOf(extremes[1]));
+  Value low = code.valueOf(lowKey), high = code.valueOf(highKey);
+  Int wanted = rankOfSample(samples, length);
+  constexpr int64_t turns = 3;
+  constexpr int64_t fine = 64; // values in a bin
+  SmallVector<Type> types = {b.getF32Type(), b.getF32Type(), b.getI32Type(), b.getI32Type()};
+  Values found = code.loop(
+      code.word(0), code.word(turns), code.word(1), {low, high, wanted, code.word(1)},
+      [&](Int, ValueRange state) {
+        Value low = state[0], high = state[1];
+        Int need(b, state[2]);
+        Bins bins(code, low, high);
+        auto stay = [&] { return Values{low, high, need, code.word(0)}; };
+        Value isOpen = code.both(bins.isValid, code.is(state[3], Compare::ne, code.word(0)));
+        return code.ifElse(
+            isOpen, types,
+            [&] {
+              code.eachOf(samples, [&](Int i) {
+                Value value = code.load(list.values, i);
+                Value isInside = code.both(code.isAtLeast(value, low), code.isAtLeast(high, value));
+                code.ifThen(isInside,
+                            [&] { code.add(code.part(0), bins.indexOf(value), code.word(1)); });
+              });
+              Search::Bin bin = code.findBin(need);
+              return code.ifElse(
+                  code.is(bin.total, Compare::uge, need), types,
+                  [&] {
+                    Value range = code.makeNumber<arith::SubFOp>(high, low);
+                    Value width = code.makeNumber<arith::MulFOp>(
+                        range, code.number(1.0f / sm90::kSelectBins));
+                    auto edge = [&](Int index) -> Value {
+                      Value steps = arith::SIToFPOp::create(b, b.getF32Type(), index);
+                      Value distance = code.makeNumber<arith::MulFOp>(steps, width);
+                      return code.makeNumber<arith::AddFOp>(low, distance);
+                    };
+                    Value isCoarse = code.isBelow(code.word(fine), bin.count);
+                    return Values{edge(bin.index), edge(bin.index + 1), code.minus(need, bin.above),
+                                  code.asWord(isCoarse)};
+                  },
+                  stay);
+            },
+            stay);
+      });
+  code.onThread(0, [&] {
+    code.storeTo(sm90::kSelectRange, code.word(1));
+    code.storeTo(sm90::kSelectRange + 1, code.bits(found[0]));
+    code.storeTo(sm90::kSelectRange + 2, code.bits(high));
+  });
+  code.barrier(); // the list may be written
+  return found[0];
+}
+
+/// Outside of the part: NaN, which reaches no bound. Whole chunks are a branch of their own,
+/// without any test.
+Values Keeper::loadChunk(Int chunk, Int end) {
+  SmallVector<Type> types(kChunk, b.getF32Type());
+  Array own = {getElementAddress(b, row.base, row.type, code.widen(chunk + code.thread)), row.type};
+  Value isWhole = code.is(chunk + kChunk * code.threads, Compare::sle, end);
+  return code.ifElse(
+      isWhole, types,
+      [&] {
+        Values values;
+        for (int64_t j = 0; j < kChunk; ++j)
+          values.push_back(code.load(own, code.word(j * code.threads)));
+        return values;
+      },
+      [&] {
+        Values values;
+        Value nothing = code.number(std::numeric_limits<float>::quiet_NaN());
+        for (int64_t j = 0; j < kChunk; ++j) {
+          Int offset = code.word(j * code.threads);
+          Value isThere = code.is(chunk + code.thread + offset, Compare::slt, end);
+          values.push_back(code.ifElse(
+              isThere, b.getF32Type(), [&] { return Values{code.load(own, offset)}; },
+              [&] { return Values{nothing}; })[0]);
+        }
+        return values;
+      });
+}
+
+/// One reservation for a warp's values of a chunk.
+void Keeper::keepChunk(Int chunk, Value bound, ValueRange values) {
+  SmallVector<Value> reaches;
+  Int mine = code.word(0);
+  for (Value value : values) {
+    reaches.push_back(code.isAtLeast(value, bound));
+    mine = mine + code.asWord(reaches.back());
+  }
+  Int upTo = code.sumUpTo(mine);
+  Value isLast = code.is(code.lane, Compare::eq, code.word(kWarpThreads - 1));
+  Value reserves = code.both(isLast, code.is(upTo, Compare::ne, code.word(0)));
+  Int start(b,
+            code.ifElse(
+                reserves, b.getI32Type(),
+                [&] { return Values{code.add(code.part(sm90::kSelectCount), code.word(0), upTo)}; },
+                [&] { return Values{code.word(0)}; })[0]);
+  Int place = code.ofLane(start, kWarpThreads - 1) + code.minus(upTo, mine);
+  for (auto [j, value] : llvm::enumerate(values)) {
+    Value isRoom = code.isBelow(place, code.word(list.capacity));
+    code.ifThen(code.both(reaches[j], isRoom), [&] {
+      code.store(list.values, place, value);
+      Int position = chunk + code.thread + static_cast<int64_t>(j) * code.threads;
+      code.store(list.positions, place, position);
+    });
+    place = place + code.asWord(reaches[j]);
+  }
+}
+
+/// The first chunk is on its way while the row is sampled, the next one while one is looked at.
+Int Keeper::keep(Int begin, Int end, Int length) {
+  Int step = code.word(kChunk * code.threads);
+  Values first = loadChunk(begin, end);
+  Value bound = findBound(length);
+  code.loop(begin, end, step, first, [&](Int chunk, ValueRange values) {
+    Values next = loadChunk(chunk + step, end);
+    keepChunk(chunk, bound, values);
+    return next;
+  });
+  code.barrier();
+  return code.loadFrom(sm90::kSelectCount);
+}
+
+namespace {
+struct SelectKeep : public KernelPattern<sm90::SelectKeepOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectKeepOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    Array row = getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]);
+    List list(code, op.getList().getType(), adaptor.getList()[0]);
+    auto toWord = [&](ValueRange index) { return code.low(toI64(b, index[0])); };
+    Keeper keeper(code, row, list, static_cast<int64_t>(op.getRank()));
+    rewriter.replaceOp(op, Value(keeper.keep(toWord(adaptor.getBegin()), toWord(adaptor.getEnd()),
+                                             toWord(adaptor.getLength()))));
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Several CTAs
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct SelectMeet : public KernelPattern<sm90::SelectMeetOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectMeetOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    List list(code, op.getList().getType(), adaptor.getList()[0]);
+    Value row = adaptor.getRow()[0];
+    Array values = getRow(code, op.getLists().getType(), adaptor.getLists(), row);
+    Array positions = {getElementAddress(b, values.base, values.type, code.word(list.capacity)),
+                       b.getI32Type()};
+    Counters counters{code, op, adaptor.getCounters(), toI64(b, row) * 2};
+    Int count(b, adaptor.getCount()[0]), programs = code.low(toI64(b, adaptor.getPrograms()[0]));
+
+    Int start = counters.add(0, count, LLVM::AtomicOrdering::monotonic);
+    Value isRoom = code.is(start + count, Compare::ule, code.word(list.capacity));
+    code.eachOf(code.choose(isRoom, count, code.word(0)), [&](Int i) {
+      code.store(values, start + i, code.load(list.values, i));
+      code.store(positions, start + i, code.load(list.positions, i));
+    });
+    // Whoever sees this CTA's arrival sees its candidates.
+    code.barrier();
+    Int arrived = counters.add(1, code.word(1), LLVM::AtomicOrdering::acq_rel);
+    Value isLast = code.is(arrived + 1, Compare::eq, programs);
+    Values total = code.ifElse(
+        isLast, b.getI32Type(),
+        [&] {
+          Int total = counters.takeAll();
+          code.eachOf(code.least(total, code.word(list.capacity)), [&](Int i) {
+            code.store(list.values, i, code.load(values, i));
+            code.store(list.positions, i, code.load(positions, i));
+          });
+          return Values{total};
+        },
+        [&] { return Values{count}; });
+    rewriter.replaceOp(op, ValueRange{isLast, total[0]});
+    return success();
+  }
+
+private:
+  /// The two counters of a row: candidates, arrivals. One thread counts and tells the others.
+  struct Counters {
+    Counters(Search &code, sm90::SelectMeetOp op, ValueRange parts, Int first)
+        : code(code), b(code.b), first(first),
+          view(getView(b, cast<MemRefType>(op.getCounters().getType()), parts)) {}
+    Value addressOf(int64_t number) {
+      Int element = Int(b, view.offset) + (first + number) * Int(b, view.strides[0]);
+      return getElementAddress(b, view.base, view.elementType, element);
+    }
+    Int update(LLVM::AtomicBinOp what, int64_t number, Value by, LLVM::AtomicOrdering order) {
+      return Int(b, LLVM::AtomicRMWOp::create(b, what, addressOf(number), by, order, kScope));
+    }
+    Int tell(llvm::function_ref<Int()> compute, int64_t place) {
+      code.onThread(0, [&] { code.storeTo(sm90::kSelectFound + place, compute()); });
+      code.barrier();
+      return code.loadFrom(sm90::kSelectFound + place);
+    }
+    Int add(int64_t number, Value by, LLVM::AtomicOrdering order) {
+      return tell([&] { return update(LLVM::AtomicBinOp::add, number, by, order); }, number);
+    }
+    /// All candidates; both counters are zeros again.
+    Int takeAll() {
+      return tell(
+          [&] {
+            auto relaxed = LLVM::AtomicOrdering::monotonic;
+            update(LLVM::AtomicBinOp::xchg, 1, code.word(0), relaxed);
+            return update(LLVM::AtomicBinOp::xchg, 0, code.word(0), relaxed);
+          },
+          2);
+    }
+
+    static constexpr StringLiteral kScope = "device";
+    Search &code;
+    ImplicitLocOpBuilder &b;
+    Int first;
+    View view;
+  };
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Where the largest end
+//===----------------------------------------------------------------------===//
+
+/// Of equal keys the first positions: where they end. Positions are searched inverted.
+static Int cutTies(Search &code, Search::Threshold threshold, Int count,
+                   llvm::function_ref<Int(Int)> keyAt, llvm::function_ref<Int(Int)> positionAt) {
+  auto all = [&] { return Values{code.word(-1)}; };
+  Value fits = code.is(threshold.take, Compare::eq, threshold.ties);
+  Values before = code.ifElse(fits, code.b.getI32Type(), all, [&] {
+    auto tieAt = [&](Int i) -> Search::Candidate {
+      return {code.invert(positionAt(i)), code.is(keyAt(i), Compare::eq, threshold.key)};
+    };
+    Search::Threshold last =
+        code.selectByRadix(tieAt, count, threshold.take, code.word(0), code.word(32));
+    return Values{code.invert(last.key) + 1};
+  });
+  return Int(code.b, before[0]);
+}
+
+namespace {
+struct SelectCut : public KernelPattern<sm90::SelectCutOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectCutOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    Int count(b, adaptor.getCount()[0]), rank = code.word(static_cast<int64_t>(op.getRank()));
+    auto [key, before] = op.getList() ? cutList(code, op, adaptor, count, rank)
+                                      : cutRow(code, op, adaptor, count, rank);
+    rewriter.replaceOp(op, ValueRange{key, before});
+    return success();
+  }
+
+private:
+  /// From the least candidate to the largest, or from the sample's bound to its largest value: what
+  /// is above that is in the last bin.
+  static Bins makeBins(Search &code, const List &list, Int count) {
+    SmallVector<Type> types(2, code.b.getF32Type());
+    Value isSampled = code.is(code.loadFrom(sm90::kSelectRange), Compare::ne, code.word(0));
+    Values range = code.ifElse(
+        isSampled, types,
+        [&] {
+          return Values{code.fromBits(code.loadFrom(sm90::kSelectRange + 1)),
+                        code.fromBits(code.loadFrom(sm90::kSelectRange + 2))};
+        },
+        [&] {
+          Values own = code.eachOf(
+              count, {code.number(kInfinity), code.number(-kInfinity)},
+              [&](Int i, ValueRange known) {
+                Value value = code.load(list.values, i);
+                return Values{code.lesser(known[0], value), code.greater(known[1], value)};
+              });
+          auto [low, high] = code.extremes(code.keyOf(own[0]), code.keyOf(own[1]));
+          return Values{code.valueOf(low), code.valueOf(high)};
+        });
+    return Bins(code, range[0], range[1]);
+  }
+
+  static std::pair<Int, Int> cutList(Search &code, sm90::SelectCutOp op, OneToNOpAdaptor adaptor,
+                                     Int count, Int rank) {
+    ImplicitLocOpBuilder &b = code.b;
+    List list(code, op.getList().getType(), adaptor.getList()[0]);
+    Bins bins = makeBins(code, list, count);
+    SmallVector<Type> types = {b.getF32Type(), b.getI32Type(), b.getI32Type()};
+    Values narrowed = code.ifElse(
+        bins.isValid, types,
+        [&] {
+          code.eachOf(count, [&](Int i) {
+            code.add(code.part(0), bins.indexOf(code.load(list.values, i)), code.word(1));
+          });
+          Search::Bin bin = code.findBin(rank);
+          return Values{bins.numberOf(bin.index), code.minus(rank, bin.above), bin.count};
+        },
+        [&] {
+          return Values{code.number(0), rank, count};
+        });
+    Value bin = narrowed[0];
+    Int need(b, narrowed[1]), inBin(b, narrowed[2]);
+    auto isInBin = [&](Value value) -> Value {
+      Value isAll = code.make<arith::XOrIOp>(bins.isValid, constant(b, b.getI1Type(), 1));
+      return code.either(isAll, code.isEqual(bins.of(value), bin));
+    };
+    auto keyAt = [&](Int i) { return code.keyOf(code.load(list.values, i)); };
+    SmallVector<Type> words(3, b.getI32Type());
+    auto toValues = [](Search::Threshold t) { return Values{t.key, t.take, t.ties}; };
+    Values found = code.ifElse(
+        code.is(inBin, Compare::ule, code.word(sm90::kSelectFew)), words,
+        [&] {
+          code.eachOf(count, [&](Int i) {
+            Value value = code.load(list.values, i);
+            code.ifThen(isInBin(value), [&] {
+              Int place = code.add(code.part(sm90::kSelectNumFew), code.word(0), code.word(1));
+              code.store(code.part(sm90::kSelectFewKeys), place, code.keyOf(value));
+            });
+          });
+          return toValues(code.selectFew(need, inBin));
+        },
+        [&] {
+          Values range =
+              code.eachOf(count, {code.word(-1), code.word(0)}, [&](Int i, ValueRange known) {
+                Value value = code.load(list.values, i), is = isInBin(value);
+                Int key = code.keyOf(value), low(b, known[0]), high(b, known[1]);
+                return Values{code.choose(is, code.least(low, key), low),
+                              code.choose(is, code.most(high, key), high)};
+              });
+          auto [low, high] = code.extremes(Int(b, range[0]), Int(b, range[1]));
+          auto candidateAt = [&](Int i) -> Search::Candidate {
+            Value value = code.load(list.values, i);
+            return {code.keyOf(value), isInBin(value)};
+          };
+          return toValues(code.selectBetween(candidateAt, count, need, low, high));
+        });
+    Search::Threshold threshold{Int(b, found[0]), Int(b, found[1]), Int(b, found[2])};
+    auto positionAt = [&](Int i) { return code.loadWord(list.positions, i); };
+    return {threshold.key, cutTies(code, threshold, count, keyAt, positionAt)};
+  }
+
+  static std::pair<Int, Int> cutRow(Search &code, sm90::SelectCutOp op, OneToNOpAdaptor adaptor,
+                                    Int count, Int rank) {
+    ImplicitLocOpBuilder &b = code.b;
+    Array row = getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]);
+    auto keyAt = [&](Int i) { return code.keyOf(code.load(row, code.widen(i))); };
+    Values range = code.eachOf(count, {code.word(-1), code.word(0)}, [&](Int i, ValueRange known) {
+      Int key = keyAt(i);
+      return Values{code.least(Int(b, known[0]), key), code.most(Int(b, known[1]), key)};
+    });
+    auto [low, high] = code.extremes(Int(b, range[0]), Int(b, range[1]));
+    Value always = constant(b, b.getI1Type(), 1);
+    auto candidateAt = [&](Int i) -> Search::Candidate { return {keyAt(i), always}; };
+    Search::Threshold threshold = code.selectBetween(candidateAt, count, rank, low, high);
+    return {threshold.key, cutTies(code, threshold, count, keyAt, [](Int i) { return i; })};
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Where they go
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Bits of positions, as many at a time as there is room for.
+class Places {
+public:
+  Places(Search &code, sm90::SelectWriteOp op, Value bitmap, Value places)
+      : code(code), blocks(op.getPlaces().getType().getColumns()),
+        bitmap(code.shared(bitmap, code.b.getI32Type())),
+        places(code.shared(places, code.b.getI32Type())) {}
+
+  /// Calls `mark` to set bits and `take` to read places, for each run of positions. Elements say
+  /// which they are by their distance from the run's first.
+  using Pass = llvm::function_ref<void(Int first, Int count)>;
+  void forRuns(Int length, Pass mark, Pass take);
+  void set(Int position) {
+    code.orInto(bitmap, position / kWordBits, code.shiftLeft(code.word(1), position % kWordBits));
+  }
+  void setWord(Int position, Int bits) { code.store(bitmap, position / kWordBits, bits); }
+  Value isSet(Int position) {
+    Int bits = code.shiftRight(code.loadWord(bitmap, position / kWordBits), position % kWordBits);
+    return code.is(bits % 2, Compare::ne, code.word(0));
+  }
+  Int placeOf(Int position);
+
+  static constexpr int64_t kWordBits = 32, kBlockWords = 4, kBlockBits = kWordBits * kBlockWords;
+
+private:
+  Int count(Int usedBlocks, Int before);
+
+  Search &code;
+  int64_t blocks;
+  Array bitmap, places;
+};
+} // namespace
+
+Int Places::placeOf(Int position) {
+  Int block = position / kBlockBits, inBlock = position / kWordBits % kBlockWords;
+  Int below = code.minus(code.shiftLeft(code.word(1), position % kWordBits), code.word(1));
+  Int place = code.loadWord(places, block);
+  for (auto [i, word] : llvm::enumerate(code.loadFour(bitmap, block * kBlockWords))) {
+    Int at = code.word(static_cast<int64_t>(i));
+    Int own = code.choose(code.is(at, Compare::eq, inBlock), below, code.word(0));
+    Int mask = code.choose(code.isBelow(at, inBlock), code.word(-1), own);
+    place = place + code.countBits(code.both(word, mask));
+  }
+  return place;
+}
+
+/// Bits before each block; a thread has a run of blocks. Returns the bits in all and `before`.
+Int Places::count(Int usedBlocks, Int before) {
+  Int perThread = (usedBlocks + (code.threads - 1)) / code.threads;
+  Int first = code.thread * perThread, zero = code.word(0);
+  auto eachBlock = [&](ValueRange inits, llvm::function_ref<Values(Int, ValueRange)> body) {
+    return code.loop(zero, perThread, code.word(1), inits, [&](Int j, ValueRange carried) {
+      Int block = first + j;
+      return code.ifElse(
+          code.isBelow(block, usedBlocks), carried.getTypes(), [&] { return body(block, carried); },
+          [&] { return Values(carried.begin(), carried.end()); });
+    });
+  };
+  Int sum(code.b, eachBlock(zero.operator Value(), [&](Int block, ValueRange carried) {
+            Int sum(code.b, carried[0]);
+            code.store(places, block, sum);
+            for (Value word : code.loadFour(bitmap, block * kBlockWords))
+              sum = sum + code.countBits(word);
+            return Values{sum};
+          })[0]);
+  Int total = zero;
+  Int ofThread = code.scan(sum, total) + before;
+  eachBlock(zero.operator Value(), [&](Int block, ValueRange carried) {
+    code.store(places, block, code.loadWord(places, block) + ofThread);
+    return Values{carried[0]};
+  });
+  return total + before;
+}
+
+void Places::forRuns(Int length, Pass mark, Pass take) {
+  int64_t positions = blocks * kBlockBits;
+  Int zero = code.word(0);
+  code.loop(zero, length, code.word(positions), zero.operator Value(),
+            [&](Int first, ValueRange carried) {
+              Int there = code.least(code.minus(length, first), code.word(positions));
+              Int used = (there + (kBlockBits - 1)) / kBlockBits;
+              code.eachOf(used, [&](Int i) { code.storeFourZeros(bitmap, i * kBlockWords); });
+              code.barrier();
+              mark(first, there);
+              code.barrier();
+              Int written = count(used, Int(code.b, carried[0]));
+              code.barrier();
+              take(first, there);
+              code.barrier();
+              return Values{written};
+            });
+}
+
+namespace {
+struct SelectWrite : public KernelPattern<sm90::SelectWriteOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::SelectWriteOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Search code(b, getKernel(op), adaptor.getWork()[0]);
+    Places places(code, op, adaptor.getBitmap()[0], adaptor.getPlaces()[0]);
+    Array out = getRow(code, op.getOut().getType(), adaptor.getOut(), adaptor.getRow()[0]);
+    Int length = code.low(toI64(b, adaptor.getLength()[0]));
+    Cut cut{Int(b, adaptor.getKey()[0]), Int(b, adaptor.getBefore()[0])};
+    if (op.getList())
+      writeList(code, List(code, op.getList().getType(), adaptor.getList()[0]),
+                Int(b, adaptor.getCount()[0]), cut, places, out, length);
+    else
+      writeRow(code,
+               getRow(code, op.getValues().getType(), adaptor.getValues(), adaptor.getRow()[0]),
+               cut, places, out, length);
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  struct Cut {
+    Int key, before;
+    Value takes(Search &code, Value value, Int position) const {
+      Int own = code.keyOf(value);
+      Value isTie = code.both(code.is(own, Compare::eq, key), code.isBelow(position, before));
+      return code.either(code.isBelow(key, own), isTie);
+    }
+  };
+
+  static void writeList(Search &code, List list, Int count, Cut cut, Places &places, Array out,
+                        Int length) {
+    auto eachTaken = [&](Int first, Int there, llvm::function_ref<void(Int, Int)> body) {
+      code.eachOf(count, [&](Int i) {
+        Int position = code.loadWord(list.positions, i), distance = code.minus(position, first);
+        Value isTaken = cut.takes(code, code.load(list.values, i), position);
+        code.ifThen(code.both(isTaken, code.isBelow(distance, there)),
+                    [&] { body(position, distance); });
+      });
+    };
+    places.forRuns(
+        length,
+        [&](Int first, Int there) {
+          eachTaken(first, there, [&](Int, Int distance) { places.set(distance); });
+        },
+        [&](Int first, Int there) {
+          eachTaken(first, there, [&](Int position, Int distance) {
+            code.store(out, places.placeOf(distance), position);
+          });
+        });
+  }
+
+  static void writeRow(Search &code, Array row, Cut cut, Places &places, Array out, Int length) {
+    places.forRuns(
+        length,
+        [&](Int first, Int there) {
+          code.eachWarpOf(there, [&](Int i) {
+            Value isThere = code.isBelow(i, there);
+            Int position = first + code.choose(isThere, i, code.word(0));
+            Value isTaken = cut.takes(code, code.load(row, code.widen(position)), position);
+            Int bits = code.ballot(code.both(isThere, isTaken));
+            code.ifThen(code.is(code.lane, Compare::eq, code.word(0)),
+                        [&] { places.setWord(i, bits); });
+          });
+        },
+        [&](Int first, Int there) {
+          code.eachOf(there, [&](Int i) {
+            code.ifThen(places.isSet(i), [&] { code.store(out, places.placeOf(i), first + i); });
+          });
+        });
+  }
+};
+} // namespace
+
+void mlac::sm90nvvm::populateSelectPatterns(const TypeConverter &converter,
+                                            RewritePatternSet &patterns, const Kernel &kernel) {
+  patterns.add<SelectBegin, SelectCountUp, SelectKeep, SelectMeet, SelectCut, SelectWrite>(
+      converter, patterns.getContext(), kernel);
+}
