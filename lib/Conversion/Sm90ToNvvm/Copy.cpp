@@ -103,6 +103,7 @@ static void emitPiece(ImplicitLocOpBuilder &b, const CopyPlan &plan, const TileA
 static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
                              const TileAccess &access, Int thread) {
   int64_t rows = plan.type.getRows(), columns = plan.type.getColumns();
+  int64_t panel = plan.type.getPanelColumns();
   int64_t lanes = sm90::kPanelRowBytes / plan.vectorBytes, rowsPerStep = plan.threads / lanes;
   bool known = access.areColumnsInside(columns);
   Int firstRow = thread / lanes, byte = thread % lanes * plan.vectorBytes;
@@ -118,15 +119,15 @@ static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
           moveAddress(b, plan.target,
                       sm90::getSwizzledChunkByte(row, byte / sm90::kChunkBytes, rows) +
                           byte % sm90::kChunkBytes);
-      for (int64_t start = 0; start < columns; start += sm90::kPanelColumns) {
+      for (int64_t start = 0; start < columns; start += panel) {
         // The last panel may be narrower than its rows.
-        int64_t width = std::min(columns - start, sm90::kPanelColumns);
-        Value inTile = width == sm90::kPanelColumns ? Value()
-                                                    : compare(b, arith::CmpIPredicate::ult,
-                                                              firstColumn, constant32(b, width));
+        int64_t width = std::min(columns - start, panel);
+        Value inTile = width == panel ? Value()
+                                      : compare(b, arith::CmpIPredicate::ult, firstColumn,
+                                                constant32(b, width));
         emitIf(b, inTile, [&] {
-          Value target = moveAddress(
-              b, rowTarget, constant32(b, start / sm90::kPanelColumns * plan.type.getPanelBytes()));
+          Value target =
+              moveAddress(b, rowTarget, constant32(b, start / panel * plan.type.getPanelBytes()));
           emitPiece(b, plan, access, found, firstColumn + start, target, known);
         });
       }

@@ -21,7 +21,7 @@ tile.kernel @element(%x: memref<?xf32>, %n: index) {
   %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 64], strides: [64, 1]
       : memref<?xf32> to memref<?x64xf32, strided<[64, 1]>>
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
-  // expected-error @+1 {{expected a bf16 or f16 operand of a dot on sm_90a, got 'tensor<64x64xf32>'}}
+  // expected-error @+1 {{expected a bf16, f16 or f8E4M3FN operand of a dot on sm_90a, got 'tensor<64x64xf32>'}}
   %t = tile.load %v[%c0, %c0] : memref<?x64xf32, strided<[64, 1]>> -> tensor<64x64xf32>
   %d = tile.dot %t, %t, %zero transpose_rhs : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
   tile.return

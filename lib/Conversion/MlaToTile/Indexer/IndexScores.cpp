@@ -154,8 +154,10 @@ IndexScoresKernel::Token IndexScoresKernel::loadToken(KernelBuilder &b, ValueRan
                       {b.fixed(width), b.fixed(1)});
   for (int64_t first = 0; first < width; first += group)
     token.query.push_back(load(b, view, {b.mul(row, heads), b.index(first)}, {columns, group}));
+  // Behind the last token queries are zeros, and its weights are as good as any.
+  Value known = index == 0 ? row : b.minimum(row, b.sub(own[kRows], b.index(1)));
   Value factors =
-      b.view(own[kWeights], b.extent(b.mul(row, weights.strides[0]), weights.offset),
+      b.view(own[kWeights], b.extent(b.mul(known, weights.strides[0]), weights.offset),
              {b.fixed(keys), b.fixed(heads)}, {b.fixed(0), b.fixed(weights.strides[1])});
   token.weights = b.load(factors, {zero, zero}, {keys, columns});
   Value target = op.getFirst() ? b.sub(row, own[kFirst]) : row;

@@ -64,8 +64,9 @@ FailureOr<Type> mlac::convertTileType(Operation *op, Type type) {
 FailureOr<sm90::SmemType> mlac::convertSharedType(Operation *op, Type type) {
   auto tile = cast<RankedTensorType>(type);
   Type element = tile.getElementType();
-  if (!element.isBF16() && !element.isF16())
-    return op->emitOpError("expected a bf16 or f16 operand of a dot on sm_90a, got ") << tile;
+  if (!element.isBF16() && !element.isF16() && !isa<Float8E4M3FNType>(element))
+    return op->emitOpError("expected a bf16, f16 or f8E4M3FN operand of a dot on sm_90a, got ")
+           << tile;
   if (tile.getDimSize(0) % sm90::kSwizzleRows != 0)
     return op->emitOpError("expected the rows of a dot's operand to be a multiple of ")
            << sm90::kSwizzleRows << " on sm_90a, got " << tile;

@@ -199,7 +199,7 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
-/// Threads write operands of products only: codes come by TMA.
+/// Threads store operands of 16 bits only: codes are copied.
 static LogicalResult verifyNoCodes(Operation *op, SmemType target) {
   if (target.getLayout() != SmemLayout::Swizzle128 || target.getPanelColumns() == kPanelColumns)
     return success();
@@ -213,8 +213,6 @@ LogicalResult CopyOp::verify() {
     return emitOpError("expected 2 offsets, got ") << getOffsets().size();
   if (failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
     return failure(); // (C1)
-  if (failed(verifyNoCodes(*this, getTarget().getType())))
-    return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
 
@@ -222,15 +220,11 @@ LogicalResult CopyRowsOp::verify() {
   if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
       failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
     return failure(); // (C1)
-  if (failed(verifyNoCodes(*this, getTarget().getType())))
-    return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
 
 LogicalResult CopyPagedOp::verify() {
   if (failed(verifyPool(*this, getPool().getType(), getTarget().getType())))
-    return failure(); // (C1)
-  if (failed(verifyNoCodes(*this, getTarget().getType())))
     return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getPool().getType());
 }
