@@ -14,7 +14,7 @@
 // ROPE: error: kernel 'few_rows': not relay: rope-stages: there are no rope keys
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{schedule=fast})' 2>&1 | FileCheck %s --check-prefix=NAME
-// NAME: error: schedule: expected auto, simple, relay, stream, pingpong or product, got 'fast'
+// NAME: error: schedule: expected auto, simple, relay, stream, pingpong, scores or product, got 'fast'
 
 // RUN: not mla-opt %s --pass-pipeline='builtin.module(tile-plan-schedules{option=early=none})' 2>&1 | FileCheck %s --check-prefix=VALUE
 // VALUE: error: schedule: early: expected an integer from 0 to 113, got 'none'

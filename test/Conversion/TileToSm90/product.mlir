@@ -7,7 +7,7 @@
 // FORCED: remark: kernel 'product': schedule product product-stages=2
 // FORCED: remark: kernel 'choice': schedule product product-stages=2
 // DEEP: error: kernel 'product': not product: 113 stages of {{[0-9]+}} bytes do not fit in shared memory
-// NAME: error: schedule: expected auto, simple, relay, stream, pingpong or product, got 'fast'
+// NAME: error: schedule: expected auto, simple, relay, stream, pingpong, scores or product, got 'fast'
 
 // Weights have a producer of their own, which does not wait for the kernel before;
 // 5 stages let two CTAs share a multiprocessor.

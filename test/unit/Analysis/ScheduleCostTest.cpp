@@ -266,7 +266,7 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
                    "gate early issue registers steps-per-turn lazy-threshold stages part-columns "
                    "key-block key-stages product-stages");
   EXPECT_FALSE(request.setKind("fast", error));
-  EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong or product, got 'fast'");
+  EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong, scores or product, got 'fast'");
 }
 
 TEST(ScheduleCost, ListedParametersCanBeForced) {
@@ -298,7 +298,7 @@ TEST(ScheduleCost, KernelsAreAskedForByName) {
     EXPECT_EQ(error, "expected kernel:kind:key=value:..., got '" + std::string(text) + "'");
   }
   EXPECT_FALSE(parseKernelRequest("attention:fast", error));
-  EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong or product, got 'fast'");
+  EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong, scores or product, got 'fast'");
   EXPECT_FALSE(parseKernelRequest("attention:relay:early=x", error));
   EXPECT_EQ(error, "early: expected an integer from 0 to 113, got 'x'");
 }

@@ -38,6 +38,18 @@ int64_t test::countTokens(ArrayRef<Request> requests) {
   return tokens;
 }
 
+static bool haveSameBits(const Data &data, const Data &other) {
+  return std::visit(
+      [&](auto &value) {
+        auto &same = std::get<std::decay_t<decltype(value)>>(other);
+        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+          return value == same;
+        else
+          return memcmp(value.data(), same.data(), value.size() * sizeof(value[0])) == 0;
+      },
+      data);
+}
+
 std::optional<Buffers> test::runUnderEverySeed(const PlanRun &plan, ModuleOp module,
                                                ArrayRef<const char *> outputs) {
   std::optional<Buffers> first;
@@ -51,7 +63,7 @@ std::optional<Buffers> test::runUnderEverySeed(const PlanRun &plan, ModuleOp mod
     if (!first)
       first = buffers;
     for (const char *output : outputs)
-      if (std::get<Bits>(buffers[output]) != std::get<Bits>((*first)[output])) {
+      if (!haveSameBits(buffers[output], (*first)[output])) {
         ADD_FAILURE() << "seed " << seed << ": " << output << " differs from that of seed 0";
         return std::nullopt;
       }
@@ -146,7 +158,7 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
 // Planted bugs
 //===----------------------------------------------------------------------===//
 
-unsigned ScheduledStep::countFoundMutations(const std::string &name) {
+unsigned ScheduledStep::countFoundMutations(const std::string &name, const std::string &output) {
   Buffers right = plan.buffers;
   EXPECT_FALSE(run(right, 0));
   OwningOpRef<ModuleOp> original = module->clone();
@@ -163,7 +175,7 @@ unsigned ScheduledStep::countFoundMutations(const std::string &name) {
       if (auto finding = run(buffers, seed))
         diagnosis = simulator::stringify(finding->defect).str() + ": " +
                     finding->op->getName().getStringRef().str();
-      else if (std::get<Bits>(buffers["output"]) != std::get<Bits>(right["output"]))
+      else if (!haveSameBits(buffers[output], right[output]))
         diagnosis = "wrong result";
     }
     found += !diagnosis.empty();

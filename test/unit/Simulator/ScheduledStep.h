@@ -27,7 +27,7 @@ constexpr uint64_t kSeeds = 20;
 /// which does not change relative errors.
 constexpr double kTolerance = 1.0 / 128;
 
-/// Runs the plan under every seed: a test failure on a finding, or if one of the 16-bit
+/// Runs the plan under every seed: a test failure on a finding, or if one of the
 /// buffers `outputs` has other bits than under the first. The first's buffers; nothing
 /// if a run failed.
 std::optional<Buffers> runUnderEverySeed(const PlanRun &plan, mlir::ModuleOp module,
@@ -50,8 +50,8 @@ public:
     return plan.run(*module, buffers, seed);
   }
   /// Plants the first place of each kind of bug in the first launch's kernel. How many
-  /// kinds are found in few seeds, by a finding or by a wrong "output".
-  unsigned countFoundMutations(const std::string &name);
+  /// kinds are found in few seeds, by a finding or by a wrong `output`.
+  unsigned countFoundMutations(const std::string &name, const std::string &output = "output");
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string chosen; ///< kind of schedule, "" if something failed

@@ -100,7 +100,7 @@ void Role::emitIf(scf::IfOp branch) {
   SmallVector<Type> types;
   for (Value value : branch.getResults())
     if (keeps(value))
-      types.push_back(convertType(value.getType()));
+      types.push_back(convert(value.getType()));
   SmallVector<Value *> stages = getStages(branch);
   SmallVector<Value> before;
   for (Value *stage : stages) {

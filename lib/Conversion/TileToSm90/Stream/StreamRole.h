@@ -26,10 +26,13 @@ inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>
 /// and branches carry those of the rings that are used inside.
 class Role {
 public:
+  using TypeConversion = mlir::Type (*)(mlir::Type);
+
   Role(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-       const LazyCloner &cloner)
+       const LazyCloner &cloner, TypeConversion convert = convertType)
       : b(b), program(program), entry(entry),
-        cloner(cloner, [](mlir::Operation *, mlir::Type type) { return convertType(type); }) {}
+        cloner(cloner, [convert](mlir::Operation *, mlir::Type type) { return convert(type); }),
+        convert(convert) {}
   virtual ~Role() = default;
 
   void run();
@@ -77,6 +80,7 @@ protected:
   const Program &program;
   const Entry &entry;
   LazyCloner cloner;
+  TypeConversion convert; // of tiles
   mlir::Value keyStage, queryStage;
   /// Ops that were emitted ahead of their turn.
   llvm::DenseSet<mlir::Operation *> done;

@@ -102,3 +102,7 @@ LogicalResult PingPongScheduleAttr::verify(EmitError emitError, Count keyBlock, 
 LogicalResult ProductScheduleAttr::verify(EmitError emitError, Count stages) {
   return Checker(emitError).stages("stages", stages).result;
 }
+
+LogicalResult ScoresScheduleAttr::verify(EmitError emitError, Count stages) {
+  return Checker(emitError).stages("stages", stages).result;
+}

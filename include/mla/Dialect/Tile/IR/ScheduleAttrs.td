@@ -104,4 +104,9 @@ def Tile_ProductSchedule : Tile_TunedSchedule<"Product", "product"> {
   let parameters = (ins Tile_Count<"blocks in the rings">:$stages);
 }
 
+def Tile_ScoresSchedule : Tile_TunedSchedule<"Scores", "scores"> {
+  let summary = "an indexer's keys on M, out of a ring, heads on N";
+  let parameters = (ins Tile_Count<"blocks in the ring">:$stages);
+}
+
 #endif // MLA_DIALECT_TILE_IR_SCHEDULEATTRS_TD
