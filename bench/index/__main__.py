@@ -30,6 +30,7 @@ SCHEDULES = ("scores", "simple")
 # Requests and keys of decodes; new tokens and keys of one prompt.
 DECODES = [(1, 32768), (1, 131072), (16, 32768), (16, 131072), (128, 32768), (128, 131072)]
 PROMPTS = [(4096, 4096), (2048, 32768)]
+DISTINCT = 4096  # pages of content
 
 STEP = """
 func.func @{name}(%q: tensor<?x{heads}x{width}xf8E4M3FN> {{mla.input = "q"}},
@@ -102,21 +103,25 @@ class Scores:
             "scores": torch.full((requests * new, columns), float("nan"), device=self.device)}
 
     def _fill(self, pages):
-        """Random pages on the device: codes of integers, then scales."""
+        """Random pages on the device, codes of integers, then scales: the same again after
+        `DISTINCT`."""
         torch = self.torch
-        distinct = min(pages, 4096)
+        distinct = min(pages, DISTINCT)
         generator = torch.Generator().manual_seed(2)
         codes = torch.randint(-4, 5, (distinct, PAGE * WIDTH), generator=generator).float()
-        scales = torch.ldexp(torch.ones(()), torch.randint(-2, 3, (distinct, PAGE),
-                                                           generator=generator))
+        exponents = torch.randint(-2, 3, (distinct, PAGE), generator=generator)
         content = torch.cat([codes.to(torch.float8_e4m3fn).view(torch.uint8),
-                             scales.view(torch.uint8).reshape(distinct, -1)], 1)
-        content = content.repeat(-(-pages // distinct), 1)[:pages].contiguous()
+                             torch.exp2(exponents.float()).view(torch.uint8)], 1).contiguous()
+        count = pages * PAGE * ROW_BYTES
         if self.device == "cpu":
-            ctypes.memmove(self.engine.cache_data(), content.data_ptr(), content.numel())
+            pool = torch.frombuffer((ctypes.c_uint8 * count).from_address(
+                self.engine.cache_data()), dtype=torch.uint8)
         else:
-            memory = _Memory(self.engine.cache_data(), content.numel())
-            torch.as_tensor(memory, device=self.device).copy_(content.flatten())
+            pool = torch.as_tensor(_Memory(self.engine.cache_data(), count), device=self.device)
+        pool, source = pool.view(pages, -1), content.to(self.device)
+        for first in range(0, pages, distinct):
+            part = pool[first:first + distinct]
+            part.copy_(source[:len(part)])
         return content
 
     def run(self):
@@ -133,7 +138,7 @@ class Scores:
         torch, wrong = self.torch, 0
         got = self.buffers["scores"].cpu()
         for request in range(requests):
-            pages = self.pool[self.table[request]]
+            pages = self.pool[[page % len(self.pool) for page in self.table[request]]]
             codes = pages[:, :PAGE * WIDTH].contiguous().view(torch.float8_e4m3fn).float()
             scales = pages[:, PAGE * WIDTH:].contiguous().view(torch.float32).flatten()
             keys = codes.reshape(-1, WIDTH)[:self.keys].to(self.device)
