@@ -264,7 +264,7 @@ TEST(ScheduleCost, RequestsRejectWhatTheyCannotRead) {
   EXPECT_FALSE(request.set("depth=3", error));
   EXPECT_EQ(error, "no schedule option 'depth'; there are left-stages right-stages rope-stages "
                    "gate early issue registers steps-per-turn lazy-threshold stages part-columns "
-                   "key-block key-stages product-stages");
+                   "key-block key-stages scores-stages product-stages");
   EXPECT_FALSE(request.setKind("fast", error));
   EXPECT_EQ(error, "expected auto, simple, relay, stream, pingpong, scores or product, got 'fast'");
 }

@@ -138,7 +138,7 @@ TEST(CacheFormat, IndexKeysAreSplitFromTheirScales) { // sparse.md section 3
   row[3] = -3.5f;
   pool.encode(row, {130});
   EXPECT_EQ(pool.scale(130, 0), 0x1p-7f); // 3.5 / 448 = 2^-7
-  EXPECT_EQ(pool.at("latent", 130, 3), 0xfe);
+  EXPECT_EQ(pool.at("index", 130, 3), 0xfe);
   pool.layout.page_stride_bytes = 8640; // V4's pools share pages
   EXPECT_EQ(pool.offset("scale", 130), 2 * 8640 + 8192 + 8);
 }
