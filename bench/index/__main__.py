@@ -83,7 +83,7 @@ class Scores:
         pages = requests * (-(-keys // PAGE) + 1)
         self.engine = mlac.Engine(
             mlac.Package(str(options.directory / f"{schedule}.mlac")), mlac.Device(options.device),
-            max_num_requests=requests, max_num_tokens=requests * new, max_seq_len=keys + PAGE,
+            max_num_requests=requests, max_num_tokens=requests * new, max_seq_len=keys,
             num_pages=pages)
         self.engine.prepare()
         sequences = [self.engine.sequence() for _ in range(requests)]
