@@ -119,6 +119,25 @@ def dequantise(codes, scales, block):
     return e4m3_values().astype(np.float32)[codes] * spread[:, :codes.shape[1]]
 
 
+def round_e4m3(x):
+    """The nearest numbers of e4m3; of two that are equally near the one with an even code."""
+    magnitudes = e4m3_values()[:127]
+    exact = np.minimum(np.abs(x), magnitudes[-1])
+    above = np.clip(np.searchsorted(magnitudes, exact), 1, 126)
+    low, high = magnitudes[above - 1], magnitudes[above]
+    takes_high = (exact - low > high - exact) | ((exact - low == high - exact) & (above % 2 == 0))
+    return np.where(takes_high, high, low) * np.sign(x)
+
+
+def quantise(rows, amax_floor=1e-4, power_of_two=True):
+    """Numbers that e4m3 codes times a scale per row stand for: what an indexer's cache holds of its
+    keys, and what is multiplied of its queries."""
+    scale = np.maximum(np.abs(rows).max(axis=-1, keepdims=True), amax_floor) / 448
+    if power_of_two:
+        scale = 2.0 ** np.ceil(np.log2(scale))
+    return round_e4m3(rows / scale) * scale
+
+
 def rms_norm(x, gamma, eps):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * gamma
 
@@ -167,6 +186,111 @@ def queries(config, weights, hidden, positions):
     q = q.reshape(len(hidden), config.num_heads, p + config.qk_rope_head_dim)
     q_pe = q[..., p:]
     return q[..., :p], (rotate(q_pe, config.rope, positions) if config.rope else q_pe)
+
+
+@dataclasses.dataclass(frozen=True)
+class Indexer:
+    """What selects the keys of a sparse layer (DeepSeek-V3.2, GLM-5)."""
+
+    num_heads: int
+    head_dim: int
+    topk: int
+    rope: Rope
+
+
+def indexer_from_hf(hf):
+    """Indexer of a configuration: the frequencies of the attention, pairs of its own."""
+    interleaved = hf.get("indexer_rope_interleave", hf["model_type"] == "glm_moe_dsa")
+    rope = dataclasses.replace(rope_and_scale(hf)[0], interleaved=bool(interleaved))
+    return Indexer(hf["index_n_heads"], hf["index_head_dim"], hf["index_topk"], rope)
+
+
+def layer_norm(x, gamma, beta, eps):
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    return centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps) * gamma + beta
+
+
+def index_rows(config, indexer, weights, hidden, positions):
+    """What index scores are made of: queries [S, Hi, Di], keys [S, Di] and head weights [S, Hi].
+    Only the first columns are rotated, as many as the attention's rope has."""
+    latent = rms_norm(hidden @ weights["q_a_proj.weight"].T, weights["q_a_layernorm.weight"],
+                      config.eps) * config.q_multiplier
+    queries = (latent @ weights["indexer.wq_b.weight"].T).reshape(
+        len(hidden), indexer.num_heads, indexer.head_dim)
+    keys = layer_norm(hidden @ weights["indexer.wk.weight"].T, weights["indexer.k_norm.weight"],
+                      weights["indexer.k_norm.bias"], 1e-6)
+    width = config.qk_rope_head_dim
+    for rows in (queries, keys):
+        rows[..., :width] = rotate(rows[..., :width], indexer.rope, positions)
+    factor = (indexer.num_heads * indexer.head_dim) ** -0.5
+    return queries, keys, factor * (hidden @ weights["indexer.weights_proj.weight"].T)
+
+
+def index_scores(queries, keys, head_weights):
+    """[S, S]: sum over heads of w * relu(q . k)."""
+    scores = np.zeros((len(queries), len(keys)))
+    for head in range(queries.shape[1]):
+        scores += head_weights[:, head, None] * np.maximum(queries[:, head] @ keys.T, 0)
+    return scores
+
+
+def top_k(scores, lengths, k):
+    """Positions [rows, k] of the k largest of each row's first `length` scores, ascending, -1
+    behind them: of equal scores the lower position, NaN last, -0 like 0."""
+    selected = np.full((len(scores), k), -1, np.int32)
+    for row, length in enumerate(lengths):
+        values = np.where(np.isnan(scores[row, :length]), -np.inf, scores[row, :length])
+        order = np.lexsort((np.arange(length), np.isnan(scores[row, :length]), -values))
+        chosen = np.sort(order[:k])
+        selected[row, :len(chosen)] = chosen
+    return selected
+
+
+def gathered_attention(query, keys, values, rows, scale, sink=None):
+    """Each query over the rows that it names: query [T, N, D], keys [S, D], values [S, V], rows
+    [T, K]; entries that are no row do not count. Returns output [T, N, V], lse [T, N] and the
+    largest score [T, N], -inf both where no entry counts; the output is 0 there. A sink [N]
+    is one more score, without a value, that only the output knows of."""
+    query, keys, values = (np.asarray(x, np.float64) for x in (query, keys, values))
+    output = np.zeros(query.shape[:2] + values.shape[1:])
+    lse, most = (np.full(query.shape[:2], -np.inf) for _ in range(2))
+    for token, chosen in enumerate(np.asarray(rows, np.int64)):
+        chosen = chosen[(chosen >= 0) & (chosen < len(keys))]
+        if not len(chosen):
+            continue
+        scores = scale * (query[token] @ keys[chosen].T)
+        most[token] = scores.max(axis=1)
+        numerators = np.exp(scores - most[token][:, None])
+        total = numerators.sum(axis=1)
+        lse[token] = most[token] + np.log(total)
+        output[token] = numerators @ values[chosen] / total[:, None]
+        if sink is not None:
+            with np.errstate(over="ignore"):
+                output[token] /= (1 + np.exp(sink - lse[token]))[:, None]
+    return output, lse, most
+
+
+def sparse_attention_layer(config, indexer, weights, hidden, selected=None):
+    """A whole causal layer in which each token attends to the keys that its index scores select, or
+    to those given: [S, K] positions, of which those behind the token and negative ones do not
+    count. Returns output [S, H] and the selection."""
+    weights = {name: np.asarray(w, np.float64) for name, w in weights.items()}
+    hidden = np.asarray(hidden, np.float64)
+    tokens, n = len(hidden), config.num_heads
+    p, v = config.qk_nope_head_dim, config.v_head_dim
+    positions = np.arange(tokens)
+    if selected is None:
+        scores = index_scores(*index_rows(config, indexer, weights, hidden, positions))
+        selected = top_k(scores, positions + 1, indexer.topk)
+    selected = np.where(selected <= positions[:, None], selected, -1)
+    c, k_pe = latents(config, weights, hidden, positions)
+    q_nope, q_pe = queries(config, weights, hidden, positions)
+    up = weights["kv_b_proj.weight"].reshape(n, p + v, config.kv_lora_rank)
+    query = np.concatenate([np.einsum("tnp,npl->tnl", q_nope, up[:, :p]), q_pe], axis=-1)
+    output, _, _ = gathered_attention(query, np.concatenate([c, k_pe], axis=-1), c, selected,
+                                      config.softmax_scale)
+    heads = np.einsum("tnl,nvl->tnv", output, up[:, p:])
+    return heads.reshape(tokens, n * v) @ weights["o_proj.weight"].T, selected
 
 
 def attention_layer(config, weights, hidden, first_row=0):

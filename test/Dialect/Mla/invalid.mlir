@@ -365,6 +365,24 @@ func.func @gather_c2(%cache: !mla.cache<page_size = 16, fields = [latent: 512], 
 
 // -----
 
+func.func @attention_c7(%q: tensor<?x3x8xf32>, %c: tensor<?x32xf32>, %wk: tensor<3x8x32xf32>, %wv: tensor<3x16x32xf32>, %cache: !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, %b: !mla.batch, %s: tensor<?x24xi32>) {
+  // expected-error @+1 {{expected form auto or absorbed beside selected keys, got expanded}}
+  %0 = mla.attention query(%q : tensor<?x3x8xf32>) latent(%c : tensor<?x32xf32>) weights(%wk, %wv : tensor<3x8x32xf32>, tensor<3x16x32xf32>)
+      over %cache, %b : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch selected(%s : tensor<?x24xi32>) scale 0.5 {form = #mla.form<expanded>} -> tensor<?x3x16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_shape(%q: tensor<5x3x8xf32>, %c: tensor<5x32xf32>, %wk: tensor<3x8x32xf32>, %wv: tensor<3x16x32xf32>, %cache: !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, %b: !mla.batch, %s: tensor<4x24xi32>) {
+  // expected-error @+1 {{expected selected to be [T, K] with T = 5 (from q_nope), got 'tensor<4x24xi32>'}}
+  %0 = mla.attention query(%q : tensor<5x3x8xf32>) latent(%c : tensor<5x32xf32>) weights(%wk, %wv : tensor<3x8x32xf32>, tensor<3x16x32xf32>)
+      over %cache, %b : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch selected(%s : tensor<4x24xi32>) scale 0.5 -> tensor<5x3x16xf32>
+  return
+}
+
+// -----
+
 func.func @attention_c1(%q: tensor<?x16x128xbf16>, %qp: tensor<?x16x64xbf16>, %l: tensor<?x512xbf16>, %k: tensor<?x64xbf16>, %wk: tensor<16x64x512xbf16>, %wv: tensor<16x128x512xbf16>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected w_uk to be [N, P, Lkv] with P = 128 (from q_nope), got 'tensor<16x64x512xbf16>'}}
   %0 = mla.attention query(%q, %qp : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>) latent(%l, %k : tensor<?x512xbf16>, tensor<?x64xbf16>) weights(%wk, %wv : tensor<16x64x512xbf16>, tensor<16x128x512xbf16>)

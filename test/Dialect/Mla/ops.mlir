@@ -212,7 +212,11 @@ func.func private @compressed(!mla.cache<page_size = 64, fields = [latent: 512],
 func.func @attention(%q: tensor<?x16x128xbf16>, %q_pe: tensor<?x16x64xbf16>, %c: tensor<?x512xbf16>,
                      %k_pe: tensor<?x64xbf16>, %w: tensor<16x128x512xbf16>, %cache: !cache, %batch: !mla.batch,
                      %q32: tensor<?x3x8xf32>, %c32: tensor<?x32xf32>, %w_uk: tensor<3x8x32xf32>,
-                     %w_uv: tensor<3x16x32xf32>, %flat: !flat_cache) {
+                     %w_uv: tensor<3x16x32xf32>, %flat: !flat_cache, %selected: tensor<?x24xi32>) {
+  // CHECK: mla.attention {{.*}} selected(%{{.*}} : tensor<?x24xi32>) scale 5.000000e-01 -> tensor<?x3x16xf32>
+  %2 = mla.attention query(%q32 : tensor<?x3x8xf32>) latent(%c32 : tensor<?x32xf32>)
+      weights(%w_uk, %w_uv : tensor<3x8x32xf32>, tensor<3x16x32xf32>)
+      over %flat, %batch : !flat_cache, !mla.batch selected(%selected : tensor<?x24xi32>) scale 0.5 -> tensor<?x3x16xf32>
   // CHECK: mla.attention query(%{{.*}} : tensor<?x3x8xf32>) latent(%{{.*}} : tensor<?x32xf32>)
   // CHECK-SAME: scale 5.000000e-01 -> tensor<?x3x16xf32>
   %0 = mla.attention query(%q32 : tensor<?x3x8xf32>) latent(%c32 : tensor<?x32xf32>)

@@ -19,6 +19,17 @@
 using namespace mlir;
 using namespace mlir::mla;
 
+/// (C7): what attention to selected keys can be.
+static LogicalResult verifySelection(AttentionOp op, ShapeCheck &check) {
+  if (failed(check.match("selected", op.getSelected(), {"T", "K"})))
+    return failure();
+  if (op.getForm() == Form::Expanded)
+    return op.emitOpError("expected form auto or absorbed beside selected keys, got expanded");
+  if (SharePrefixOp::ofShared(op.getBatch()) || SharePrefixOp::ofOwn(op.getBatch()))
+    return op.emitOpError("expected no shared prefix beside selected keys");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   ShapeCheck check(*this);
   CacheType cache = getCache().getType();
@@ -53,7 +64,9 @@ LogicalResult AttentionOp::verify() {
            << (isShared ? "expanded over a shared prefix"
                         : "absorbed behind a shared prefix")
            << ", got " << stringifyForm(getForm());
-  return getLse() ? check.matchLse("lse", getLse()) : success(); // (C5)
+  if (getLse() && failed(check.matchLse("lse", getLse()))) // (C5)
+    return failure();
+  return getSelected() ? verifySelection(*this, check) : success();
 }
 
 LogicalResult ExpandedAttentionOp::verify() {

@@ -164,29 +164,46 @@ static RankedTensorType withTokenMajor(Type lseType, RankedTensorType outputType
                                Float32Type::get(lseType.getContext()), encoding);
 }
 
+/// Attention on the latents, with `latentQuery`: over all keys, or over those selected.
+static Operation *emitLatentAttention(OpBuilder &builder, AttentionOp attention,
+                                      Value latentQuery) {
+  Location loc = attention.getLoc();
+  RankedTensorType type = getType(latentQuery);
+  Value lse = attention.getLse();
+  Type lseType = lse ? withTokenMajor(lse.getType(), type) : Type();
+  Value selected = attention.getSelected();
+  if (!selected)
+    return AbsorbedAttentionOp::create(builder, loc, type, lseType, latentQuery, attention.getQPe(),
+                                       attention.getCache(), attention.getBatch(),
+                                       /*num_splits=*/Value(), attention.getScaleAttr());
+  Value rows = ConvertIndicesOp::create(builder, loc, selected.getType(), selected,
+                                        attention.getCache(), attention.getBatch(),
+                                        /*prefill_requests=*/Value(), /*workspace_starts=*/Value());
+  return SparseAttentionOp::create(
+      builder, loc, type, lseType, /*max_logits=*/Type(), latentQuery, attention.getQPe(), rows,
+      /*lengths=*/Value(), /*sink=*/Value(), attention.getCache(), attention.getBatch(),
+      /*latent=*/Value(), /*k_pe=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
+}
+
 static void absorb(AttentionOp attention, Folding folding) {
   if (folding.output && !findOutputProjection(attention.getOutput()))
     sinkProjection(attention);
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
   Value latentQuery = emitLatentQuery(builder, attention, folding.query);
-  RankedTensorType latentType = getType(latentQuery);
-  Value lse = attention.getLse();
-  auto absorbed = AbsorbedAttentionOp::create(
-      builder, loc, latentType, lse ? withTokenMajor(lse.getType(), latentType) : Type(),
-      latentQuery, attention.getQPe(), attention.getCache(), attention.getBatch(),
-      /*num_splits=*/Value(), attention.getScaleAttr());
-  if (lse) {
-    Value converted = absorbed.getLse();
+  Operation *absorbed = emitLatentAttention(builder, attention, latentQuery);
+  Value latentOutput = absorbed->getResult(0);
+  if (Value lse = attention.getLse()) {
+    Value converted = absorbed->getResult(1);
     if (converted.getType() != lse.getType())
       converted = ConvertLseOp::create(builder, loc, lse.getType(), converted);
     lse.replaceAllUsesWith(converted);
   }
   if (folding.output) {
-    foldOutput(attention, absorbed.getOutput());
+    foldOutput(attention, latentOutput);
   } else {
-    Value heads = HeadProjectOp::create(builder, loc, attention.getOutput().getType(),
-                                        absorbed.getOutput(), attention.getWUv(),
+    Value heads = HeadProjectOp::create(builder, loc, attention.getOutput().getType(), latentOutput,
+                                        attention.getWUv(),
                                         /*contract_rows=*/false);
     attention.getOutput().replaceAllUsesWith(heads);
   }

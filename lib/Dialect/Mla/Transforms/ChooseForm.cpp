@@ -121,7 +121,8 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
 
   void resolve(AttentionOp attention) {
     mlac::LayerDims dims = readLayerDims(attention);
-    Form chosen = form;
+    // Keys that are selected token by token are expanded for nobody else.
+    Form chosen = attention.getSelected() ? Form::Absorbed : form;
     if (chosen == Form::Auto)
       chosen = decideStatically(dims, attention.getBatch().getType());
     if (chosen == Form::Auto)

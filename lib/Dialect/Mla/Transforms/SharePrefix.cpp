@@ -120,8 +120,8 @@ static AttentionOp emitPart(OpBuilder &builder, AttentionOp attention, Value par
   return AttentionOp::create(
       builder, attention.getLoc(), RankedTensorType::get(output.getShape(), element), lse,
       attention.getQNope(), attention.getQPe(), attention.getLatent(), attention.getKPe(),
-      attention.getWUk(), attention.getWUv(), attention.getCache(), part, attention.getScaleAttr(),
-      FormAttr::get(builder.getContext(), form));
+      attention.getWUk(), attention.getWUv(), attention.getCache(), part,
+      /*selected=*/Value(), attention.getScaleAttr(), FormAttr::get(builder.getContext(), form));
 }
 
 static SmallVector<Value> emitShared(OpBuilder &builder, AttentionOp attention,
@@ -165,7 +165,7 @@ struct SharePrefix : mla::impl::MlaSharePrefixBase<SharePrefix> {
     bool isSplit = function->hasAttr(kDecodeThresholdAttr);
     bool fits = isSplit ? part && part.getPart() == BatchPart::Decodes
                         : isa<BlockArgument>(attention.getBatch());
-    if (!fits || attention.getBatch().getType().getContextLen() == 0)
+    if (!fits || attention.getSelected() || attention.getBatch().getType().getContextLen() == 0)
       return false;
     WalkResult others = function.walk([&](SharePrefixOp known) {
       bool isOwn = known.getBatch() == attention.getBatch() &&

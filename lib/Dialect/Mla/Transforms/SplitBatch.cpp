@@ -106,7 +106,7 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
   void split(func::FuncOp function, int64_t threshold) {
     SmallVector<AttentionOp> attentions;
     function.walk([&](AttentionOp attention) {
-      if (form == Form::Auto && attention.getForm() == Form::Auto &&
+      if (form == Form::Auto && attention.getForm() == Form::Auto && !attention.getSelected() &&
           isWhole(attention.getBatch(), function))
         attentions.push_back(attention);
     });

@@ -35,6 +35,11 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
     (C4) one element type; over a shared prefix the output may be f32. (C5) lse has an encoding and shape [N, T] or [T, N] accordingly.
     (C6) form is expanded over a shared prefix, absorbed over own parts.
 
+    **Sparse attention.** With `selected` [T, K] i32 token t sees the keys at positions
+    selected[t, k] of its request and no others, its own among them (append first); negative
+    entries, and those at and behind the request's length, are none. Whoever selects sees to causality
+    (sparse.md sections 1, 5). (C7) then the form is not expanded, and there is no shared prefix.
+
     Example:
     ```mlir
     %o = mla.attention query(%q_nope, %q_pe : tensor<?x16x128xbf16>, tensor<?x16x64xbf16>)
@@ -50,7 +55,8 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins Mla_Tensor:$q_nope, Optional<Mla_Tensor>:$q_pe, Mla_Tensor:$latent,
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$w_uk, Mla_Tensor:$w_uv,
-                       Mla_CacheType:$cache, Mla_BatchType:$batch, F64Attr:$scale,
+                       Mla_CacheType:$cache, Mla_BatchType:$batch,
+                       Optional<Mla_IndexTensor>:$selected, F64Attr:$scale,
                        DefaultValuedAttr<Mla_FormAttr, "Form::Auto">:$form);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
   let hasCanonicalizer = 1;
@@ -59,6 +65,7 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
     `latent` `(` $latent (`,` $k_pe^)? `:` type($latent) (`,` type($k_pe)^)? `)`
     `weights` `(` $w_uk `,` $w_uv `:` type($w_uk) `,` type($w_uv) `)`
     `over` $cache `,` $batch `:` type($cache) `,` type($batch)
+    (`selected` `(` $selected^ `:` type($selected) `)`)?
     `scale` $scale attr-dict `->` type($output) (`,` type($lse)^)?
   }];
 }
