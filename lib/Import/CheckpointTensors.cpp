@@ -63,6 +63,8 @@ std::vector<CheckpointTensor> mlac::getStepTensors(const ModelConfig &config) {
   if (config.tensorParallel > 1)
     llvm::erase_if(tensors,
                    [](const CheckpointTensor &tensor) { return tensor.name == "o_proj.bias"; });
+  if (config.hasOwnIndexer())
+    llvm::append_range(tensors, getIndexerTensors(config));
   return tensors;
 }
 
@@ -151,7 +153,7 @@ llvm::Error mlac::checkCheckpointShapes(const ModelConfig &config,
   for (const CheckpointTensor &expected : getCheckpointTensors(config))
     check(expected, /*required=*/true);
   for (const CheckpointTensor &expected : getIndexerTensors(config))
-    check(expected, /*required=*/false);
+    check(expected, /*required=*/config.hasOwnIndexer());
   for (const NamedShape &tensor : tensors)
     if (!known.contains(tensor.name) && tensor.name != kStoredFrequencies &&
         !(config.weightScales && isScale(tensor.name, known)))

@@ -18,9 +18,17 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace mlac;
 using namespace mlir;
 
+/// The input, or output, of a layer whose selection another has made, or takes.
+static constexpr StringLiteral kSelection = "selected";
+/// Of the indexer (sparse.md section 2): the epsilon of its keys' norm, and what the largest of a
+/// row counts at least when the row is quantised.
+static constexpr double kIndexNormEps = 1e-6, kIndexAmaxFloor = 1e-4;
 /// Far above the pages of any engine (16 to 256 tokens).
 static constexpr int64_t kMaxPageSize = 65536;
 
@@ -48,6 +56,18 @@ static StringRef stringifyActivation(ActivationType type) {
   llvm_unreachable("unknown activation type");
 }
 
+static StringRef stringifyIndexerUse(IndexerUse use) {
+  switch (use) {
+  case IndexerUse::Full:
+    return "full";
+  case IndexerUse::Shared:
+    return "shared";
+  case IndexerUse::None:
+    return "none";
+  }
+  llvm_unreachable("unknown use of an indexer");
+}
+
 /// As a command line of mla-compile.
 static std::string describeImport(const ConfigOptions &parsing, const ImportOptions &options) {
   std::string text;
@@ -65,6 +85,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --dequantised-weights";
   if (!parsing.like.empty())
     stream << " --like=" << parsing.like;
+  if (parsing.indexer != IndexerUse::Full)
+    stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
   return text;
 }
 
@@ -76,12 +98,16 @@ static mla::ModelAttr getModelAttr(MLIRContext *context, const ModelConfig &conf
                              config.text);
 }
 
-static mla::RopeOrder getRopeOrder(const ModelConfig &config) {
-  return config.rope.pairing == RopePairing::Interleaved ? mla::RopeOrder::Interleaved
-                                                         : mla::RopeOrder::Half;
+static mla::RopeOrder getRopeOrder(RopePairing pairing) {
+  return pairing == RopePairing::Interleaved ? mla::RopeOrder::Interleaved : mla::RopeOrder::Half;
 }
 
 mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config) {
+  return getRopeAttr(context, config, config.rope.pairing);
+}
+
+mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config,
+                                RopePairing pairing) {
   if (config.qkRopeHeadDim == 0)
     return {};
   const RopeParams &rope = config.rope;
@@ -92,7 +118,7 @@ mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config)
   SmallVector<mlac::Real> shortFactors(rope.shortFactor.begin(), rope.shortFactor.end());
   SmallVector<mlac::Real> longFactors(rope.longFactor.begin(), rope.longFactor.end());
   return mla::RopeAttr::get(
-      &context, getRopeOrder(config), config.qkRopeHeadDim, rope.theta, getSupportedLength(config),
+      &context, getRopeOrder(pairing), config.qkRopeHeadDim, rope.theta, getSupportedLength(config),
       scaling, static_cast<double>(table.multiplier), rope.factor, rope.originalMaxPositions,
       rope.betaFast, rope.betaSlow, shortFactors, longFactors);
 }
@@ -118,6 +144,17 @@ RopeTable mlac::computeRopeTable(mla::RopeAttr rope) {
   return table;
 }
 
+/// Keys of the indexer, in pages as long as the latents': both have one slot mapping.
+static mla::CacheType getIndexCacheType(MLIRContext &context, const ModelConfig &config,
+                                        const ImportOptions &options) {
+  mla::CacheField field = {cache::Part::Index, /*heads=*/1, config.indexer->headDim};
+  return mla::CacheType::get(&context, options.pageSize, field,
+                             getElementType(context, options.activationType),
+                             getRopeOrder(config.indexer->pairing), "index_k",
+                             mla::ScaleRule::PowerOfTwo, /*tokensPerRow=*/1, /*window=*/0,
+                             /*hadamard=*/false);
+}
+
 namespace {
 
 /// Emits the step functions of one layer.
@@ -129,8 +166,11 @@ public:
         rope(getRopeAttr(*module.getContext(), config)),
         cacheType(mla::CacheType::getLatent(
             module.getContext(), options.pageSize, config.kvLoraRank, config.qkRopeHeadDim, element,
-            getRopeOrder(config), options.cacheFormat, options.scaleRule)),
-        tensors(getStepTensors(config)) {}
+            getRopeOrder(config.rope.pairing), options.cacheFormat, options.scaleRule)),
+        tensors(getStepTensors(config)) {
+    if (config.hasOwnIndexer())
+      indexType = getIndexCacheType(*module.getContext(), config, options);
+  }
 
   /// Adds function `name` for requests of `queryLen` new tokens.
   func::FuncOp buildStep(StringRef name, int64_t queryLen);
@@ -158,9 +198,11 @@ private:
   }
 
   func::FuncOp buildStep(StringRef name, int64_t queryLen, mla::Form form);
+  /// [T, K], of positions.
+  RankedTensorType selectionType();
   func::FuncOp createFunction(StringRef name, mla::BatchType batchType);
-  /// The [N, rows, in] view of a weight [N * rows, in].
-  Value splitHeads(Value weight, int64_t rows);
+  /// The [heads, rows, in] view of a weight [heads * rows, in].
+  Value splitHeads(Value weight, int64_t heads, int64_t rows);
   /// Rows [first, first + count) of every head of a [N, rows, in] weight.
   Value sliceRows(Value heads, int64_t first, int64_t count);
   Value rotate(Value rows);
@@ -170,6 +212,12 @@ private:
   /// q_nope and (R > 0) rotated q_pe.
   std::pair<Value, Value> buildQuery();
   Value buildOutput(Value heads);
+  /// The indexer's queries [T, Hi, Di] and keys [T, Di], rotated.
+  Value buildIndexQuery();
+  Value buildIndexKey();
+  Value rotateIndex(Value rows);
+  /// [T, K]: the positions that this layer's indexer selects. Appends the tokens' index keys.
+  Value buildSelection();
 
   Value weight(StringRef name) { return values.lookup(name); }
 
@@ -180,41 +228,69 @@ private:
   Type element;
   mla::RopeAttr rope;
   mla::CacheType cacheType;
+  mla::CacheType indexType; ///< null without an indexer of the layer's own
   std::vector<CheckpointTensor> tensors;
 
   // Of the function being built.
   llvm::StringMap<Value> values;
   Value hidden, batch, cache, table;
+  Value indexCache, queryLatent;
+  Value selected; ///< null in a dense layer
 };
 
 } // namespace
 
+RankedTensorType LayerBuilder::selectionType() {
+  return RankedTensorType::get({ShapedType::kDynamic, config.indexer->topk}, builder.getI32Type());
+}
+
 func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchType) {
   RankedTensorType hiddenType = tokenType(config.hiddenSize);
-  SmallVector<Type> inputs{hiddenType, batchType, cacheType};
+  bool isGivenSelection = config.isSparse() && !indexType;
+  bool givesSelection = indexType && config.indexer->isShared;
+  SmallVector<Type> inputs{hiddenType, batchType, cacheType}, results{hiddenType, cacheType};
+  if (indexType) {
+    inputs.push_back(indexType);
+    results.push_back(indexType);
+  }
+  if (isGivenSelection)
+    inputs.push_back(selectionType());
+  if (givesSelection)
+    results.push_back(selectionType());
+  unsigned firstWeight = inputs.size();
   for (const CheckpointTensor &tensor : tensors)
     inputs.push_back(tensorType(tensor.shapeOnRank(config.tensorParallel)));
-  auto type = builder.getFunctionType(inputs, {hiddenType, cacheType});
-  auto function = func::FuncOp::create(builder, loc, name, type);
+
+  auto function =
+      func::FuncOp::create(builder, loc, name, builder.getFunctionType(inputs, results));
   Block *body = function.addEntryBlock();
   hidden = body->getArgument(0);
   batch = body->getArgument(1);
   cache = body->getArgument(2);
   function.setArgAttr(0, mla::kInputAttr, builder.getStringAttr("hidden"));
   function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
+  if (indexType) {
+    indexCache = body->getArgument(3);
+    function.setArgAttr(3, mla::kPoolAttr, builder.getStringAttr("index"));
+  }
+  if (isGivenSelection) {
+    selected = body->getArgument(3);
+    function.setArgAttr(3, mla::kInputAttr, builder.getStringAttr(kSelection));
+  }
+  if (givesSelection)
+    function.setResultAttr(results.size() - 1, mla::kOutputAttr, builder.getStringAttr(kSelection));
   values.clear();
   for (auto [index, tensor] : llvm::enumerate(tensors)) {
-    unsigned argument = index + 3;
+    unsigned argument = firstWeight + index;
     function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
     values[tensor.name] = body->getArgument(argument);
   }
   return function;
 }
 
-Value LayerBuilder::splitHeads(Value weight, int64_t rows) {
+Value LayerBuilder::splitHeads(Value weight, int64_t heads, int64_t rows) {
   int64_t inputDim = cast<RankedTensorType>(weight.getType()).getDimSize(1);
-  return tensor::ExpandShapeOp::create(builder, loc,
-                                       tensorType({config.numHeads(), rows, inputDim}), weight,
+  return tensor::ExpandShapeOp::create(builder, loc, tensorType({heads, rows, inputDim}), weight,
                                        ArrayRef<ReassociationIndices>{{0, 1}, {2}});
 }
 
@@ -249,13 +325,13 @@ std::pair<Value, Value> LayerBuilder::buildQuery() {
   if (config.qLoraRank) {
     // LongCat's factor of the whole query: projections are linear, so it may
     // enter with the latent.
-    input = projectLatent("q_a_proj", "q_a_layernorm", *config.qLoraRank,
-                          /*tailDim=*/0, config.queryMultiplier)
-                .getLatent();
+    input = queryLatent = projectLatent("q_a_proj", "q_a_layernorm", *config.qLoraRank,
+                                        /*tailDim=*/0, config.queryMultiplier)
+                              .getLatent();
     up = weight("q_b_proj.weight");
   }
   int64_t nope = config.qkNopeHeadDim, ropeDim = config.qkRopeHeadDim;
-  Value heads = splitHeads(up, nope + ropeDim);
+  Value heads = splitHeads(up, config.numHeads(), nope + ropeDim);
   auto project = [&](int64_t first, int64_t rows) -> Value {
     return mla::ProjectOp::create(builder, loc, tokenType({config.numHeads(), rows}), input,
                                   sliceRows(heads, first, rows), /*bias=*/Value());
@@ -269,6 +345,63 @@ Value LayerBuilder::buildOutput(Value heads) {
                                 weight("o_proj.weight"), weight("o_proj.bias"));
 }
 
+Value LayerBuilder::rotateIndex(Value rows) {
+  if (!rope)
+    return rows;
+  mla::RopeAttr pairs = getRopeAttr(*builder.getContext(), config, config.indexer->pairing);
+  // The first channels, where the attention's own rope takes the last ones.
+  return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, pairs,
+                             builder.getI64IntegerAttr(0), /*inverse=*/false);
+}
+
+Value LayerBuilder::buildIndexQuery() {
+  const IndexerParams &indexer = *config.indexer;
+  Value up = splitHeads(weight("indexer.wq_b.weight"), indexer.numHeads, indexer.headDim);
+  return rotateIndex(mla::ProjectOp::create(builder, loc,
+                                            tokenType({indexer.numHeads, indexer.headDim}),
+                                            queryLatent, up, /*bias=*/Value()));
+}
+
+Value LayerBuilder::buildIndexKey() {
+  RankedTensorType type = tokenType(config.indexer->headDim);
+  Value raw = mla::ProjectOp::create(builder, loc, type, hidden, weight("indexer.wk.weight"),
+                                     /*bias=*/Value());
+  return rotateIndex(mla::LayerNormOp::create(
+      builder, loc, type, raw, weight("indexer.k_norm.weight"), weight("indexer.k_norm.bias"),
+      builder.getF64FloatAttr(kIndexNormEps)));
+}
+
+Value LayerBuilder::buildSelection() {
+  const IndexerParams &indexer = *config.indexer;
+  int64_t heads = indexer.numHeads, dim = indexer.headDim;
+  indexCache = mla::AppendOp::create(builder, loc, indexType, buildIndexKey(), indexCache, batch);
+
+  auto tokens = [&](ArrayRef<int64_t> shape, Type type) {
+    Shape full{ShapedType::kDynamic};
+    llvm::append_range(full, shape);
+    return RankedTensorType::get(full, type);
+  };
+  Type f32 = builder.getF32Type();
+  auto quantised = mla::QuantizeOp::create(
+      builder, loc, tokens({heads, dim}, builder.getType<Float8E4M3FNType>()),
+      tokens({heads, 1}, f32), buildIndexQuery(), builder.getI64IntegerAttr(dim),
+      mla::ScaleRuleAttr::get(builder.getContext(), indexType.getScaleRule()),
+      builder.getF64FloatAttr(std::numeric_limits<float>::min()),
+      builder.getF64FloatAttr(kIndexAmaxFloor));
+  Value headWeights = mla::ProjectOp::create(builder, loc, tokenType(heads), hidden,
+                                             weight("indexer.weights_proj.weight"),
+                                             /*bias=*/Value());
+  double factor = 1 / std::sqrt(static_cast<double>(heads * dim));
+  Value weights =
+      mla::IndexWeightsOp::create(builder, loc, tokens(heads, f32), headWeights,
+                                  quantised.getScales(), builder.getF64FloatAttr(factor));
+  Value scores = mla::IndexScoresOp::create(builder, loc, tokens(ShapedType::kDynamic, f32),
+                                            quantised.getQuantized(), weights, indexCache, batch,
+                                            /*first=*/Value());
+  return mla::TopKOp::create(builder, loc, selectionType(), scores, /*lengths=*/Value(), batch,
+                             builder.getI64IntegerAttr(indexer.topk));
+}
+
 func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen) {
   return buildStep(name, queryLen, options.form);
 }
@@ -279,7 +412,7 @@ void LayerBuilder::buildMixedStep() {
   constexpr StringLiteral name = "step", ofDecodes = "step_decodes";
   func::FuncOp step = buildStep(name, ShapedType::kDynamic);
   step->setAttr(mla::kDecodeThresholdAttr, builder.getI64IntegerAttr(options.decodeThreshold));
-  if (options.form != mla::Form::Auto) // not split
+  if (options.form != mla::Form::Auto || config.isSparse()) // not split
     return;
   func::FuncOp decodes = buildStep(ofDecodes, options.decodeThreshold, mla::Form::Absorbed);
   decodes->setAttr(mla::kDecodesOfAttr, builder.getStringAttr(name));
@@ -304,15 +437,23 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen, mla::Form
     rows.push_back(keyRope);
   Value appended = mla::AppendOp::create(builder, loc, cacheType, rows, cache, batch);
 
-  Value up = splitHeads(weight("kv_b_proj.weight"), config.qkNopeHeadDim + config.vHeadDim);
+  if (indexType)
+    selected = buildSelection();
+  Value up = splitHeads(weight("kv_b_proj.weight"), config.numHeads(),
+                        config.qkNopeHeadDim + config.vHeadDim);
   Value keyUp = sliceRows(up, 0, config.qkNopeHeadDim);
   Value valueUp = sliceRows(up, config.qkNopeHeadDim, config.vHeadDim);
   auto attention = mla::AttentionOp::create(
       builder, loc, tokenType({config.numHeads(), config.vHeadDim}),
       /*lse=*/Type(), queryNope, queryRope, kv.getLatent(), keyRope, keyUp, valueUp, appended,
-      batch, builder.getF64FloatAttr(config.softmaxScale()),
-      mla::FormAttr::get(builder.getContext(), form));
-  func::ReturnOp::create(builder, loc, ValueRange{buildOutput(attention.getOutput()), appended});
+      batch, selected, builder.getF64FloatAttr(config.softmaxScale()),
+      mla::FormAttr::get(builder.getContext(), selected ? mla::Form::Absorbed : form));
+  SmallVector<Value> results{buildOutput(attention.getOutput()), appended};
+  if (indexType)
+    results.push_back(indexCache);
+  if (function.getNumResults() > results.size())
+    results.push_back(selected);
+  func::ReturnOp::create(builder, loc, results);
   return function;
 }
 
@@ -356,8 +497,9 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
       mla::CacheType::latentFields(config.kvLoraRank, config.qkRopeHeadDim);
   return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, fields,
                                 getElementType(*loc.getContext(), options.activationType),
-                                getRopeOrder(config), options.cacheFormat, options.scaleRule,
-                                /*tokensPerRow=*/1, /*window=*/0, /*hadamard=*/false);
+                                getRopeOrder(config.rope.pairing), options.cacheFormat,
+                                options.scaleRule, /*tokensPerRow=*/1, /*window=*/0,
+                                /*hadamard=*/false);
 }
 
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,
@@ -367,7 +509,8 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
     emitError(loc) << "page size " << options.pageSize << ", expected 1 to " << kMaxPageSize;
     return {};
   }
-  if (config.indexer && computeRopeTable(config).length > config.indexer->topk)
+  if (config.indexer && !config.isSparse() &&
+      computeRopeTable(config).length > config.indexer->topk)
     emitWarning(loc) << config.modelType
                      << ": sparse attention is imported as dense, which is equal up to "
                      << "index_topk = " << config.indexer->topk

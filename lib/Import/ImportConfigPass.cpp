@@ -38,7 +38,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
     ConfigOptions parsing{.tensorParallel = tensorParallel,
                           .latentNormEpsFromConfig = latentNormEpsFromConfig,
                           .dequantisedWeights = dequantisedWeights,
-                          .like = like};
+                          .like = like,
+                          .indexer = indexer};
     llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
       llvm::handleAllErrors(model.takeError(), [&](const ConfigError &error) {

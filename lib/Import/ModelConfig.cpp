@@ -270,9 +270,24 @@ static void readRope(const ConfigReader &root, const ModelType &type, ModelConfi
     readLongRope(root, *fields, config, params);
 }
 
-static void readIndexer(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
-  if (!type.hasIndexer)
+/// Whether some layers use what an earlier one selected (sparse.md section 1): by a list of kinds,
+/// by a pattern of letters, or every layer but one of `index_topk_freq`.
+static bool sharesSelections(const ConfigReader &root) {
+  if (const nlohmann::json *types = root.find("indexer_types"); types && types->is_array())
+    return llvm::any_of(*types, [](const nlohmann::json &kind) { return kind == "shared"; });
+  if (const nlohmann::json *pattern = root.find("index_topk_pattern");
+      pattern && pattern->is_string())
+    return pattern->get_ref<const std::string &>().find('S') != std::string::npos;
+  return root.integer("index_topk_freq", 1, kMaxDim).value_or(1) > 1;
+}
+
+static void readIndexer(const ConfigReader &root, const ModelType &type,
+                        const ConfigOptions &options, ModelConfig &config) {
+  if (!type.hasIndexer) {
+    if (options.indexer != IndexerUse::Full)
+      root.error("model_type", "models of this type have no indexer: --indexer does not apply");
     return;
+  }
   IndexerParams indexer;
   indexer.numHeads = root.requireInteger("index_n_heads", 1, kMaxDim);
   indexer.headDim = root.requireInteger("index_head_dim", 1, kMaxDim);
@@ -285,6 +300,8 @@ static void readIndexer(const ConfigReader &root, const ModelType &type, ModelCo
                llvm::formatv("expected at least qk_rope_head_dim {0}", config.qkRopeHeadDim).str());
   if (!root.find("q_lora_rank"))
     root.error("q_lora_rank", "the indexer reads the query latent, expected a positive integer");
+  indexer.use = options.indexer;
+  indexer.isShared = sharesSelections(root);
   config.indexer = indexer;
 }
 
@@ -341,7 +358,7 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     readDims(root, *type, config);
     readTensorParallel(root, options, config);
     readRope(root, *type, config);
-    readIndexer(root, *type, config);
+    readIndexer(root, *type, options, config);
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
     if (!options.dequantisedWeights)

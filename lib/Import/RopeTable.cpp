@@ -112,7 +112,8 @@ RopeTable mlac::computeRopeTable(const ModelConfig &config) {
 
 int64_t mlac::getSupportedLength(const ModelConfig &config) {
   int64_t length = computeRopeTable(config).length;
-  return config.indexer ? std::min(length, config.indexer->topk) : length;
+  bool isDense = config.indexer && !config.isSparse();
+  return isDense ? std::min(length, config.indexer->topk) : length;
 }
 
 double ModelConfig::softmaxScale() const {

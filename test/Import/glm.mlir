@@ -8,9 +8,8 @@
 // FLASH: mla.attention {{.*}} scale 6.250000e-02
 // FLASH-SAME: tensor<?x5x256xbf16>
 
-// GLM5: warning: glm_moe_dsa: sparse attention is imported as dense
 // GLM5: module @glm_moe_dsa
-// GLM5: mla.rope_table <order = interleaved, dim = 64, theta = 8.000000e+06, length = 2048> :
+// GLM5: mla.rope_table <order = interleaved, dim = 64, theta = 8.000000e+06, length = 1048576> :
 // GLM5: mla.latent_project {{.*}} eps {{1.000000e-05|1.0.*E-5}}
 // GLM5: mla.attention {{.*}} scale 6.250000e-02
 

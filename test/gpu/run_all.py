@@ -184,6 +184,8 @@ CHECKS = (
           **unit("test_indices", **PREPARED)),
     Check("python.external", prepared("test_external.ExternalTest"),
           **unit("test_external", **PREPARED)),
+    Check("python.sparse", prepared("test_sparse.SparseTest"),
+          **unit("test_sparse.SparseTest", **PREPARED)),
     Check("python.pages", prepared("test_pages.PagesTest"), **unit("test_pages", **PREPARED)),
 )
 

@@ -104,7 +104,7 @@ class CompileTest(unittest.TestCase):
     def test_warnings(self):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            self.compile(CONFIGS / "deepseek_v32.json")
+            self.compile(CONFIGS / "deepseek_v32.json", indexer="none")
         self.assertIn("index_topk = 2048", str(caught[0].message))
 
     def test_compiler_is_found(self):

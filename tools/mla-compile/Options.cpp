@@ -211,6 +211,14 @@ static cl::opt<bool> dequantisedWeights(
     "dequantised-weights", cl::cat(category),
     cl::desc("Weights will be bound in the activations' type, whatever the configuration's "
              "quantization_config says"));
+static EnumOption<IndexerUse>
+    indexer("indexer", cl::init(IndexerUse::Full), cl::cat(category),
+            cl::desc("Whose selection of keys a sparse layer attends to (default full):"),
+            cl::values(clEnumValN(IndexerUse::Full, "full", "its own indexer's"),
+                       clEnumValN(IndexerUse::Shared, "shared",
+                                  "an earlier layer's, which is the input 'selected'"),
+                       clEnumValN(IndexerUse::None, "none",
+                                  "all keys: dense attention, for up to index_topk tokens")));
 static cl::opt<std::string>
     like("like", cl::value_desc("model_type"), cl::cat(category),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
@@ -372,7 +380,7 @@ static bool readOptions(CompileOptions &options) {
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
-  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like};
+  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer};
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
   std::string format;
@@ -399,7 +407,7 @@ static bool checkModuleOptions() {
     return true;
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
-           &normEpsFromConfig, &dequantisedWeights, &like})
+           &normEpsFromConfig, &dequantisedWeights, &like, &indexer})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

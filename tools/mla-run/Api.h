@@ -67,6 +67,7 @@ public:
   ~Buffer() { (void)mla_device_free(device, memory); }
 
   void *data() const { return memory; }
+  size_t bytes() const { return size; }
   void upload(const void *host) const {
     if (size != 0)
       check(mla_device_upload(device, memory, host, size), "copying to the device");

@@ -267,6 +267,7 @@ std::vector<Finding> mlac::run::checkGolden(const Session &session, const LayerW
                                             const Checkpoint &file, const ModuleNames &names,
                                             const CheckOptions &options) {
   Golden golden = readGolden(session, file, names);
+  requireDense(session, golden.tokens);
   std::vector<Scenario> scenarios = options.prefillLens.empty()
                                         ? makeScenarios(golden, session.pageSize)
                                         : makeUserScenario(golden, options.prefillLens);

@@ -143,6 +143,7 @@ std::vector<Finding> mlac::run::checkReference(const Session &session, const Lay
   constexpr int64_t kSeveral = 5;
   int64_t longest = options.queryLen.value_or(longestQuery(session, kSeveral));
   EngineSizes sizes = getCheckSizes(session, options, longest);
+  requireDense(session, sizes.sequenceTokens);
   showProgress("binding weights");
   LayerSpec spec = readLayerSpec(session.modelConfig(), session.heads, sizes.sequenceTokens);
   Reference reference(spec, weights.values);

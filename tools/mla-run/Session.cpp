@@ -8,6 +8,7 @@
 
 #include "Session.h"
 
+#include "Functions.h"
 #include "Printable.h"
 
 #include <cmath>
@@ -145,6 +146,45 @@ void mlac::run::planStep(mla_plan *plan, const Batch &batch, const char *functio
   check(status, "planning a step");
 }
 
+std::optional<int64_t> Session::selectedKeys() const {
+  for (const json &pool : info.at("pools"))
+    if (pool.at("name") == "index")
+      return modelConfig().at("index_topk").get<int64_t>();
+  return std::nullopt;
+}
+
+void mlac::run::requireDense(const Session &session, int64_t tokens) {
+  std::optional<int64_t> most = session.selectedKeys();
+  if (most && tokens > *most)
+    throw std::runtime_error("sequences of " + std::to_string(tokens) +
+                             " tokens: checks attend to all keys, as a sparse layer does up to "
+                             "index_topk = " +
+                             std::to_string(*most) + " tokens (longer ones: docs/sparse.md)");
+}
+
+/// Hidden states and output, and the selection where the layer gives it.
+static void runLayer(const Session &session, mla_plan *plan, const Buffer &hidden,
+                     const Buffer &output, int64_t tokens) {
+  StepFunction function = plannedFunction(session, plan);
+  std::vector<mla_binding> bindings = {{"hidden", hidden.data(), hidden.bytes()},
+                                       {"output", output.data(), output.bytes()}};
+  std::optional<Buffer> selection;
+  for (const StepBuffer &buffer : function.buffers) {
+    if (buffer.name != "selected")
+      continue;
+    if (buffer.isInput)
+      throw std::runtime_error("function '" + function.name +
+                               "' takes the selection of another layer ('selected'): check a layer "
+                               "with an indexer of its own");
+    size_t bytes = tokens * session.selectedKeys().value() * sizeof(int32_t);
+    selection.emplace(session.device.get(), bytes);
+    bindings.push_back({"selected", selection->data(), bytes});
+  }
+  check(
+      mla_step_run_bound(plan, 0, bindings.data(), static_cast<int64_t>(bindings.size()), nullptr),
+      "running a step");
+}
+
 std::vector<float> mlac::run::runStep(const Session &session, mla_plan *plan,
                                       const std::vector<float> &hidden) {
   std::vector<uint8_t> input = encode(hidden, session.activation);
@@ -154,7 +194,7 @@ std::vector<float> mlac::run::runStep(const Session &session, mla_plan *plan,
   Buffer outputBuffer(session.device.get(), output.size());
   hiddenBuffer.upload(input.data());
   outputBuffer.upload(output.data());
-  check(mla_step_run(plan, 0, hiddenBuffer.data(), outputBuffer.data(), nullptr), "running a step");
+  runLayer(session, plan, hiddenBuffer, outputBuffer, hidden.size() / session.hidden);
   outputBuffer.download(output.data());
   return decode(output, session.activation);
 }

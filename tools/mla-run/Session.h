@@ -18,6 +18,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Session {
   /// "deepseek_v3, 8 heads, bf16, page size 64, on cpu (…)".
   std::string describe() const;
   nlohmann::json modelConfig() const;
+  /// Keys that each token of a sparse layer attends to; none in a dense one.
+  std::optional<int64_t> selectedKeys() const;
 
   Package package;
   Device device;
@@ -85,6 +88,9 @@ void planStep(mla_plan *plan, const Batch &batch, const char *function);
 
 /// Runs a planned step of layer 0 on `hidden` [T, H]; returns the output [T, H].
 /// What the step does not write comes back as NaN.
+/// Throws for sequences of a sparse layer that are longer than what it selects.
+void requireDense(const Session &session, int64_t tokens);
+
 std::vector<float> runStep(const Session &session, mla_plan *plan,
                            const std::vector<float> &hidden);
 

@@ -43,8 +43,11 @@ struct ImportOptions {
   int64_t decodeThreshold = 0; ///< longest query of a decode in @step; 0: no @step
 };
 
-/// The rotary embedding of a configuration; null when R = 0.
+/// The rotary embedding of a configuration, with pairs of its own or those given; null when
+/// R = 0.
 mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context, const ModelConfig &config);
+mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context, const ModelConfig &config,
+                                RopePairing pairing);
 
 /// The frequencies of a rotary embedding given in IR.
 RopeTable computeRopeTable(mlir::mla::RopeAttr rope);

@@ -63,12 +63,22 @@ struct RopeParams {
   std::vector<double> longFactor;
 };
 
+/// Who says which keys a token of a sparse model sees.
+enum class IndexerUse {
+  Full,   ///< the layer's own indexer
+  Shared, ///< an earlier layer's, whose selection is an input
+  None,   ///< nobody: all of them, which is the same up to index_topk tokens
+};
+
 /// The lightning indexer of sparse models (DeepSeek-V3.2, GLM-5).
 struct IndexerParams {
   int64_t numHeads = 0; ///< Hi, replicated on every rank
   int64_t headDim = 0;  ///< Di
   int64_t topk = 0;
   RopePairing pairing = RopePairing::Half;
+  IndexerUse use = IndexerUse::Full;
+  /// Whether some layers of the model use the selection of an earlier one.
+  bool isShared = false;
 };
 
 /// Weights [out, in] that are e4m3 codes: the rows and columns of them that have one scale;
@@ -88,6 +98,8 @@ struct ConfigOptions {
   bool dequantisedWeights = false;
   /// The known model type that one which is not known is read as; empty: none.
   std::string like = {};
+  /// Of models with an indexer: which of their layers this is, or a dense one instead.
+  IndexerUse indexer = IndexerUse::Full;
 };
 
 struct ModelConfig {
@@ -121,6 +133,8 @@ struct ModelConfig {
 
   RopeParams rope;
   std::optional<IndexerParams> indexer;
+  bool isSparse() const { return indexer && indexer->use != IndexerUse::None; }
+  bool hasOwnIndexer() const { return indexer && indexer->use == IndexerUse::Full; }
   /// How the checkpoint scales weights that are codes; it may hold others as they are.
   std::optional<WeightScales> weightScales;
 

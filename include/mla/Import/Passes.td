@@ -43,10 +43,13 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
     w_uq, w_qr, w_uk and w_uv are slices of the checkpoint's q_b_proj (or q_proj)
     and kv_b_proj.
 
-    For a model with an indexer (DeepSeek-V3.2, GLM-5) the functions compute
-    dense attention, which equals the model's up to `index_topk` tokens; the
-    length of the rotary table is reduced to that, so that a runtime refuses
-    longer sequences, and a warning says so.
+    For a model with an indexer (DeepSeek-V3.2, GLM-5) each token attends to the
+    `index_topk` keys that the indexer selects (sparse.md sections 1 to 5): its keys lie in a
+    second pool, `index`, and mla.attention takes the positions as `selected`. Where layers
+    share a selection it is a result as well (`selected`), and with indexer = shared an
+    input in its place. With indexer = none the functions compute dense attention, which
+    equals the model's up to `index_topk` tokens; the length of the rotary table is
+    reduced to that, so that a runtime refuses longer sequences, and a warning says so.
 
     Fails with one error per problem of the configuration, naming key, value
     and limit. A `quantization_config` becomes the module's `mla.weight_scales`; one that
@@ -87,6 +90,12 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
            "type">,
     Option<"like", "like", "std::string", "",
            "the known model type that one which is not known is read as">,
+    Option<"indexer", "indexer", "::mlac::IndexerUse", "::mlac::IndexerUse::Full",
+           "whose selection of keys a sparse layer attends to",
+           [{::llvm::cl::values(
+             clEnumValN(::mlac::IndexerUse::Full, "full", "its own indexer's"),
+             clEnumValN(::mlac::IndexerUse::Shared, "shared", "an earlier layer's, an input"),
+             clEnumValN(::mlac::IndexerUse::None, "none", "all keys, up to index_topk"))}]>,
   ];
   let dependentDialects = [
     "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",

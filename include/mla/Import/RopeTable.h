@@ -44,8 +44,8 @@ std::pair<double, double> yarnCorrectionRange(const RopeParams &rope, int64_t ro
 
 RopeTable computeRopeTable(const ModelConfig &config);
 
-/// Tokens of the longest sequence: the table's length, and for a model with an
-/// indexer at most `index_topk`, up to which dense attention equals its own.
+/// Tokens of the longest sequence: the table's length, and for a model whose indexer is not used
+/// at most `index_topk`, up to which dense attention equals its own.
 int64_t getSupportedLength(const ModelConfig &config);
 
 } // namespace mlac

@@ -50,8 +50,10 @@ def patch(model: Any, package: Package | str | os.PathLike[str] | None = None, *
         _layers.check_weights(module, layer)
     if package is None:
         target = "cpu" if device.type == "cpu" else "sm_90a"
+        # An index cache in e4m3 selects other keys than transformers' own: dense up to index_topk.
+        sparse = {"indexer": "none"} if hasattr(decoder.config, "index_topk") else {}
         package = compile_package(decoder, target, **{
-            "functions": ("prefill", "decode", "step"), **(compile_options or {})})
+            "functions": ("prefill", "decode", "step"), **sparse, **(compile_options or {})})
     elif not isinstance(package, Package):
         package = Package(package)
     info = package.info

@@ -143,6 +143,19 @@ TEST(CheckpointTensors, A05_WrongShapesListAllDims) {
   }
 }
 
+TEST(CheckpointTensors, IndexersAreMandatory_B31) {
+  ModelConfig config = loadConfig("deepseek_v32");
+  Checkpoint checkpoint(config);
+  for (const CheckpointTensor &tensor : getIndexerTensors(config))
+    checkpoint.add(tensor.name, tensor.shape);
+  EXPECT_EQ(checkpoint.check(), "");
+  checkpoint.erase("indexer.wk.weight");
+  EXPECT_EQ(checkpoint.check(),
+            "tensor indexer.wk.weight is missing, expected [Di, H] = [128, 7168]" + kDims);
+  // A layer that takes another's selection has none.
+  EXPECT_EQ(Checkpoint(loadConfig("deepseek_v32", {.indexer = IndexerUse::Shared})).check(), "");
+}
+
 TEST(CheckpointTensors, MissingAndUnexpectedTensors) {
   Checkpoint checkpoint(loadConfig("deepseek_v3"));
   checkpoint.erase("q_a_layernorm.weight");

@@ -59,8 +59,20 @@ TEST(PackageModel, F32AndHalfSplit) {
   EXPECT_EQ(package.weights[0]->dtype, package::DataType::F32);
 }
 
-TEST(PackageModel, SparseModelsAreLimitedToTopk) {
-  EXPECT_EQ(describe("deepseek_v32").rope->length, 2048u);
+TEST(PackageModel, SparseModelsHaveAnIndexPool_B44) {
+  package::PackageT package = describe("deepseek_v32");
+  EXPECT_EQ(package.rope->length, 163840u);
+  ASSERT_EQ(package.pools.size(), 2u);
+  EXPECT_EQ(package.pools[1]->name, "index");
+  EXPECT_EQ(package.pools[1]->format, "index_k");
+  EXPECT_EQ(package.pools[1]->row_bytes, 132u); // 128 codes and a scale
+  EXPECT_EQ(package.pools[1]->page_size, package.pools[0]->page_size);
+}
+
+TEST(PackageModel, DenseLayersOfSparseModelsAreLimitedToTopk) {
+  package::PackageT package = describe("deepseek_v32", {.indexer = IndexerUse::None});
+  EXPECT_EQ(package.rope->length, 2048u);
+  EXPECT_EQ(package.pools.size(), 1u);
 }
 
 TEST(PackageModel, NoRopeDims) {

@@ -1,0 +1,140 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whole sparse layers (DeepSeek-V3.2, GLM-5) against float64: the golden one on its stored selection,
+random ones on their own, decodes and prefills in one batch, over rows of every format."""
+
+import tempfile
+import unittest
+
+import numpy as np
+
+from mlac import reference
+
+import sparse_layers as layers
+
+GOLDEN = layers.DATA / "golden/deepseek_v32_attention.safetensors"
+MODULE = "layers.0.self_attn"
+# Longer and shorter than the 16 keys that are selected, pages of 64 and their ends.
+STEPS = (("prefill", (5, 17, 90, 64)), ("step", (1, 40, 1, 1)), ("decode", (1, 1, 1, 1)),
+         ("step", (0, 1, 0, 2)))
+# Name: configuration, element type, rows of the cache, options.
+SHARES = {"index_topk_freq": 4}  # so that the selection is an output
+CASES = {
+    "plain": (layers.config(**SHARES), "bf16", "auto", []),
+    "fp8_ds_mla": (layers.config(**SHARES), "bf16", "fp8_ds_mla", []),
+    "fp8_tensor": (layers.config(**SHARES), "bf16", "mla_fp8_tensor", []),
+    "glm": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "bf16", "auto",
+            ["--page-size=16"]),
+    "f32": (layers.config(**SHARES), "f32", None, []),
+    "glm_f32": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "f32", None,
+                ["--page-size=16"]),
+}
+
+
+class ServedTest(unittest.TestCase):
+    """Compiles the layers that its subclasses serve."""
+
+    names = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.packages = {
+            name: layers.compile_layer(config, cls.folder.name, name, f"--dtype={element}",
+                                       f"--cache-format={cache or 'auto'}",
+                                       "--functions=prefill,decode,step", *options)
+            for name, (config, element, cache, options) in CASES.items() if name in cls.names}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def serve(self, name, steps=STEPS):
+        """Requests of one story, each from its start; every row against float64."""
+        config, element, cache, _ = CASES[name]
+        rng = np.random.default_rng(len(name))
+        weights = layers.random_weights(rng, config)
+        served = layers.Served(self.packages[name], weights, element, config["index_topk"])
+        story = layers.widen(layers.narrow(rng.standard_normal((200, config["hidden_size"])),
+                                           element))
+        shape, indexer = reference.config_from_hf(config), reference.indexer_from_hf(config)
+        scores = layers.quantised_scores(shape, indexer, weights, story)
+        sequences = [served.engine.sequence() for _ in steps[0][1]]
+        for function, counts in steps:
+            starts = [len(sequence) for sequence in sequences]
+            place = f"{name}, {function} of {counts} behind {starts}"
+            rows = np.concatenate([np.arange(start, start + count)
+                                   for start, count in zip(starts, counts)])
+            output, selected = served.step(sequences, counts, story[rows], function,
+                                           wants_selection=True)
+            wrong = layers.judge_selection(selected, scores[rows], rows + 1, config["index_topk"],
+                                           layers.SCORE_SLACK[element])
+            self.assertEqual(wrong, "", place)
+            expected = layers.expected_rows(shape, weights, story, rows, selected, cache)
+            self.assertLess(layers.judge_output(output, expected, element, cache), 1, place)
+
+
+class SparseTest(ServedTest):
+    names = ("plain", "fp8_ds_mla", "fp8_tensor", "glm")
+
+    def test_rows_of_the_cache_type_B08_B10_B40(self):
+        self.serve("plain")
+
+    def test_rows_of_656_bytes_B11(self):
+        self.serve("fp8_ds_mla")
+
+    def test_rows_of_one_scale(self):
+        self.serve("fp8_tensor")
+
+    def test_interleaved_index_rope_V4_49(self):
+        self.serve("glm")
+
+
+class SinglePrecisionTest(ServedTest):
+    """On a CPU: GPUs compute in 16 bits."""
+
+    names = ("f32", "glm_f32")
+
+    def test_golden_layer_on_its_stored_selection_B44(self):
+        config, weights, tensors = layers.read_golden(GOLDEN)
+        hidden = tensors[f"{MODULE}/hidden_states"][0].astype(np.float64)
+        expected = tensors[f"{MODULE}/output.0"][0]
+        selected = tensors[f"{MODULE}.indexer/output"][0]
+        # The library fills rows with positions that its mask removes.
+        selected = np.where(selected <= np.arange(len(selected))[:, None], selected, -1)
+        package = layers.compile_layer(config, self.folder.name, "golden", "--dtype=f32",
+                                       "--page-size=16", "--indexer=shared")
+        served = layers.Served(package, weights, "f32", config["index_topk"])
+        sequence, prompt = served.engine.sequence(), 130
+        output, _ = served.step([sequence], [prompt], hidden[:prompt], "prefill",
+                                selected[:prompt])
+        self.assertLess(reference.relative_error(output, expected[:prompt]), layers.ALLOWED_F32)
+        for token in range(prompt, len(hidden)):
+            output, _ = served.step([sequence], [1], hidden[token:token + 1], "decode",
+                                    selected[token:token + 1])
+            self.assertLess(reference.relative_error(output, expected[token:token + 1]),
+                            layers.ALLOWED_F32)
+
+    def test_layers_in_single_precision_B30_B38(self):
+        for name in ("f32", "glm_f32"):
+            with self.subTest(name):
+                self.serve(name)
+
+    def test_equals_dense_attention_up_to_topk(self):
+        config = layers.config(topk=200)
+        rng = np.random.default_rng(5)
+        weights = layers.random_weights(rng, config)
+        hidden = rng.standard_normal((150, config["hidden_size"]))
+        outputs = []
+        for indexer in ("full", "none"):
+            package = layers.compile_layer(config, self.folder.name, indexer, "--dtype=f32",
+                                           f"--indexer={indexer}")
+            served = layers.Served(package, weights, "f32", 200, max_seq_len=200)
+            output, _ = served.step([served.engine.sequence()], [len(hidden)], hidden, "prefill")
+            outputs.append(output)
+        self.assertLess(reference.relative_error(*outputs), layers.ALLOWED_F32)
+
+
+if __name__ == "__main__":
+    unittest.main()
