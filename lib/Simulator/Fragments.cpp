@@ -239,6 +239,13 @@ Step Machine::runLoadPaged(Warpgroup &warpgroup, LoadPagedOp op) {
                          getInt(warpgroup, op.getColumn()), getInt(warpgroup, op.getLimit())));
 }
 
+Step Machine::runLoadCodeScales(Warpgroup &warpgroup, LoadCodeScalesOp op) {
+  return fill(warpgroup, op,
+              fetchPaged(warpgroup, op, getAs<ViewRef>(warpgroup, op.getPool()),
+                         getAs<ViewRef>(warpgroup, op.getTable()), getInt(warpgroup, op.getToken()),
+                         getInt(warpgroup, op.getColumn()), getInt(warpgroup, op.getLimit())));
+}
+
 Step Machine::storeElement(Operation *op, mlir::Value value, const Tile &tile, int64_t element,
                            const View &view, ArrayRef<int64_t> indices) {
   if (!view.contains(indices))
@@ -410,6 +417,33 @@ Step Machine::runLoadShared(Warpgroup &warpgroup, LoadSharedOp op) {
     for (int64_t column = 0; column < columns; ++column)
       result->reals[row * columns + column] = memory->get(place, row, first + column);
   set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
+/// A warp reads its rows of the codes and writes those of the target.
+Step Machine::runTransformCodes(Warpgroup &warpgroup, TransformCodesOp op) {
+  Place codes = getAs<Place>(warpgroup, op.getCodes());
+  Place target = getAs<Place>(warpgroup, op.getTarget());
+  bool byRows = isa<RankedTensorType>(op.getScale().getType());
+  Tile *scales = byRows ? use(warpgroup, op, op.getScale()) : nullptr;
+  if (byRows && !scales)
+    return Step::Failed;
+  int64_t first = static_cast<int64_t>(op.getColumn()), columns = op.countColumns();
+  int64_t elements = kCellBytes / getElementBytes(target.type.getElementType());
+  constexpr int64_t warpRows = kTileRows / kWarps;
+  for (int64_t warp = 0; warp < kWarps; ++warp) {
+    SharedMemory::Range read{warp * warpRows, (warp + 1) * warpRows, 0, columns / kCellBytes};
+    SharedMemory::Range written{warp * warpRows, (warp + 1) * warpRows, first / elements,
+                                (first + columns) / elements};
+    if (access(warpgroup, op, codes, read, 1 << warp, /*isWrite=*/false) == Step::Failed ||
+        access(warpgroup, op, target, written, 1 << warp, /*isWrite=*/true) == Step::Failed)
+      return Step::Failed;
+  }
+  float all = byRows ? 1 : getAs<float>(warpgroup, op.getScale());
+  for (int64_t row = 0; row < kTileRows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      memory->set(target, row, first + column,
+                  memory->get(codes, row, column) * (scales ? scales->reals[row] : all));
   return Step::Advanced;
 }
 

@@ -24,6 +24,8 @@
 
 #include "SharedMemory.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -260,6 +262,8 @@ private:
   Step runStoreShared(Warpgroup &warpgroup, mlir::sm90::StoreSharedOp op);
   Step runLoadShared(Warpgroup &warpgroup, mlir::sm90::LoadSharedOp op);
   Step runStoreStaged(Warpgroup &warpgroup, mlir::sm90::StoreStagedOp op);
+  Step runLoadCodeScales(Warpgroup &warpgroup, mlir::sm90::LoadCodeScalesOp op);
+  Step runTransformCodes(Warpgroup &warpgroup, mlir::sm90::TransformCodesOp op);
   Step runZeroRows(Warpgroup &warpgroup, mlir::sm90::ZeroRowsOp op);
   Step runReduce(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step reduceRows(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);

@@ -15,6 +15,8 @@
 #include "mla/Simulator/Mutations.h"
 #include "mla/Simulator/Passes.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -319,8 +321,7 @@ template <int fromEnd, int change> static bool shiftBox(KernelOp kernel, unsigne
   unsigned at = coordinates.size() - fromEnd;
   Value offset = arith::ConstantIndexOp::create(builder, op.getLoc(), change);
   Value old = op.getCoordinates()[at];
-  coordinates.slice(at, 1).assign(
-      builder.createOrFold<arith::AddIOp>(op.getLoc(), old, offset));
+  coordinates.slice(at, 1).assign(builder.createOrFold<arith::AddIOp>(op.getLoc(), old, offset));
   return true;
 }
 
@@ -371,6 +372,7 @@ static const std::pair<StringLiteral, Edit> kEdits[] = {
     {"drop-zero-rows", drop<ZeroRowsOp>},
     {"drop-store-shared", drop<StoreSharedOp>},
     {"drop-select-begin", drop<SelectBeginOp>},
+    {"drop-transform-codes", drop<TransformCodesOp>},
     {"bypass-wgmma-wait", bypassWgmmaWait},
     {"weaken-wgmma-wait", weakenWait<WgmmaWaitOp>},
     {"weaken-copy-wait", weakenWait<CopyWaitOp>},
@@ -380,13 +382,15 @@ static const std::pair<StringLiteral, Edit> kEdits[] = {
     {"double-release", repeat<ReleaseOp>},
     {"double-tma-load", repeat<TmaLoadOp>},
     {"double-barrier-arrival", repeat<NamedBarrierOp>},
-    {"release-early", moveUp<ReleaseOp, WgmmaWaitOp>},
-    {"publish-early", moveUp<PublishOp, StoreSharedOp>},
+    {"release-early", moveUp<ReleaseOp, WgmmaWaitOp, TransformCodesOp>},
+    {"publish-early", moveUp<PublishOp, StoreSharedOp, TransformCodesOp>},
     {"copy-publish-early", moveUp<CopyPublishOp, CopyOp, CopyRowsOp, CopyPagedOp>},
-    {"proxy-fence-early", moveUp<ProxyFenceOp, StoreSharedOp, ZeroRowsOp, CopyWaitOp, AwaitOp>},
+    {"proxy-fence-early",
+     moveUp<ProxyFenceOp, StoreSharedOp, TransformCodesOp, ZeroRowsOp, CopyWaitOp, AwaitOp>},
     {"wgmma-fence-early", moveUp<WgmmaFenceOp, arith::MulFOp>},
-    {"acquire-late", moveDown<AcquireOp, TmaLoadOp, StoreSharedOp, CopyRowsOp, CopyPagedOp>},
-    {"await-late", moveDown<AwaitOp, WgmmaOp, LoadSharedOp>},
+    {"acquire-late",
+     moveDown<AcquireOp, TmaLoadOp, StoreSharedOp, TransformCodesOp, CopyRowsOp, CopyPagedOp>},
+    {"await-late", moveDown<AwaitOp, WgmmaOp, LoadSharedOp, TransformCodesOp>},
     {"zero-rows-early", zeroRowsEarly},
     {"tile-of-next-stage", shiftStage<StageTileOp>},
     {"await-next-stage", shiftStage<AwaitOp>},

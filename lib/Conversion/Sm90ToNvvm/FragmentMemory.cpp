@@ -16,6 +16,8 @@
 #include "PinThread.h"
 #include "TileAccess.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 using namespace mlir;
 using namespace mlac::sm90nvvm;
 
@@ -139,6 +141,19 @@ static SmallVector<Value> emitLoad(ImplicitLocOpBuilder &b, const Kernel &kernel
             andOf(b, row.inside, tile.isColumnInside(b, firstColumn + access.column, known)));
       loadAccess(b, tile.elementType, address, access, registers);
     }
+  }
+  return registers;
+}
+
+/// The elements of a thread's rows in the first column.
+static SmallVector<Value> emitColumnLoad(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                         const TileAccess &tile) {
+  SmallVector<Value> registers;
+  for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
+    Row row = tile.getRow(b, kernel.getRow(b, h));
+    Value address = tile.getAddress(b, row, constant32(b, 0));
+    registers.push_back(
+        LLVM::LoadOp::create(b, tile.elementType, tile.getLoadAddress(b, address, row.inside)));
   }
   return registers;
 }
@@ -295,6 +310,18 @@ template <typename Op> struct LoadTile : public KernelPattern<Op> {
   }
 };
 
+struct LoadCodeScales : public KernelPattern<sm90::LoadCodeScalesOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::LoadCodeScalesOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    const Kernel &kernel = getKernel(op);
+    TileAccess access = getAccess(b, kernel, op, adaptor);
+    rewriter.replaceOpWithMultiple(op, {emitColumnLoad(b, kernel, access)});
+    return success();
+  }
+};
+
 /// Registers of all tiles belong to the same element.
 struct LoadElements : public KernelPattern<sm90::LoadElementsOp> {
   using KernelPattern::KernelPattern;
@@ -363,6 +390,6 @@ struct StoreSlots : public KernelPattern<sm90::StoreSlotsOp> {
 void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &converter,
                                                     RewritePatternSet &patterns,
                                                     const Kernel &kernel) {
-  patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, LoadElements, Store,
-               StoreSlots>(converter, patterns.getContext(), kernel);
+  patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, LoadCodeScales,
+               LoadElements, Store, StoreSlots>(converter, patterns.getContext(), kernel);
 }

@@ -22,6 +22,8 @@
 
 #include "TileAccess.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -160,10 +162,10 @@ private:
     Int firstChunk = kernel.getPart(b, split) * groups;
     ValueRange registers = adaptor.getValue();
     for (int64_t group = 0; group < groups; group += 2) {
-      Value address =
-          op.getColumn()       ? addresses.getFrom(*op.getColumn() / sm90::kColumnGroup + group)
-          : op.getTransposed() ? addresses.getTransposed(group / 2)
-                               : addresses.get(firstChunk, group / 2);
+      Value address = op.getColumn()
+                          ? addresses.getFrom(*op.getColumn() / sm90::kColumnGroup + group)
+                      : op.getTransposed() ? addresses.getTransposed(group / 2)
+                                           : addresses.get(firstChunk, group / 2);
       // The last of an odd number of groups has two matrices only.
       SmallVector<Value> matrices;
       int64_t last = std::min<int64_t>(group + 2, groups);
@@ -299,10 +301,10 @@ struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
     const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getType());
     Value tile = adaptor.getSource()[0];
-    SmallVector<Value> registers =
-        sm90::isRows(type) ? loadRows(b, kernel, type, tile)
-        : isa<Float8E4M3FNType>(type.getElementType()) ? loadCodes(b, kernel, op, tile)
-                                                       : loadFragment(b, kernel, op, tile);
+    SmallVector<Value> registers = sm90::isRows(type) ? loadRows(b, kernel, type, tile)
+                                   : isa<Float8E4M3FNType>(type.getElementType())
+                                       ? loadCodes(b, kernel, op, tile)
+                                       : loadFragment(b, kernel, op, tile);
     rewriter.replaceOpWithMultiple(op, {registers});
     return success();
   }
@@ -335,7 +337,8 @@ private:
       Int byte = getChunkFrom(b, start + inChunk, group / chunkGroups, source.getRows());
       for (int64_t half = 0; half < chunkGroups; ++half)
         for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-          int64_t offset = half * sm90::kColumnGroup + h * sm90::kSwizzleRows * sm90::kPanelRowBytes;
+          int64_t offset =
+              half * sm90::kColumnGroup + h * sm90::kSwizzleRows * sm90::kPanelRowBytes;
           Value both = LLVM::LoadOp::create(
               b, pair, kernel.getSharedAddress(b, tile, byte + offset), /*alignment=*/2);
           for (int64_t i = 0; i < 2; ++i)
@@ -356,8 +359,8 @@ private:
     for (int64_t q = 0; q < type.getDimSize(1) / (2 * sm90::kColumnGroup); ++q) {
       Value loaded = NVVM::LdMatrixOp::create(
           b, four, addresses.get(constant32(b, static_cast<int32_t>(first)), q),
-          b.getI32IntegerAttr(kMatrices),
-          getMatrixLayout(b, /*transposed=*/false), getMatrixShape(b), getMatrixElement(b));
+          b.getI32IntegerAttr(kMatrices), getMatrixLayout(b, /*transposed=*/false),
+          getMatrixShape(b), getMatrixElement(b));
       for (int64_t matrix = 0; matrix < kMatrices; ++matrix) {
         auto [first, second] =
             unpackPair(b, type.getElementType(), LLVM::ExtractValueOp::create(b, loaded, matrix));
@@ -365,6 +368,116 @@ private:
       }
     }
     return registers;
+  }
+};
+
+/// Two neighbouring codes as operands: exactly in f16, then f32, where they are scaled.
+Value transformPair(ImplicitLocOpBuilder &b, Value bits, Value scale, Type element) {
+  Value codes = LLVM::BitcastOp::create(b, VectorType::get({2}, b.getI8Type()), bits);
+  Value halves =
+      NVVM::ConvertF8x2ToF16x2Op::create(b, VectorType::get({2}, b.getF16Type()), codes,
+                                         /*relu=*/false, Float8E4M3FNType::get(b.getContext()));
+  Value scaled = LLVM::UndefOp::create(b, VectorType::get({2}, b.getF32Type()));
+  for (int64_t i = 0; i < 2; ++i) {
+    Value one = LLVM::ExtractElementOp::create(b, halves, constant32(b, i));
+    Value product = arith::MulFOp::create(b, arith::ExtFOp::create(b, b.getF32Type(), one), scale);
+    scaled = LLVM::InsertElementOp::create(b, scaled, product, constant32(b, i));
+  }
+  Value narrow = LLVM::FPTruncOp::create(b, VectorType::get({2}, element), scaled);
+  return LLVM::BitcastOp::create(b, b.getI32Type(), narrow);
+}
+
+/// Thread (row g, g + 8; lane t of the row's quad) takes chunks t and t + 4 of a row of codes,
+/// odd rows the second first. So the eight lanes of an access, which are two neighbouring rows,
+/// have eight different chunks of the swizzle, of codes and of either target panel:
+///
+///     codes   row g      t = 0 1 2 3 . . . .    then . . . . 0 1 2 3
+///             row g + 1      . . . . 0 1 2 3         0 1 2 3 . . . .
+class TransformCodes : public KernelPattern<sm90::TransformCodesOp> {
+public:
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::TransformCodesOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Kernel kernel = getKernel(op);
+    // Addresses are computed here: kept from panel to panel they would spill.
+    kernel.groupThread = emitPin(b, kernel.groupThread).front();
+    sm90::SmemType codes = op.getCodes().getType(), target = op.getTarget().getType();
+    int64_t first = static_cast<int64_t>(op.getColumn()) / sm90::kPanelColumns;
+    int64_t panels = op.countColumns() / sm90::kPanelColumns; // of the target
+    for (int64_t panel = 0; panel < panels; panel += kMaxPieces) {
+      Value source = moveTile(b, adaptor.getCodes()[0], panel / kMaxPieces * codes.getPanelBytes());
+      Value result = moveTile(b, adaptor.getTarget()[0], (first + panel) * target.getPanelBytes());
+      transformPanel(b, kernel,
+                     {source, result, adaptor.getScale(), target.getElementType(),
+                      std::min(panels - panel, kMaxPieces)});
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// 128 columns of codes, and the two panels that they become.
+  struct Panel {
+    Value codes, target;
+    ValueRange scale; // of all, or of each row of a thread
+    Type element;
+    int64_t pieces; // of a row and thread: as many as target panels
+  };
+  static constexpr int64_t kMaxPieces = 2;
+  static constexpr int64_t kPanelBytes = sm90::kTileRows * sm90::kPanelRowBytes;
+
+  static Value moveTile(ImplicitLocOpBuilder &b, Value tile, int64_t bytes) {
+    return Int(b, tile) + bytes / sm90::kDescriptorUnit;
+  }
+
+  static void transformPanel(ImplicitLocOpBuilder &b, const Kernel &kernel, const Panel &panel) {
+    Int row = kernel.getRow(b, 0), lane = Int(b, kernel.groupThread) % sm90::kQuadLanes;
+    Int parity = row % 2;
+    constexpr int64_t quarter = sm90::kQuadLanes,
+                      halfRows = sm90::kSwizzleRows * sm90::kPanelRowBytes;
+    Type words = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
+    SmallVector<Value> sources, loaded;
+    SmallVector<std::pair<Int, Int>> targets; // of a piece's halves
+    for (int64_t piece = 0; piece < panel.pieces; ++piece) {
+      // Whether it is the row's second half, if there is one.
+      Int second = panel.pieces == 1 ? constant32(b, 0) : parity ^ piece;
+      sources.push_back(sm90::getSwizzledChunkByte(row, lane + second * quarter, sm90::kTileRows));
+      Int base = second * kPanelBytes;
+      Int chunk = lane * 2;
+      targets.push_back({base + sm90::getSwizzledChunkByte(row, chunk, sm90::kTileRows),
+                         base + sm90::getSwizzledChunkByte(row, chunk + 1, sm90::kTileRows)});
+    }
+    auto load = [&](int64_t number) {
+      Int byte = Int(b, sources[number % panel.pieces]) + number / panel.pieces * halfRows;
+      Value address = kernel.getSharedAddress(b, panel.codes, byte);
+      loaded.push_back(LLVM::LoadOp::create(b, words, address, sm90::kChunkBytes));
+    };
+    // One piece ahead: what is stored in between may be what is loaded, for all that LLVM knows.
+    int64_t count = panel.pieces * sm90::kFragmentRows;
+    load(0);
+    for (int64_t number = 0; number < count; ++number) {
+      if (number + 1 < count)
+        load(number + 1);
+      int64_t h = number / panel.pieces;
+      auto [low, high] = targets[number % panel.pieces];
+      Value scale = panel.scale[panel.scale.size() == 1 ? 0 : h];
+      for (int64_t half = 0; half < 2; ++half) {
+        Value operands = LLVM::UndefOp::create(b, words);
+        for (int64_t word = 0; word < 2; ++word) {
+          Value codes =
+              LLVM::ExtractElementOp::create(b, loaded[number], constant32(b, half * 2 + word));
+          auto [first, second] = unpackPair(b, b.getI16Type(), codes);
+          int64_t pair = 2 * word;
+          for (Value bits : {first, second})
+            operands = LLVM::InsertElementOp::create(
+                b, operands, transformPair(b, bits, scale, panel.element), constant32(b, pair++));
+        }
+        Int byte = (half == 0 ? low : high) + h * halfRows;
+        LLVM::StoreOp::create(b, operands, kernel.getSharedAddress(b, panel.target, byte),
+                              sm90::kChunkBytes);
+      }
+    }
   }
 };
 
@@ -411,6 +524,6 @@ struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
 void mlac::sm90nvvm::populateSharedTilePatterns(const TypeConverter &converter,
                                                 RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Alloc, Slice>(converter, patterns.getContext());
-  patterns.add<StoreShared, StoreStaged, LoadShared, ZeroRows>(converter, patterns.getContext(),
-                                                               kernel);
+  patterns.add<StoreShared, StoreStaged, LoadShared, TransformCodes, ZeroRows>(
+      converter, patterns.getContext(), kernel);
 }

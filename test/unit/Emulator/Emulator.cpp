@@ -480,16 +480,18 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
         map(op, mask, [&](size_t t) { return source[t]; });
         return true;
       })
-      .Case<LLVM::BitcastOp>([&](LLVM::BitcastOp cast) { // pair of 16 bits <-> i32
+      .Case<LLVM::BitcastOp>([&](LLVM::BitcastOp cast) { // pair <-> integer of both
         const Parts &source = parts(cast.getArg());
         Parts &target = parts(cast.getRes());
+        bool isPair = source.size() == 2;
+        size_t width = getWidth(getElement(isPair ? cast.getArg().getType() : cast.getType()));
+        uint64_t low = (uint64_t(1) << width) - 1;
         for (size_t t = 0; t < threads; ++t) {
-          uint64_t bits = source.size() == 1
-                              ? source[0][t]
-                              : (source[1][t] & 0xFFFF) << 16 | (source[0][t] & 0xFFFF);
+          uint64_t bits =
+              isPair ? (source[1][t] & low) << width | (source[0][t] & low) : source[0][t];
           for (size_t part = 0; part < target.size(); ++part)
             if (mask[t])
-              target[part][t] = target.size() == 1 ? bits : bits >> (16 * part) & 0xFFFF;
+              target[part][t] = target.size() == 1 ? bits : bits >> (width * part) & low;
         }
         return true;
       })

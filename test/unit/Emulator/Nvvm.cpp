@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
+#include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <numeric>
@@ -190,8 +191,24 @@ bool Emulator::runMatrices(Operation *op, const Mask &mask) {
   return true;
 }
 
+/// A code's value as the bits of an f16, which has all of them.
+static uint64_t widenCode(uint64_t code) {
+  llvm::APFloat value(llvm::APFloat::Float8E4M3FN(), llvm::APInt(8, code & 0xFF));
+  bool isInexact;
+  value.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &isInexact);
+  return value.bitcastToAPInt().getZExtValue();
+}
+
 bool Emulator::runNvvm(Operation *op, const Mask &mask) {
   return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<NVVM::ConvertF8x2ToF16x2Op>([&](NVVM::ConvertF8x2ToF16x2Op convert) {
+        for (auto [codes, halves] :
+             llvm::zip_equal(parts(convert.getSrc()), parts(convert.getDst())))
+          for (size_t t = 0; t < threads; ++t)
+            if (mask[t])
+              halves[t] = widenCode(codes[t]);
+        return true;
+      })
       .Case<NVVM::ThreadIdXOp>([&](auto) {
         map(op, mask, [](size_t t) { return t; });
         return true;

@@ -8,6 +8,7 @@
 //
 
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 
 #include "mla/Dialect/KernelAttrs.h"
 #include "mla/Dialect/Sm90/Utils/Layout.h"
@@ -44,6 +45,10 @@ void Sm90Dialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "mla/Dialect/Sm90/IR/Sm90Ops.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.cpp.inc"
       >();
 }
 

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 
 #include "mla/Dialect/KernelOp.h"
@@ -46,8 +47,7 @@ static LogicalResult verifyRank(Operation *op, StringRef what, Type type, int64_
   return op->emitOpError("expected ") << what << " of rank " << rank << ", got rank " << got;
 }
 
-/// Pool [pages, page_size, D] with static page_size, of the tile's element type.
-static LogicalResult verifyPool(Operation *op, Type pool, Type tile) {
+LogicalResult sm90::verifyPool(Operation *op, Type pool, Type tile) {
   if (failed(verifyRank(op, "a pool", pool, 3)))
     return failure();
   if (cast<ShapedType>(pool).isDynamicDim(1))

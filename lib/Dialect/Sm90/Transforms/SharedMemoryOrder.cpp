@@ -8,6 +8,8 @@
 
 #include "mla/Dialect/Sm90/Transforms/SharedMemoryOrder.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -191,9 +193,12 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
           [&](auto copyOp) { copy(op, copyOp.getTarget(), state, report); })
       .Case<StoreSharedOp, ZeroRowsOp>(
           [&](auto writer) { write(op, writer.getTarget(), state, report); })
+      .Case<TransformCodesOp>([&](TransformCodesOp transform) {
+        read(op, transform.getCodes(), state, report);
+        write(op, transform.getTarget(), state, report);
+      })
       // Its reads are ordered with its writes, warp by warp.
-      .Case<StoreStagedOp>(
-          [&](auto store) { write(op, store.getScratch(), state, report); })
+      .Case<StoreStagedOp>([&](auto store) { write(op, store.getScratch(), state, report); })
       .Case<ReduceOp>([&](ReduceOp reduce) {
         if (!reduce.getScratch())
           return;

@@ -1,0 +1,27 @@
+// RUN: mla-opt %s | mla-opt | FileCheck %s
+// RUN: mla-opt --mlir-print-op-generic %s | mla-opt | FileCheck %s
+
+// Codes of a row in groups of 128 with a scale each, and all with one scale.
+
+!codes = !sm90.smem<64x128xf8E4M3FN>
+!operands = !sm90.smem<64x256xbf16>
+!pool = memref<?x64x164xf32, strided<[10496, 164, 1]>>
+
+// CHECK-LABEL: sm90.kernel @codes
+sm90.kernel @codes(%p: memref<?xf32>, %table: memref<?xi32>, %n: index, %s: f32) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %pool = memref.reinterpret_cast %p to offset: [0], sizes: [%n, 64, 164], strides: [10496, 164, 1]
+      : memref<?xf32> to !pool
+  %tile = sm90.alloc : !codes
+  %target = sm90.alloc : !operands
+  %rope = sm90.alloc : !sm90.smem<64x64xf16>
+  sm90.role "output" warpgroups 0 to 1 {
+    // CHECK: %[[SCALES:.*]] = sm90.load_code_scales %{{.*}}[%{{.*}} at %{{.*}}, %{{.*}}] limit %{{.*}} : memref<{{.*}}>, memref<?xi32> -> tensor<64xf32, #sm90.rows>
+    %scales = sm90.load_code_scales %pool[%table at %c0, %c0] limit %n : !pool, memref<?xi32> -> tensor<64xf32, #sm90.rows>
+    // CHECK: sm90.transform_codes %{{.*}} by %[[SCALES]] to %{{.*}} column 128 : <64x128xf8E4M3FN>, tensor<64xf32, #sm90.rows>, <64x256xbf16>
+    sm90.transform_codes %tile by %scales to %target column 128 : !codes, tensor<64xf32, #sm90.rows>, !operands
+    // CHECK: sm90.transform_codes %{{.*}} by %{{.*}} to %{{.*}} column 0 : <64x128xf8E4M3FN>, f32, <64x64xf16>
+    sm90.transform_codes %tile by %s to %rope column 0 : !codes, f32, !sm90.smem<64x64xf16>
+  }
+  sm90.return
+}
