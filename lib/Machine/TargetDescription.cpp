@@ -114,7 +114,7 @@ static constexpr TargetDescription kTargets[] = {
       .handoverCycles = 150,
       .exponentialCycles = 350,
       .packCycles = 300,
-      .transformPanelCycles = 1000,
+      .transformPanelCycles = 325,
       .clockGhz = 1.6,
       .kernelMicroseconds = 0.65},
      kH200Tuning},

@@ -141,8 +141,9 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   options.ropeStages = given.getRopeStages().value_or(shape.hasRopeCodes ? 1 : options.rightStages);
   options.leftStages = given.getLeftStages().value_or(
       chooseLeftStages(shape, options.rightStages, options.ropeStages));
-  // Measured (docs/lab/decode.md): opening the gate two panels early is best.
-  options.gateEarlyPanels = given.getEarly().value_or(shape.rightPanels / 2);
+  // Measured (docs/lab/decode.md): opening the gate two panels early is best. A role that makes
+  // operands is what the next scores wait for: it does not wait for them.
+  options.gateEarlyPanels = given.getEarly().value_or(shape.hasCodes ? -1 : shape.rightPanels / 2);
   // The rows that all threads copy arrive together: each arrival is a thread's.
   options.rightPanelsPerPart = !shape.usesTma || shape.hasCodes ? shape.rightPanels
                                : shape.rightPanels % 2 == 0     ? 2
@@ -235,8 +236,8 @@ void relay::Kernel::createMaps() {
     leftKeys = PagedTiles(b, entry, loop.terms[0].keys,
                           shape.hasCodes ? sm90::kCodePanelColumns : shape.getLeftColumns());
     if (!shape.hasCodes)
-      rightKeys =
-          PagedTiles(b, entry, loop.terms[0].keys, options.rightPanelsPerPart * sm90::kPanelColumns);
+      rightKeys = PagedTiles(b, entry, loop.terms[0].keys,
+                             options.rightPanelsPerPart * sm90::kPanelColumns);
   }
   queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
                              shape.getLeftColumns());

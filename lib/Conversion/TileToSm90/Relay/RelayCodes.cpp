@@ -15,6 +15,8 @@
 #include "Common/ScheduleBuilder.h"
 #include "Relay/RelayOutputState.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
@@ -75,10 +77,15 @@ void relay::Kernel::startCodes(OutputState &state) {
       copyCodes(state, block, panel, stage);
       stage = next(stage, state.isLeft ? leftCodes : rightCodes);
     }
+    if (bringsRope(state.isLeft))
+      copyRope(state, block);
   });
+  if (bringsRope(state.isLeft))
+    state.filledRope = next(state.filledRope, ropes);
 }
 
-/// The scales of this half's panels, or the one of all.
+/// The scales of this half's panels, or the one of all. The loop's maximum over equal columns is
+/// that column: nothing here waits for what is loaded.
 relay::Kernel::Codes relay::Kernel::fetchScales(OutputState &state, LazyCloner &cloner) {
   Codes codes;
   if (loop.groupScales.empty()) {
@@ -89,47 +96,20 @@ relay::Kernel::Codes relay::Kernel::fetchScales(OutputState &state, LazyCloner &
   for (Value rows : ArrayRef(loop.groupScales).slice(state.isLeft ? 0 : half, half)) {
     auto reduce = rows.getDefiningOp<tile::ReduceOp>();
     auto load = reduce.getSource().getDefiningOp<tile::LoadPagedOp>();
-    Value tile = sm90::LoadPagedOp::create(
-        b, convertRoleType(load.getType()), cloner.get(load.getPool()), cloner.get(load.getTable()),
-        cloner.get(load.getToken()), cloner.get(load.getColumn()), cloner.get(load.getLimit()),
-        /*paired=*/false);
-    cloner.map(load.getResult(), tile);
-    codes.panelScales.push_back(cloner.get(rows));
+    codes.panelScales.push_back(sm90::LoadCodeScalesOp::create(
+        b, convertRoleType(rows.getType()), cloner.get(load.getPool()), cloner.get(load.getTable()),
+        cloner.get(load.getToken()), cloner.get(load.getColumn()), cloner.get(load.getLimit())));
   }
   return codes;
 }
 
-/// target = round(codes · scale) from `first` on; `scale` is f32, or rows of it. By way of
-/// registers, few columns at a time: the output holds most of them.
-void relay::Kernel::transform(Value codes, Value target, int64_t first, int64_t columns,
-                              Value scale) {
-  constexpr int64_t step = sm90::kWgmmaDepth;
-  auto type = cast<sm90::SmemType>(codes.getType());
-  Type stored = getFragmentType(step, type.getElementType()),
-       f32 = getFragmentType(step, b.getF32Type()), element = getFragmentType(step, shape.element);
-  Value factor = isa<RankedTensorType>(scale.getType())
-                     ? Value(sm90::BroadcastOp::create(b, f32, scale))
-                     : Value(sm90::SplatOp::create(b, f32, scale));
-  for (int64_t column = 0; column < columns; column += step) {
-    Value code = sm90::LoadSharedOp::create(b, stored, codes, b.getI64IntegerAttr(column));
-    Value wide = arith::MulFOp::create(b, arith::ExtFOp::create(b, f32, code), factor);
-    Value narrow = arith::TruncFOp::create(b, element, wide);
-    sm90::StoreSharedOp::create(b, narrow, target, /*transposed=*/false,
-                                b.getI64IntegerAttr(first + column));
-  }
-}
-
-/// RoPE keys beside the right half that are no codes: copied as they are.
-void relay::Kernel::copyRope(OutputState &state, LazyCloner &cloner) {
+/// One thread brings RoPE keys that are no codes, with the codes of the same block.
+void relay::Kernel::copyRope(OutputState &state, const PagedTiles::Block &block) {
   Value target = tileOf(ropes, state.filledRope, 0);
-  Value always = arith::ConstantIntOp::create(b, b.getI1Type(), 1);
-  elect(b, always, [&] {
-    LazyCloner::Scope scope(cloner);
-    sm90::AcquireOp::create(b, ropes, state.filledRope);
-    sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
-                           cast<sm90::SmemType>(target.getType()).getByteSize());
-    rope.copy(b, b.getLoc(), rope.find(b, cloner), 0, target, ropes, state.filledRope, 0);
-  });
+  sm90::AcquireOp::create(b, ropes, state.filledRope);
+  sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
+                         cast<sm90::SmemType>(target.getType()).getByteSize());
+  rope.copy(b, b.getLoc(), block, 0, target, ropes, state.filledRope, 0);
 }
 
 /// All threads turn the codes at hand into the slot's operands, panel by panel, each of which
@@ -144,13 +124,13 @@ Value relay::Kernel::fillFromCodes(OutputState &state, LazyCloner &cloner, const
     sm90::AwaitOp::create(b, ring, stage, 0);
     if (isRope) {
       sm90::AcquireOp::create(b, ropes, state.filledRope);
-      transform(tileOf(ring, stage, 0), tileOf(ropes, state.filledRope, 0), 0,
-                loop.terms[1].getWidth(), codes.scale);
+      sm90::TransformCodesOp::create(b, tileOf(ring, stage, 0), codes.scale,
+                                     tileOf(ropes, state.filledRope, 0), /*column=*/0);
       sm90::PublishOp::create(b, ropes, state.filledRope, 0);
     } else {
-      transform(tileOf(ring, stage, 0), target, panel * sm90::kCodePanelColumns,
-                sm90::kCodePanelColumns,
-                codes.scale ? codes.scale : codes.panelScales[panel]);
+      sm90::TransformCodesOp::create(b, tileOf(ring, stage, 0),
+                                     codes.scale ? codes.scale : codes.panelScales[panel], target,
+                                     panel * sm90::kCodePanelColumns);
     }
     sm90::ReleaseOp::create(b, ring, stage, /*remote=*/false);
     Value again = stage; // the same slot's next turn
@@ -159,8 +139,6 @@ Value relay::Kernel::fillFromCodes(OutputState &state, LazyCloner &cloner, const
     copyNext(panel, again);
     stage = next(stage, ring);
   }
-  if (!state.isLeft && shape.hasRope && !shape.hasRopeCodes)
-    copyRope(state, cloner);
   return stage;
 }
 
@@ -195,6 +173,12 @@ void relay::Kernel::refillFromCodes(OutputState &state, llvm::function_ref<void(
     sm90::AcquireOp::create(b, ring, state.filled);
     Value filled = fillSlot(state, cloner, found, codes, copyNext);
     sm90::PublishOp::create(b, ring, state.filled, 0);
+    // Last: its slot is free when the scores of the block in between are done.
+    if (bringsRope(state.isLeft))
+      elect(b, following.exists, [&] {
+        LazyCloner::Scope inner(behind);
+        copyRope(state, findsPagesEarly() ? block : leftKeys.find(b, behind));
+      });
     scf::YieldOp::create(b, filled);
     b.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(b, before);
@@ -202,8 +186,7 @@ void relay::Kernel::refillFromCodes(OutputState &state, llvm::function_ref<void(
   state.codes = branch.getResult(0);
   state.filled = next(state.filled, ring);
   if (!state.isLeft && shape.hasRope)
-    state.filledRope =
-        options.ropeStages == options.rightStages ? state.filled : next(state.filledRope, ropes);
+    state.filledRope = next(state.filledRope, ropes);
 }
 
 /// The entry's queries, or what its codes stand for. Returns the stage of the next codes.

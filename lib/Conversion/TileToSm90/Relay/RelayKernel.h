@@ -103,11 +103,12 @@ private:
                  llvm::function_ref<void(int64_t, Value)> copyNext);
   Value fillFromCodes(OutputState &state, LazyCloner &cloner, const Codes &codes,
                       llvm::function_ref<void(int64_t, Value)> copyNext);
-  void copyRope(OutputState &state, LazyCloner &cloner);
+  void copyRope(OutputState &state, const PagedTiles::Block &block);
+  /// Whether the role brings RoPE keys as they are, a block ahead, as codes.
+  bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope && !shape.hasRopeCodes; }
   int64_t countCodePanels(bool isLeft) const;
   void copyQueryRows(OutputState &state, LazyCloner &cloner);
   void copyCodes(OutputState &state, const PagedTiles::Block &block, int64_t panel, Value stage);
-  void transform(Value codes, Value target, int64_t first, int64_t columns, Value scale);
   void emitLastBlock(OutputState &state);
   void freeSlot(OutputState &state);
   Value startProduct(OutputState &state, bool isLast);

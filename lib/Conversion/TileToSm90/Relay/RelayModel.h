@@ -47,7 +47,11 @@ inline constexpr llvm::StringLiteral kIssueNames[] = {"before-softmax", "after-e
 /// What the schedule implements; the model knows the others, so that it can say
 /// what they would cost.
 constexpr GateEdge kRelayGates[] = {GateEdge::None, GateEdge::Left};
-constexpr IssuePoint kRelayIssuePoints[] = {IssuePoint::AfterExponential};
+/// Where slots hold operands as they are stored, the next ones have come when a block's
+/// exponentials are done. A role that makes operands is behind: weights must not wait for it.
+constexpr IssuePoint getRelayIssuePoint(bool hasCodes) {
+  return hasCodes ? IssuePoint::AfterStore : IssuePoint::AfterExponential;
+}
 
 namespace relay {
 inline constexpr auto

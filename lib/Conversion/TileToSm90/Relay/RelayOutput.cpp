@@ -244,7 +244,8 @@ void relay::Kernel::emitBlock(OutputState &state) {
   };
   // The block table is read while the weights are awaited, which hides a miss of the
   // caches; what keeps more than a page in registers reads it under the product.
-  if (findsPagesEarly())
+  // A role that makes operands has no time to wait for weights: it reads under the product.
+  if (findsPagesEarly() && !shape.hasCodes)
     return refill(state, [&] { start(), finish(); });
   start();
   refill(state, finish);

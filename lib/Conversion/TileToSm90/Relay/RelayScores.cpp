@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Relay/RelayKernel.h"
+#include "Relay/RelayModel.h"
 
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
@@ -179,7 +180,7 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum.factor));
   carried[loop.sum.index] = arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
   state.carried = carried;
-  if (issueNext)
+  if (issueNext && getRelayIssuePoint(shape.hasCodes) == IssuePoint::AfterExponential)
     issueNext();
 
   Value narrow = cloner.get(loop.weights);
@@ -189,6 +190,8 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   sm90::StoreSharedOp::create(b, narrow, tileOf(weights, state.weights, 0), /*transposed=*/false,
                               /*column=*/IntegerAttr());
   sm90::PublishOp::create(b, weights, state.weights, 0);
+  if (issueNext && getRelayIssuePoint(shape.hasCodes) == IssuePoint::AfterStore)
+    issueNext();
 }
 
 /// The softmax of the present block and the scores of the next one.
