@@ -21,10 +21,11 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import problems  # noqa: E402
 
-CHECKS = ("grid", "invariance", "speed", "skewed")
+CHECKS = ("grid", "invariance", "speed", "skewed", "codes")
 # Tables of times.
 TABLES = {"speed": ("equal lengths", problems.SPEED_ROWS),
-          "skewed": ("skewed lengths", problems.SKEWED_ROWS)}
+          "skewed": ("skewed lengths", problems.SKEWED_ROWS),
+          "codes": ("rows of codes", problems.CODE_ROWS)}
 
 
 def find_runtime(folders):

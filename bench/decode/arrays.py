@@ -8,7 +8,7 @@ Both libraries agree on operators, `axis=` and `keepdims=`; what differs is here
 
 import ctypes
 
-ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
+ITEM_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "u8": 1}
 
 
 class NumpyArrays:
@@ -77,7 +77,8 @@ class TorchArrays:
 
         self.device = device
         self.xp = torch
-        self.dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+        self.dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32,
+                       "u8": torch.uint8}
 
     def random(self, shape, dtype, seed, factor=0.1, limit=1.0):
         generator = self.xp.Generator(self.device).manual_seed(seed)

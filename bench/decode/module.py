@@ -9,7 +9,7 @@ import problems
 # benchmark writes the cache's rows itself.
 TEMPLATE = """\
 !cache = !mla.cache<page_size = {page}, fields = [latent: {rank}{rope_field}],
-                    element = {dtype}, rope_order = interleaved>
+                    element = {dtype}, rope_order = interleaved{form}>
 !latent = tensor<?x{heads}x{rank}x{dtype}>
 !rope = tensor<?x{heads}x{rope}x{dtype}>
 !lse = tensor<?x{heads}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
@@ -62,4 +62,5 @@ def module_text(spec, query_lens=problems.FUNCTION_QUERY_LENS):
     rope_field = f", rope: {spec.rope}" if spec.rope else ""
     return TEMPLATE.format(page=spec.page, rank=spec.rank, rope=spec.rope,
                            rope_field=rope_field, dtype=spec.dtype,
+                           form=f', format = "{spec.format}"' if spec.format else "",
                            heads=spec.heads, name="attention", functions=functions)

@@ -8,6 +8,8 @@ import functools
 import itertools
 import random
 
+import formats
+
 BATCHES = (1, 2, 6, 64, 128)
 HEADS = (1, 3, 8, 9, 12, 16, 20, 40, 63, 64, 96, 126, 128)
 QUERY_LENS = (1, 2, 3, 4)
@@ -30,10 +32,16 @@ class Spec:
     page: int = 64
     dtype: str = "bf16"
     invariant: bool = False  # results do not depend on the other requests
+    format: str = ""  # of the cache, where rows are not elements of `dtype`
 
     @property
     def width(self):
         return self.rank + self.rope
+
+    @property
+    def row(self):
+        """Elements of a cache row, and their type."""
+        return (formats.ROW_BYTES[self.format], "u8") if self.format else (self.width, self.dtype)
 
     @property
     def scale(self):
@@ -41,7 +49,7 @@ class Spec:
 
     @property
     def name(self):
-        tail = "-invariant" if self.invariant else ""
+        tail = ("-invariant" if self.invariant else "") + (f"-{self.format}" if self.format else "")
         return f"h{self.heads}-r{self.rank}-{self.rope}-p{self.page}-{self.dtype}{tail}"
 
 
@@ -99,6 +107,7 @@ class Row:
     stream  at least `target` of the read stream
     line    at most `target` times the line through the neighbouring head counts
     page    at most `target` times the time with pages of 64 tokens
+    plain   at most `target` times the time of rows of bf16
     """
 
     heads: int
@@ -107,15 +116,17 @@ class Row:
     goal: str
     target: float
     page: int = 64
+    format: str = ""
 
     @property
     def spec(self):
-        return Spec(self.heads, page=self.page)
+        return Spec(self.heads, page=self.page, format=self.format)
 
     @property
     def name(self):
         page = f" page {self.page}" if self.page != 64 else ""
-        return f"h{self.heads} s_q{self.query_len} {self.requests.name}{page}"
+        form = f" {self.format}" if self.format else ""
+        return f"h{self.heads} s_q{self.query_len} {self.requests.name}{page}{form}"
 
     @property
     def lengths(self):
@@ -138,7 +149,8 @@ class Row:
 
     @property
     def kv_bytes(self):
-        return 2 * self.requests.cached * 576
+        row = formats.ROW_BYTES[self.format] if self.format else 2 * 576
+        return row * self.requests.cached
 
 
 def row(heads, batch, kv, query_len, goal, target, page=64):
@@ -171,6 +183,13 @@ SPEED_ROWS = (
     *(row(heads, 16, 8192, 1, "best", BEST) for heads in (64, 16)),
     row(64, 1, 32768, 1, "best", BEST), row(16, 1, 32768, 1, "best", BEST),
 )
+
+
+# Rows of codes, which are fewer bytes and more work than bf16's.
+CODE_ROWS = tuple(
+    Row(heads, equal(batch, kv), 1, "plain", target, format=form)
+    for form in formats.ROW_BYTES for batch, kv in ((64, 4096), (16, 8192), (128, 1024))
+    for heads, target in ((128, 1.0), (64, 0.85), (16, 0.65)))
 
 
 def skewed(count, long, others, short, place):
@@ -229,7 +248,7 @@ COMPILE_TARGET = 1.0
 
 def specs_of(which):
     """The packages of a selection: early, grid, speed or all."""
-    speed = list(dict.fromkeys(row.spec for row in SPEED_ROWS + SKEWED_ROWS))
+    speed = list(dict.fromkeys(row.spec for row in SPEED_ROWS + SKEWED_ROWS + CODE_ROWS))
     choices = {"early": list(EARLY_SPECS), "grid": grid_specs() + invariant_specs(),
                "speed": speed}
     choices["all"] = list(dict.fromkeys(choices["grid"] + speed))

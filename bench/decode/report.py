@@ -50,6 +50,12 @@ def page_ratio(result, rows):
     return None
 
 
+def plain_ratio(result):
+    """Time over that of rows of bf16 in the same rounds."""
+    fraction = ratio(result["times"], "bf16")
+    return fraction and 1 / fraction
+
+
 def judge(result, rows):
     """(what was reached as text, verdict) against the row's goal."""
     goal, target = result["goal"], result["target"]
@@ -59,7 +65,8 @@ def judge(result, rows):
         "us": (result["seconds"]["mlac"] * 1e6, "{:.1f} us", False),
         "stream": (stream_fraction(result), "{:.3f} of stream", True),
         "line": (line_ratio(result, rows), "{:.3f} of line", False),
-        "page": (page_ratio(result, rows), "{:.3f} of page 64", False)}[goal]
+        "page": (page_ratio(result, rows), "{:.3f} of page 64", False),
+        "plain": (plain_ratio(result), "{:.3f} of bf16", False)}[goal]
     if value is None:
         return "-", {"line": "end point", "page": "no page 64"}.get(goal, "no peer")
     is_met = value >= target if is_least else value <= target
@@ -68,7 +75,7 @@ def judge(result, rows):
 
 def target_text(result):
     text = {"peer": ">= {:.2f}x FlashMLA", "best": ">= {:.2f}x the better", "us": "<= {:g} us", "stream": ">= {:.2f} of stream",
-            "line": "<= {:.2f} of line", "page": "<= {:.2f} of page 64"}
+            "line": "<= {:.2f} of line", "page": "<= {:.2f} of page 64", "plain": "<= {:.2f} of bf16"}
     return text[result["goal"]].format(result["target"])
 
 

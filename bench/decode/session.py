@@ -34,8 +34,7 @@ class Session:
         self.engine.prepare()
         self.max_requests = max_requests
         self.stride = spec.page + padding
-        self.pool = arrays.rows_at(self.engine.cache_data(), pages * self.stride, spec.width,
-                                   spec.dtype)
+        self.pool = arrays.rows_at(self.engine.cache_data(), pages * self.stride, *spec.row)
         self.advancing = self.engine.plan()
         self._scramble(pages, random.Random(seed))
 

@@ -15,6 +15,7 @@ import itertools
 import math
 
 import ceilings
+import formats
 import power
 import problems
 import reference
@@ -64,7 +65,7 @@ class MlacSet:
         for request in checked_requests(row.lengths):
             tokens = slice(request * row.query_len, (request + 1) * row.query_len)
             expected = reference.attention(torch, self.query[tokens].double(),
-                                           self.session.pool[rows[request]].double(), 512,
+                                           formats.read(torch, self.session, rows[request]), 512,
                                            row.spec.scale)
             worst = worst.join(reference.compare(torch, arrays.double(output[tokens]),
                                                  arrays.double(lse[tokens]), *expected))
@@ -78,9 +79,7 @@ def checked_requests(lengths):
 def make_session(path, row, num_sets):
     tokens = num_sets * (row.requests.cached + row.batch * row.page)
     session = Session(path, row.spec, TorchArrays(), row.batch, max(row.lengths), tokens)
-    # In pieces: normal_ on the whole pool would need as much again.
-    for piece in session.pool.split(1 << 20):
-        piece.normal_().mul_(0.1).clamp_(-1, 1)
+    formats.fill(torch, session)
     return session
 
 
@@ -122,6 +121,8 @@ class Peers:
     def contestants(self, sets):
         """(contestants, the first batch of each peer, FA3's setting)."""
         found, firsts, setting = [], {}, None
+        if sets[0].row.format:
+            return [], {}, None
         if self.flashmla and sets[0].row.page == vllm_ops.FLASHMLA_PAGE:
             batches = self.flashmla_batches(sets)
             firsts["flashmla"] = batches[0]
@@ -191,7 +192,8 @@ def row_fields(row):
 
 def run_row(row, paths, peers, stream, options):
     """Raw numbers of one line; `paths` maps contestants to packages, "mlac" first."""
-    entries = [Entry(name, path, row) for name, path in paths.items()]
+    entries = [Entry(name, path, dataclasses.replace(row, format="") if name == "bf16" else row)
+               for name, path in paths.items()]
     first = entries[0]
     found, batches, setting = peers.contestants(first.sets)
     reading, piece = stream_contestant(stream, row, first.session.pool)
@@ -230,6 +232,9 @@ def packages_of(row, directory, also):
     for folder in also:
         if (folder / path.name).exists():
             paths[f"mlac:{folder.name}"] = folder / path.name
+    plain = directory / f"{dataclasses.replace(row, format='').spec.name}.mlac"
+    if row.format and plain.exists():
+        paths["bf16"] = plain
     return paths
 
 

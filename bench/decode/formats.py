@@ -1,0 +1,56 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Cache rows that hold codes: their bytes filled at random, and read as keys.
+
+    fp8_ds_mla       512 e4m3 | 4 f32, one for 128 codes each | 64 bf16
+    mla_fp8_tensor   576 e4m3, and one scale of the layer
+"""
+
+ROW_BYTES = {"fp8_ds_mla": 656, "mla_fp8_tensor": 576}
+
+LATENT, ROPE, GROUP = 512, 64, 128
+# No power of two, so that products have to be rounded.
+LAYER_SCALE = 0.1 / 60
+# Of codes, which are then near the middle of e4m3's range.
+CODE_SIZE = 60
+PIECE = 1 << 17
+
+
+def fill(torch, session):
+    """Writes random rows: numbers of about 0.1."""
+    if not session.spec.format:
+        # In pieces: normal_ on the whole pool would need as much again.
+        for piece in session.pool.split(1 << 20):
+            piece.normal_().mul_(0.1).clamp_(-1, 1)
+        return
+    if session.spec.format == "mla_fp8_tensor":
+        session.engine.set_cache_scale(LAYER_SCALE)
+    for piece in session.pool.split(PIECE):
+        fill_codes(torch, piece, session.spec.format)
+
+
+def fill_codes(torch, rows, form):
+    count = LATENT if form == "fp8_ds_mla" else LATENT + ROPE
+    numbers = torch.randn(len(rows), count, device=rows.device) * CODE_SIZE
+    rows[:, :count] = numbers.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
+    if form == "fp8_ds_mla":
+        scales = torch.rand(len(rows), LATENT // GROUP, device=rows.device) * 0.1 + 0.05
+        rows[:, count:count + 16] = (scales / CODE_SIZE).view(torch.uint8)
+        rope = torch.randn(len(rows), ROPE, device=rows.device) * 0.1
+        rows[:, count + 16:] = rope.bfloat16().view(torch.uint8)
+
+
+def read(torch, session, places):
+    """Rows of the pool as keys in float64: codes times scales, rounded to bf16."""
+    rows = session.pool[places]
+    if not session.spec.format:
+        return rows.double()
+    if session.spec.format == "mla_fp8_tensor":
+        codes = rows.view(torch.float8_e4m3fn).float()
+        return (codes * LAYER_SCALE).bfloat16().double()
+    codes = rows[:, :LATENT].contiguous().view(torch.float8_e4m3fn).float()
+    scales = rows[:, LATENT:LATENT + 16].contiguous().view(torch.float32)
+    latent = (codes * scales.repeat_interleave(GROUP, dim=1)).bfloat16()
+    rope = rows[:, LATENT + 16:].contiguous().view(torch.bfloat16)
+    return torch.cat([latent, rope], dim=1).double()
