@@ -42,7 +42,8 @@ static void readCodes(tile::AttendOp attend, AttentionProblem &problem) {
     return;
   auto bytes = [](Value view) {
     auto type = cast<MemRefType>(view.getType());
-    return type.getRank() == 3 ? type.getDimSize(2) * type.getElementTypeBitWidth() / 8 : 0;
+    int64_t columns = type.getRank() > 1 ? type.getShape().back() : 0;
+    return columns * type.getElementTypeBitWidth() / 8;
   };
   problem.codedRowBytes = bytes(attend.getScales());
   for (Value keys : attend.getKeys())
@@ -52,6 +53,7 @@ static void readCodes(tile::AttendOp attend, AttentionProblem &problem) {
 }
 
 /// Without a bound, the fewest rows that a plan gives a request: its decode step.
+/// A list is a table of pages of one row.
 static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) {
   AttentionProblem problem;
   problem.kvLoraRank = attend.getOutputWidth();
@@ -59,7 +61,8 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   for (unsigned term = 1; term < attend.getQueries().size(); ++term)
     problem.ropeDim += attend.getWidth(term);
   constexpr unsigned kTokenDim = 1; // of [pages, page_size, columns]
-  problem.pageSize = cast<MemRefType>(attend.getKeys()[0].getType()).getDimSize(kTokenDim);
+  problem.pageSize =
+      attend.isListed() ? 1 : cast<MemRefType>(attend.getKeys()[0].getType()).getDimSize(kTokenDim);
   if (attend.getValues()) {
     problem.keyWidth = attend.getWidth(0) + std::exchange(problem.ropeDim, 0);
     int64_t valuePage = cast<MemRefType>(attend.getValues().getType()).getDimSize(kTokenDim);
@@ -72,7 +75,7 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   problem.rowsPerToken = maxRows ? maxRows.getInt() : 0;
   for (tile::PlanOp plan : findPlans(kernel)) {
     auto works = plan.getOps<tile::WorkOp>();
-    if (works.empty())
+    if (works.empty() || attend.isListed()) // the runtime's work is of requests
       continue;
     int64_t rows = (*works.begin()).getRowsPerToken() * std::max<int64_t>(1, plan.getMaxQueryLen());
     if (maxRows) {
@@ -98,7 +101,8 @@ static DenseAttentionProblem readDense(tile::AttendOp attend) {
 /// What of `attend` stands against the schedules that may be for it.
 static ScheduleObjections findObjections(tile::AttendOp attend) {
   ScheduleObjections objections;
-  for (ScheduleKind kind : attend.isPaged() ? getPagedScheduleKinds() : getDenseScheduleKinds()) {
+  bool isDense = !attend.isPaged() && !attend.isListed();
+  for (ScheduleKind kind : isDense ? getDenseScheduleKinds() : getPagedScheduleKinds()) {
     std::string why;
     if (auto accepts = getSchedule(kind).accepts; accepts && !accepts(attend, why))
       objections[kind] = why;
@@ -114,10 +118,11 @@ std::optional<AttentionKernel> mlac::readAttentionKernel(tile::KernelOp kernel, 
     result.launchers.push_back(
         {plan.getSymName().str(), static_cast<int64_t>(plan.getMaxQueryLen())});
   tile::AttendOp attend = tile::findAttend(kernel);
-  why = !attend ? "it has not one attention" : "its keys are rows by a list";
-  if (!attend || attend.isListed() || (attend.isPaged() && !isInItems(attend, why)))
+  why = "it has not one attention";
+  bool isDense = attend && !attend.isPaged() && !attend.isListed();
+  if (!attend || (!isDense && !isInItems(attend, why)))
     return std::nullopt;
-  if (attend.isPaged()) {
+  if (!isDense) {
     result.problem = readPaged(kernel, attend);
   } else {
     result.problem = readDense(attend);

@@ -17,6 +17,7 @@
 #include "mla/Conversion/Passes.h"
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
+#include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -126,6 +127,8 @@ static void setSchedule(tile::KernelOp kernel, const ScheduleParameters &paramet
 
 void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &problem,
                                  const ScheduleCost &cost) {
+  if (tile::findAttend(kernel).isListed())
+    return; // the work is of requests
   WorkCosts costs = getWorkCosts(problem, target, cost);
   for (tile::PlanOp plan : findPlans(kernel)) {
     auto works = plan.getOps<tile::WorkOp>();

@@ -6,20 +6,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The selection is a token's, so a tile's rows are heads of one token:
+// The selection is a token's, so a tile's rows are heads of one token; a split is an equal share
+// of its list's blocks of keys:
 //
-//     grid    x: tiles of N heads, of each token   z: split, an equal share of the
-//             list's blocks of keys
+//     grid    x: tiles of N heads, of each token   z: split
+//     items   x: tiles of N heads   y: part of the (token, split) pairs
+//             The program goes over its part of them, one after the other.
 //
-// Tokens are in x because there may be more than 65535, the most in y and z. A row of a list is
-// the key source of a tile.attend; where rows lie, in a pool or in a workspace, is only
-// a view.
+// Tokens are not in y or z, which have no more than 65535 places. A row of a list is the key
+// source of a tile.attend; where rows lie, in a pool or in a workspace, is only a view.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Attention/OnlineSoftmax.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
+
+#include "mla/Dialect/Tile/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -40,7 +43,7 @@ private:
   };
   /// Heads of a token, and its entries of a split.
   struct Work {
-    Value token, head;
+    Value token, head, split; // the latter null: the only one
     Value first, last; // entries
   };
   /// Where rows lie, as views.
@@ -54,22 +57,33 @@ private:
   std::optional<Operand> addOptional(Value tensor);
   Operand addResult(Value tensor);
 
-  Work loadWork(KernelBuilder &b, ValueRange args);
+  /// Whether a program takes several tokens, whose queries then are rows of one view.
+  bool isInItems() const {
+    return step.shapes.partitionsAttention && qLat.ref.strides[0] == heads * qLat.ref.strides[1] &&
+           (!qPe || qPe->ref.strides[0] == heads * qPe->ref.strides[1]);
+  }
+  int64_t countTiles() const { return llvm::divideCeil(heads, tileRows); }
+  Work placeProgram(KernelBuilder &b);
+  Work placeItem(KernelBuilder &b, ValueRange args, Value item);
+  void findEntries(KernelBuilder &b, ValueRange args, Work &work);
   Value loadQueries(KernelBuilder &b, ValueRange args, const Operand &query, const Work &work,
                     int64_t width);
   Source viewSource(KernelBuilder &b, ValueRange args);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work);
   Value resultRow(KernelBuilder &b, ValueRange args, const Work &work);
-  void write(KernelBuilder &b, ValueRange args);
+  void write(KernelBuilder &b, ValueRange args, Work work);
+  void writeItems(KernelBuilder &b, ValueRange args);
+  void launchItems(StringRef name, Value tokens);
 
   StepLowering &step;
   mla::SparseAttentionOp op;
-  int64_t heads, listWidth, tileRows, tileKeys, latentWidth, ropeWidth;
+  int64_t heads, tileRows, tileKeys, latentWidth, ropeWidth;
   std::optional<Pool> pool;
   SmallVector<Value> planArgs;
   Operand qLat, rows, output;
   std::optional<Operand> qPe, lengths, sink, latent, kPe, lse, maxLogits;
-  unsigned countArg, tokensArg = 0, splitsArg = 0; // the latter two: with splits
+  unsigned countArg, widthArg, tokensArg, splitsArg = 0; // the latter with splits
+  unsigned itemsArg = 0, partsArg = 0;         // of items
 };
 } // namespace
 
@@ -97,9 +111,8 @@ SparseKernel::Operand SparseKernel::addResult(Value tensor) {
 }
 
 SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
-    : step(step), op(op), heads(op.getHeads()), listWidth(op.getWidth()),
-      tileRows(step.shapes.rowsFor(heads)), tileKeys(step.shapes.keys),
-      latentWidth(step.shapes.accumulatorWidth(op.getLatentWidth())),
+    : step(step), op(op), heads(op.getHeads()), tileRows(step.shapes.rowsFor(heads)),
+      tileKeys(step.shapes.keys), latentWidth(step.shapes.accumulatorWidth(op.getLatentWidth())),
       ropeWidth(paddedWidth(op.getRopeWidth())) {
   Value count;
   if (op.getCache()) {
@@ -112,15 +125,17 @@ SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
     count = step.value(latent->ref.sizes[0]);
   }
   countArg = addArg(count);
+  // Not a constant of the kernel: a loop over one block would be unrolled around its products,
+  // whose accumulators ptxas then orders by itself.
+  widthArg = addArg(step.constant(op.getWidth()));
   qLat = addInput(op.getQLat());
   qPe = addOptional(op.getQPe());
   rows = addInput(op.getRows());
   lengths = addOptional(op.getLengths());
   sink = addOptional(op.getSink());
-  if (op.getNumSplits()) {
-    tokensArg = addArg(step.value(qLat.ref.sizes[0]));
+  tokensArg = addArg(step.value(qLat.ref.sizes[0]));
+  if (op.getNumSplits())
     splitsArg = addArg(step.scalar(op.getNumSplits()));
-  }
   output = addResult(op.getOutput());
   if (op.getLse())
     lse = addResult(op.getLse());
@@ -132,12 +147,29 @@ SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
 // Kernel
 //===----------------------------------------------------------------------===//
 
-SparseKernel::Work SparseKernel::loadWork(KernelBuilder &b, ValueRange args) {
-  Value tile = b.programId(0), tiles = b.index(llvm::divideCeil(heads, tileRows));
+SparseKernel::Work SparseKernel::placeProgram(KernelBuilder &b) {
+  Value tile = b.programId(0), tiles = b.index(countTiles());
   Work work;
   work.token = arith::DivUIOp::create(b, tile, tiles);
   work.head = b.mul(arith::RemUIOp::create(b, tile, tiles), tileRows);
-  Value length = b.index(listWidth);
+  if (op.getNumSplits())
+    work.split = b.programId(2);
+  return work;
+}
+
+SparseKernel::Work SparseKernel::placeItem(KernelBuilder &b, ValueRange args, Value item) {
+  Work work;
+  work.token = item;
+  work.head = b.mul(b.programId(0), tileRows);
+  if (!op.getNumSplits())
+    return work;
+  work.token = b.divNarrow(item, args[splitsArg]);
+  work.split = b.sub(item, b.mul(work.token, args[splitsArg]));
+  return work;
+}
+
+void SparseKernel::findEntries(KernelBuilder &b, ValueRange args, Work &work) {
+  Value length = args[widthArg];
   if (lengths) {
     Value place = b.mul(work.token, lengths->ref.strides[0]);
     Value given = b.loadScalar(args[lengths->arg], b.add(place, lengths->ref.offset));
@@ -145,22 +177,29 @@ SparseKernel::Work SparseKernel::loadWork(KernelBuilder &b, ValueRange args) {
   }
   work.first = b.index(0);
   work.last = length;
-  if (!op.getNumSplits())
-    return work;
+  if (!work.split)
+    return;
   Value blocks = b.ceilDiv(length, b.index(tileKeys));
   Value perSplit = b.mul(b.ceilDivNarrow(blocks, args[splitsArg]), tileKeys);
-  work.first = b.mul(b.programId(2), perSplit);
+  work.first = b.mul(work.split, perSplit);
   work.last = b.minimum(length, b.add(work.first, perSplit));
-  return work;
 }
 
-/// Rows behind the token's last head are zeros.
+/// Rows behind the token's last head are zeros, or of the next token, which are computed like
+/// others and dropped by the stores.
 Value SparseKernel::loadQueries(KernelBuilder &b, ValueRange args, const Operand &query,
                                 const Work &work, int64_t width) {
   const TensorRef &ref = query.ref;
-  Value view =
-      b.view(args[query.arg], b.extent(b.mul(work.token, ref.strides[0]), ref.offset),
-             {b.fixed(heads), b.fixed(ref.size(2))}, {b.fixed(ref.strides[1]), b.fixed(1)});
+  SmallVector<OpFoldResult> strides = {b.fixed(ref.strides[1]), b.fixed(1)};
+  if (isInItems()) {
+    Value view =
+        b.view(args[query.arg], b.fixed(ref.offset),
+               {OpFoldResult(b.mul(args[tokensArg], heads)), b.fixed(ref.size(2))}, strides);
+    return b.load(view, {b.add(b.mul(work.token, heads), work.head), b.index(0)},
+                  {tileRows, width});
+  }
+  Value view = b.view(args[query.arg], b.extent(b.mul(work.token, ref.strides[0]), ref.offset),
+                      {b.fixed(heads), b.fixed(ref.size(2))}, strides);
   return b.load(view, {work.head, b.index(0)}, {tileRows, width});
 }
 
@@ -203,13 +242,13 @@ tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const
 /// The first row of the token's results, of those of all splits.
 Value SparseKernel::resultRow(KernelBuilder &b, ValueRange args, const Work &work) {
   Value ofToken = b.mul(work.token, heads);
-  if (!op.getNumSplits())
+  if (!work.split)
     return ofToken;
-  return b.add(b.mul(b.programId(2), b.mul(args[tokensArg], heads)), ofToken);
+  return b.add(b.mul(work.split, b.mul(args[tokensArg], heads)), ofToken);
 }
 
-void SparseKernel::write(KernelBuilder &b, ValueRange args) {
-  Work work = loadWork(b, args);
+void SparseKernel::write(KernelBuilder &b, ValueRange args, Work work) {
+  findEntries(b, args, work);
   tile::AttendOp attend = emitAttend(b, args, work);
   Value result = normaliseOutput(b, attend);
   Value lseTile = lse || sink ? attendedLse(b, attend) : Value();
@@ -235,13 +274,46 @@ void SparseKernel::write(KernelBuilder &b, ValueRange args) {
     storeRows(maxLogits, attendedMaximum(b, attend));
 }
 
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+/// The program's share of the items: neighbours, as equal as can be.
+void SparseKernel::writeItems(KernelBuilder &b, ValueRange args) {
+  // Few rows may go to the side of a product that is not padded to 64.
+  b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(heads));
+  Value part = b.programId(1), items = args[itemsArg], parts = args[partsArg];
+  Value first = b.divNarrow(b.mul(items, part), parts);
+  Value end = b.divNarrow(b.mul(items, b.add(part, 1)), parts);
+  b.loop(first, end, b.index(1), {}, [&](Value item, ValueRange) {
+    write(b, args, placeItem(b, args, item));
+    return SmallVector<Value>();
+  });
+}
+
+/// As many programs as there are multiprocessors, those of a token's tiles beside each other.
+void SparseKernel::launchItems(StringRef name, Value tokens) {
+  Value items = tokens, one = step.constant(1);
+  if (op.getNumSplits())
+    items = arith::MulIOp::create(step.plan(), op.getLoc(), tokens, planArgs[splitsArg]);
+  Value parts = arith::DivSIOp::create(step.plan(), op.getLoc(), step.dim("num_sms"),
+                                       step.constant(countTiles()));
+  parts = arith::MaxSIOp::create(step.plan(), op.getLoc(), parts, one);
+  itemsArg = addArg(items);
+  partsArg = addArg(parts);
+  step.launch(name, {step.constant(countTiles()), parts, one}, planArgs,
+              [&](KernelBuilder &b, ValueRange args) { writeItems(b, args); });
+}
+
 void SparseKernel::launch() {
-  Value tokens = step.value(qLat.ref.sizes[0]), one = step.constant(1);
-  Value tiles = step.multiply(tokens, llvm::divideCeil(heads, tileRows));
-  bool isSplit = static_cast<bool>(op.getNumSplits());
-  step.launch(isSplit ? "sparse_attention_split" : "sparse_attention",
-              {tiles, one, isSplit ? planArgs[splitsArg] : one}, planArgs,
-              [&](KernelBuilder &b, ValueRange args) { write(b, args); });
+  Value tokens = planArgs[tokensArg], one = step.constant(1);
+  StringRef name = op.getNumSplits() ? "sparse_attention_split" : "sparse_attention";
+  if (isInItems())
+    return launchItems(name, tokens);
+  step.launch(
+      name,
+      {step.multiply(tokens, countTiles()), one, op.getNumSplits() ? planArgs[splitsArg] : one},
+      planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args, placeProgram(b)); });
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SparseAttentionOp op) {

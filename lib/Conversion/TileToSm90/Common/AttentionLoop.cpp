@@ -41,7 +41,6 @@ AttentionLoop mlac::expandPaged(tile::AttendOp attend) {
   loop.items = findItems(attend);
   static_cast<SoftmaxLoop &>(loop) = tile::expandAttend(attend);
   for (SoftmaxLoop::Summand &summand : loop.summands)
-    loop.terms.push_back(
-        {summand.query.getDefiningOp<tile::LoadOp>(), cast<tile::LoadPagedOp>(summand.load)});
+    loop.terms.push_back({summand.query.getDefiningOp<tile::LoadOp>(), summand.load});
   return loop;
 }

@@ -12,7 +12,7 @@
 //     for item in work                                   items
 //       q_t = load                                       terms[t].query
 //       for block in first .. last                       ExpandAttend.h
-//         k_t = load_paged(pool, table, 64 · block)      terms[t].keys
+//         k_t = load_paged(pool, table, 64 · block)      terms[t].keys; or load_rows by a list
 //         ...
 //       store f(output, state)
 //
@@ -34,9 +34,12 @@ using mlir::tile::SoftmaxLoop;
 struct AttentionLoop : SoftmaxLoop {
   /// One summand of the scores.
   struct Term {
-    mlir::tile::LoadOp query;     // [rows, width], outside of the key loop
-    mlir::tile::LoadPagedOp keys; // [block, width], inside
-    int64_t getWidth() { return keys.getType().getDimSize(1); }
+    mlir::tile::LoadOp query; // [rows, width], outside of the key loop
+    mlir::Operation *keys;    // tile.load_paged or load_rows of [block, width], inside
+    mlir::RankedTensorType getKeyType() {
+      return mlir::cast<mlir::RankedTensorType>(keys->getResult(0).getType());
+    }
+    int64_t getWidth() { return getKeyType().getDimSize(1); }
   };
 
   mlir::scf::ForOp items;

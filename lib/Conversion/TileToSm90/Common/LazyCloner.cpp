@@ -8,8 +8,20 @@
 
 #include "Common/LazyCloner.h"
 
+#include "Common/ScheduleBuilder.h"
+
 using namespace mlir;
 using namespace mlac;
+
+/// A load to registers.
+static Value cloneLoad(OpBuilder &builder, tile::LoadOp load, const IRMapping &mapping, Type type) {
+  SmallVector<Value> offsets;
+  for (Value offset : load.getOffsets())
+    offsets.push_back(mapping.lookup(offset));
+  bool paired = offsets.size() == 2 && arePaired(load.getView(), load.getOffsets().back());
+  return sm90::LoadOp::create(builder, load.getLoc(), type, mapping.lookup(load.getView()), offsets,
+                              paired);
+}
 
 Value LazyCloner::get(Value value) {
   if (Value known = mapping.lookupOrNull(value))
@@ -18,6 +30,10 @@ Value LazyCloner::get(Value value) {
   assert(op && "a block argument that the schedule did not map");
   for (Value operand : op->getOperands())
     get(operand);
+  if (auto load = dyn_cast<tile::LoadOp>(op)) {
+    mapping.map(value, cloneLoad(builder, load, mapping, *convert(op, value.getType())));
+    return mapping.lookup(value);
+  }
   [[maybe_unused]] LogicalResult cloned = cloneElementwise(builder, op, mapping, convert);
   assert(succeeded(cloned) && "the schedule has checked the ops of the kernel");
   return mapping.lookup(value);

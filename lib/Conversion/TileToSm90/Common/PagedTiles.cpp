@@ -124,7 +124,10 @@ int64_t PagedTiles::getBoxRows(Value pool, int64_t block) {
   return fits && canMapPages(pool) ? rows : 0;
 }
 
-int64_t PagedTiles::getBoxRows(tile::LoadPagedOp load) {
+int64_t PagedTiles::getBoxRows(Operation *op) {
+  auto load = dyn_cast<tile::LoadPagedOp>(op);
+  if (!load)
+    return 0;
   bool isWhole = matchPattern(load.getColumn(), m_Zero());
   return isWhole ? getBoxRows(load.getPool(), load.getType().getDimSize(0)) : 0;
 }
@@ -184,16 +187,33 @@ void PagedTiles::copy(OpBuilder &builder, Location loc, const Block &block, int6
                             stage, part, static_cast<int64_t>(index) * boxRows, IntegerAttr());
 }
 
-void mlac::copyPagedRows(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
-                         int64_t column, Value target) {
-  Location loc = load.getLoc();
-  Value first = cloner.get(load.getColumn());
-  if (column != 0)
-    first = builder.createOrFold<arith::AddIOp>(
+/// Of a load's view from its own column on, and of the tile's column: as wide as both allow.
+static int32_t chooseRowVector(OpBuilder &builder, Value view, Value first, int64_t column) {
+  return static_cast<int32_t>(std::min(chooseVectorBytes(view, first),
+                                       chooseVectorBytes(view, builder.getIndexAttr(column))));
+}
+
+void mlac::copyKeyRows(OpBuilder &builder, LazyCloner &cloner, Operation *op, int64_t column,
+                       Value target) {
+  Location loc = op->getLoc();
+  auto moveColumn = [&](Value first) {
+    if (column == 0)
+      return first;
+    return builder.createOrFold<arith::AddIOp>(
         loc, first, arith::ConstantIndexOp::create(builder, loc, column));
-  int64_t vectorBytes = std::min(chooseVectorBytes(load.getPool(), load.getColumn()),
-                                 chooseVectorBytes(load.getPool(), builder.getIndexAttr(column)));
+  };
+  if (auto load = dyn_cast<tile::LoadRowsOp>(op)) {
+    Value first = moveColumn(cloner.get(load.getColumn()));
+    sm90::CopyRowsOp::create(builder, loc, cloner.get(load.getView()),
+                             cloner.get(load.getIndices()), cloner.get(load.getFirst()), first,
+                             target,
+                             chooseRowVector(builder, load.getView(), load.getColumn(), column));
+    return;
+  }
+  auto load = cast<tile::LoadPagedOp>(op);
+  Value first = moveColumn(cloner.get(load.getColumn()));
+  int32_t vectorBytes = chooseRowVector(builder, load.getPool(), load.getColumn(), column);
   sm90::CopyPagedOp::create(builder, loc, cloner.get(load.getPool()), cloner.get(load.getTable()),
-                            cloner.get(load.getToken()), first, cloner.get(load.getLimit()),
-                            target, static_cast<int32_t>(vectorBytes));
+                            cloner.get(load.getToken()), first, cloner.get(load.getLimit()), target,
+                            vectorBytes);
 }

@@ -10,7 +10,8 @@
 // blocks. Entries of the block table behind the request's end are not read: the
 // boxes there repeat the last page, and what they bring is masked or zeroed.
 //
-// Pages that boxes do not fit into are copied row by row, by all threads of a role.
+// Pages that boxes do not fit into are copied row by row, by all threads of a role, and so are
+// rows by a list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,7 @@ public:
   /// Rows of one box, or 0 if TMA cannot copy blocks of `block` rows of this pool, or those
   /// of this load.
   static int64_t getBoxRows(mlir::Value pool, int64_t block);
-  static int64_t getBoxRows(mlir::tile::LoadPagedOp load);
+  static int64_t getBoxRows(mlir::Operation *load);
 
   PagedTiles() = default;
   /// At the kernel's entry. `columns` is what `copy` copies by one instruction where
@@ -70,11 +71,11 @@ private:
   mlir::Value map;
 };
 
-/// Copies the columns of `load` from `column` on, row by row, by all threads of the
-/// role, to `target`; rows behind the request's end become zeros. A copy_publish of
+/// Copies the columns of `load`, of pages or of rows by a list, from `column` on, row by row, by
+/// all threads of the role, to `target`; rows that are not there become zeros. A copy_publish of
 /// every thread completes it.
-void copyPagedRows(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
-                   int64_t column, mlir::Value target);
+void copyKeyRows(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::Operation *load,
+                 int64_t column, mlir::Value target);
 
 } // namespace mlac
 

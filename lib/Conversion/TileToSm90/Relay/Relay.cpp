@@ -65,6 +65,10 @@ static bool canTransform(tile::AttendOp attend, std::string &why) {
           std::to_string(sm90::kCodePanelColumns);
     return false;
   }
+  if (attend.isListed()) {
+    why = "its codes are rows by a list";
+    return false;
+  }
   auto scales = cast<MemRefType>(attend.getScales().getType());
   int64_t group = scales.getRank() == 3 ? attend.getWidth(0) / scales.getDimSize(2) : 0;
   if (group != 0 && group != sm90::kCodePanelColumns) {
@@ -108,8 +112,8 @@ bool mlac::canRelay(tile::AttendOp attend, std::string &why) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-static bool isCode(tile::LoadPagedOp keys) {
-  return isa<Float8E4M3FNType>(keys.getType().getElementType());
+static bool isCode(AttentionLoop::Term &term) {
+  return isa<Float8E4M3FNType>(term.getKeyType().getElementType());
 }
 
 Shape::Shape(AttentionLoop &loop)
@@ -118,8 +122,8 @@ Shape::Shape(AttentionLoop &loop)
       usesTma(llvm::all_of(
           loop.terms,
           [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),
-      hasCodes(isCode(loop.terms[0].keys)), hasRopeCodes(hasRope && isCode(loop.terms[1].keys)),
-      element(loop.getElementType()) {}
+      isListed(static_cast<bool>(loop.entries)), hasCodes(isCode(loop.terms[0])),
+      hasRopeCodes(hasRope && isCode(loop.terms[1])), element(loop.getElementType()) {}
 
 /// As many slots of the left ring, which live longer, as fit beside the other rings.
 static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t ropeStages) {
@@ -157,6 +161,9 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   // Two were 1 % faster before the output went through shared memory; one is now
   // (docs/lab/decode.md), in half of the code and without spills.
   options.stepsPerTurn = given.getStepsPerTurn().value_or(1);
+  // Masks need the block's number, which only turns of one step count.
+  if (shape.isListed)
+    options.stepsPerTurn = 1;
   return options;
 }
 
@@ -233,18 +240,18 @@ relay::Kernel::createLoop(Value from, Value to, ValueRange carried, bool atLeast
 
 void relay::Kernel::createMaps() {
   if (shape.usesTma) {
-    leftKeys = PagedTiles(b, entry, loop.terms[0].keys,
+    auto keys = cast<tile::LoadPagedOp>(loop.terms[0].keys);
+    leftKeys = PagedTiles(b, entry, keys,
                           shape.hasCodes ? sm90::kCodePanelColumns : shape.getLeftColumns());
     if (!shape.hasCodes)
-      rightKeys = PagedTiles(b, entry, loop.terms[0].keys,
-                             options.rightPanelsPerPart * sm90::kPanelColumns);
+      rightKeys = PagedTiles(b, entry, keys, options.rightPanelsPerPart * sm90::kPanelColumns);
   }
   queryMap = createTensorMap(b, entry, loop.terms[0].query.getView(), sm90::kTileRows,
                              shape.getLeftColumns());
   if (!shape.hasRope)
     return;
   if (shape.usesTma)
-    rope = PagedTiles(b, entry, loop.terms[1].keys);
+    rope = PagedTiles(b, entry, cast<tile::LoadPagedOp>(loop.terms[1].keys));
   ropeQueryMap = createTensorMap(b, entry, loop.terms[1].query.getView(), sm90::kTileRows);
 }
 

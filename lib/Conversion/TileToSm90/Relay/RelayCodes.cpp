@@ -29,7 +29,7 @@ struct relay::Kernel::Codes {
 
 /// A stage is a panel of codes; RoPE's comes last.
 void relay::Kernel::createCodeRings(int32_t thread, int32_t role) {
-  Type code = loop.terms[0].keys.getType().getElementType();
+  Type code = loop.terms[0].getKeyType().getElementType();
   sm90::SmemType tile = getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, code);
   leftCodes = createRing("left codes", countCodePanels(true), 1, {tile}, thread, role);
   rightCodes = createRing("right codes", countCodePanels(false), 1, {tile}, thread, role);

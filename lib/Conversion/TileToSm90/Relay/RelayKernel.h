@@ -33,6 +33,8 @@ struct Shape {
   bool hasRope;
   /// Else all threads of the output roles copy the keys (small pages), row by row.
   bool usesTma;
+  /// A list names the keys, so that any block may have masks.
+  bool isListed;
   /// The latent's, or RoPE keys too, are codes, which output roles turn into operands.
   bool hasCodes, hasRopeCodes;
   mlir::Type element;

@@ -111,10 +111,16 @@ void relay::Kernel::emitCopies(OutputState &state, LazyCloner &cloner, const Ent
 
 /// The scalars of row copies, so that what they are loaded from is read here.
 void relay::Kernel::fetchScalars(LazyCloner &cloner) {
-  for (AttentionLoop::Term &term : loop.terms)
-    for (Value value : {Value(term.keys.getPool()), Value(term.keys.getTable()),
-                        Value(term.keys.getToken()), Value(term.keys.getLimit())})
+  for (AttentionLoop::Term &term : loop.terms) {
+    auto load = dyn_cast<tile::LoadPagedOp>(term.keys);
+    if (!load) {
+      cloner.get(term.keys->getOperands());
+      continue;
+    }
+    for (Value value : {Value(load.getPool()), Value(load.getTable()), Value(load.getToken()),
+                        Value(load.getLimit())})
       cloner.get(value);
+  }
 }
 
 /// All threads fill the slot at the cursor.
@@ -123,13 +129,13 @@ void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, const 
   sm90::AcquireOp::create(b, ring, state.filled);
   Value tile = tileOf(ring, state.filled, 0);
   emitKeysOrQueries(state, cloner, entry, tile, [&] {
-    copyPagedRows(b, cloner, loop.terms[0].keys, state.isLeft ? 0 : shape.getLeftColumns(), tile);
+    copyKeyRows(b, cloner, loop.terms[0].keys, state.isLeft ? 0 : shape.getLeftColumns(), tile);
   });
   sm90::CopyPublishOp::create(b, ring, state.filled, 0);
   if (state.isLeft || !shape.hasRope)
     return;
   sm90::AcquireOp::create(b, ropes, state.filledRope);
-  copyPagedRows(b, cloner, loop.terms[1].keys, 0, tileOf(ropes, state.filledRope, 0));
+  copyKeyRows(b, cloner, loop.terms[1].keys, 0, tileOf(ropes, state.filledRope, 0));
   sm90::CopyPublishOp::create(b, ropes, state.filledRope, 0);
 }
 
@@ -188,9 +194,9 @@ void relay::Kernel::findTail(OutputState &state, Value blocks) {
   LazyCloner::Scope scope(cloner);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, last));
-  AttentionLoop::Term &term = loop.terms[0];
-  Value limit = cloner.get(term.keys.getLimit());
-  state.lastKeys = to32(arith::SubIOp::create(b, limit, cloner.get(term.keys.getToken())));
+  auto keys = cast<tile::LoadPagedOp>(loop.terms[0].keys);
+  Value limit = cloner.get(keys.getLimit());
+  state.lastKeys = to32(arith::SubIOp::create(b, limit, cloner.get(keys.getToken())));
 }
 
 /// Keys behind the request's end may hold anything, and a weight of 0 does not

@@ -14,7 +14,7 @@
 // the narrowing of its own, when the old scores' registers are free. Two steps
 // make one turn of the loop, so that the two accumulators in flight need no
 // copies (ptxas would serialise). Only the last two blocks can hold keys that a
-// row does not see.
+// row does not see, but for lists, any entry of which may name no row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -213,16 +213,18 @@ void relay::Kernel::emitStep(ScoreState &state, Value registers, Value position,
 // Items
 //===----------------------------------------------------------------------===//
 
-/// Steps over all blocks but the last two: where turns have two steps, first one
-/// if their number is odd.
+/// Steps over all blocks but the last two, without masks but for lists: where turns have two
+/// steps, first one if their number is odd.
 void relay::Kernel::emitUnmasked(ScoreState &state, Value registers, Value blocks) {
   Value zero = constant32(0), steps = arith::SubIOp::create(b, blocks, constant32(2));
   auto repeat = [&](Value from, Value to, int64_t stepsPerTurn) {
-    auto turns =
-        createLoop(from, to, state.pack(), /*atLeastOnce=*/false, [&](Value, ValueRange values) {
+    auto turns = createLoop(
+        from, to, state.pack(), /*atLeastOnce=*/false, [&](Value turn, ValueRange values) {
+          LazyCloner::Scope scope(state.cloner);
           state.unpack(values);
+          Value position = shape.isListed ? positionOf(state.cloner, turn) : Value();
           for (int64_t step = 0; step < stepsPerTurn; ++step)
-            emitStep(state, registers, Value(), /*isLast=*/false);
+            emitStep(state, registers, position, /*isLast=*/false);
           return state.pack();
         });
     state.unpack(turns.getResults());

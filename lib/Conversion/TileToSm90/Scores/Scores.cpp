@@ -67,7 +67,8 @@ std::string Matcher::findLoads() {
     return "its keys are not loaded in a loop behind the queries";
   program.queriesEnd = loop;
   program.rows = program.queries.front().getType().getDimSize(0);
-  program.parts.push_back({0, 0, program.keys.front().getType().getDimSize(1)});
+  program.parts.push_back(
+      {0, 0, cast<RankedTensorType>(program.getKeys(0).getType()).getDimSize(1)});
   return "";
 }
 
@@ -119,7 +120,7 @@ std::string Matcher::checkOps() {
 }
 
 std::string Matcher::checkCopies() {
-  tile::LoadPagedOp keys = program.keys.front();
+  auto keys = cast<tile::LoadPagedOp>(program.keys.front());
   int64_t columns = keys.getType().getDimSize(1);
   if (keys.getType().getDimSize(0) != sm90::kTileRows || columns % sm90::kCodePanelColumns != 0)
     return "its blocks are not 64 keys of whole panels";
@@ -184,7 +185,7 @@ static Value createRing(ImplicitLocOpBuilder &b, StringRef label, int64_t stages
 
 static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Program &program) {
   Entry entry;
-  tile::LoadPagedOp keys = program.keys.front();
+  auto keys = cast<tile::LoadPagedOp>(program.keys.front());
   entry.keyMaps.emplace_back(b, cloner, keys);
   entry.keyRing = createRing(b, "keys", program.stages, {getSharedType(keys.getResult())});
   SmallVector<sm90::SmemType> queryTiles;

@@ -58,8 +58,7 @@ static sm90::SmemType getOperandType(const Program &program) {
 bool Program::isKeys(Value tile) const {
   if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
     tile = slice.getSource();
-  auto load = tile.getDefiningOp<tile::LoadPagedOp>();
-  return load && llvm::is_contained(keys, load);
+  return tile.getDefiningOp() && llvm::is_contained(keys, tile.getDefiningOp());
 }
 
 bool Program::hasLoads(Operation *op) const {
@@ -98,7 +97,7 @@ std::string Matcher::checkDot(tile::DotOp dot) {
     return "a product whose left operand is not a tile of keys";
   bool ofQuery = isa_and_present<tile::LoadOp>(dot.getRhs().getDefiningOp());
   if (dot.getTransposeRhs()) {
-    bool isWhole = isa<tile::LoadPagedOp>(dot.getLhs().getDefiningOp());
+    bool isWhole = llvm::is_contained(program.keys, dot.getLhs().getDefiningOp());
     return isWhole && ofQuery && !dot.getTransposeLhs() ? "" : "scores in a form not known";
   }
   RankedTensorType values = getTileType(dot.getLhs());
@@ -110,7 +109,7 @@ std::string Matcher::checkDot(tile::DotOp dot) {
 
 /// All tiles in registers are [64, N] or [N].
 std::string Matcher::checkOp(Operation *op) {
-  bool isLoad = isa<tile::LoadOp, tile::LoadPagedOp, tensor::ExtractSliceOp>(op);
+  bool isLoad = isa<tile::LoadOp, tile::LoadPagedOp, tile::LoadRowsOp, tensor::ExtractSliceOp>(op);
   for (Value result : op->getResults()) {
     RankedTensorType tile = getTileType(result);
     if (!tile || isLoad)
@@ -128,9 +127,10 @@ std::string Matcher::checkOp(Operation *op) {
                    .Case([](tile::StoreOp store) {
                      return store.getTransposed() || getTileType(store.getValue()).getRank() == 1;
                    })
-                   .Case<tile::LoadOp, tile::LoadPagedOp, tile::DotOp, tile::IotaOp, tile::SplatOp,
-                         tile::ProgramIdOp, tile::ReturnOp, tensor::ExtractSliceOp, scf::ForOp,
-                         scf::IfOp, scf::YieldOp>([](Operation *) { return true; })
+                   .Case<tile::LoadOp, tile::LoadPagedOp, tile::LoadRowsOp, tile::DotOp,
+                         tile::IotaOp, tile::SplatOp, tile::ProgramIdOp, tile::ReturnOp,
+                         tensor::ExtractSliceOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
+                       [](Operation *) { return true; })
                    .Default([](Operation *op) {
                      return op->getNumRegions() == 0 && op->getNumResults() != 0 &&
                             isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
@@ -164,18 +164,29 @@ static Operation *findLastUse(Value tile, Block *block) {
   return last;
 }
 
-template <typename OpTy> static Operation *findLastUse(ArrayRef<OpTy> loads) {
+template <typename Op> static Operation *findLastUse(ArrayRef<Op> loads) {
   Operation *last = nullptr;
-  for (OpTy load : loads)
-    if (Operation *use = findLastUse(load.getResult(), load->getBlock());
+  for (Operation *load : loads)
+    if (Operation *use = findLastUse(load->getResult(0), load->getBlock());
         use && (!last || last->isBeforeInBlock(use)))
       last = use;
   return last;
 }
 
+/// Not a list's entries, or a row vector.
+static bool isQuery(tile::LoadOp load) {
+  return load.getType().getRank() == 2 && isa<FloatType>(load.getType().getElementType());
+}
+
 std::string Matcher::findLoads() {
-  program.kernel.walk([&](tile::LoadOp load) { program.queries.push_back(load); });
-  program.kernel.walk([&](tile::LoadPagedOp load) { program.keys.push_back(load); });
+  program.kernel.walk([&](tile::LoadOp load) {
+    if (isQuery(load))
+      program.queries.push_back(load);
+  });
+  program.kernel.walk([&](Operation *op) {
+    if (isa<tile::LoadPagedOp, tile::LoadRowsOp>(op))
+      program.keys.push_back(op);
+  });
   auto areTogether = [](auto &loads) {
     return llvm::all_of(loads,
                         [&](auto load) { return load->getBlock() == loads.front()->getBlock(); });
@@ -199,11 +210,13 @@ std::string Matcher::checkLoads() {
     if (type.getRank() != 2 || type.getDimSize(0) != program.rows || !canMapView(query.getView()))
       return "TMA cannot copy its queries";
   }
-  for (tile::LoadPagedOp keys : program.keys) {
-    if (keys.getType().getDimSize(0) != sm90::kTileRows)
+  for (Operation *keys : program.keys) {
+    if (getTileType(keys->getResult(0)).getDimSize(0) != sm90::kTileRows)
       return "its blocks of keys are not of 64";
     // A box must not cross pages.
-    bool isAligned = getKnownDivisor(OpFoldResult(keys.getToken())) % sm90::kTileRows == 0;
+    auto paged = dyn_cast<tile::LoadPagedOp>(keys);
+    bool isAligned =
+        paged && getKnownDivisor(OpFoldResult(paged.getToken())) % sm90::kTileRows == 0;
     program.usesTma &= isAligned && PagedTiles::getBoxRows(keys) != 0;
   }
   return "";
@@ -214,7 +227,7 @@ std::string Matcher::chooseParts() {
                       .getPartColumns()
                       .value_or(tile::getMachine(program.kernel).tuning.streamPartColumns);
   for (auto [index, load] : llvm::enumerate(program.keys)) {
-    int64_t columns = load.getType().getDimSize(1);
+    int64_t columns = getTileType(load->getResult(0)).getDimSize(1);
     for (int64_t column = 0; column < columns; column += width)
       program.parts.push_back(
           {static_cast<unsigned>(index), column, std::min(width, columns - column)});
@@ -223,13 +236,13 @@ std::string Matcher::chooseParts() {
 }
 
 std::string Matcher::chooseStages() {
-  auto countPanels = [](auto load) {
-    return llvm::divideCeil(load.getType().getDimSize(1), sm90::kPanelColumns);
+  auto countPanels = [](Operation *load) {
+    return llvm::divideCeil(getTileType(load->getResult(0)).getDimSize(1), sm90::kPanelColumns);
   };
   Tiles tiles{program.rows, 0, 0, 0};
   for (tile::LoadOp query : program.queries)
     tiles.queryPanels += countPanels(query);
-  for (tile::LoadPagedOp keys : program.keys)
+  for (Operation *keys : program.keys)
     tiles.stagePanels += countPanels(keys);
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
@@ -271,10 +284,10 @@ static Value alloc(ImplicitLocOpBuilder &b, sm90::SmemType type) {
 static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Program &program) {
   Entry entry;
   SmallVector<sm90::SmemType> keyTiles, queryTiles;
-  for (tile::LoadPagedOp load : program.keys) {
-    keyTiles.push_back(getSharedType(load.getResult()));
+  for (Operation *load : program.keys) {
+    keyTiles.push_back(getSharedType(load->getResult(0)));
     if (program.usesTma)
-      entry.keyMaps.emplace_back(b, cloner, load);
+      entry.keyMaps.emplace_back(b, cloner, cast<tile::LoadPagedOp>(load));
   }
   for (tile::LoadOp load : program.queries) {
     queryTiles.push_back(getSharedType(load.getResult()));

@@ -99,10 +99,12 @@ void Consumer::emit(Operation *op) {
       .Case([&](tile::LoadOp load) {
         if (load == program.queries.front())
           awaitQueries();
+        else if (!llvm::is_contained(program.queries, load))
+          clone(load);
       })
-      .Case([&](tile::LoadPagedOp load) {
+      .Case<tile::LoadPagedOp, tile::LoadRowsOp>([&](Operation *load) {
         auto index = llvm::find(program.keys, load) - program.keys.begin();
-        shared[load.getResult()] = getTile(entry.keyRing, keyStage, index);
+        shared[load->getResult(0)] = getTile(entry.keyRing, keyStage, index);
         if (index == 0)
           awaited.clear();
       })
@@ -257,10 +259,10 @@ void Consumer::zeroTail(tile::LoadPagedOp keys) {
 }
 
 /// The load whose columns `tile` is.
-static tile::LoadPagedOp getLoad(Value tile) {
+static Operation *getLoad(Value tile) {
   if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
     tile = slice.getSource();
-  return tile.getDefiningOp<tile::LoadPagedOp>();
+  return tile.getDefiningOp();
 }
 
 void Consumer::emitRun(tile::DotOp first) {

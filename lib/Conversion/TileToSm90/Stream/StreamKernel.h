@@ -32,17 +32,16 @@ struct Part {
 /// What the schedule needs to know of a tile kernel.
 struct Program : RoleProgram {
   using RoleProgram::RoleProgram;
-  mlir::SmallVector<mlir::tile::LoadOp> queries;   // one block's, [N, width]
-  mlir::SmallVector<mlir::tile::LoadPagedOp> keys; // one loop's, [64, width]
+  mlir::SmallVector<mlir::tile::LoadOp> queries; // one block's, [N, width]
+  // One loop's tile.load_paged, or load_rows by a list, of [64, width].
+  mlir::SmallVector<mlir::Operation *> keys;
   mlir::Operation *queriesEnd = nullptr;           // last op of the queries' block that uses them
   mlir::Operation *keysEnd = nullptr;              // the same of the keys
   mlir::SmallVector<Part> parts;
   int64_t rows = 0;    // N
   bool usesTma = true; // for keys; else all threads of the producer copy them
 
-  mlir::Value getKeys(unsigned tile) const {
-    return mlir::tile::LoadPagedOp(keys[tile]).getResult();
-  }
+  mlir::Value getKeys(unsigned tile) const { return keys[tile]->getResult(0); }
 
   bool isKeys(mlir::Value tile) const;
   /// Whether `op` is or contains a load that the producer makes.

@@ -108,7 +108,7 @@ void Producer::loadKeys() {
 
 /// Pages that TMA cannot copy.
 void Producer::copyPart(const Part &part, int32_t number, Value target) {
-  copyPagedRows(b, cloner, program.keys[part.tile], part.column, target);
+  copyKeyRows(b, cloner, program.keys[part.tile], part.column, target);
   sm90::CopyPublishOp::create(b, entry.keyRing, keyStage, number);
 }
 

@@ -108,6 +108,7 @@ Value Expander::viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> st
 Value Expander::isListed(Value key) {
   Value repeated = viewList({b.fixed(rows), op.getLimit()}, {b.fixed(0), b.fixed(1)});
   Value entries = b.load(repeated, {b.index(0), key}, {rows, block});
+  loop.entries = entries.getDefiningOp<LoadOp>();
   OpFoldResult rowCount = findView(op.getKeys()[0]).getMixedSizes().front();
   Value count = b.minimum(b.value(rowCount), b.index(std::numeric_limits<int32_t>::max()));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, entries,

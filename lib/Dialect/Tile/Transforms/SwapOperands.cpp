@@ -54,8 +54,8 @@ static RankedTensorType getTile(Value value) { return dyn_cast<RankedTensorType>
 //===----------------------------------------------------------------------===//
 
 static std::string checkAttend(AttendOp attend) {
-  if (!attend.isPaged())
-    return "its keys do not come in pages";
+  if (!attend.isPaged() && !attend.isListed())
+    return "its keys do not come in pages or by a list";
   if (!attend.getStart().empty())
     return "its attention goes on from a partial";
   if (attend.getBlock() != kTileRows)
@@ -87,6 +87,8 @@ static std::string checkOp(Operation *op) {
                                         isa<AttendOp>(*load->user_begin()) &&
                                         load.getType().getRank() == 2)
     return "";
+  if (auto load = dyn_cast<LoadOp>(op); load && load.getType().getRank() == 1)
+    return checkTiles(op);
   bool fits =
       llvm::TypeSwitch<Operation *, bool>(op)
           .Case([&](ReduceOp reduce) {
@@ -145,6 +147,7 @@ private:
   void emitRegion(Region &from, Block &to);
   void emitDot(DotOp dot);
   void emitStore(StoreOp store);
+  void emitEntries();
   void emitElementwise(Operation *op);
   bool isOfSum(Operation *op);
   void emitRunningSum();
@@ -254,7 +257,8 @@ void Swapper::emit(Operation *op) {
       .Case([&](scf::IfOp branch) { emitIf(branch); })
       .Case([&](DotOp dot) { emitDot(dot); })
       .Case([&](StoreOp store) { emitStore(store); })
-      .Default([&](Operation *op) { emitElementwise(op); });
+      .Default(
+          [&](Operation *op) { op == attention.entries ? emitEntries() : emitElementwise(op); });
 }
 
 void Swapper::emitRegion(Region &from, Block &to) {
@@ -358,6 +362,26 @@ void Swapper::emitStore(StoreOp store) {
   }
 }
 
+/// The list's entries as a column that is repeated for each query.
+void Swapper::emitEntries() {
+  LoadOp load = attention.entries;
+  Location loc = load.getLoc();
+  auto view = load.getView().getDefiningOp<memref::ReinterpretCastOp>();
+  auto convertExtent = [&](OpFoldResult extent) -> OpFoldResult {
+    auto value = dyn_cast<Value>(extent);
+    return value ? OpFoldResult(get(value)) : extent;
+  };
+  OpFoldResult count = convertExtent(view.getMixedSizes()[1]);
+  SmallVector<OpFoldResult> sizes = {count, builder.getIndexAttr(rows)},
+                            strides = {builder.getIndexAttr(1), builder.getIndexAttr(0)};
+  Value column =
+      memref::ReinterpretCastOp::create(builder, loc, get(view.getSource()),
+                                        convertExtent(view.getMixedOffsets()[0]), sizes, strides);
+  Values offsets = {get(load.getOffsets()[1]), get(load.getOffsets()[0])};
+  map(load.getResult(),
+      LoadOp::create(builder, loc, convert(load.getType()), column, offsets).getResult());
+}
+
 /// Everything else is one op per part, with the dimensions exchanged where it
 /// names one. Loads stay, those of queries with fewer rows.
 void Swapper::emitElementwise(Operation *op) {
@@ -375,7 +399,7 @@ void Swapper::emitElementwise(Operation *op) {
     Operation *clone = builder.clone(*op, mapping);
     for (auto [old, result] : llvm::zip_equal(op->getResults(), clone->getResults())) {
       RankedTensorType tile = getTile(old);
-      if (tile && isa<LoadOp>(op))
+      if (tile && isa<LoadOp>(op) && tile.getRank() == 2)
         result.setType(RankedTensorType::get({rows, tile.getDimSize(1)}, tile.getElementType()));
       else if (tile && !kept.contains(old))
         result.setType(convert(tile));

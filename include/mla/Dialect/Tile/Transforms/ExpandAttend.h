@@ -13,7 +13,7 @@
 //     for block in first .. last                       keys
 //       k_t = transform(load(source, 64 · block))      summands[t].load, keys
 //       scores = sum over t of q_t · k_tᵀ              summands[t].query, dot
-//       scores = select(seen, scores, -inf)            mask
+//       scores = select(seen, scores, -inf)            mask, entries
 //       weights = narrow(2^(scores - reference))       weights, numerators
 //       output = output · broadcast(correction)        rescale, correction
 //       output = output + weights · v                  product, valuesLoad
@@ -65,6 +65,9 @@ struct SoftmaxLoop {
   SmallVector<Value, 4> groupScales;
   /// Null where values are columns of the first summand's keys.
   Operation *valuesLoad = nullptr;
+  /// The list's entries of the block, repeated for each row, which the mask asks; null where there
+  /// is no list.
+  LoadOp entries;
   unsigned outputIndex = 0; // of the key loop's carried values
   RunningSum sum;
 

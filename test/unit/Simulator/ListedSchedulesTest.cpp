@@ -1,0 +1,72 @@
+//===- ListedSchedulesTest.cpp - schedules of rows by a list, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sparse attention from the mla graph through the compiler's pipelines, under 20 orders of events
+// each, against a reference in double.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lists.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+using namespace mlac::test;
+
+namespace {
+
+class ListedSchedules : public ::testing::TestWithParam<ListsCase>, protected Context {};
+
+TEST_P(ListedSchedules, GiveTheReferenceUnderEverySeed) {
+  Lists lists(GetParam(), context);
+  ASSERT_EQ(lists.chosen, GetParam().chosen);
+  Lists::Results expected = lists.computeReference();
+  std::optional<Buffers> buffers = runUnderEverySeed(lists.plan, *lists.module, {"output"});
+  ASSERT_TRUE(buffers);
+  const Bits &output = std::get<Bits>((*buffers)["output"]);
+  for (size_t i = 0; i < expected.output.size(); ++i)
+    ASSERT_NEAR(toFloat(output[i]), expected.output[i], kTolerance) << i;
+  const auto &lse = std::get<std::vector<float>>((*buffers)["lse"]);
+  for (size_t i = 0; i < expected.lse.size(); ++i)
+    if (std::isinf(expected.lse[i]))
+      ASSERT_EQ(lse[i], expected.lse[i]) << i;
+    else
+      ASSERT_NEAR(lse[i], expected.lse[i], 1e-3) << i;
+}
+
+const ListsCase kCases[] = {
+    // name, schedule, what is chosen, heads, rank, rope, entries, lengths, SMs, splits, sink
+    {"simple", "simple", "simple", 20, 128, 64, 100, {100, 0, 65, 64}, 2},
+    {"relay_two_tiles", "auto", "relay", 128, 512, 64, 200, {200, 0, 64, 1, 130}, 4},
+    {"relay_one_tile", "auto", "relay", 64, 256, 64, 150, {150, 70, -3, 200}, 2, 0, true},
+    {"relay_few_heads", "relay", "relay", 40, 128, 64, 130, {130, 3, 129}, 1, 0, true},
+    {"relay_splits", "auto", "relay", 64, 256, 64, 260, {260, 0, 65}, 4, 3, true},
+    {"stream", "auto", "stream", 16, 512, 64, 200, {200, 0, 64, 1, 130}, 3},
+    {"stream_sinks", "auto", "stream", 5, 128, 64, 130, {130, 70, -1}, 2, 0, true},
+    {"stream_splits", "auto", "stream", 8, 256, 64, 260, {260, 0, 65}, 5, 3, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(B05_B10, ListedSchedules, ::testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
+
+class ListedMutations : public ::testing::TestWithParam<ListsCase>, protected Context {};
+
+/// In rings that all threads of a role fill by a list.
+TEST_P(ListedMutations, AreFound) {
+  Lists lists(GetParam(), context);
+  ASSERT_EQ(lists.chosen, GetParam().chosen);
+  EXPECT_GE(lists.countFoundMutations(GetParam().name), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ListedMutations,
+    ::testing::Values(ListsCase{"relay", "relay", "relay", 64, 128, 64, 300, {300, 170}, 1},
+                      ListsCase{"stream", "auto", "stream", 8, 128, 64, 300, {300, 170}, 1}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace

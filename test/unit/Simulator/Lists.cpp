@@ -1,0 +1,139 @@
+//===- Lists.cpp - a step of attention over lists of rows, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lists.h"
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <random>
+
+using namespace mlac;
+using namespace mlac::test;
+using namespace mlir;
+
+static constexpr double kScale = 0.1;
+static constexpr int64_t kPage = 16, kPages = 20, kRows = kPage * kPages;
+
+std::string Lists::makeGraph() const {
+  // {0} heads, {1} rank, {2} RoPE width, {3} entries of a list, {4} splits, {5} sink, {6} how it is
+  // merged.
+  constexpr const char *text = R"(
+!q = tensor<?x{0}x{1}xbf16>
+!r = tensor<?x{0}x{2}xbf16>
+!lse = tensor<?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!po = tensor<?x?x{0}x{1}xf32>
+!pl = tensor<?x?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+!cache = !mla.cache<page_size = 16, fields = [latent: {1}, rope: {2}], element = bf16, rope_order = half>
+func.func @decode(%q: !q {{mla.input = "q"}, %q_pe: !r {{mla.input = "q_pe"},
+    %rows: tensor<?x{3}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
+    %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache)
+    -> (!q {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
+  {4} = mla.sparse_attention query(%q, %q_pe : !q, !r) rows(%rows : tensor<?x{3}xi32>)
+      lengths(%lengths : tensor<?xi32>) {5} over %cache, %batch : !cache, !mla.batch<query_len = 1>
+      {6}
+  return %o, %l : !q, !lse
+})";
+  std::string sink = llvm::formatv("sink(%sink : tensor<{0}xf32>)", test.heads).str();
+  std::string scale = llvm::formatv("scale {0:f2} -> ", kScale).str();
+  if (!test.hasSink)
+    sink = "";
+  if (test.splits == 0)
+    return llvm::formatv(text, test.heads, test.rank, test.rope, test.width, "%o, %l", sink,
+                         scale + "!q lse !lse");
+  return llvm::formatv(text, test.heads, test.rank, test.rope, test.width,
+                       llvm::formatv("%n = arith.constant {0} : index\n  %p, %m", test.splits).str(),
+                       "",
+                       "splits %n " + scale + "!po lse !pl\n  %o, %l = mla.merge_splits %p, %m " +
+                           sink + " : !po, !pl -> !q, !lse");
+}
+
+/// Listed rows are even.
+void Lists::makeLists() {
+  constexpr int32_t hostile[] = {std::numeric_limits<int32_t>::min(), -1, kRows,
+                                 std::numeric_limits<int32_t>::max()};
+  int64_t row = test.rank + test.rope;
+  Bits pool(kRows * row, kNaN);
+  std::vector<int32_t> lists(getTokens() * test.width, 1);
+  std::mt19937 engine(3);
+  for (int64_t token = 0; token < getTokens(); ++token)
+    for (int64_t k = 0; k < std::min<int64_t>(test.lengths[token], test.width); ++k) {
+      int32_t &entry = lists[token * test.width + k];
+      entry = static_cast<int32_t>(engine() % (kRows / 2) * 2);
+      if (engine() % 5 == 0) {
+        entry = hostile[engine() % std::size(hostile)];
+        continue;
+      }
+      Bits bits = makeRandom(row, entry + 7);
+      std::copy(bits.begin(), bits.end(), &pool[entry * row]);
+    }
+  plan.buffers["cache"] = std::move(pool);
+  plan.buffers["rows"] = std::move(lists);
+  plan.buffers["lengths"] = test.lengths;
+}
+
+Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
+  if (!lowerToTile(context, makeGraph(), test.schedule, {}))
+    return;
+  plan.dims["num_tokens"] = getTokens();
+  plan.dims["num_sms"] = test.numSms;
+  plan.dims["num_pages"] = kPages;
+  plan.dims["page_stride"] = kPage * (test.rank + test.rope);
+  makeLists();
+  plan.buffers["q"] = makeRandom(getTokens() * test.heads * test.rank, 1);
+  plan.buffers["q_pe"] = makeRandom(getTokens() * test.heads * test.rope, 2);
+  std::vector<float> sinks(test.heads);
+  for (int64_t head = 0; head < test.heads; ++head)
+    sinks[head] = head % 3 == 0 ? INFINITY : head % 3 == 1 ? -INFINITY : 0.5f * (head % 7);
+  plan.buffers["sink"] = sinks;
+  plan.buffers["output"] = Bits(getTokens() * test.heads * test.rank, kNaN);
+  plan.buffers["lse"] = std::vector<float>(getTokens() * test.heads, NAN);
+  auto planOp = *module->getOps<tile::PlanOp>().begin();
+  if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
+    chosen.clear();
+}
+
+Lists::Results Lists::computeReference() const {
+  const Bits &q = std::get<Bits>(plan.buffers.at("q")),
+             &pe = std::get<Bits>(plan.buffers.at("q_pe")),
+             &pool = std::get<Bits>(plan.buffers.at("cache"));
+  const auto &lists = std::get<std::vector<int32_t>>(plan.buffers.at("rows"));
+  const auto &sinks = std::get<std::vector<float>>(plan.buffers.at("sink"));
+  int64_t width = test.rank + test.rope;
+  Results results{std::vector<double>(getTokens() * test.heads * test.rank),
+                  std::vector<double>(getTokens() * test.heads, -INFINITY)};
+  for (int64_t row = 0; row < getTokens() * test.heads; ++row) {
+    int64_t token = row / test.heads;
+    std::vector<std::pair<double, const uint16_t *>> keys;
+    double max = -INFINITY, sum = 0;
+    for (int64_t k = 0; k < std::min<int64_t>(test.lengths[token], test.width); ++k) {
+      int32_t entry = lists[token * test.width + k];
+      if (entry < 0 || entry >= kRows)
+        continue;
+      const uint16_t *key = &pool[entry * width];
+      double score = 0;
+      for (int64_t i = 0; i < width; ++i)
+        score += kScale * toFloat(key[i]) *
+                 toFloat(i < test.rank ? q[row * test.rank + i]
+                                       : pe[row * test.rope + i - test.rank]);
+      keys.push_back({score, key});
+      max = std::max(max, score);
+    }
+    for (auto [score, key] : keys)
+      sum += std::exp(score - max);
+    if (keys.empty())
+      continue;
+    double lse = results.lse[row] = max + std::log(sum);
+    double factor = test.hasSink ? 1 / (1 + std::exp(sinks[row % test.heads] - lse)) : 1;
+    for (auto [score, key] : keys)
+      for (int64_t i = 0; i < test.rank; ++i)
+        results.output[row * test.rank + i] += factor * std::exp(score - lse) * toFloat(key[i]);
+  }
+  return results;
+}

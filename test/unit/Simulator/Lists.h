@@ -1,0 +1,48 @@
+//===- Lists.h - a step of attention over lists of rows, simulated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_TEST_UNIT_SIMULATOR_LISTS_H
+#define MLAC_TEST_UNIT_SIMULATOR_LISTS_H
+
+#include "ScheduledStep.h"
+
+namespace mlac::test {
+
+struct ListsCase {
+  std::string name;
+  std::string schedule; ///< "auto" or a forced one; the planner must choose `chosen`
+  std::string chosen;
+  int64_t heads, rank, rope, width;
+  std::vector<int32_t> lengths; ///< of each token's list, any number
+  int64_t numSms;
+  int64_t splits = 0; ///< 0: none
+  bool hasSink = false;
+};
+
+/// A case, lowered and planned. Rows that no valid entry names hold NaN; a fifth of the entries is
+/// invalid, those behind a length are numbers of NaN rows. Results are in "output" and "lse".
+class Lists : public ScheduledStep {
+public:
+  Lists(const ListsCase &test, mlir::MLIRContext &context);
+
+  struct Results {
+    std::vector<double> output, lse;
+  };
+  Results computeReference() const;
+
+private:
+  std::string makeGraph() const;
+  void makeLists();
+  int64_t getTokens() const { return test.lengths.size(); }
+
+  ListsCase test;
+};
+
+} // namespace mlac::test
+
+#endif // MLAC_TEST_UNIT_SIMULATOR_LISTS_H
