@@ -99,7 +99,7 @@ def prepared(case):
     def build(folder, build_dir):
         module, name = case.split(".")
         folder.mkdir(parents=True, exist_ok=True)
-        call(sys.executable, "-B", "-c", f"import {module}; {module}.{name}.setUpClass()",
+        call(find_python(), "-B", "-c", f"import {module}; {module}.{name}.setUpClass()",
              PYTHONPATH=f"{ROOT / 'python'}:{ROOT / 'test/python'}", MLAC_TEST_DEVICE="cuda",
              MLAC_RUNTIME_LIBRARY=find(build_dir, "lib/libmla_runtime.so"),
              MLAC_COMPILE=ROOT / "test/gpu/prepared_compiler.py", MLAC_PREPARED=folder,
