@@ -90,6 +90,14 @@ inline Kernel makeSelect(int64_t length) {
            std::vector<int32_t>(2), length}};
 }
 
+/// All codes of e4m3 but NaN's, several times, as they are turned into bf16.
+inline Kernel makeCodes() {
+  Codes codes(64 * 128);
+  for (size_t i = 0; i < codes.size(); ++i)
+    codes[i] = static_cast<uint8_t>(i % 127 + (i / 127 % 2) * 128);
+  return {"codes", {codes, Bits(64 * 128, kNaN), 0.75f}};
+}
+
 template <typename T> simulator::Argument toArgument(std::vector<T> &value) {
   return simulator::Argument::buffer(value);
 }
