@@ -9,17 +9,18 @@
 #include "mla/RegisterAll.h"
 
 #include "mla/Conversion/Passes.h"
+#include "mla/Dialect/Graph/IR/GraphDialect.h"
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
-#include "mla/Target/Cpu/CompileKernels.h"
-#include "mla/Pipelines/Pipelines.h"
-#include "mla/Target/Nvptx/CompileKernels.h"
 #include "mla/Import/Passes.h"
+#include "mla/Pipelines/Pipelines.h"
 #include "mla/Simulator/Passes.h"
+#include "mla/Target/Cpu/CompileKernels.h"
+#include "mla/Target/Nvptx/CompileKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -35,7 +36,8 @@
 #include "mlir/Transforms/Passes.h"
 
 void mlac::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::mla::MlaDialect, mlir::sm90::Sm90Dialect, mlir::tile::TileDialect>();
+  registry.insert<mlir::graph::GraphDialect, mlir::mla::MlaDialect, mlir::sm90::Sm90Dialect,
+                  mlir::tile::TileDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect, mlir::func::FuncDialect,
                   mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::memref::MemRefDialect,
                   mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,

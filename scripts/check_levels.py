@@ -31,7 +31,7 @@ KNOWS = {
     "Dialect/*/Transforms": "Machine Analysis Dialect Dialect/*",
     "Conversion": "Machine",
     "Conversion/*": "Machine Analysis Dialect Dialect/* Dialect/*/Transforms Conversion",
-    "Import": "Dialect/Mla",
+    "Import": "Dialect/Graph Dialect/Mla",
     "Package": "Import Dialect/Mla Dialect/Tile",
     "Simulator": "Machine Dialect Dialect/Sm90 Dialect/Sm90/Transforms",
     "Target/*": "Dialect Conversion",

@@ -10,7 +10,7 @@ started=$SECONDS
 packages=(
   build-essential cmake ninja-build ccache pkg-config
   clang-22 lld-22 llvm-22-dev liblld-22-dev libmlir-22-dev mlir-22-tools
-  libzstd-dev zlib1g-dev
+  libzstd-dev zlib1g-dev libminizip-dev
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev
   libgtest-dev libbenchmark-dev
   python3 python3-numpy python3-pytest python3-pip python3-venv

@@ -8,8 +8,11 @@
 
 #include "mla/Driver/LoadModel.h"
 
+#include "mla/Driver/WriteWeights.h"
 #include "mla/Import/CheckpointTensors.h"
 #include "mla/Import/InputFile.h"
+#include "mla/Import/RaiseGraph.h"
+#include "mla/Import/TorchArchive.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -195,6 +198,73 @@ static OwningOpRef<ModuleOp> loadLayer(MLIRContext &context, StringRef path, Str
 }
 
 //===----------------------------------------------------------------------===//
+// Archives
+//===----------------------------------------------------------------------===//
+
+/// The configuration of an archive's model: the file that was named, or the archive's own.
+static FailureOr<ModelConfig> loadArchiveConfig(MLIRContext &context, StringRef path,
+                                                const TorchArchive &archive,
+                                                const CompileOptions &options) {
+  std::string place = options.archiveConfig;
+  std::optional<std::string> text;
+  if (!place.empty()) {
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> file = readInputFile(place);
+    if (!file)
+      return emitFileError(context, place)
+             << "cannot be read: " << llvm::toString(file.takeError());
+    text = (*file)->getBuffer().str();
+  } else {
+    constexpr StringLiteral kOwn = "config.json";
+    place = (path + "/extra/" + kOwn).str();
+    llvm::Expected<std::optional<std::string>> own = archive.readExtra(kOwn);
+    if (!own)
+      return emitFileError(context, path) << llvm::toString(own.takeError());
+    text = std::move(*own);
+  }
+  if (!text)
+    return emitFileError(context, path)
+           << "does not hold its model's configuration, which says what its graph does not (rotary "
+              "frequencies, positions): give it with --config=config.json, or save the archive "
+              "with "
+              "extra_files={'config.json': ...}, as mlac.export does";
+  llvm::Expected<ModelConfig> config = parseModelConfig(*text, options.parsing);
+  if (config)
+    return std::move(*config);
+  (void)emitProblems(context, place, config.takeError());
+  return failure();
+}
+
+static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, StringRef content,
+                                         const CompileOptions &options) {
+  if (failed(checkStepNames(context, path, options.functions)))
+    return {};
+  llvm::Expected<TorchArchive> archive = TorchArchive::open(content);
+  if (!archive) {
+    emitFileError(context, path) << llvm::toString(archive.takeError());
+    return {};
+  }
+  Location loc = getFileLoc(context, path);
+  OwningOpRef<ModuleOp> graph = importTorchGraph(loc, *archive);
+  if (!graph)
+    return {};
+  FailureOr<ModelConfig> config = loadArchiveConfig(context, path, *archive, options);
+  if (failed(config))
+    return {};
+  FailureOr<RaisedLayer> layer =
+      raiseGraph(*graph->getOps<func::FuncOp>().begin(), *config, options.import);
+  if (failed(layer))
+    return {};
+  if (options.weightsFile.empty())
+    return std::move(layer->module);
+  if (llvm::Error error =
+          writeWeights(*archive, layer->weights, config->text, options.weightsFile)) {
+    emitFileError(context, path) << llvm::toString(std::move(error));
+    return {};
+  }
+  return std::move(layer->module);
+}
+
+//===----------------------------------------------------------------------===//
 // Front ends
 //===----------------------------------------------------------------------===//
 
@@ -208,8 +278,11 @@ struct FrontEnd {
 } // namespace
 
 /// The first that fits; the last takes every name.
-static constexpr FrontEnd kFrontEnds[] = {
-    {".mlir", parseModule}, {".safetensors", loadLayer}, {".json", loadConfig}, {"", loadConfig}};
+static constexpr FrontEnd kFrontEnds[] = {{".mlir", parseModule},
+                                          {".safetensors", loadLayer},
+                                          {".pt2", loadArchive},
+                                          {".json", loadConfig},
+                                          {"", loadConfig}};
 
 static const FrontEnd &getFrontEnd(StringRef path) {
   return *llvm::find_if(kFrontEnds,
@@ -217,6 +290,8 @@ static const FrontEnd &getFrontEnd(StringRef path) {
 }
 
 bool mlac::isModuleFile(StringRef path) { return getFrontEnd(path).load == parseModule; }
+
+bool mlac::isArchiveFile(StringRef path) { return getFrontEnd(path).load == loadArchive; }
 
 StringRef mlac::getModelStem(StringRef path) {
   path = path.rtrim('/'); // of folders

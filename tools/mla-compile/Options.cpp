@@ -49,7 +49,7 @@ template <typename T> using EnumOption = cl::opt<T, /*ExternalStorage=*/false, L
 
 static cl::opt<std::string>
     input(cl::Positional, cl::Required, cl::cat(category),
-          cl::desc("<config.json | folder | layer.safetensors | module.mlir>"));
+          cl::desc("<config.json | folder | layer.safetensors | layer.pt2 | module.mlir>"));
 static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
                                             "standard output for texts; - for standard output)"));
@@ -223,6 +223,14 @@ static cl::opt<std::string>
     like("like", cl::value_desc("model_type"), cl::cat(category),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
                   "model with the same attention under another name"));
+static cl::opt<std::string>
+    archiveConfig("config", cl::value_desc("file"), cl::cat(category),
+                  cl::desc("Of a .pt2 archive: its model's config.json (default: the extra file "
+                           "config.json of the archive)"));
+static cl::opt<std::string>
+    weightsFile("write-weights", cl::value_desc("file"), cl::cat(category),
+                cl::desc("Of a .pt2 archive: where its layer's weights go, as a safetensors file "
+                         "for mla-run --weights and for callers that bind them"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(category),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -234,8 +242,8 @@ static const char kOverview[] =
     "mla-compile: compiles Multi-head Latent Attention into a package of kernels and launch plans\n"
     "\n"
     "  The input is a model's config.json or its folder, a .safetensors file that carries one in\n"
-    "  its metadata, or a module in the mla dialect. mla-run looks into packages, checks and\n"
-    "  measures them.\n";
+    "  its metadata, an attention module that torch.export saved (.pt2), or a module in the mla\n"
+    "  dialect. mla-run looks into packages, checks and measures them.\n";
 
 static const std::string scheduleHelp =
     "\nParameters of schedules, for --schedule-option:\n" + describeScheduleOptions();
@@ -258,6 +266,8 @@ Examples:
       the fastest; a run that was stopped goes on where it was
   mla-compile layer.safetensors --dtype=f32 && mla-run check layer.mlac --weights=layer.safetensors
       a layer with its configuration, weights and outputs: compile and check
+  mla-compile layer.pt2 --config=config.json --dtype=f32 --write-weights=layer.safetensors
+      a layer that torch.export saved: what its graph computes, and its weights
 
 Exit code: 0 written, 1 error. A file appears under its name when it is complete.
 Without a CUDA toolkit, scripts/get-assembler.sh installs the assembler that sm_90a needs.
@@ -387,6 +397,8 @@ static bool readOptions(CompileOptions &options) {
   if (!readCacheFormat(format))
     return false;
   options.import = {dtype, pageSize, form, format, scaleRule, hasStep ? decodeThreshold : 0};
+  options.archiveConfig = archiveConfig;
+  options.weightsFile = weightsFile;
   options.absorb = absorb;
   options.numSplits = numSplits;
   options.mixed = mixed;
@@ -411,6 +423,15 @@ static bool checkModuleOptions() {
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");
+  return true;
+}
+
+/// What only an archive has.
+static bool checkArchiveOptions() {
+  for (const cl::opt<std::string> *option : {&archiveConfig, &weightsFile})
+    if (option->getNumOccurrences() > 0 && !isArchiveFile(input))
+      return fail("--" + option->ArgStr +
+                  " is for archives of torch.export (.pt2), the input is '" + input + "'");
   return true;
 }
 
@@ -475,7 +496,7 @@ static bool readInvocation(Invocation &invocation) {
       invocation.output == kStandardOutput || (invocation.output.empty() && !isBinaryLevel(level));
   invocation.reports = isTaken ? &llvm::errs() : &llvm::outs();
   invocation.options.costReport = costReport ? invocation.reports : nullptr;
-  return checkModuleOptions() && readOptions(invocation.options) &&
+  return checkModuleOptions() && checkArchiveOptions() && readOptions(invocation.options) &&
          checkTargets(invocation.options, level);
 }
 

@@ -62,6 +62,9 @@ struct CompileOptions {
   /// Of a configuration; a module says all this itself, except the form.
   ConfigOptions parsing;
   ImportOptions import;
+  /// Of an archive: the model's config.json, if the archive does not hold one, and the file that
+  /// its layer's weights are written to, if any.
+  std::string archiveConfig, weightsFile;
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;

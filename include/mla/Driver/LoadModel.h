@@ -20,6 +20,8 @@ namespace mlac {
 
 /// Whether the file is a module, for which there is nothing to import.
 bool isModuleFile(llvm::StringRef path);
+/// Whether the file is a torch.export archive.
+bool isArchiveFile(llvm::StringRef path);
 /// A name without the extension of a front end.
 llvm::StringRef getModelStem(llvm::StringRef path);
 

@@ -9,6 +9,7 @@
 #ifndef MLA_IMPORT_PASSES_H
 #define MLA_IMPORT_PASSES_H
 
+#include "mla/Dialect/Graph/IR/GraphDialect.h"
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 #include "mla/Import/ImportConfig.h"
 

@@ -102,4 +102,49 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
   ];
 }
 
+def ImportArchive : Pass<"mla-import-archive", "::mlir::ModuleOp"> {
+  let summary = "replaces the module's content by the graph of a torch.export archive";
+  let description = [{
+    Reads a `.pt2` file and puts its graph into the module, a function of the `graph` dialect, as
+    it stands there (mla-raise-graph understands it). What the module held before is erased.
+
+    Fails where the archive is damaged, of another schema version than 8, or lacks a
+    weight that its graph takes.
+  }];
+  let options = [Option<"archive", "archive", "std::string", "", "path of the .pt2 file">];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::graph::GraphDialect"];
+}
+
+def RaiseGraph : Pass<"mla-raise-graph", "::mlir::ModuleOp"> {
+  let summary = "recognises the attention layer of a recorded graph";
+  let description = [{
+    Needs a module with one function of the `graph` dialect, the graph of one attention module.
+    After, the module holds the `mla` functions of that layer, as mla-import-config makes them.
+
+    The layer is found from the output projection backwards by what its numbers are made of,
+    however they are moved about: eager attention, scaled_dot_product_attention and their
+    decompositions into core operators, rope over neighbours or halves, real or complex, give
+    the same. A mask that is an input is taken as the causal one.
+
+    Fails at the node that is not understood, where the graph is no multi-head latent attention,
+    and where it computes something else than the configuration says: dimensions, norms, scale,
+    rotary frequencies. The configuration is needed for what no graph of a layer says, how many
+    positions there are and, where they are inputs, the tables of rope.
+  }];
+  let options = [
+    Option<"config", "config", "std::string", "", "path of the model's config.json">,
+    Option<"activationType", "dtype", "::mlac::ActivationType", "::mlac::ActivationType::BF16",
+           "element type of activations, weights and cache",
+           [{::llvm::cl::values(
+             clEnumValN(::mlac::ActivationType::BF16, "bf16", "bfloat16"),
+             clEnumValN(::mlac::ActivationType::F16, "f16", "IEEE half"),
+             clEnumValN(::mlac::ActivationType::F32, "f32", "IEEE single"))}]>,
+    Option<"latentNormEpsFromConfig", "norm-eps-from-config", "bool", "false",
+           "expect rms_norm_eps in the latent norms (default: 1e-6, as transformers does)">,
+  ];
+  let dependentDialects = [
+    "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",
+  ];
+}
+
 #endif // MLA_IMPORT_PASSES

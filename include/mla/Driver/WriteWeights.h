@@ -1,0 +1,24 @@
+//===- WriteWeights.h - an archive's weights as safetensors ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_DRIVER_WRITEWEIGHTS_H
+#define MLA_DRIVER_WRITEWEIGHTS_H
+
+#include "mla/Import/RaiseGraph.h"
+#include "mla/Import/TorchArchive.h"
+
+namespace mlac {
+
+/// Writes the layer's weights to the file `path`, in their own types, under the names that a
+/// package gives them behind `self_attn.`, with the configuration in the metadata.
+llvm::Error writeWeights(const TorchArchive &archive, llvm::ArrayRef<RaisedWeight> weights,
+                         llvm::StringRef config, llvm::StringRef path);
+
+} // namespace mlac
+
+#endif // MLA_DRIVER_WRITEWEIGHTS_H

@@ -1,0 +1,125 @@
+//===- Call.h - a node of a recorded graph being evaluated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_LIB_IMPORT_GRAPH_CALL_H
+#define MLA_LIB_IMPORT_GRAPH_CALL_H
+
+#include "Evaluate.h"
+
+namespace mlac::graph {
+
+/// What a node gives, a cell for each result; none: it is not understood, `reason` says why.
+using Results = std::optional<llvm::SmallVector<Cell, 1>>;
+
+/// The arguments of one node, by the names of its operator's schema.
+class Call {
+public:
+  Call(Evaluator &evaluator, mlir::graph::NodeOp node)
+      : evaluator(evaluator), expressions(evaluator.expressions), node(node) {}
+
+  /// By the operator's name, without overload: "mul" of "aten.mul.Tensor".
+  Results evaluate(llvm::StringRef name);
+
+  std::string reason;
+
+private:
+  // Arguments.
+  mlir::Attribute get(llvm::StringRef name) { return node.getArguments().get(name); }
+  bool has(llvm::StringRef name);
+  Cell *cell(llvm::StringRef name) { return cell(get(name)); }
+  Cell *cell(mlir::Attribute argument);
+  /// Null, with a reason, where it is not followed.
+  Tensor *tensor(llvm::StringRef name) { return tensor(get(name), name); }
+  Tensor *tensor(mlir::Attribute argument, llvm::StringRef name);
+  std::optional<std::vector<Tensor>> tensors(llvm::StringRef name);
+  std::optional<int64_t> integer(llvm::StringRef name, std::optional<int64_t> missing = {});
+  std::optional<llvm::SmallVector<int64_t>> integers(llvm::StringRef name);
+  std::optional<llvm::SmallVector<Size>> sizes(llvm::StringRef name);
+  std::optional<double> number(llvm::StringRef name);
+  bool flag(llvm::StringRef name, bool missing);
+  /// A dimension of `rank`, counted from the back where negative.
+  std::optional<int64_t> dimension(llvm::StringRef name, int64_t rank,
+                                   std::optional<int64_t> missing = {});
+
+  Results fail(const llvm::Twine &why) {
+    if (reason.empty())
+      reason = why.str();
+    return std::nullopt;
+  }
+  static Results give(Cell cell) { return llvm::SmallVector<Cell, 1>{std::move(cell)}; }
+  Results give(std::optional<Tensor> result, llvm::StringRef why) {
+    return result ? give(Cell(std::move(*result))) : fail(why);
+  }
+
+  // CallShapes.cpp: what moves numbers.
+  Results evaluateShape(llvm::StringRef name, bool &isKnown);
+  Results viewAs(const Tensor &self, llvm::ArrayRef<Size> sizes);
+  Results flatten();
+  Results insertDim();
+  Results removeDim();
+  Results transpose();
+  Results permuteDims();
+  Results expand();
+  Results sliceDim();
+  Results selectIndex();
+  Results split();
+  Results chunk();
+  Results unbind();
+  Results joinTensors(bool isStack);
+  Results pairToComplex(bool isToComplex);
+  Results polar();
+  Results readSize();
+  Results alias();
+  Results copy();
+  std::optional<FreshSlice> sliceRange(const Size &size, int64_t rank);
+
+  // CallMemory.cpp: what makes memory and writes to it.
+  Results evaluateMemory(llvm::StringRef name, bool &isKnown);
+  Results makeFresh(llvm::StringRef sizesName, Expr fill);
+  Results fillLike(double value);
+  Results write(Cell &self, const Tensor &source);
+  Results scatterSlice();
+  /// Says which dimensions of fresh memory are what, by what is written to it.
+  bool settle(Cell &self, const Tensor &source);
+
+  // CallMath.cpp: what computes.
+  Results evaluateMath(llvm::StringRef name, bool &isKnown);
+  Results unary(llvm::function_ref<Expr(Expr)> compute);
+  Results binary(llvm::function_ref<Expr(Expr, Expr)> compute);
+  Results combine(const Tensor &first, const Tensor &second,
+                  llvm::function_ref<Expr(Expr, Expr)> compute);
+  Results power();
+  Results mean();
+  Results rmsNorm();
+  Results where();
+  Results anyKey();
+  std::vector<Expr> normalise(llvm::ArrayRef<Expr> row, Expr epsilon);
+
+  // CallProducts.cpp: projections and attention.
+  Results evaluateProduct(llvm::StringRef name, bool &isKnown);
+  Results project(const Tensor &rows, const Cell &weight, std::optional<uint32_t> bias);
+  Results linear();
+  Results product(llvm::StringRef left, llvm::StringRef right);
+  Results addProduct();
+  Results multiply(const Tensor &left, const Tensor &right);
+  std::optional<Tensor> score(const Tensor &query, const Tensor &key);
+  std::optional<Tensor> weigh(const Tensor &weights, const Tensor &value);
+  std::optional<Tensor> outer(const Tensor &left, const Tensor &right);
+  Results softmax();
+  Results attention();
+  std::optional<Tensor> addMask(const Tensor &scores);
+  std::optional<uint32_t> vectorArgument(llvm::StringRef name);
+
+  Evaluator &evaluator;
+  Expressions &expressions;
+  mlir::graph::NodeOp node;
+};
+
+} // namespace mlac::graph
+
+#endif // MLA_LIB_IMPORT_GRAPH_CALL_H

@@ -1,0 +1,193 @@
+//===- CallMath.cpp - nodes that compute number by number ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Call.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <limits>
+
+using namespace mlac::graph;
+using namespace mlir;
+
+Results Call::unary(function_ref<Expr(Expr)> compute) {
+  Tensor *self = tensor("self");
+  if (!self)
+    return std::nullopt;
+  std::vector<Expr> values = self->values();
+  for (Expr &value : values)
+    value = compute(value);
+  return give(makeTensor(self->dims, std::move(values)));
+}
+
+Results Call::combine(const Tensor &first, const Tensor &second,
+                      function_ref<Expr(Expr, Expr)> compute) {
+  auto dims = broadcastDims(first.dims, second.dims);
+  if (!dims || !isSmall(*dims))
+    return fail("the dimensions of its operands do not fit each other");
+  Tensor left = broadcast(first, *dims), right = broadcast(second, *dims);
+  std::vector<Expr> values;
+  values.reserve(left.size());
+  for (size_t i = 0; i < left.size(); ++i)
+    values.push_back(compute(left[i], right[i]));
+  return give(makeTensor(std::move(*dims), std::move(values)));
+}
+
+Results Call::binary(function_ref<Expr(Expr, Expr)> compute) {
+  Tensor *self = tensor("self");
+  if (!self)
+    return std::nullopt;
+  if (std::optional<double> value = number("other"))
+    return unary([&](Expr x) { return compute(x, expressions.constant(*value)); });
+  Tensor *other = tensor("other");
+  return other ? combine(*self, *other, compute) : std::nullopt;
+}
+
+Results Call::power() {
+  std::optional<double> exponent = number("exponent");
+  if (exponent == 2.0)
+    return unary([&](Expr x) { return expressions.multiply(x, x); });
+  if (exponent == 0.5)
+    return unary([&](Expr x) { return expressions.apply(Function::Sqrt, x); });
+  if (exponent == -0.5)
+    return unary([&](Expr x) { return expressions.apply(Function::Rsqrt, x); });
+  if (exponent == -1.0)
+    return unary([&](Expr x) { return expressions.apply(Function::Reciprocal, x); });
+  return std::nullopt;
+}
+
+/// Over the last dimension, of channels.
+Results Call::mean() {
+  Tensor *self = tensor("self");
+  auto over = integers("dim");
+  if (!self || !over || over->size() != 1 || self->dims.empty() || !isChannels(self->dims.back()))
+    return std::nullopt;
+  int64_t rank = self->dims.size(), width = countChannels(self->dims.back());
+  if (over->front() != -1 && over->front() != rank - 1)
+    return std::nullopt;
+  std::vector<Expr> values = self->values(), result;
+  for (size_t row = 0; row < values.size(); row += width)
+    result.push_back(
+        expressions.mean(expressions.internVector(ArrayRef(values).slice(row, width))));
+  Dims dims = self->dims;
+  dims.back() = {};
+  if (!flag("keepdim", false))
+    dims.pop_back();
+  return give(makeTensor(std::move(dims), std::move(result)));
+}
+
+/// As pow, mean, add, rsqrt and mul write it.
+std::vector<Expr> Call::normalise(ArrayRef<Expr> row, Expr epsilon) {
+  std::vector<Expr> squares, result;
+  for (Expr x : row)
+    squares.push_back(expressions.multiply(x, x));
+  Expr mean = expressions.mean(expressions.internVector(squares));
+  Expr inverse = expressions.apply(Function::Rsqrt, expressions.add(mean, epsilon));
+  for (Expr x : row)
+    result.push_back(expressions.multiply(x, inverse));
+  return result;
+}
+
+Results Call::rmsNorm() {
+  Tensor *input = tensor("input");
+  auto shape = sizes("normalized_shape");
+  std::optional<double> epsilon = number("eps");
+  if (!input || !shape || shape->size() != 1 || !epsilon || input->dims.empty() ||
+      !isChannels(input->dims.back()) || getSize(input->dims.back()) != shape->front())
+    return std::nullopt;
+  size_t width = countChannels(input->dims.back());
+  std::vector<Expr> values = input->values(), result;
+  for (size_t row = 0; row < values.size(); row += width)
+    llvm::append_range(
+        result, normalise(ArrayRef(values).slice(row, width), expressions.constant(*epsilon)));
+  Tensor normed = makeTensor(input->dims, std::move(result));
+  if (!has("weight"))
+    return give(normed);
+  Tensor *weight = tensor("weight");
+  return weight
+             ? combine(normed, *weight, [&](Expr x, Expr y) { return expressions.multiply(x, y); })
+             : std::nullopt;
+}
+
+/// The softmax that is 0 where all keys are masked: as long as a token sees itself, the softmax.
+Results Call::where() {
+  Tensor *condition = tensor("condition"), *self = tensor("self"), *other = tensor("other");
+  if (!condition || !self || !other)
+    return std::nullopt;
+  auto isSafe = [&](Expr test, Expr zero, Expr weight) {
+    const Source &softmax = expressions[weight];
+    if (softmax.kind != SourceKind::Softmax || expressions.getConstant(zero) != 0.0)
+      return false;
+    Expr masked = expressions.apply(Function::IsMinusInfinity, softmax.operands.front());
+    Expr any = expressions.apply(Function::AnyKey, expressions.apply(Function::Not, masked));
+    return test == expressions.apply(Function::Not, any);
+  };
+  auto dims = broadcastDims(condition->dims, other->dims);
+  if (!dims || *dims != other->dims || !broadcastDims(self->dims, other->dims))
+    return std::nullopt;
+  Tensor test = broadcast(*condition, *dims), zero = broadcast(*self, *dims);
+  for (size_t i = 0; i < other->size(); ++i)
+    if (!isSafe(test[i], zero[i], (*other)[i]))
+      return fail("it chooses between numbers otherwise than a softmax over masked keys does");
+  return give(*other);
+}
+
+Results Call::anyKey() {
+  Tensor *self = tensor("self");
+  auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
+  if (!dim || !isAxis(self->dims[*dim], Axis::Keys))
+    return std::nullopt;
+  Results result = unary([&](Expr x) { return expressions.apply(Function::AnyKey, x); });
+  Dims &dims = result->front().tensor->dims;
+  dims[*dim] = {};
+  if (!flag("keepdim", false))
+    dims.erase(dims.begin() + *dim);
+  return result;
+}
+
+Results Call::evaluateMath(StringRef name, bool &isKnown) {
+  isKnown = true;
+  double alpha = number("alpha").value_or(1);
+  if (name == "add" || name == "sub")
+    return binary([&](Expr x, Expr y) {
+      return expressions.add(x, expressions.scale(name == "add" ? alpha : -alpha, y));
+    });
+  if (name == "mul")
+    return binary([&](Expr x, Expr y) { return expressions.multiply(x, y); });
+  if (name == "div" && !has("rounding_mode"))
+    return binary([&](Expr x, Expr y) {
+      return expressions.multiply(x, expressions.apply(Function::Reciprocal, y));
+    });
+  if (name == "neg")
+    return unary([&](Expr x) { return expressions.negate(x); });
+  if (name == "pow")
+    return power();
+  if (name == "square")
+    return unary([&](Expr x) { return expressions.multiply(x, x); });
+  if (name == "mean")
+    return mean();
+  if (name == "rms_norm")
+    return rmsNorm();
+  if (name == "where")
+    return where();
+  if (name == "any")
+    return anyKey();
+  if (name == "eq" && number("other") == -std::numeric_limits<double>::infinity())
+    return unary([&](Expr x) { return expressions.apply(Function::IsMinusInfinity, x); });
+  auto function = llvm::StringSwitch<std::optional<Function>>(name)
+                      .Case("rsqrt", Function::Rsqrt)
+                      .Case("sqrt", Function::Sqrt)
+                      .Case("reciprocal", Function::Reciprocal)
+                      .Case("cos", Function::Cos)
+                      .Case("sin", Function::Sin)
+                      .Case("logical_not", Function::Not)
+                      .Default(std::nullopt);
+  isKnown = function.has_value();
+  return function ? unary([&](Expr x) { return expressions.apply(*function, x); }) : std::nullopt;
+}

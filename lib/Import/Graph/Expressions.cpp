@@ -1,0 +1,201 @@
+//===- Expressions.cpp - what a graph's numbers are made of ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Expressions.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <cmath>
+
+using namespace mlac::graph;
+
+static uint64_t getBits(double value) { return llvm::bit_cast<uint64_t>(value); }
+
+static void addOperands(llvm::FoldingSetNodeID &id, llvm::ArrayRef<Expr> operands) {
+  for (Expr operand : operands) {
+    id.AddInteger(operand.source);
+    id.AddInteger(operand.index);
+  }
+}
+
+void Source::Profile(llvm::FoldingSetNodeID &id) const {
+  id.AddInteger(static_cast<unsigned>(kind));
+  id.AddInteger(getBits(number));
+  for (uint32_t field : {a, b, c})
+    id.AddInteger(field);
+  id.AddPointer(node);
+  addOperands(id, operands);
+}
+
+void Expressions::Vector::Profile(llvm::FoldingSetNodeID &node) const { addOperands(node, values); }
+
+Expressions::Expressions() { intern({.kind = SourceKind::Undefined}); }
+
+template <typename T>
+static llvm::ArrayRef<T> keep(llvm::BumpPtrAllocator &memory, llvm::ArrayRef<T> values) {
+  T *copy = memory.Allocate<T>(values.size());
+  llvm::copy(values, copy);
+  return {copy, values.size()};
+}
+
+uint32_t Expressions::intern(Source source) {
+  llvm::FoldingSetNodeID id;
+  source.Profile(id);
+  void *place = nullptr;
+  if (Source *found = known.FindNodeOrInsertPos(id, place))
+    return found->id;
+  auto *made = new (memory.Allocate<Source>()) Source(source);
+  made->operands = keep(memory, source.operands);
+  made->id = sources.size();
+  known.InsertNode(made, place);
+  sources.push_back(made);
+  return made->id;
+}
+
+VectorId Expressions::internVector(llvm::ArrayRef<Expr> values) {
+  Vector probe;
+  probe.values = values;
+  llvm::FoldingSetNodeID id;
+  probe.Profile(id);
+  void *place = nullptr;
+  if (Vector *found = knownVectors.FindNodeOrInsertPos(id, place))
+    return found->id;
+  auto *made = new (memory.Allocate<Vector>()) Vector;
+  made->values = keep(memory, values);
+  made->id = vectors.size();
+  knownVectors.InsertNode(made, place);
+  vectors.push_back(made);
+  return made->id;
+}
+
+uint32_t Expressions::opaque(mlir::Operation *node, uint32_t result, llvm::StringRef reason,
+                             const Source *cause) {
+  Source source{.kind = SourceKind::Opaque, .a = result};
+  source.node = node;
+  source.reason = reason;
+  source.cause = cause && cause->cause ? cause->cause : cause;
+  return intern(source);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+std::optional<double> Expressions::getConstant(Expr x) const {
+  const Source &source = (*this)[x];
+  return source.kind == SourceKind::Constant ? std::optional(source.number) : std::nullopt;
+}
+
+Expr Expressions::constant(double value) {
+  return {intern({.kind = SourceKind::Constant, .number = value}), 0};
+}
+
+std::pair<double, Expr> Expressions::splitFactor(Expr x) {
+  const Source &source = (*this)[x];
+  if (source.kind != SourceKind::Product || source.number == 1)
+    return {1, x};
+  if (source.operands.size() == 1)
+    return {source.number, source.operands.front()};
+  return {source.number, internExpr(SourceKind::Product, source.operands, 1)};
+}
+
+Expr Expressions::add(Expr x, Expr y) {
+  std::optional<double> first = getConstant(x), second = getConstant(y);
+  if (first && second)
+    return constant(*first + *second);
+  if (first == 0.0)
+    return y;
+  if (second == 0.0)
+    return x;
+  Expr terms[] = {std::min(x, y), std::max(x, y)};
+  return internExpr(SourceKind::Sum, terms);
+}
+
+Expr Expressions::multiply(Expr x, Expr y) {
+  const Source &first = (*this)[x], &second = (*this)[y];
+  if (first.kind == SourceKind::Complex && second.kind == SourceKind::Complex) {
+    Expr a = first.operands[0], b = first.operands[1], c = second.operands[0],
+         d = second.operands[1];
+    Expr real = add(multiply(a, c), negate(multiply(b, d)));
+    return complex(real, add(multiply(a, d), multiply(b, c)));
+  }
+  if (first.kind == SourceKind::Complex)
+    return complex(multiply(first.operands[0], y), multiply(first.operands[1], y));
+  if (second.kind == SourceKind::Complex)
+    return multiply(y, x);
+  double factor = 1;
+  llvm::SmallVector<Expr, 4> factors;
+  for (Expr each : {x, y}) {
+    const Source &source = (*this)[each];
+    if (source.kind == SourceKind::Constant || source.kind == SourceKind::Product)
+      factor *= source.number;
+    if (source.kind == SourceKind::Product)
+      llvm::append_range(factors, source.operands);
+    else if (source.kind != SourceKind::Constant)
+      factors.push_back(each);
+  }
+  if (factors.empty())
+    return constant(factor);
+  if (factors.size() == 1 && factor == 1)
+    return factors.front();
+  llvm::sort(factors);
+  return internExpr(SourceKind::Product, factors, factor);
+}
+
+Expr Expressions::apply(Function function, Expr x) {
+  const Source &source = (*this)[x];
+  std::optional<double> number = getConstant(x);
+  auto isOf = [&](Function inner) {
+    return source.kind == SourceKind::Apply && source.a == static_cast<uint32_t>(inner);
+  };
+  if (number && function == Function::Reciprocal)
+    return constant(1 / *number);
+  if (number && function == Function::Sqrt)
+    return constant(std::sqrt(*number));
+  if (number && function == Function::Rsqrt)
+    return constant(1 / std::sqrt(*number));
+  if (function == Function::Reciprocal && isOf(Function::Sqrt))
+    return apply(Function::Rsqrt, source.operands.front());
+  if (function == Function::Not && isOf(Function::Not))
+    return source.operands.front();
+  Source result{.kind = SourceKind::Apply, .a = static_cast<uint32_t>(function)};
+  result.operands = x;
+  return {intern(result), 0};
+}
+
+/// Takes the factor that all of a vector have out of it.
+static double takeFactor(Expressions &expressions, llvm::SmallVectorImpl<Expr> &values) {
+  double common = values.empty() ? 1 : expressions.splitFactor(values.front()).first;
+  if (common == 1 || llvm::any_of(values, [&](Expr value) {
+        return expressions.splitFactor(value).first != common;
+      }))
+    return 1;
+  for (Expr &value : values)
+    value = expressions.splitFactor(value).second;
+  return common;
+}
+
+Expr Expressions::dot(llvm::ArrayRef<Expr> query, llvm::ArrayRef<Expr> key) {
+  llvm::SmallVector<Expr> left(query), right(key);
+  double factor = takeFactor(*this, left) * takeFactor(*this, right);
+  Source source{.kind = SourceKind::Dot, .a = internVector(left), .b = internVector(right)};
+  return scale(factor, {intern(source), 0});
+}
+
+Expr Expressions::softmax(Expr score) { return internExpr(SourceKind::Softmax, score); }
+
+Expr Expressions::attend(Expr weights, Expr value) {
+  Expr operands[] = {weights, value};
+  return internExpr(SourceKind::Attend, operands);
+}
+
+Expr Expressions::complex(Expr real, Expr imaginary) {
+  Expr operands[] = {real, imaginary};
+  return internExpr(SourceKind::Complex, operands);
+}
