@@ -447,6 +447,46 @@ Step Machine::runTransformCodes(Warpgroup &warpgroup, TransformCodesOp op) {
   return Step::Advanced;
 }
 
+/// A warp's share is one row of the tile, whose chunks follow one another.
+Step Machine::accessParked(Warpgroup &warpgroup, Operation *op, const Place &place, bool isWrite) {
+  int64_t share = SharedMemory::getChunks(place) / kWarps;
+  for (int64_t warp = 0; warp < kWarps; ++warp)
+    if (access(warpgroup, op, place, {0, 1, warp * share, (warp + 1) * share}, 1 << warp,
+               isWrite) == Step::Failed)
+      return Step::Failed;
+  return Step::Advanced;
+}
+
+/// Calls `function` with each element of a fragment and where it is parked.
+template <typename Function> static void forEachParked(Type type, Function function) {
+  int64_t columns = getColumns(type), share = kTileRows / kWarps * columns;
+  for (int64_t element = 0; element < kTileRows * columns; ++element)
+    function(element, element / share, element % share);
+}
+
+Step Machine::runPark(Warpgroup &warpgroup, ParkOp op) {
+  Tile *tile = use(warpgroup, op, op.getValue());
+  Place place = getAs<Place>(warpgroup, op.getTarget());
+  if (!tile || accessParked(warpgroup, op, place, /*isWrite=*/true) == Step::Failed)
+    return Step::Failed;
+  forEachParked(op.getValue().getType(), [&](int64_t element, int64_t row, int64_t column) {
+    memory->set(place, row, column, tile->reals[element]);
+  });
+  return Step::Advanced;
+}
+
+Step Machine::runUnpark(Warpgroup &warpgroup, UnparkOp op) {
+  Place place = getAs<Place>(warpgroup, op.getSource());
+  if (accessParked(warpgroup, op, place, /*isWrite=*/false) == Step::Failed)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getType());
+  forEachParked(op.getType(), [&](int64_t element, int64_t row, int64_t column) {
+    result->reals[element] = memory->get(place, row, column);
+  });
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
 /// Warpgroup g of G clears the groups of eight rows g, g + G, ...; which of its
 /// warps writes what is left open.
 Step Machine::runZeroRows(Warpgroup &warpgroup, ZeroRowsOp op) {

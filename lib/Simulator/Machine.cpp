@@ -434,6 +434,8 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](LoadSharedOp load) { return runLoadShared(wg, load); })
       .Case([&](StoreStagedOp store) { return runStoreStaged(wg, store); })
       .Case([&](TransformCodesOp transform) { return runTransformCodes(wg, transform); })
+      .Case([&](ParkOp park) { return runPark(wg, park); })
+      .Case([&](UnparkOp fetch) { return runUnpark(wg, fetch); })
       .Case([&](ZeroRowsOp zero) { return runZeroRows(wg, zero); })
       .Case([&](ReduceOp reduce) { return runReduce(wg, reduce); })
       .Case([&](BroadcastOp broadcast) { return runBroadcast(wg, broadcast); })

@@ -264,6 +264,9 @@ private:
   Step runStoreStaged(Warpgroup &warpgroup, mlir::sm90::StoreStagedOp op);
   Step runLoadCodeScales(Warpgroup &warpgroup, mlir::sm90::LoadCodeScalesOp op);
   Step runTransformCodes(Warpgroup &warpgroup, mlir::sm90::TransformCodesOp op);
+  Step runPark(Warpgroup &warpgroup, mlir::sm90::ParkOp op);
+  Step runUnpark(Warpgroup &warpgroup, mlir::sm90::UnparkOp op);
+  Step accessParked(Warpgroup &warpgroup, mlir::Operation *op, const Place &place, bool isWrite);
   Step runZeroRows(Warpgroup &warpgroup, mlir::sm90::ZeroRowsOp op);
   Step runReduce(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step reduceRows(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);

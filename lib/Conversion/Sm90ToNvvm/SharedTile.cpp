@@ -481,6 +481,69 @@ private:
   }
 };
 
+/// Where a thread's registers are parked: four, 16 bytes, of each thread of the warp side by side.
+class ParkedRegisters {
+public:
+  ParkedRegisters(ImplicitLocOpBuilder &b, const Kernel &kernel, sm90::SmemType type, Value tile)
+      : b(b), kernel(kernel), tile(tile) {
+    Int warp = Int(b, kernel.groupThread) / kWarpThreads;
+    first = warp * (type.getByteSize() / sm90::kWarpgroupWarps) +
+            Int(b, kernel.lane) * sm90::kChunkBytes;
+  }
+  /// Of the registers from 4 `index` on.
+  Value get(int64_t index) const {
+    return kernel.getSharedAddress(b, tile,
+                                   Int(b, first) + index * (kWarpThreads * sm90::kChunkBytes));
+  }
+  static constexpr int64_t kRegisters = sm90::kChunkBytes / sizeof(float);
+
+private:
+  static constexpr int64_t kWarpThreads = sm90::kWarpgroupThreads / sm90::kWarpgroupWarps;
+  ImplicitLocOpBuilder &b;
+  const Kernel &kernel;
+  Value tile, first;
+};
+
+struct Park : public KernelPattern<sm90::ParkOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::ParkOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    ParkedRegisters parked(b, getKernel(op), op.getTarget().getType(), adaptor.getTarget()[0]);
+    Type four = VectorType::get({ParkedRegisters::kRegisters}, b.getF32Type());
+    ValueRange registers = adaptor.getValue();
+    for (size_t at = 0; at < registers.size(); at += ParkedRegisters::kRegisters) {
+      Value words = LLVM::UndefOp::create(b, four);
+      for (int64_t i = 0; i < ParkedRegisters::kRegisters; ++i)
+        words = LLVM::InsertElementOp::create(b, words, registers[at + i], constant32(b, i));
+      LLVM::StoreOp::create(b, words, parked.get(at / ParkedRegisters::kRegisters),
+                            sm90::kChunkBytes);
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct Unpark : public KernelPattern<sm90::UnparkOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::UnparkOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    ParkedRegisters parked(b, getKernel(op), op.getSource().getType(), adaptor.getSource()[0]);
+    Type four = VectorType::get({ParkedRegisters::kRegisters}, b.getF32Type());
+    int64_t count = getRegisterCount(cast<RankedTensorType>(op.getType()));
+    SmallVector<Value> registers;
+    for (int64_t at = 0; at < count; at += ParkedRegisters::kRegisters) {
+      Value words = LLVM::LoadOp::create(b, four, parked.get(at / ParkedRegisters::kRegisters),
+                                         sm90::kChunkBytes);
+      for (int64_t i = 0; i < ParkedRegisters::kRegisters; ++i)
+        registers.push_back(LLVM::ExtractElementOp::create(b, words, constant32(b, i)));
+    }
+    rewriter.replaceOpWithMultiple(op, {registers});
+    return success();
+  }
+};
+
 /// Eight lanes zero the 128 bytes of a row of each panel: whole rows, so that the
 /// swizzle does not matter. A loop, since it runs for the last rows of a request
 /// only and should not take registers.
@@ -524,6 +587,6 @@ struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
 void mlac::sm90nvvm::populateSharedTilePatterns(const TypeConverter &converter,
                                                 RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Alloc, Slice>(converter, patterns.getContext());
-  patterns.add<StoreShared, StoreStaged, LoadShared, TransformCodes, ZeroRows>(
+  patterns.add<StoreShared, StoreStaged, LoadShared, TransformCodes, Park, Unpark, ZeroRows>(
       converter, patterns.getContext(), kernel);
 }

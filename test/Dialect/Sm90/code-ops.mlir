@@ -22,6 +22,12 @@ sm90.kernel @codes(%p: memref<?xf32>, %table: memref<?xi32>, %n: index, %s: f32)
     sm90.transform_codes %tile by %scales to %target column 128 : !codes, tensor<64xf32, #sm90.rows>, !operands
     // CHECK: sm90.transform_codes %{{.*}} by %{{.*}} to %{{.*}} column 0 : <64x128xf8E4M3FN>, f32, <64x64xf16>
     sm90.transform_codes %tile by %s to %rope column 0 : !codes, f32, !sm90.smem<64x64xf16>
+    %scores = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    %rest = sm90.alloc : !sm90.smem<4x256xf32, linear>
+    // CHECK: sm90.park %{{.*}} to %[[REST:.*]] : tensor<64x16xf32, {{.*}}>, <4x256xf32, linear>
+    sm90.park %scores to %rest : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<4x256xf32, linear>
+    // CHECK: sm90.unpark %[[REST]] : <4x256xf32, linear> -> tensor<64x16xf32
+    %back = sm90.unpark %rest : !sm90.smem<4x256xf32, linear> -> tensor<64x16xf32, #sm90.fragment<column_split = 1>>
   }
   sm90.return
 }

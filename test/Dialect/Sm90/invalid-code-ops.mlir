@@ -58,3 +58,38 @@ func.func @scales(%pool: memref<?x?x164xf32>, %table: memref<?xi32>, %n: index) 
   %scales = sm90.load_code_scales %pool[%table at %n, %n] limit %n : memref<?x?x164xf32>, memref<?xi32> -> tensor<64xf32, #sm90.rows>
   return
 }
+
+// -----
+
+sm90.kernel @park_c1() attributes {warpgroups = 1 : i32} {
+  %rest = sm90.alloc : !sm90.smem<4x128xf32, linear>
+  sm90.role "left" warpgroups 0 to 1 {
+    %scores = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a whole fragment of f32 and a linear tile of f32 with 4 rows of 256 elements, got 'tensor<64x16xf32, #sm90.fragment<column_split = 1>>' and '!sm90.smem<4x128xf32, linear>'}}
+    sm90.park %scores to %rest : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<4x128xf32, linear>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @unpark_c1() attributes {warpgroups = 1 : i32} {
+  %rest = sm90.alloc : !sm90.smem<4x256xbf16, linear>
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected a whole fragment of f32 and a linear tile of f32 with 4 rows of 256 elements}}
+    %back = sm90.unpark %rest : !sm90.smem<4x256xbf16, linear> -> tensor<64x16xbf16, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @park_c2() attributes {warpgroups = 2 : i32} {
+  %rest = sm90.alloc : !sm90.smem<4x256xf32, linear>
+  sm90.role "both" warpgroups 0 to 2 {
+    %scores = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a role of one warpgroup around it}}
+    sm90.park %scores to %rest : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<4x256xf32, linear>
+  }
+  sm90.return
+}

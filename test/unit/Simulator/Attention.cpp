@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Attention.h"
+#include "CodeRows.h"
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Pipelines/Pipelines.h"
@@ -65,8 +66,7 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, {5} %batch: !ml
 
 /// Of rows with several types, bytes: those of fp8_ds_mla hold a scale for 128 codes.
 int64_t Attention::countRow() const {
-  int64_t group = 128;
-  return isGrouped() ? test.rank + test.rank / group * 4 + test.rope * 2 : test.rank + test.rope;
+  return isGrouped() ? countGroupedRow(test.rank, test.rope) : test.rank + test.rope;
 }
 
 int64_t Attention::findLatent(int64_t page, int64_t inPage) const {
@@ -92,40 +92,11 @@ void Attention::makePool(int64_t pages) {
   plan.buffers["cache/scale"] = std::vector<float>{0.13f};
 }
 
-static float decode(uint8_t code) {
-  constexpr int bias = 7, mantissaBits = 3;
-  int exponent = code >> mantissaBits & 15, mantissa = code & 7;
-  float value = exponent ? std::ldexp(8 + mantissa, exponent - bias - mantissaBits)
-                         : std::ldexp(mantissa, 1 - bias - mantissaBits);
-  return code & 0x80 ? -value : value;
-}
-
-/// Codes of numbers up to 7.5 and scales about 1/8.
 void Attention::storeCodes(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row) {
-  constexpr int64_t group = 128;
-  std::mt19937 engine(seed);
-  std::uniform_int_distribution<int> magnitude(0, 0x4F), sign(0, 1);
-  std::uniform_real_distribution<float> factor(0.1f, 0.15f);
-  int64_t start = findLatent(page, inPage), codes = test.rank + (isGrouped() ? 0 : test.rope);
   float scale = std::get<std::vector<float>>(plan.buffers["cache/scale"])[0];
   Codes &pool = std::get<Codes>(plan.buffers["cache"]);
-  for (int64_t i = 0; i < codes; ++i) {
-    if (isGrouped() && i % group == 0) {
-      scale = factor(engine);
-      memcpy(&pool[start + test.rank + i / group * 4], &scale, 4);
-    }
-    uint8_t code = magnitude(engine) | sign(engine) << 7;
-    pool[start + i] = code;
-    row.push_back(toFloat(toBf16(decode(code) * scale)));
-  }
-  if (!isGrouped())
-    return;
-  int64_t rope = start + test.rank + test.rank / group * 4;
-  for (uint16_t bits : makeRandom(test.rope, seed)) {
-    memcpy(&pool[rope], &bits, 2);
-    rope += 2;
-    row.push_back(toFloat(bits));
-  }
+  storeCodeRow(&pool[findLatent(page, inPage)], test.rank, test.rope, isGrouped(), scale, seed,
+               row);
 }
 
 void Attention::storeKey(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lists.h"
+#include "CodeRows.h"
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
@@ -23,14 +24,14 @@ static constexpr int64_t kPage = 16, kPages = 20, kRows = kPage * kPages;
 
 std::string Lists::makeGraph() const {
   // {0} heads, {1} rank, {2} RoPE width, {3} entries of a list, {4} splits, {5} sink, {6} how it is
-  // merged.
+  // merged, {7} the format.
   constexpr const char *text = R"(
 !q = tensor<?x{0}x{1}xbf16>
 !r = tensor<?x{0}x{2}xbf16>
 !lse = tensor<?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !po = tensor<?x?x{0}x{1}xf32>
 !pl = tensor<?x?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
-!cache = !mla.cache<page_size = 16, fields = [latent: {1}, rope: {2}], element = bf16, rope_order = half>
+!cache = !mla.cache<page_size = 16, fields = [latent: {1}, rope: {2}], element = bf16, rope_order = half{7}>
 func.func @decode(%q: !q {{mla.input = "q"}, %q_pe: !r {{mla.input = "q_pe"},
     %rows: tensor<?x{3}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
     %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache)
@@ -44,22 +45,45 @@ func.func @decode(%q: !q {{mla.input = "q"}, %q_pe: !r {{mla.input = "q_pe"},
   std::string scale = llvm::formatv("scale {0:f2} -> ", kScale).str();
   if (!test.hasSink)
     sink = "";
+  std::string format = test.format.empty() ? "" : ", format = \"" + test.format + "\"";
   if (test.splits == 0)
     return llvm::formatv(text, test.heads, test.rank, test.rope, test.width, "%o, %l", sink,
-                         scale + "!q lse !lse");
-  return llvm::formatv(text, test.heads, test.rank, test.rope, test.width,
-                       llvm::formatv("%n = arith.constant {0} : index\n  %p, %m", test.splits).str(),
-                       "",
-                       "splits %n " + scale + "!po lse !pl\n  %o, %l = mla.merge_splits %p, %m " +
-                           sink + " : !po, !pl -> !q, !lse");
+                         scale + "!q lse !lse", format);
+  return llvm::formatv(
+      text, test.heads, test.rank, test.rope, test.width,
+      llvm::formatv("%n = arith.constant {0} : index\n  %p, %m", test.splits).str(), "",
+      "splits %n " + scale + "!po lse !pl\n  %o, %l = mla.merge_splits %p, %m " + sink +
+          " : !po, !pl -> !q, !lse",
+      format);
 }
 
-/// Listed rows are even.
+int64_t Lists::countRow() const {
+  return test.format.empty() ? test.rank + test.rope : countGroupedRow(test.rank, test.rope);
+}
+
+void Lists::storeRow(int32_t row) {
+  unsigned seed = row + 7;
+  keys[row].clear();
+  if (!test.format.empty()) {
+    Codes &pool = std::get<Codes>(plan.buffers["cache"]);
+    return storeCodeRow(&pool[row * countRow()], test.rank, test.rope, /*isGrouped=*/true, 0, seed,
+                        keys[row]);
+  }
+  Bits bits = makeRandom(countRow(), seed);
+  std::copy(bits.begin(), bits.end(), &std::get<Bits>(plan.buffers["cache"])[row * countRow()]);
+  for (uint16_t value : bits)
+    keys[row].push_back(toFloat(value));
+}
+
+/// Listed rows are even; the others are NaN.
 void Lists::makeLists() {
   constexpr int32_t hostile[] = {std::numeric_limits<int32_t>::min(), -1, kRows,
                                  std::numeric_limits<int32_t>::max()};
-  int64_t row = test.rank + test.rope;
-  Bits pool(kRows * row, kNaN);
+  if (test.format.empty())
+    plan.buffers["cache"] = Bits(kRows * countRow(), kNaN);
+  else
+    plan.buffers["cache"] = Codes(kRows * countRow(), 0xFF);
+  keys.resize(kRows);
   std::vector<int32_t> lists(getTokens() * test.width, 1);
   std::mt19937 engine(3);
   for (int64_t token = 0; token < getTokens(); ++token)
@@ -70,10 +94,8 @@ void Lists::makeLists() {
         entry = hostile[engine() % std::size(hostile)];
         continue;
       }
-      Bits bits = makeRandom(row, entry + 7);
-      std::copy(bits.begin(), bits.end(), &pool[entry * row]);
+      storeRow(entry);
     }
-  plan.buffers["cache"] = std::move(pool);
   plan.buffers["rows"] = std::move(lists);
   plan.buffers["lengths"] = test.lengths;
 }
@@ -84,7 +106,7 @@ Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
   plan.dims["num_tokens"] = getTokens();
   plan.dims["num_sms"] = test.numSms;
   plan.dims["num_pages"] = kPages;
-  plan.dims["page_stride"] = kPage * (test.rank + test.rope);
+  plan.dims["page_stride"] = kPage * countRow();
   makeLists();
   plan.buffers["q"] = makeRandom(getTokens() * test.heads * test.rank, 1);
   plan.buffers["q_pe"] = makeRandom(getTokens() * test.heads * test.rope, 2);
@@ -101,8 +123,7 @@ Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
 
 Lists::Results Lists::computeReference() const {
   const Bits &q = std::get<Bits>(plan.buffers.at("q")),
-             &pe = std::get<Bits>(plan.buffers.at("q_pe")),
-             &pool = std::get<Bits>(plan.buffers.at("cache"));
+             &pe = std::get<Bits>(plan.buffers.at("q_pe"));
   const auto &lists = std::get<std::vector<int32_t>>(plan.buffers.at("rows"));
   const auto &sinks = std::get<std::vector<float>>(plan.buffers.at("sink"));
   int64_t width = test.rank + test.rope;
@@ -110,30 +131,30 @@ Lists::Results Lists::computeReference() const {
                   std::vector<double>(getTokens() * test.heads, -INFINITY)};
   for (int64_t row = 0; row < getTokens() * test.heads; ++row) {
     int64_t token = row / test.heads;
-    std::vector<std::pair<double, const uint16_t *>> keys;
+    std::vector<std::pair<double, const float *>> seen;
     double max = -INFINITY, sum = 0;
     for (int64_t k = 0; k < std::min<int64_t>(test.lengths[token], test.width); ++k) {
       int32_t entry = lists[token * test.width + k];
       if (entry < 0 || entry >= kRows)
         continue;
-      const uint16_t *key = &pool[entry * width];
+      const float *key = keys[entry].data();
       double score = 0;
       for (int64_t i = 0; i < width; ++i)
-        score += kScale * toFloat(key[i]) *
-                 toFloat(i < test.rank ? q[row * test.rank + i]
-                                       : pe[row * test.rope + i - test.rank]);
-      keys.push_back({score, key});
+        score +=
+            kScale * key[i] *
+            toFloat(i < test.rank ? q[row * test.rank + i] : pe[row * test.rope + i - test.rank]);
+      seen.push_back({score, key});
       max = std::max(max, score);
     }
-    for (auto [score, key] : keys)
+    for (auto [score, key] : seen)
       sum += std::exp(score - max);
-    if (keys.empty())
+    if (seen.empty())
       continue;
     double lse = results.lse[row] = max + std::log(sum);
     double factor = test.hasSink ? 1 / (1 + std::exp(sinks[row % test.heads] - lse)) : 1;
-    for (auto [score, key] : keys)
+    for (auto [score, key] : seen)
       for (int64_t i = 0; i < test.rank; ++i)
-        results.output[row * test.rank + i] += factor * std::exp(score - lse) * toFloat(key[i]);
+        results.output[row * test.rank + i] += factor * std::exp(score - lse) * key[i];
   }
   return results;
 }

@@ -22,6 +22,7 @@ struct ListsCase {
   int64_t numSms;
   int64_t splits = 0; ///< 0: none
   bool hasSink = false;
+  std::string format = ""; ///< of the cache; "": rows as they are
 };
 
 /// A case, lowered and planned. Rows that no valid entry names hold NaN; a fifth of the entries is
@@ -38,9 +39,14 @@ public:
 private:
   std::string makeGraph() const;
   void makeLists();
+  /// Elements of a row, bytes of codes.
+  int64_t countRow() const;
+  void storeRow(int32_t row);
   int64_t getTokens() const { return test.lengths.size(); }
 
   ListsCase test;
+  /// What attention multiplies, of the rows that lists name.
+  std::vector<std::vector<float>> keys;
 };
 
 } // namespace mlac::test

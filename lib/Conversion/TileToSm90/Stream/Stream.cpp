@@ -28,7 +28,18 @@ using namespace mlac;
 using namespace mlac::stream;
 
 /// Warpgroups: the producer's, of which one thread works, and the consumer.
-static constexpr int32_t kProducer = 0, kConsumer = 1, kWarpgroups = 2;
+static constexpr int32_t kProducer = 0, kConsumer = 1, kWarpgroups = 2, kCodeWarpgroups = 3;
+
+namespace {
+/// Registers of a thread: consumers get what the producer leaves of the register file.
+struct CodeRegisters {
+  explicit CodeRegisters(bool usesTma)
+      : producer(usesTma ? 40 : 56), // measured: no spills (ptxas 13.0)
+        consumer(std::min<int64_t>(
+            (sm90::kRegisterFile / sm90::kWarpgroupThreads - producer) / 2 / 8 * 8, 240)) {}
+  int64_t producer, consumer;
+};
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Types
@@ -45,12 +56,12 @@ Type stream::convertType(Type type) {
 }
 
 /// Scratch of a reduction over keys, and a computed operand [N, 64], K-major.
-static sm90::SmemType getScratchType(const Program &program) {
+sm90::SmemType stream::getScratchType(const Program &program) {
   MLIRContext *context = program.queries.front()->getContext();
   return sm90::SmemType::get(context, {sm90::kWarpgroupWarps, program.rows},
                              Float32Type::get(context), sm90::SmemLayout::Linear);
 }
-static sm90::SmemType getOperandType(const Program &program) {
+sm90::SmemType stream::getOperandType(const Program &program) {
   tile::LoadOp query = program.queries.front();
   return getSharedType({program.rows, sm90::kTileRows}, query.getType().getElementType());
 }
@@ -58,7 +69,7 @@ static sm90::SmemType getOperandType(const Program &program) {
 bool Program::isKeys(Value tile) const {
   if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
     tile = slice.getSource();
-  return tile.getDefiningOp() && llvm::is_contained(keys, tile.getDefiningOp());
+  return llvm::is_contained(operands, tile);
 }
 
 bool Program::hasLoads(Operation *op) const {
@@ -81,6 +92,7 @@ public:
   Program program;
 
 private:
+  std::string chooseCodeStages(int64_t most);
   std::string checkOp(Operation *op);
   std::string checkDot(tile::DotOp dot);
 };
@@ -97,7 +109,7 @@ std::string Matcher::checkDot(tile::DotOp dot) {
     return "a product whose left operand is not a tile of keys";
   bool ofQuery = isa_and_present<tile::LoadOp>(dot.getRhs().getDefiningOp());
   if (dot.getTransposeRhs()) {
-    bool isWhole = llvm::is_contained(program.keys, dot.getLhs().getDefiningOp());
+    bool isWhole = llvm::is_contained(program.operands, dot.getLhs());
     return isWhole && ofQuery && !dot.getTransposeLhs() ? "" : "scores in a form not known";
   }
   RankedTensorType values = getTileType(dot.getLhs());
@@ -109,6 +121,8 @@ std::string Matcher::checkDot(tile::DotOp dot) {
 
 /// All tiles in registers are [64, N] or [N].
 std::string Matcher::checkOp(Operation *op) {
+  if (program.transforms.contains(op))
+    return "";
   bool isLoad = isa<tile::LoadOp, tile::LoadPagedOp, tile::LoadRowsOp, tensor::ExtractSliceOp>(op);
   for (Value result : op->getResults()) {
     RankedTensorType tile = getTileType(result);
@@ -121,21 +135,21 @@ std::string Matcher::checkOp(Operation *op) {
         rows != std::exchange(program.rows, rows) && rows != program.rows)
       return "tiles of different numbers of columns";
   }
-  bool known = llvm::TypeSwitch<Operation *, bool>(op)
-                   .Case([](tile::ReduceOp reduce) { return reduce.getDim() == 0; })
-                   .Case([](tile::BroadcastOp cast) { return cast.getDim() == 0; })
-                   .Case([](tile::StoreOp store) {
-                     return store.getTransposed() || getTileType(store.getValue()).getRank() == 1;
-                   })
-                   .Case<tile::LoadOp, tile::LoadPagedOp, tile::LoadRowsOp, tile::DotOp,
-                         tile::IotaOp, tile::SplatOp, tile::ProgramIdOp, tile::ReturnOp,
-                         tensor::ExtractSliceOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
-                       [](Operation *) { return true; })
-                   .Default([](Operation *op) {
-                     return op->getNumRegions() == 0 && op->getNumResults() != 0 &&
-                            isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
-                                op->getDialect());
-                   });
+  bool known =
+      llvm::TypeSwitch<Operation *, bool>(op)
+          .Case([](tile::ReduceOp reduce) { return reduce.getDim() == 0; })
+          .Case([](tile::BroadcastOp cast) { return cast.getDim() == 0; })
+          .Case([](tile::StoreOp store) {
+            return store.getTransposed() || getTileType(store.getValue()).getRank() == 1;
+          })
+          .Case<tile::LoadOp, tile::LoadPagedOp, tile::LoadRowsOp, tile::DotOp, tile::IotaOp,
+                tile::SplatOp, tile::ProgramIdOp, tile::ReturnOp, tensor::ExtractSliceOp,
+                scf::ForOp, scf::IfOp, scf::YieldOp>([](Operation *) { return true; })
+          .Default([](Operation *op) {
+            return op->getNumRegions() == 0 && op->getNumResults() != 0 &&
+                   isa<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
+                       op->getDialect());
+          });
   if (!known)
     return "'" + op->getName().getStringRef().str() + "' in a form not known";
   auto dot = dyn_cast<tile::DotOp>(op);
@@ -164,10 +178,10 @@ static Operation *findLastUse(Value tile, Block *block) {
   return last;
 }
 
-template <typename Op> static Operation *findLastUse(ArrayRef<Op> loads) {
+static Operation *findLastUse(ArrayRef<Value> tiles) {
   Operation *last = nullptr;
-  for (Operation *load : loads)
-    if (Operation *use = findLastUse(load->getResult(0), load->getBlock());
+  for (Value tile : tiles)
+    if (Operation *use = findLastUse(tile, tile.getParentBlock());
         use && (!last || last->isBeforeInBlock(use)))
       last = use;
   return last;
@@ -178,13 +192,19 @@ static bool isQuery(tile::LoadOp load) {
   return load.getType().getRank() == 2 && isa<FloatType>(load.getType().getElementType());
 }
 
+/// Not the scales of codes.
+static bool isKeyLoad(Operation *op) {
+  return isa<tile::LoadPagedOp, tile::LoadRowsOp>(op) &&
+         !getTileType(op->getResult(0)).getElementType().isF32();
+}
+
 std::string Matcher::findLoads() {
   program.kernel.walk([&](tile::LoadOp load) {
     if (isQuery(load))
       program.queries.push_back(load);
   });
   program.kernel.walk([&](Operation *op) {
-    if (isa<tile::LoadPagedOp, tile::LoadRowsOp>(op))
+    if (isKeyLoad(op))
       program.keys.push_back(op);
   });
   auto areTogether = [](auto &loads) {
@@ -197,8 +217,11 @@ std::string Matcher::findLoads() {
   auto loop = dyn_cast<scf::ForOp>(program.keys.front()->getParentOp());
   if (!loop || program.queries.front()->getBlock() != loop->getBlock())
     return "its keys are not loaded in a loop behind the queries";
-  program.keysEnd = findLastUse(ArrayRef(program.keys));
-  program.queriesEnd = findLastUse(ArrayRef(program.queries));
+  if (std::string why = findOperands(program); !why.empty())
+    return why;
+  program.keysEnd = findLastUse(program.operands);
+  program.queriesEnd = findLastUse(
+      llvm::map_to_vector(program.queries, [](tile::LoadOp load) { return Value(load); }));
   if (!isa_and_present<tile::DotOp>(program.keysEnd) || program.queriesEnd != loop)
     return "its products are not in the loop over keys";
   return "";
@@ -235,15 +258,33 @@ std::string Matcher::chooseParts() {
   return "";
 }
 
+/// Panels of codes, or of RoPE keys that are none, are 128 bytes of each row.
+static int64_t countCodePanels(Operation *load) {
+  RankedTensorType type = getTileType(load->getResult(0));
+  return llvm::divideCeil(type.getDimSize(1), sm90::getPanelColumns(type.getElementType()));
+}
+
+/// A block is read panel by panel, each of which is free then: one is enough.
+std::string Matcher::chooseCodeStages(int64_t most) {
+  const mlac::TargetDescription machine = tile::getMachine(program.kernel);
+  program.stages = getSchedule<tile::StreamScheduleAttr>(program.kernel)
+                       .getStages()
+                       .value_or(std::min(most, machine.tuning.streamStages));
+  if (program.stages >= 1 && program.stages <= most)
+    return "";
+  return std::to_string(program.stages) + " blocks of codes, of which " + std::to_string(most) +
+         " fit in shared memory";
+}
+
 std::string Matcher::chooseStages() {
   auto countPanels = [](Operation *load) {
     return llvm::divideCeil(getTileType(load->getResult(0)).getDimSize(1), sm90::kPanelColumns);
   };
-  Tiles tiles{program.rows, 0, 0, 0};
+  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes()};
   for (tile::LoadOp query : program.queries)
     tiles.queryPanels += countPanels(query);
   for (Operation *keys : program.keys)
-    tiles.stagePanels += countPanels(keys);
+    tiles.stagePanels += program.hasCodes() ? countCodePanels(keys) : countPanels(keys);
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
   if (tiles.outputRegisters() > machine.tuning.streamOutputRegisters)
@@ -251,6 +292,9 @@ std::string Matcher::chooseStages() {
            " registers of a thread, more than " +
            std::to_string(machine.tuning.streamOutputRegisters);
   int64_t most = tiles.mostStages(machine.sharedBytes);
+  program.queryStages = tiles.queryStages(machine.sharedBytes);
+  if (program.hasCodes())
+    return chooseCodeStages(most);
   return program.chooseStages(getSchedule<tile::StreamScheduleAttr>(program.kernel).getStages(),
                               std::min(most, machine.tuning.streamStages), most,
                               tiles.stageBytes());
@@ -267,17 +311,14 @@ std::optional<Program> stream::matchProgram(tile::KernelOp kernel, std::string &
 // Entry
 //===----------------------------------------------------------------------===//
 
-static Value createRing(ImplicitLocOpBuilder &b, StringRef label, int64_t stages, int64_t parts,
-                        ArrayRef<sm90::SmemType> tiles, bool usesTma) {
-  // One thread fills, or each of the producer's; the consumer's warps free.
-  int32_t fullCount = usesTma ? 1 : sm90::kWarpgroupThreads;
-  constexpr int32_t emptyCount = sm90::kWarpgroupWarps;
+Value stream::createRing(ImplicitLocOpBuilder &b, StringRef label, int64_t stages, int64_t parts,
+                         ArrayRef<sm90::SmemType> tiles, int32_t fullCount, int32_t emptyCount) {
   auto type = sm90::RingType::get(b.getContext(), stages, parts, tiles);
   return sm90::RingOp::create(b, type, fullCount, emptyCount, IntegerAttr(), IntegerAttr(),
                               b.getStringAttr(label));
 }
 
-static Value alloc(ImplicitLocOpBuilder &b, sm90::SmemType type) {
+Value stream::alloc(ImplicitLocOpBuilder &b, sm90::SmemType type) {
   return sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr());
 }
 
@@ -293,10 +334,20 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     queryTiles.push_back(getSharedType(load.getResult()));
     entry.queryMaps.push_back(createTensorMap(b, cloner, load.getView(), program.rows));
   }
-  entry.keyRing =
-      createRing(b, "keys", program.stages, program.parts.size(), keyTiles, program.usesTma);
-  entry.queryRing =
-      createRing(b, "queries", kQueryStages, /*parts=*/1, queryTiles, /*usesTma=*/true);
+  // One thread fills, or each of the producer's; consumers' warps free.
+  constexpr int32_t consumer = sm90::kWarpgroupWarps;
+  auto createQueries = [&](int32_t readers) {
+    return createRing(b, "queries", program.queryStages, /*parts=*/1, queryTiles, /*fullCount=*/1,
+                      readers);
+  };
+  if (program.hasCodes()) {
+    entry.queryRing = createQueries(2 * consumer);
+    createHalves(b, program, entry);
+    return entry;
+  }
+  entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles,
+                             program.countFillers(), consumer);
+  entry.queryRing = createQueries(consumer);
   tile::KernelOp kernel = program.kernel;
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp>(op))
@@ -320,14 +371,27 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  auto result = createRoleKernel(b, kernel, kWarpgroups);
+  auto result = createRoleKernel(b, kernel, program->hasCodes() ? kCodeWarpgroups : kWarpgroups);
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);
   cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
-  emitRole(b, "load", kProducer, IntegerAttr(), [&] { emitProducer(b, *program, entry, cloner); });
-  emitRole(b, "math", kConsumer, IntegerAttr(), [&] { emitConsumer(b, *program, entry, cloner); });
+  IntegerAttr producer, consumer; // as the launch gives
+  if (program->hasCodes()) {
+    CodeRegisters registers(program->usesTma);
+    producer = b.getI32IntegerAttr(registers.producer);
+    consumer = b.getI32IntegerAttr(registers.consumer);
+  }
+  emitRole(b, "load", kProducer, producer, [&] { emitProducer(b, *program, entry, cloner); });
+  if (!program->hasCodes()) {
+    emitRole(b, "math", kConsumer, consumer, [&] { emitConsumer(b, *program, entry, cloner); });
+  } else {
+    emitRole(b, "left", kConsumer, consumer,
+             [&] { emitCodeConsumer(b, *program, entry, cloner, 0); });
+    emitRole(b, "right", kConsumer + 1, consumer,
+             [&] { emitCodeConsumer(b, *program, entry, cloner, 1); });
+  }
   sm90::ReturnOp::create(b);
   return result;
 }

@@ -41,6 +41,9 @@
 // latency · rate = 1500 · 17.6 = 26,400 B: two stages stream at full rate. Two
 // consumers would not help until the cache is in L2.
 //
+// Where keys are codes, two consumers turn them into operands in registers and share the output's
+// columns: StreamCodes.cpp.
+//
 // In a dependent launch the producer waits for the kernels before when it first
 // loads queries, the consumer before it stores: barriers, tensor maps and the work
 // list, which comes from the host, are ready by then.

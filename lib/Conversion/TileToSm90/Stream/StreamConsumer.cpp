@@ -5,21 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// The consumer's order of accesses to shared memory (barrier = its four warps):
-//
-//   P, scratch     written after a barrier that follows the last read: for P the one
-//                  inside the reduction, for the scratch the one that publishes P
-//   zeroed rows    after a barrier that follows the scores' read of the keys, before
-//                  the one that publishes P
-//   stages         released by each warp after its own products have been waited for
-//
-// At the borders of loops and branches no write is unpublished and no scratch is
-// in use; other tiles count as read there.
-//
-//===----------------------------------------------------------------------===//
 
-#include "Stream/StreamRole.h"
+#include "Stream/StreamConsumer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -29,55 +16,6 @@
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
-
-namespace {
-/// Products that one commit covers, and ops behind the first of them that do not
-/// depend on any: `early` ones make operands, `late` ones run beside the products.
-struct Run {
-  SmallVector<tile::DotOp> dots;
-  SmallVector<Operation *> early, late;
-};
-
-class Consumer : public Role {
-public:
-  using Role::Role;
-
-private:
-  bool keeps(Value) const override { return true; }
-  void emit(Operation *op) override;
-  void settle() override;
-  void beginRegion() override;
-
-  void awaitQueries();
-  void emitReduce(tile::ReduceOp reduce);
-  void emitStore(tile::StoreOp store);
-  void share(Operation *op);
-  Run collectRun(tile::DotOp first);
-  bool canMove(Operation *op);
-  void emitRun(tile::DotOp first);
-  Value emitScores(tile::DotOp dot, Value acc);
-  Value emitOutput(tile::DotOp dot, Value acc);
-  Value multiply(Value lhs, Value rhs, Value acc, bool transposeLhs);
-  void awaitPart(unsigned part);
-  void zeroTail(tile::LoadPagedOp keys);
-
-  void barrier();
-  void publish() {
-    if (written)
-      barrier();
-  }
-
-  DenseMap<Value, Value> shared; // tiles that lie in shared memory
-  DenseSet<unsigned> awaited;    // parts of the block at hand
-  bool needsFence = false;       // before the next wgmma
-
-  // Since the last barrier:
-  bool written = false;      // shared memory
-  bool operandsRead = false; // tiles of computed operands
-  bool keysRead = false;     // the block at hand
-  DenseSet<Value> scratchUsed;
-};
-} // namespace
 
 void Consumer::barrier() {
   sm90::BarrierOp::create(b);
@@ -245,7 +183,7 @@ Value Consumer::emitOutput(tile::DotOp dot, Value acc) {
 }
 
 /// Weights behind the request's end are 0, but values there may be NaN.
-void Consumer::zeroTail(tile::LoadPagedOp keys) {
+void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
   Value all = arith::ConstantIndexOp::create(b, keys.getType().getDimSize(0));
   Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, all);
@@ -254,8 +192,20 @@ void Consumer::zeroTail(tile::LoadPagedOp keys) {
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  sm90::ZeroRowsOp::create(b, shared.lookup(keys.getResult()), rows);
+  sm90::ZeroRowsOp::create(b, tile, rows);
   written = true;
+}
+
+/// Copies without TMA have put zeros there.
+void Consumer::zeroTails(ArrayRef<Operation *> loads) {
+  for (Operation *load : loads)
+    if (program.usesTma)
+      zeroTail(cast<tile::LoadPagedOp>(load), shared.lookup(load->getResult(0)));
+}
+
+void Consumer::releaseKeys() {
+  sm90::ReleaseOp::create(b, entry.keyRing, keyStage);
+  keyStage = next(keyStage, entry.keyRing);
 }
 
 /// The load whose columns `tile` is.
@@ -276,14 +226,13 @@ void Consumer::emitRun(tile::DotOp first) {
   for (auto [index, part] : llvm::enumerate(program.parts))
     if (values.contains(program.keys[part.tile]))
       awaitPart(index);
-  // Copies without TMA have put zeros there.
-  for (Operation *load : values)
-    if (program.usesTma)
-      zeroTail(cast<tile::LoadPagedOp>(load));
+  zeroTails(values.getArrayRef());
   publish();
   needsFence = true;
   SmallVector<Value> ends, inFlight;
   for (tile::DotOp dot : run.dots) {
+    if (!takes(dot))
+      continue;
     Value acc = cloner.get(dot.getAcc());
     Value result = dot.getTransposeLhs() ? emitOutput(dot, acc) : emitScores(dot, acc);
     cloner.map(dot.getResult(), result);
@@ -303,14 +252,12 @@ void Consumer::emitRun(tile::DotOp first) {
   auto wait =
       sm90::WgmmaWaitOp::create(b, TypeRange(ValueRange(inFlight)), /*pending=*/0, inFlight);
   for (auto [end, result] : llvm::zip_equal(ends, wait.getResults()))
-    cloner.map(end, result);
+    cloner.map(end, finish(end.getDefiningOp<tile::DotOp>(), result));
   done.insert(run.dots.begin(), run.dots.end());
   done.insert(run.early.begin(), run.early.end());
   done.insert(run.late.begin(), run.late.end());
-  if (llvm::is_contained(run.dots, program.keysEnd)) {
-    sm90::ReleaseOp::create(b, entry.keyRing, keyStage);
-    keyStage = next(keyStage, entry.keyRing);
-  }
+  if (llvm::is_contained(run.dots, program.keysEnd))
+    releaseKeys();
 }
 
 void stream::emitConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,

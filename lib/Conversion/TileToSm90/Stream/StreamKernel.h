@@ -9,7 +9,7 @@
 // Stream.cpp recognises the program and makes the entry; StreamProducer.cpp and
 // StreamConsumer.cpp each walk the program once (StreamRole.h). The producer keeps
 // of it the control flow, the scalars and the loads, the consumer everything, with
-// a wait in the place of each load.
+// a wait in the place of each load. Of codes there are two consumers (StreamCodes.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,14 +35,27 @@ struct Program : RoleProgram {
   mlir::SmallVector<mlir::tile::LoadOp> queries; // one block's, [N, width]
   // One loop's tile.load_paged, or load_rows by a list, of [64, width].
   mlir::SmallVector<mlir::Operation *> keys;
-  mlir::Operation *queriesEnd = nullptr;           // last op of the queries' block that uses them
-  mlir::Operation *keysEnd = nullptr;              // the same of the keys
+  /// What products take of `keys`, in their order: the loads, or what codes become.
+  mlir::SmallVector<mlir::Value> operands;
+  /// What a term's codes are multiplied by, a tile; null for keys that are no codes.
+  mlir::SmallVector<mlir::Value> scales;
+  /// Of the key loop, by which codes become operands: roles have a way of their own.
+  llvm::DenseSet<mlir::Operation *> transforms;
+  mlir::Operation *queriesEnd = nullptr; // last op of the queries' block that uses them
+  mlir::Operation *keysEnd = nullptr;    // the same of the keys
   mlir::SmallVector<Part> parts;
-  int64_t rows = 0;    // N
+  int64_t rows = 0; // N
+  int64_t queryStages = 0;
   bool usesTma = true; // for keys; else all threads of the producer copy them
 
   mlir::Value getKeys(unsigned tile) const { return keys[tile]->getResult(0); }
-
+  bool hasCodes() const { return !scales.empty() && scales.front(); }
+  /// Threads that arrive for a stage of keys.
+  int32_t countFillers() const { return usesTma ? 1 : mlir::sm90::kWarpgroupThreads; }
+  bool hasRope() const { return keys.size() > 1; }
+  int64_t getWidth(unsigned term) const {
+    return mlir::cast<mlir::RankedTensorType>(operands[term].getType()).getDimSize(1);
+  }
   bool isKeys(mlir::Value tile) const;
   /// Whether `op` is or contains a load that the producer makes.
   bool hasLoads(mlir::Operation *op) const;
@@ -54,9 +67,20 @@ std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &wh
 /// The fragment, or the vector with an element per column, of a tile.
 mlir::Type convertType(mlir::Type type);
 
+/// What one of the two consumers of codes has: a half of the latent's columns.
+struct Half {
+  mlir::Value codes;   // ring of panels
+  mlir::Value values;  // what they become
+  mlir::Value weights; // an operand of its own
+  mlir::Value scratch;
+  mlir::Value parked; // ring: its share of the scores, for the other
+};
+
 /// What the kernel's entry provides to the roles.
 struct Entry {
   mlir::Value keyRing, queryRing;
+  mlir::SmallVector<Half, 2> halves;     // of codes
+  mlir::Value ropeRing;                  // with codes; null without RoPE
   mlir::SmallVector<PagedTiles> keyMaps; // with TMA
   mlir::SmallVector<mlir::Value> queryMaps;
   /// Shared tiles of computed operands, and scratch of reductions.
@@ -64,11 +88,27 @@ struct Entry {
   llvm::DenseMap<mlir::Operation *, mlir::Value> scratch;
 };
 
+/// Tiles of one loop's products: fills `program.operands` and what stands beside it. "", or what
+/// does not fit.
+std::string findOperands(Program &program);
+
+/// What a consumer of codes takes of the kernel's entry.
+void createHalves(mlir::ImplicitLocOpBuilder &b, const Program &program, Entry &entry);
+mlir::Value createRing(mlir::ImplicitLocOpBuilder &b, llvm::StringRef label, int64_t stages,
+                       int64_t parts, llvm::ArrayRef<mlir::sm90::SmemType> tiles, int32_t fullCount,
+                       int32_t emptyCount);
+mlir::Value alloc(mlir::ImplicitLocOpBuilder &b, mlir::sm90::SmemType type);
+mlir::sm90::SmemType getScratchType(const Program &program);
+mlir::sm90::SmemType getOperandType(const Program &program);
+
 /// Fills the role that `b` stands in.
 void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                   const LazyCloner &cloner);
 void emitConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                   const LazyCloner &cloner);
+/// Of the half `side`, 0 or 1.
+void emitCodeConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                      const LazyCloner &cloner, unsigned side);
 
 } // namespace mlac::stream
 

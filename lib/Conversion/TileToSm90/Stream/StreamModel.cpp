@@ -20,6 +20,10 @@ using llvm::Twine;
 /// Rows on the N side that the schedule takes (tile-swap-operands).
 static constexpr int64_t kMaxStreamRows = 32;
 
+/// Of what turning a panel of codes takes where it goes by way of shared memory
+/// (docs/lab/codes.md).
+static constexpr double kKeysInRegisters = 0.4;
+
 /// All rows of a request, in groups of 8.
 static int64_t countStreamRows(const AttentionProblem &problem) {
   return llvm::alignTo(problem.rows(), sm90::kColumnGroup);
@@ -29,14 +33,30 @@ int64_t stream::Tiles::stageBytes() const {
   return stagePanels * kBlockKeys * sm90::kPanelRowBytes;
 }
 
-/// Row vectors are aligned like tiles.
-int64_t stream::Tiles::fixedBytes() const {
-  constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
-  return (kQueryStages * queryPanels + 1) * rows * sm90::kPanelRowBytes + kSmallBytes;
+/// Row vectors are aligned like tiles. Of codes beside them values, and for each of the two
+/// consumers weights, scores for the other one and row vectors.
+int64_t stream::Tiles::fixedBytesBeside(int64_t queryStages) const {
+  int64_t queries = queryStages * queryPanels * rows * sm90::kPanelRowBytes;
+  if (!hasCodes) {
+    constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
+    return queries + rows * sm90::kPanelRowBytes + kSmallBytes;
+  }
+  int64_t weights = rows * sm90::kPanelRowBytes,
+          scores = kBlockKeys * rows * static_cast<int64_t>(sizeof(float)),
+          vectors = sm90::kWarpgroupWarps * rows * static_cast<int64_t>(sizeof(float));
+  constexpr int64_t kBarrierBytes = sm90::kSwizzleAtomBytes;
+  return queries + outputPanels * kBlockKeys * sm90::kPanelRowBytes +
+         2 * (weights + scores + vectors) + kBarrierBytes;
+}
+
+int64_t stream::Tiles::queryStages(int64_t sharedBytes) const {
+  bool leavesRoom = fixedBytesBeside(kQueryStages) + 2 * stageBytes() <= sharedBytes;
+  return hasCodes && !leavesRoom ? 1 : kQueryStages;
 }
 
 int64_t stream::Tiles::outputRegisters() const {
-  return outputPanels * sm90::kPanelColumns * rows / sm90::kWarpgroupThreads;
+  int64_t registers = outputPanels * sm90::kPanelColumns * rows / sm90::kWarpgroupThreads;
+  return hasCodes ? registers / 2 : registers;
 }
 
 namespace {
@@ -52,15 +72,65 @@ public:
 
 private:
   void count();
+  void countCodes();
 };
 } // namespace
+
+/// Two consumers, each with half of the latent's columns, one step after the other: turn codes into
+/// keys under the product, meet for the scores, softmax, product with the values.
+void Planner::countCodes() {
+  constexpr int64_t kHalves = 2 * sm90::kCodePanelColumns;
+  if (problem.kvLoraRank % kHalves != 0)
+    return (void)refuse("codes of " + Twine(problem.kvLoraRank) +
+                        " columns do not split into two halves of whole panels of " +
+                        Twine(sm90::kCodePanelColumns));
+  if (problem.ropeDim > sm90::kPanelColumns)
+    return (void)refuse("RoPE keys of " + Twine(problem.ropeDim) +
+                        " columns, more than a panel's " + Twine(sm90::kPanelColumns));
+  int64_t rows = countStreamRows(problem), latent = countPanels(problem.kvLoraRank);
+  int64_t rope = problem.ropeDim ? 1 : 0;
+  const stream::Tiles tiles{rows, latent + rope,
+                            problem.kvLoraRank / sm90::kCodePanelColumns + rope, latent,
+                            /*hasCodes=*/true};
+  if (tiles.outputRegisters() > target.tuning.streamOutputRegisters)
+    return (void)refuse("an output of " + Twine(tiles.outputRegisters()) +
+                        " registers per thread, it has " +
+                        Twine(target.tuning.streamOutputRegisters));
+  if (request.get(stream::kPartColumns))
+    return (void)refuse("parts of codes are panels: it has no part-columns");
+  int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);
+  int64_t stages = request.get(stream::kStages)
+                       .value_or(std::clamp<int64_t>(most, 1, target.tuning.streamStages));
+  cost.parameters.set(stream::kStages, stages);
+  cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + stages * stageBytes;
+  if (stages > most || stages < 1)
+    return (void)refuse("stages: " + Twine(stages) + " take " + Twine(cost.sharedBytes) +
+                        " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
+  // Keys come from registers, queries are read for every 64 of them.
+  double scores = std::max((latent + rope) * rows * sm90::kPanelRowBytes / sm.sharedBytesPerClock,
+                           productCycles(kBlockKeys, rows, problem.scoreWidth()));
+  double values =
+      std::max(latent * (kPanelBytes + rows * sm90::kPanelRowBytes) / sm.sharedBytesPerClock,
+               productCycles(problem.kvLoraRank, rows, kBlockKeys));
+  cost.tensorCycles = productCycles(kBlockKeys, rows, problem.scoreWidth()) +
+                      productCycles(problem.kvLoraRank, rows, kBlockKeys);
+  // Codes in, operands out and back, and the scores' exchange.
+  double moved = 2 * stageBytes + latent * kPanelBytes +
+                 4 * kBlockKeys * rows * static_cast<double>(sizeof(float));
+  cost.sharedCycles = scores + values + moved / sm.sharedBytesPerClock;
+  double softmax =
+      (sm.exponentialCycles + sm.packCycles) * rows / sm90::kTileRows + 3 * sm.handoverCycles;
+  double transform = latent / 2.0 * sm.transformPanelCycles * kKeysInRegisters;
+  double chain = transform + scores / 2 + softmax + values + 2 * sm.handoverCycles;
+  double load = sm.loadLatencyCycles + cost.loadCycles;
+  cost.recurrenceCycles = std::max(chain, (load + transform) / stages);
+  cost.itemCycles = itemCycles(chain, rows * problem.scoreWidth() * problem.elementBytes, rows);
+}
 
 void Planner::count() {
   int64_t rows = countStreamRows(problem);
   if (!problem.areRowsBounded)
     return (void)refuse("how many rows a request has is not known when compiling");
-  if (problem.hasCodes())
-    return (void)refuse("keys are codes, and no role of it turns them into operands");
   if (problem.kvLoraRank % sm90::kPanelColumns != 0)
     return (void)refuse((problem.keyWidth ? "a value of " : "a latent of ") +
                         Twine(problem.kvLoraRank) + " columns is not of whole panels of " +
@@ -68,6 +138,8 @@ void Planner::count() {
   if (rows > kMaxStreamRows)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
                         Twine(kMaxStreamRows));
+  if (problem.hasCodes())
+    return countCodes();
   int64_t latent = countPanels(problem.kvLoraRank);
   int64_t keys =
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
@@ -83,7 +155,7 @@ void Planner::count() {
   cost.parameters.set(stream::kStages, stages);
   if (std::optional<int64_t> columns = request.get(stream::kPartColumns))
     cost.parameters.set(stream::kPartColumns, *columns);
-  cost.sharedBytes = tiles.fixedBytes() + stages * stageBytes;
+  cost.sharedBytes = tiles.fixedBytes(target.sharedBytes) + stages * stageBytes;
   if (stages < 2)
     return (void)refuse("stages: " + Twine(stages) + ", one is read while another is loaded");
   if (stages > most)
@@ -120,11 +192,15 @@ static ScheduleCost plan(const AttentionProblem &problem, const TargetDescriptio
 /// Every depth, and the widths of its keys' parts.
 static void search(PagedSearch &search, const ScheduleRequest &request) {
   constexpr int64_t kPartColumns[] = {64, 128, 256, 512};
-  for (int64_t stages = 2; stages <= search.target.tuning.streamStages; ++stages)
+  for (int64_t stages = search.problem.hasCodes() ? 1 : 2;
+       stages <= search.target.tuning.streamStages; ++stages)
     for (int64_t columns : kPartColumns) {
+      if (search.problem.hasCodes() && columns != kPartColumns[0])
+        break; // it has no such parts
       ScheduleRequest next = request;
       next.propose(stream::kStages, stages);
-      next.propose(stream::kPartColumns, columns);
+      if (!search.problem.hasCodes())
+        next.propose(stream::kPartColumns, columns);
       search.add(plan(search.problem, search.target, next));
     }
 }

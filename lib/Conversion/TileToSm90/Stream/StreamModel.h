@@ -31,16 +31,26 @@ struct Tiles {
   int64_t rows; // N
   /// Of 64 columns: of a query, of what is copied of a key and its value, of the output.
   int64_t queryPanels, stagePanels, outputPanels;
+  /// Keys are codes, of which two consumers make values: panels of a stage are of codes.
+  bool hasCodes = false;
 
   /// A block of keys.
   int64_t stageBytes() const;
   /// What lies beside the ring of keys: queries, of two items, weights, row vectors, barriers.
-  int64_t fixedBytes() const;
-  int64_t mostStages(int64_t sharedBytes) const {
-    return (sharedBytes - fixedBytes()) / stageBytes();
+  int64_t fixedBytes(int64_t sharedBytes) const {
+    return fixedBytesBeside(queryStages(sharedBytes));
   }
+  int64_t mostStages(int64_t sharedBytes) const {
+    return (sharedBytes - fixedBytes(sharedBytes)) / stageBytes();
+  }
+  /// Items whose queries have room. With codes the next item's wait where they would leave one
+  /// block of codes alone.
+  int64_t queryStages(int64_t sharedBytes) const;
   /// Of a thread, that hold the output.
   int64_t outputRegisters() const;
+
+private:
+  int64_t fixedBytesBeside(int64_t queryStages) const;
 };
 
 } // namespace mlac::stream

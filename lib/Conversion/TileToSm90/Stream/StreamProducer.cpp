@@ -29,6 +29,9 @@ private:
   void emit(Operation *op) override;
   void loadQueries();
   void loadKeys();
+  void loadCodes();
+  /// Where blocks lie, by the terms; empty where threads copy rows.
+  SmallVector<PagedTiles::Block> findBlocks();
   void copyPart(const Part &part, int32_t number, Value target);
 };
 } // namespace
@@ -37,7 +40,7 @@ void Producer::emit(Operation *op) {
   if (op == program.queries.back())
     return loadQueries();
   if (op == program.keys.back())
-    return loadKeys();
+    return program.hasCodes() ? loadCodes() : loadKeys();
   if (auto loop = dyn_cast<scf::ForOp>(op); loop && program.hasLoads(op))
     return emitFor(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op); branch && program.hasLoads(op))
@@ -85,12 +88,17 @@ void Producer::loadQueries() {
   queryStage = next(queryStage, entry.queryRing);
 }
 
-/// The block table is read before the wait for a free stage, which hides its
-/// latency.
-void Producer::loadKeys() {
+SmallVector<PagedTiles::Block> Producer::findBlocks() {
   SmallVector<PagedTiles::Block> blocks;
   for (const PagedTiles &map : entry.keyMaps)
     blocks.push_back(map.find(b, cloner));
+  return blocks;
+}
+
+/// The block table is read before the wait for a free stage, which hides its
+/// latency.
+void Producer::loadKeys() {
+  SmallVector<PagedTiles::Block> blocks = findBlocks();
   sm90::AcquireOp::create(b, entry.keyRing, keyStage);
   for (auto [index, part] : llvm::enumerate(program.parts)) {
     auto number = static_cast<int32_t>(index);
@@ -104,6 +112,32 @@ void Producer::loadKeys() {
                                   entry.keyRing, keyStage, number);
   }
   keyStage = next(keyStage, entry.keyRing);
+}
+
+/// Panels in the order in which the two consumers take them, which are free one by one.
+void Producer::loadCodes() {
+  SmallVector<PagedTiles::Block> blocks = findBlocks();
+  auto fill = [&](unsigned term, int64_t column, Value ring, Value stage) {
+    Value target = getTile(ring, stage, 0);
+    sm90::AcquireOp::create(b, ring, stage);
+    if (!program.usesTma) {
+      copyKeyRows(b, cloner, program.keys[term], column, target);
+      sm90::CopyPublishOp::create(b, ring, stage, /*part=*/0);
+      return;
+    }
+    sm90::ExpectOp::create(b, ring, stage, /*part=*/0, getBytes(target));
+    entry.keyMaps[term].copy(b, b.getLoc(), blocks[term], column, target, ring, stage, /*part=*/0);
+  };
+  int64_t half = program.getWidth(0) / 2;
+  for (int64_t column = 0; column < half; column += sm90::kCodePanelColumns) {
+    for (auto [side, made] : llvm::enumerate(entry.halves))
+      fill(0, static_cast<int64_t>(side) * half + column, made.codes, keyStage);
+    keyStage = next(keyStage, entry.halves.front().codes);
+  }
+  if (!program.hasRope())
+    return;
+  fill(1, 0, entry.ropeRing, ropeStage);
+  ropeStage = next(ropeStage, entry.ropeRing);
 }
 
 /// Pages that TMA cannot copy.

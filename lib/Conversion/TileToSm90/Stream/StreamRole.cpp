@@ -15,6 +15,8 @@ using namespace mlac::stream;
 void Role::run() {
   Value start = sm90::StageStartOp::create(b);
   keyStage = queryStage = start;
+  if (entry.ropeRing)
+    ropeStage = start;
   tile::KernelOp kernel = program.kernel;
   emitBlock(kernel.getBody().front());
 }
@@ -29,10 +31,10 @@ void Role::emitBlock(Block &block) {
   }
 }
 
-SmallVector<Value> Role::getKept(ValueRange values) {
+SmallVector<Value> Role::getKept(ValueRange values, ValueRange places) {
   SmallVector<Value> kept;
-  for (Value value : values)
-    if (keeps(value))
+  for (auto [value, place] : llvm::zip_equal(values, places))
+    if (keeps(place))
       kept.push_back(cloner.get(value));
   return kept;
 }
@@ -48,8 +50,11 @@ void Role::mapKept(ValueRange olds, ValueRange news) {
 
 SmallVector<Value *> Role::getStages(Operation *op) {
   SmallVector<Value *> stages;
-  if (op->isProperAncestor(program.keys.front()))
+  if (op->isProperAncestor(program.keys.front())) {
     stages.push_back(&keyStage);
+    if (ropeStage)
+      stages.push_back(&ropeStage);
+  }
   if (op->isProperAncestor(program.queries.front()))
     stages.push_back(&queryStage);
   return stages;
@@ -63,7 +68,10 @@ void Role::emitRegion(Region &from, Block &to, Operation *parent) {
   beginRegion();
   emitBlock(from.front());
   settle();
-  SmallVector<Value> yielded = getKept(from.front().getTerminator()->getOperands());
+  auto loop = dyn_cast<scf::ForOp>(parent);
+  SmallVector<Value> yielded =
+      getKept(from.front().getTerminator()->getOperands(),
+              loop ? ValueRange(loop.getRegionIterArgs()) : ValueRange(parent->getResults()));
   for (Value *stage : getStages(parent))
     yielded.push_back(*stage);
   scf::YieldOp::create(b, yielded);
@@ -71,7 +79,7 @@ void Role::emitRegion(Region &from, Block &to, Operation *parent) {
 
 void Role::emitFor(scf::ForOp loop) {
   settle();
-  SmallVector<Value> inits = getKept(loop.getInitArgs());
+  SmallVector<Value> inits = getKept(loop.getInitArgs(), loop.getRegionIterArgs());
   SmallVector<Value *> stages = getStages(loop);
   for (Value *stage : stages)
     inits.push_back(*stage);

@@ -46,7 +46,7 @@ protected:
   virtual void beginRegion() {}
 
   void emitBlock(mlir::Block &block);
-  void emitFor(mlir::scf::ForOp loop);
+  virtual void emitFor(mlir::scf::ForOp loop);
   void emitIf(mlir::scf::IfOp branch);
   void emitRegion(mlir::Region &from, mlir::Block &to, mlir::Operation *parent);
   /// Scalars, and for roles that have them tiles, op by op.
@@ -55,10 +55,11 @@ protected:
       cloner.get(result);
   }
 
-  mlir::SmallVector<mlir::Value> getKept(mlir::ValueRange values);
+  /// Of `values` those whose counterparts in `places` are kept.
+  mlir::SmallVector<mlir::Value> getKept(mlir::ValueRange values, mlir::ValueRange places);
   void mapKept(mlir::ValueRange olds, mlir::ValueRange news);
   /// The stages that `op`'s regions change.
-  mlir::SmallVector<mlir::Value *> getStages(mlir::Operation *op);
+  virtual mlir::SmallVector<mlir::Value *> getStages(mlir::Operation *op);
   mlir::Value next(mlir::Value stage, mlir::Value ring) {
     return mlir::sm90::StageNextOp::create(b, stage, ring);
   }
@@ -82,6 +83,7 @@ protected:
   LazyCloner cloner;
   TypeConversion convert; // of tiles
   mlir::Value keyStage, queryStage;
+  mlir::Value ropeStage; // where RoPE keys have a ring of their own
   /// Ops that were emitted ahead of their turn.
   llvm::DenseSet<mlir::Operation *> done;
 };

@@ -6,12 +6,30 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Common/AttentionLoop.h"
 #include "Schedules.h"
 #include "Stream/Stream.h"
 #include "Stream/StreamModel.h"
 
 using namespace mlir;
 using namespace mlac;
+
+/// Codes become keys panel by panel, each of whose rows has one scale.
+static bool accepts(tile::AttendOp attend, std::string &why) {
+  if (!attend.getScales())
+    return true;
+  if (!hasCodes(attend, 0)) {
+    why = "RoPE keys are codes, of a latent that is not";
+    return false;
+  }
+  auto scales = cast<MemRefType>(attend.getScales().getType());
+  int64_t group = attend.getWidth(0) / scales.getShape().back();
+  if (scales.getRank() == 1 || group == sm90::kCodePanelColumns)
+    return true;
+  why = "a scale is of " + std::to_string(group) + " columns, a panel of codes has " +
+        std::to_string(sm90::kCodePanelColumns);
+  return false;
+}
 
 const Schedule mlac::kStreamSchedule = {
     .describe = [](MLIRContext *context, const ScheduleParameters &parameters) -> Attribute {
@@ -21,4 +39,5 @@ const Schedule mlac::kStreamSchedule = {
     },
     .build = [](tile::KernelOp kernel, std::string &why) -> FailureOr<sm90::KernelOp> {
       return buildStreamSchedule(kernel, why);
-    }};
+    },
+    .accepts = ::accepts};

@@ -17,6 +17,13 @@
 using namespace mlir;
 using namespace mlir::sm90;
 
+static LogicalResult verifyWarpgroup(Operation *op) {
+  auto role = op->getParentOfType<RoleOp>();
+  if (role && role.getWarpgroups() == 1)
+    return success();
+  return op->emitOpError("expected a role of one warpgroup around it");
+}
+
 LogicalResult LoadCodeScalesOp::verify() {
   return verifyPool(*this, getPool().getType(), getResult().getType()); // (C1)
 }
@@ -43,10 +50,28 @@ LogicalResult TransformCodesOp::verify() {
   if (column % kPanelColumns != 0 || column >= target.getColumns()) // (C3)
     return emitOpError("expected a column that is a multiple of ")
            << kPanelColumns << " within the target's " << target.getColumns() << ", got " << column;
-  auto role = (*this)->getParentOfType<RoleOp>();
-  if (role && role.getWarpgroups() == 1) // (C4)
-    return success();
-  return emitOpError("expected a role of one warpgroup around it");
+  return verifyWarpgroup(*this); // (C4)
+}
+
+static LogicalResult verifyParked(Operation *op, Type value, SmemType tile) {
+  auto fragment = cast<RankedTensorType>(value);
+  int64_t elements = kTileRows / kWarpgroupWarps * fragment.getDimSize(1);
+  bool fits = fragment.getElementType().isF32() && getColumnSplit(fragment) == 1 &&
+              tile.getLayout() == SmemLayout::Linear && tile.getElementType().isF32() &&
+              tile.getRows() == kWarpgroupWarps && tile.getColumns() == elements;
+  if (!fits) // (C1)
+    return op->emitOpError("expected a whole fragment of f32 and a linear tile of f32 with ")
+           << kWarpgroupWarps << " rows of " << elements << " elements, got " << value << " and "
+           << tile;
+  return verifyWarpgroup(op); // (C2)
+}
+
+LogicalResult ParkOp::verify() {
+  return verifyParked(*this, getValue().getType(), getTarget().getType());
+}
+
+LogicalResult UnparkOp::verify() {
+  return verifyParked(*this, getResult().getType(), getSource().getType());
 }
 
 #define GET_OP_CLASSES

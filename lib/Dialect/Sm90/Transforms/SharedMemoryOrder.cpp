@@ -191,7 +191,7 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<CopyOp, CopyRowsOp, CopyPagedOp>(
           [&](auto copyOp) { copy(op, copyOp.getTarget(), state, report); })
-      .Case<StoreSharedOp, ZeroRowsOp>(
+      .Case<StoreSharedOp, ZeroRowsOp, ParkOp>(
           [&](auto writer) { write(op, writer.getTarget(), state, report); })
       .Case<TransformCodesOp>([&](TransformCodesOp transform) {
         read(op, transform.getCodes(), state, report);
@@ -212,7 +212,7 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
       })
       .Case<TmaStoreOp>(
           [&](TmaStoreOp store) { readByAsyncProxy(op, store.getSource(), state, report); })
-      .Case<LoadSharedOp>([&](LoadSharedOp load) { read(op, load.getSource(), state, report); })
+      .Case<LoadSharedOp, UnparkOp>([&](auto load) { read(op, load.getSource(), state, report); })
       .Case<CopyWaitOp>([&](CopyWaitOp wait) { waitForCopies(wait, state); })
       .Case<WgmmaWaitOp, StoreWaitOp>([&](auto wait) {
         if (wait.getPending() == 0)

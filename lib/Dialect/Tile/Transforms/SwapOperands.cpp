@@ -9,7 +9,7 @@
 // Every tile of an attention's kernel is one of three things:
 //
 //     kept      queries [64, W] (their rows become N) and keys [64, W]: operands of
-//               dots, as they lie in memory
+//               dots, as they lie in memory, and what makes keys of codes
 //     swapped   [64, C], rows first: becomes C / 64 tiles [64, N], one for each 64
 //               columns
 //     vector    [64], one element per row: becomes [N]
@@ -30,6 +30,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -61,8 +62,8 @@ static std::string checkAttend(AttendOp attend) {
   if (attend.getBlock() != kTileRows)
     return "its blocks of keys are not of 64";
   for (unsigned term = 0; term < attend.getKeys().size(); ++term)
-    if (!attend.isPlain(term))
-      return "its keys are not stored as they are multiplied";
+    if (!attend.isPlain(term) && !isa<Float8E4M3FNType>(attend.getStorageType(term)))
+      return "its keys are neither stored as they are multiplied nor codes";
   for (Value query : attend.getQueries())
     if (!query.getDefiningOp<LoadOp>() || !query.hasOneUse())
       return "a query is more than a loaded tile";
@@ -129,6 +130,32 @@ static std::string check(KernelOp kernel) {
 // Rewriting
 //===----------------------------------------------------------------------===//
 
+/// The ops inside of the key loop that `keys` is computed by.
+static SetVector<Operation *> findMakers(SoftmaxLoop &attention, Value keys) {
+  SetVector<Operation *> makers;
+  SmallVector<Value> pending{keys};
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val().getDefiningOp();
+    bool isInside = op && attention.keys->isProperAncestor(op);
+    if (isInside && getTile(op->getResult(0)) && makers.insert(op))
+      llvm::append_range(pending, op->getOperands());
+  }
+  return makers;
+}
+
+/// Gives others their own: what common subexpressions made one here would have two meanings.
+static void separate(const SetVector<Operation *> &makers, Value keys) {
+  for (Operation *op : makers) {
+    auto isOther = [&](OpOperand &use) {
+      return use.get() != keys && !makers.contains(use.getOwner());
+    };
+    if (llvm::none_of(op->getUses(), isOther))
+      continue;
+    Operation *twin = OpBuilder(op).clone(*op);
+    op->getResult(0).replaceUsesWithIf(twin->getResult(0), isOther);
+  }
+}
+
 namespace {
 class Swapper {
 public:
@@ -180,8 +207,13 @@ private:
 
 Swapper::Swapper(SoftmaxLoop attention, int64_t rows)
     : attention(attention), kernel(attention.kernel), rows(rows), builder(kernel.getContext()) {
-  for (SoftmaxLoop::Summand &summand : this->attention.summands)
+  for (SoftmaxLoop::Summand &summand : this->attention.summands) {
     kept.insert_range(ArrayRef<Value>{summand.query, summand.keys});
+    SetVector<Operation *> makers = findMakers(this->attention, summand.keys);
+    separate(makers, summand.keys);
+    for (Operation *maker : makers)
+      kept.insert(maker->getResult(0));
+  }
   if (attention.valuesLoad)
     kept.insert(attention.valuesLoad->getResult(0));
 }
@@ -385,6 +417,7 @@ void Swapper::emitEntries() {
 /// Everything else is one op per part, with the dimensions exchanged where it
 /// names one. Loads stay, those of queries with fewer rows.
 void Swapper::emitElementwise(Operation *op) {
+  bool isKept = llvm::any_of(op->getResults(), [&](Value v) { return kept.contains(v); });
   int64_t parts = 1;
   for (Value value : op->getResults())
     parts = std::max(parts, countParts(value));
@@ -403,6 +436,11 @@ void Swapper::emitElementwise(Operation *op) {
         result.setType(RankedTensorType::get({rows, tile.getDimSize(1)}, tile.getElementType()));
       else if (tile && !kept.contains(old))
         result.setType(convert(tile));
+    }
+    if (isKept) {
+      for (auto [list, result] : llvm::zip_equal(results, clone->getResults()))
+        list.push_back(result);
+      continue;
     }
     llvm::TypeSwitch<Operation *>(clone)
         .Case([](ReduceOp reduce) { reduce.setDim(0); })

@@ -68,4 +68,37 @@ def Sm90_TransformCodesOp : Sm90_Op<"transform_codes"> {
   let hasVerifier = 1;
 }
 
+class Sm90_Parked<string mnemonic, dag operands> : Sm90_Op<mnemonic> {
+  let arguments = operands;
+  let hasVerifier = 1;
+}
+
+def Sm90_ParkOp : Sm90_Parked<"park", (ins Sm90_Tile2D:$value,
+                                           Arg<Sm90_Smem, "", [MemWrite]>:$target)> {
+  let summary = "leaves a fragment in shared memory, as its threads hold it";
+  let description = [{
+    Row w of `target` becomes what warp w holds of `value`, in an order of its own: `sm90.unpark` of the
+    same warp of any role of one warpgroup, of the same type, gets it back. Two roles that hold
+    the summands of one product exchange them so: an access takes every bank once, which no
+    order of rows and columns would.
+
+    ```
+    target [4, 16 N]    | thread 0: 4 registers | thread 1: 4 | ... | thread 0: the next 4 | ...
+    ```
+
+    (C1) a fragment [64, N] of f32 with column_split 1; the tile is linear, [4, 16 N], of f32.
+    (C2) stands in a role of one warpgroup.
+  }];
+  let assemblyFormat = "$value `to` $target attr-dict `:` type($value) `,` type($target)";
+}
+
+def Sm90_UnparkOp : Sm90_Parked<"unpark", (ins Arg<Sm90_Smem, "", [MemRead]>:$source)> {
+  let summary = "gets a fragment that `sm90.park` left in shared memory";
+  let description = [{
+    (C1), (C2) as `sm90.park`.
+  }];
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+}
+
 #endif // MLA_DIALECT_SM90_IR_SM90CODEOPS_TD

@@ -1,0 +1,520 @@
+//===- StreamCodes.cpp - keys that go from codes to registers ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where keys are codes there are two consumers, each with half of the latent's columns:
+//
+//   codes [64, 128]  -> registers, times scales, rounded -> A of  Sᵀ += K · Qᵀ
+//                                                        -> V, half of the columns
+//   Sᵀ of one half   -> parked -> the other consumer, which adds its own: both have Sᵀ
+//   softmax          both the same; each has its own Pᵀ
+//   Oᵀ of one half  += Vᵀ · Pᵀ
+//
+// So a key's operand is stored once, for the values, and never read back for the scores, and what
+// turns codes is two warpgroups. A panel of codes is free as soon as it is in registers.
+//
+//   ring       stages     tile                 filled by   freed by
+//   codes x 2  blocks x   64 x 128 codes       producer    left, right
+//              panels
+//   rope       blocks     64 x 64, or codes    producer    right
+//   queries    1 or 2     N x 64 a panel       producer    both
+//   parked x2  1          what threads hold    left, right the other
+//
+//   consumer, block i
+//     scales of block i + 1                    loaded a block ahead
+//     for each 64 columns of its half          one product in flight while the next are turned
+//     right: RoPE
+//     park, fetch the other's, add
+//     mask, max over keys, Pᵀ                  as Stream.h
+//     last block: V rows behind the request's end are zeroed
+//     Oᵀ += Vᵀ · Pᵀ
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stream/StreamConsumer.h"
+
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlac;
+using namespace mlac::stream;
+
+//===----------------------------------------------------------------------===//
+// Recognition
+//===----------------------------------------------------------------------===//
+
+/// The only user of a type, or null.
+template <typename Op> static Op getUser(Value value) {
+  return value.hasOneUse() ? dyn_cast<Op>(*value.user_begin()) : Op();
+}
+
+/// Everything of the key loop that `value`, a tile, is made of.
+static void collectMakers(Value value, Operation *loop, DenseSet<Operation *> &makers) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isTile(value) || !loop->isProperAncestor(op) || !makers.insert(op).second)
+    return;
+  for (Value operand : op->getOperands())
+    collectMakers(operand, loop, makers);
+}
+
+/// The scale of the elements from a column on: one for each row, or a scalar for all; null where
+/// the tile is in a form not known. Which of several groups' it is is decided bit by bit of the
+/// column (ExpandAttend.cpp).
+static Value findScale(Value tile, int64_t column) {
+  while (auto select = tile.getDefiningOp<arith::SelectOp>()) {
+    auto compare = select.getCondition().getDefiningOp<arith::CmpIOp>();
+    auto masked = compare ? compare.getLhs().getDefiningOp<arith::AndIOp>() : arith::AndIOp();
+    DenseElementsAttr bit;
+    bool isBit = masked && compare.getPredicate() == arith::CmpIPredicate::eq &&
+                 masked.getLhs().getDefiningOp<tile::IotaOp>() &&
+                 matchPattern(masked.getRhs(), m_Constant(&bit)) &&
+                 matchPattern(compare.getRhs(), m_Zero());
+    if (!isBit)
+      return {};
+    bool isEven = (column & bit.getSplatValue<APInt>().getSExtValue()) == 0;
+    tile = isEven ? select.getTrueValue() : select.getFalseValue();
+  }
+  if (auto splat = tile.getDefiningOp<tile::SplatOp>())
+    return splat.getSource();
+  auto broadcast = tile.getDefiningOp<tile::BroadcastOp>();
+  return broadcast ? broadcast.getSource() : Value();
+}
+
+/// What is loaded for a group's scale: all its columns are the same one.
+static Operation *getScaleLoad(Value rows) {
+  auto reduce = rows.getDefiningOp<tile::ReduceOp>();
+  return reduce ? reduce.getSource().getDefiningOp() : nullptr;
+}
+
+/// "", or why the codes of a term do not come in panels with one scale each.
+static std::string checkScales(const Program &program, unsigned term) {
+  for (int64_t column = 0; column < program.getWidth(term); column += sm90::kCodePanelColumns) {
+    Value scale = findScale(program.scales[term], column);
+    Value last = findScale(program.scales[term],
+                           std::min(column + sm90::kCodePanelColumns, program.getWidth(term)) - 1);
+    if (!scale || scale != last)
+      return "codes whose panels of " + std::to_string(sm90::kCodePanelColumns) +
+             " columns have not one scale each";
+    if (isTile(scale) && !isa_and_present<tile::LoadPagedOp, tile::LoadRowsOp>(getScaleLoad(scale)))
+      return "scales in a form not known";
+  }
+  return "";
+}
+
+std::string stream::findOperands(Program &program) {
+  Operation *loop = program.keys.front()->getParentOp();
+  for (Operation *load : program.keys) {
+    Value tile = load->getResult(0), scale;
+    auto type = cast<RankedTensorType>(tile.getType());
+    if (isa<Float8E4M3FNType>(type.getElementType())) {
+      auto wide = getUser<arith::ExtFOp>(tile);
+      auto scaled = wide ? getUser<arith::MulFOp>(wide.getResult()) : arith::MulFOp();
+      auto narrow = scaled ? getUser<arith::TruncFOp>(scaled.getResult()) : arith::TruncFOp();
+      if (!narrow || scaled.getLhs() != wide.getResult())
+        return "codes in a form not known";
+      tile = narrow.getResult();
+      scale = scaled.getRhs();
+      collectMakers(tile, loop, program.transforms);
+      program.transforms.erase(load);
+    }
+    program.operands.push_back(tile);
+    program.scales.push_back(scale);
+  }
+  if (!program.hasCodes())
+    return llvm::none_of(program.scales, [](Value scale) { return bool(scale); })
+               ? ""
+               : "RoPE keys that are codes, of a latent that is not";
+  if (program.keys.size() > 2)
+    return "scores of more than two terms of codes";
+  for (unsigned term = 0; term < program.keys.size(); ++term)
+    if (std::string why = program.scales[term] ? checkScales(program, term) : ""; !why.empty())
+      return why;
+  if (program.getWidth(0) % (2 * sm90::kCodePanelColumns) != 0 ||
+      (program.hasRope() && program.getWidth(1) > sm90::kPanelColumns))
+    return "codes that do not split into two halves of whole panels and a panel of RoPE keys";
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+void stream::createHalves(ImplicitLocOpBuilder &b, const Program &program, Entry &entry) {
+  constexpr int32_t role = sm90::kWarpgroupWarps;
+  auto getElement = [](Operation *load) {
+    return cast<RankedTensorType>(load->getResult(0).getType()).getElementType();
+  };
+  Type element = getOperandType(program).getElementType();
+  int64_t half = program.getWidth(0) / 2;
+  sm90::SmemType panel =
+      getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, getElement(program.keys[0]));
+  auto shares = sm90::SmemType::get(b.getContext(), {role, sm90::kTileRows / role * program.rows},
+                                    b.getF32Type(), sm90::SmemLayout::Linear);
+  for (StringRef side : {"left", "right"}) {
+    Half made;
+    made.codes =
+        createRing(b, (side + " codes").str(), program.stages * (half / sm90::kCodePanelColumns), 1,
+                   {panel}, program.countFillers(), role);
+    made.parked = createRing(b, (side + " scores").str(), 1, 1, {shares}, role, role);
+    made.values = alloc(b, getSharedType({sm90::kTileRows, half}, element));
+    made.weights = alloc(b, getOperandType(program));
+    made.scratch = alloc(b, getScratchType(program));
+    entry.halves.push_back(made);
+  }
+  if (!program.hasRope())
+    return;
+  Type ropeElement = getElement(program.keys[1]);
+  sm90::SmemType rope =
+      getSharedType({sm90::kTileRows, sm90::getPanelColumns(ropeElement)}, ropeElement);
+  entry.ropeRing = createRing(b, "rope", program.stages, 1, {rope}, program.countFillers(), role);
+}
+
+//===----------------------------------------------------------------------===//
+// Consumer
+//===----------------------------------------------------------------------===//
+
+namespace {
+class CodeConsumer : public Consumer {
+public:
+  CodeConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+               const LazyCloner &cloner, unsigned side)
+      : Consumer(b, program, entry, cloner), side(side), half(entry.halves[side]),
+        loop(cast<scf::ForOp>(program.keys.front()->getParentOp())) {
+    parkedStage = sm90::StageStartOp::create(b);
+    findOthers();
+  }
+
+private:
+  bool keeps(Value value) const override { return !others.contains(value); }
+  void emit(Operation *op) override;
+  void emitFor(scf::ForOp loop) override;
+  SmallVector<Value *> getStages(Operation *op) override;
+  void beginRegion() override;
+  void barrier() override;
+  Value emitScores(tile::DotOp dot, Value acc) override;
+  Value emitOutput(tile::DotOp dot, Value acc) override;
+  Value finish(tile::DotOp end, Value result) override;
+  bool takes(tile::DotOp dot) const override { return !others.contains(dot.getResult()); }
+  void zeroTails(ArrayRef<Operation *> loads) override;
+  void releaseKeys() override {}
+
+  void findOthers();
+  bool isOthers(tensor::ExtractSliceOp slice) const;
+  bool isOthers(Operation *op) const;
+  int64_t getHalfColumns() const { return program.getWidth(0) / 2; }
+  SmallVector<Value> loadScales(Value position);
+  Value loadListedScale(tile::LoadRowsOp load, LazyCloner &at);
+  Value turn(Value panel, int64_t column, Value scale);
+  void closeGroup();
+  Value multiplyKeys(Value keys, Value queries, Value acc);
+  Value emitLatent(Value queries, Value acc);
+  Value emitRope(Value queries, Value acc);
+
+  unsigned side;
+  const Half &half;
+  scf::ForOp loop;
+  DenseSet<Value> others; // of the other half's columns
+  Value parkedStage;
+  /// Of this block's panels, carried from the block before; and of RoPE's.
+  SmallVector<Value> panelScales;
+  /// What is known in front of the key loop.
+  std::optional<LazyCloner> outside;
+  int64_t inFlight = 0;   // products of this block's scores
+  bool isOpen = false;    // the last of them is in no group yet
+  bool valuesRead = true; // since the last barrier
+};
+} // namespace
+
+bool CodeConsumer::isOthers(tensor::ExtractSliceOp slice) const {
+  return (slice.getStaticOffset(1) >= getHalfColumns()) != (side == 1);
+}
+
+/// Accumulators of the other half, wherever loops and branches carry them.
+void CodeConsumer::findOthers() {
+  tile::KernelOp kernel = program.kernel;
+  size_t before;
+  auto add = [&](Value value) { others.insert(value); };
+  do {
+    before = others.size();
+    kernel.walk([&](Operation *op) {
+      if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
+        if (auto slice = dot.getLhs().getDefiningOp<tensor::ExtractSliceOp>())
+          if (isOthers(slice))
+            add(dot.getResult());
+      if (isa<scf::YieldOp>(op)) {
+        Operation *parent = op->getParentOp();
+        for (auto [index, value] : llvm::enumerate(op->getOperands())) {
+          if (!others.contains(value))
+            continue;
+          add(parent->getResult(index));
+          if (auto carried = dyn_cast<scf::ForOp>(parent))
+            add(carried.getRegionIterArg(index));
+        }
+      } else if (op->getNumRegions() == 0 &&
+                 llvm::any_of(op->getOperands(), [&](Value v) { return others.contains(v); })) {
+        for (Value result : op->getResults())
+          add(result);
+      }
+    });
+  } while (others.size() != before);
+}
+
+/// Whether it is not this consumer's to do: row vectors are the left one's to store.
+bool CodeConsumer::isOthers(Operation *op) const {
+  auto isOther = [&](Value value) { return others.contains(value); };
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return isOthers(slice);
+  if (auto store = dyn_cast<tile::StoreOp>(op); store && store.getValue().getType().getRank() == 1)
+    return side == 1;
+  return op->getNumRegions() == 0 &&
+         (llvm::any_of(op->getOperands(), isOther) || llvm::any_of(op->getResults(), isOther));
+}
+
+void CodeConsumer::emit(Operation *op) {
+  bool isElsewhere = program.transforms.contains(op) || llvm::is_contained(program.keys, op);
+  if (isElsewhere || (isOthers(op) && !isa<tile::DotOp>(op)))
+    return;
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    shared[slice.getResult()] =
+        this->slice(half.values, slice.getStaticOffset(1) - side * getHalfColumns(),
+                    slice.getType().getDimSize(1));
+    return;
+  }
+  Consumer::emit(op);
+}
+
+SmallVector<Value *> CodeConsumer::getStages(Operation *op) {
+  SmallVector<Value *> stages = Role::getStages(op);
+  if (op->isProperAncestor(program.keys.front()))
+    stages.push_back(&parkedStage);
+  if (op == loop)
+    for (Value &scale : panelScales)
+      stages.push_back(&scale);
+  return stages;
+}
+
+void CodeConsumer::beginRegion() {
+  Consumer::beginRegion();
+  valuesRead = true;
+}
+
+void CodeConsumer::barrier() {
+  Consumer::barrier();
+  valuesRead = false;
+}
+
+/// The scales of the first block are loaded in front of the loop: keys come from kernels before.
+void CodeConsumer::emitFor(scf::ForOp op) {
+  if (op != loop)
+    return Role::emitFor(op);
+  if (program.waits)
+    sm90::WaitDependencyOp::create(b);
+  outside.emplace(cloner, [](Operation *, Type type) { return convertRoleType(type); });
+  panelScales = loadScales(cloner.get(loop.getLowerBound()));
+  Role::emitFor(op);
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// The scale of each row that a list names; 0 where it names none.
+Value CodeConsumer::loadListedScale(tile::LoadRowsOp load, LazyCloner &at) {
+  auto getRows = [&](Type element) {
+    return cast<RankedTensorType>(
+        convertRoleType(RankedTensorType::get({sm90::kTileRows}, element)));
+  };
+  Type type = getRows(b.getI32Type());
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(
+        b, DenseElementsAttr::get(cast<ShapedType>(type), b.getI32IntegerAttr(value)));
+  };
+  Value list = at.get(load.getIndices()), first = at.get(load.getFirst());
+  Value entries = sm90::LoadOp::create(b, type, list, first, /*paired=*/false);
+  // Behind the list's end a load gives 0, which would be a row.
+  Value end = memref::DimOp::create(b, list, 0);
+  Value room = arith::IndexCastOp::create(b, b.getI32Type(), arith::SubIOp::create(b, end, first));
+  Value isInside =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, sm90::IotaOp::create(b, type, 0),
+                            sm90::SplatOp::create(b, type, room));
+  Value row = arith::SelectOp::create(b, isInside, entries, constant(-1));
+  return sm90::LoadElementsOp::create(b, getRows(b.getF32Type()), at.get(load.getView()),
+                                      ValueRange{row, constant(0)});
+}
+
+/// Of the block at a value of the loop's induction variable: rows, of each of this half's panels
+/// that has a scale of its own. At and behind the request's end they are 0.
+SmallVector<Value> CodeConsumer::loadScales(Value position) {
+  LazyCloner at(*outside, [](Operation *, Type type) { return convertRoleType(type); });
+  at.map(loop.getInductionVar(), position);
+  SmallVector<Value> loaded;
+  for (int64_t column = 0; column < getHalfColumns(); column += sm90::kCodePanelColumns) {
+    Value rows = findScale(program.scales[0], side * getHalfColumns() + column);
+    if (!isTile(rows))
+      continue;
+    Operation *load = getScaleLoad(rows);
+    if (auto listed = dyn_cast<tile::LoadRowsOp>(load)) {
+      loaded.push_back(loadListedScale(listed, at));
+      continue;
+    }
+    auto paged = cast<tile::LoadPagedOp>(load);
+    loaded.push_back(sm90::LoadCodeScalesOp::create(
+        b, convertRoleType(rows.getType()), at.get(paged.getPool()), at.get(paged.getTable()),
+        at.get(paged.getToken()), at.get(paged.getColumn()), at.get(paged.getLimit())));
+  }
+  return loaded;
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+/// 64 columns of codes as an operand in registers.
+Value CodeConsumer::turn(Value panel, int64_t column, Value scale) {
+  Type code = cast<sm90::SmemType>(panel.getType()).getElementType();
+  Value codes = sm90::LoadSharedOp::create(b, getFragmentType(sm90::kPanelColumns, code), panel,
+                                           b.getI64IntegerAttr(column));
+  Type wide = getFragmentType(sm90::kPanelColumns, b.getF32Type());
+  Value factor = isTile(scale) ? Value(sm90::BroadcastOp::create(b, wide, scale))
+                               : Value(sm90::SplatOp::create(b, wide, scale));
+  Value scaled = arith::MulFOp::create(b, arith::ExtFOp::create(b, wide, codes), factor);
+  Type element = getOperandType(program).getElementType();
+  return arith::TruncFOp::create(b, getFragmentType(sm90::kPanelColumns, element), scaled);
+}
+
+/// Ahead of a wait, which is a loop: ptxas puts a fence of its own into a group that goes on behind
+/// one (C7519).
+void CodeConsumer::closeGroup() {
+  if (isOpen)
+    sm90::WgmmaCommitOp::create(b);
+  isOpen = false;
+}
+
+/// One product is in flight while the next keys are turned: it has the registers of two.
+Value CodeConsumer::multiplyKeys(Value keys, Value queries, Value acc) {
+  ++inFlight;
+  isOpen = true;
+  needsFence = true;
+  return multiply(keys, queries, acc, /*transposeLhs=*/false);
+}
+
+Value CodeConsumer::emitLatent(Value queries, Value acc) {
+  Value ring = half.codes;
+  SmallVector<Value> scales = panelScales;
+  // Of the next block: nobody waits for them here.
+  Value following =
+      arith::AddIOp::create(b, cloner.get(loop.getInductionVar()), cloner.get(loop.getStep()));
+  panelScales = loadScales(following);
+  for (int64_t column = 0; column < getHalfColumns(); column += sm90::kPanelColumns) {
+    int64_t inPanel = column % sm90::kCodePanelColumns;
+    closeGroup();
+    if (inPanel == 0)
+      sm90::AwaitOp::create(b, ring, keyStage, /*part=*/0);
+    if (inFlight > 1)
+      sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
+    Value scale = scales.empty() ? cloner.get(findScale(program.scales[0], column))
+                                 : scales[column / sm90::kCodePanelColumns];
+    Value keys = turn(getTile(ring, keyStage, 0), inPanel, scale);
+    // Its other threads multiply values out of all rows.
+    if (valuesRead)
+      barrier();
+    sm90::StoreSharedOp::create(b, keys, half.values, /*transposed=*/false,
+                                b.getI64IntegerAttr(column));
+    written = true;
+    if (inPanel + sm90::kPanelColumns == sm90::kCodePanelColumns) {
+      sm90::ReleaseOp::create(b, ring, keyStage);
+      keyStage = next(keyStage, ring);
+    }
+    acc = multiplyKeys(keys, slice(queries, side * getHalfColumns() + column, sm90::kPanelColumns),
+                       acc);
+  }
+  return acc;
+}
+
+/// As they are, from shared memory, or as codes.
+Value CodeConsumer::emitRope(Value queries, Value acc) {
+  closeGroup();
+  sm90::AwaitOp::create(b, entry.ropeRing, ropeStage, /*part=*/0);
+  Value keys = getTile(entry.ropeRing, ropeStage, 0);
+  if (program.scales[1]) {
+    if (inFlight > 1)
+      sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
+    keys = turn(keys, 0, cloner.get(findScale(program.scales[1], 0)));
+  }
+  return multiplyKeys(keys, queries, acc);
+}
+
+Value CodeConsumer::emitScores(tile::DotOp dot, Value acc) {
+  Value queries = shared.lookup(dot.getRhs());
+  if (dot.getLhs() == program.operands[0]) {
+    inFlight = 0;
+    return emitLatent(queries, acc);
+  }
+  return side == 1 ? emitRope(queries, acc) : acc;
+}
+
+/// Scores of the two halves add up, in an order that both have.
+Value CodeConsumer::finish(tile::DotOp end, Value result) {
+  isOpen = false;
+  if (end.getTransposeLhs())
+    return result;
+  if (side == 1 && program.hasRope()) {
+    sm90::ReleaseOp::create(b, entry.ropeRing, ropeStage);
+    ropeStage = next(ropeStage, entry.ropeRing);
+  }
+  Value own = half.parked, other = entry.halves[1 - side].parked;
+  sm90::AcquireOp::create(b, own, parkedStage);
+  sm90::ParkOp::create(b, result, getTile(own, parkedStage, 0));
+  sm90::PublishOp::create(b, own, parkedStage, /*part=*/0);
+  sm90::AwaitOp::create(b, other, parkedStage, /*part=*/0);
+  Value fetched = sm90::UnparkOp::create(b, result.getType(), getTile(other, parkedStage, 0));
+  sm90::ReleaseOp::create(b, other, parkedStage);
+  parkedStage = next(parkedStage, own);
+  return arith::AddFOp::create(b, result, fetched);
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+Value CodeConsumer::emitOutput(tile::DotOp dot, Value acc) {
+  valuesRead = true;
+  return Consumer::emitOutput(dot, acc);
+}
+
+/// What codes behind the request's end became may be NaN. Copies without TMA have put zeros there.
+void CodeConsumer::zeroTails(ArrayRef<Operation *> loads) {
+  if (loads.empty() || !program.usesTma)
+    return;
+  auto keys = cast<tile::LoadPagedOp>(program.keys.front());
+  Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
+  Value all = arith::ConstantIndexOp::create(b, sm90::kTileRows);
+  Value isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, all);
+  auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  sm90::BarrierOp::create(b); // others have stored these rows
+  sm90::ZeroRowsOp::create(b, half.values, rows);
+}
+
+void stream::emitCodeConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
+                              const LazyCloner &cloner, unsigned side) {
+  Entry own = entry;
+  tile::KernelOp kernel = program.kernel;
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::ReduceOp>(op))
+      own.scratch[op] = entry.halves[side].scratch;
+    if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
+      own.operands[dot.getRhs()] = entry.halves[side].weights;
+  });
+  CodeConsumer(b, program, own, cloner, side).run();
+}
