@@ -167,6 +167,13 @@ LogicalResult GraphReader::readInputs(const json::Object &signature, const json:
     auto [argumentKind, tensor] = getUnion(&argument);
     if (kind == "constant_input" || argumentKind == "as_none")
       continue;
+    const json::Object *inner = value ? value->getAsObject() : nullptr;
+    const json::Value *named = inner ? inner->get("arg") : nullptr;
+    if (kind == "user_input")
+      named = getUnion(named).second;
+    if (getName(named) != getName(tensor))
+      return fail("the graph's input '" + getName(tensor) + "' is '" + getName(named) +
+                  "' in its signature");
     Input input{getName(tensor), "", kind == "parameter", {}};
     if (argumentKind != "as_tensor" || input.name.empty())
       return fail("an input of the graph is " + (argumentKind.empty() ? "nothing" : argumentKind) +

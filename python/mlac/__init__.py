@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ._batch import BatchOrder, arrange_batch
     from ._cache import CacheLayout, cache_formats
     from ._compile import compile
+    from ._export import export
     from ._operation import metrics, set_log
     from ._pages import Cache
     from ._runtime import Device, Engine, Package, Plan, Sequence, runtime_version
@@ -72,7 +73,8 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
            "metrics": "_operation", "set_log": "_operation",
-           "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile"}
+           "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile",
+           "export": "_export"}
 
 # Spelt out, because checkers read no dictionary.
 __all__ = [
@@ -104,6 +106,7 @@ __all__ = [
     "cache_formats",
     "compile",
     "convert_indices",
+    "export",
     "metrics",
     "quantize",
     "runtime_version",

@@ -113,20 +113,40 @@ std::optional<int64_t> Call::dimension(StringRef name, int64_t rank,
   return *dim < 0 ? *dim + rank : *dim;
 }
 
-Results Call::evaluate(StringRef name) {
-  bool isKnown = false;
+StringRef Call::findUnasked() {
+  for (NamedAttribute argument : node.getArguments())
+    if (!asked.contains(argument.getName()))
+      return argument.getName();
+  return "";
+}
+
+Results Call::evaluateKnown(StringRef name, bool &isKnown) {
   for (auto part :
        {&Call::evaluateShape, &Call::evaluateMemory, &Call::evaluateMath, &Call::evaluateProduct}) {
     Results results = (this->*part)(name, isKnown);
     if (isKnown)
-      return results ? std::move(results) : fail("its arguments have a form that is not followed");
+      return results;
   }
+  return std::nullopt;
+}
+
+Results Call::evaluate(StringRef name) {
+  bool isKnown = false, isWrite = false;
+  Results results = evaluateKnown(name, isKnown);
   // Computes and then writes: "mul_".
-  if (name.ends_with("_") && cell("self")) {
-    Results results = evaluate(name.drop_back());
-    if (!results || results->size() != 1 || !results->front().tensor)
-      return std::nullopt;
-    return write(*cell("self"), *results->front().tensor);
+  if (!isKnown && name.ends_with("_") && cell("self")) {
+    isWrite = true;
+    results = evaluateKnown(name.drop_back(), isKnown);
   }
-  return fail("the operator is not one that is followed");
+  if (!isKnown)
+    return fail("the operator is not one that is followed");
+  if (!results)
+    return fail("its arguments have a form that is not followed");
+  if (StringRef unasked = findUnasked(); !unasked.empty())
+    return fail("its argument '" + unasked + "' is not one that is followed");
+  if (!isWrite)
+    return results;
+  if (results->size() != 1 || !results->front().tensor)
+    return std::nullopt;
+  return write(*cell("self"), *results->front().tensor);
 }

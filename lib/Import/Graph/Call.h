@@ -11,6 +11,8 @@
 
 #include "Evaluate.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace mlac::graph {
 
 /// What a node gives, a cell for each result; none: it is not understood, `reason` says why.
@@ -29,7 +31,15 @@ public:
 
 private:
   // Arguments.
-  mlir::Attribute get(llvm::StringRef name) { return node.getArguments().get(name); }
+  mlir::Attribute get(llvm::StringRef name) {
+    asked.insert(name);
+    return node.getArguments().get(name);
+  }
+  /// Arguments that do not change numbers: types, devices, layouts.
+  void ignore(llvm::ArrayRef<llvm::StringLiteral> names) { asked.insert_range(names); }
+  /// An argument that nobody asked for, or "": the operator has another schema then.
+  llvm::StringRef findUnasked();
+  Results evaluateKnown(llvm::StringRef name, bool &isKnown);
   bool has(llvm::StringRef name);
   Cell *cell(llvm::StringRef name) { return cell(get(name)); }
   Cell *cell(mlir::Attribute argument);
@@ -74,7 +84,7 @@ private:
   Results pairToComplex(bool isToComplex);
   Results polar();
   Results readSize();
-  Results alias();
+  Results alias(llvm::StringRef name);
   Results copy();
   std::optional<FreshSlice> sliceRange(const Size &size, int64_t rank);
 
@@ -118,6 +128,7 @@ private:
   Evaluator &evaluator;
   Expressions &expressions;
   mlir::graph::NodeOp node;
+  llvm::StringSet<> asked;
 };
 
 } // namespace mlac::graph

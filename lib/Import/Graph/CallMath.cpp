@@ -64,6 +64,7 @@ Results Call::power() {
 
 /// Over the last dimension, of channels.
 Results Call::mean() {
+  ignore({"dtype"});
   Tensor *self = tensor("self");
   auto over = integers("dim");
   if (!self || !over || over->size() != 1 || self->dims.empty() || !isChannels(self->dims.back()))
@@ -153,11 +154,10 @@ Results Call::anyKey() {
 
 Results Call::evaluateMath(StringRef name, bool &isKnown) {
   isKnown = true;
-  double alpha = number("alpha").value_or(1);
-  if (name == "add" || name == "sub")
-    return binary([&](Expr x, Expr y) {
-      return expressions.add(x, expressions.scale(name == "add" ? alpha : -alpha, y));
-    });
+  if (name == "add" || name == "sub") {
+    double alpha = number("alpha").value_or(1), factor = name == "add" ? alpha : -alpha;
+    return binary([&](Expr x, Expr y) { return expressions.add(x, expressions.scale(factor, y)); });
+  }
   if (name == "mul")
     return binary([&](Expr x, Expr y) { return expressions.multiply(x, y); });
   if (name == "div" && !has("rounding_mode"))

@@ -109,6 +109,10 @@ Results Call::scatterSlice() {
 
 Results Call::evaluateMemory(StringRef name, bool &isKnown) {
   isKnown = true;
+  if (name.contains("empty") || name.contains("zeros") || name.ends_with("_like")) {
+    get("self"); // of a new tensor only its type and, of some, its sizes
+    ignore({"dtype", "layout", "device", "pin_memory", "memory_format"});
+  }
   if (name == "new_empty" || name == "empty")
     return makeFresh("size", expressions.undefined());
   if (name == "new_zeros" || name == "zeros")
@@ -117,13 +121,15 @@ Results Call::evaluateMemory(StringRef name, bool &isKnown) {
     return fillLike(name == "ones_like");
   if (name == "full_like" && number("fill_value"))
     return fillLike(*number("fill_value"));
+  if (name == "copy_" || name == "copy")
+    ignore({"non_blocking"});
   if (name == "copy_") {
     Tensor *source = tensor("src");
     return source && cell("self") ? write(*cell("self"), *source) : std::nullopt;
   }
   if (name == "copy") {
     Tensor *source = tensor("src");
-    return source ? give(copyTensor(*source)) : std::nullopt;
+    return source && cell("self") ? give(copyTensor(*source)) : std::nullopt;
   }
   if (name == "slice_scatter")
     return scatterSlice();

@@ -83,8 +83,9 @@ Results Call::addProduct() {
   Tensor *rows = tensor("mat1");
   Cell *weight = cell("mat2");
   auto bias = vectorArgument("self");
-  if (!rows || !weight || !weight->matrix || !weight->isTransposed || !bias ||
-      number("alpha").value_or(1) != 1 || number("beta").value_or(1) != 1)
+  double alpha = number("alpha").value_or(1), beta = number("beta").value_or(1);
+  if (!rows || !weight || !weight->matrix || !weight->isTransposed || !bias || alpha != 1 ||
+      beta != 1)
     return std::nullopt;
   return project(*rows, *weight, bias);
 }
@@ -189,6 +190,7 @@ Results Call::multiply(const Tensor &left, const Tensor &right) {
 //===----------------------------------------------------------------------===//
 
 Results Call::softmax() {
+  ignore({"dtype", "half_to_float"});
   Tensor *self = tensor("self");
   auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
   if (!dim || !isAxis(self->dims[*dim], Axis::Keys))

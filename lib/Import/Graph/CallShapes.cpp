@@ -110,6 +110,7 @@ Results Call::transpose() {
 }
 
 Results Call::expand() {
+  ignore({"implicit"});
   Tensor *self = tensor("self");
   auto wanted = sizes("size");
   if (!self || !wanted || wanted->size() < self->dims.size())
@@ -321,11 +322,14 @@ static bool isNumber(Type type) {
 
 /// The same numbers, maybe in the same memory: casts between types of real numbers, and to real
 /// ones.
-Results Call::alias() {
-  Cell *self = cell(has("self") ? get("self") : get("input"));
+Results Call::alias(StringRef name) {
+  ignore({"dtype", "layout", "device", "pin_memory", "non_blocking", "copy", "memory_format",
+          "other"});
+  Cell *self = cell(name);
   if (!self || node->getNumResults() != 1)
     return std::nullopt;
-  Type from = node.getOperands().front().getType(), to = node->getResult(0).getType();
+  Type from = node.getOperands()[cast<mlir::graph::InAttr>(get(name)).getIndex()].getType();
+  Type to = node->getResult(0).getType();
   if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) &&
       (!isNumber(from) || !isa<FloatType>(getElementTypeOrSelf(to))))
     return fail("it casts to a type of other numbers");
@@ -335,7 +339,7 @@ Results Call::alias() {
 }
 
 Results Call::copy() {
-  Results same = alias();
+  Results same = alias("self");
   if (!same || !same->front().tensor)
     return same;
   return give(copyTensor(*same->front().tensor));
@@ -356,13 +360,15 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
       result->front().tensor->memory->mayBeShared = true;
     return result;
   }
-  if (name == "dropout")
-    return flag("train", true) && number("p") != 0.0 ? fail("dropout in training") : alias();
+  if (name == "dropout") {
+    bool isTraining = flag("train", true), isNone = number("p") == 0.0;
+    return isTraining && !isNone ? fail("dropout in training") : alias("input");
+  }
   if (name == "sym_size" || name == "size")
     return readSize();
   if (llvm::is_contained({"to", "contiguous", "detach", "alias", "lift_fresh_copy", "type_as"},
                          name))
-    return alias();
+    return alias("self");
   if (name == "clone" || name == "_to_copy")
     return copy();
   if (name == "cat" || name == "concat" || name == "stack")

@@ -1,0 +1,71 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packages of what a PyTorch module computes: torch.export, then mla-compile."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ._compile import _DTYPES, _config_text, compile
+from ._errors import InvalidArgument
+from ._runtime import Package
+
+
+def _config_of(module: Any, config: Any) -> str:
+    """The text of a configuration: the caller's, or the module's own."""
+    config = getattr(module, "config", None) if config is None else config
+    if isinstance(config, (str, os.PathLike)):
+        return Path(config).read_text()
+    if isinstance(config, Mapping):
+        return json.dumps(config)
+    if hasattr(config, "to_json_string"):
+        return _config_text(config)
+    raise InvalidArgument("config: the module has none of transformers; expected a path, a dict or "
+                          f"a configuration, got {type(config).__name__}")
+
+
+def _dtype_of(program: Any) -> str | None:
+    """--dtype of the module's parameters; None where mla-compile has none for it."""
+    types = {str(value.dtype) for value in program.state_dict.values()}
+    return _DTYPES.get(types.pop()) if len(types) == 1 else None
+
+
+def export(module: Any, example: Any = (), *, config: Any = None, dynamic_shapes: Any = None,
+           archive: str | os.PathLike[str] | None = None,
+           weights: str | os.PathLike[str] | None = None, **options: Any) -> Package:
+    """Exports an attention module of PyTorch, compiles what it computes, and returns the package.
+
+    module: a torch.nn.Module, as transformers has it, or a torch.export.ExportedProgram.
+    example: its arguments, a tuple, or a dict of named ones; the number of tokens is open in
+    the package, whatever it is here.
+    config: the model's configuration (a path, a dict, or transformers'), which says how many
+    positions there are and what rope's tables hold; default: the module's.
+    dynamic_shapes: torch.export's.
+    archive, weights: where the .pt2 archive and the layer's weights are kept (safetensors, for
+    Engine.bind_safetensors with the prefix "self_attn."); default: nowhere.
+    The other options are those of mlac.compile.
+
+    Needs torch. Raises CompileError where the graph is not understood, by its node, or computes
+    something else than the configuration says.
+    """
+    import torch
+
+    program = module
+    if not isinstance(module, torch.export.ExportedProgram):
+        args, kwargs = ((), dict(example)) if isinstance(example, Mapping) else (tuple(example), {})
+        with torch.no_grad():
+            program = torch.export.export(module.eval(), args, kwargs,
+                                          dynamic_shapes=dynamic_shapes, strict=False)
+    options.setdefault("dtype", _dtype_of(program))
+    with tempfile.TemporaryDirectory(prefix="mlac-") as folder:
+        path = Path(archive) if archive is not None else Path(folder) / "layer.pt2"
+        torch.export.save(program, path, extra_files={"config.json": _config_of(module, config)})
+        if weights is not None:
+            options["write_weights"] = os.fspath(weights)
+        return compile(path, **options)

@@ -1,0 +1,157 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""mlac.export: attention modules of transformers as they are, compiled from what torch.export
+records of them, against eager.
+
+Skips itself where torch or transformers are not installed. MLAC_COMPILE names the compiler."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+import warnings
+
+os.environ.setdefault("MLAC_COMPILER", os.environ["MLAC_COMPILE"])
+try:
+    import torch
+    import transformers  # noqa: F401
+except ImportError as error:
+    raise unittest.SkipTest(f"not installed: {error.name}")
+
+import mlac
+from transformers import (
+    DeepseekV2Config,
+    DeepseekV3Config,
+    LlamaConfig,
+    MiniCPM3Config,
+)
+from transformers.models.deepseek_v2 import modeling_deepseek_v2 as v2
+from transformers.models.deepseek_v3 import modeling_deepseek_v3 as v3
+from transformers.models.llama import modeling_llama as llama
+from transformers.models.minicpm3 import modeling_minicpm3 as minicpm3
+
+TOKENS = 24
+TOLERANCE = 1e-5  # f32 against f32, of a layer
+DIMS = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 48,
+        "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+        "num_hidden_layers": 1, "max_position_embeddings": 512, "vocab_size": 32}
+YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64,
+        "rope_theta": 10000.0, "mscale": 1.0, "mscale_all_dim": 0.8, "beta_fast": 32,
+        "beta_slow": 1}
+DYNAMIC = {"hidden_states": {1: torch.export.Dim("tokens", min=2, max=256)},
+           "position_embeddings": ({1: torch.export.Dim("tokens", min=2, max=256)},) * 2,
+           "attention_mask": {2: torch.export.Dim("tokens", min=2, max=256),
+                              3: torch.export.Dim("tokens", min=2, max=256)}}
+
+
+class Case:
+    """A module of a model's, its arguments and what it gives."""
+
+    def __init__(self, attention, rotary, config, implementation="eager", dtype=torch.float32):
+        torch.manual_seed(3)
+        config._attn_implementation = implementation
+        self.module = attention(config, 0).to(dtype).eval()
+        for weight in self.module.parameters():
+            torch.nn.init.normal_(weight, std=0.1 if weight.dim() == 1 else weight.shape[-1]**-0.5)
+        hidden = torch.randn(1, TOKENS, config.hidden_size, dtype=dtype)
+        tables = rotary(config)(hidden, torch.arange(TOKENS)[None])
+        mask = torch.full((1, 1, TOKENS, TOKENS), float("-inf"), dtype=dtype).triu(1)
+        self.arguments = {"hidden_states": hidden, "position_embeddings": tables,
+                          "attention_mask": mask}
+        with torch.no_grad():
+            self.output = self.module(**self.arguments)[0][0]
+
+
+def deepseek_v3(implementation="eager", dtype=torch.float32, **changes):
+    config = DeepseekV3Config(**{**DIMS, "rope_parameters": YARN, **changes})
+    return Case(v3.DeepseekV3Attention, v3.DeepseekV3RotaryEmbedding, config, implementation, dtype)
+
+
+def deepseek_v2(implementation="eager", **changes):
+    config = DeepseekV2Config(**{**DIMS, **changes})
+    return Case(v2.DeepseekV2Attention, v2.DeepseekV2RotaryEmbedding, config, implementation)
+
+
+def minicpm(implementation="eager", **changes):
+    config = MiniCPM3Config(**{**DIMS, **changes})
+    return Case(minicpm3.MiniCPM3Attention, minicpm3.MiniCPM3RotaryEmbedding, config, implementation)
+
+
+class ExportTest(unittest.TestCase):
+    """Each case: what is exported, and how."""
+
+    CASES = {
+        "DeepSeek-V3, YaRN": (deepseek_v3, {}),
+        "DeepSeek-V3, SDPA": (lambda: deepseek_v3("sdpa"), {}),
+        "DeepSeek-V3, any number of tokens": (deepseek_v3, {"dynamic_shapes": DYNAMIC}),
+        "DeepSeek-V3, rope over halves": (lambda: deepseek_v3(rope_interleave=False), {}),
+        "DeepSeek-V3, biases": (lambda: deepseek_v3(attention_bias=True), {}),
+        "DeepSeek-V2, complex rope": (deepseek_v2, {}),
+        "DeepSeek-V2, no query latent, SDPA": (lambda: deepseek_v2("sdpa", q_lora_rank=None), {}),
+        "MiniCPM3": (minicpm, {}),
+        "MiniCPM3, SDPA": (lambda: minicpm("sdpa"), {}),
+    }
+
+    def run_layer(self, case, **options):
+        """The module's output by mlac: the tokens as a prefill, the last two one by one."""
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about its own modules
+            weights = pathlib.Path(folder) / "layer.safetensors"
+            package = mlac.export(case.module, case.arguments, target="cpu", weights=weights,
+                                  **options)
+            engine = mlac.Engine(package, mlac.Device("cpu", 1), max_seq_len=64)
+            engine.bind_safetensors(weights, prefix="self_attn.")
+            engine.prepare()
+        hidden = case.arguments["hidden_states"][0]
+        sequence, plan = engine.sequence(), engine.plan()
+        parts = []
+        for part in hidden.split([TOKENS - 2, 1, 1]):
+            plan.fill([sequence], [len(part)])
+            parts.append(torch.as_tensor(plan.run(part.contiguous())).clone())
+        return torch.cat(parts)
+
+    def test_E7_modules_as_they_are(self):
+        for name, (make, options) in self.CASES.items():
+            with self.subTest(name):
+                case = make()
+                got = self.run_layer(case, **options)
+                error = (got - case.output).norm() / case.output.norm()
+                self.assertLess(error.item(), TOLERANCE)
+
+    def test_E7_core_operators(self):
+        for make in (deepseek_v3, lambda: deepseek_v3("sdpa"), minicpm):
+            case = make()
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = torch.export.export(case.module, (), case.arguments, strict=False)
+                program = program.run_decompositions()
+            config, case.module = case.module.config, program
+            error = (self.run_layer(case, config=config) - case.output).norm() / case.output.norm()
+            self.assertLess(error.item(), TOLERANCE)
+
+    def test_E7_dtype_of_the_parameters(self):
+        case = deepseek_v3(dtype=torch.bfloat16)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            package = mlac.export(case.module, case.arguments, target="cpu", functions=["decode"])
+        self.assertIn("--dtype=bf16", package.info["options"])
+
+    def test_E7_refusals(self):
+        config = LlamaConfig(hidden_size=64, num_attention_heads=4, num_key_value_heads=2,
+                             num_hidden_layers=1)
+        case = Case(llama.LlamaAttention, llama.LlamaRotaryEmbedding, config)
+        with self.assertRaisesRegex(mlac.CompileError, "model_type"):
+            mlac.export(case.module, case.arguments)
+        with self.assertRaisesRegex(mlac.CompileError, "aten.linear.* is not multi-head latent"):
+            mlac.export(case.module, case.arguments, config=deepseek_v3().module.config)
+        case = deepseek_v3()
+        other = {**case.module.config.to_dict(), "rms_norm_eps": 1e-6, "num_attention_heads": 2}
+        with self.assertRaisesRegex(mlac.CompileError, "num_attention_heads = 4, the .* 2"):
+            mlac.export(case.module, case.arguments, config=other)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "config: the module has none"):
+            mlac.export(torch.nn.Linear(4, 4), (torch.zeros(1, 4),))
+
+
+if __name__ == "__main__":
+    unittest.main()
