@@ -24,10 +24,14 @@ def fill(torch, session):
         for piece in session.pool.split(1 << 20):
             piece.normal_().mul_(0.1).clamp_(-1, 1)
         return
-    if session.spec.format == "mla_fp8_tensor":
-        session.engine.set_cache_scale(LAYER_SCALE)
+    set_scale(session)
     for piece in session.pool.split(PIECE):
         fill_codes(torch, piece, session.spec.format)
+
+
+def set_scale(session):
+    if session.spec.format == "mla_fp8_tensor":
+        session.engine.set_cache_scale(LAYER_SCALE)
 
 
 def fill_codes(torch, rows, form):
@@ -41,16 +45,18 @@ def fill_codes(torch, rows, form):
         rows[:, count + 16:] = rope.bfloat16().view(torch.uint8)
 
 
-def read(torch, session, places):
-    """Rows of the pool as keys in float64: codes times scales, rounded to bf16."""
-    rows = session.pool[places]
-    if not session.spec.format:
-        return rows.double()
-    if session.spec.format == "mla_fp8_tensor":
-        codes = rows.view(torch.float8_e4m3fn).float()
-        return (codes * LAYER_SCALE).bfloat16().double()
+def decode(torch, rows, form):
+    """Rows of a format as keys in bf16: codes times scales, rounded."""
+    if form == "mla_fp8_tensor":
+        return (rows.view(torch.float8_e4m3fn).float() * LAYER_SCALE).bfloat16()
     codes = rows[:, :LATENT].contiguous().view(torch.float8_e4m3fn).float()
     scales = rows[:, LATENT:LATENT + 16].contiguous().view(torch.float32)
     latent = (codes * scales.repeat_interleave(GROUP, dim=1)).bfloat16()
     rope = rows[:, LATENT + 16:].contiguous().view(torch.bfloat16)
-    return torch.cat([latent, rope], dim=1).double()
+    return torch.cat([latent, rope], dim=1)
+
+
+def read(torch, session, places):
+    """Rows of the pool as keys in float64."""
+    rows = session.pool[places]
+    return (decode(torch, rows, session.spec.format) if session.spec.format else rows).double()

@@ -12,6 +12,7 @@ import dataclasses
 import random
 import time
 
+import formats
 import problems
 import reference
 from session import Session
@@ -91,12 +92,29 @@ class Checker:
         self.session = Session(path, spec, arrays, max_requests, max_length, total, padding,
                                num_sms)
         self.arrays, self.spec = arrays, spec
-        self.keys = arrays.random((total, spec.width), spec.dtype, 1)
+        self.make_keys(total)
         tokens = max_requests * max(problems.QUERY_LENS)
         self.queries = arrays.random((tokens, spec.heads, spec.width), spec.dtype, 2)
         # Scores then spread by about 1 instead of 0.01.
         self.sharp = arrays.random((tokens, spec.heads, spec.width), spec.dtype, 3, 10.0, 40.0)
         self.plan = self.session.engine.plan()
+
+    def make_keys(self, total):
+        """Rows as the pool has them, the keys they stand for, and what no row may be."""
+        arrays, spec = self.arrays, self.spec
+        if not spec.format:
+            self.keys = self.rows = arrays.random((total, spec.width), spec.dtype, 1)
+            self.poison = float("nan")
+            return
+        torch = arrays.xp  # formats of codes are compared on a device only
+        formats.set_scale(self.session)
+        self.rows = torch.empty((total, formats.ROW_BYTES[spec.format]), dtype=torch.uint8,
+                                device=arrays.device)
+        for piece in self.rows.split(formats.PIECE):
+            formats.fill_codes(torch, piece, spec.format)
+        self.keys = torch.cat([formats.decode(torch, piece, spec.format)
+                               for piece in self.rows.split(formats.PIECE)])
+        self.poison = 255  # a NaN in e4m3, and in floats of any width
 
     def prepare(self, case):
         """The filled plan, its inputs, and the requests' places in `keys`."""
@@ -106,8 +124,8 @@ class Checker:
         plan = session.step(sequences, case.query_lens, self.plan)
         rows = session.rows(plan, case.lengths)
         # Whatever holds no token is NaN: unused pages, tails of last pages, padding.
-        session.pool[:] = float("nan")
-        session.pool[rows] = self.keys[:len(rows)]
+        session.pool[:] = self.poison
+        session.pool[rows] = self.rows[:len(rows)]
         query = (self.sharp if case.is_sharp else self.queries)[:sum(case.query_lens)]
         return sequences, plan, query
 
