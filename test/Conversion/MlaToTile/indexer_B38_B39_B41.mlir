@@ -5,8 +5,8 @@
 
 !keys = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k", scale_rule = power_of_two>
 
-// Scores have a column for each key of the longest request, in blocks of 64; programs are as many as
-// fill the machine. Scales are in the pool's second section, f32 from byte 8192 of a page on.
+// Scores have a column for each key of the longest request, in blocks of 64. Programs of 64 blocks would need so many
+// turns of three on each multiprocessor; as many as fill those turns divide each request. Scales are in the pool's second section, f32 from byte 8192 of a page on.
 // CHECK-LABEL: tile.plan @scores
 // CHECK-DAG: %[[LONGEST:.*]] = tile.dim "max_seq_len"
 // CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
@@ -15,7 +15,14 @@
 // CHECK: tile.launch @append
 // CHECK: %[[BLOCKS:.*]] = arith.ceildivsi %[[LONGEST]], %c64
 // CHECK: %[[COLUMNS:.*]] = arith.muli %[[BLOCKS]], %c64
-// CHECK: %[[SHARE:.*]] = arith.maxsi
+// CHECK: %[[RESIDENT:.*]] = arith.muli %[[SMS]], %c3
+// CHECK: %[[OF_TURN:.*]] = arith.muli %[[RESIDENT]], %c64
+// CHECK: %[[TURNS:.*]] = arith.ceildivsi %{{.*}}, %[[OF_TURN]]
+// CHECK: %[[PROGRAMS:.*]] = arith.muli %[[TURNS]], %[[RESIDENT]]
+// CHECK: %[[RUNS:.*]] = arith.divsi %[[PROGRAMS]],
+// CHECK: %[[SOME:.*]] = arith.maxsi %[[RUNS]], %c1
+// CHECK: %[[WIDTH:.*]] = arith.ceildivsi %[[BLOCKS]], %[[SOME]]
+// CHECK: %[[SHARE:.*]] = arith.maxsi %[[WIDTH]], %c1
 // CHECK: tile.launch @[[SCORES:index_scores_64x128]] {{.*}}%[[COLUMNS]], %[[SHARE]],
 func.func @scores(%q: tensor<?x64x128xbf16> {mla.input = "q"}, %h: tensor<?x64xbf16> {mla.input = "h"},
                   %k: tensor<?x128xbf16> {mla.input = "k"}, %batch: !mla.batch<query_len = 1>, %keys: !keys)

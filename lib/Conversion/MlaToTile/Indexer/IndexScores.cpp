@@ -37,9 +37,9 @@ static constexpr int64_t kTokens = 2;
 static constexpr int64_t kScalesAhead = 2;
 /// Programs of one token that a multiprocessor is to hold side by side; of two, one less.
 static constexpr int64_t kResident = 3;
-/// Programs that a multiprocessor is to have of a step at least, and the blocks of keys of a
-/// program at most: enough to hide its start, few enough for even shares.
-static constexpr int64_t kProgramsPerSm = 4, kMostBlocks = 64;
+/// Blocks of keys of a program, about, where there are many: enough to hide its start, few enough
+/// for even shares of requests that are not alike.
+static constexpr int64_t kMostBlocks = 64;
 
 namespace {
 class IndexScoresKernel {
@@ -73,6 +73,7 @@ private:
     Value weights;            // [keys, heads], rows alike
     Value scores;             // view of its row, empty where there is no such token
   };
+  int64_t countResident() const { return tokens == 1 ? kResident : kResident - 1; }
   Value chooseRun(Value requests, Value tokens);
   Work findWork(KernelBuilder &b, ValueRange own);
   void write(KernelBuilder &b, ValueRange args);
@@ -99,17 +100,23 @@ IndexScoresKernel::IndexScoresKernel(StepLowering &step, mla::IndexScoresOp op)
       width(query.size(2)), group(pool.type.getLayout().scaleGroup), keys(step.shapes.keys),
       tokens(op.getBatch().getType().getQueryLen() == 1 ? 1 : kTokens) {}
 
-/// Blocks of keys of a program.
+/// Blocks of keys of a program: of a longest request so many that all programs of a batch of such
+/// fill turns of the machine, the last one too.
 Value IndexScoresKernel::chooseRun(Value requests, Value tokenTiles) {
   OpBuilder &b = step.plan();
   Location loc = op.getLoc();
   auto multiply = [&](Value x, Value y) { return b.createOrFold<arith::MulIOp>(loc, x, y); };
   Value blocks = step.ceilDiv(step.dim(op.getBatch(), "max_seq_len"), keys);
-  Value all = multiply(blocks, multiply(requests, tokenTiles));
-  Value programs = step.multiply(step.dim("num_sms"), kProgramsPerSm);
-  Value share = arith::CeilDivSIOp::create(b, loc, all, programs);
-  Value most = arith::MinSIOp::create(b, loc, share, step.constant(kMostBlocks));
-  return arith::MaxSIOp::create(b, loc, most, step.constant(1));
+  Value rows = multiply(requests, tokenTiles);
+  Value resident = step.multiply(step.dim("num_sms"), countResident());
+  Value ofTurn = step.multiply(resident, kMostBlocks);
+  Value turns = arith::CeilDivSIOp::create(b, loc, multiply(blocks, rows), ofTurn);
+  Value one = step.constant(1);
+  Value some = arith::MaxSIOp::create(b, loc, rows, one); // a batch of nothing has none
+  Value runs = arith::DivSIOp::create(b, loc, multiply(turns, resident), some);
+  runs = arith::MaxSIOp::create(b, loc, runs, one);
+  Value run = arith::CeilDivSIOp::create(b, loc, blocks, runs);
+  return arith::MaxSIOp::create(b, loc, run, one);
 }
 
 IndexScoresKernel::Work IndexScoresKernel::findWork(KernelBuilder &b, ValueRange own) {
@@ -191,7 +198,7 @@ Value IndexScoresKernel::score(KernelBuilder &b, const Token &token, ArrayRef<Va
 }
 
 void IndexScoresKernel::write(KernelBuilder &b, ValueRange args) {
-  b.setResidentPrograms(tokens == 1 ? kResident : kResident - 1);
+  b.setResidentPrograms(countResident());
   Pool inner = pool.inKernel(args);
   ValueRange own = args.drop_front(pool.args().size());
   Work work = findWork(b, own);
