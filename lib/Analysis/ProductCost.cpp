@@ -79,22 +79,49 @@ ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDes
 // Few rows
 //===----------------------------------------------------------------------===//
 
+/// Whether parts of the depth are whole blocks of every tile.
+static bool canCutDepth(const ProductShape &shape, int64_t parts, const TileShapes &tiles) {
+  return llvm::all_of(tiles.getSwapped(), [&](const SwappedTile &tile) {
+    return shape.depth % (parts * tile.blockDepth(shape.depth)) == 0;
+  });
+}
+
+static int64_t countPrograms(const ProductShape &shape, int64_t parts) {
+  auto tiles = static_cast<int64_t>(llvm::divideCeil(shape.columns, SwappedTile::kColumns));
+  return tiles * shape.batch * parts;
+}
+
 int64_t mlac::chooseDepthParts(const ProductShape &shape, const TileShapes &tiles,
                                const TargetDescription &target) {
-  llvm::ArrayRef<SwappedTile> swapped = tiles.getSwapped();
-  if (swapped.empty())
+  if (tiles.getSwapped().empty())
     return 1;
-  auto programs = static_cast<int64_t>(llvm::divideCeil(shape.columns, SwappedTile::kColumns));
   int64_t best = 1;
   for (int64_t parts = 1; parts <= target.tuning.depthParts; ++parts) {
-    bool divides = llvm::all_of(swapped, [&](const SwappedTile &tile) {
-      return shape.depth % (parts * tile.blockDepth(shape.depth)) == 0;
-    });
-    if (divides)
+    if (canCutDepth(shape, parts, tiles))
       best = parts;
-    if (programs * shape.batch * best >= target.tuning.busyPrograms)
+    if (countPrograms(shape, best) >= target.tuning.busyPrograms)
       break;
   }
+  return best;
+}
+
+bool mlac::isTooNarrow(const ProductShape &shape, const TileShapes &tiles,
+                       const TargetDescription &target) {
+  int64_t parts = chooseDepthParts(shape, tiles, target);
+  return countPrograms(shape, parts) < target.tuning.busyPrograms;
+}
+
+int64_t mlac::balanceDepthParts(const ProductShape &shape, int64_t parts, const TileShapes &tiles,
+                                const TargetDescription &target) {
+  auto depthOfTurns = [&](int64_t count) {
+    auto turns = static_cast<int64_t>(
+        llvm::divideCeil(countPrograms(shape, count), static_cast<int64_t>(target.numSms)));
+    return turns * shape.depth / count;
+  };
+  int64_t best = parts;
+  for (int64_t more = parts + 1; more <= target.tuning.depthParts; ++more)
+    if (canCutDepth(shape, more, tiles) && depthOfTurns(more) < depthOfTurns(best))
+      best = more;
   return best;
 }
 

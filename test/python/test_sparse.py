@@ -22,6 +22,8 @@ STEPS = (("prefill", (5, 17, 90, 64)), ("step", (1, 40, 1, 1)), ("decode", (1, 1
 SHARES = {"index_topk_freq": 4}  # so that the selection is an output
 CASES = {
     "plain": (layers.config(**SHARES), "bf16", "auto", []),
+    # Wide enough that a GPU makes latents, index keys and weights of heads by one product.
+    "joined": (layers.config(hidden_size=512, q_lora_rank=64, **SHARES), "bf16", "auto", []),
     "fp8_ds_mla": (layers.config(**SHARES), "bf16", "fp8_ds_mla", []),
     "fp8_tensor": (layers.config(**SHARES), "bf16", "mla_fp8_tensor", []),
     "glm": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "bf16", "auto",

@@ -74,6 +74,17 @@ double predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
 int64_t chooseDepthParts(const ProductShape &shape, const TileShapes &tiles,
                          const TargetDescription &target);
 
+/// Whether the programs of a product of few rows, computed columns first, leave much of the
+/// machine idle however its depth is cut.
+bool isTooNarrow(const ProductShape &shape, const TileShapes &tiles,
+                 const TargetDescription &target);
+
+/// `parts`, or more where the last turn of programs would be nearly empty: the fewest for which a
+/// multiprocessor's turns take the least of the depth. With 36 tiles on 132 multiprocessors four
+/// parts are two turns of a quarter, seven are two of a seventh.
+int64_t balanceDepthParts(const ProductShape &shape, int64_t parts, const TileShapes &tiles,
+                          const TargetDescription &target);
+
 /// The fastest; `mayCut`: in parts, too.
 RowTile chooseRowTile(const ProductShape &shape, bool mayCut, const TargetDescription &target);
 

@@ -122,6 +122,63 @@ tile.kernel @choice(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y:
 
 // -----
 
+// One of three: the first whose condition holds, a branch within the other.
+
+// CHECK-LABEL: sm90.kernel @choice_of_three
+// CHECK-DAG: %[[A:.*]] = sm90.tensor_map %{{.*}} : memref<128x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK-DAG: %[[B:.*]] = sm90.tensor_map %{{.*}} : memref<64x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK-DAG: %[[C:.*]] = sm90.tensor_map %{{.*}} : memref<32x512xbf16, {{.*}}> -> <64x64xbf16>
+// CHECK: sm90.role "load_invariant"
+// CHECK: scf.if
+// CHECK-NEXT: sm90.tma_load %[[A]]
+// CHECK-NEXT: } else {
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: sm90.tma_load %[[B]]
+// CHECK-NEXT: } else {
+// CHECK-NEXT: sm90.tma_load %[[C]]
+// expected-remark @below {{kernel 'choice_of_three': schedule product product-stages=11}}
+tile.kernel @choice_of_three(%x: memref<?xbf16>, %w: memref<?xbf16> {tile.invariant}, %y: memref<?xf32>, %rows: index,
+                             %v: memref<?xbf16> {tile.invariant}, %u: memref<?xbf16> {tile.invariant}) attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %c192 = arith.constant 192 : index
+  %c512 = arith.constant 512 : index
+  %pid = tile.program_id 0
+  %column = arith.muli %pid, %c64 : index
+  %behind = arith.subi %column, %c128 : index
+  %second = arith.maxsi %behind, %c0 : index
+  %behind_both = arith.subi %column, %c192 : index
+  %third = arith.maxsi %behind_both, %c0 : index
+  %in_first = arith.cmpi slt, %column, %c128 : index
+  %in_second = arith.cmpi slt, %column, %c192 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<?x512xbf16, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [128, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<128x512xbf16, strided<[512, 1]>>
+  %vv = memref.reinterpret_cast %v to offset: [0], sizes: [64, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<64x512xbf16, strided<[512, 1]>>
+  %uv = memref.reinterpret_cast %u to offset: [0], sizes: [32, 512], strides: [512, 1]
+      : memref<?xbf16> to memref<32x512xbf16, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 224], strides: [224, 1]
+      : memref<?xf32> to memref<?x224xf32, strided<[224, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x16xf32>
+  %acc = scf.for %k = %c0 to %c512 step %c128 iter_args(%a = %zero) -> (tensor<64x16xf32>) {
+    %xt = tile.load %xv[%c0, %k] : memref<?x512xbf16, strided<[512, 1]>> -> tensor<16x128xbf16>
+    %wt = tile.load %wv[%column, %k] : memref<128x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %vt = tile.load %vv[%second, %k] : memref<64x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %ut = tile.load %uv[%third, %k] : memref<32x512xbf16, strided<[512, 1]>> -> tensor<64x128xbf16>
+    %rest = arith.select %in_second, %vt, %ut : tensor<64x128xbf16>
+    %chosen = arith.select %in_first, %wt, %rest : tensor<64x128xbf16>
+    %d = tile.dot %chosen, %xt, %a transpose_rhs : tensor<64x128xbf16>, tensor<16x128xbf16> -> tensor<64x16xf32>
+    scf.yield %d : tensor<64x16xf32>
+  }
+  tile.store %acc, %yv[%c0, %column] transposed : tensor<64x16xf32>, memref<?x224xf32, strided<[224, 1]>>
+  tile.return
+}
+
+// -----
+
 // Two products that share an operand, over tiles in turn: a consumer each, with a product
 // in flight when it frees the stage of the one before. Results leave by TMA while the next
 // tile is multiplied.

@@ -1163,7 +1163,7 @@ func.func @latent_append_c6(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, 
 // -----
 
 func.func @sum_parts_c1_none(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
-  // expected-error @+1 {{expected one or two projections, got 0}}
+  // expected-error @+1 {{expected one projection or more, got none}}
   %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
     mla.yield %x : tensor<?x64xbf16>
   }
@@ -1172,22 +1172,9 @@ func.func @sum_parts_c1_none(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: t
 
 // -----
 
-func.func @sum_parts_c1_three(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
-  // expected-error @+1 {{expected one or two projections, got 3}}
-  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
-    %a = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
-    %b = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
-    %c = mla.latent_project %h, %w, %g eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
-    mla.yield %a : tensor<?x64xbf16>
-  }
-  return
-}
-
-// -----
-
 func.func @sum_parts_c1_op(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
   %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
-    // expected-error @+1 {{expected mla.latent_project or mla.latent_append in mla.sum_parts}}
+    // expected-error @+1 {{expected mla.project, mla.latent_project or mla.latent_append in mla.sum_parts}}
     %a = mla.rms_norm %h, %g eps 1.0 : tensor<?x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
     mla.yield %a : tensor<?x64xbf16>
   }
@@ -1235,6 +1222,28 @@ func.func @sum_parts_c2_bias(%h: tensor<?x64xbf16>, %x: tensor<?x64xbf16>, %w: t
     // expected-error @+1 {{expected no bias in mla.sum_parts}}
     %a = mla.latent_project %h, %w, %g bias(%g : tensor<64xbf16>) eps 1.0 : tensor<?x64xbf16>, tensor<64x64xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
     mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c2_bias_of_project(%h: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %g: tensor<64xbf16>) {
+  %0 = mla.sum_parts 2 -> tensor<?x64xbf16> {
+    // expected-error@+1 {{expected no bias in mla.sum_parts}}
+    %a = mla.project %h, %w bias(%g : tensor<64xbf16>) : tensor<?x64xbf16>, tensor<64x64xbf16> -> tensor<?x64xbf16>
+    mla.yield %a : tensor<?x64xbf16>
+  }
+  return
+}
+
+// -----
+
+func.func @sum_parts_c2_rank(%h: tensor<?x64xbf16>, %w: tensor<2x32x64xbf16>) {
+  %0 = mla.sum_parts 2 -> tensor<?x2x32xbf16> {
+    // expected-error@+1 {{expected a weight [columns, depth] in mla.sum_parts, got 'tensor<2x32x64xbf16>'}}
+    %a = mla.project %h, %w : tensor<?x64xbf16>, tensor<2x32x64xbf16> -> tensor<?x2x32xbf16>
+    mla.yield %a : tensor<?x2x32xbf16>
   }
   return
 }

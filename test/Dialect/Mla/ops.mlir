@@ -84,6 +84,13 @@ func.func @sum_parts(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>, %gam
     %q = mla.latent_project %h, %w_q, %gamma_q eps 1.0 : tensor<?x7168xbf16>, tensor<1536x7168xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
     mla.yield %q : tensor<?x1536xbf16>
   }
+  // CHECK: %{{.*}}:2 = mla.sum_parts 4 -> tensor<?x1536xbf16>, tensor<?x576xbf16> {
+  // CHECK: mla.project
+  %p:2 = mla.sum_parts 4 -> tensor<?x1536xbf16>, tensor<?x576xbf16> {
+    %q = mla.latent_project %h, %w_q, %gamma_q eps 1.0 : tensor<?x7168xbf16>, tensor<1536x7168xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
+    %k = mla.project %h, %w : tensor<?x7168xbf16>, tensor<576x7168xbf16> -> tensor<?x576xbf16>
+    mla.yield %q, %k : tensor<?x1536xbf16>, tensor<?x576xbf16>
+  }
   // CHECK: %{{.*}}:3 = mla.sum_parts 4 -> !mla.cache<{{.*}}>, tensor<?x512xbf16>, tensor<?x64xbf16> {
   // CHECK: mla.yield %{{.*}}, %{{.*}}, %{{.*}} :
   %1:3 = mla.sum_parts 4 -> !cache, tensor<?x512xbf16>, tensor<?x64xbf16> {

@@ -30,14 +30,15 @@ using namespace mlir;
 namespace {
 
 struct ProductCase {
-  std::string name, op; ///< project, plain, heads, rows (contract_rows), columns, latent, latents
+  std::string name, op; ///< project, plain, heads, rows (contract_rows), columns, latent, latents,
+                        ///< joined
   int64_t tokens, heads, columns, depth;
   bool isSimple = false;
   int64_t numSms = 4; ///< some programs have several tiles, some none
 };
 
 /// heads · columns results of `depth`; latent: the last 64 columns are the tail; latents: they
-/// are a projection of their own.
+/// are a projection of their own; joined: one without a norm, twice.
 std::string makeGraph(const ProductCase &test) {
   int64_t n = test.heads, c = test.columns, d = test.depth;
   if (test.op == "project")
@@ -67,6 +68,20 @@ func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf
   %z = mla.latent_project %x, %v, %h eps 1.0e-6
       : tensor<?x{0}xbf16>, tensor<64x{0}xbf16>, tensor<64xbf16> -> tensor<?x64xbf16>
   return %y, %z : tensor<?x{1}xbf16>, tensor<?x64xbf16>
+})",
+                         d, c - 64);
+  if (test.op == "joined")
+    return llvm::formatv(R"(
+func.func @step(%x: tensor<?x{0}xbf16> {{mla.input = "x"}, %w: tensor<{1}x{0}xbf16> {{mla.weight = "w"},
+                %v: tensor<64x{0}xbf16> {{mla.weight = "v"}, %u: tensor<64x{0}xbf16> {{mla.weight = "u"},
+                %g: tensor<{1}xbf16> {{mla.weight = "g"})
+    -> (tensor<?x{1}xbf16> {{mla.output = "output"}, tensor<?x64xbf16> {{mla.output = "tail"},
+        tensor<?x64xbf16> {{mla.output = "again"}) {{
+  %y = mla.latent_project %x, %w, %g eps 1.0e-6
+      : tensor<?x{0}xbf16>, tensor<{1}x{0}xbf16>, tensor<{1}xbf16> -> tensor<?x{1}xbf16>
+  %z = mla.project %x, %v : tensor<?x{0}xbf16>, tensor<64x{0}xbf16> -> tensor<?x64xbf16>
+  %a = mla.project %x, %u : tensor<?x{0}xbf16>, tensor<64x{0}xbf16> -> tensor<?x64xbf16>
+  return %y, %z, %a : tensor<?x{1}xbf16>, tensor<?x64xbf16>, tensor<?x64xbf16>
 })",
                          d, c - 64);
   if (test.op == "heads") // the second half of each head's rows
@@ -117,13 +132,15 @@ struct Step : ScheduledStep {
     plan.buffers["w"] = makeRandom(test.heads * test.columns * test.depth * (isHalf ? 2 : 1), 2);
     plan.buffers["b"] = makeRandom(test.columns, 3);
     plan.buffers["g"] = makeRandom(test.columns, 4);
-    if (test.op == "latents") { // the last rows of w and the last elements of g
+    if (test.op == "latents" ||
+        test.op == "joined") { // the last rows of w and the last elements of g
       const Bits &w = std::get<Bits>(plan.buffers["w"]), &g = std::get<Bits>(plan.buffers["g"]);
       plan.buffers["v"] = Bits(w.end() - 64 * test.depth, w.end());
+      plan.buffers["u"] = plan.buffers["v"];
       plan.buffers["h"] = Bits(g.end() - 64, g.end());
     }
     plan.buffers["output"] = Bits(test.tokens * test.heads * test.columns, kNaN);
-    plan.buffers["tail"] = Bits(test.tokens * 64, kNaN);
+    plan.buffers["tail"] = plan.buffers["again"] = Bits(test.tokens * 64, kNaN);
     if (failed(passes.run(*module)))
       return;
     for (auto kernel : module->getOps<tile::KernelOp>())
@@ -154,7 +171,9 @@ struct Step : ScheduledStep {
     return sum;
   }
 
-  bool hasTail() const { return test.op == "latent" || test.op == "latents"; }
+  bool hasTail() const {
+    return test.op == "latent" || test.op == "latents" || test.op == "joined";
+  }
 
   void normalise(std::vector<double> &row, const char *gamma) const {
     double squares = 0;
@@ -202,12 +221,16 @@ TEST_P(ProductSchedules, GiveTheReferenceUnderEverySeed) {
     hasProduct |= step.schedules[launch.kernel] == "product";
   ASSERT_EQ(hasProduct, !GetParam().isSimple);
   std::vector<double> expected = step.computeReference();
-  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
+  std::optional<Buffers> buffers =
+      runUnderEverySeed(step.plan, *step.module, {"output", "tail", "again"});
   ASSERT_TRUE(buffers);
   Bits output = std::get<Bits>((*buffers)["output"]);
   if (step.hasTail()) {
     output.resize(GetParam().tokens * (GetParam().columns - 64));
     llvm::append_range(output, std::get<Bits>((*buffers)["tail"]));
+    if (GetParam().op == "joined") {
+      EXPECT_EQ((*buffers)["again"], (*buffers)["tail"]);
+    }
   }
   ASSERT_EQ(output.size(), expected.size());
   // Rounded to bf16 (2^-9), after a norm twice.
@@ -241,6 +264,9 @@ const ProductCase kCases[] = {
     {"latents_100", "latents", 100, 1, 192, 512},
     {"latents_140", "latents", 140, 1, 192, 256},
     {"latents_uneven", "latents", 7, 1, 160, 256},
+    {"joined_5", "joined", 5, 1, 192, 512}, // one product with three weights
+    {"joined_100", "joined", 100, 1, 192, 512},
+    {"joined_140", "joined", 140, 1, 192, 256}, // three products
     {"latent_1", "latent", 1, 1, 576, 512},
     {"latent_20", "latent", 20, 1, 320, 768},
     {"latent_130", "latent", 130, 1, 320, 256},

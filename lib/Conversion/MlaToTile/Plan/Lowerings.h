@@ -50,16 +50,15 @@ struct LatentTarget {
   std::optional<TensorRef> tail = std::nullopt;
   mlir::mla::LatentAppendOp append = {};
 };
-/// A row to normalise and what becomes of it.
+/// A row to normalise and what becomes of it; without a norm all of it goes to the target's tail.
 struct LatentRows {
   RowSource source;
-  RmsNorm norm;
+  std::optional<RmsNorm> norm;
   LatentTarget target;
 };
-/// One program for each of `rows` rows, and of `other` rows. Preconditions:
+/// One program for each of `rows` rows of each of `latents`. Preconditions:
 /// TileShapes::canHoldRow of the norms' widths, and of the tails'; all dense.
-void emitLatentRows(StepLowering &step, mlir::Value rows, const LatentRows &latent,
-                    const LatentRows *other = nullptr);
+void emitLatentRows(StepLowering &step, mlir::Value rows, llvm::ArrayRef<LatentRows> latents);
 
 // Rope.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);

@@ -27,6 +27,8 @@
 #include "Plan/Lowerings.h"
 #include "Products/Product.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
@@ -71,11 +73,12 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A latent projection: its product, where that goes, and what its rows become.
+/// A projection: its product, where that goes, and what its rows become. Without a norm they
+/// stay what they are.
 struct Latent {
   Product product;
   TensorRef raw;
-  RmsNorm norm;
+  std::optional<RmsNorm> norm;
   LatentTarget target;
 
   LatentRows rowsOf(const RowSource &source) const { return {source, norm, target}; }
@@ -85,16 +88,20 @@ struct Latent {
 } // namespace
 
 bool Latent::canHoldRows(const TileShapes &shapes) const {
-  int64_t width = norm.gamma.size(0), tailWidth = product.columns - width;
+  if (!norm)
+    return shapes.canHoldRow(product.columns);
+  int64_t width = norm->gamma.size(0), tailWidth = product.columns - width;
   return shapes.canHoldRow(width) && (tailWidth == 0 || shapes.canHoldRow(tailWidth));
 }
 
 void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
   emitProduct(step, product, moreThan);
+  if (!norm)
+    return;
   TensorRef head = raw;
-  head.sizes[1] = norm.gamma.sizes[0];
+  head.sizes[1] = norm->gamma.sizes[0];
   if (!target.append) // the tail stays where it is
-    return emitRmsNorm(step, head, norm);
+    return emitRmsNorm(step, head, *norm);
   emitLatentRows(step, product.rows, rowsOf({raw}));
 }
 
@@ -119,7 +126,7 @@ static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op) {
   if (!op.getTail())
     return latent;
   TensorRef tail = latent.raw;
-  tail.offset = latent.norm.gamma.size(0);
+  tail.offset = latent.norm->gamma.size(0);
   tail.sizes[1] = step.plan().getIndexAttr(latent.product.columns - tail.offset);
   step.setView(op.getTail(), tail);
   latent.target.tail = tail;
@@ -129,6 +136,12 @@ static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op) {
 static Latent prepareLatent(StepLowering &step, mla::LatentAppendOp op) {
   step.forwardCache(op.getResult(), op.getCache());
   return prepareRows(step, op, Value(), {.tail = std::nullopt, .append = op});
+}
+
+static Latent prepareLatent(StepLowering &step, mla::ProjectOp op) {
+  TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
+            output = step.allocate(op.getResult());
+  return {makeProduct(step, x, w, std::nullopt, output), output, std::nullopt, {.tail = output}};
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
@@ -147,15 +160,17 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentAppendOp o
   return success();
 }
 
-/// What the projections of the body are as one product: the columns of the second behind those
-/// of the first.
+/// What the projections of the body are as one product, the columns of each behind those of the
+/// one before.
 static std::optional<Product> joinAll(ArrayRef<Latent> latents) {
-  if (latents.size() == 1)
-    return latents.front().product;
-  return joinProducts(latents.front().product, latents.back().product);
+  std::optional<Product> joint = latents.front().product;
+  for (const Latent &latent : latents.drop_front())
+    if (joint)
+      joint = joinProducts(*joint, latent.product);
+  return joint;
 }
 
-/// Parts of the depth of few rows, summed by the kernel that normalises; many rows as if the
+/// Parts of the depth of few rows, summed by the kernel that normalises them; many rows as if the
 /// projections stood alone.
 static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Product &joint,
                        int64_t parts) {
@@ -163,13 +178,13 @@ static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Produ
   PartialSums sums = makePartialSums(step, joint, parts, limit);
   auto emitParts = [&] {
     emitPartialSums(step, joint, sums);
-    RowSource source{sums.sums, parts, joint.columns}, behind = source;
-    const Latent &first = latents.front();
-    behind.rows.offset += first.product.columns;
-    if (latents.size() == 1)
-      return emitLatentRows(step, joint.rows, first.rowsOf(source));
-    LatentRows rest = latents.back().rowsOf(behind);
-    emitLatentRows(step, joint.rows, first.rowsOf(source), &rest);
+    RowSource source{sums.sums, parts, joint.columns};
+    SmallVector<LatentRows, 0> rows;
+    for (const Latent &latent : latents) {
+      rows.push_back(latent.rowsOf(source));
+      source.rows.offset += latent.product.columns;
+    }
+    emitLatentRows(step, joint.rows, rows);
   };
   auto emitWhole = [&] {
     for (const Latent &latent : latents)
@@ -181,9 +196,10 @@ static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Produ
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
   SmallVector<Latent, 2> latents;
   for (Operation &inner : op.getProjections()) {
-    auto project = dyn_cast<mla::LatentProjectOp>(inner);
-    latents.push_back(project ? prepareLatent(step, project)
-                              : prepareLatent(step, cast<mla::LatentAppendOp>(inner)));
+    latents.push_back(
+        llvm::TypeSwitch<Operation *, Latent>(&inner)
+            .Case<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(
+                [&](auto projection) { return prepareLatent(step, projection); }));
     if (!latents.back().canHoldRows(step.shapes))
       return inner.emitOpError("expected rows that a program of this target can hold");
   }

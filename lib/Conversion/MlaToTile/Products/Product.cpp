@@ -116,6 +116,8 @@ private:
   int64_t countTilesOfProgram() const;
 
   using Place = ProductViews::Place;
+  /// The buffers of weights among a kernel's arguments.
+  SmallVector<unsigned> weightArguments() const;
   /// The weights' tile for `column` and, from `k` on, `depth`.
   using LoadWeights = llvm::function_ref<Value(Value column, Value k)>;
   void write(KernelBuilder &b, ValueRange args);
@@ -129,15 +131,20 @@ private:
 };
 } // namespace
 
-/// The columns with the first weights, and those with the other ones.
-static std::pair<Product, Product> splitProduct(const Product &product) {
-  Product head = product, tail = product;
-  if (product.other) {
-    head.columns = product.otherFrom;
-    tail.columns -= product.otherFrom;
-    tail.rhs = *product.other;
+/// The columns with each of the weights.
+static SmallVector<Product, 0> splitProduct(const Product &product) {
+  SmallVector<Product, 0> products = {product};
+  for (const Product::Others &others : product.others) {
+    products.push_back(product);
+    products.back().rhs = others.rhs;
   }
-  return {head, tail};
+  for (auto [number, part] : llvm::enumerate(products)) {
+    bool isLast = number == product.others.size();
+    int64_t first = number == 0 ? 0 : product.others[number - 1].from;
+    part.columns = (isLast ? product.columns : product.others[number].from) - first;
+    part.others.clear();
+  }
+  return products;
 }
 
 /// As many as leave enough programs, so that few of them pay for a start.
@@ -169,25 +176,36 @@ Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, Value col
   })[0];
 }
 
+SmallVector<unsigned> SwappedKernel::weightArguments() const {
+  SmallVector<unsigned> arguments = {1};
+  for (unsigned number = 0; number < p.others.size(); ++number)
+    arguments.push_back(4 + number);
+  return arguments;
+}
+
 void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
   OpFoldResult tokenRows = args[3];
+  SmallVector<unsigned> weightArgs = weightArguments();
   if (isInvariant)
-    llvm::for_each(p.other ? ArrayRef<unsigned>{1, 4} : ArrayRef<unsigned>{1},
-                   [&](unsigned weight) { markInvariant(args[weight]); });
+    llvm::for_each(weightArgs, [&](unsigned weight) { markInvariant(args[weight]); });
   ProductViews views(p);
   Value part = b.programId(2);
   Place tokens = views.placeTokens(b, args[0], p.lhs, tokenRows, p.depth, part);
-  auto [head, tail] = splitProduct(p);
-  Place weights = ProductViews(head).placeWeights(b, args[1], part), others;
-  if (p.other)
-    others = ProductViews(tail).placeWeights(b, args[4], part);
+  SmallVector<Place> weights;
+  for (auto [product, arg] : llvm::zip_equal(splitProduct(p), weightArgs))
+    weights.push_back(ProductViews(product).placeWeights(b, args[arg], part));
   auto load = [&](Value column, Value k) {
-    Value tile = loadWeights(b, weights, column, k);
-    if (!p.other)
-      return tile;
-    Value from = b.maximum(b.sub(column, b.index(p.otherFrom)), b.index(0));
-    return Value(arith::SelectOp::create(b, b.isBelow(column, b.index(p.otherFrom)), tile,
-                                         loadWeights(b, others, from, k)));
+    SmallVector<Value> tiles = {loadWeights(b, weights.front(), column, k)};
+    SmallVector<Value> isBefore;
+    for (auto [others, place] : llvm::zip_equal(p.others, ArrayRef(weights).drop_front())) {
+      Value from = b.maximum(b.sub(column, b.index(others.from)), b.index(0));
+      isBefore.push_back(b.isBelow(column, b.index(others.from)));
+      tiles.push_back(loadWeights(b, place, from, k));
+    }
+    Value tile = tiles.pop_back_val();
+    while (!tiles.empty())
+      tile = arith::SelectOp::create(b, isBefore.pop_back_val(), tiles.pop_back_val(), tile);
+    return tile;
   };
   Place out = views.placeTokens(b, args[2], p.out, tokenRows, p.columns, part);
   if (parts != 1) // side by side
@@ -211,12 +229,15 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void SwappedKernel::launch(StepLowering &step) {
-  isInvariant = step.isInvariant(p.rhs.buffer) && (!p.other || step.isInvariant(p.other->buffer));
+  isInvariant =
+      step.isInvariant(p.rhs.buffer) && llvm::all_of(p.others, [&](const Product::Others &others) {
+        return step.isInvariant(others.rhs.buffer);
+      });
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
   if (p.bias)
     args.push_back(p.bias->buffer);
-  if (p.other)
-    args.push_back(p.other->buffer);
+  for (const Product::Others &others : p.others)
+    args.push_back(others.rhs.buffer);
   std::string name = llvm::formatv("linear_{0}x{1}_rows_{2}", p.columns, p.depth, rows).str();
   int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
   std::array<Value, 3> grid = {step.constant(tiles / countTilesOfProgram()), step.constant(parts),
@@ -283,9 +304,8 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
   if (!suits)
     return std::nullopt;
   Product joint = first;
+  joint.others.push_back({first.columns, second.rhs});
   joint.columns += second.columns;
-  joint.other = second.rhs;
-  joint.otherFrom = first.columns;
   return joint;
 }
 

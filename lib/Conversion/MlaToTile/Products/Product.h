@@ -40,9 +40,12 @@ struct Product {
   int64_t batch = 1;
   mlir::Value rows;               // m, in the plan
   int64_t columns = 0, depth = 0; // n, k
-  /// Columns from `otherFrom` on have these weights (partial sums only).
-  std::optional<Matrices> other = std::nullopt;
-  int64_t otherFrom = 0;
+  /// Columns from `from` on, up to the next ones', have other weights (partial sums only).
+  struct Others {
+    int64_t from;
+    Matrices rhs;
+  };
+  mlir::SmallVector<Others, 3> others = {};
 };
 
 /// `moreThan`: the step has taken care of up to so many rows already.
@@ -69,8 +72,8 @@ PartialSums makePartialSums(StepLowering &step, const Product &product, int64_t 
 bool canSumParts(StepLowering &step, int64_t columns);
 void emitSumParts(StepLowering &step, const Product &product, const PartialSums &sums);
 
-/// Both products of the same rows as one, the columns of `second` behind those of `first`; none
-/// where they do not suit.
+/// Both products of the same rows as one, the columns of `second` behind those of `first`, which
+/// may be joined already; none where they do not suit.
 std::optional<Product> joinProducts(const Product &first, const Product &second);
 
 /// Whether the product of few rows can be computed in so many parts of its depth.

@@ -21,6 +21,7 @@
 #include "Plan/PagedPool.h"
 #include "Rows/RowKernel.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -33,7 +34,7 @@ class LatentRow {
 public:
   LatentRow(StepLowering &step, const LatentRows &latent, Value rows)
       : step(step), source(latent.source), norm(latent.norm), target(latent.target), rows(rows),
-        width(norm.gamma.size(0)) {}
+        width(norm ? norm->gamma.size(0) : 0) {}
 
   SmallVector<Value> args();
   std::string name();
@@ -51,6 +52,7 @@ private:
     Value latent, first, second, cos, sin;
   };
   RowKernel pairs(KernelBuilder &b) const;
+  void writeTail(KernelBuilder &b, Value rows, Value tail, Value token);
   void append(KernelBuilder &b, ValueRange args, int64_t count);
   Appended loadRow(KernelBuilder &b, ValueRange args, RowKernel &head, Value token);
   void find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row);
@@ -65,17 +67,19 @@ private:
 
   StepLowering &step;
   const RowSource &source;
-  const RmsNorm &norm;
+  const std::optional<RmsNorm> &norm;
   mutable LatentTarget target; // accessors of ops are not const
   Value rows;
-  int64_t width;
+  int64_t width; // of the norm, which the tail is behind
 };
 } // namespace
 
 SmallVector<Value> LatentRow::args() {
-  SmallVector<Value> args = {source.rows.buffer, norm.gamma.buffer};
+  if (!norm)
+    return {source.rows.buffer, target.tail->buffer};
+  SmallVector<Value> args = {source.rows.buffer, norm->gamma.buffer};
   if (!target.append) {
-    args.push_back(norm.output.buffer);
+    args.push_back(norm->output.buffer);
     if (target.tail)
       args.push_back(target.tail->buffer);
     return args;
@@ -99,7 +103,7 @@ Value LatentRow::load(KernelBuilder &b, RowKernel &row, Value buffer, Value toke
 
 Value LatentRow::normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma) {
   Value squares = row.sum(b.mulf(x, x));
-  return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, norm))), gamma);
+  return b.mulf(b.mulf(x, row.broadcast(rmsScale(b, squares, width, *norm))), gamma);
 }
 
 RowKernel LatentRow::pairs(KernelBuilder &b) const {
@@ -149,7 +153,7 @@ void LatentRow::storeRow(KernelBuilder &b, const Pool &pool, RowKernel &head, Va
 /// Behind the last row the last one again, with the same result.
 void LatentRow::append(KernelBuilder &b, ValueRange args, int64_t count) {
   RowKernel head(step, b, width);
-  Value gamma = head.load(args[1], b.index(0), norm.gamma.offset);
+  Value gamma = head.load(args[1], b.index(0), norm->gamma.offset);
   Pool pool = Pool::ofPlan(step, target.append.getCache()).inKernel(args.drop_front(2));
   Value begin = b.mul(b.programId(0), count), last = b.sub(args[8], b.index(1));
   SmallVector<Appended> loaded;
@@ -161,28 +165,35 @@ void LatentRow::append(KernelBuilder &b, ValueRange args, int64_t count) {
     storeRow(b, pool, head, gamma, row);
 }
 
+void LatentRow::writeTail(KernelBuilder &b, Value rows, Value tail, Value token) {
+  RowKernel rest(step, b, target.tail->size(1));
+  rest.store(load(b, rest, rows, token, width), tail, b.mul(token, target.tail->strides[0]),
+             target.tail->offset);
+}
+
 void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
   if (target.append)
     return append(b, args, count);
+  if (!norm)
+    return writeTail(b, args[0], args[1], b.programId(0));
   RowKernel head(step, b, width);
-  Value gamma = head.load(args[1], b.index(0), norm.gamma.offset), token = b.programId(0);
+  Value gamma = head.load(args[1], b.index(0), norm->gamma.offset), token = b.programId(0);
   Value x = load(b, head, args[0], token, 0);
-  if (const std::optional<TensorRef> &tail = target.tail) {
-    RowKernel rest(step, b, tail->size(1));
-    rest.store(load(b, rest, args[0], token, width), args[3], b.mul(token, tail->strides[0]),
-               tail->offset);
-  }
-  head.store(normalise(b, head, x, gamma), args[2], b.mul(token, norm.output.strides[0]),
-             norm.output.offset);
+  if (target.tail)
+    writeTail(b, args[0], args[3], token);
+  head.store(normalise(b, head, x, gamma), args[2], b.mul(token, norm->output.strides[0]),
+             norm->output.offset);
 }
 
 std::string LatentRow::name() {
+  if (!norm)
+    return llvm::formatv("sum_{0}", target.tail->size(1)).str();
   StringRef what = target.append ? "append" : source.parts > 1 ? "sum_rms_norm" : "rms_norm_row";
   return llvm::formatv("{0}_{1}", what, width).str();
 }
 
-void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const LatentRows &latent,
-                                       const LatentRows *other) {
+/// One kind of rows, several of which a program may take.
+static void emitOne(StepLowering &step, Value rows, const LatentRows &latent) {
   const mlac::Tuning &tuning = step.machine.tuning;
   LatentRow kernel(step, latent, rows);
   SmallVector<Value> args = kernel.args();
@@ -196,20 +207,43 @@ void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows, const Lat
         [&](KernelBuilder &b, ValueRange inner) { kernel.write(b, inner, rowsTogether); },
         step.chained());
   };
-  if (!other && kernel.canWriteMany())
-    return step.versionByRows(
-        rows, tuning.manyLatentRows, [&] { launch(1); },
-        [&] { launch(tuning.latentRowsTogether); });
-  if (!other)
+  if (!kernel.canWriteMany())
     return launch(1);
-  LatentRow second(step, *other, rows);
-  size_t count = args.size();
-  args.append(second.args());
-  auto write = [&](KernelBuilder &b, ValueRange inner) { // a program does one of them
-    b.ifThenElse(
-        b.isBelow(b.programId(1), b.index(1)), [&] { kernel.write(b, inner.take_front(count)); },
-        [&] { second.write(b, inner.drop_front(count)); });
-  };
-  step.launch(kernel.name() + "_" + second.name(), {rows, step.constant(2), one}, args, write,
-              step.chained());
+  step.versionByRows(
+      rows, tuning.manyLatentRows, [&] { launch(1); }, [&] { launch(tuning.latentRowsTogether); });
+}
+
+/// The kind of rows that the program's number says.
+static void writeChosen(KernelBuilder &b, MutableArrayRef<LatentRow> kernels, ValueRange args,
+                        ArrayRef<size_t> counts, int64_t number = 0) {
+  auto write = [&] { kernels.front().write(b, args.take_front(counts.front())); };
+  if (kernels.size() == 1)
+    return write();
+  b.ifThenElse(b.isBelow(b.programId(1), b.index(number + 1)), write, [&] {
+    writeChosen(b, kernels.drop_front(), args.drop_front(counts.front()), counts.drop_front(),
+                number + 1);
+  });
+}
+
+void mlac::mla_to_tile::emitLatentRows(StepLowering &step, Value rows,
+                                       ArrayRef<LatentRows> latents) {
+  if (latents.size() == 1)
+    return emitOne(step, rows, latents.front());
+  SmallVector<LatentRow, 0> kernels;
+  kernels.reserve(latents.size());
+  SmallVector<Value> args;
+  SmallVector<size_t> counts;
+  SmallVector<std::string> names;
+  for (const LatentRows &latent : latents) {
+    kernels.emplace_back(step, latent, rows);
+    SmallVector<Value> own = kernels.back().args();
+    counts.push_back(own.size());
+    args.append(own);
+    names.push_back(kernels.back().name());
+  }
+  auto kinds = static_cast<int64_t>(latents.size());
+  step.launch(
+      llvm::join(names, "_"), {rows, step.constant(kinds), step.constant(1)}, args,
+      [&](KernelBuilder &b, ValueRange inner) { writeChosen(b, kernels, inner, counts); },
+      step.chained());
 }

@@ -66,7 +66,7 @@ void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
   bool isDense = input.strides.back() == 1 && norm.gamma.strides.back() == 1 &&
                  norm.output.strides.back() == 1;
   if (isDense && step.shapes.canHoldRow(input.size(1)))
-    return emitLatentRows(step, step.value(input.sizes[0]), {{input}, norm, {}});
+    return emitLatentRows(step, step.value(input.sizes[0]), LatentRows{{input}, norm, {}});
   emitRowsNorm(step, input, norm);
 }
 

@@ -54,6 +54,17 @@ sm90::SmemType product::getStagingType(tile::StoreOp store) {
   return getSharedType(shape, type.getElementType());
 }
 
+Choice product::getChoice(Value operand) {
+  Choice choice;
+  while (auto select = operand.getDefiningOp<arith::SelectOp>()) {
+    choice.conditions.push_back(select.getCondition());
+    choice.loads.push_back(select.getTrueValue().getDefiningOp<tile::LoadOp>());
+    operand = select.getFalseValue();
+  }
+  choice.loads.push_back(operand.getDefiningOp<tile::LoadOp>());
+  return choice;
+}
+
 bool product::isScalar(Operation *op) {
   return op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
          llvm::none_of(op->getOperands(), isTile) && llvm::none_of(op->getResults(), isTile);
@@ -71,7 +82,7 @@ public:
   std::string findDots();
   std::string checkLoops();
   std::string checkOperands();
-  std::string checkChoice(arith::SelectOp choice, Block *step);
+  std::string checkChoice(Value operand, Block *step);
   bool isOperand(Operation *op) const;
   std::string checkOps();
   std::string findMembers();
@@ -157,9 +168,12 @@ static bool isInvariant(tile::KernelOp kernel, tile::LoadOp load) {
 void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
   SmallVector<tile::LoadOp> invariant, made;
   for (tile::LoadOp load : loads) {
-    arith::SelectOp choice = program.choices.lookup(load);
-    bool isAhead = isInvariant(program.kernel, load) &&
-                   (!choice || isInvariant(program.kernel, getOther(choice)));
+    auto choice = program.choices.find(load);
+    bool isAhead = choice == program.choices.end()
+                       ? isInvariant(program.kernel, load)
+                       : llvm::all_of(choice->second.loads, [&](tile::LoadOp of) {
+                           return isInvariant(program.kernel, of);
+                         });
     (isAhead ? invariant : made).push_back(load);
   }
   auto widest = std::max_element(program.dots.begin(), program.dots.end(), [](auto a, auto b) {
@@ -178,8 +192,8 @@ void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
   program.areInvariant = {true, false};
 }
 
-/// A load of a step, used by products only (`choice`: by that).
-static std::string checkLoad(tile::LoadOp load, Block *step, Operation *choice) {
+/// A load of a step, used by products only (of a choice: by that).
+static std::string checkLoad(tile::LoadOp load, Block *step, bool isOfChoice) {
   if (!load || load->getBlock() != step || load.getType().getRank() != 2)
     return "an operand is not a load of the same step";
   Type element = load.getType().getElementType();
@@ -189,21 +203,26 @@ static std::string checkLoad(tile::LoadOp load, Block *step, Operation *choice) 
   if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > sm90::kMaxBoxRows ||
       rows % sm90::kSwizzleRows != 0)
     return "TMA cannot copy an operand";
-  auto isUser = [&](Operation *user) { return choice ? user == choice : isa<tile::DotOp>(user); };
-  return llvm::all_of(load->getUsers(), isUser) ? "" : "an operand has other uses";
+  bool isOperand = isOfChoice ? load->hasOneUse()
+                              : llvm::all_of(load->getUsers(), llvm::IsaPred<tile::DotOp>);
+  return isOperand ? "" : "an operand has other uses";
 }
 
-/// One of two loads, by a condition that all threads share.
-std::string Matcher::checkChoice(arith::SelectOp choice, Block *step) {
-  auto load = choice.getTrueValue().getDefiningOp<tile::LoadOp>();
-  auto other = getOther(choice);
-  if (isTile(choice.getCondition()) ||
-      !llvm::all_of(choice->getUsers(), llvm::IsaPred<tile::DotOp>))
-    return "a choice of operands in a form not known";
-  for (tile::LoadOp of : {load, other})
-    if (std::string why = checkLoad(of, step, choice); !why.empty())
+/// One of several loads, by conditions that all threads share.
+std::string Matcher::checkChoice(Value operand, Block *step) {
+  Choice choice = getChoice(operand);
+  for (Value inner = operand; auto select = inner.getDefiningOp<arith::SelectOp>();
+       inner = select.getFalseValue()) {
+    bool isUsedAsOne = inner == operand
+                           ? llvm::all_of(select->getUsers(), llvm::IsaPred<tile::DotOp>)
+                           : select->hasOneUse();
+    if (isTile(select.getCondition()) || !isUsedAsOne)
+      return "a choice of operands in a form not known";
+  }
+  for (tile::LoadOp of : choice.loads)
+    if (std::string why = checkLoad(of, step, /*isOfChoice=*/true); !why.empty())
       return why;
-  program.choices[load] = choice;
+  program.choices[choice.loads.front()] = choice;
   return "";
 }
 
@@ -211,10 +230,10 @@ std::string Matcher::checkOperands() {
   SmallVector<tile::LoadOp> loads;
   for (tile::DotOp dot : program.dots)
     for (Value operand : {dot.getLhs(), dot.getRhs()}) {
-      auto choice = operand.getDefiningOp<arith::SelectOp>();
-      auto load = (choice ? choice.getTrueValue() : operand).getDefiningOp<tile::LoadOp>();
-      std::string why = choice ? checkChoice(choice, dot->getBlock())
-                               : checkLoad(load, dot->getBlock(), /*choice=*/nullptr);
+      tile::LoadOp load = getChoice(operand).loads.front();
+      std::string why = operand.getDefiningOp<arith::SelectOp>()
+                            ? checkChoice(operand, dot->getBlock())
+                            : checkLoad(load, dot->getBlock(), /*isOfChoice=*/false);
       if (!why.empty())
         return why;
       if (!llvm::is_contained(loads, load))
@@ -233,13 +252,16 @@ std::string Matcher::checkOperands() {
 
 /// Whether `op` makes what a product reads.
 bool Matcher::isOperand(Operation *op) const {
-  bool isListed = llvm::any_of(program.loads, [&](auto &loads) {
-    return llvm::is_contained(loads, dyn_cast<tile::LoadOp>(op));
+  return llvm::any_of(program.dots, [&](tile::DotOp dot) {
+    return llvm::any_of(ValueRange{dot.getLhs(), dot.getRhs()}, [&](Value operand) {
+      while (auto select = operand.getDefiningOp<arith::SelectOp>()) {
+        if (op == select || op == select.getTrueValue().getDefiningOp())
+          return true;
+        operand = select.getFalseValue();
+      }
+      return op == operand.getDefiningOp();
+    });
   });
-  return isListed || llvm::any_of(program.choices, [&](auto &entry) {
-           arith::SelectOp choice = entry.second;
-           return op == choice || op == getOther(choice);
-         });
 }
 
 std::string Matcher::checkOps() {
@@ -372,9 +394,10 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     for (tile::LoadOp load : loads) {
       tiles.push_back(getSharedType(load.getResult()));
       maps.push_back(createTensorMap(b, cloner, load.getView(), tiles.back().getRows()));
-      if (arith::SelectOp choice = program.choices.lookup(load))
-        entry.otherMaps[load] =
-            createTensorMap(b, cloner, getOther(choice).getView(), tiles.back().getRows());
+      if (auto choice = program.choices.find(load); choice != program.choices.end())
+        for (tile::LoadOp other : ArrayRef(choice->second.loads).drop_front())
+          entry.otherMaps[load].push_back(
+              createTensorMap(b, cloner, other.getView(), tiles.back().getRows()));
     }
     auto type = sm90::RingType::get(b.getContext(), program.stages, /*parts=*/1, tiles);
     StringRef label = isInvariant ? "invariant" : "operands";

@@ -16,11 +16,17 @@
 
 #include "Common/RoleKernel.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace mlac::product {
+
+/// An operand that is one of several loads, by conditions that all threads share: the first whose
+/// condition holds, else the last.
+struct Choice {
+  mlir::SmallVector<mlir::Value, 3> conditions;
+  mlir::SmallVector<mlir::tile::LoadOp, 4> loads;
+};
 
 /// What the schedule needs to know of a tile kernel.
 struct Program : RoleProgram {
@@ -29,8 +35,8 @@ struct Program : RoleProgram {
   mlir::SmallVector<mlir::tile::DotOp> dots;
   /// What each producer loads for a step.
   mlir::SmallVector<mlir::SmallVector<mlir::tile::LoadOp>> loads;
-  /// By a load of these, what is loaded instead where a condition does not hold.
-  llvm::DenseMap<mlir::Operation *, mlir::arith::SelectOp> choices;
+  /// By the first load of each.
+  llvm::DenseMap<mlir::Operation *, Choice> choices;
   /// Whether the producer's loads may run ahead of a dependency.
   mlir::SmallVector<bool> areInvariant;
   /// Ops on tiles that belong to one consumer only, its dot's followers.
@@ -52,10 +58,8 @@ struct Program : RoleProgram {
 std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &why);
 
 inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
-/// What `choice` loads where its condition does not hold.
-inline mlir::tile::LoadOp getOther(mlir::arith::SelectOp choice) {
-  return choice.getFalseValue().getDefiningOp<mlir::tile::LoadOp>();
-}
+/// The operand as a choice; of one load if it is no arith.select. Null loads: no load.
+Choice getChoice(mlir::Value operand);
 /// Index arithmetic and views: every role has its own.
 bool isScalar(mlir::Operation *op);
 
@@ -66,8 +70,8 @@ mlir::sm90::SmemType getStagingType(mlir::tile::StoreOp store);
 struct Entry {
   mlir::SmallVector<mlir::Value> rings;
   mlir::SmallVector<mlir::SmallVector<mlir::Value>> maps;
-  /// Of what a choice loads where its condition does not hold.
-  llvm::DenseMap<mlir::Operation *, mlir::Value> otherMaps;
+  /// Of what a choice loads besides, by its first load.
+  llvm::DenseMap<mlir::Operation *, mlir::SmallVector<mlir::Value, 3>> otherMaps;
   /// Of a staged store: its tile, and the map of where that goes.
   struct Staging {
     mlir::Value tile, map;

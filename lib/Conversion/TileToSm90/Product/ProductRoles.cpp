@@ -190,23 +190,30 @@ void Producer::emit(Operation *op) {
   advance(index);
 }
 
-/// The load's box, or the one that its choice has where the condition does not hold.
+/// The load's box, or the one that its choice has instead.
 void Producer::copy(tile::LoadOp load, Value map, Value tile) {
-  auto issue = [&](Value from, ValueRange offsets) {
+  auto issue = [&](Value from, tile::LoadOp of) {
+    SmallVector<Value> offsets = cloner.get(of.getOffsets());
     sm90::TmaLoadOp::create(b, from, offsets, tile, entry.rings[index], stages[index], /*part=*/0,
                             /*row=*/0, IntegerAttr());
   };
-  SmallVector<Value> offsets = cloner.get(load.getOffsets());
-  arith::SelectOp choice = program.choices.lookup(load);
-  if (!choice)
-    return issue(map, offsets);
-  SmallVector<Value> others = cloner.get(getOther(choice).getOffsets());
-  auto branch = scf::IfOp::create(b, cloner.get(choice.getCondition()), /*withElseRegion=*/true);
+  auto found = program.choices.find(load);
+  if (found == program.choices.end())
+    return issue(map, load);
+  const Choice &choice = found->second;
+  SmallVector<Value> maps = {map};
+  llvm::append_range(maps, entry.otherMaps.find(load)->second);
+  for (tile::LoadOp of : choice.loads) // ahead of the branches: what they share
+    cloner.get(of.getOffsets());
+  SmallVector<Value> conditions = cloner.get(choice.conditions);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  issue(map, offsets);
-  b.setInsertionPointToStart(branch.elseBlock());
-  issue(entry.otherMaps.lookup(load), others);
+  for (auto [number, condition] : llvm::enumerate(conditions)) {
+    auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.thenBlock());
+    issue(maps[number], choice.loads[number]);
+    b.setInsertionPointToStart(branch.elseBlock());
+  }
+  issue(maps.back(), choice.loads.back());
 }
 
 void product::emitProducer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
@@ -230,11 +237,10 @@ bool Consumer::keeps(Value carried) const {
 }
 
 Value Consumer::findOperand(Value tile) {
-  if (auto choice = tile.getDefiningOp<arith::SelectOp>())
-    tile = choice.getTrueValue();
+  tile::LoadOp first = getChoice(tile).loads.front();
   for (auto [ring, loads] : llvm::enumerate(program.loads))
     for (auto [number, load] : llvm::enumerate(loads))
-      if (load->getResult(0) == tile)
+      if (load == first)
         return getTile(ring, number);
   llvm_unreachable("the program has checked the operands");
 }

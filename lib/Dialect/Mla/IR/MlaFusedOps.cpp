@@ -14,6 +14,7 @@
 #include "ShapeCheck.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::mla;
@@ -89,22 +90,32 @@ static LogicalResult verifyYield(SumPartsOp op) {
   return success();
 }
 
+/// (C2): none adds its bias to every part.
+static bool hasBias(Operation *projection) {
+  return llvm::TypeSwitch<Operation *, bool>(projection)
+      .Case<ProjectOp, LatentProjectOp, LatentAppendOp>(
+          [](auto op) { return static_cast<bool>(op.getBias()); });
+}
+
 LogicalResult SumPartsOp::verify() {
-  auto count = llvm::range_size(getProjections());
-  if (count != 1 && count != 2) // (C1)
-    return emitOpError("expected one or two projections, got ") << count;
+  if (getProjections().empty()) // (C1)
+    return emitOpError("expected one projection or more, got none");
   Value input;
   for (Operation &inner : getProjections()) {
-    if (!isa<LatentProjectOp, LatentAppendOp>(inner))
-      return inner.emitOpError("expected mla.latent_project or mla.latent_append in mla.sum_parts");
+    if (!isa<ProjectOp, LatentProjectOp, LatentAppendOp>(inner))
+      return inner.emitOpError(
+          "expected mla.project, mla.latent_project or mla.latent_append in mla.sum_parts");
     Value rows = inner.getOperand(0);
     if (input && rows != input) // (C2)
       return inner.emitOpError("expected the input of the projection before");
     input = rows;
-    if (auto project = dyn_cast<LatentProjectOp>(inner);
-        project ? project.getBias() : cast<LatentAppendOp>(inner).getBias())
+    if (hasBias(&inner))
       return inner.emitOpError("expected no bias in mla.sum_parts");
-    int64_t depth = getTensorType(inner.getOperand(1)).getDimSize(1);
+    RankedTensorType weight = getTensorType(inner.getOperand(1));
+    if (weight.getRank() != 2)
+      return inner.emitOpError("expected a weight [columns, depth] in mla.sum_parts, got ")
+             << weight;
+    int64_t depth = weight.getDimSize(1);
     if (static_cast<int64_t>(getParts()) < 2 || depth % static_cast<int64_t>(getParts()) != 0)
       return emitOpError("expected parts above 1 that divide the depth of ") // (C3)
              << depth << ", got " << getParts();

@@ -30,23 +30,29 @@ using namespace mlir;
 using namespace mlir::mla;
 
 namespace {
-/// What both latent projections have.
+/// What all projections have; a plain one has no gamma.
 struct Projection {
   Operation *op = nullptr;
   Value input, weight, gamma, bias;
 
-  template <typename Op> static Projection read(Op op) {
-    return {op, op.getInput(), op.getWeight(), op.getGamma(), op.getBias()};
-  }
   static Projection of(Operation *op) {
     return llvm::TypeSwitch<Operation *, Projection>(op)
-        .Case<LatentProjectOp, LatentAppendOp>([](auto typed) { return read(typed); })
+        .Case<LatentProjectOp, LatentAppendOp>([](auto typed) {
+          return Projection{typed, typed.getInput(), typed.getWeight(), typed.getGamma(),
+                            typed.getBias()};
+        })
+        .Case<ProjectOp>([](ProjectOp plain) {
+          return Projection{plain, plain.getInput(), plain.getWeight(), {}, plain.getBias()};
+        })
         .Default(Projection());
   }
+  bool isLatent() const { return op && gamma; }
   int64_t columns() const { return cast<RankedTensorType>(weight.getType()).getDimSize(0); }
   int64_t depth() const { return cast<RankedTensorType>(weight.getType()).getDimSize(1); }
   /// Columns of the latent, and of what is behind it.
-  int64_t width() const { return cast<RankedTensorType>(gamma.getType()).getDimSize(0); }
+  int64_t width() const {
+    return gamma ? cast<RankedTensorType>(gamma.getType()).getDimSize(0) : columns();
+  }
   int64_t tail() const { return columns() - width(); }
 };
 } // namespace
@@ -61,27 +67,36 @@ static bool isDense(Value value) {
 /// Whether the product can be cut, and the kernel that adds parts up can hold its rows.
 static bool canCut(const Projection &projection, const mlac::TileShapes &shapes) {
   auto weight = cast<RankedTensorType>(projection.weight.getType());
-  return !projection.bias && weight.hasStaticShape() && isDense(projection.input) &&
-         isDense(projection.weight) && shapes.canHoldRow(projection.width()) &&
+  return !projection.bias && weight.hasStaticShape() && weight.getRank() == 2 &&
+         isDense(projection.input) && isDense(projection.weight) && shapes.canHoldRow(projection.width()) &&
          (projection.tail() == 0 || shapes.canHoldRow(projection.tail()));
 }
 
-/// Another projection of the same input, behind `first`, that may take place there: nothing
-/// between them sees a cache.
-static Projection findSibling(const Projection &first) {
-  for (Operation *user : first.input.getUsers()) {
-    Projection other = Projection::of(user);
-    if (!other.op || user->getBlock() != first.op->getBlock() || !first.op->isBeforeInBlock(user) ||
-        !llvm::all_of(user->getOperands(), [&](Value value) { return isKnownAt(value, first.op); }))
-      continue;
-    auto seesCache = [](Operation &between) {
-      return llvm::any_of(between.getOperandTypes(), llvm::IsaPred<CacheType>);
-    };
-    auto behind = std::next(first.op->getIterator());
-    if (llvm::none_of(llvm::make_range(behind, user->getIterator()), seesCache))
-      return other;
-  }
-  return {};
+/// Whether `other`, behind `first`, may take place there.
+static bool canMoveTo(const Projection &first, Operation *other) {
+  if (other->getBlock() != first.op->getBlock() || !first.op->isBeforeInBlock(other) ||
+      !llvm::all_of(other->getOperands(), [&](Value value) { return isKnownAt(value, first.op); }))
+    return false;
+  // What sees no cache itself may pass what does.
+  auto seesCache = [](Operation &op) {
+    return llvm::any_of(op.getOperandTypes(), llvm::IsaPred<CacheType>);
+  };
+  auto behind = std::next(first.op->getIterator());
+  return isa<ProjectOp>(other) ||
+         llvm::none_of(llvm::make_range(behind, other->getIterator()), seesCache);
+}
+
+/// Others of the same input that may take place at `first`, those with a norm in front.
+static SmallVector<Projection> findSiblings(const Projection &first) {
+  SmallVector<Projection> siblings;
+  for (bool isLatent : {true, false})
+    for (Operation &op : *first.op->getBlock()) {
+      Projection other = Projection::of(&op);
+      if (other.op && other.isLatent() == isLatent && other.input == first.input &&
+          canMoveTo(first, &op))
+        siblings.push_back(other);
+    }
+  return siblings;
 }
 
 static void group(ArrayRef<Operation *> projections, int64_t parts) {
@@ -108,34 +123,50 @@ struct SumParts : mla::impl::MlaSumPartsBase<SumParts> {
     machine = findMachine(getOperation(), target);
     SmallVector<Operation *> projections;
     getOperation().walk([&](Operation *op) {
-      if (Projection::of(op).op && !isa<SumPartsOp>(op->getParentOp()))
+      if (Projection::of(op).isLatent() && !isa<SumPartsOp>(op->getParentOp()))
         projections.push_back(op);
     });
     for (Operation *op : projections)
-      if (!isa<SumPartsOp>(op->getParentOp())) // as the second of another
+      if (!isa<SumPartsOp>(op->getParentOp())) // with another
         cut(Projection::of(op));
   }
 
 private:
-  int64_t chooseParts(int64_t columns, int64_t depth) const {
-    return mlac::chooseDepthParts({columns, depth}, mlac::TileShapes::get(target), machine);
+  int64_t chooseParts(const mlac::ProductShape &shape) const {
+    return mlac::chooseDepthParts(shape, shapes(), machine);
+  }
+  const mlac::TileShapes &shapes() const { return mlac::TileShapes::get(target); }
+
+  /// Whether `other` becomes part of the product: with a norm if several parts are left, else if
+  /// its columns are too few for a product of their own.
+  bool joins(const Projection &other, const mlac::ProductShape &product) const {
+    if (!canCut(other, shapes()) || product.columns % mlac::SwappedTile::kColumns != 0)
+      return false;
+    int64_t joint = chooseParts({product.columns + other.columns(), product.depth});
+    return joint > 1 &&
+           (other.isLatent() ||
+            mlac::isTooNarrow({other.columns(), product.depth}, shapes(), machine));
   }
 
-  /// `first` alone, or with another, if that leads to several parts.
+  /// `first` alone, or with others, if that leads to several parts.
   void cut(const Projection &first) {
-    const mlac::TileShapes &shapes = mlac::TileShapes::get(target);
-    if (!canCut(first, shapes))
+    if (!canCut(first, shapes()))
       return;
-    Projection other = findSibling(first);
-    bool areJoined =
-        other.op && canCut(other, shapes) && first.columns() % mlac::SwappedTile::kColumns == 0;
-    if (areJoined) {
-      int64_t parts = chooseParts(first.columns() + other.columns(), first.depth());
-      if (parts > 1)
-        return group({first.op, other.op}, parts);
+    SmallVector<Operation *> projections = {first.op};
+    mlac::ProductShape product{first.columns(), first.depth()};
+    bool hasPlain = false;
+    for (const Projection &other : findSiblings(first)) {
+      if (!joins(other, product))
+        continue;
+      projections.push_back(other.op);
+      product.columns += other.columns();
+      hasPlain |= !other.isLatent();
     }
-    if (int64_t parts = chooseParts(first.columns(), first.depth()); parts > 1)
-      group({first.op}, parts);
+    int64_t parts = chooseParts(product);
+    if (hasPlain)
+      parts = mlac::balanceDepthParts(product, parts, shapes(), machine);
+    if (parts > 1)
+      group(projections, parts);
   }
 
   mlac::TargetDescription machine;

@@ -50,16 +50,17 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
 }
 
 def Mla_SumPartsOp : Mla_Op<"sum_parts", [SingleBlock, NoRegionArguments]> {
-  let summary = "latent projections of few rows, in parts of the depth";
+  let summary = "projections of few rows, in parts of the depth";
   let description = [{
-    The body is one latent projection, or two of the same rows. Where the rows are few,
+    The body is a latent projection, or several projections of the same rows. Where the rows are few,
     their weights are one product, whose depth is cut into `parts`; the kernel that
     normalises adds the parts up, so that the sum does not depend on which was done first,
     and it is not rounded before the norm. Where the rows are many, it is as if they stood
     alone. `mla-sum-parts` makes it where columns alone are too few programs.
 
-    (C1) the body is one or two of `mla.latent_project` and `mla.latent_append`, and
-    `mla.yield` of all their results in order. (C2) they have the same input and no bias.
+    (C1) the body is `mla.project`, `mla.latent_project` and `mla.latent_append`, one or more, and
+    `mla.yield` of all their results in order. (C2) they have the same input, weights of two
+    dimensions and no bias.
     (C3) parts is above 1 and divides the depth.
 
     Example:

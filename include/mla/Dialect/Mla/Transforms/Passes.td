@@ -570,9 +570,11 @@ def MlaSumParts : Pass<"mla-sum-parts", "::mlir::ModuleOp"> {
     }
     ```
 
-    Two are joined where both have the same input and no bias, the first's columns are whole tiles
-    of 64, nothing between them sees a cache, and the second's operands are known where the first
-    stands. A projection is cut where a program of `target` can hold its rows, and by whole
+    Projections are joined where they have the same input and no bias, the columns in front of each are whole tiles
+    of 64, nothing between them sees a cache, and the operands of all are known where the first
+    stands. Those without a norm (`mla.project`: an indexer's keys and weights of heads) join where their columns are
+    too few to keep the machine busy by themselves, however they are cut; the number of parts is then the one
+    whose turns of programs take the least of the depth (36 tiles on 132 multiprocessors: 7 and not 4). A projection is cut where a program of `target` can hold its rows, and by whole
     blocks of the depth (chooseDepthParts in ProductCost.h). Thresholds are those of the machine
     that the module's `mla.target` names, if it is one of the target's chip, else of the first
     known one of it. On a CPU, whose products read weights row by row, nothing is cut.
