@@ -113,15 +113,43 @@ Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
   return engine;
 }
 
-void mlac::run::fillCache(const Session &session, mla_engine *engine, uint64_t seed) {
-  constexpr size_t kBlockRows = 8191;
+/// How a pool of the package keeps rows of the activations' type.
+static mla_cache_layout layoutOf(const json &pool, const std::string &format, mla_dtype dtype) {
+  mla_cache_layout layout;
+  mla_cache_layout_init(&layout, format.c_str());
+  layout.dtype = dtype;
+  std::fill(std::begin(layout.columns), std::end(layout.columns), 0);
+  int64_t *columns = layout.columns;
+  for (const json &field : pool.at("fields"))
+    *columns++ = field.at("heads").get<int64_t>() * field.at("columns").get<int64_t>();
+  layout.page_size = pool.at("page_size").get<int64_t>();
+  return layout;
+}
+
+/// A block of pages on the host, of random rows.
+static std::vector<uint8_t> randomPages(mla_cache_layout layout, uint64_t seed) {
+  constexpr int64_t kBlockRows = 8191;
+  layout.num_pages = std::max<int64_t>(kBlockRows / layout.page_size, 1);
+  int64_t count = layout.num_pages * layout.page_size;
+  int64_t width = std::accumulate(std::begin(layout.columns), std::end(layout.columns), int64_t{0});
+  std::vector<uint8_t> rows = encode(randomBf16(seed, count * width, 1.0), layout.dtype);
+  std::vector<uint8_t> pages(layout.num_pages * layout.page_stride_bytes);
+  check(mla_cache_encode(&layout, rows.data(), count, nullptr, pages.data(), pages.size()),
+        "making rows of the cache");
+  return pages;
+}
+
+static void fillPool(const Session &session, mla_engine *engine, int32_t pool, uint64_t seed) {
   mla_cache_stats stats;
   void *data = nullptr;
-  check(mla_cache_get_stats(engine, 0, &stats), "asking for the cache");
-  check(mla_cache_data(engine, 0, 0, &data), "asking for the cache");
+  check(mla_cache_get_stats(engine, pool, &stats), "asking for the cache");
+  check(mla_cache_data(engine, 0, pool, &data), "asking for the cache");
+  const json &description = session.info.at("pools").at(pool);
+  std::string format = description.at("format").get<std::string>();
+  mla_cache_layout layout = layoutOf(description, format, session.activation);
+  layout.page_stride_bytes = stats.page_stride_bytes;
+  std::vector<uint8_t> block = randomPages(layout, seed);
   size_t bytes = stats.num_pages * stats.page_stride_bytes;
-  std::vector<uint8_t> block =
-      encode(randomBf16(seed, kBlockRows * session.rowWidth, 1.0), session.activation);
   size_t filled = std::min(block.size(), bytes);
   check(mla_device_upload(session.device.get(), data, block.data(), filled), "filling the cache");
   while (filled < bytes) {
@@ -131,6 +159,11 @@ void mlac::run::fillCache(const Session &session, mla_engine *engine, uint64_t s
           "filling the cache");
     filled += count;
   }
+}
+
+void mlac::run::fillCache(const Session &session, mla_engine *engine, uint64_t seed) {
+  for (size_t pool = 0; pool < session.info.at("pools").size(); ++pool)
+    fillPool(session, engine, static_cast<int32_t>(pool), seed + pool);
 }
 
 int64_t Batch::tokens() const {

@@ -71,8 +71,8 @@ struct EngineSizes {
 
 Engine makeEngine(const Session &session, const EngineSizes &sizes);
 
-/// One random block, copied behind itself until the pool is full. Its number of
-/// rows is prime, so that no two pages near each other are equal.
+/// Random rows in every pool, as its format keeps them: a block of pages, copied behind itself
+/// until the pool is full.
 void fillCache(const Session &session, mla_engine *engine, uint64_t seed);
 
 /// A batch of one step: parallel lists.
