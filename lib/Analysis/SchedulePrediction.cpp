@@ -28,8 +28,8 @@ static double getPartialBytes(const AttentionProblem &problem, ScheduleKind kind
   return static_cast<double>(problem.rowsPerTile(kind)) * problem.kvLoraRank * problem.elementBytes;
 }
 
-WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
-                             const ScheduleCost &cost) {
+WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, int64_t rowsOfToken,
+                             const TargetDescription &target, const ScheduleCost &cost) {
   double blockCycles = cost.getBlockNanoseconds(target) * target.sm.clockGhz;
   // A merge is one more kernel, and a partial's bytes come back.
   double partialBytes = getPartialBytes(problem, cost.parameters.kind);
@@ -39,9 +39,8 @@ WorkCosts mlac::getWorkCosts(const AttentionProblem &problem, const TargetDescri
   auto round = [](double blocks) { return std::round(blocks * 100) / 100; };
   // A token's partial of all heads, written and read by way of the L2 cache.
   constexpr double kWays = 2;
-  double tokenBytes = static_cast<double>(problem.runs * problem.rowsPerToken) *
-                      problem.kvLoraRank * problem.elementBytes * kWays /
-                      target.tuning.partialShare;
+  double tokenBytes = static_cast<double>(rowsOfToken) * problem.kvLoraRank * problem.elementBytes *
+                      kWays / target.tuning.partialShare;
   double tokenCycles = tokenBytes / target.readGbps * target.sm.clockGhz;
   // A token of few heads costs less than a hundredth of a block, but there are many.
   constexpr double kOfToken = 1e4;

@@ -120,8 +120,9 @@ std::vector<ScheduleCost> enumerateSchedules(const AttentionProblem &problem,
 struct WorkCosts {
   double item, merge, partial;
 };
-WorkCosts getWorkCosts(const AttentionProblem &problem, const TargetDescription &target,
-                       const ScheduleCost &cost);
+/// `rowsOfToken`: of all heads, in partials; a request may have several tokens.
+WorkCosts getWorkCosts(const AttentionProblem &problem, int64_t rowsOfToken,
+                       const TargetDescription &target, const ScheduleCost &cost);
 
 /// Blocks between the cuts of a batch-invariant plan: the fewest for which pieces
 /// spend at most an eighth of their time on themselves.

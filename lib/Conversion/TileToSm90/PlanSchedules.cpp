@@ -129,12 +129,14 @@ void TilePlanSchedules::tellWork(tile::KernelOp kernel, const AttentionProblem &
                                  const ScheduleCost &cost) {
   if (tile::findAttend(kernel).isListed())
     return; // the work is of requests
-  WorkCosts costs = getWorkCosts(problem, target, cost);
   for (tile::PlanOp plan : findPlans(kernel)) {
     auto works = plan.getOps<tile::WorkOp>();
     if (works.empty())
       continue;
     tile::WorkOp work = *works.begin();
+    // The problem's rows are those of a request, whose tokens may be several.
+    auto rowsOfToken = static_cast<int64_t>(work.getRowsPerToken());
+    WorkCosts costs = getWorkCosts(problem, rowsOfToken, target, cost);
     work.setItemCost(APFloat(itemCost >= 0 ? itemCost : costs.item));
     work.setMergeCost(APFloat(mergeCost >= 0 ? mergeCost : costs.merge));
     work.setPartialCost(APFloat(partialCost >= 0 ? partialCost : costs.partial));

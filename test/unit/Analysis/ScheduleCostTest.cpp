@@ -349,7 +349,7 @@ TEST(ScheduleCost, ForcedParametersNarrowThePoints) {
 
 TEST(ScheduleCost, PiecesCostAFewBlocks) {
   ScheduleCost cost = computeScheduleCost(makeProblem(128), kH200, ScheduleKind::Relay);
-  WorkCosts work = getWorkCosts(makeProblem(128), kH200, cost);
+  WorkCosts work = getWorkCosts(makeProblem(128), 128, kH200, cost);
   EXPECT_GT(work.item, 1);
   EXPECT_LT(work.item, 5); // what the peer's scheduler assumes
   EXPECT_GT(work.merge, 1);
@@ -358,7 +358,7 @@ TEST(ScheduleCost, PiecesCostAFewBlocks) {
   EXPECT_NEAR(work.partial, 0.07, 0.01);
   // What few heads cost is not lost: without it the planner would cut as if partials were free.
   ScheduleCost few = computeScheduleCost(makeProblem(8), kH200, ScheduleKind::Stream);
-  EXPECT_GT(getWorkCosts(makeProblem(8), kH200, few).partial, 0.001);
+  EXPECT_GT(getWorkCosts(makeProblem(8), 8, kH200, few).partial, 0.001);
   EXPECT_EQ(chooseFixedBlocks(work), 16); // a fifth of them beside, 3.05 blocks
 }
 
