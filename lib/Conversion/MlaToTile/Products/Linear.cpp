@@ -196,10 +196,9 @@ static void emitSummed(StepLowering &step, ArrayRef<Latent> latents, const Produ
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
   SmallVector<Latent, 2> latents;
   for (Operation &inner : op.getProjections()) {
-    latents.push_back(
-        llvm::TypeSwitch<Operation *, Latent>(&inner)
-            .Case<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(
-                [&](auto projection) { return prepareLatent(step, projection); }));
+    latents.push_back(llvm::TypeSwitch<Operation *, Latent>(&inner)
+                          .Case<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(
+                              [&](auto projection) { return prepareLatent(step, projection); }));
     if (!latents.back().canHoldRows(step.shapes))
       return inner.emitOpError("expected rows that a program of this target can hold");
   }
