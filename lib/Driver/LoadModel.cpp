@@ -234,6 +234,16 @@ static FailureOr<ModelConfig> loadArchiveConfig(MLIRContext &context, StringRef 
   return failure();
 }
 
+/// What is wanted of an archive beside the module.
+static llvm::Error writeParts(const TorchArchive &archive, const RaisedLayer &layer,
+                              StringRef config, const CompileOptions &options) {
+  if (!options.weightsFile.empty())
+    if (llvm::Error error = writeWeights(archive, layer, config, options.weightsFile))
+      return error;
+  return options.regionsFile.empty() ? llvm::Error::success()
+                                     : writeRegions(layer, options.regionsFile);
+}
+
 static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, StringRef content,
                                          const CompileOptions &options) {
   if (failed(checkStepNames(context, path, options.functions)))
@@ -250,14 +260,11 @@ static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, S
   FailureOr<ModelConfig> config = loadArchiveConfig(context, path, *archive, options);
   if (failed(config))
     return {};
-  FailureOr<RaisedLayer> layer =
-      raiseGraph(*graph->getOps<func::FuncOp>().begin(), *config, options.import);
+  FailureOr<RaisedLayer> layer = raiseGraph(*graph->getOps<func::FuncOp>().begin(), *config,
+                                            options.import, !options.regionsFile.empty());
   if (failed(layer))
     return {};
-  if (options.weightsFile.empty())
-    return std::move(layer->module);
-  if (llvm::Error error =
-          writeWeights(*archive, layer->weights, config->text, options.weightsFile)) {
+  if (llvm::Error error = writeParts(*archive, *layer, config->text, options)) {
     emitFileError(context, path) << llvm::toString(std::move(error));
     return {};
   }

@@ -1,4 +1,4 @@
-//===- WriteWeights.cpp - an archive's weights as safetensors ---*- C++ -*-===//
+//===- WriteWeights.cpp - what a graph is taken apart into ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -10,6 +10,7 @@
 
 #include "mla/Package/PackageFile.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -33,32 +34,68 @@ static StringRef getTypeName(int64_t dtype) {
   }
 }
 
-llvm::Error mlac::writeWeights(const TorchArchive &archive, llvm::ArrayRef<RaisedWeight> weights,
-                               StringRef config, StringRef path) {
-  json::Object header{{"__metadata__", json::Object{{"config", config}}}};
+namespace {
+/// A file in the making: its header, and the data behind it.
+struct Tensors {
+  json::Object header;
   std::string data;
-  for (const RaisedWeight &weight : weights) {
-    const TorchWeight &stored = archive.weights().find(weight.source)->second;
-    StringRef type = getTypeName(stored.dtype);
-    if (type.empty())
-      return llvm::createStringError("weight '" + llvm::Twine(weight.source) +
-                                     "' has torch's dtype " + llvm::Twine(stored.dtype) +
-                                     ", expected float32, float16 or bfloat16");
-    llvm::Expected<std::string> bytes = archive.readWeight(weight.source);
-    if (!bytes)
-      return bytes.takeError();
-    auto begin = static_cast<int64_t>(data.size());
-    data += *bytes;
-    header["self_attn." + weight.name] =
-        json::Object{{"dtype", type},
-                     {"shape", json::Array(stored.shape)},
-                     {"data_offsets", json::Array{begin, static_cast<int64_t>(data.size())}}};
+};
+} // namespace
+
+static llvm::Error addWeight(const TorchArchive &archive, const RaisedWeight &weight,
+                             const std::string &name, Tensors &file) {
+  const TorchWeight &stored = archive.weights().find(weight.source)->second;
+  StringRef type = getTypeName(stored.dtype);
+  if (type.empty())
+    return llvm::createStringError("weight '" + llvm::Twine(weight.source) +
+                                   "' has torch's dtype " + llvm::Twine(stored.dtype) +
+                                   ", expected float32, float16 or bfloat16");
+  llvm::Expected<std::string> bytes = archive.readWeight(weight.source);
+  if (!bytes)
+    return bytes.takeError();
+  auto begin = static_cast<int64_t>(file.data.size());
+  file.data += *bytes;
+  file.header[name] =
+      json::Object{{"dtype", type},
+                   {"shape", json::Array(stored.shape)},
+                   {"data_offsets", json::Array{begin, static_cast<int64_t>(file.data.size())}}};
+  return llvm::Error::success();
+}
+
+llvm::Error mlac::writeWeights(const TorchArchive &archive, const RaisedLayer &layer,
+                               StringRef config, StringRef path) {
+  Tensors tensors;
+  tensors.header["__metadata__"] = json::Object{{"config", config}};
+  for (auto [index, region] : llvm::enumerate(layer.regions)) {
+    std::string prefix = layer.regions.size() > 1 ? "layers." + std::to_string(index) + "." : "";
+    for (const RaisedWeight &weight : region.weights)
+      if (llvm::Error error =
+              addWeight(archive, weight, prefix + "self_attn." + weight.name, tensors))
+        return error;
   }
-  std::string text = llvm::formatv("{0}", json::Value(std::move(header)));
+  std::string text = llvm::formatv("{0}", json::Value(std::move(tensors.header)));
   text.resize(llvm::alignTo(text.size(), sizeof(uint64_t)), ' '); // tensors are aligned
   std::vector<uint8_t> file(sizeof(uint64_t));
   llvm::support::endian::write64le(file.data(), text.size());
   file.insert(file.end(), text.begin(), text.end());
-  file.insert(file.end(), data.begin(), data.end());
+  file.insert(file.end(), tensors.data.begin(), tensors.data.end());
   return writeFileAtomically(path, file);
+}
+
+llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
+  json::Array regions, left;
+  for (const RaisedRegion &region : layer.regions) {
+    json::Object weights;
+    for (const RaisedWeight &weight : region.weights)
+      weights[weight.name] = weight.source;
+    regions.push_back(json::Object{{"module", region.module},
+                                   {"input", region.input},
+                                   {"output", region.output},
+                                   {"weights", std::move(weights)}});
+  }
+  for (const LeftNode &each : layer.left)
+    left.push_back(json::Object{{"node", each.node}, {"reason", each.reason}});
+  json::Value all = json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}};
+  std::string text = llvm::formatv("{0:2}\n", all);
+  return writeFileAtomically(path, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
 }

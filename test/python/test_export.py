@@ -6,6 +6,7 @@ records of them, against eager.
 
 Skips itself where torch or transformers are not installed. MLAC_COMPILE names the compiler."""
 
+import json
 import os
 import pathlib
 import tempfile
@@ -129,6 +130,43 @@ class ExportTest(unittest.TestCase):
             config, case.module = case.module.config, program
             error = (self.run_layer(case, config=config) - case.output).norm() / case.output.norm()
             self.assertLess(error.item(), TOLERANCE)
+
+    def test_E7_layers_of_a_model(self):
+        """The whole model's graph gives a package of its layers, which torch's model then calls."""
+        torch.manual_seed(5)
+        config = DeepseekV3Config(**{**DIMS, "num_hidden_layers": 2, "first_k_dense_replace": 2,
+                                     "intermediate_size": 64, "rope_parameters": YARN})
+        model = v3.DeepseekV3ForCausalLM(config).eval()
+        mask = torch.full((1, 1, TOKENS, TOKENS), float("-inf")).triu(1)
+        ids = torch.randint(0, DIMS["vocab_size"], (1, TOKENS))
+        example = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+        with torch.no_grad():
+            expected = model(**example).logits
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            weights, regions = (pathlib.Path(folder) / name for name in ("w.safetensors", "r.json"))
+            package = mlac.export(model, example, target="cpu", weights=weights, partial=regions)
+            places = json.loads(regions.read_text())["regions"]
+            engine = mlac.Engine(package, mlac.Device("cpu", 1), max_seq_len=64, num_layers=2)
+            for layer in range(2):
+                engine.bind_safetensors(weights, f"layers.{layer}.self_attn.", layer)
+                engine.prepare(layer)
+        self.assertEqual([place["module"] for place in places],
+                         [f"model.layers.{layer}.self_attn.o_proj: Linear" for layer in range(2)])
+        plan = engine.plan()
+        plan.fill([engine.sequence()], [TOKENS])
+
+        def attend(layer):
+            def forward(hidden_states, **_):
+                output = plan.run(hidden_states[0].contiguous(), layer=layer)
+                return torch.as_tensor(output).clone()[None], None
+            return forward
+
+        for layer in range(2):
+            model.model.layers[layer].self_attn.forward = attend(layer)
+        with torch.no_grad():
+            error = (model(**example).logits - expected).norm() / expected.norm()
+        self.assertLess(error.item(), TOLERANCE)
 
     def test_E7_dtype_of_the_parameters(self):
         case = deepseek_v3(dtype=torch.bfloat16)

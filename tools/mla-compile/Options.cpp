@@ -231,6 +231,11 @@ static cl::opt<std::string>
     weightsFile("write-weights", cl::value_desc("file"), cl::cat(category),
                 cl::desc("Of a .pt2 archive: where its layer's weights go, as a safetensors file "
                          "for mla-run --weights and for callers that bind them"));
+static cl::opt<std::string>
+    regionsFile("partial", cl::value_desc("file"), cl::cat(category),
+                cl::desc("Of a .pt2 archive of a whole model: compile its attention layers, which "
+                         "must be alike, and write their places in the graph as JSON (module, "
+                         "input, output, weights), and the attention that is left to it"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(category),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -399,6 +404,7 @@ static bool readOptions(CompileOptions &options) {
   options.import = {dtype, pageSize, form, format, scaleRule, hasStep ? decodeThreshold : 0};
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
+  options.regionsFile = regionsFile;
   options.absorb = absorb;
   options.numSplits = numSplits;
   options.mixed = mixed;
@@ -428,7 +434,7 @@ static bool checkModuleOptions() {
 
 /// What only an archive has.
 static bool checkArchiveOptions() {
-  for (const cl::opt<std::string> *option : {&archiveConfig, &weightsFile})
+  for (const cl::opt<std::string> *option : {&archiveConfig, &weightsFile, &regionsFile})
     if (option->getNumOccurrences() > 0 && !isArchiveFile(input))
       return fail("--" + option->ArgStr +
                   " is for archives of torch.export (.pt2), the input is '" + input + "'");

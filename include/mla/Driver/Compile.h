@@ -65,6 +65,9 @@ struct CompileOptions {
   /// Of an archive: the model's config.json, if the archive does not hold one, and the file that
   /// its layer's weights are written to, if any.
   std::string archiveConfig, weightsFile;
+  /// Of an archive whose graph holds attention layers beside other things: where their places in it
+  /// are written to.
+  std::string regionsFile;
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;

@@ -1,4 +1,4 @@
-//===- WriteWeights.h - an archive's weights as safetensors ---*- C++ -*-===//
+//===- WriteWeights.h - what a graph is taken apart into ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -14,10 +14,14 @@
 
 namespace mlac {
 
-/// Writes the layer's weights to the file `path`, in their own types, under the names that a
-/// package gives them behind `self_attn.`, with the configuration in the metadata.
-llvm::Error writeWeights(const TorchArchive &archive, llvm::ArrayRef<RaisedWeight> weights,
+/// Writes the weights of all regions to the file `path`, in their own types, under the names that a
+/// package gives them behind `self_attn.`, or of several regions `layers.N.self_attn.`, with the
+/// configuration in the metadata.
+llvm::Error writeWeights(const TorchArchive &archive, const RaisedLayer &layer,
                          llvm::StringRef config, llvm::StringRef path);
+
+/// Writes where the regions lie in their graph, and what of its attention is left, as JSON.
+llvm::Error writeRegions(const RaisedLayer &layer, llvm::StringRef path);
 
 } // namespace mlac
 

@@ -28,15 +28,29 @@ struct RaisedWeight {
   std::string name, source;
 };
 
-struct RaisedLayer {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+/// An attention layer in a graph, from a value of it to another.
+struct RaisedRegion {
+  std::string module;        ///< the path and class of what the output projection stands in
+  std::string input, output; ///< names of the hidden states and of the layer's output
   std::vector<RaisedWeight> weights;
 };
 
+/// A projection of attention that is left to the graph, and why.
+struct LeftNode {
+  std::string node, reason;
+};
+
+struct RaisedLayer {
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< of all regions, which differ in weights alone
+  std::vector<RaisedRegion> regions;
+  std::vector<LeftNode> left;
+};
+
 /// Fails with a diagnostic that names the node, the module it stands in, or what differs from
-/// the configuration.
+/// the configuration. With `isPartial` a layer is a part of its graph, there may be several, and
+/// attention of other kinds is left; else the layer is all that the graph computes.
 mlir::FailureOr<RaisedLayer> raiseGraph(mlir::func::FuncOp graph, const ModelConfig &config,
-                                        const ImportOptions &options);
+                                        const ImportOptions &options, bool isPartial = false);
 
 } // namespace mlac
 

@@ -91,6 +91,7 @@ private:
   // CallMemory.cpp: what makes memory and writes to it.
   Results evaluateMemory(llvm::StringRef name, bool &isKnown);
   Results makeFresh(llvm::StringRef sizesName, Expr fill);
+  Results makePositions();
   Results fillLike(double value);
   Results write(Cell &self, const Tensor &source);
   Results scatterSlice();

@@ -80,6 +80,18 @@ Results Call::write(Cell &self, const Tensor &source) {
   return give(*target);
 }
 
+/// 0, 1, 2, ... of the tokens.
+Results Call::makePositions() {
+  ignore({"dtype", "layout", "device", "pin_memory"});
+  bool isWhole = number("start").value_or(0) == 0 && number("step").value_or(1) == 1;
+  std::optional<int64_t> end = integer("end");
+  Cell *symbol = cell("end");
+  bool isTokens = end ? Size{*end} == evaluator.tokens : symbol && symbol->size == evaluator.tokens;
+  if (!isWhole || !isTokens)
+    return fail("its numbers are not the positions of the tokens");
+  return give(makeTensor({Dim{Factor{Axis::Tokens, evaluator.tokens}}}, {expressions.position()}));
+}
+
 /// A copy of `self` with `src` in a slice of it.
 Results Call::scatterSlice() {
   Tensor *source = tensor("src");
@@ -113,6 +125,8 @@ Results Call::evaluateMemory(StringRef name, bool &isKnown) {
     get("self"); // of a new tensor only its type and, of some, its sizes
     ignore({"dtype", "layout", "device", "pin_memory", "memory_format"});
   }
+  if (name == "arange")
+    return makePositions();
   if (name == "new_empty" || name == "empty")
     return makeFresh("size", expressions.undefined());
   if (name == "new_zeros" || name == "zeros")

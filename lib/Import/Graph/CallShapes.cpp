@@ -366,8 +366,8 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
   }
   if (name == "sym_size" || name == "size")
     return readSize();
-  if (llvm::is_contained({"to", "contiguous", "detach", "alias", "lift_fresh_copy", "type_as"},
-                         name))
+  if (llvm::is_contained(
+          {"to", "contiguous", "detach", "detach_", "alias", "lift_fresh_copy", "type_as"}, name))
     return alias("self");
   if (name == "clone" || name == "_to_copy")
     return copy();

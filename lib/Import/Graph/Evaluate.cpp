@@ -72,17 +72,25 @@ static Size sizeOfAxis(int64_t size, Axis axis) {
   return axis == Axis::Batch ? Size{1, 1, 0} : Size{1, 0, 1};
 }
 
+/// Batch and tokens are the first sizes of the hidden states, [batch, tokens, channels], or of the
+/// tokens of a whole model, [batch, tokens].
+void Evaluator::findTokens() {
+  for (bool isHidden : {true, false})
+    for (BlockArgument argument : function.getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      bool isInput =
+          function.getArgAttr(argument.getArgNumber(), mlir::graph::kInputAttr) != nullptr;
+      if (!isInput || !type || type.getRank() != (isHidden ? 3 : 2) ||
+          isa<FloatType>(type.getElementType()) != isHidden)
+        continue;
+      batch = sizeOfAxis(type.getDimSize(0), Axis::Batch);
+      tokens = sizeOfAxis(type.getDimSize(1), Axis::Tokens);
+      return;
+    }
+}
+
 void Evaluator::readArguments() {
-  // The hidden states: rows are what everything here is about.
-  for (BlockArgument argument : function.getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!function.getArgAttr(argument.getArgNumber(), mlir::graph::kInputAttr) || !type ||
-        type.getRank() != 3 || !isa<FloatType>(type.getElementType()))
-      continue;
-    batch = sizeOfAxis(type.getDimSize(0), Axis::Batch);
-    tokens = sizeOfAxis(type.getDimSize(1), Axis::Tokens);
-    break;
-  }
+  findTokens();
   for (BlockArgument argument : function.getArguments()) {
     uint32_t number = argument.getArgNumber();
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -123,8 +131,9 @@ static bool mayWrite(NodeOp node) {
   StringRef name = node.getTarget().split('.').second.split('.').first;
   bool takesTensor =
       llvm::any_of(node.getOperandTypes(), [](Type type) { return isa<TensorType>(type); });
-  return takesTensor && (!node.getTarget().starts_with("aten.") || name.ends_with("_") ||
-                         node.getTarget().ends_with("out"));
+  bool isInPlace = name.ends_with("_") && !name.ends_with("__"); // __and__ and the like are not
+  return takesTensor &&
+         (!node.getTarget().starts_with("aten.") || isInPlace || node.getTarget().ends_with("out"));
 }
 
 /// An operand that is not understood itself: its first number tells.

@@ -72,6 +72,7 @@ private:
   Cell &cellOf(mlir::Value value) { return cells[value.getAsOpaquePointer()]; }
   std::optional<Dims> label(mlir::Type type, bool isInput) const;
   std::optional<Dim> labelAxis(int64_t size, Axis axis) const;
+  void findTokens();
   void readArguments();
   void evaluate(mlir::graph::NodeOp node);
   void makeOpaque(mlir::graph::NodeOp node, llvm::StringRef reason);

@@ -43,15 +43,16 @@ enum class SourceKind : uint8_t {
   Linear,    ///< row `index` of the weight `b` times the vector `a`, plus the bias c - 1
   Opaque,    ///< number `index` of what a node that is not understood gives
   Constant,
-  Sum,     ///< of the terms
-  Product, ///< of `number` and the factors
-  Apply,   ///< the function `a` of one operand
-  Mean,    ///< of the vector `a`
-  Dot,     ///< of the query's vector `a` and a key's vector `b`
-  Softmax, ///< over the keys of one operand
-  Attend,  ///< the sum over the keys of the operands: a softmax times a number of the key
-  Complex, ///< of two operands
-  Causal,  ///< 0 where the key is not after the query, else -inf
+  Sum,      ///< of the terms
+  Product,  ///< of `number` and the factors
+  Apply,    ///< the function `a` of one operand
+  Mean,     ///< of the vector `a`
+  Dot,      ///< of the query's vector `a` and a key's vector `b`
+  Softmax,  ///< over the keys of one operand
+  Attend,   ///< the sum over the keys of the operands: a softmax times a number of the key
+  Complex,  ///< of two operands
+  Position, ///< of the token: 0, 1, 2, ...
+  Causal,   ///< 0 where the key is not after the query, else -inf
 };
 
 enum class Function : uint8_t {
@@ -108,6 +109,7 @@ public:
   Expr softmax(Expr score);
   Expr attend(Expr weights, Expr value);
   Expr complex(Expr real, Expr imaginary);
+  Expr position() { return {intern({.kind = SourceKind::Position}), 0}; }
   Expr causal() { return {intern({.kind = SourceKind::Causal}), 0}; }
 
   VectorId internVector(llvm::ArrayRef<Expr> values);

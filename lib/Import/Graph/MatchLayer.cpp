@@ -26,6 +26,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/Twine.h"
 
+#include <cmath>
 #include <map>
 
 using namespace mlac::graph;
@@ -64,7 +65,7 @@ private:
   bool is(Expr expr, SourceKind kind) const { return source(expr).kind == kind; }
   /// Names the node that is not understood, where there is one below what was found.
   llvm::Error fail(const Twine &what, Expr got) const {
-    const Source *opaque = findOpaque(expressions, got);
+    const Source *opaque = findOpaque(expressions, got, /*crossesProjections=*/false);
     std::string cause =
         opaque ? " of " + Evaluator::describe(opaque->node) + ", " + opaque->reason.str() : "";
     if (source(got).kind == SourceKind::Opaque)
@@ -127,11 +128,12 @@ llvm::Expected<Channel> Matcher::matchRotated(Expr expr) {
   for (size_t i = 0; i < 2; ++i) {
     auto [factor, rest] = expressions.splitFactor(terms[i]);
     std::optional<Expr> table = takeTable(rest, rows[i]);
-    if (!table || (factor != 1 && factor != -1))
+    if (!table)
       return fail("expected two rows under rope", terms[i]);
-    channel.tables[i] = *table;
+    // The tables may have a factor, which is theirs: YaRN's.
+    channel.tables[i] = expressions.scale(std::abs(factor), *table);
     channel.rows[i] = rows[i].index;
-    signs[i] = factor;
+    signs[i] = factor < 0 ? -1 : 1;
   }
   if (rows[0].source != rows[1].source || signs[0] + signs[1] < 0)
     return fail("expected two rows of a projection under rope", expr);
@@ -421,6 +423,7 @@ llvm::Error Matcher::matchDownProjections() {
   const Source &down = source({keyDown, 0});
   layer.keyDown = down.b;
   layer.keyDownBias = getBias(down);
+  layer.latentProjection = keyDown;
   layer.hidden = down.a;
   layer.hiddenSize = expressions.vector(down.a).size();
   for (const Head &head : heads)
@@ -508,13 +511,16 @@ std::string mlac::graph::describe(const Expressions &expressions, Expr expr) {
     return "a sum over keys";
   case SourceKind::Complex:
     return "a complex number";
+  case SourceKind::Position:
+    return "a token's position";
   case SourceKind::Causal:
     return "a causal mask";
   }
   llvm_unreachable("unknown source");
 }
 
-const Source *mlac::graph::findOpaque(const Expressions &expressions, ArrayRef<Expr> row) {
+const Source *mlac::graph::findOpaque(const Expressions &expressions, ArrayRef<Expr> row,
+                                      bool crossesProjections) {
   llvm::DenseSet<uint32_t> seen;
   llvm::SmallVector<Expr> left(llvm::reverse(row));
   while (!left.empty()) {
@@ -525,8 +531,8 @@ const Source *mlac::graph::findOpaque(const Expressions &expressions, ArrayRef<E
     if (source.kind == SourceKind::Opaque)
       return source.cause ? source.cause : &source;
     llvm::append_range(left, source.operands);
-    if (source.kind == SourceKind::Linear || source.kind == SourceKind::Mean ||
-        source.kind == SourceKind::Dot)
+    if ((source.kind == SourceKind::Linear && crossesProjections) ||
+        source.kind == SourceKind::Mean || source.kind == SourceKind::Dot)
       llvm::append_range(left, expressions.vector(source.a));
     if (source.kind == SourceKind::Dot)
       llvm::append_range(left, expressions.vector(source.b));

@@ -30,6 +30,7 @@ using Weight = std::optional<uint32_t>;
 /// One attention, from the hidden states to the output projection. Symbols as in ModelConfig.h.
 struct Layer {
   VectorId hidden = 0;
+  uint32_t latentProjection = 0; ///< the source that reads the hidden states
   int64_t hiddenSize = 0, heads = 0, nope = 0, rope = 0, value = 0, latent = 0;
   std::optional<int64_t> queryLatent;
 
@@ -57,8 +58,9 @@ llvm::Expected<Layer> matchLayer(Expressions &expressions, uint32_t projection,
 /// A number in words, for errors.
 std::string describe(const Expressions &expressions, Expr expr);
 
-/// The first numbers below `expr` that a node gives which is not understood.
-const Source *findOpaque(const Expressions &expressions, llvm::ArrayRef<Expr> row);
+/// The first numbers below a row that a node gives which is not understood; null without.
+const Source *findOpaque(const Expressions &expressions, llvm::ArrayRef<Expr> row,
+                         bool crossesProjections = true);
 
 } // namespace mlac::graph
 

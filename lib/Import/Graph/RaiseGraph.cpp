@@ -13,6 +13,7 @@
 
 #include "mla/Import/CheckpointTensors.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -33,7 +34,10 @@ class Raiser {
 public:
   Raiser(func::FuncOp function, const ModelConfig &config)
       : function(function), config(config), evaluator(function, expressions) {}
-  FailureOr<Layer> findLayer();
+  /// The layers and their output projections.
+  FailureOr<std::vector<std::pair<NodeOp, Layer>>> findLayers(bool isPartial,
+                                                              std::vector<LeftNode> &left);
+  RaisedRegion describeRegion(NodeOp output, const Layer &layer);
   LogicalResult compare(const Layer &layer);
   FailureOr<std::vector<RaisedWeight>> nameWeights(const Layer &layer);
 
@@ -42,7 +46,7 @@ private:
   LogicalResult checkWhole(const Layer &layer, NodeOp output, uint32_t projection);
   LogicalResult checkMask(const Layer &layer, NodeOp output);
   LogicalResult compareRope(const Layer &layer);
-  LogicalResult checkFrequency(const RopeTable &table, size_t index, const RopePair &pair);
+  std::optional<double> readFrequency(const Source &angle);
   LogicalResult checkTable(Expr table, Function function, size_t index, double expected,
                            double multiplier);
   StringRef getName(uint32_t argument, StringRef attribute);
@@ -122,31 +126,66 @@ LogicalResult Raiser::checkMask(const Layer &layer, NodeOp output) {
   return success();
 }
 
-FailureOr<Layer> Raiser::findLayer() {
+FailureOr<std::vector<std::pair<NodeOp, Layer>>> Raiser::findLayers(bool isPartial,
+                                                                    std::vector<LeftNode> &left) {
   evaluator.run();
   if (auto [node, reason] = evaluator.lostWrite(); node)
     return emitNodeError(node) << "may write to memory in a way that is not followed: " << reason;
-  SmallVector<std::pair<NodeOp, uint32_t>> found;
+  llvm::MapVector<NodeOp, uint32_t> found;
   for (auto [node, projection] : evaluator.projections())
     if (readsAttention(expressions, projection))
-      found.push_back({node, projection});
+      found.insert({node, projection});
   if (found.empty())
     return refuseGraph();
-  auto [node, projection] = found.front();
-  if (found.size() > 1)
-    return emitNodeError(node) << "is one of " << found.size()
-                               << " projections of attention; export one attention module";
+  if (found.size() > 1 && !isPartial)
+    return emitNodeError(found.begin()->first)
+           << "is one of " << found.size()
+           << " projections of attention; --partial takes each as a part of the graph";
   llvm::BitVector weights(function.getNumArguments());
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (!getName(i, mlir::graph::kWeightAttr).empty())
       weights.set(i);
-  llvm::Expected<Layer> layer = matchLayer(expressions, projection, weights);
-  if (!layer)
-    return emitNodeError(node) << "its attention is not multi-head latent attention: "
-                               << llvm::toString(layer.takeError());
-  if (failed(checkWhole(*layer, node, projection)) || failed(checkMask(*layer, node)))
-    return failure();
-  return std::move(*layer);
+  std::vector<std::pair<NodeOp, Layer>> layers;
+  for (auto [node, projection] : found) {
+    llvm::Expected<Layer> layer = matchLayer(expressions, projection, weights);
+    std::string why = layer ? "" : llvm::toString(layer.takeError());
+    if (!layer && isPartial) {
+      left.push_back({Evaluator::describe(node), why});
+      continue;
+    }
+    if (!layer)
+      return emitNodeError(node) << "its attention is not multi-head latent attention: " << why;
+    if ((!isPartial && failed(checkWhole(*layer, node, projection))) ||
+        failed(checkMask(*layer, node)))
+      return failure();
+    layers.push_back({node, std::move(*layer)});
+  }
+  if (layers.empty())
+    return emitError(function.getLoc())
+           << left.front().node
+           << ": its attention is not multi-head latent attention: " << left.front().reason;
+  return layers;
+}
+
+/// The name of a value: its node's result, or the argument's.
+static std::string getValueName(func::FuncOp function, Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    for (StringRef attribute : {mlir::graph::kInputAttr, mlir::graph::kWeightAttr})
+      if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attribute))
+        return name.str();
+    return "";
+  }
+  return value.getDefiningOp<NodeOp>().getNodeName().str();
+}
+
+RaisedRegion Raiser::describeRegion(NodeOp output, const Layer &layer) {
+  RaisedRegion region;
+  region.module = output.getModulePath().value_or("").str();
+  region.output = output.getNodeName().str();
+  for (auto [node, projection] : evaluator.projections())
+    if (projection == layer.latentProjection)
+      region.input = getValueName(function, node->getOperand(0));
+  return region;
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,6 +233,27 @@ LogicalResult Raiser::compare(const Layer &layer) {
   return failure(differs);
 }
 
+/// The frequency in a product of it and a token's position, which an input is taken as.
+std::optional<double> Raiser::readFrequency(const Source &angle) {
+  if (angle.kind != SourceKind::Product || angle.operands.size() != 2 || angle.number != 1)
+    return std::nullopt;
+  std::optional<double> frequency;
+  bool hasPosition = false;
+  for (Expr each : angle.operands) {
+    const Source &source = expressions[each];
+    bool isArgument = source.kind == SourceKind::Argument;
+    hasPosition |= source.kind == SourceKind::Position ||
+                   (isArgument && !getName(source.a, mlir::graph::kInputAttr).empty());
+    auto values =
+        isArgument
+            ? function.getArgAttrOfType<DenseElementsAttr>(source.a, mlir::graph::kValuesAttr)
+            : DenseElementsAttr();
+    if (values && values.getElementType().isF32() && each.index < values.getNumElements())
+      frequency = values.getValues<float>()[each.index];
+  }
+  return hasPosition ? frequency : std::nullopt;
+}
+
 /// The table's number is multiplier · function(position · frequency), or an input's.
 LogicalResult Raiser::checkTable(Expr table, Function function, size_t index, double expected,
                                  double multiplier) {
@@ -206,18 +266,7 @@ LogicalResult Raiser::checkTable(Expr table, Function function, size_t index, do
       outer.kind == SourceKind::Apply && outer.a == static_cast<uint32_t>(function)
           ? &expressions[outer.operands.front()]
           : nullptr;
-  std::optional<double> frequency;
-  if (angle && angle->kind == SourceKind::Product && angle->operands.size() == 2 &&
-      angle->number == 1)
-    for (Expr each : angle->operands) {
-      const Source &source = expressions[each];
-      auto values = source.kind == SourceKind::Argument
-                        ? this->function.getArgAttrOfType<DenseElementsAttr>(
-                              source.a, mlir::graph::kValuesAttr)
-                        : DenseElementsAttr();
-      if (values && values.getElementType().isF32() && each.index < values.getNumElements())
-        frequency = values.getValues<float>()[each.index];
-    }
+  std::optional<double> frequency = angle ? readFrequency(*angle) : std::nullopt;
   if (!frequency)
     return emitError(this->function.getLoc())
            << "rope's table is no input of the graph and not the cosine or sine of positions times "
@@ -282,15 +331,23 @@ FailureOr<std::vector<RaisedWeight>> Raiser::nameWeights(const Layer &layer) {
 }
 
 FailureOr<RaisedLayer> mlac::raiseGraph(func::FuncOp graph, const ModelConfig &config,
-                                        const ImportOptions &options) {
+                                        const ImportOptions &options, bool isPartial) {
   Raiser raiser(graph, config);
-  FailureOr<Layer> layer = raiser.findLayer();
-  if (failed(layer) || failed(raiser.compare(*layer)))
+  RaisedLayer raised;
+  FailureOr<std::vector<std::pair<NodeOp, Layer>>> layers =
+      raiser.findLayers(isPartial, raised.left);
+  if (failed(layers))
     return failure();
-  FailureOr<std::vector<RaisedWeight>> weights = raiser.nameWeights(*layer);
-  if (failed(weights))
-    return failure();
-  RaisedLayer raised{importConfig(graph.getLoc(), config, options), std::move(*weights)};
+  for (auto &[node, layer] : *layers) {
+    if (failed(raiser.compare(layer)))
+      return failure();
+    FailureOr<std::vector<RaisedWeight>> weights = raiser.nameWeights(layer);
+    if (failed(weights))
+      return failure();
+    raised.regions.push_back(raiser.describeRegion(node, layer));
+    raised.regions.back().weights = std::move(*weights);
+  }
+  raised.module = importConfig(graph.getLoc(), config, options);
   if (!raised.module)
     return failure();
   return std::move(raised);
