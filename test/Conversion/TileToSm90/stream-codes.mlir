@@ -20,7 +20,7 @@
 // CHECK: sm90.acquire %[[RIGHT]]
 // CHECK: sm90.acquire %[[ROPE]]
 
-// The left one: scales a block ahead, no RoPE, no more than one product behind the turning.
+// The left one: scales a block ahead, codes a step, no RoPE, no more than one product behind the turning.
 // CHECK: sm90.role "left" warpgroups 1 to 2 registers 232 {
 // CHECK: sm90.wait_dependency
 // CHECK: sm90.load_code_scales
@@ -28,15 +28,17 @@
 // CHECK: scf.for
 // CHECK: sm90.load_code_scales
 // CHECK: sm90.await %[[LEFT]]
-// CHECK: %[[CODES:.*]] = sm90.load_shared %{{.*}} column 0 : <64x128xf8E4M3FN>
+// CHECK: sm90.load_shared %{{.*}} column 0 : <64x128xf8E4M3FN>
 // CHECK: %[[KEYS:.*]] = arith.truncf {{.*}} to tensor<64x64xbf16
+// CHECK: sm90.load_shared %{{.*}} column 64
+// CHECK: sm90.release %[[LEFT]]
+// CHECK: sm90.barrier
 // CHECK: sm90.store_shared %[[KEYS]], %[[VALUES]] column 0
 // CHECK: sm90.wgmma %[[KEYS]], %{{.*}} transpose_rhs : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, <16x64xbf16>
 // CHECK: sm90.wgmma_commit
-// CHECK: sm90.load_shared %{{.*}} column 64
-// CHECK: sm90.release %[[LEFT]]
+// CHECK: sm90.await %[[LEFT]]
+// CHECK: sm90.store_shared %{{.*}}, %[[VALUES]] column 64
 // CHECK: sm90.wgmma_commit
-// CHECK-NEXT: sm90.await %[[LEFT]]
 // CHECK-NEXT: sm90.wgmma_wait 1
 // CHECK-NOT: sm90.await %[[ROPE]]
 // CHECK: sm90.park %{{.*}} to

@@ -8,9 +8,11 @@
 
 #include "Common/PagedTiles.h"
 
+#include "Common/RoleKernel.h"
 #include "Common/ScheduleBuilder.h"
 
 #include "mla/Dialect/Sm90/IR/HostValue.h"
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -169,8 +171,7 @@ PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const
     // Tokens are not negative, and unsigned division by powers of two is a shift.
     Value entry = arith::DivUIOp::create(builder, loc, token, constant(page));
     Value number = memref::LoadOp::create(builder, loc, table, entry);
-    found.pages.push_back(
-        arith::IndexCastOp::create(builder, loc, builder.getIndexType(), number));
+    found.pages.push_back(arith::IndexCastOp::create(builder, loc, builder.getIndexType(), number));
   }
   found.row = page == boxRows ? constant(0)
                               : Value(arith::RemUIOp::create(builder, loc, key, constant(page)));
@@ -216,4 +217,41 @@ void mlac::copyKeyRows(OpBuilder &builder, LazyCloner &cloner, Operation *op, in
   sm90::CopyPagedOp::create(builder, loc, cloner.get(load.getPool()), cloner.get(load.getTable()),
                             cloner.get(load.getToken()), first, cloner.get(load.getLimit()), target,
                             vectorBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Scales of codes
+//===----------------------------------------------------------------------===//
+
+/// Of the rows that a list names.
+static Value loadListedScales(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::LoadRowsOp load) {
+  auto getRows = [](Type element) {
+    return cast<ShapedType>(convertRoleType(RankedTensorType::get({sm90::kTileRows}, element)));
+  };
+  ShapedType type = getRows(b.getI32Type());
+  auto constant = [&](int32_t value) -> Value {
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getI32IntegerAttr(value)));
+  };
+  Value list = cloner.get(load.getIndices()), first = cloner.get(load.getFirst());
+  Value entries = sm90::LoadOp::create(b, type, list, first, /*paired=*/false);
+  // Behind the list's end a load gives 0, which would be a row.
+  Value end = memref::DimOp::create(b, list, 0);
+  Value room = arith::IndexCastOp::create(b, b.getI32Type(), arith::SubIOp::create(b, end, first));
+  Value isInside =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, sm90::IotaOp::create(b, type, 0),
+                            sm90::SplatOp::create(b, type, room));
+  Value row = arith::SelectOp::create(b, isInside, entries, constant(-1));
+  return sm90::LoadElementsOp::create(b, getRows(b.getF32Type()), cloner.get(load.getView()),
+                                      ValueRange{row, constant(0)});
+}
+
+Value mlac::loadRowScales(ImplicitLocOpBuilder &b, LazyCloner &cloner, Operation *op) {
+  if (auto listed = dyn_cast<tile::LoadRowsOp>(op))
+    return loadListedScales(b, cloner, listed);
+  auto load = cast<tile::LoadPagedOp>(op);
+  Type type =
+      convertRoleType(RankedTensorType::get({sm90::kTileRows}, load.getType().getElementType()));
+  return sm90::LoadCodeScalesOp::create(b, type, cloner.get(load.getPool()),
+                                        cloner.get(load.getTable()), cloner.get(load.getToken()),
+                                        cloner.get(load.getColumn()), cloner.get(load.getLimit()));
 }

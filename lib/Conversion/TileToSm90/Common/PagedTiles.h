@@ -22,6 +22,8 @@
 
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
 namespace mlac {
 
 /// Whether the host can make a tensor map of `view`: a reinterpret_cast of a
@@ -76,6 +78,10 @@ private:
 /// every thread completes it.
 void copyKeyRows(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::Operation *load,
                  int64_t column, mlir::Value target);
+
+/// The scale of each row of codes that `load` loads, in its first column; 0 where there is no row.
+/// At the place that `cloner` is at, whose tiles are of one warpgroup.
+mlir::Value loadRowScales(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::Operation *load);
 
 } // namespace mlac
 

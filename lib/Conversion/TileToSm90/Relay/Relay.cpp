@@ -65,23 +65,13 @@ static bool canTransform(tile::AttendOp attend, std::string &why) {
           std::to_string(sm90::kCodePanelColumns);
     return false;
   }
-  if (attend.isListed()) {
-    why = "its codes are rows by a list";
-    return false;
-  }
   auto scales = cast<MemRefType>(attend.getScales().getType());
-  int64_t group = scales.getRank() == 3 ? attend.getWidth(0) / scales.getDimSize(2) : 0;
+  int64_t group = scales.getRank() == 1 ? 0 : attend.getWidth(0) / scales.getShape().back();
   if (group != 0 && group != sm90::kCodePanelColumns) {
     why = "a scale is of " + std::to_string(group) + " columns, a panel of codes has " +
           std::to_string(sm90::kCodePanelColumns);
     return false;
   }
-  for (Value keys : attend.getKeys())
-    if (PagedTiles::getBoxRows(keys, attend.getBlock()) == 0) {
-      why = "TMA cannot copy codes of pages of " +
-            std::to_string(cast<MemRefType>(keys.getType()).getDimSize(1)) + " tokens";
-      return false;
-    }
   return true;
 }
 
@@ -284,7 +274,7 @@ void relay::Kernel::createRings() {
     ropes =
         createRing("rope", options.ropeStages, 1, {panel}, shape.hasRopeCodes ? role : copy, role);
   if (shape.hasCodes)
-    createCodeRings(thread, role);
+    createCodeRings(copy, role);
   if (!crossingRows.empty())
     scale = createRing("scale", 1, 1, SmallVector<sm90::SmemType>(crossingRows.size(), rowsType()),
                        role, 2 * role);

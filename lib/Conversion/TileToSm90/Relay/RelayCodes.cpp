@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Keys at the cursor have been brought to the role's ring of codes, which has one stage: its
-// next ones are copied as soon as they have been read. The scale of a group is one of
-// the rows' of a panel of codes, read from the pool while the product before is awaited.
+// next ones are copied as soon as they have been read, by one thread, or row by row by all. The
+// scale of a group is one of the rows' of a panel of codes, read from the pool while the product
+// before is awaited.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,11 +29,11 @@ struct relay::Kernel::Codes {
 };
 
 /// A stage is a panel of codes; RoPE's comes last.
-void relay::Kernel::createCodeRings(int32_t thread, int32_t role) {
+void relay::Kernel::createCodeRings(int32_t copy, int32_t role) {
   Type code = loop.terms[0].getKeyType().getElementType();
   sm90::SmemType tile = getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, code);
-  leftCodes = createRing("left codes", countCodePanels(true), 1, {tile}, thread, role);
-  rightCodes = createRing("right codes", countCodePanels(false), 1, {tile}, thread, role);
+  leftCodes = createRing("left codes", countCodePanels(true), 1, {tile}, copy, role);
+  rightCodes = createRing("right codes", countCodePanels(false), 1, {tile}, copy, role);
 }
 
 int64_t relay::Kernel::countCodePanels(bool isLeft) const {
@@ -41,26 +42,33 @@ int64_t relay::Kernel::countCodePanels(bool isLeft) const {
   return shape.getRightColumns() / sm90::kCodePanelColumns + (shape.hasRopeCodes ? 1 : 0);
 }
 
-/// One thread brings a panel of a block's codes.
-void relay::Kernel::copyCodes(OutputState &state, const PagedTiles::Block &block, int64_t panel,
-                              Value stage) {
+/// Who copies, one thread or all, brings a panel of a block's codes.
+void relay::Kernel::copyCodes(OutputState &state, LazyCloner &cloner,
+                              const PagedTiles::Block &block, int64_t panel, Value stage) {
   Value ring = state.isLeft ? leftCodes : rightCodes, target = tileOf(ring, stage, 0);
-  sm90::AcquireOp::create(b, ring, stage);
-  sm90::ExpectOp::create(b, ring, stage, 0, cast<sm90::RingType>(ring.getType()).getStageBytes());
-  if (!state.isLeft && panel * sm90::kCodePanelColumns == shape.getRightColumns())
-    return rope.copy(b, b.getLoc(), block, 0, target, ring, stage, 0);
+  bool isRope = !state.isLeft && panel * sm90::kCodePanelColumns == shape.getRightColumns();
   int64_t first = state.isLeft ? 0 : shape.getLeftColumns();
-  leftKeys.copy(b, b.getLoc(), block, first + panel * sm90::kCodePanelColumns, target, ring, stage,
-                0);
+  int64_t column = isRope ? 0 : first + panel * sm90::kCodePanelColumns;
+  sm90::AcquireOp::create(b, ring, stage);
+  if (!shape.usesTma) {
+    copyKeyRows(b, cloner, loop.terms[isRope ? 1 : 0].keys, column, target);
+    sm90::CopyPublishOp::create(b, ring, stage, 0);
+    return;
+  }
+  sm90::ExpectOp::create(b, ring, stage, 0, cast<sm90::RingType>(ring.getType()).getStageBytes());
+  (isRope ? rope : leftKeys).copy(b, b.getLoc(), block, column, target, ring, stage, 0);
 }
 
-static void elect(ImplicitLocOpBuilder &b, Value condition, llvm::function_ref<void()> body) {
-  auto elected = sm90::ElectOp::create(b);
+/// Who copies does what `body` emits.
+void relay::Kernel::whereExists(Value exists, llvm::function_ref<void()> body) {
   OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&elected.getBody());
-  sm90::EndOp::create(b);
-  b.setInsertionPointToStart(&elected.getBody().front());
-  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  if (shape.usesTma) {
+    auto elected = sm90::ElectOp::create(b);
+    b.createBlock(&elected.getBody());
+    sm90::EndOp::create(b);
+    b.setInsertionPointToStart(&elected.getBody().front());
+  }
+  auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
   b.setInsertionPointToStart(branch.thenBlock());
   body();
 }
@@ -69,16 +77,21 @@ static void elect(ImplicitLocOpBuilder &b, Value condition, llvm::function_ref<v
 void relay::Kernel::startCodes(OutputState &state) {
   LazyCloner cloner(entry, [this](Operation *, Type type) { return convertOutputType(type); });
   Entry found = locate(state, cloner);
-  PagedTiles::Block block = leftKeys.find(b, cloner);
+  PagedTiles::Block block;
+  if (shape.usesTma)
+    block = leftKeys.find(b, cloner);
+  else
+    fetchScalars(cloner);
   waitForDependency();
-  elect(b, found.exists, [&] {
+  whereExists(found.exists, [&] {
+    LazyCloner::Scope scope(cloner);
     Value stage = state.codes;
     for (int64_t panel = 0; panel < countCodePanels(state.isLeft); ++panel) {
-      copyCodes(state, block, panel, stage);
+      copyCodes(state, cloner, block, panel, stage);
       stage = next(stage, state.isLeft ? leftCodes : rightCodes);
     }
     if (bringsRope(state.isLeft))
-      copyRope(state, block);
+      copyRope(state, cloner, block);
   });
   if (bringsRope(state.isLeft))
     state.filledRope = next(state.filledRope, ropes);
@@ -95,18 +108,21 @@ relay::Kernel::Codes relay::Kernel::fetchScales(OutputState &state, LazyCloner &
   size_t half = loop.groupScales.size() / 2;
   for (Value rows : ArrayRef(loop.groupScales).slice(state.isLeft ? 0 : half, half)) {
     auto reduce = rows.getDefiningOp<tile::ReduceOp>();
-    auto load = reduce.getSource().getDefiningOp<tile::LoadPagedOp>();
-    codes.panelScales.push_back(sm90::LoadCodeScalesOp::create(
-        b, convertRoleType(rows.getType()), cloner.get(load.getPool()), cloner.get(load.getTable()),
-        cloner.get(load.getToken()), cloner.get(load.getColumn()), cloner.get(load.getLimit())));
+    codes.panelScales.push_back(loadRowScales(b, cloner, reduce.getSource().getDefiningOp()));
   }
   return codes;
 }
 
-/// One thread brings RoPE keys that are no codes, with the codes of the same block.
-void relay::Kernel::copyRope(OutputState &state, const PagedTiles::Block &block) {
+/// RoPE keys that are no codes, with the codes of the same block.
+void relay::Kernel::copyRope(OutputState &state, LazyCloner &cloner,
+                             const PagedTiles::Block &block) {
   Value target = tileOf(ropes, state.filledRope, 0);
   sm90::AcquireOp::create(b, ropes, state.filledRope);
+  if (!shape.usesTma) {
+    copyKeyRows(b, cloner, loop.terms[1].keys, 0, target);
+    sm90::CopyPublishOp::create(b, ropes, state.filledRope, 0);
+    return;
+  }
   sm90::ExpectOp::create(b, ropes, state.filledRope, 0,
                          cast<sm90::SmemType>(target.getType()).getByteSize());
   rope.copy(b, b.getLoc(), block, 0, target, ropes, state.filledRope, 0);
@@ -154,14 +170,20 @@ void relay::Kernel::refillFromCodes(OutputState &state, llvm::function_ref<void(
   PagedTiles::Block block;
   if (findsPagesEarly())
     block = leftKeys.find(b, behind);
+  else if (!shape.usesTma)
+    fetchScalars(behind);
+  auto findBlock = [&] {
+    return findsPagesEarly() || !shape.usesTma ? block : leftKeys.find(b, behind);
+  };
 
   if (untilFree)
     untilFree();
 
   auto copyNext = [&](int64_t panel, Value stage) {
-    elect(b, following.exists, [&] {
+    whereExists(following.exists, [&] {
       LazyCloner::Scope scope(behind);
-      copyCodes(state, findsPagesEarly() ? block : leftKeys.find(b, behind), panel, stage);
+      PagedTiles::Block found = findBlock();
+      copyCodes(state, behind, found, panel, stage);
     });
   };
   Value ring = state.isLeft ? left : right, before = state.codes;
@@ -175,9 +197,10 @@ void relay::Kernel::refillFromCodes(OutputState &state, llvm::function_ref<void(
     sm90::PublishOp::create(b, ring, state.filled, 0);
     // Last: its slot is free when the scores of the block in between are done.
     if (bringsRope(state.isLeft))
-      elect(b, following.exists, [&] {
+      whereExists(following.exists, [&] {
         LazyCloner::Scope inner(behind);
-        copyRope(state, findsPagesEarly() ? block : leftKeys.find(b, behind));
+        PagedTiles::Block found = findBlock();
+        copyRope(state, behind, found);
       });
     scf::YieldOp::create(b, filled);
     b.setInsertionPointToStart(branch.elseBlock());

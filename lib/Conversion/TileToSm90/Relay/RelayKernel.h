@@ -97,7 +97,7 @@ private:
 
   // RelayCodes.cpp
   struct Codes;
-  void createCodeRings(int32_t thread, int32_t role);
+  void createCodeRings(int32_t copy, int32_t role);
   void startCodes(OutputState &state);
   void refillFromCodes(OutputState &state, llvm::function_ref<void()> untilFree);
   Codes fetchScales(OutputState &state, LazyCloner &cloner);
@@ -105,12 +105,14 @@ private:
                  llvm::function_ref<void(int64_t, Value)> copyNext);
   Value fillFromCodes(OutputState &state, LazyCloner &cloner, const Codes &codes,
                       llvm::function_ref<void(int64_t, Value)> copyNext);
-  void copyRope(OutputState &state, const PagedTiles::Block &block);
+  void whereExists(Value exists, llvm::function_ref<void()> body);
+  void copyRope(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block);
   /// Whether the role brings RoPE keys as they are, a block ahead, as codes.
   bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope && !shape.hasRopeCodes; }
   int64_t countCodePanels(bool isLeft) const;
   void copyQueryRows(OutputState &state, LazyCloner &cloner);
-  void copyCodes(OutputState &state, const PagedTiles::Block &block, int64_t panel, Value stage);
+  void copyCodes(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block,
+                 int64_t panel, Value stage);
   void emitLastBlock(OutputState &state);
   void freeSlot(OutputState &state);
   Value startProduct(OutputState &state, bool isLast);

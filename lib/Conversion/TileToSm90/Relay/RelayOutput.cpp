@@ -318,7 +318,7 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
         return pack();
       });
   unpack(done.getResults());
-  if (shape.hasCodes) // they leave it no register before
+  if (shape.usesTma && shape.hasCodes) // they leave it no register before
     findTail(state, blocks);
   emitLastBlock(state);
 }

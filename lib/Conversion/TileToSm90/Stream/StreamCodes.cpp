@@ -212,8 +212,9 @@ private:
   bool isOthers(Operation *op) const;
   int64_t getHalfColumns() const { return program.getWidth(0) / 2; }
   SmallVector<Value> loadScales(Value position);
-  Value loadListedScale(tile::LoadRowsOp load, LazyCloner &at);
-  Value turn(Value panel, int64_t column, Value scale);
+  Value loadCodes(Value panel, int64_t column);
+  Value takeCodes(int64_t column);
+  Value turn(Value codes, Value scale);
   void closeGroup();
   Value multiplyKeys(Value keys, Value queries, Value acc);
   Value emitLatent(Value queries, Value acc);
@@ -327,30 +328,6 @@ void CodeConsumer::emitFor(scf::ForOp op) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// The scale of each row that a list names; 0 where it names none.
-Value CodeConsumer::loadListedScale(tile::LoadRowsOp load, LazyCloner &at) {
-  auto getRows = [&](Type element) {
-    return cast<RankedTensorType>(
-        convertRoleType(RankedTensorType::get({sm90::kTileRows}, element)));
-  };
-  Type type = getRows(b.getI32Type());
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(
-        b, DenseElementsAttr::get(cast<ShapedType>(type), b.getI32IntegerAttr(value)));
-  };
-  Value list = at.get(load.getIndices()), first = at.get(load.getFirst());
-  Value entries = sm90::LoadOp::create(b, type, list, first, /*paired=*/false);
-  // Behind the list's end a load gives 0, which would be a row.
-  Value end = memref::DimOp::create(b, list, 0);
-  Value room = arith::IndexCastOp::create(b, b.getI32Type(), arith::SubIOp::create(b, end, first));
-  Value isInside =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, sm90::IotaOp::create(b, type, 0),
-                            sm90::SplatOp::create(b, type, room));
-  Value row = arith::SelectOp::create(b, isInside, entries, constant(-1));
-  return sm90::LoadElementsOp::create(b, getRows(b.getF32Type()), at.get(load.getView()),
-                                      ValueRange{row, constant(0)});
-}
-
 /// Of the block at a value of the loop's induction variable: rows, of each of this half's panels
 /// that has a scale of its own. At and behind the request's end they are 0.
 SmallVector<Value> CodeConsumer::loadScales(Value position) {
@@ -361,15 +338,7 @@ SmallVector<Value> CodeConsumer::loadScales(Value position) {
     Value rows = findScale(program.scales[0], side * getHalfColumns() + column);
     if (!isTile(rows))
       continue;
-    Operation *load = getScaleLoad(rows);
-    if (auto listed = dyn_cast<tile::LoadRowsOp>(load)) {
-      loaded.push_back(loadListedScale(listed, at));
-      continue;
-    }
-    auto paged = cast<tile::LoadPagedOp>(load);
-    loaded.push_back(sm90::LoadCodeScalesOp::create(
-        b, convertRoleType(rows.getType()), at.get(paged.getPool()), at.get(paged.getTable()),
-        at.get(paged.getToken()), at.get(paged.getColumn()), at.get(paged.getLimit())));
+    loaded.push_back(loadRowScales(b, at, getScaleLoad(rows)));
   }
   return loaded;
 }
@@ -378,17 +347,35 @@ SmallVector<Value> CodeConsumer::loadScales(Value position) {
 // Scores
 //===----------------------------------------------------------------------===//
 
-/// 64 columns of codes as an operand in registers.
-Value CodeConsumer::turn(Value panel, int64_t column, Value scale) {
+/// 64 columns of a panel.
+Value CodeConsumer::loadCodes(Value panel, int64_t column) {
   Type code = cast<sm90::SmemType>(panel.getType()).getElementType();
-  Value codes = sm90::LoadSharedOp::create(b, getFragmentType(sm90::kPanelColumns, code), panel,
-                                           b.getI64IntegerAttr(column));
+  return sm90::LoadSharedOp::create(b, getFragmentType(sm90::kPanelColumns, code), panel,
+                                    b.getI64IntegerAttr(column));
+}
+
+/// Codes as an operand in registers.
+Value CodeConsumer::turn(Value codes, Value scale) {
   Type wide = getFragmentType(sm90::kPanelColumns, b.getF32Type());
   Value factor = isTile(scale) ? Value(sm90::BroadcastOp::create(b, wide, scale))
                                : Value(sm90::SplatOp::create(b, wide, scale));
   Value scaled = arith::MulFOp::create(b, arith::ExtFOp::create(b, wide, codes), factor);
   Type element = getOperandType(program).getElementType();
   return arith::TruncFOp::create(b, getFragmentType(sm90::kPanelColumns, element), scaled);
+}
+
+/// Of this half's columns, awaited and, behind a panel's last, released.
+Value CodeConsumer::takeCodes(int64_t column) {
+  Value ring = half.codes;
+  int64_t inPanel = column % sm90::kCodePanelColumns;
+  if (inPanel == 0)
+    sm90::AwaitOp::create(b, ring, keyStage, /*part=*/0);
+  Value codes = loadCodes(getTile(ring, keyStage, 0), inPanel);
+  if (inPanel + sm90::kPanelColumns == sm90::kCodePanelColumns) {
+    sm90::ReleaseOp::create(b, ring, keyStage);
+    keyStage = next(keyStage, ring);
+  }
+  return codes;
 }
 
 /// Ahead of a wait, which is a loop: ptxas puts a fence of its own into a group that goes on behind
@@ -407,33 +394,30 @@ Value CodeConsumer::multiplyKeys(Value keys, Value queries, Value acc) {
   return multiply(keys, queries, acc, /*transposeLhs=*/false);
 }
 
+/// Codes are loaded one step ahead: nothing is loaded in front of a store that may, for all that
+/// LLVM knows, be to the same place.
 Value CodeConsumer::emitLatent(Value queries, Value acc) {
-  Value ring = half.codes;
   SmallVector<Value> scales = panelScales;
   // Of the next block: nobody waits for them here.
   Value following =
       arith::AddIOp::create(b, cloner.get(loop.getInductionVar()), cloner.get(loop.getStep()));
   panelScales = loadScales(following);
+  Value codes = takeCodes(0);
   for (int64_t column = 0; column < getHalfColumns(); column += sm90::kPanelColumns) {
-    int64_t inPanel = column % sm90::kCodePanelColumns;
     closeGroup();
-    if (inPanel == 0)
-      sm90::AwaitOp::create(b, ring, keyStage, /*part=*/0);
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
     Value scale = scales.empty() ? cloner.get(findScale(program.scales[0], column))
                                  : scales[column / sm90::kCodePanelColumns];
-    Value keys = turn(getTile(ring, keyStage, 0), inPanel, scale);
+    Value keys = turn(codes, scale);
+    if (int64_t ahead = column + sm90::kPanelColumns; ahead < getHalfColumns())
+      codes = takeCodes(ahead);
     // Its other threads multiply values out of all rows.
     if (valuesRead)
       barrier();
     sm90::StoreSharedOp::create(b, keys, half.values, /*transposed=*/false,
                                 b.getI64IntegerAttr(column));
     written = true;
-    if (inPanel + sm90::kPanelColumns == sm90::kCodePanelColumns) {
-      sm90::ReleaseOp::create(b, ring, keyStage);
-      keyStage = next(keyStage, ring);
-    }
     acc = multiplyKeys(keys, slice(queries, side * getHalfColumns() + column, sm90::kPanelColumns),
                        acc);
   }
@@ -448,7 +432,7 @@ Value CodeConsumer::emitRope(Value queries, Value acc) {
   if (program.scales[1]) {
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    keys = turn(keys, 0, cloner.get(findScale(program.scales[1], 0)));
+    keys = turn(loadCodes(keys, 0), cloner.get(findScale(program.scales[1], 0)));
   }
   return multiplyKeys(keys, queries, acc);
 }
