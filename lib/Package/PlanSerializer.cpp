@@ -163,7 +163,8 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
 
 LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
   for (int64_t value :
-       {op.getKeysPerBlock(), op.getRowsPerToken(), op.getRowsPerTile(), op.getFixedBlocks()})
+       {op.getKeysPerBlock(), op.getRowsPerToken(), op.getRowsPerTile(), op.getFixedBlocks(),
+        op.getWindow()})
     if (value > std::numeric_limits<uint32_t>::max())
       return op.emitOpError("expected numbers below 2^32, got ") << value;
   function->work = std::make_unique<package::WorkT>();
@@ -178,6 +179,7 @@ LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
     function->work->merge_forms.push_back(
         static_cast<uint32_t>(std::min<int64_t>(value, std::numeric_limits<uint32_t>::max())));
   function->work->merge_programs = op.getMergePrograms().value_or(0);
+  function->work->window = op.getWindow();
   return success();
 }
 

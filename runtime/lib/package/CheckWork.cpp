@@ -16,6 +16,7 @@ static constexpr int64_t kMaxTilesPerToken = 1024;
 // Costs and cuts of a partition, in blocks.
 static constexpr double kMaxWorkCost = 1 << 20;
 static constexpr int64_t kMaxFixedBlocks = 1 << 20;
+static constexpr int64_t kMaxWindow = 1 << 30;
 // Programs of a multiprocessor (CUDA C++ Programming Guide, compute capabilities).
 static constexpr int64_t kMaxMergePrograms = 32;
 
@@ -68,5 +69,7 @@ Status mlac::runtime::readWork(const fb::Function &raw, std::optional<WorkParams
   work = {given->keys_per_block(), given->rows_per_token(), given->rows_per_tile(),
           given->item_cost(),      given->merge_cost(),     given->fixed_blocks(),
           given->partial_cost()};
+  MLAC_RETURN_IF_ERROR(requireRange("window", given->window(), 0, kMaxWindow));
+  work->window = given->window();
   return readMergeForms(*given, *work);
 }

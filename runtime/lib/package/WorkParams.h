@@ -34,6 +34,7 @@ struct WorkParams {
   double partialCost = 0;
   std::array<MergeForm, 3> mergeForms = {};
   int64_t mergePrograms = 0; // on each multiprocessor
+  int64_t window = 0;        // keys that a query sees; 0: all
 };
 
 } // namespace mlac::runtime

@@ -143,7 +143,10 @@ int64_t WorkPlanner::costOf(int64_t blocks) const { return itemCost + blocks * k
 void WorkPlanner::countBlocks() {
   blocks.clear();
   for (const WorkRequest &request : requests) {
-    int64_t count = std::max<int64_t>(ceilDiv(request.seqLen, params.keysPerBlock) - skipped, 1);
+    int64_t keys = request.seqLen;
+    if (params.window > 0)
+      keys = std::min(keys, request.queryLen + params.window - 1);
+    int64_t count = std::max<int64_t>(ceilDiv(keys, params.keysPerBlock) - skipped, 1);
     blocks.push_back(request.queryLen > 0 ? static_cast<int32_t>(count) : 0);
   }
 }

@@ -32,6 +32,7 @@ func.func @decode(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %batch: !one, %k:
 // Any queries: rows are those of one head, 4 programs side by side; one pool has one table. The first
 // key of the tile begins the range, so that what lies before a window is never read.
 // CHECK-LABEL: tile.plan @window
+// GPU: tile.work keys_per_block 64 rows_per_token 4 rows_per_tile 64 {{.*}} window 100 merge_forms
 // SPLIT: tile.launch @grouped_attention{{.*}}_split grid(%{{.*}}, %{{.*}}, %c3{{.*}})
 // SPLIT: tile.launch @merge_splits
 // PLAN-DAG: kernel 'grouped_attention{{.*}}': schedule simple {{.*}}not relay: its values have rows of their own{{.*}}not stream: how many rows a request has is not known when compiling

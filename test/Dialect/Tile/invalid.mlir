@@ -256,6 +256,14 @@ tile.plan @work_fixed {
 
 // -----
 
+tile.plan @work_window {
+  // expected-error@+1 {{expected window of at least 0, got -1}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost 5.0 merge_cost 2.0 window -1
+  tile.return
+}
+
+// -----
+
 tile.plan @work_item_cost {
   // expected-error@+1 {{expected a finite item_cost that is not negative, got -1.000000e+00}}
   tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 item_cost -1.0 merge_cost 2.0 fixed_blocks 0

@@ -87,9 +87,9 @@ tile.plan @partitioned {
 }
 
 // CHECK-LABEL: tile.plan @batch_invariant
-// CHECK: merge_cost 1.500000e+00 partial_cost 2.500000e-01 fixed_blocks 16 merge_forms [4, 64, 16, 1024, 1, 2] merge_programs 2
+// CHECK: merge_cost 1.500000e+00 partial_cost 2.500000e-01 fixed_blocks 16 window 4096 merge_forms [4, 64, 16, 1024, 1, 2] merge_programs 2
 tile.plan @batch_invariant {
-  tile.work keys_per_block 64 rows_per_token 16 rows_per_tile 16 item_cost 2.5 merge_cost 1.5 partial_cost 0.25 fixed_blocks 16 merge_forms [4, 64, 16, 1024, 1, 2] merge_programs 2
+  tile.work keys_per_block 64 rows_per_token 16 rows_per_tile 16 item_cost 2.5 merge_cost 1.5 partial_cost 0.25 fixed_blocks 16 window 4096 merge_forms [4, 64, 16, 1024, 1, 2] merge_programs 2
   tile.return
 }
 

@@ -182,6 +182,7 @@ TEST(Package, B26_BadPartitionsAreRefused) {
   refuse("rows_per_tile is 0", inPrefill([](auto &w) { w.rows_per_tile = 0; }));
   refuse("rows_per_tile is 4294967295", inPrefill([](auto &w) { w.rows_per_tile = ~0u; }));
   refuse("fixed_blocks is 2097152", inPrefill([](auto &w) { w.fixed_blocks = 1 << 21; }));
+  refuse("window is 4294967295", inPrefill([](auto &w) { w.window = ~0u; }));
   refuse("item_cost is -1", inPrefill([](auto &w) { w.item_cost = -1; }));
   refuse("item_cost is nan", inPrefill([](auto &w) { w.item_cost = NAN; }));
   refuse("merge_cost is inf", inPrefill([](auto &w) { w.merge_cost = INFINITY; }));

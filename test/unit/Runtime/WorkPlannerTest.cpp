@@ -161,8 +161,10 @@ void checkPlan(const WorkPlanner &planner, const WorkParams &params,
         isTaken[item.partial + token] = true;
       }
     }
-    ASSERT_EQ(next, std::max<int64_t>(
-                        (requests[r].seqLen + params.keysPerBlock - 1) / params.keysPerBlock, 1));
+    int64_t keys = requests[r].seqLen;
+    if (params.window > 0)
+      keys = std::min(keys, requests[r].queryLen + params.window - 1);
+    ASSERT_EQ(next, std::max<int64_t>((keys + params.keysPerBlock - 1) / params.keysPerBlock, 1));
     if (items.size() == 1)
       continue;
     const MergeItem &merged = planner.merges()[merge++];
@@ -284,6 +286,22 @@ TEST(WorkPlanner, DearPartialsMakeFewerPieces) {
   EXPECT_EQ(planFor(params, requests).sizes().partials, 0);
 }
 
+TEST(WorkPlanner, WindowsBoundTheBlocks) {
+  // The first query of a request sees the keys from here on: 100 of them, and one more for each
+  // query behind it.
+  WorkParams params = kV3;
+  params.window = 100;
+  params.mergeCost = 1000;
+  WorkPlanner planner = planFor(params, makeRequests({8192, 90, 8192}, {1, 1, 30}));
+  ASSERT_EQ(planner.items().size(), 3u);
+  for (const WorkItem &item : planner.items()) {
+    EXPECT_EQ(item.firstBlock, 0);
+    EXPECT_EQ(item.numBlocks, item.queryLen == 30 ? 3 : 2) << item.request;
+  }
+  params.fixedBlocks = 1;
+  EXPECT_EQ(planFor(params, makeRequests({8192})).sizes().partials, 2);
+}
+
 TEST(WorkPlanner, DearMergesKeepRequestsWhole) {
   WorkParams params = kV3;
   params.mergeCost = 1000;
@@ -402,8 +420,8 @@ TEST(WorkPlanner, RandomBatchesHoldEveryProperty) {
 }
 
 // One rank of two of DeepSeek-V3: a tile of 64 rows, 132 parts.
-constexpr WorkParams kHalfV3 = {64, 64, 64, 2.25, 2.75, 0, 0.03,
-                                {{{4, 64, 16}, {16, 1, 4}, {INT32_MAX, 1, 4}}}, 3};
+constexpr WorkParams kHalfV3 = {
+    64, 64, 64, 2.25, 2.75, 0, 0.03, {{{4, 64, 16}, {16, 1, 4}, {INT32_MAX, 1, 4}}}, 3};
 
 // 62.06 blocks a part of 64 requests of 128: cut in order at 65.5 blocks, most parts would have
 // two pieces; at 66.25 each has one half of a request.

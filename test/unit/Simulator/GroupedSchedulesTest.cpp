@@ -47,6 +47,8 @@ const GroupsCase kCases[] = {
     {"decode_tiny_pages", "stream", "stream", 8, 2, 64, 64, 4, 4, {{70, 1}, {5, 1}}, 2},
     {"decode_window", "", "stream", 16, 2, 128, 128, 64, 64, {{200, 1}, {64, 1}}, 2, false, 70},
     {"decode_window_cut", "", "stream", 8, 2, 64, 64, 16, 16, {{300, 1}}, 6, true, 100},
+    // Few pieces, as of the window alone, in tiles whose windows begin apart.
+    {"simple_window_cut", "", "simple", 2, 1, 64, 64, 16, 16, {{700, 70}}, 9, true, 150},
     {"simple_narrow_values", "", "simple", 8, 2, 40, 72, 16, 16, {{70, 1}, {5, 1}}, 2},
     {"simple_queries", "", "simple", 4, 2, 64, 64, 16, 16, {{70, 3}, {5, 5}}, 2},
     {"simple_queries_window",

@@ -125,6 +125,7 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
       for (size_t i = 0; i < forms->size() / 3; ++i)
         params.mergeForms[i] = {(*forms)[3 * i], (*forms)[3 * i + 1], (*forms)[3 * i + 2]};
     params.mergePrograms = work.getMergePrograms().value_or(0);
+    params.window = work.getWindow();
   });
   std::vector<runtime::WorkRequest> planned;
   int32_t firstToken = 0;

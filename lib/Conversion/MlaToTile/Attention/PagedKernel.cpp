@@ -108,11 +108,11 @@ Value PagedKernel::limitsInPiece(KernelBuilder &b, Value limits, const Work &wor
   return arith::MinSIOp::create(b, limits, b.splat(b.toI32(work.end), tileRows));
 }
 
-/// The first key that the tile's first row sees; those of the others are behind it.
-Value PagedKernel::firstKey(KernelBuilder &b, const Work &work) {
+/// The first key that a row sees; those of the rows behind it come later.
+Value PagedKernel::firstKey(KernelBuilder &b, const Work &work, Value row) {
   if (problem.window == 0)
     return b.index(0);
-  Value query = arith::DivUIOp::create(b, work.row, b.index(layout.run));
+  Value query = b.createOrFold<arith::DivUIOp>(row, b.index(layout.run));
   Value limit = b.add(b.add(b.sub(work.seqLen, work.queryLen), 1), query);
   return b.maximum(b.sub(limit, b.index(problem.window)), b.index(0));
 }
@@ -167,7 +167,7 @@ void PagedKernel::splitBlocks(KernelBuilder &b, ValueRange args, Work &work) {
 
 /// The split's keys: an equal range, in whole blocks, of what the tile sees.
 void PagedKernel::splitKeys(KernelBuilder &b, ValueRange args, Work &work) {
-  work.first = firstKey(b, work);
+  work.first = firstKey(b, work, work.row);
   work.last = endKey(b, work);
   if (!problem.numSplits)
     return;
@@ -260,15 +260,23 @@ PagedKernel::Work PagedKernel::loadItem(KernelBuilder &b, ValueRange args, Value
   work.queryLen = loadField(b, args, item, kQueryLen);
   work.rows = b.mul(work.queryLen, layout.run);
   placeTile(b, work);
-  Value covered = b.choose(b.isBelow(work.row, work.rows), seenBlocks(b, work, blocks), b.index(1));
-  work.last = b.add(work.first, covered);
+  if (isInKeys) {
+    rangeInWindow(b, blocks, work);
+  } else {
+    Value covered =
+        b.choose(b.isBelow(work.row, work.rows), seenBlocks(b, work, blocks), b.index(1));
+    work.last = b.add(work.first, covered);
+  }
   findTables(b, args, request, work);
-  if (!isInKeys)
-    return work;
-  // What of the piece the window leaves, which may be nothing.
-  work.last = work.end = b.minimum(b.mul(work.last, tileKeys), work.seqLen);
-  work.first = b.maximum(b.mul(work.first, tileKeys), firstKey(b, work));
   return work;
+}
+
+/// The piece's blocks are counted from the first key of the request's first row; of them the
+/// tile sees what its own rows do, which may be nothing.
+void PagedKernel::rangeInWindow(KernelBuilder &b, Value blocks, Work &work) {
+  Value begin = b.add(firstKey(b, work, b.index(0)), b.mul(work.first, tileKeys));
+  work.first = b.maximum(begin, firstKey(b, work, work.row));
+  work.last = work.end = b.minimum(b.add(begin, b.mul(blocks, tileKeys)), endKey(b, work));
 }
 
 /// Reads the item again, so that nothing of it needs registers during the loop
@@ -307,7 +315,7 @@ int64_t PagedKernel::getPlannedRows() const {
 
 LogicalResult PagedKernel::launchItems() {
   isInKeys = problem.window != 0;
-  if (failed(step.requestWork(problem.op, layout.heads, getPlannedRows())))
+  if (failed(step.requestWork(problem.op, layout.heads, getPlannedRows(), problem.window)))
     return failure();
   Type f32 = Float32Type::get(problem.op->getContext());
   int64_t width = output.size(output.rank() - 1);

@@ -120,7 +120,7 @@ private:
   // Both forms.
   mlir::Value rowTiles();
   void placeTile(KernelBuilder &b, Work &work);
-  mlir::Value firstKey(KernelBuilder &b, const Work &work);
+  mlir::Value firstKey(KernelBuilder &b, const Work &work, mlir::Value row);
   mlir::Value endKey(KernelBuilder &b, const Work &work);
   Result attend(KernelBuilder &b, mlir::ValueRange args, const Work &work, bool wantsLse);
   void store(KernelBuilder &b, const Work &work, const Target &target, const Result &result);
@@ -139,6 +139,7 @@ private:
   mlir::Value loadField(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, ItemField field);
   mlir::Value seenBlocks(KernelBuilder &b, const Work &work, mlir::Value blocks);
   Work loadItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item);
+  void rangeInWindow(KernelBuilder &b, mlir::Value blocks, Work &work);
   void writeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item);
   void storeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, const Result &result,
                  bool isWhole);

@@ -150,24 +150,30 @@ void StepLowering::ifAbove(Value size, int64_t limit, llvm::function_ref<void()>
   hasLaunched = before;
 }
 
-LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken,
-                                        int64_t rowsPerTile) {
-  int64_t asked[] = {rowsPerToken, rowsPerTile};
+LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken, int64_t rowsPerTile,
+                                        int64_t window) {
+  int64_t asked[] = {rowsPerToken, rowsPerTile, window};
   if (work) {
     int64_t before[] = {static_cast<int64_t>(work.getRowsPerToken()),
-                        static_cast<int64_t>(work.getRowsPerTile())};
+                        static_cast<int64_t>(work.getRowsPerTile()),
+                        static_cast<int64_t>(work.getWindow())};
     if (ArrayRef(asked) == ArrayRef(before))
       return success();
-    return user->emitOpError("expected all attentions of a step to have ")
-           << before[0] << " rows per token in tiles of " << before[1] << ", got " << asked[0]
-           << " in tiles of " << asked[1];
+    InFlightDiagnostic error = user->emitOpError("expected all attentions of a step to have ")
+                               << before[0] << " rows per token in tiles of " << before[1];
+    if (before[2] != window)
+      error << " and a window of " << before[2];
+    error << ", got " << asked[0] << " in tiles of " << asked[1];
+    if (before[2] != window)
+      error << " and " << window;
+    return error;
   }
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&planOp.getBody().front());
   work =
       tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
                            llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
-                           /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks,
+                           /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks, window,
                            /*merge_forms=*/DenseI64ArrayAttr(), /*merge_programs=*/IntegerAttr());
   return success();
 }

@@ -504,7 +504,8 @@ LogicalResult WorkOp::verify() {
   if (failed(check("keys_per_block", getKeysPerBlock(), 1)) || // (C1)
       failed(check("rows_per_token", getRowsPerToken(), 1)) ||
       failed(check("rows_per_tile", getRowsPerTile(), 1)) ||
-      failed(check("fixed_blocks", getFixedBlocks(), 0))) // (C3)
+      failed(check("fixed_blocks", getFixedBlocks(), 0)) || // (C3)
+      failed(check("window", getWindow(), 0)))
     return failure();
   for (auto [name, cost] : {std::pair("item_cost", getItemCost()),
                             {"merge_cost", getMergeCost()},

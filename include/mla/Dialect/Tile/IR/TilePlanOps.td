@@ -118,8 +118,9 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
   let summary = "asks the runtime to partition the step's attention";
   let description = [{
     The keys of every request with queries are cut into *blocks* of
-    `keys_per_block`; a *piece* is a run of blocks of one request and belongs to
-    one of
+    `keys_per_block`, those of a `window` > 0 from the first key that the request's first
+    query sees: its own and the window - 1 before it; a *piece* is a run of blocks of one
+    request and belongs to one of
 
         num_parts <= max(1, num_sms / ceil(max_query_len · rows_per_token / rows_per_tile))
 
@@ -174,7 +175,7 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
 
     (C1) `keys_per_block`, `rows_per_token` and `rows_per_tile` are positive.
     (C2) `item_cost`, `merge_cost` and `partial_cost` are finite and not negative.
-    (C3) `fixed_blocks` is not negative.
+    (C3) `fixed_blocks` and `window` are not negative.
     (C4) a plan has at most one.
     (C5) `merge_forms` are one to three triples of positive numbers, in ascending order of
          pieces; `merge_programs` is positive. Both are there, or neither: nothing is merged.
@@ -183,12 +184,13 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
                        F64Attr:$item_cost, F64Attr:$merge_cost,
                        DefaultValuedAttr<F64Attr, "0.0">:$partial_cost,
                        DefaultValuedAttr<I64Attr, "0">:$fixed_blocks,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
                        OptionalAttr<DenseI64ArrayAttr>:$merge_forms,
                        OptionalAttr<I64Attr>:$merge_programs);
   let assemblyFormat = [{
     `keys_per_block` $keys_per_block `rows_per_token` $rows_per_token
     `rows_per_tile` $rows_per_tile `item_cost` $item_cost `merge_cost` $merge_cost
-    (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)?
+    (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)? (`window` $window^)?
     (`merge_forms` $merge_forms^ `merge_programs` $merge_programs)? attr-dict
   }];
   let hasVerifier = 1;
