@@ -252,7 +252,8 @@ class Engine(Handle):
         return self._cache
 
     def swap_space(self, num_pages: int) -> SwapSpace:
-        """Room in pinned host memory for sequences, `num_pages` pages of all layers."""
+        """Room in pinned host memory for sequences: `num_pages` pages of the first pool, and of
+        the others as many as the same tokens take, of all layers."""
         return SwapSpace(self, num_pages)
 
     def plan(self) -> Plan:

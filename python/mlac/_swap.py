@@ -36,7 +36,8 @@ class SwapSpace(Handle):
 
     def swap_out(self, sequence: Sequence, stream: Stream = None) -> int:
         """Moves the sequence's rows to the host and gives its pages back; it is empty
-        then. Returns a ticket. OutOfPages (the swap space is full) changes nothing."""
+        then, in all pools. Returns a ticket. OutOfPages (the swap space is full) changes
+        nothing."""
         return call_out("mla_swap_out", c_uint64, self._value, sequence._id, address_of(stream))
 
     def swap_in(self, ticket: int, sequence: Sequence | None = None,

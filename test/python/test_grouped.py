@@ -41,23 +41,33 @@ ALLOWED = 1e-5
 STEPS = ((37, 5), (1, 1), (7, 30), *[(1, 1)] * 24)
 
 
+SWAPS, SWAPPED_PAGES = (1, 3, 4, 17), 8
+
+
+def compile_engine(folder):
+    module = pathlib.Path(folder) / "window.mlir"
+    module.write_text(MODULE)
+    package = module.with_suffix(".mlac")
+    subprocess.run([COMPILE, module, "--quiet", "--target=cpu", "-o", package], check=True)
+    engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cpu"),
+                         max_num_requests=2, max_seq_len=128, max_num_tokens=64)
+    engine.prepare()
+    engine.poison_cache()
+    return engine
+
+
 class GroupedTest(unittest.TestCase):
     def test_a_pool_that_keeps_the_window(self):
         with tempfile.TemporaryDirectory() as folder:
-            module = pathlib.Path(folder) / "window.mlir"
-            module.write_text(MODULE)
-            package = module.with_suffix(".mlac")
-            subprocess.run([COMPILE, module, "--quiet", "--target=cpu", "-o", package], check=True)
-            engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cpu"),
-                                 max_num_requests=2, max_seq_len=128, max_num_tokens=64)
-        engine.prepare()
-        engine.poison_cache()
+            engine = compile_engine(folder)
         rng = np.random.default_rng(3)
         sequences = [engine.sequence() for _ in range(2)]
         kept = [[np.empty((0, KV_HEADS, DIM), np.float32)] * 2 for _ in sequences]
-        plan, most = engine.plan(), 0
-        for counts in STEPS:
+        plan, swap, most = engine.plan(), engine.swap_space(SWAPPED_PAGES), 0
+        for step, counts in enumerate(STEPS):
             tokens = sum(counts)
+            if step in SWAPS:
+                self.swap(engine, swap, sequences)
             query, key, value, output = (
                 rng.standard_normal((tokens, heads, DIM)).astype(np.float32)
                 for heads in (HEADS, KV_HEADS, KV_HEADS, HEADS))
@@ -78,6 +88,55 @@ class GroupedTest(unittest.TestCase):
         self.assertLessEqual(stats["num_pages"] - stats["free_pages"],
                              2 * (WINDOW // PAGE + 1))
         self.assertGreater(most, 2 * (WINDOW // PAGE + 1))
+
+
+    def swap(self, engine, swap, sequences):
+        """All out and back; in between their pages hold something else."""
+        lengths = [len(sequence) for sequence in sequences]
+        tickets = [swap.swap_out(sequence) for sequence in sequences]
+        for pool in range(2):
+            stats = engine.pool_stats(pool)
+            self.assertEqual(stats["free_pages"], stats["num_pages"])
+        self.assertLess(swap.stats["free_pages"], SWAPPED_PAGES)
+        engine.poison_cache()
+        for ticket, sequence in zip(reversed(tickets), reversed(sequences)):
+            swap.swap_in(ticket, sequence)
+        self.assertEqual([len(sequence) for sequence in sequences], lengths)
+        self.assertEqual(swap.stats["free_pages"], SWAPPED_PAGES)
+        engine.cache.check()
+
+    def test_swaps_take_all_pools_or_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            engine = compile_engine(folder)
+        rows = [np.ones((40, heads, DIM), np.float32) for heads in (HEADS, KV_HEADS, KV_HEADS, HEADS)]
+        plan, sequence = engine.plan(), engine.sequence()
+        plan.fill([sequence], [40], "step")
+        plan.run_bound(**dict(zip(("query", "key", "value", "output"), rows)))
+        # A page of keys is of 32 tokens, as eight of values are.
+        small, swap = engine.swap_space(1), engine.swap_space(2)
+        free = [engine.pool_stats(pool)["free_pages"] for pool in range(2)]
+        with self.assertRaises(mlac.OutOfPages):
+            small.swap_out(sequence)
+        self.assertEqual(small.stats, {"num_pages": 1, "free_pages": 1, "num_tickets": 0})
+        self.assertEqual([engine.pool_stats(pool)["free_pages"] for pool in range(2)], free)
+        ticket = swap.swap_out(sequence)
+        self.assertEqual(swap.stats, {"num_pages": 2, "free_pages": 0, "num_tickets": 1})
+        # 40 tokens are not to be had now, of the pool of values.
+        blockers = [engine.sequence() for _ in range(2)]
+        blockers[0].reserve(engine.pool_stats(1)["free_pages"] * PAGE - 36)
+        before = [engine.pool_stats(pool)["free_pages"] for pool in range(2)]
+        self.assertGreaterEqual(before[0], 2)
+        with self.assertRaises(mlac.OutOfPages):
+            swap.swap_in(ticket, sequence)
+        self.assertEqual([engine.pool_stats(pool)["free_pages"] for pool in range(2)], before)
+        self.assertEqual((len(sequence), swap.length(ticket)), (0, 40))
+        for blocker in blockers:
+            blocker.free()
+        self.assertEqual(len(swap.swap_in(ticket, sequence)), 40)
+        swap.swap_out(sequence)
+        swap.drop(ticket + 1)
+        self.assertEqual(swap.stats, {"num_pages": 2, "free_pages": 2, "num_tickets": 0})
+        engine.cache.check()
 
 
 if __name__ == "__main__":

@@ -396,13 +396,17 @@ void KVCache::leaveWindows(Sequence &sequence, int64_t position) {
   for (size_t pool = 0; pool < specs_.size(); ++pool) {
     if (!specs_[pool].isWindow())
       continue;
-    std::vector<int32_t> &table = sequence.table(pool);
-    int64_t end = std::min(firstInWindow(pool, position), static_cast<int64_t>(table.size()));
-    for (int64_t &entry = sequence.numGivenBack[pool]; entry < end; ++entry) {
-      pools[pool].release(table[static_cast<size_t>(entry)]);
-      table[static_cast<size_t>(entry)] = kGivenBack;
-      noteEdit(sequence);
-    }
+    int64_t end = firstInWindow(pool, position);
+    giveBack(pool, sequence, std::min(end, static_cast<int64_t>(sequence.table(pool).size())));
+  }
+}
+
+void KVCache::giveBack(size_t pool, Sequence &sequence, int64_t entries) {
+  std::vector<int32_t> &table = sequence.table(pool);
+  for (int64_t &entry = sequence.numGivenBack[pool]; entry < entries; ++entry) {
+    pools[pool].release(table[static_cast<size_t>(entry)]);
+    table[static_cast<size_t>(entry)] = kGivenBack;
+    noteEdit(sequence);
   }
 }
 
@@ -427,6 +431,11 @@ Status KVCache::truncate(Sequence &sequence, int64_t numTokens) {
   for (size_t pool = 0; pool < specs_.size(); ++pool)
     shrink(pool, sequence, pagesOf(pool, numTokens));
   return Status();
+}
+
+void KVCache::clear(Sequence &sequence) {
+  releaseAll(sequence);
+  sequence.length = 0;
 }
 
 //===----------------------------------------------------------------------===//

@@ -145,6 +145,8 @@ public:
   /// Ids of all live sequences by ascending index.
   std::vector<mla_sequence> ids() const;
 
+  /// Entries of a table with the rows of so many tokens.
+  int64_t pagesOf(size_t pool, int64_t tokens) const;
   /// Pages of pool 0 that `sequence` lacks to hold `numTokens`, counting the one
   /// for a copy of a shared last page.
   int64_t missingPages(const Sequence &sequence, int64_t numTokens) const {
@@ -163,12 +165,16 @@ public:
                 const int32_t *counts);
   /// Forgets the tokens from `numTokens` on and returns the pages behind it.
   Status truncate(Sequence &sequence, int64_t numTokens);
+  /// Forgets all tokens, as of a sequence that is new, whatever its windows have given back.
+  void clear(Sequence &sequence);
   /// Gives back pages of pool 0, last first, until `numPages` are left.
   void shrink(Sequence &sequence, int64_t numPages) { shrink(0, sequence, numPages); }
   void shrink(size_t pool, Sequence &sequence, int64_t numPages);
   /// Gives back what a pool's window has left behind when the next token is at
   /// `position`.
   void leaveWindows(Sequence &sequence, int64_t position);
+  /// Gives back the first `entries` of a pool's table, as if a window had left them behind.
+  void giveBack(size_t pool, Sequence &sequence, int64_t entries);
 
   /// A sequence with the first `numTokens` of the parent's tokens.
   Status fork(mla_sequence parent, int64_t numTokens, mla_sequence &child);
@@ -227,7 +233,6 @@ private:
     // Nearly all page sizes: a division costs as much as all the rest.
     return (pageRows & (pageRows - 1)) == 0 ? row >> pageShifts[pool] : row / pageRows;
   }
-  int64_t pagesOf(size_t pool, int64_t tokens) const;
   bool needsCopy(size_t pool, const Sequence &sequence, int64_t numTokens) const;
   Status allocateSequence(uint64_t &index);
   mla_sequence idOf(uint64_t index) const;

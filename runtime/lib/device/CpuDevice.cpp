@@ -232,6 +232,9 @@ public:
   Status uploadAsync(void *to, const void *from, size_t bytes, mla_stream *) override {
     return upload(to, from, bytes);
   }
+  Status downloadAsync(void *to, const void *from, size_t bytes, mla_stream *) override {
+    return download(to, from, bytes);
+  }
   Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *) override {
     return upload(to, from, bytes);
   }

@@ -365,6 +365,10 @@ public:
     return call("cuMemcpyHtoDAsync", driver->memcpyHtoDAsync, address(to), staging, bytes,
                 native(stream));
   }
+  Status downloadAsync(void *staging, const void *from, size_t bytes, mla_stream *stream) override {
+    return call("cuMemcpyDtoHAsync", driver->memcpyDtoHAsync, staging, address(from), bytes,
+                native(stream));
+  }
   Status writeWords(char *to, const uint8_t *staging, std::span<const int64_t> offsets,
                     mla_stream *stream) override;
   Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *stream) override {

@@ -117,6 +117,7 @@ inline constexpr size_t kMostStreamWrites = 255;
   X(memFreeHost, "cuMemFreeHost", (void *))                                                        \
   X(memcpyHtoD, "cuMemcpyHtoD_v2", (DevicePtr, const void *, size_t))                              \
   X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *, DevicePtr, size_t))                                    \
+  X(memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, DevicePtr, size_t, Stream))                  \
   X(memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (DevicePtr, const void *, size_t, Stream))            \
   X(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (DevicePtr, DevicePtr, size_t, Stream))               \
   X(memsetD8Async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))                  \

@@ -66,6 +66,8 @@ public:
   virtual Status upload(void *to, const void *from, size_t bytes) = 0;
   virtual Status download(void *to, const void *from, size_t bytes) = 0;
   virtual Status uploadAsync(void *to, const void *staging, size_t bytes, mla_stream *stream) = 0;
+  virtual Status downloadAsync(void *staging, const void *from, size_t bytes,
+                               mla_stream *stream) = 0;
   /// The 32-bit words at `offsets` (bytes, multiples of four) become those of `staging`,
   /// in stream order; cheaper than a copy for each.
   virtual Status writeWords(char *to, const uint8_t *staging, std::span<const int64_t> offsets,

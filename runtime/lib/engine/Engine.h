@@ -145,9 +145,9 @@ public:
   int64_t pageBytesUsed(size_t pool) const {
     return layouts[pool].shape().pageSize * layouts[pool].tokenBytes();
   }
-  /// Of one layer's part of host memory for `pages` pages of the first pool.
-  int64_t hostBytesPerLayer(int64_t pages) const {
-    return roundUp(pages * pageBytesUsed(0), kBufferAlignment);
+  /// Of one layer's part of host memory for `pages` pages of a pool.
+  int64_t hostBytesPerLayer(size_t pool, int64_t pages) const {
+    return roundUp(pages * pageBytesUsed(pool), kBufferAlignment);
   }
   /// What pages of a pool look like.
   const CacheLayout &cacheLayout(size_t pool) const { return layouts[pool]; }

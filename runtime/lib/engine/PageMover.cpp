@@ -41,10 +41,6 @@ PageMover::~PageMover() {
     (void)device.destroyStream(uploads);
 }
 
-bool PageMover::canSwap() const {
-  return engine.target().find(kSwapOutFunction) && engine.target().find(kSwapInFunction);
-}
-
 /// Lists of `pages`, one behind the other.
 void PageMover::setLayout(int64_t pages) {
   MetadataArray &table = layout.arrays[static_cast<size_t>(Metadata::BlockTable)];
@@ -113,7 +109,7 @@ Status PageMover::runBatch(const FunctionInfo &function, std::span<const PagePai
   runner.commit();
   MLAC_RETURN_IF_ERROR(upload(lists, pairs));
   MLAC_RETURN_IF_ERROR(lists.uploaded->delay(stream));
-  int64_t hostBytes = engine.hostBytesPerLayer(host.pages);
+  int64_t hostBytes = engine.hostBytesPerLayer(/*pool=*/0, host.pages);
   for (int64_t index = 0; index < engine.options().num_layers; ++index) {
     Layer *layer;
     MLAC_RETURN_IF_ERROR(engine.getLayer(index, layer));
@@ -157,20 +153,65 @@ static bool copiesIn(const FunctionInfo &function, size_t pool) {
   });
 }
 
+/// The package's for this pool, or null.
+const FunctionInfo *PageMover::findFunction(std::string_view name, size_t pool) {
+  const FunctionInfo *function = engine.target().find(name);
+  return pool == 0 && function && copiesIn(*function, pool) ? function : nullptr;
+}
+
 Status PageMover::copy(size_t pool, std::span<const PagePair> pairs, mla_stream *stream) {
   if (pairs.empty())
     return Status();
-  const FunctionInfo *function = engine.target().find(kCopyPagesFunction);
-  return pool == 0 && function && copiesIn(*function, pool) ? run(*function, pairs, {}, stream)
-                                                            : copyEach(pool, pairs, stream);
+  const FunctionInfo *function = findFunction(kCopyPagesFunction, pool);
+  return function ? run(*function, pairs, {}, stream) : copyEach(pool, pairs, stream);
 }
 
-Status PageMover::swapOut(std::span<const PagePair> pairs, char *host, int64_t hostPages,
+/// Pairs from `first` on that are neighbours on both sides.
+static size_t countRun(std::span<const PagePair> pairs, size_t first) {
+  size_t end = first + 1;
+  while (end < pairs.size() && pairs[end].from == pairs[end - 1].from + 1 &&
+         pairs[end].to == pairs[end - 1].to + 1)
+    ++end;
+  return end - first;
+}
+
+/// By the device's own copies, of pages that lie together in one.
+Status PageMover::swapEach(size_t pool, std::span<const PagePair> pairs, const Host &host,
+                           bool isOut, mla_stream *stream) {
+  int64_t stride = engine.pageStride(pool), bytes = engine.pageBytesUsed(pool);
+  Device &device = engine.device();
+  for (int64_t index = 0; index < engine.options().num_layers; ++index) {
+    Layer *layer;
+    MLAC_RETURN_IF_ERROR(engine.getLayer(index, layer));
+    char *pages = layer->pools[pool].data();
+    char *copies = host.data + index * engine.hostBytesPerLayer(pool, host.pages);
+    for (size_t first = 0, count; first < pairs.size(); first += count) {
+      count = stride == bytes ? countRun(pairs, first) : 1;
+      const PagePair &pair = pairs[first];
+      size_t size = count * static_cast<size_t>(bytes);
+      MLAC_RETURN_IF_ERROR(isOut ? device.downloadAsync(copies + pair.to * bytes,
+                                                        pages + pair.from * stride, size, stream)
+                                 : device.uploadAsync(pages + pair.to * stride,
+                                                      copies + pair.from * bytes, size, stream));
+    }
+  }
+  return Status();
+}
+
+Status PageMover::swapOut(size_t pool, std::span<const PagePair> pairs, const Host &host,
                           mla_stream *stream) {
-  return run(*engine.target().find(kSwapOutFunction), pairs, {host, hostPages}, stream);
+  if (pairs.empty())
+    return Status();
+  const FunctionInfo *function = findFunction(kSwapOutFunction, pool);
+  return function ? run(*function, pairs, host, stream)
+                  : swapEach(pool, pairs, host, /*isOut=*/true, stream);
 }
 
-Status PageMover::swapIn(std::span<const PagePair> pairs, char *host, int64_t hostPages,
+Status PageMover::swapIn(size_t pool, std::span<const PagePair> pairs, const Host &host,
                          mla_stream *stream) {
-  return run(*engine.target().find(kSwapInFunction), pairs, {host, hostPages}, stream);
+  if (pairs.empty())
+    return Status();
+  const FunctionInfo *function = findFunction(kSwapInFunction, pool);
+  return function ? run(*function, pairs, host, stream)
+                  : swapEach(pool, pairs, host, /*isOut=*/false, stream);
 }

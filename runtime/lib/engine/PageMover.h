@@ -8,8 +8,9 @@
 //
 // Runs the package's functions that copy pages (mla.copy_pages): inside the pools
 // for copy-on-write and compaction, or between the pools and pinned host memory.
-// Pages of one call are copied side by side, in every layer; packages without the
-// functions copy inside of the pool by the device's own copies, one after another.
+// Pages of one call are copied side by side, in every layer. Pools for which the package has
+// no functions, those behind the first, are copied by the device's own copies, one run of
+// neighbours after another.
 //
 //     lists     block_table  i32 [pages]      from
 //               slot_mapping i64 [pages]      to
@@ -43,27 +44,26 @@ public:
   explicit PageMover(Engine &engine) : engine(engine) {}
   ~PageMover();
 
-  /// Whether the package can swap.
-  bool canSwap() const;
-
   /// Inside a pool of every layer. No page is both read and written.
   Status copy(size_t pool, std::span<const PagePair> pairs, mla_stream *stream);
-  /// To or from `host`: layers one after the other, `hostPages` pages without padding
-  /// each.
-  Status swapOut(std::span<const PagePair> pairs, char *host, int64_t hostPages,
-                 mla_stream *stream);
-  Status swapIn(std::span<const PagePair> pairs, char *host, int64_t hostPages, mla_stream *stream);
-
-private:
+  /// Of one pool: layers one after the other, `pages` pages without padding each.
   struct Host {
     char *data = nullptr;
     int64_t pages = 0;
   };
+  Status swapOut(size_t pool, std::span<const PagePair> pairs, const Host &host,
+                 mla_stream *stream);
+  Status swapIn(size_t pool, std::span<const PagePair> pairs, const Host &host, mla_stream *stream);
+
+private:
   Status run(const FunctionInfo &function, std::span<const PagePair> pairs, const Host &host,
              mla_stream *stream);
   Status runBatch(const FunctionInfo &function, std::span<const PagePair> pairs, const Host &host,
                   mla_stream *stream);
+  const FunctionInfo *findFunction(std::string_view name, size_t pool);
   Status copyEach(size_t pool, std::span<const PagePair> pairs, mla_stream *stream);
+  Status swapEach(size_t pool, std::span<const PagePair> pairs, const Host &host, bool isOut,
+                  mla_stream *stream);
   /// The lists of one launch, on the host and on the device.
   struct Lists {
     DeviceBuffer metadata;

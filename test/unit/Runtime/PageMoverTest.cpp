@@ -152,15 +152,27 @@ TEST_F(PageMoverTest, SpacesOutliveTheirEngine) {
   startPages(0);
 }
 
-TEST_F(PageMoverTest, PackagesWithoutTheFunctionsSaySo) {
-  ASSERT_OK(mla_swap_destroy(swap));
-  swap = nullptr;
-  ASSERT_OK(mla_cache_destroy(cache));
-  stop();
-  start(defaultOptions());
-  ASSERT_OK(mla_engine_cache(engine, &cache));
-  expectStatus(mla_swap_create(engine, 1, &swap), MLA_UNSUPPORTED, "swap_out");
-  swap = nullptr;
+/// By the device's own copies then, of runs of neighbours.
+TEST_F(PageMoverTest, PackagesWithoutTheFunctionsSwapToo) {
+  for (int64_t padding : {0, 3}) {
+    ASSERT_OK(mla_swap_destroy(swap));
+    ASSERT_OK(mla_cache_destroy(cache));
+    stop();
+    mla_engine_options options = defaultOptions();
+    options.num_layers = kLayers;
+    options.page_padding_tokens = padding;
+    start(options);
+    ASSERT_OK(mla_engine_cache(engine, &cache));
+    ASSERT_OK(mla_swap_create(engine, kHostPages, &swap));
+    mla_sequence a = newSequence(), b = newSequence();
+    step(a, 2 * kPage + 1, 1);
+    uint64_t ticket = 0;
+    ASSERT_OK(mla_swap_out(swap, a, nullptr, &ticket));
+    EXPECT_EQ(swapStats().free_pages, kHostPages - 3);
+    step(b, 4 * kPage, 1000); // writes over the pages
+    ASSERT_OK(mla_swap_in(swap, ticket, a, nullptr));
+    EXPECT_EQ(step(a, 1, 5), 2 + 9 + 5);
+  }
 }
 
 /// Random steps, forks, swaps and compactions against the sums they must give.

@@ -82,6 +82,9 @@ public:
   Status download(void *to, const void *from, size_t bytes) override {
     return cpu->download(to, from, bytes);
   }
+  Status downloadAsync(void *to, const void *from, size_t bytes, mla_stream *stream) override {
+    return cpu->downloadAsync(to, from, bytes, stream);
+  }
   Status copyAsync(void *to, const void *from, size_t bytes, mla_stream *stream) override {
     return cpu->copyAsync(to, from, bytes, stream);
   }
