@@ -162,9 +162,8 @@ FailureOr<std::unique_ptr<package::FunctionT>> PlanSerializer::run() {
 }
 
 LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
-  for (int64_t value :
-       {op.getKeysPerBlock(), op.getRowsPerToken(), op.getRowsPerTile(), op.getFixedBlocks(),
-        op.getWindow()})
+  for (int64_t value : {op.getKeysPerBlock(), op.getRowsPerToken(), op.getRowsPerTile(),
+                        op.getFixedBlocks(), op.getWindow()})
     if (value > std::numeric_limits<uint32_t>::max())
       return op.emitOpError("expected numbers below 2^32, got ") << value;
   function->work = std::make_unique<package::WorkT>();

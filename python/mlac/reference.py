@@ -323,12 +323,17 @@ def attention_layer(config, weights, hidden, first_row=0):
     return flat @ weights["o_proj.weight"].T, lse
 
 
-def grouped_attention(query, keys, values, scale, window=0):
+# Of what a sink of +inf becomes, as kernels know it (mla.grouped_attention).
+LARGEST_LSE = 1e29
+
+
+def grouped_attention(query, keys, values, scale, window=0, softcap=0, sink=None):
     """The last queries of one request over its keys: query head n reads KV head n // g.
 
     query [Q, N, Dk], keys [S, Nkv, Dk], values [S, Nkv, Dv] with Q <= S and g = N / Nkv: query j
     stands at position S - Q + j and sees the keys up to it, with a window the last so many of
-    them. Returns output [Q, N, Dv] and lse [Q, N] (natural log).
+    them. A softcap t makes scores t tanh(score / t); a sink [N] is one more score, of no value.
+    Returns output [Q, N, Dv] and lse [Q, N] (natural log), the sink's share in it.
     """
     query, keys, values = (np.asarray(x, np.float64) for x in (query, keys, values))
     group = query.shape[1] // keys.shape[1]
@@ -340,10 +345,17 @@ def grouped_attention(query, keys, values, scale, window=0):
         seen = slice(max(0, end - window) if window else 0, end)
         for head in range(query.shape[1]):
             scores = scale * (keys[seen, head // group] @ query[j, head])
-            top = scores.max()
+            if softcap:
+                scores = softcap * np.tanh(scores / softcap)
+            own = np.float64(-np.inf if sink is None else sink[head])
+            top = max(scores.max(), own)
+            if np.isposinf(top):
+                output[j, head], lse[j, head] = 0, top
+                continue
             numerators = np.exp(scores - top)
-            output[j, head] = numerators @ values[seen, head // group] / numerators.sum()
-            lse[j, head] = top + np.log(numerators.sum())
+            total = numerators.sum() + np.exp(own - top)
+            output[j, head] = numerators @ values[seen, head // group] / total
+            lse[j, head] = top + np.log(total)
     return output, lse
 
 

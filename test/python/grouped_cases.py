@@ -19,6 +19,7 @@ DIMS = (8, 16, 24, 40, 64, 72, 80, 96, 112, 128, 136, 192, 248, 256)
 PAGES = (1, 4, 16, 32, 48, 64, 128, 512)  # the last holds a whole sequence: a contiguous cache
 WINDOWS = (0, 0, 1, 5, 16, 64, 100)
 SPLITS = (0, 1, 3, 7)
+SOFTCAPS = (0, 0, 15.0, 0, 2.5)
 ELEMENTS = ("f32", "f32", "bf16", "f16")
 ROW_ALIGNMENT = 16  # bytes, of a pool's rows
 
@@ -37,6 +38,8 @@ class Layer:
     value_page: int  # 0: one pool
     window: int
     splits: int
+    softcap: float
+    has_sink: bool
 
     @property
     def heads(self):
@@ -50,7 +53,7 @@ class Layer:
         pages = f"{self.key_page} and {self.value_page}" if self.value_page else self.key_page
         return (f"layer {self.index}: {self.element}, {self.heads} heads on {self.kv_heads}, "
                 f"dims {self.key_dim}/{self.value_dim}, pages of {pages}, window {self.window}, "
-                f"splits {self.splits}")
+                f"splits {self.splits}, softcap {self.softcap}, sink {self.has_sink}")
 
     def options(self, target):
         return [f"--target={target}", f"--num-splits={self.splits}"]
@@ -65,7 +68,9 @@ class Layer:
                      "values": cache.format(self.value_page, value, "v_nhd")}
         else:
             types = {"both": cache.format(self.key_page, f"{key}, {value}", "kv_nhd")}
-        window = f"window {self.window}" if self.window else ""
+        masks = f"sink(%sink : tensor<{n}xf32>) " if self.has_sink else ""
+        masks += f"window {self.window} " if self.window else ""
+        masks += f"softcap {self.softcap:.17e} " if self.softcap else ""
         query, out = f"tensor<?x{n}x{self.key_dim}x{e}>", f"tensor<?x{n}x{self.value_dim}x{e}>"
         lse = f"tensor<?x{n}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>"
         rows = {"key": f"tensor<?x{self.kv_heads}x{self.key_dim}x{e}>",
@@ -76,6 +81,8 @@ class Layer:
             batch = f"!mla.batch<query_len = {length}>"
             arguments = [f'%query: {query} {{mla.input = "query"}}']
             arguments += [f'%{row}: {rows[row]} {{mla.input = "{row}"}}' for row in rows]
+            if self.has_sink:
+                arguments += [f'%sink: tensor<{n}xf32> {{mla.input = "sink"}}']
             arguments += [f"%batch: {batch}"]
             # The first pool goes without a name.
             arguments += [f"%{pools[0]}: !{pools[0]}"]
@@ -91,7 +98,7 @@ class Layer:
                             f"{rows['key']}, {rows['value']} into !both, {batch}")
                 reads = "keys(%new_both : !both) values(%new_both : !both)"
             body.append(f"%o, %l = mla.grouped_attention query(%query : {query}) {reads} over %batch "
-                        f": {batch} {window} scale {self.scale:.17e} -> {out}, {lse}")
+                        f": {batch} {masks}scale {self.scale:.17e} -> {out}, {lse}")
             results = ", ".join(f"!{pool}" for pool in pools)
             returned = ", ".join(f"%new_{pool}" for pool in pools)
             body.append(f"return %o, %l, {returned} : {out}, {lse}, {results}")
@@ -128,7 +135,8 @@ def layers(rng, count, elements=ELEMENTS):
         value_dim = key_dim if index % 3 == 0 else _dim(rng, kv_heads, element)
         yield Layer(index, element, kv_heads, group, key_dim, value_dim, int(rng.choice(PAGES)),
                     0 if index % 4 == 3 else int(rng.choice(PAGES)), int(rng.choice(WINDOWS)),
-                    SPLITS[(index // 2) % len(SPLITS)])
+                    SPLITS[(index // 2) % len(SPLITS)], SOFTCAPS[index % len(SOFTCAPS)],
+                    index % 3 == 1)
 
 
 def _length(rng, page, most):

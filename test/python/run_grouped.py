@@ -5,7 +5,7 @@
 """Compares compiled attention of groups of heads with the float64 reference on random cases.
 
 Heads from 1 to 64 in groups of 1 to 64, dims from 8 to 256, those of keys and of values apart,
-pages of their own, windows, splits, requests without tokens and of lengths at page boundaries.
+pages of their own, windows, splits, sinks, capped scores, requests without tokens and of lengths at page boundaries.
 The pools are the caller's: context is written by NumPy, not by the kernels under test, NaN
 everywhere else, in workspace and outputs too. Every row that a step leaves is compared, and all
 of the pools' bytes. An engine with pools of its own, to which a step before appends the context,
@@ -85,6 +85,13 @@ class Runner:
             max_seq_len=MAX_KEYS + MAX_TOKENS, max_num_tokens=MAX_REQUESTS * MAX_KEYS)
         self.own.prepare()
 
+    def make_sink(self, rng):
+        """A third each is none, beside which there is nothing else, and a usual one."""
+        sink = rng.standard_normal(self.layer.heads).astype(np.float32)
+        third = rng.integers(0, 3, self.layer.heads)
+        sink[third == 1], sink[third == 2] = -np.inf, np.inf
+        return sink if self.layer.has_sink else None
+
     def make_rows(self, rng, case):
         """New and cached rows of every request, and the queries."""
         layer = self.layer
@@ -119,6 +126,7 @@ class Runner:
         """The worst errors of output and LSE, relative to what is allowed."""
         layer = self.layer
         query, rows = self.make_rows(rng, case)
+        self.sink = self.make_sink(rng)
         pools, places = self.make_pools(rng, case, rows)
         expected = [pool.memory.copy() for pool in pools]
         new = [np.concatenate([part[r][c:] for r, c in enumerate(case.context)]) for part in rows]
@@ -148,6 +156,8 @@ class Runner:
         output = poisoned((len(query), self.layer.heads, self.layer.value_dim), self.layer.element)
         lse = poisoned((len(query), self.layer.heads), "f32")
         buffers = dict(query=query, key=new[0], value=new[1], output=output, lse=lse)
+        if self.layer.has_sink:
+            buffers["sink"] = self.sink
         buffers = {name: self.machine.put(buffer) for name, buffer in buffers.items()}
         plan.run_bound(**buffers)
         return self.machine.get(buffers["output"]), self.machine.get(buffers["lse"])
@@ -181,9 +191,16 @@ class Runner:
                 continue
             expected, expected_lse = reference.grouped_attention(
                 widen(query[own]), *(widen(part[request]) for part in rows),
-                self.layer.scale, self.layer.window)
-            error = reference.relative_error(widen(output[own]), expected)
-            off = np.abs(lse[own] - expected_lse) / np.maximum(1, np.abs(expected_lse))
+                self.layer.scale, self.layer.window, self.layer.softcap, self.sink)
+            got = widen(output[own])
+            # All sinks may be infinite: then nothing but zeros is right.
+            error = reference.relative_error(got, expected) if expected.any() \
+                else (0.0 if np.array_equal(got, expected) else np.inf)
+            # Sinks stay finite, so that merges can tell them from nothing.
+            got = np.where(lse[own] > reference.LARGEST_LSE, np.inf, lse[own])
+            off = np.zeros(got.shape)
+            np.subtract(got, expected_lse, where=got != expected_lse, out=off)
+            off = np.abs(off) / np.maximum(1, np.abs(expected_lse))
             allowed = ALLOWED[self.layer.element]
             if case.are_scores_low:
                 # A score is rounded a few times, and its exponential is off by as much.

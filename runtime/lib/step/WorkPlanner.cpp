@@ -240,14 +240,16 @@ bool WorkPlanner::cutEvenly(int64_t room, int64_t most) {
   int64_t tokens = 0, cuts = 0, bound = maxCutPieces(sizes_.parts, blocks.size());
   pieces.clear();
   for (size_t i = 0; i < blocks.size(); ++i) {
-    int64_t count = ceilDiv(blocks[i], room), each = ceilDiv(blocks[i], std::max<int64_t>(count, 1));
+    int64_t count = ceilDiv(blocks[i], room),
+            each = ceilDiv(blocks[i], std::max<int64_t>(count, 1));
     auto request = static_cast<int32_t>(i);
     if (count > 1 && (cuts += count) > bound)
       return false;
     for (int64_t first = 0; first < blocks[i]; first += each) {
       int64_t blocksOfPiece = std::min(each, blocks[i] - first);
       tokens += blocksOfPiece < blocks[i] ? requests[i].queryLen : 0;
-      pieces.push_back({request, static_cast<int32_t>(first), static_cast<int32_t>(blocksOfPiece), 0});
+      pieces.push_back(
+          {request, static_cast<int32_t>(first), static_cast<int32_t>(blocksOfPiece), 0});
     }
   }
   int64_t rest = costOfPartials(tokens);

@@ -35,12 +35,22 @@ func.func @decode(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %batch: !one, %k:
 // GPU: tile.work keys_per_block 64 rows_per_token 4 rows_per_tile 64 {{.*}} window 100 merge_forms
 // SPLIT: tile.launch @grouped_attention{{.*}}_split grid(%{{.*}}, %{{.*}}, %c3{{.*}})
 // SPLIT: tile.launch @merge_splits
-// PLAN-DAG: kernel 'grouped_attention{{.*}}': schedule simple {{.*}}not relay: its values have rows of their own{{.*}}not stream: how many rows a request has is not known when compiling
+// PLAN-DAG: kernel 'grouped_attention{{.*}}': schedule simple {{.*}}not relay: its values have rows of their own{{.*}}not stream: a value of 80 columns is not of whole panels of 64
 func.func @window(%q: tensor<?x4x40xbf16> {mla.input = "q"}, %batch: !any, %kv: !both {mla.pool = "both"})
     -> (tensor<?x4x72xbf16> {mla.output = "output"}) {
   %o = mla.grouped_attention query(%q : tensor<?x4x40xbf16>) keys(%kv : !both) values(%kv : !both)
       over %batch : !any window 100 scale 0.158 -> tensor<?x4x72xbf16>
   return %o : tensor<?x4x72xbf16>
+}
+
+// Queries of one head fill their tiles whatever their number, and a map of whole rows has them: the
+// head is a column. A sink is what a request's first piece starts from; scores are capped.
+// PLAN-DAG: kernel 'grouped_attention{{.*}}': schedule stream {{.*}}; not simple: 
+func.func @prompt(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %sink: tensor<32xf32> {mla.input = "sink"},
+    %batch: !any, %k: !keys, %v: !values {mla.pool = "values"}) -> (tensor<?x32x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x32x128xbf16>) keys(%k : !keys) values(%v : !values)
+      over %batch : !any sink(%sink : tensor<32xf32>) softcap 50.0 scale 0.088 -> tensor<?x32x64xbf16>
+  return %o : tensor<?x32x64xbf16>
 }
 
 // CHECK: tile.kernel @grouped_attention(
@@ -59,3 +69,11 @@ func.func @window(%q: tensor<?x4x40xbf16> {mla.input = "q"}, %batch: !any, %kv: 
 // CHECK: %[[HEAD2:.*]] = arith.remui %[[Y]], %c4
 // CHECK: arith.divui %[[HEAD2]], %c2
 // CHECK: tile.attend {{.*}} values(%{{.*}} : memref<?x16x72xbf16, strided<[?, 144, 1], offset: ?>>) {{.*}} sees({{.*}}) behind({{.*}}) {block = 64 : i64, scale = 1.580000e-01 : f64, unit = 1 : i64} -> tensor<{{[0-9]+}}x80xf32>
+// CHECK: tile.kernel @grouped_attention_{{[12]}}(
+// CHECK: %[[Z:.*]] = tile.program_id 0
+// CHECK: %[[HEAD3:.*]] = arith.remui %[[Z]], %c32
+// GPU: memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%{{.*}}, 4096], strides: [4096, 1]
+// GPU: %[[COLUMN:.*]] = arith.muli %[[HEAD3]], %c128
+// GPU: %[[Q:.*]] = tile.load %{{.*}}[%{{.*}}, %[[COLUMN]]] : memref<?x4096xbf16, strided<[4096, 1]>> -> tensor<64x128xbf16>
+// CHECK: %[[SINKS:.*]] = tile.load %{{.*}} : memref<{{.*}}xf32, strided<[0], offset: ?>>
+// CHECK: tile.attend {{.*}} start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<{{.*}}xf32>, tensor<{{.*}}xf32>, tensor<{{.*}}x64xf32>) {block = 64 : i64, scale = {{.*}} : f64, softcap = 5.000000e+01 : f64

@@ -972,6 +972,39 @@ func.func @grouped_c1_output(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla
 // -----
 
 !kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c1_sink(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %s: tensor<4xf32>) {
+  // expected-error @+1 {{expected sink to be [N] with N = 8 (from query), got 'tensor<4xf32>'}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch sink(%s : tensor<4xf32>) scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c4_softcap(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a finite softcap >= 0, got -2.0}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch softcap -2.0 scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
+!vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = bf16, format = "v_nhd">
+func.func @grouped_c4_softcap_infinite(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
+  // expected-error @+1 {{expected a finite softcap >= 0, got}}
+  %0 = mla.grouped_attention query(%q : tensor<?x8x64xbf16>) keys(%k : !kp) values(%v : !vp)
+      over %b : !mla.batch softcap 0x7FF0000000000000 scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+!kp = !mla.cache<page_size = 16, fields = [key: 4x64], element = bf16, format = "k_nhd">
 !vp = !mla.cache<page_size = 16, fields = [value: 4x32], element = f32, format = "v_nhd">
 func.func @grouped_c2_element(%q: tensor<?x8x64xbf16>, %k: !kp, %v: !vp, %b: !mla.batch, %n: index) {
   // expected-error @+1 {{expected query to have the element type of the pool of values, 'f32', got 'bf16'}}

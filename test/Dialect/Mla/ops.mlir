@@ -169,13 +169,17 @@ func.func @keys_and_values(%k: tensor<?x8x128xbf16>, %v: tensor<?x512xbf16>, %ba
 !value_pool = !mla.cache<page_size = 32, fields = [value: 8x64], element = bf16, format = "v_nhd">
 // CHECK-LABEL: func @grouped_attention
 func.func @grouped_attention(%q: tensor<?x16x128xbf16>, %k: !key_pool, %v: !value_pool, %batch: !mla.batch,
-    %splits: index) -> tensor<?x16x64xbf16> {
+    %splits: index, %sink: tensor<16xf32>) -> tensor<?x16x64xbf16> {
   // CHECK: mla.grouped_attention query(%{{.*}} : tensor<?x16x128xbf16>) keys(%{{.*}} : <page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">) values(%{{.*}} : <page_size = 32, fields = [value: 8x64], element = bf16, format = "v_nhd">) over %{{.*}} : <query_len = ?> window 128 scale {{.*}} -> tensor<?x16x64xbf16>
   %o = mla.grouped_attention query(%q : tensor<?x16x128xbf16>) keys(%k : !key_pool) values(%v : !value_pool)
       over %batch : !mla.batch window 128 scale 0.088 -> tensor<?x16x64xbf16>
   // CHECK: mla.grouped_attention {{.*}} splits %{{.*}} scale {{.*}} -> tensor<?x?x16x64xf32>, tensor<?x?x16xf32, #mla.lse
   %p, %l = mla.grouped_attention query(%q : tensor<?x16x128xbf16>) keys(%k : !key_pool) values(%v : !value_pool)
       over %batch : !mla.batch splits %splits scale 0.088 -> tensor<?x?x16x64xf32>, !lse_splits
+  // CHECK: mla.grouped_attention {{.*}} over %{{.*}} : <query_len = ?> sink(%{{.*}} : tensor<16xf32>) splits %{{.*}} window 128 softcap 5.000000e+01 scale {{.*}} -> tensor<?x?x16x64xf32>, tensor<?x?x16xf32, #mla.lse
+  %s, %t = mla.grouped_attention query(%q : tensor<?x16x128xbf16>) keys(%k : !key_pool) values(%v : !value_pool)
+      over %batch : !mla.batch sink(%sink : tensor<16xf32>) splits %splits window 128 softcap 50.0 scale 0.088
+      -> tensor<?x?x16x64xf32>, !lse_splits
   return %o : tensor<?x16x64xbf16>
 }
 

@@ -865,6 +865,16 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
 
 // -----
 
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected a finite softcap that is not negative, got -5.0}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, softcap = -5.0 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
 func.func @top_k_c1_values(%n: index, %v: memref<?x?xf32, strided<[1, ?]>>, %o: memref<?x2xi32>) {
   // expected-error @below {{expected values [rows, columns] of f32 with a column stride of 1, got}}
   tile.top_k %v[%n] length %n to %o : memref<?x?xf32, strided<[1, ?]>>, memref<?x2xi32>

@@ -103,7 +103,8 @@ TEST(Package, OtherSchemaVersionIsUnsupported) {
   for (uint32_t other : {0u, kSchemaVersion - 1, kSchemaVersion + 1}) {
     std::string text = "schema version " + std::to_string(other) + ", this runtime reads " +
                        std::to_string(kSchemaVersion);
-    refuse(text.c_str(), [&](auto &p) { p.schema_version = other; }, MLA_UNSUPPORTED);
+    refuse(
+        text.c_str(), [&](auto &p) { p.schema_version = other; }, MLA_UNSUPPORTED);
   }
 }
 

@@ -23,9 +23,21 @@ static unsigned seedOf(unsigned field, int64_t request, int64_t token) {
   return 100000 * (field + 1) + 1000 * request + token + 7;
 }
 
+std::string Groups::makeMasks() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (test.hasSink)
+    os << "sink(%sink : tensor<" << test.heads << "xf32>) ";
+  if (test.window)
+    os << "window " << test.window << " ";
+  if (test.softcap)
+    os << llvm::formatv("softcap {0:f2}", test.softcap);
+  return text;
+}
+
 std::string Groups::makeGraph() const {
   // {0} heads, {1} and {2} columns of keys and values, {3} types of pools, {4} arguments, {5} what
-  // is read, {6} queries of a request, {7} window, {8} scale.
+  // is read, {6} queries of a request, {7} sink, window and cap, {8} scale.
   constexpr const char *text = R"({3}
 func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, %batch: !mla.batch<query_len = {6}>, {4})
     -> (tensor<?x{0}x{2}xbf16> {{mla.output = "output"}) {{
@@ -49,13 +61,15 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, %batch: !mla.ba
   std::string types = isOne ? pool("both", test.keyPage, key + ", " + value, "kv_nhd")
                             : pool("keys", test.keyPage, key, "k_nhd") +
                                   pool("values", test.valuePage, value, "v_nhd");
-  return llvm::formatv(text, test.heads, test.keyDim, test.valueDim, types,
-                       isOne ? "%both: !both"
-                             : "%keys: !keys, %values: !values {mla.pool = \"values\"}",
-                       isOne ? "keys(%both : !both) values(%both : !both)"
-                             : "keys(%keys : !keys) values(%values : !values)",
-                       queryLen, test.window ? "window " + std::to_string(test.window) : "",
-                       llvm::formatv("{0:f2}", kScale).str());
+  std::string sink;
+  if (test.hasSink)
+    sink = llvm::formatv("%sink: tensor<{0}xf32> {{mla.input = \"sink\"}, ", test.heads).str();
+  return llvm::formatv(
+      text, test.heads, test.keyDim, test.valueDim, types,
+      sink + (isOne ? "%both: !both" : "%keys: !keys, %values: !values {mla.pool = \"values\"}"),
+      isOne ? "keys(%both : !both) values(%both : !both)"
+            : "keys(%keys : !keys) values(%values : !values)",
+      queryLen, makeMasks(), llvm::formatv("{0:f2}", kScale).str());
 }
 
 /// Fields of a page follow each other, each with the rows of its tokens. The first pool goes
@@ -106,16 +120,27 @@ Groups::Groups(const GroupsCase &test, MLIRContext &context) : test(test) {
   }
   int64_t rows = countTokens(test.requests) * test.heads;
   plan.buffers["q"] = makeRandom(rows * test.keyDim, 1);
+  if (test.hasSink)
+    plan.buffers["sink"] = makeSinks();
   plan.buffers["output"] = Bits(rows * test.valueDim, kNaN);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();
 }
 
+/// No sink, one beside which nothing counts, and usual ones.
+std::vector<float> Groups::makeSinks() const {
+  std::vector<float> sinks(test.heads);
+  for (int64_t head = 0; head < test.heads; ++head)
+    sinks[head] = head % 5 == 0 ? -INFINITY : head % 5 == 1 ? INFINITY : 0.5f * (head % 7) - 1;
+  return sinks;
+}
+
 std::vector<double> Groups::computeReference() const {
   const Bits &q = std::get<Bits>(plan.buffers.at("q"));
   std::vector<double> output(countTokens(test.requests) * test.heads * test.valueDim);
   int64_t group = test.heads / test.kvHeads, token = 0;
+  std::vector<float> sinks = makeSinks();
   for (auto [index, request] : llvm::enumerate(test.requests)) {
     std::vector<Bits> keys, values;
     for (int64_t key = 0; key < request.seqLen; ++key) {
@@ -133,8 +158,16 @@ std::vector<double> Groups::computeReference() const {
           for (int64_t i = 0; i < test.keyDim; ++i)
             weights[key] += kScale * toFloat(q[row * test.keyDim + i]) *
                             toFloat(keys[key][kv * test.keyDim + i]);
+          if (test.softcap)
+            weights[key] = test.softcap * std::tanh(weights[key] / test.softcap);
           max = std::max(max, weights[key]);
         }
+        if (test.hasSink && sinks[head] > max)
+          max = sinks[head];
+        if (max == INFINITY)
+          continue; // the output is 0
+        if (test.hasSink)
+          sum = std::exp(sinks[head] - max);
         for (int64_t key = first; key < end; ++key)
           sum += weights[key] = std::exp(weights[key] - max);
         for (int64_t key = first; key < end; ++key)

@@ -22,6 +22,8 @@ struct GroupsCase {
   int64_t numSms;
   bool isCut = false;
   int64_t window = 0;
+  double softcap = 0;
+  bool hasSink = false;
   std::vector<std::string> parameters = {};
 };
 
@@ -35,7 +37,9 @@ public:
   std::vector<double> computeReference() const;
 
 private:
+  std::string makeMasks() const;
   std::string makeGraph() const;
+  std::vector<float> makeSinks() const;
   void makePool(const std::string &name, int64_t page, llvm::ArrayRef<int64_t> widths);
 
   GroupsCase test;

@@ -88,7 +88,7 @@ tile::AttendOp AbsorbedKernel::emitAttend(KernelBuilder &b, ValueRange args, con
                                 /*value_table=*/Value(), scales, work.first, work.last, work.seqLen,
                                 limits, /*behind=*/Value(), /*diagonal=*/Value(),
                                 /*start=*/ValueRange(), tileKeys, getUnit(), op.getScale(),
-                                /*lag=*/APFloat(0.0), /*exact=*/false);
+                                /*lag=*/APFloat(0.0), /*exact=*/false, /*softcap=*/APFloat(0.0));
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AbsorbedAttentionOp op) {

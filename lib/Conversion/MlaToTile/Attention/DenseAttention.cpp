@@ -182,7 +182,7 @@ void ExpandedKernel::writeTile(KernelBuilder &b, ValueRange args, RowRange queri
       b, rowType, rowType, output, queryTiles, keyViews, /*table=*/Value(), /*list=*/Value(),
       values, /*value_table=*/Value(), /*scales=*/Value(), zero, end, keys.count, /*seen=*/Value(),
       /*behind=*/Value(), op.isCausal() ? row : Value(), start, tileKeys, /*unit=*/1, op.getScale(),
-      /*lag=*/APFloat(0.0), /*exact=*/false);
+      /*lag=*/APFloat(0.0), /*exact=*/false, /*softcap=*/APFloat(0.0));
   b.storeNarrow(normaliseOutput(b, attend), view(b, args, this->output, queries), {row, zero});
   if (lse)
     b.store(attendedLse(b, attend), lseView(b, args, *lse, queries), row);

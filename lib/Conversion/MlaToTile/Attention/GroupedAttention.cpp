@@ -18,6 +18,8 @@
 #include "Attention/PagedKernel.h"
 #include "Plan/Lowerings.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
@@ -38,19 +40,21 @@ private:
   static Rows chooseRows(mla::GroupedAttentionOp op);
   Source addSource(TypedValue<mla::CacheType> cache, Part part);
   Value viewHead(KernelBuilder &b, ValueRange args, const Source &source, Part part, Value head);
+  SmallVector<Value> startWithSink(KernelBuilder &b, ValueRange args, const Work &work);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work) override;
 
   mla::GroupedAttentionOp op;
   TensorRef query;
   Source keys, values;
-  unsigned queryArg = 0;
+  unsigned queryArg = 0, sinkArg = 0;
 };
 } // namespace
 
 PagedKernel::Rows GroupedKernel::chooseRows(mla::GroupedAttentionOp op) {
   int64_t heads = op.getHeads(), group = op.getGroup();
   bool hasOneQuery = op.getBatch().getType().getQueryLen() == 1;
-  if (hasOneQuery || group == heads)
+  // Sinks are rows of heads, so that a tile of several queries has those of one.
+  if (hasOneQuery || (group == heads && !op.getSink()))
     return {.heads = heads, .run = group, .stride = 1};
   return {.heads = heads, .run = 1, .stride = heads};
 }
@@ -63,7 +67,8 @@ static int64_t chooseTileRows(StepLowering &step, mla::GroupedAttentionOp op) {
 GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op)
     : PagedKernel(step,
                   {op, op.getBatch(), op.getNumSplits(), "grouped_attention",
-                   static_cast<int64_t>(op.getWindow()), /*countsKeys=*/true},
+                   static_cast<int64_t>(op.getWindow()), /*countsKeys=*/true,
+                   /*hasOwnValues=*/true},
                   chooseRows(op), chooseTileRows(step, op)),
       op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)) {
   bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());
@@ -72,6 +77,8 @@ GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op)
   values.columns = output.size(output.rank() - 1);
   arg.tokens = addArg(step.dim(op.getBatch(), "num_tokens"));
   queryArg = addArg(query.buffer);
+  if (op.getSink())
+    sinkArg = addArg(step.lookup(op.getSink()).buffer);
   arg.output = addArg(output.buffer);
   if (op.getLse()) {
     lse = step.allocate(op.getLse());
@@ -95,6 +102,38 @@ Value GroupedKernel::viewHead(KernelBuilder &b, ValueRange args, const Source &s
   return inner.view(b, part, first, source.columns);
 }
 
+/// The sink is a score that the request's first range has seen already, of no value. Infinite
+/// ones stay finite, so that nothing is inf − inf.
+SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange args,
+                                                const Work &work) {
+  if (!op.getSink())
+    return {};
+  TensorRef ref = step.lookup(op.getSink());
+  bool isOneHead = layout.run == 1;
+  Value first = work.run ? firstHead(b, work) : b.index(0);
+  Value view = b.view(args[sinkArg], b.extent(b.mul(first, ref.strides[0]), ref.offset),
+                      {b.fixed(isOneHead ? tileRows : layout.run)},
+                      {b.fixed(isOneHead ? 0 : ref.strides[0])});
+  Value sink = b.load(view, isOneHead ? b.index(0) : work.row, tileRows);
+  Value lowest = b.like(sink, tile::AttendOp::kStartReference);
+  Value score = b.mulf(sink, b.like(sink, llvm::numbers::log2e));
+  // NaN stays, whichever side of the bounds it is compared with.
+  auto choose = [&](arith::CmpFPredicate predicate, Value bound, Value of) {
+    return b.select(arith::CmpFOp::create(b, predicate, of, bound), bound, of);
+  };
+  score = choose(arith::CmpFPredicate::OLT, lowest, score);
+  score = choose(arith::CmpFPredicate::OGT, b.like(sink, -tile::AttendOp::kStartReference), score);
+  Type f32 = b.getF32Type();
+  auto constant = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, b.getFloatAttr(f32, value));
+  };
+  Value isFirst = b.choose(isFirstRange(b, args, work), constant(1), constant(0));
+  score = b.select(b.equals(b.splat(isFirst, tileRows), 1), score, lowest);
+  Value isThere = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, score, lowest);
+  Value weight = b.select(isThere, b.like(sink, 1), b.like(sink, 0));
+  return {score, weight, b.constant({tileRows, step.shapes.accumulatorWidth(values.columns)}, 0)};
+}
+
 tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
   int64_t width = paddedWidth(keys.columns);
   Value queries = loadQueries(b, args, args[queryArg], query, work, width);
@@ -111,8 +150,9 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
   return tile::AttendOp::create(b, row, row, result, queries, keyView, work.tables[keys.table],
                                 /*list=*/Value(), valueView, work.tables[values.table],
                                 /*scales=*/Value(), work.first, work.last, work.seqLen, limits,
-                                starts, /*diagonal=*/Value(), /*start=*/ValueRange(), tileKeys,
-                                getUnit(), op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/false);
+                                starts, /*diagonal=*/Value(), startWithSink(b, args, work),
+                                tileKeys, getUnit(), op.getScale(), /*lag=*/APFloat(0.0),
+                                /*exact=*/false, op.getSoftcap());
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttentionOp op) {

@@ -72,6 +72,14 @@ void PagedKernel::placeTile(KernelBuilder &b, Work &work) {
 Value PagedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
                                const TensorRef &ref, const Work &work, int64_t width) {
   int64_t columns = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
+  // TMA's maps are of whole rows: the head is a column where its tile has no columns behind it.
+  if (layout.stride == layout.heads && stride == columns && width == columns) {
+    Value view = b.view(buffer, b.fixed(ref.offset),
+                        {OpFoldResult(args[arg.tokens]), b.fixed(layout.heads * columns)},
+                        {b.fixed(layout.heads * stride), b.fixed(1)});
+    Value column = work.run ? b.mul(work.run, columns) : b.index(0);
+    return b.load(view, {b.add(work.firstToken, work.row), column}, {tileRows, width});
+  }
   if (layout.stride != 1) {
     Value view = b.view(buffer, b.extent(b.mul(work.run, stride), ref.offset),
                         {OpFoldResult(args[arg.tokens]), b.fixed(columns)},
@@ -106,6 +114,11 @@ Value PagedKernel::limitsInPiece(KernelBuilder &b, Value limits, const Work &wor
   if (!work.end)
     return limits;
   return arith::MinSIOp::create(b, limits, b.splat(b.toI32(work.end), tileRows));
+}
+
+Value PagedKernel::isFirstRange(KernelBuilder &b, ValueRange args, const Work &work) {
+  Value place = work.piece ? work.piece : problem.numSplits ? b.programId(2) : b.index(0);
+  return b.isBelow(place, b.index(1));
 }
 
 /// The first key that a row sees; those of the rows behind it come later.
@@ -253,7 +266,7 @@ Value PagedKernel::seenBlocks(KernelBuilder &b, const Work &work, Value blocks) 
 PagedKernel::Work PagedKernel::loadItem(KernelBuilder &b, ValueRange args, Value item) {
   Work work;
   Value request = loadField(b, args, item, kRequest);
-  work.first = loadField(b, args, item, kFirstBlock);
+  work.first = work.piece = loadField(b, args, item, kFirstBlock);
   Value blocks = loadField(b, args, item, kBlocks);
   work.seqLen = b.loadScalar(args[arg.seqLens], request);
   work.firstToken = loadField(b, args, item, kFirstToken);
@@ -313,6 +326,17 @@ int64_t PagedKernel::getPlannedRows() const {
   return llvm::divideCeil(layout.run, llvm::divideCeil(layout.run, tileRows));
 }
 
+/// Of a request. Runs that are cut into tiles anyway have no more than a tile's.
+std::optional<int64_t> PagedKernel::getMostRows() const {
+  mla::BatchType batch = problem.batch.getType();
+  std::optional<int64_t> most;
+  if (batch.hasStaticQueryLen())
+    most = batch.getQueryLen() * layout.run;
+  if (problem.hasOwnValues)
+    most = std::min(most.value_or(tileRows), tileRows);
+  return most;
+}
+
 LogicalResult PagedKernel::launchItems() {
   isInKeys = problem.window != 0;
   if (failed(step.requestWork(problem.op, layout.heads, getPlannedRows(), problem.window)))
@@ -332,9 +356,8 @@ LogicalResult PagedKernel::launchItems() {
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
   auto write = [&](KernelBuilder &b, ValueRange args) {
     // Known few rows may go to the side of a product that is not padded to 64.
-    if (mla::BatchType batch = problem.batch.getType(); batch.hasStaticQueryLen())
-      b.getInsertionBlock()->getParentOp()->setAttr(
-          tile::kMaxRowsAttr, b.getI64IntegerAttr(batch.getQueryLen() * layout.run));
+    if (std::optional<int64_t> rows = getMostRows())
+      b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(*rows));
     Value part = b.programId(1);
     Value first = b.loadScalar(args[arg.workStarts], part);
     Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));

@@ -56,6 +56,9 @@ protected:
     int64_t window = 0;    // 0: none
     /// Ranges of the grid are counted in keys and end where the tile's last row sees no more.
     bool countsKeys = false;
+    /// Values are not columns of the keys, so that outputs are narrow and 64 rows fit on either
+    /// side of a product.
+    bool hasOwnValues = false;
   };
   /// Rows of one request and a range of its keys.
   struct Work {
@@ -64,6 +67,7 @@ protected:
     mlir::Value row;         // first of the tile
     mlir::Value run;         // of heads, which one; null: the only one
     mlir::Value first, last; // of the range, in `getUnit` keys
+    mlir::Value piece;       // its place in the request; null: the grid's split says
     mlir::Value end;         // no row sees keys from here on; null: `rowLimits` say all
     mlir::SmallVector<mlir::Value, 2> tables; // the request's rows
   };
@@ -89,6 +93,8 @@ protected:
   mlir::Value rowStarts(KernelBuilder &b, mlir::Value limits);
   /// The limits within the piece: the last block of a range in keys may go on behind it.
   mlir::Value limitsInPiece(KernelBuilder &b, mlir::Value limits, const Work &work);
+  /// Whether the range is the first of its request's, of those that are merged.
+  mlir::Value isFirstRange(KernelBuilder &b, mlir::ValueRange args, const Work &work);
   /// The first head of a run.
   mlir::Value firstHead(KernelBuilder &b, const Work &work) { return b.mul(work.run, layout.run); }
   int64_t getUnit() const { return isInKeys ? 1 : tileKeys; }
@@ -135,6 +141,7 @@ private:
   // A program for each part.
   mlir::LogicalResult launchItems();
   int64_t getPlannedRows() const;
+  std::optional<int64_t> getMostRows() const;
   enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
   mlir::Value loadField(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, ItemField field);
   mlir::Value seenBlocks(KernelBuilder &b, const Work &work, mlir::Value blocks);

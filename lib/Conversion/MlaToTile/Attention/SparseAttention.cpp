@@ -44,7 +44,7 @@ private:
   /// Heads of a token, and its entries of a split.
   struct Work {
     Value token, head, split; // the latter null: the only one
-    Value first, last; // entries
+    Value first, last;        // entries
   };
   /// Where rows lie, as views.
   struct Source {
@@ -83,7 +83,7 @@ private:
   Operand qLat, rows, output;
   std::optional<Operand> qPe, lengths, sink, latent, kPe, lse, maxLogits;
   unsigned countArg, widthArg, tokensArg, splitsArg = 0; // the latter with splits
-  unsigned itemsArg = 0, partsArg = 0;         // of items
+  unsigned itemsArg = 0, partsArg = 0;                   // of items
 };
 } // namespace
 
@@ -236,7 +236,8 @@ tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const
       b, row, row, result, queries, source.keys, /*table=*/Value(), list, /*values=*/Value(),
       /*value_table=*/Value(), source.scales, work.first, work.last, work.last, /*seen=*/Value(),
       /*behind=*/Value(), /*diagonal=*/Value(), /*start=*/ValueRange(), tileKeys, /*unit=*/1,
-      op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/maxLogits.has_value());
+      op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/maxLogits.has_value(),
+      /*softcap=*/APFloat(0.0));
 }
 
 /// The first row of the token's results, of those of all splits.

@@ -8,6 +8,8 @@
 
 #include "Common/AttentionLoop.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace mlac;
 
@@ -20,6 +22,11 @@ bool mlac::hasCodes(tile::AttendOp attend, unsigned term) {
   return isa<Float8E4M3FNType>(attend.getStorageType(term));
 }
 
+/// Rows may have seen a score of no value.
+static bool isPartial(OperandRange start) {
+  return !start.empty() && !matchPattern(start.back(), m_AnyZeroFloat());
+}
+
 bool mlac::isInItems(tile::AttendOp attend, std::string &why) {
   scf::ForOp items = findItems(attend);
   bool areLoaded = llvm::all_of(attend.getQueries(),
@@ -27,12 +34,12 @@ bool mlac::isInItems(tile::AttendOp attend, std::string &why) {
   bool areKnown = true;
   for (unsigned term = 0; term < attend.getKeys().size(); ++term)
     areKnown &= attend.isPlain(term) || hasCodes(attend, term);
-  why = !items                          ? "no loop over work items around the loop over keys"
-        : items.getNumResults() != 0    ? "the loop over work items carries values"
-        : !areLoaded                    ? "a query is not a load"
-        : !attend.getStart().empty()    ? "it goes on from a partial"
-        : !areKnown                     ? "its keys are converted, and are no codes"
-                                        : "";
+  why = !items                         ? "no loop over work items around the loop over keys"
+        : items.getNumResults() != 0   ? "the loop over work items carries values"
+        : !areLoaded                   ? "a query is not a load"
+        : isPartial(attend.getStart()) ? "it goes on from a partial"
+        : !areKnown                    ? "its keys are converted, and are no codes"
+                                       : "";
   return why.empty();
 }
 

@@ -37,6 +37,10 @@ bool mlac::canPingPong(tile::AttendOp attend, std::string &why) {
           std::to_string(sm90::kTileRows);
     return false;
   }
+  if (!attend.getSoftcap().isZero()) {
+    why = "its scores are capped";
+    return false;
+  }
   if (!canCloneInRoles(attend->getParentOfType<tile::KernelOp>(), why))
     return false;
   Type element = attend.getElementType();

@@ -287,8 +287,8 @@ std::string Matcher::chooseStages() {
     tiles.stagePanels += program.hasCodes() ? countCodePanels(keys) : countPanels(keys);
   program.kernel.walk([&](tile::DotOp dot) { tiles.outputPanels += dot.getTransposeLhs(); });
   const mlac::TargetDescription machine = tile::getMachine(program.kernel);
-  if (tiles.outputRegisters() > machine.tuning.streamOutputRegisters)
-    return "its output takes " + std::to_string(tiles.outputRegisters()) +
+  if (tiles.heldRegisters() > machine.tuning.streamOutputRegisters)
+    return "its output takes " + std::to_string(tiles.heldRegisters()) +
            " registers of a thread, more than " +
            std::to_string(machine.tuning.streamOutputRegisters);
   int64_t most = tiles.mostStages(machine.sharedBytes);
@@ -357,6 +357,13 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
       entry.operands[dot.getRhs()] = alloc(b, getOperandType(program));
   });
   return entry;
+}
+
+bool mlac::canStream(tile::AttendOp attend, std::string &why) {
+  for (Value query : attend.getQueries())
+    if (auto load = query.getDefiningOp<tile::LoadOp>(); !load || !canMapView(load.getView()))
+      why = "TMA cannot copy its queries";
+  return why.empty();
 }
 
 /// Index arithmetic and loads of scalars.

@@ -60,6 +60,10 @@
 
 namespace mlac {
 
+/// Whether the schedule takes an attention, before tile-swap-operands makes its program; in `why`
+/// what stands against it.
+bool canStream(mlir::tile::AttendOp attend, std::string &why);
+
 /// Builds, before `kernel`, the sm90.kernel of the same name in the stream
 /// schedule; a null op, and in `why` what does not fit, for kernels it does not
 /// take. `tile.schedule` may set `stages` (2 or more) and `part_columns` (keys'

@@ -38,7 +38,7 @@ void Consumer::emit(Operation *op) {
         if (load == program.queries.front())
           awaitQueries();
         else if (!llvm::is_contained(program.queries, load))
-          clone(load);
+          loadRows(load);
       })
       .Case<tile::LoadPagedOp, tile::LoadRowsOp>([&](Operation *load) {
         auto index = llvm::find(program.keys, load) - program.keys.begin();
@@ -70,6 +70,15 @@ void Consumer::awaitQueries() {
   sm90::AwaitOp::create(b, entry.queryRing, queryStage, /*part=*/0);
   for (auto [index, load] : llvm::enumerate(program.queries))
     shared[load->getResult(0)] = getTile(entry.queryRing, queryStage, index);
+}
+
+/// What rows start from may come from the kernels before.
+void Consumer::loadRows(tile::LoadOp load) {
+  bool isOfRows =
+      load.getType().getRank() == 1 && load->getBlock() == program.queries.front()->getBlock();
+  if (program.waits && isOfRows)
+    sm90::WaitDependencyOp::create(b);
+  clone(load);
 }
 
 /// The barrier inside the op says that all warps have come this far.

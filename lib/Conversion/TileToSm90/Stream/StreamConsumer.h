@@ -47,6 +47,7 @@ protected:
   void beginRegion() override;
 
   void awaitQueries();
+  void loadRows(mlir::tile::LoadOp load);
   void emitReduce(mlir::tile::ReduceOp reduce);
   void emitStore(mlir::tile::StoreOp store);
   void share(Operation *op);

@@ -17,8 +17,11 @@ using namespace mlac;
 using namespace mlir;
 using llvm::Twine;
 
-/// Rows on the N side that the schedule takes (tile-swap-operands).
-static constexpr int64_t kMaxStreamRows = 32;
+/// Rows on the N side that the schedule takes (tile-swap-operands): a tile's, or where the
+/// output is as wide as a latent, half of them.
+static int64_t getMostRows(const AttentionProblem &problem) {
+  return problem.keyWidth ? sm90::kTileRows : sm90::kTileRows / 2;
+}
 
 /// Of what turning a panel of codes takes where it goes by way of shared memory
 /// (docs/lab/codes.md).
@@ -54,9 +57,10 @@ int64_t stream::Tiles::queryStages(int64_t sharedBytes) const {
   return hasCodes && !leavesRoom ? 1 : kQueryStages;
 }
 
-int64_t stream::Tiles::outputRegisters() const {
-  int64_t registers = outputPanels * sm90::kPanelColumns * rows / sm90::kWarpgroupThreads;
-  return hasCodes ? registers / 2 : registers;
+int64_t stream::Tiles::heldRegisters() const {
+  int64_t output = outputPanels * sm90::kPanelColumns * rows / (hasCodes ? 2 : 1);
+  int64_t scores = std::max<int64_t>(0, rows - sm90::kTileRows / 2) * kBlockKeys;
+  return (output + scores) / sm90::kWarpgroupThreads;
 }
 
 namespace {
@@ -92,8 +96,8 @@ void Planner::countCodes() {
   const stream::Tiles tiles{rows, latent + rope,
                             problem.kvLoraRank / sm90::kCodePanelColumns + rope, latent,
                             /*hasCodes=*/true};
-  if (tiles.outputRegisters() > target.tuning.streamOutputRegisters)
-    return (void)refuse("an output of " + Twine(tiles.outputRegisters()) +
+  if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
+    return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
   if (request.get(stream::kPartColumns))
@@ -135,9 +139,9 @@ void Planner::count() {
     return (void)refuse((problem.keyWidth ? "a value of " : "a latent of ") +
                         Twine(problem.kvLoraRank) + " columns is not of whole panels of " +
                         Twine(sm90::kPanelColumns));
-  if (rows > kMaxStreamRows)
+  if (int64_t most = getMostRows(problem); rows > most)
     return (void)refuse(Twine(problem.rows()) + " rows per request, its products hold " +
-                        Twine(kMaxStreamRows));
+                        Twine(most));
   if (problem.hasCodes())
     return countCodes();
   int64_t latent = countPanels(problem.kvLoraRank);
@@ -145,8 +149,8 @@ void Planner::count() {
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
   int64_t panels = keys + (problem.keyWidth ? latent : 0);
   const stream::Tiles tiles{rows, keys, panels, latent};
-  if (tiles.outputRegisters() > target.tuning.streamOutputRegisters)
-    return (void)refuse("an output of " + Twine(tiles.outputRegisters()) +
+  if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
+    return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
                         Twine(target.tuning.streamOutputRegisters));
   int64_t stageBytes = tiles.stageBytes(), most = tiles.mostStages(target.sharedBytes);

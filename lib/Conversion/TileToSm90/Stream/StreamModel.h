@@ -46,8 +46,8 @@ struct Tiles {
   /// Items whose queries have room. With codes the next item's wait where they would leave one
   /// block of codes alone.
   int64_t queryStages(int64_t sharedBytes) const;
-  /// Of a thread, that hold the output.
-  int64_t outputRegisters() const;
+  /// Of a thread, that hold the output, and scores where there are more than of half a tile.
+  int64_t heldRegisters() const;
 
 private:
   int64_t fixedBytesBeside(int64_t queryStages) const;

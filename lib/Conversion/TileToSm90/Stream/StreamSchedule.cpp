@@ -16,6 +16,8 @@ using namespace mlac;
 
 /// Codes become keys panel by panel, each of whose rows has one scale.
 static bool accepts(tile::AttendOp attend, std::string &why) {
+  if (!canStream(attend, why))
+    return false;
   if (!attend.getScales())
     return true;
   if (!hasCodes(attend, 0)) {

@@ -203,6 +203,11 @@ LogicalResult GroupedAttentionOp::verify() {
   if (static_cast<int64_t>(getWindow()) < 0)
     return emitOpError("expected a window >= 0, got ")
            << static_cast<int64_t>(getWindow());
+  if (!getSoftcap().isFinite() || getSoftcap().isNegative())
+    return emitOpError("expected a finite softcap >= 0, got ")
+           << getSoftcap().convertToDouble();
+  if (getSink() && failed(check.match("sink", getSink(), {"N"}))) // (C1)
+    return failure();
   return verifySplits(*this, check, getOutput(), getLse(), getNumSplits()); // (C5), (C6)
 }
 

@@ -102,7 +102,8 @@ static Operation *createSplit(OpBuilder &builder, Operation *op, Type output, Ty
   auto grouped = cast<GroupedAttentionOp>(op);
   return GroupedAttentionOp::create(
       builder, loc, output, lse, grouped.getQuery(), grouped.getKeyCache(), grouped.getValueCache(),
-      grouped.getBatch(), numSplits, grouped.getWindowAttr(), grouped.getScaleAttr());
+      grouped.getBatch(), grouped.getSink(), numSplits, grouped.getWindowAttr(),
+      grouped.getSoftcapAttr(), grouped.getScaleAttr());
 }
 
 /// The split attention and its merge; the results of `attention`.

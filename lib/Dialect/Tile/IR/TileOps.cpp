@@ -374,6 +374,9 @@ LogicalResult AttendOp::verify() {
     return emitOpError("expected a lag from 0 to ") << kMaxLag << ", got " << lag;
   if (getExact() && lag != 0)
     return emitOpError("expected no lag of an exact reference, got ") << lag;
+  if (!getSoftcap().isFinite() || getSoftcap().isNegative())
+    return emitOpError("expected a finite softcap that is not negative, got ")
+           << getSoftcap().convertToDouble();
   return success();
 }
 

@@ -64,6 +64,7 @@ private:
   Value viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides);
   Value isListed(Value key);
   Value isSeen(Value key);
+  Value cap(Value scores);
   SmallVector<Value> advance(ValueRange state, Value scores, Value isSeen, Value values);
   Value moveReference(Value carried, Value candidate);
 
@@ -227,10 +228,22 @@ Value Expander::moveReference(Value carried, Value candidate) {
   return b.select(exceeds, candidate, carried);
 }
 
+/// Of scores that arrive unscaled, unscaled ones whose products with the scale are
+/// t · tanh(score · scale / t): tanh x = 1 − 2 / (1 + e^2x), which no x takes out of its range.
+Value Expander::cap(Value scores) {
+  double limit = op.getSoftcap().convertToDouble(), scale = op.getScale().convertToDouble();
+  if (limit == 0)
+    return scores;
+  Value one = b.like(scores, 1);
+  Value power = b.exp2(b.mulf(scores, b.like(scores, 2 * llvm::numbers::log2e * scale / limit)));
+  Value tanh = b.subf(one, b.divf(b.like(scores, 2), b.addf(one, power)));
+  return b.mulf(tanh, b.like(scores, limit / scale));
+}
+
 SmallVector<Value> Expander::advance(ValueRange state, Value scores, Value isSeen, Value values) {
   double factor = op.getScale().convertToDouble() * llvm::numbers::log2e;
   loop.scores = scores;
-  scores = b.select(isSeen, scores, b.like(scores, -kInfinity));
+  scores = b.select(isSeen, cap(scores), b.like(scores, -kInfinity));
   loop.mask = scores.getDefiningOp<arith::SelectOp>();
   Value blockMax = b.reduceMax(scores);
   Value reference = moveReference(state[kReference], b.mulf(blockMax, b.like(blockMax, factor)));

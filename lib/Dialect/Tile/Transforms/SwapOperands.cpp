@@ -57,7 +57,7 @@ static RankedTensorType getTile(Value value) { return dyn_cast<RankedTensorType>
 static std::string checkAttend(AttendOp attend) {
   if (!attend.isPaged() && !attend.isListed())
     return "its keys do not come in pages or by a list";
-  if (!attend.getStart().empty())
+  if (!attend.getStart().empty() && !matchPattern(attend.getStart().back(), m_AnyZeroFloat()))
     return "its attention goes on from a partial";
   if (attend.getBlock() != kTileRows)
     return "its blocks of keys are not of 64";
@@ -312,7 +312,8 @@ bool Swapper::isOfSum(Operation *op) {
 void Swapper::emitFor(scf::ForOp loop) {
   Location loc = loop.getLoc();
   bool isKeys = loop == attention.keys;
-  // A running sum starts as a tile of zeros: one value, as the vector it was.
+  // A running sum starts as a tile of zeros: one value, as the vector it was; one that there is
+  // already is its keys' in equal parts, which a power of two divides exactly.
   Values inits;
   for (auto [index, init] : llvm::enumerate(loop.getInitArgs())) {
     if (!isKeys || index != attention.sum.index) {
@@ -321,7 +322,14 @@ void Swapper::emitFor(scf::ForOp loop) {
     }
     RankedTensorType tile =
         convert(cast<RankedTensorType>(attention.sum.reduce.getSource().getType()));
-    inits.push_back(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(tile)));
+    if (matchPattern(init, m_AnyZeroFloat())) {
+      inits.push_back(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(tile)));
+      continue;
+    }
+    Value repeated = BroadcastOp::create(builder, loc, tile, get(init), /*dim=*/0);
+    Attribute share = builder.getFloatAttr(tile.getElementType(), 1.0 / kTileRows);
+    Value shares = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(tile, share));
+    inits.push_back(arith::MulFOp::create(builder, loc, repeated, shares));
   }
   auto result = scf::ForOp::create(builder, loc, get(loop.getLowerBound()),
                                    get(loop.getUpperBound()), get(loop.getStep()), inits);
@@ -481,9 +489,11 @@ struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
       return;
     int64_t rows = llvm::alignTo(bound.getInt(), kColumnGroup);
     auto refuse = [&] { return kernel.emitRemark("operands not swapped: "); };
-    if (rows > maxRows) {
-      refuse() << bound.getInt() << " query rows, padded to " << rows << ", are more than "
-               << maxRows.getValue();
+    // Values of their own are narrow: as many rows as a tile has.
+    AttendOp attend = findAttend(kernel);
+    int64_t most = attend && attend.getValues() ? kTileRows : maxRows.getValue();
+    if (rows > most) {
+      refuse() << bound.getInt() << " query rows, padded to " << rows << ", are more than " << most;
       return;
     }
     if (std::string why = check(kernel); !why.empty()) {

@@ -156,7 +156,7 @@ tile.kernel @dense(%q: memref<?xbf16>, %n: index) attributes {tile.max_rows = 8 
 tile.kernel @started(%q: memref<?xbf16>, %table: memref<?xi32>, %n: index) attributes {tile.max_rows = 8 : i64} {
   %c0 = arith.constant 0 : index
   %rows = arith.constant dense<0.0> : tensor<64xf32>
-  %zeros = arith.constant dense<0.0> : tensor<64x64xf32>
+  %zeros = arith.constant dense<1.0> : tensor<64x64xf32>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xbf16> to !view
   %pv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64, 64], strides: [4096, 64, 1] : memref<?xbf16> to !pool
   %query = tile.load %qv[%c0, %c0] : !view -> tensor<64x64xbf16>
@@ -164,5 +164,35 @@ tile.kernel @started(%q: memref<?xbf16>, %table: memref<?xi32>, %n: index) attri
       pages(%table : memref<?xi32>) range %c0 to %n limit %n
       start(%rows, %rows, %zeros : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
       {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.return
+}
+
+// -----
+
+// Rows that have seen a score of no value: their sums start in equal parts, one for each row of keys.
+!view = memref<?x64xbf16, strided<[64, 1]>>
+!pool = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
+// CHECK-LABEL: tile.kernel @with_sinks
+// CHECK-DAG: %[[SHARE:.*]] = arith.constant dense<1.562500e-02> : tensor<64x8xf32>
+// CHECK-DAG: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64x8xf32>
+// CHECK: %[[SINK:.*]] = tile.load {{.*}} -> tensor<8xf32>
+// CHECK: %[[ONES:.*]] = tile.broadcast %{{.*}} dim 0 : tensor<8xf32> -> tensor<64x8xf32>
+// CHECK: %[[SUM:.*]] = arith.mulf %[[ONES]], %[[SHARE]]
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %[[SINK]], %{{.*}} = %[[SUM]], %{{.*}} = %[[ZERO]])
+tile.kernel @with_sinks(%q: memref<?xbf16>, %s: memref<?xf32>, %table: memref<?xi32>, %n: index) attributes {tile.max_rows = 8 : i64} {
+  %c0 = arith.constant 0 : index
+  %ones = arith.constant dense<1.0> : tensor<64xf32>
+  %zeros = arith.constant dense<0.0> : tensor<64x64xf32>
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xbf16> to !view
+  %sv = memref.reinterpret_cast %s to offset: [0], sizes: [8], strides: [1] : memref<?xf32> to memref<8xf32, strided<[1]>>
+  %pv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64, 64], strides: [4096, 64, 1] : memref<?xbf16> to !pool
+  %query = tile.load %qv[%c0, %c0] : !view -> tensor<64x64xbf16>
+  %sinks = tile.load %sv[%c0] : memref<8xf32, strided<[1]>> -> tensor<64xf32>
+  %m, %l, %o = tile.attend queries(%query : tensor<64x64xbf16>) keys(%pv : !pool)
+      pages(%table : memref<?xi32>) range %c0 to %n limit %n
+      start(%sinks, %ones, %zeros : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %ov = memref.reinterpret_cast %s to offset: [64], sizes: [%n, 64], strides: [64, 1] : memref<?xf32> to memref<?x64xf32, strided<[64, 1], offset: 64>>
+  tile.store %o, %ov[%c0, %c0] : tensor<64x64xf32>, memref<?x64xf32, strided<[64, 1], offset: 64>>
   tile.return
 }

@@ -164,20 +164,25 @@ def Mla_AbsorbedAttentionOp : Mla_Op<"absorbed_attention", [AttrSizedOperandSegm
   }];
 }
 
-def Mla_GroupedAttentionOp : Mla_Op<"grouped_attention"> {
+def Mla_GroupedAttentionOp : Mla_Op<"grouped_attention", [AttrSizedOperandSegments]> {
   let summary = "attention of groups of heads on cached keys and values";
   let description = [{
     Multi-head (Nkv = N), grouped-query and multi-query (Nkv = 1) attention on caches that have
     each KV head's keys and values: query head n reads KV head n / g, where g = N / Nkv. Query j of request
     r stands at p = seq_len − query_len + j and sees keys s <= p, its own among them: append first
     (paged-cache.md sections 9, 10, 14). With `window` it sees the last so many only,
-    p − window < s <= p; 0 is no window. `S = scale · q·k`, `output = softmax(S) · v`; nothing is
+    p − window < s <= p; 0 is no window. `S = scale · q·k`, with a `softcap` c > 0
+    `S = c · tanh(scale · q·k / c)`; `output = softmax(S) · v`; nothing is
     added to sums, and a row that sees no key gives output 0, lse −inf.
+
+    A `sink` is one more score of each head, whose value is 0: `output = Σ exp(S) v / (exp(sink) + Σ exp(S))`,
+    and lse is of that denominator; −inf is no sink, +inf makes output 0 and lse a number above 1e29. Of the splits the
+    first has it, so that a merge needs none: `lse` of a row without keys is the sink.
 
     Keys and values are fields of one pool, or each has a pool of its own, with its page size,
     block table and slots. Of their rows only the keys that some query of the request sees are read.
 
-    query [T, N, Dk], keys of Nkv heads x Dk, values of Nkv heads x Dv; Dk and Dv may differ.
+    query [T, N, Dk], keys of Nkv heads x Dk, values of Nkv heads x Dv; Dk and Dv may differ; sink [N] f32.
     Without `num_splits`: output [T, N, Dv], lse [T, N]. With it, as in
     mla.absorbed_attention: output [S, T, N, Dv] f32 normalised per split, lse [S, T, N].
     (C1) shapes agree; the pools have the fields `key` and `value` with equally many heads, of
@@ -185,7 +190,7 @@ def Mla_GroupedAttentionOp : Mla_Op<"grouped_attention"> {
     (C2) query and both pools have one element type, the output has it or is f32.
     (C3) both pools have a row of every token (tokens_per_row = 1); a pool's window is 0, or the
     op's is from 1 to it.
-    (C4) scale > 0, window >= 0. (C5) lse, if there, has an encoding with base e, token_major,
+    (C4) scale > 0, window >= 0, softcap >= 0 and finite. (C5) lse, if there, has an encoding with base e, token_major,
     empty = neg_inf. (C6) with num_splits: output is f32 and lse is there.
 
     Example: 64 heads on 8 KV heads of 128 columns, in pages of 16.
@@ -193,21 +198,24 @@ def Mla_GroupedAttentionOp : Mla_Op<"grouped_attention"> {
     %o, %lse = mla.grouped_attention query(%q : tensor<?x64x128xbf16>)
       keys(%k : <page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">)
       values(%v : <page_size = 16, fields = [value: 8x128], element = bf16, format = "v_nhd">)
-      over %batch : <query_len = 1> window 4096 scale 0.088388347648318447
-      -> tensor<?x64x128xbf16>, tensor<?x64xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+      over %batch : <query_len = 1> sink(%sink : tensor<64xf32>) window 4096
+      scale 0.088388347648318447 -> tensor<?x64x128xbf16>, tensor<?x64xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
     ```
 
     Source: GQA (Ainslie et al., 2023); Flash-Decoding (Dao et al., 2023) for splits.
   }];
   let arguments = (ins Mla_Tensor:$query, Mla_CacheType:$key_cache, Mla_CacheType:$value_cache,
-                       Mla_BatchType:$batch, Optional<Index>:$num_splits,
-                       DefaultValuedAttr<I64Attr, "0">:$window, F64Attr:$scale);
+                       Mla_BatchType:$batch, Optional<Mla_LseTensor>:$sink,
+                       Optional<Index>:$num_splits,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
     `query` `(` $query `:` type($query) `)` `keys` `(` $key_cache `:` type($key_cache) `)`
     `values` `(` $value_cache `:` type($value_cache) `)` `over` $batch `:` type($batch)
-    (`splits` $num_splits^)? (`window` $window^)? `scale` $scale attr-dict
+    (`sink` `(` $sink^ `:` type($sink) `)`)? (`splits` $num_splits^)? (`window` $window^)?
+    (`softcap` $softcap^)? `scale` $scale attr-dict
     `->` type($output) (`,` type($lse)^)?
   }];
   let extraClassDeclaration = [{

@@ -432,6 +432,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
 
     `exact` asks for a reference that is the maximum: lag stays 0.
 
+    With a `softcap` t > 0, t . tanh(scores[s] . scale / t) stands for scores[s] . scale.
+
     Example: absorbed decode over pages of 64 tokens; expanded attention, causal; a KV head of
     128 columns over pages of 16 keys and of 32 values, with a window; the rows that a list names.
     ```mlir
@@ -480,6 +482,7 @@ def Tile_AttendOp : Tile_Op<"attend", [
     (C6) the start is nothing, or has the types of the results.
     (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
          `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds; 0 if `exact`.
+         `softcap` is finite and not negative.
   }];
   let arguments = (ins Variadic<Tile_Tile>:$queries,
                        Arg<Variadic<Tile_View>, "", [MemRead]>:$keys,
@@ -493,7 +496,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
                        Optional<Index>:$diagonal,
                        Variadic<Tile_Tile>:$start,
                        I64Attr:$block, I64Attr:$unit, F64Attr:$scale,
-                       DefaultValuedAttr<F64Attr, "0.0">:$lag, UnitAttr:$exact);
+                       DefaultValuedAttr<F64Attr, "0.0">:$lag, UnitAttr:$exact,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
   let results = (outs Tile_Tile:$reference, Tile_Tile:$sum, Tile_Tile:$output);
   let assemblyFormat = [{
     `queries` `(` $queries `:` type($queries) `)` `keys` `(` $keys `:` type($keys) `)`
