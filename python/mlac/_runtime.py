@@ -76,6 +76,16 @@ class Package(Handle):
         """What the package holds: model, cache, rope, weights, targets (a dict)."""
         return json.loads(call_out("mla_package_info", c_char_p, self._value))
 
+    @property
+    def capabilities(self) -> Info:
+        """What an engine asks before it takes the package as a back end, in engines' names.
+
+        name, is_mla, is_sparse, row_widths (elements of each pool's rows), activation_dtypes,
+        cache_dtypes (auto, bfloat16, fp8, fp8_ds_mla), page_sizes, architectures,
+        accepts_output_buffer, cache_shapes ({pool, dtype, shape: ["num_pages", page_size, width]}).
+        """
+        return self.info["capabilities"]
+
 
 class Device(Handle):
     """"cpu", "cuda" or "cuda:N".

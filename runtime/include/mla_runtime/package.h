@@ -31,12 +31,18 @@ MLA_API mla_status mla_package_close(mla_package *package);
 
 /* What the package holds, as JSON text:
      { "schema_version", "compiler", "options", "bytes",
+       "capabilities": what engines ask, in their names: {"name", "is_mla", "is_sparse",
+           "row_widths": elements of each pool's rows, "activation_dtypes": ["bfloat16"],
+           "cache_dtypes": names of the first pool's format (auto, bfloat16, fp8,
+           fp8_ds_mla), "page_sizes", "architectures": ["sm_90a"], "accepts_output_buffer",
+           "cache_shapes": [{"pool", "dtype", "shape": ["num_pages", page_size, width]}]},
        "model": {"model_type", "hidden_size", "num_heads", "tensor_parallel",
                  "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim",
                  "qk_rope_head_dim", "v_head_dim", "softmax_scale",
                  "activation_dtype", "config"},
-       "cache": {"layout", "dtype", "page_size", "kv_lora_rank",
-                 "qk_rope_head_dim", "rope_order", "row_bytes"},
+       "pools": [{"name", "format", "dtype", "element", "page_size", "fields":
+                  [{"name", "heads", "columns"}], "rope_order", "row_bytes",
+                  "tokens_per_row", "window"}],
        "rope": {"length", "short_length", "multiplier", "has_long"},
        "weights": [{"name", "dtype", "shape"}], "derived": [...],
        "weight_scales": null, or what codes in the place of weights are:

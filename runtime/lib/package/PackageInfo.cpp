@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "base/Json.h"
-#include "package/Package.h"
+#include "package/Capabilities.h"
 
 using namespace mlac::runtime;
 
@@ -142,16 +142,19 @@ const std::string &Package::infoJson() {
     pools.push_back(describe(*pool.raw));
   for (const TargetInfo &target : targets_)
     targets.push_back(describe(target));
-  info_ = toText({{"schema_version", root().schema_version()},
-                  {"compiler", str(root().compiler())},
-                  {"options", str(root().options())},
-                  {"bytes", fileBytes_},
-                  {"model", describe(model())},
-                  {"pools", pools},
-                  {"rope", describe(rope())},
-                  {"weights", describe(weights_)},
-                  {"weight_scales", describe(weightScales_)},
-                  {"derived", describe(derived_)},
-                  {"targets", targets}});
+  info_ = toText(
+      {{"schema_version", root().schema_version()},
+       {"compiler", str(root().compiler())},
+       {"options", str(root().options())},
+       {"bytes", fileBytes_},
+       {"capabilities",
+        describeCapabilities(static_cast<mla_dtype>(model().activation_dtype()), pools_, targets_)},
+       {"model", describe(model())},
+       {"pools", pools},
+       {"rope", describe(rope())},
+       {"weights", describe(weights_)},
+       {"weight_scales", describe(weightScales_)},
+       {"derived", describe(derived_)},
+       {"targets", targets}});
   return info_;
 }
