@@ -152,7 +152,7 @@ std::optional<FreshSlice> Call::sliceRange(const Size &size, int64_t rank) {
                : std::nullopt;
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + count : at, 0, count); };
   int64_t first = clamp(*start), last = std::max(clamp(*end), first);
-  return FreshSlice{*dim, first, (last - first + *step - 1) / *step, *step};
+  return FreshSlice{*dim, first, first < last ? 1 + (last - first - 1) / *step : 0, *step};
 }
 
 Results Call::sliceDim() {

@@ -17,6 +17,9 @@ using mlir::graph::NodeOp;
 Evaluator::Evaluator(func::FuncOp function, Expressions &expressions)
     : function(function), expressions(expressions) {}
 
+/// About twice what the attention of 61 layers with 128 heads makes; 3 GB.
+static constexpr size_t kMaxNumbers = size_t(1) << 28;
+
 std::string Evaluator::describe(Operation *op) {
   auto node = cast<NodeOp>(op);
   std::string text = ("node '" + node.getNodeName() + "' (" + node.getTarget() + ")").str();
@@ -176,6 +179,10 @@ void Evaluator::evaluate(NodeOp node) {
   Results results = call.evaluate(name);
   if (!results)
     return makeOpaque(node, call.reason);
+  for (const Cell &cell : *results)
+    numbers += cell.tensor ? cell.tensor->size() : 0;
+  if (numbers > kMaxNumbers)
+    return makeOpaque(node, "the graph makes more than 2^28 numbers of a token");
   for (auto [value, cell] : llvm::zip(node.getResults(), *results))
     cellOf(value) = std::move(cell);
 }

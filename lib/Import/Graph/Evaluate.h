@@ -82,6 +82,7 @@ private:
   Expressions &expressions;
   std::unordered_map<const void *, Cell> cells; ///< by value; cells stay where they are
   Size batch, tokens;
+  size_t numbers = 0; ///< of all tensors so far
   std::pair<mlir::graph::NodeOp, llvm::StringRef> lost;
   std::vector<std::pair<mlir::graph::NodeOp, uint32_t>> linears;
   llvm::BumpPtrAllocator memory;

@@ -9,12 +9,19 @@
 #include "Layout.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
 using namespace mlac::graph;
 using llvm::ArrayRef;
 using llvm::SmallVector;
+
+Size Size::operator*(const Size &other) const {
+  int64_t product = 0;
+  bool isTooLarge = llvm::MulOverflow(fixed, other.fixed, product);
+  return {isTooLarge ? 0 : product, openBatch + other.openBatch, openTokens + other.openTokens};
+}
 
 std::optional<Size> Size::dividedBy(const Size &other) const {
   if (other.fixed < 1 || fixed % other.fixed != 0 || openBatch < other.openBatch ||

@@ -35,9 +35,8 @@ struct Size {
 
   bool isOne() const { return fixed == 1 && openBatch == 0 && openTokens == 0; }
   bool operator==(const Size &) const = default;
-  Size operator*(const Size &other) const {
-    return {fixed * other.fixed, openBatch + other.openBatch, openTokens + other.openTokens};
-  }
+  /// 0 where the number would not fit, which nothing divides.
+  Size operator*(const Size &other) const;
   /// None where it does not divide.
   std::optional<Size> dividedBy(const Size &other) const;
 };

@@ -334,6 +334,8 @@ llvm::Expected<std::vector<int64_t>> Matcher::matchRotations(ArrayRef<Channel> c
 }
 
 llvm::Error Matcher::matchRope() {
+  if (layer.rope % 2 != 0)
+    return makeError("rope rotates " + Twine(layer.rope) + " channels, expected pairs");
   for (auto [h, head] : llvm::enumerate(heads)) {
     uint32_t width = layer.nope + layer.rope;
     llvm::Expected<std::vector<int64_t>> query = matchRotations(head.query, h * width + layer.nope);
