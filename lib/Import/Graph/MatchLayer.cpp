@@ -82,6 +82,9 @@ private:
                                                       uint32_t firstRow);
   RopePair readPair(const Channel &channel) const;
   std::optional<int64_t> readFrequency(Expr table) const;
+  std::optional<int64_t> readFrequency(const RopePair &pair) const;
+  llvm::Expected<int64_t> matchPair(const Channel &first, Channel channel, uint32_t firstRow);
+  llvm::Error keepPair(int64_t frequency, const RopePair &pair);
   llvm::Error matchDownProjections();
   llvm::Expected<Channel> matchChannel(Expr expr);
   llvm::Expected<Channel> matchRotated(Expr expr);
@@ -277,10 +280,63 @@ RopePair Matcher::readPair(const Channel &channel) const {
   return pair;
 }
 
+/// One frequency of both tables.
+std::optional<int64_t> Matcher::readFrequency(const RopePair &pair) const {
+  if (pair.cos.source == pair.sin.source) {
+    bool isComplex = pair.cos.index % 2 == 0 && pair.sin.index == pair.cos.index + 1;
+    return isComplex ? std::optional<int64_t>(pair.cos.index / 2) : std::nullopt;
+  }
+  std::optional<int64_t> cos = readFrequency(pair.cos), sin = readFrequency(pair.sin);
+  return cos == sin ? cos : std::nullopt;
+}
+
+/// Keeps the tables of a frequency: the same for all heads, and all frequencies' from one input.
+llvm::Error Matcher::keepPair(int64_t frequency, const RopePair &pair) {
+  layer.ropePairs.resize(layer.rope / 2);
+  RopePair &known = layer.ropePairs[frequency];
+  if (known != RopePair{} && known != pair)
+    return makeError("queries and keys are rotated by different tables");
+  known = pair;
+  for (const RopePair &other : layer.ropePairs)
+    if (other != RopePair{} && is(pair.cos, SourceKind::Argument) &&
+        (other.cos.source != pair.cos.source || other.sin.source != pair.sin.source))
+      return makeError("pairs are rotated by different tables");
+  return llvm::Error::success();
+}
+
+/// The frequency of a channel's pair, whose rows must lie where it says. `first` is the pair's
+/// channel x cos - y sin, `channel` that or y cos + x sin.
+llvm::Expected<int64_t> Matcher::matchPair(const Channel &first, Channel channel,
+                                           uint32_t firstRow) {
+  int64_t pairs = layer.rope / 2;
+  std::string rows =
+      "rows " + std::to_string(first.rows[0]) + " and " + std::to_string(first.rows[1]);
+  if (channel.sign > 0 && channel.rows[0] != first.rows[1]) {
+    std::swap(channel.rows[0], channel.rows[1]);
+    std::swap(channel.tables[0], channel.tables[1]);
+  }
+  RopePair pair = readPair(first);
+  std::optional<int64_t> frequency = readFrequency(pair);
+  if (readPair(channel) != pair || !frequency || *frequency >= pairs)
+    return makeError("the pair of " + rows + " is rotated by tables of several frequencies");
+  auto lies = [&](RopePairing pairing) {
+    bool isHalf = pairing == RopePairing::Half;
+    return first.rows[0] == firstRow + *frequency * (isHalf ? 1 : 2) &&
+           first.rows[1] == first.rows[0] + (isHalf ? pairs : 1);
+  };
+  if (layer.ropePairs.empty())
+    layer.pairing = lies(RopePairing::Half) ? RopePairing::Half : RopePairing::Interleaved;
+  if (!lies(layer.pairing))
+    return makeError("rope rotates " + rows + " by frequency " + Twine(*frequency) +
+                     ", expected pairs of neighbours or of halves from row " + Twine(firstRow));
+  if (llvm::Error error = keepPair(*frequency, pair))
+    return std::move(error);
+  return *frequency;
+}
+
 /// What rope makes at each channel, by number: twice the frequency, plus 1 at y cos + x sin.
 llvm::Expected<std::vector<int64_t>> Matcher::matchRotations(ArrayRef<Channel> channels,
                                                              uint32_t firstRow) {
-  int64_t pairs = layer.rope / 2;
   std::map<std::pair<uint32_t, uint32_t>, const Channel *> firsts;
   for (const Channel &channel : channels)
     if (channel.isRotated && channel.sign < 0)
@@ -289,40 +345,13 @@ llvm::Expected<std::vector<int64_t>> Matcher::matchRotations(ArrayRef<Channel> c
   for (const Channel &channel : channels) {
     if (!channel.isRotated)
       continue;
-    auto found = firsts.find(std::minmax(channel.rows[0], channel.rows[1]));
-    if (found == firsts.end())
+    auto first = firsts.find(std::minmax(channel.rows[0], channel.rows[1]));
+    if (first == firsts.end())
       return makeError("rows " + Twine(channel.rows[0]) + " and " + Twine(channel.rows[1]) +
                        " are not rotated as a pair");
-    const Channel &first = *found->second;
-    Channel partner = channel;
-    if (channel.sign > 0 && partner.rows[0] != first.rows[1]) {
-      std::swap(partner.rows[0], partner.rows[1]);
-      std::swap(partner.tables[0], partner.tables[1]);
-    }
-    RopePair pair = readPair(first);
-    bool isComplex = pair.cos.source == pair.sin.source && is(pair.cos, SourceKind::Argument);
-    std::optional<int64_t> frequency = readFrequency(pair.cos);
-    if (frequency && isComplex)
-      *frequency /= 2;
-    if (readPair(partner) != pair || !frequency || *frequency >= pairs)
-      return makeError("the pair of rows " + Twine(first.rows[0]) + " and " + Twine(first.rows[1]) +
-                       " is rotated by tables of several frequencies");
-    auto is = [&](RopePairing pairing) {
-      bool isHalf = pairing == RopePairing::Half;
-      return first.rows[0] == firstRow + *frequency * (isHalf ? 1 : 2) &&
-             first.rows[1] == first.rows[0] + (isHalf ? pairs : 1);
-    };
-    if (codes.empty() && layer.ropePairs.empty())
-      layer.pairing = is(RopePairing::Half) ? RopePairing::Half : RopePairing::Interleaved;
-    if (!is(layer.pairing))
-      return makeError("rope rotates rows " + Twine(first.rows[0]) + " and " +
-                       Twine(first.rows[1]) + " by frequency " + Twine(*frequency) +
-                       ", expected pairs of neighbours or of halves from row " + Twine(firstRow));
-    layer.ropePairs.resize(pairs);
-    RopePair &known = layer.ropePairs[*frequency];
-    if (known != RopePair{} && known != pair)
-      return makeError("queries and keys are rotated by different tables");
-    known = pair;
+    llvm::Expected<int64_t> frequency = matchPair(*first->second, channel, firstRow);
+    if (!frequency)
+      return frequency.takeError();
     codes.push_back(2 * *frequency + (channel.sign > 0));
   }
   std::vector<int64_t> sorted = codes;

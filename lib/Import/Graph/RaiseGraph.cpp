@@ -260,8 +260,16 @@ LogicalResult Raiser::checkTable(Expr table, Function function, size_t index, do
   auto [factor, rest] = expressions.splitFactor(table);
   const Source &outer = expressions[rest];
   if (outer.kind == SourceKind::Argument && factor == 1 &&
-      !getName(outer.a, mlir::graph::kInputAttr).empty())
-    return success();
+      !getName(outer.a, mlir::graph::kInputAttr).empty()) {
+    // Tables of all channels repeat their first half.
+    auto type = cast<RankedTensorType>(this->function.getArgumentTypes()[outer.a]);
+    int64_t width = type.getShape().back(), pairs = config.qkRopeHeadDim / 2;
+    if (width == pairs || (width == 2 * pairs && !isa<ComplexType>(type.getElementType())))
+      return success();
+    return emitError(this->function.getLoc())
+           << "rope's table '" << getName(outer.a, mlir::graph::kInputAttr) << "' is " << type
+           << ", expected " << pairs << " or " << 2 * pairs << " columns";
+  }
   const Source *angle =
       outer.kind == SourceKind::Apply && outer.a == static_cast<uint32_t>(function)
           ? &expressions[outer.operands.front()]
