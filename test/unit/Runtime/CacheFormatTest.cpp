@@ -51,9 +51,7 @@ struct HostPool {
     std::memcpy(&value, &bytes[static_cast<size_t>(offset("scale", slot) + 4 * group)], 4);
     return value;
   }
-  size_t width() const {
-    return static_cast<size_t>(layout.columns[0] + layout.columns[1]);
-  }
+  size_t width() const { return static_cast<size_t>(layout.columns[0] + layout.columns[1]); }
 
   void encode(const std::vector<float> &values, const std::vector<int64_t> &slots) {
     int64_t stride = layout.page_stride_bytes ? layout.page_stride_bytes : 1 << 20;
@@ -180,6 +178,35 @@ TEST(CacheFormat, V4_06_V4_09_RecordOf584Bytes) {
   }
   pool.layout.page_stride_bytes = 64 * 584; // not a multiple of 576
   expectRefused(pool.layout, MLA_INVALID_ARGUMENT, "multiple of 576");
+}
+
+/// DeepSeek-V4's compressors keep two numbers a channel of the last tokens, a key and a gate (v4.md
+/// section 3): keys and values of one head in f32, with the strides of its pages.
+TEST(CacheFormat, CompressorStatesAreKeysAndValues) {
+  struct State {
+    int64_t pageSize, channels, pageStride;
+  };
+  for (const State &state : {State{4, 1024, 32832}, {8, 512, 32832}, {4, 256, 8640}}) {
+    HostPool pool("kv_nhd");
+    pool.layout.dtype = MLA_F32;
+    pool.layout.columns[0] = pool.layout.columns[1] = state.channels;
+    pool.layout.page_size = state.pageSize;
+    pool.layout.page_stride_bytes = state.pageStride;
+    std::vector<float> rows(2 * state.channels * 2);
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i] = 1.0f + static_cast<float>(i) / 1024;
+    const int64_t slots[] = {1, state.pageSize + 2};
+    std::vector<uint8_t> bytes(static_cast<size_t>(state.pageStride * pool.layout.num_pages));
+    ASSERT_EQ(mla_cache_encode(&pool.layout, rows.data(), 2, slots, bytes.data(), bytes.size()),
+              MLA_OK)
+        << mla_last_error();
+    EXPECT_EQ(pool.offset("key", state.pageSize), state.pageStride);
+    EXPECT_LE(pool.offset("value", state.pageSize - 1) + 4 * state.channels, state.pageStride);
+    std::vector<float> read(rows.size());
+    ASSERT_EQ(mla_cache_decode(&pool.layout, bytes.data(), bytes.size(), 2, slots, read.data()),
+              MLA_OK);
+    EXPECT_EQ(read, rows);
+  }
 }
 
 TEST(CacheFormat, C21_OffsetsAre64Bit) { // page 262144 of 32 rows of 512 elements
