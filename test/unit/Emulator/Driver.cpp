@@ -211,6 +211,9 @@ MLAC_DRIVER cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
 MLAC_DRIVER cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
   return memcpy(to, reinterpret_cast<void *>(from), bytes), kSuccess;
 }
+MLAC_DRIVER cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *) {
+  return memcpy(to, reinterpret_cast<void *>(from), bytes), kSuccess;
+}
 MLAC_DRIVER cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
   return memcpy(reinterpret_cast<void *>(to), from, bytes), kSuccess;
 }
