@@ -104,9 +104,15 @@ std::string Arguments::get(const std::string &name, const std::string &otherwise
 
 static int64_t parseInteger(const std::string &name, const std::string &text, int64_t least,
                             int64_t most) {
+  constexpr int64_t kMost = Arguments::kMost;
   int64_t value = 0;
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop + 1 == end && *stop == 'k') {
+    constexpr int64_t kThousand = 1024;
+    ++stop;
+    value = std::clamp(value, -kMost, kMost) * kThousand;
+  }
   if (error != std::errc() || stop != end || value < least || value > most)
     throw std::runtime_error("option '--" + name + "' expects integers from " +
                              std::to_string(least) + " to " + std::to_string(most) + ", got '" +

@@ -38,7 +38,7 @@ public:
   const std::string &positional(size_t index) const { return positionals[index]; }
   bool has(const std::string &name) const { return values.count(name) != 0; }
   std::string get(const std::string &name, const std::string &otherwise) const;
-  /// Throw when the value is no integer from `least` to `most`.
+  /// Throw when the value is no integer from `least` to `most`. "4k" is 4096.
   int64_t getInteger(const std::string &name, int64_t otherwise, int64_t least,
                      int64_t most = kMost) const;
   std::vector<int64_t> getIntegers(const std::string &name, std::vector<int64_t> otherwise,

@@ -14,7 +14,7 @@
 
 #include "Arguments.h"
 #include "BenchMoves.h"
-#include "Ceilings.h"
+#include "BenchResult.h"
 #include "Check.h"
 #include "Commands.h"
 #include "LayerWeights.h"
@@ -32,39 +32,26 @@ using nlohmann::json;
 
 namespace {
 struct BenchOptions {
-  int64_t batch, context, query, iterations;
+  std::vector<int64_t> batches, contexts, queries;
+  int64_t iterations;
   uint64_t seed;
-  bool wantsProfile, wantsCeilings, wantsMoves;
-};
-
-/// What one step must do at the least.
-struct StepWork {
-  double bytes, flops;
-};
-
-struct Measured {
-  std::string function;
-  double medianSeconds, leastSeconds;
-  json profile;
-  bool isLayer = true;                       // or attention alone
-  double engineSeconds = 0, planSeconds = 0; // without weights
-  json moves = json::array();
+  bool wantsProfile, wantsMoves;
 };
 } // namespace
 
 /// Bytes: every weight, every cached row and the step's rows once. FLOPs: the
 /// cheaper of the expanded and the absorbed form, by the counts of both. Attention alone
 /// reads the cached rows and latents of all heads, and writes such.
-static StepWork countWork(const Session &session, const BenchOptions &options, bool isLayer) {
+static StepWork countWork(const Session &session, const BenchPoint &point, bool isLayer) {
   const json &model = session.info.at("model");
   double hidden = session.hidden, heads = session.heads;
   double queryRank = model.at("q_lora_rank"), latent = model.at("kv_lora_rank");
   double nope = model.at("qk_nope_head_dim"), rope = model.at("qk_rope_head_dim");
   double value = model.at("v_head_dim");
-  double tokens = options.batch * options.query;
-  double keys = options.batch * (options.context + options.query);
-  double pairs = options.batch * (options.query * static_cast<double>(options.context) +
-                                  options.query * (options.query + 1) / 2.0);
+  double tokens = point.batch * point.query;
+  double keys = point.batch * (point.context + point.query);
+  double pairs = point.batch * (point.query * static_cast<double>(point.context) +
+                                point.query * (point.query + 1) / 2.0);
   double width = heads * (nope + rope);
   double queryFlops =
       queryRank > 0 ? tokens * (hidden * queryRank + queryRank * width) : tokens * hidden * width;
@@ -101,7 +88,7 @@ static double timeStep(const Event &begin, const Event &end, mla_plan *plan,
 /// Times of the step's launches; the runtime takes them of whole layers only.
 static json profile(mla_plan *plan, const StepFunction &function, const StepMemory &memory) {
   if (!function.isLayer())
-    throw std::runtime_error("--profile: function '" + printable(function.name) +
+    throw std::runtime_error("--profile and --trace: function '" + printable(function.name) +
                              "' is no layer from hidden to output");
   const char *text = nullptr;
   check(mla_step_profile(plan, 0, memory.data("hidden"), memory.data("output"), nullptr, &text),
@@ -109,9 +96,10 @@ static json profile(mla_plan *plan, const StepFunction &function, const StepMemo
   return json::parse(text);
 }
 
-static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOptions &options) {
+static BenchResult timeSteps(const Session &session, mla_plan *plan, const BenchPoint &point,
+                             const BenchOptions &options) {
   StepFunction function = plannedFunction(session, plan);
-  StepMemory memory(session, function, options.batch * options.query, options.seed);
+  StepMemory memory(session, function, point.batch * point.query, options.seed);
   Event begin, end;
   check(mla_event_create(session.device.get(), begin.out()), "making an event");
   check(mla_event_create(session.device.get(), end.out()), "making an event");
@@ -122,43 +110,78 @@ static Measured timeSteps(const Session &session, mla_plan *plan, const BenchOpt
   for (int64_t i = 0; i < options.iterations; ++i)
     seconds.push_back(timeStep(begin, end, plan, memory));
   std::sort(seconds.begin(), seconds.end());
-  Measured measured{function.name, seconds[seconds.size() / 2], seconds[0], json::array()};
-  measured.isLayer = function.isLayer();
+  BenchResult result;
+  result.function = function.name;
+  result.medianSeconds = seconds[seconds.size() / 2];
+  result.leastSeconds = seconds[0];
+  result.isLayer = function.isLayer();
   if (options.wantsProfile)
-    measured.profile = profile(plan, function, memory);
-  return measured;
+    result.profile = profile(plan, function, memory);
+  return result;
 }
 
-static Measured measure(const Session &session, const BenchOptions &options,
-                        const LayerWeights &weights) {
-  int64_t tokens = options.context + options.query;
+static BenchResult measure(const Session &session, const BenchPoint &point,
+                           const BenchOptions &options, const LayerWeights &weights) {
+  int64_t tokens = point.context + point.query;
   EngineSizes sizes;
-  sizes.requests = options.batch;
+  sizes.requests = point.batch;
   sizes.sequenceTokens = tokens;
-  sizes.tokens = options.batch * options.query;
-  sizes.pages = options.batch * ((tokens + session.pageSize - 1) / session.pageSize);
-  showProgress("binding weights");
+  sizes.tokens = point.batch * point.query;
+  sizes.pages = point.batch * ((tokens + session.pageSize - 1) / session.pageSize);
+  showProgress(describe(point) + ": binding weights");
   Engine engine;
   double engineSeconds = timeWork([&] { engine = makeEngine(session, sizes); });
   bindLayer(session, engine.get(), weights);
-  showProgress("filling the cache");
+  showProgress(describe(point) + ": filling the cache");
   fillCache(session, engine.get(), options.seed + 1000);
   Plan plan;
   check(mla_plan_create(engine.get(), plan.out()), "making a plan");
-  Sequences sequences(engine.get(), options.batch);
+  Sequences sequences(engine.get(), point.batch);
   Batch batch;
-  for (int64_t r = 0; r < options.batch; ++r) {
-    takeTokens(engine.get(), sequences[r], options.context);
+  for (int64_t r = 0; r < point.batch; ++r) {
+    takeTokens(engine.get(), sequences[r], point.context);
     batch.sequences.push_back(sequences[r]);
-    batch.queryLens.push_back(options.query);
+    batch.queryLens.push_back(point.query);
   }
   double planSeconds = timeWork([&] { planStep(plan.get(), batch, nullptr); });
-  showProgress("measuring");
-  Measured measured = timeSteps(session, plan.get(), options);
-  measured.engineSeconds = engineSeconds;
-  measured.planSeconds = planSeconds;
+  showProgress(describe(point) + ": measuring");
+  BenchResult result = timeSteps(session, plan.get(), point, options);
+  result.point = point;
+  result.engineSeconds = engineSeconds;
+  result.planSeconds = planSeconds;
+  result.work = countWork(session, point, result.isLayer);
+  if (options.wantsMoves)
+    result.moves = measureMoves(session, {point.batch, tokens, options.iterations, options.seed});
   showProgress("");
-  return measured;
+  return result;
+}
+
+static std::vector<BenchPoint> listPoints(const BenchOptions &options) {
+  std::vector<BenchPoint> points;
+  for (int64_t query : options.queries)
+    for (int64_t context : options.contexts)
+      for (int64_t batch : options.batches)
+        points.push_back({batch, context, query});
+  return points;
+}
+
+/// A point of a sweep that does not fit into the machine leaves the others.
+static std::vector<BenchResult> sweep(const Session &session, const BenchOptions &options,
+                                      const LayerWeights &weights) {
+  std::vector<BenchPoint> points = listPoints(options);
+  if (points.size() == 1)
+    return {measure(session, points[0], options, weights)};
+  std::vector<BenchResult> results;
+  for (const BenchPoint &point : points) {
+    try {
+      results.push_back(measure(session, point, options, weights));
+    } catch (const std::exception &error) {
+      results.emplace_back();
+      results.back().point = point;
+      results.back().error = error.what();
+    }
+  }
+  return results;
 }
 
 static Ceilings measureCeilings(const Session &session, const std::string &device) {
@@ -175,62 +198,38 @@ static Ceilings measureCeilings(const Session &session, const std::string &devic
   return ceilings;
 }
 
-static void printBench(const Session &session, const BenchOptions &options, const StepWork &work,
-                       const Measured &measured, const Ceilings &ceilings) {
-  double seconds = measured.medianSeconds;
-  std::printf("  loading: package %.2f ms, engine %.2f ms, plan %.3f ms (no weights)\n",
-              session.openSeconds * 1e3, measured.engineSeconds * 1e3, measured.planSeconds * 1e3);
-  std::printf("  %s, batch %ld, context %ld, %ld new: median %.1f us, least %.1f us\n",
-              printable(measured.function).c_str(), static_cast<long>(options.batch),
-              static_cast<long>(options.context), static_cast<long>(options.query), seconds * 1e6,
-              measured.leastSeconds * 1e6);
-  auto line = [&](const char *what, double amount, const char *unit, double scale,
-                  const std::optional<double> &ceiling) {
-    std::printf("  %-8s %12.3f %s  %10.1f %s/s", what, amount / scale, unit,
-                amount / seconds / scale, unit);
-    if (ceiling)
-      std::printf("  %5.1f %% of the ceiling %.1f %s/s", 100 * amount / seconds / *ceiling,
-                  *ceiling / scale, unit);
-    std::printf("\n");
-  };
-  line("memory", work.bytes, "GB", 1e9, ceilings.readBytesPerSecond);
-  line("compute", work.flops, "GFLOP", 1e9, ceilings.flopsPerSecond);
-  if (!ceilings.notes.empty())
-    std::printf("  ceilings: %s\n", ceilings.notes.c_str());
-  for (const json &move : measured.moves)
-    std::printf("  %-8s %12.3f GB  %10.1f GB/s  %.1f us: %ld pages\n",
-                move.at("what").get<std::string>().c_str(), move.at("bytes").get<double>() / 1e9,
-                move.at("bytes").get<double>() / move.at("median_us").get<double>() / 1e3,
-                move.at("median_us").get<double>(), move.at("pages").get<long>());
-  for (const json &launch : measured.profile)
-    std::printf("  %10.1f us  %-48s %-24s grid %s\n", launch.at("microseconds").get<double>(),
-                printable(launch.at("kernel").get<std::string>()).c_str(),
-                printable(launch.at("label").get<std::string>()).c_str(),
-                launch.at("grid").dump().c_str());
+static int printRun(const BenchRun &run, const Arguments &arguments) {
+  if (arguments.has("json"))
+    std::puts(printableJson(toJson(run), 2).c_str());
+  else if (arguments.has("csv"))
+    std::fputs(toCsv(run).c_str(), stdout);
+  else {
+    std::printf("%s: %s\n", arguments.positional(0).c_str(), run.session.describe().c_str());
+    printText(run);
+  }
+  if (arguments.has("trace"))
+    writeTextFile(arguments.get("trace", ""), printableJson(toTrace(run), -1) + "\n");
+  int code = kPassed;
+  for (const BenchResult &result : run.results) {
+    if (result.error.empty())
+      continue;
+    std::fprintf(stderr, "mla-run bench: error: %s: %s\n", describe(result.point).c_str(),
+                 printable(result.error).c_str());
+    code = kError;
+  }
+  return code;
 }
 
-static void printBenchJson(const Session &session, const BenchOptions &options,
-                           const StepWork &work, const Measured &measured,
-                           const Ceilings &ceilings) {
-  auto orNull = [](const std::optional<double> &value) { return value ? json(*value) : json(); };
-  json result = {{"package", session.describe()},
-                 {"function", measured.function},
-                 {"batch", options.batch},
-                 {"context", options.context},
-                 {"query_len", options.query},
-                 {"median_us", measured.medianSeconds * 1e6},
-                 {"least_us", measured.leastSeconds * 1e6},
-                 {"package_ms", session.openSeconds * 1e3},
-                 {"engine_ms", measured.engineSeconds * 1e3},
-                 {"plan_ms", measured.planSeconds * 1e3},
-                 {"bytes", work.bytes},
-                 {"flops", work.flops},
-                 {"read_ceiling_bytes_per_s", orNull(ceilings.readBytesPerSecond)},
-                 {"matrix_ceiling_flops_per_s", orNull(ceilings.flopsPerSecond)},
-                 {"notes", ceilings.notes},
-                 {"moves", measured.moves},
-                 {"profile", measured.profile}};
-  std::puts(printableJson(result, 2).c_str());
+static BenchOptions readOptions(const Arguments &arguments) {
+  if (arguments.has("json") && arguments.has("csv"))
+    throw std::runtime_error("--json and --csv exclude each other");
+  return {arguments.getIntegers("batch", {1}, 1, kMostRequests),
+          arguments.getIntegers("context", {1024}, 0),
+          arguments.getIntegers("query-len", {1}, 1),
+          arguments.getInteger("iters", 20, 1),
+          static_cast<uint64_t>(arguments.getInteger("seed", 1, 0)),
+          arguments.has("profile") || arguments.has("trace"),
+          arguments.has("moves")};
 }
 
 int mlac::run::runBench(const std::vector<std::string> &words) {
@@ -243,23 +242,20 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
                        {"iters", true},
                        {"seed", true},
                        {"profile", false},
+                       {"trace", true},
                        {"no-ceilings", false},
                        {"moves", false},
                        {"weights", true},
                        {"module", true},
+                       {"csv", false},
                        {"json", false}},
                       {"PACKAGE"});
-  BenchOptions options{arguments.getInteger("batch", 1, 1, kMostRequests),
-                       arguments.getInteger("context", 1024, 0),
-                       arguments.getInteger("query-len", 1, 1),
-                       arguments.getInteger("iters", 20, 1),
-                       static_cast<uint64_t>(arguments.getInteger("seed", 1, 0)),
-                       arguments.has("profile"),
-                       !arguments.has("no-ceilings"),
-                       arguments.has("moves")};
+  BenchOptions options = readOptions(arguments);
   std::string device = arguments.get("device", "cpu");
   Session session(arguments.positional(0), device, arguments.getInteger("threads", 0, 0));
-  Ceilings ceilings = options.wantsCeilings ? measureCeilings(session, device) : Ceilings{};
+  BenchRun run{session, {}, {}};
+  if (!arguments.has("no-ceilings"))
+    run.ceilings = measureCeilings(session, device);
   std::optional<Checkpoint> file;
   if (arguments.has("weights"))
     file.emplace(arguments.get("weights", ""));
@@ -267,16 +263,6 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
       file ? readLayer(session, *file, findAttention(*file, arguments.get("module", "")),
                        /*isRead=*/false)
            : makeRandomLayer(session, options.seed);
-  Measured measured = measure(session, options, weights);
-  if (options.wantsMoves)
-    measured.moves = measureMoves(session, {options.batch, options.context + options.query,
-                                            options.iterations, options.seed});
-  StepWork work = countWork(session, options, measured.isLayer);
-  if (arguments.has("json")) {
-    printBenchJson(session, options, work, measured, ceilings);
-    return kPassed;
-  }
-  std::printf("%s: %s\n", arguments.positional(0).c_str(), session.describe().c_str());
-  printBench(session, options, work, measured, ceilings);
-  return kPassed;
+  run.results = sweep(session, options, weights);
+  return printRun(run, arguments);
 }

@@ -105,19 +105,24 @@ static const char kBench[] =
     --module=NAME              attention module of it, by its name or number (the only one)
     --device=cpu|cuda|cuda:N   where to run (cpu)
     --threads=N                CPU worker threads (0: all processors)
-    --batch=B                  requests (1)
-    --context=C                cached tokens of each (1024)
-    --query-len=Q              new tokens of each (1)
+    --batch=B,...              requests (1)
+    --context=C,...            cached tokens of each (1024)
+    --query-len=Q,...          new tokens of each (1)
+                               lists measure every combination; 4k is 4096
     --iters=N                  timed steps (20)
     --profile                  time of every launch as well
+    --trace=FILE               steps and launches for Perfetto and chrome://tracing
     --moves                    also move the requests' pages inside the pool (bytes read
                                and written), and swap them to pinned host memory and back
     --no-ceilings              do not measure the machine
     --seed=N                   of weights, cache and inputs (1)
-    --json                     results as JSON
+    --json                     results as JSON, an array where there are several
+    --csv                      a header and a line for each result
 
 Examples:
   mla-run bench model.mlac --context=4096                        # decode, batch 1
+  mla-run bench model.mlac --context=1k,4k,64k --batch=1,16,64 --csv > sweep.csv
+  mla-run bench model.mlac --device=cuda --trace=step.json
   mla-run bench model.mlac --device=cuda --batch=64 --context=4096 --profile
   mla-run bench model.mlac --device=cuda --context=0 --query-len=2048    # prefill
 

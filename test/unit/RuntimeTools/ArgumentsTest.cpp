@@ -33,6 +33,11 @@ TEST(Arguments, BothWaysOfGivingAValue) {
   EXPECT_EQ(spaced.getInteger("context", 9, 1), 9);
 }
 
+TEST(Arguments, KIs1024) {
+  Arguments arguments({"--batch=1k,4,64k"}, {{"batch", true}}, {});
+  EXPECT_EQ(arguments.getIntegers("batch", {}, 1), (std::vector<int64_t>{1024, 4, 65536}));
+}
+
 TEST(Arguments, ErrorsNameOptionAndValue) {
   EXPECT_EQ(getError({"f"}), "");
   EXPECT_EQ(getError({"f", "--batsch=1"}),
@@ -48,6 +53,14 @@ TEST(Arguments, ErrorsNameOptionAndValue) {
             "option '--batch' expects integers from 1 to 2147483647, got '2x'");
   EXPECT_EQ(getError({"f", "--batch=99999999999"}),
             "option '--batch' expects integers from 1 to 2147483647, got '99999999999'");
+  EXPECT_EQ(getError({"f", "--batch=2097152k"}),
+            "option '--batch' expects integers from 1 to 2147483647, got '2097152k'");
+  EXPECT_EQ(getError({"f", "--batch=9223372036854775807k"}),
+            "option '--batch' expects integers from 1 to 2147483647, got '9223372036854775807k'");
+  EXPECT_EQ(getError({"f", "--batch=k"}),
+            "option '--batch' expects integers from 1 to 2147483647, got 'k'");
+  EXPECT_EQ(getError({"f", "--batch=4kk"}),
+            "option '--batch' expects integers from 1 to 2147483647, got '4kk'");
   EXPECT_EQ(getError({}), "expected PACKAGE besides options, got nothing");
   EXPECT_EQ(getError({"f", "g"}), "expected PACKAGE besides options, got 'f' 'g'");
 }
