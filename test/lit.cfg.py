@@ -1,5 +1,6 @@
 # Configuration of the lit tests: mla-opt and the other tools, FileCheck and not.
 import os
+import shutil
 import subprocess
 import sys
 
@@ -18,6 +19,10 @@ config.substitutions.append(("%python", sys.executable))
 # Tests that make cubins say `REQUIRES: assembler`.
 if subprocess.run(config.mlac_get_assembler, capture_output=True).returncode == 0:
     config.available_features.add("assembler")
+
+# Tests that look at pages in a browser say `REQUIRES: chromium`.
+if shutil.which("chromium"):
+    config.available_features.add("chromium")
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.mlac_tools_dir, append_path=True)

@@ -23,9 +23,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Machine {
 public:
-  Machine(llvm::ArrayRef<PipelineRole> programs, int64_t numEvents) : happened(numEvents, -1.0) {
+  Machine(llvm::ArrayRef<PipelineRole> programs, int64_t numEvents,
+          std::vector<PipelineSpan> *spans)
+      : happened(numEvents, -1.0), spans(spans) {
     for (const PipelineRole &program : programs)
-      roles.push_back({program.getSteps(), -1.0, {}});
+      roles.push_back({program.getSteps(), -1.0, {}, 0});
   }
 
   std::optional<std::vector<double>> run() {
@@ -46,13 +48,15 @@ public:
 
 private:
   struct Product {
-    int64_t event;
+    PipelineStep step;
     double cycles; // left
+    double since;  // when it was issued
   };
   struct Role {
     llvm::ArrayRef<PipelineStep> steps; // left
     double busyUntil;                   // negative: not in a Work step
     std::deque<Product> products;
+    double since; // when the first of `steps` came up
     bool isDone() const { return steps.empty() && products.empty(); }
   };
   struct Copy {
@@ -76,6 +80,7 @@ private:
     for (Role &role : roles)
       while (!role.steps.empty() && take(role, role.steps.front())) {
         role.steps = role.steps.drop_front();
+        role.since = now;
         advanced = true;
       }
     return advanced;
@@ -85,7 +90,10 @@ private:
   bool take(Role &role, const PipelineStep &step) {
     switch (step.kind) {
     case PipelineStep::Kind::Await:
-      return happened[step.event] >= 0;
+      if (happened[step.event] < 0)
+        return false;
+      record(role, step, role.since, now);
+      return true;
     case PipelineStep::Kind::Signal:
       happened[step.event] = now;
       return true;
@@ -95,15 +103,22 @@ private:
       if (role.busyUntil > now + kTimeSlack)
         return false;
       role.busyUntil = -1;
+      record(role, step, role.since, now);
       return true;
     case PipelineStep::Kind::Issue:
-      role.products.push_back({step.event, step.cycles});
+      role.products.push_back({step, step.cycles, now});
       return true;
     case PipelineStep::Kind::Load:
       copies.push_back({step.event, now + step.cycles});
+      record(role, step, now, now + step.cycles);
       return true;
     }
     return false;
+  }
+
+  void record(const Role &role, const PipelineStep &step, double begin, double end) {
+    if (spans && end > begin + kTimeSlack)
+      spans->push_back({static_cast<size_t>(&role - roles.begin()), step, begin, end});
   }
 
   int64_t countUsers() const {
@@ -133,7 +148,8 @@ private:
       product.cycles -= share;
       if (product.cycles > kTimeSlack)
         continue;
-      happened[product.event] = now;
+      happened[product.step.event] = now;
+      record(role, product.step, product.since, now);
       role.products.pop_front();
     }
   }
@@ -142,10 +158,12 @@ private:
   llvm::SmallVector<Role, 4> roles;
   std::vector<Copy> copies;
   std::vector<double> happened;
+  std::vector<PipelineSpan> *spans;
 };
 } // namespace
 
 std::optional<std::vector<double>> mlac::runPipeline(llvm::ArrayRef<PipelineRole> roles,
-                                                     int64_t numEvents) {
-  return Machine(roles, numEvents).run();
+                                                     int64_t numEvents,
+                                                     std::vector<PipelineSpan> *spans) {
+  return Machine(roles, numEvents, spans).run();
 }

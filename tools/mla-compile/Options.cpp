@@ -240,6 +240,10 @@ static cl::opt<bool>
     costReport("cost-report", cl::cat(category),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
                         "output where the result is a file"));
+static cl::opt<std::string>
+    explanation("explain", cl::value_desc("file.html"), cl::cat(category),
+                cl::desc("Write a page of tables and figures beside the package: cost, forms, "
+                         "roofline, schedules, shared memory and registers"));
 static cl::opt<bool> timing("timing", cl::cat(category), cl::desc("Print the time of every stage"));
 static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("No progress lines"));
 
@@ -497,6 +501,11 @@ static bool readInvocation(Invocation &invocation) {
   if (wantsTuning && !readTuning(invocation))
     return false;
   invocation.wantsScheduleReport = scheduleReport;
+  if (!explanation.empty() && level != kPackageLevel)
+    return fail("--explain: a page is of a package, got --emit=" + level);
+  if (!explanation.empty() && (explanation == kStandardOutput || explanation == invocation.output))
+    return fail("--explain: expected a file of its own, got '" + explanation + "'");
+  invocation.explanation = explanation;
   // Standard output is for what was asked for; reports, unless it takes something else.
   bool isTaken =
       invocation.output == kStandardOutput || (invocation.output.empty() && !isBinaryLevel(level));

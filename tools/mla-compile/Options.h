@@ -23,6 +23,7 @@ namespace mlac {
 /// What was asked for besides CompileOptions.
 struct Invocation {
   std::string input, output;
+  std::string explanation; ///< file of --explain; empty: none
   std::string level;
   bool wantsTiming, wantsScheduleReport;
   llvm::raw_ostream *reports;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Diagnostics.h"
+#include "Explain/Explain.h"
 #include "Mains.h"
 #include "Options.h"
 #include "Progress.h"
@@ -23,10 +24,25 @@
 
 using namespace mlac;
 
+static bool writeExplanation(mlir::ModuleOp module, const Invocation &invocation,
+                             llvm::ArrayRef<uint8_t> package, StageTimer &timer) {
+  timer.begin("explain");
+  llvm::Expected<std::string> page = explain(module, invocation.options, package);
+  timer.end();
+  if (!page)
+    return fail("--explain: " + llvm::toString(page.takeError()));
+  llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(page->data()), page->size());
+  if (llvm::Error error = writeResult(invocation.explanation, bytes))
+    return fail("--explain: " + llvm::toString(std::move(error)));
+  return true;
+}
+
 static bool writePackage(mlir::ModuleOp module, const Invocation &invocation, StageTimer &timer) {
   mlir::FailureOr<std::vector<uint8_t>> bytes = compilePackage(module, invocation.options, timer);
   if (mlir::failed(bytes))
     return fail("no package was written");
+  if (!invocation.explanation.empty() && !writeExplanation(module, invocation, *bytes, timer))
+    return false;
   if (llvm::Error error = writeResult(invocation.output, *bytes))
     return fail(llvm::toString(std::move(error)));
   endProgress();

@@ -209,6 +209,8 @@ static int printRun(const BenchRun &run, const Arguments &arguments) {
   }
   if (arguments.has("trace"))
     writeTextFile(arguments.get("trace", ""), printableJson(toTrace(run), -1) + "\n");
+  if (arguments.has("report"))
+    writeTextFile(arguments.get("report", ""), toReport(run));
   int code = kPassed;
   for (const BenchResult &result : run.results) {
     if (result.error.empty())
@@ -243,6 +245,7 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
                        {"seed", true},
                        {"profile", false},
                        {"trace", true},
+                       {"report", true},
                        {"no-ceilings", false},
                        {"moves", false},
                        {"weights", true},

@@ -62,6 +62,9 @@ nlohmann::json toJson(const BenchRun &run);
 /// launches one after another. These were timed apart, so they add up to more than the step.
 nlohmann::json toTrace(const BenchRun &run);
 
+/// A page of figures (report/Html.h).
+std::string toReport(const BenchRun &run);
+
 /// Throws std::runtime_error naming the file and the reason; what could not be written
 /// completely is removed.
 void writeTextFile(const std::string &path, const std::string &text);

@@ -114,6 +114,7 @@ static const char kBench[] =
     --trace=FILE               steps and launches for Perfetto and chrome://tracing
     --moves                    also move the requests' pages inside the pool (bytes read
                                and written), and swap them to pinned host memory and back
+    --report=FILE              a page of figures: times, roofline, with --profile launches
     --no-ceilings              do not measure the machine
     --seed=N                   of weights, cache and inputs (1)
     --json                     results as JSON, an array where there are several
@@ -122,6 +123,7 @@ static const char kBench[] =
 Examples:
   mla-run bench model.mlac --context=4096                        # decode, batch 1
   mla-run bench model.mlac --context=1k,4k,64k --batch=1,16,64 --csv > sweep.csv
+  mla-run bench model.mlac --context=1k,4k,64k --profile --report=sweep.html
   mla-run bench model.mlac --device=cuda --trace=step.json
   mla-run bench model.mlac --device=cuda --batch=64 --context=4096 --profile
   mla-run bench model.mlac --device=cuda --context=0 --query-len=2048    # prefill

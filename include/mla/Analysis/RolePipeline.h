@@ -72,10 +72,20 @@ private:
   std::vector<PipelineStep> steps;
 };
 
+/// When a step of a role was under way. Of products and copies until they were done, of
+/// `Await` while the role was held up; steps that took no time are left out.
+struct PipelineSpan {
+  size_t role;
+  PipelineStep step;
+  double begin, end;
+};
+
 /// The time in cycles of each of `numEvents` events (negative: never happened)
-/// when all roles start at 0; nothing if roles wait for each other for ever.
+/// when all roles start at 0; nothing if roles wait for each other for ever. `spans`, where
+/// given, gets what happened on the way, in the order in which it ended.
 std::optional<std::vector<double>> runPipeline(llvm::ArrayRef<PipelineRole> roles,
-                                               int64_t numEvents);
+                                               int64_t numEvents,
+                                               std::vector<PipelineSpan> *spans = nullptr);
 
 } // namespace mlac
 

@@ -23,6 +23,20 @@ namespace mlac {
 class PagedSearch;
 class DenseSearch;
 
+/// What roles do in the steady state, as the cost model follows it. Cycles begin with the first
+/// block that is shown.
+struct ScheduleTimeline {
+  struct Span {
+    size_t lane;
+    double begin, end;
+    std::string what; // "scores of block 3"
+    int64_t block;
+    bool isWait;
+  };
+  std::vector<std::string> lanes; ///< roles, and the rings that they fill
+  std::vector<Span> spans;
+};
+
 /// Of attention over a paged cache.
 struct PagedModel {
   /// Cost and parameters; forced parameters are kept, the others chosen for the least time.
@@ -32,6 +46,9 @@ struct PagedModel {
   int64_t (*rowsPerTile)(const AttentionProblem &);
   /// Adds the points worth measuring beside the chosen one; null: there are none.
   void (*search)(PagedSearch &, const ScheduleRequest &) = nullptr;
+  /// So many blocks with these parameters; null: the model has no events.
+  ScheduleTimeline (*follow)(const AttentionProblem &, const TargetDescription &,
+                             const ScheduleParameters &, int64_t blocks) = nullptr;
 };
 
 /// Of attention over dense keys and values, alike.

@@ -50,6 +50,36 @@ TEST(RolePipeline, AwaitOrdersRoles) {
   EXPECT_EQ(runPipeline({producer, consumer}, 2).value(), (std::vector<double>{40, 50}));
 }
 
+/// Products and copies begin when they are issued, whatever holds them up.
+TEST(RolePipeline, SpansSayWhatTookHowLong) {
+  PipelineRole producer, consumer;
+  producer.load(0, 30);
+  producer.work(40);
+  producer.signal(1);
+  consumer.await(0);
+  consumer.issue(2, 10);
+  consumer.await(1);
+  std::vector<PipelineSpan> spans;
+  ASSERT_TRUE(runPipeline({producer, consumer}, 3, &spans));
+  using Kind = PipelineStep::Kind;
+  struct {
+    size_t role;
+    Kind kind;
+    double begin, end;
+  } expected[] = {{0, Kind::Load, 0, 30},
+                  {1, Kind::Await, 0, 30},
+                  {1, Kind::Issue, 30, 40},
+                  {0, Kind::Work, 0, 40},
+                  {1, Kind::Await, 30, 40}};
+  ASSERT_EQ(spans.size(), std::size(expected));
+  for (size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(spans[i].role, expected[i].role) << i;
+    EXPECT_EQ(spans[i].step.kind, expected[i].kind) << i;
+    EXPECT_EQ(spans[i].begin, expected[i].begin) << i;
+    EXPECT_EQ(spans[i].end, expected[i].end) << i;
+  }
+}
+
 TEST(RolePipeline, EventsThatNeverHappenAreNegative) {
   PipelineRole role;
   role.signal(0);

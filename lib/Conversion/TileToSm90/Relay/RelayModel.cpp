@@ -304,7 +304,7 @@ ScheduleCost mlac::planRelay(const AttentionProblem &problem, const TargetDescri
 }
 
 static constexpr PagedModel kPaged = {
-    planRelay, [](const AttentionProblem &) { return sm90::kTileRows; }, searchRelay};
+    planRelay, [](const AttentionProblem &) { return sm90::kTileRows; }, searchRelay, followRelay};
 static constexpr const ScheduleParameter *kParameters[] = {
     &relay::kLeftStages, &relay::kRightStages,  &relay::kRopeStages,
     &relay::kGate,       &relay::kEarly,        &relay::kIssue,

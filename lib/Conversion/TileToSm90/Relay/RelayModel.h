@@ -121,6 +121,10 @@ struct Recurrence {
 std::optional<Recurrence> solveRelay(const AttentionProblem &problem,
                                      const TargetDescription &target, const RelayOrder &order);
 
+/// The same run as a picture, of blocks behind those in which the roles settle.
+ScheduleTimeline followRelay(const AttentionProblem &problem, const TargetDescription &target,
+                             const ScheduleParameters &parameters, int64_t blocks);
+
 //===----------------------------------------------------------------------===//
 // Planning
 //===----------------------------------------------------------------------===//

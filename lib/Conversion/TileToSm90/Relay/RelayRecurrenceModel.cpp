@@ -39,6 +39,7 @@ public:
   Relay(const AttentionProblem &problem, const SmDescription &sm, const RelayOrder &given)
       : problem(problem), shape(problem), sm(sm), order(given) {}
   std::optional<Recurrence> solve() const;
+  ScheduleTimeline follow(int64_t blocks) const;
 
 private:
   /// Rings are deeper than the blocks at most by what makes no difference.
@@ -50,6 +51,7 @@ private:
   double productCycles(int64_t panels) const { return scoreCycles(panels); }
   void issuePartA(PipelineRole &role, int64_t block) const;
   void scoreBlock(PipelineRole &role, int64_t block) const;
+  std::vector<PipelineRole> makeRoles() const;
   PipelineRole makeScores() const;
   PipelineRole makeValues(Event done, Event full, int64_t panels, int64_t stages) const;
 
@@ -140,14 +142,19 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
   return role;
 }
 
-std::optional<Recurrence> Relay::solve() const {
+/// The first only starts with its ring full.
+std::vector<PipelineRole> Relay::makeRoles() const {
   PipelineRole rope;
   for (int64_t block = 0; block < order.ropeStages; ++block)
     rope.signal(id(Event::RopeFull, block));
   std::vector<PipelineRole> roles = {rope, makeScores()};
   roles.push_back(makeValues(Event::Right, Event::RightFull, shape.right, order.rightStages));
   roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, order.leftStages));
-  std::optional<std::vector<double>> times = runPipeline(roles, (kBlocks + 1) * kNumKinds);
+  return roles;
+}
+
+std::optional<Recurrence> Relay::solve() const {
+  std::optional<std::vector<double>> times = runPipeline(makeRoles(), (kBlocks + 1) * kNumKinds);
   if (!times)
     return std::nullopt;
   auto at = [&](Event event, int64_t block) { return (*times)[id(event, block)]; };
@@ -155,6 +162,74 @@ std::optional<Recurrence> Relay::solve() const {
       (at(Event::Weights, kSettling + kMeasured) - at(Event::Weights, kSettling)) / kMeasured;
   double end = std::max(at(Event::Left, kBlocks - 1), at(Event::Right, kBlocks - 1));
   return Recurrence{period, std::max(0.0, end - kBlocks * period)};
+}
+
+//===----------------------------------------------------------------------===//
+// As a picture
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// From above. Roles come twice: what they do and wait for, and their products.
+enum Lane { kRoles, kProducts = 3, kRightRing = 6, kLeftRing, kRopeRing };
+} // namespace
+static constexpr const char *kLaneNames[] = {
+    "role of scores",         "right values' role",    "left values' role",
+    "products of scores",     "right products",        "left products",
+    "copies to right values", "copies to left values", "copies to rope keys"};
+
+/// What stands for an event's product, copy or wait.
+static const char *nameOf(Event event) {
+  constexpr const char *kNames[] = {"left half of keys",
+                                    "right half of keys",
+                                    "rope keys",
+                                    "scores, part A",
+                                    "scores, most of part B",
+                                    "scores, rest of B",
+                                    "weights (P)",
+                                    "left output",
+                                    "right output"};
+  return kNames[static_cast<size_t>(event)];
+}
+
+static size_t laneOf(const PipelineSpan &span, Event event) {
+  using Kind = PipelineStep::Kind;
+  if (span.step.kind == Kind::Load)
+    return event == Event::RightFull  ? kRightRing
+           : event == Event::LeftFull ? kLeftRing
+                                      : kRopeRing;
+  size_t role = span.role - 1; // the first only starts with its ring full
+  return role + (span.step.kind == Kind::Issue ? kProducts : kRoles);
+}
+
+ScheduleTimeline Relay::follow(int64_t blocks) const {
+  std::vector<PipelineSpan> spans;
+  ScheduleTimeline timeline;
+  timeline.lanes.assign(std::begin(kLaneNames), std::end(kLaneNames));
+  std::optional<std::vector<double>> times =
+      runPipeline(makeRoles(), (kBlocks + 1) * kNumKinds, &spans);
+  if (!times)
+    return timeline;
+  double begin = (*times)[id(Event::Weights, kSettling)];
+  double end = (*times)[id(Event::Weights, kSettling + blocks)];
+  for (const PipelineSpan &span : spans) {
+    if (span.end <= begin || span.begin >= end)
+      continue;
+    bool isWork = span.step.kind == PipelineStep::Kind::Work;
+    bool isWait = span.step.kind == PipelineStep::Kind::Await;
+    auto event = static_cast<Event>(span.step.event % kNumKinds);
+    int64_t block = isWork ? -1 : span.step.event / kNumKinds - kSettling;
+    std::string what = isWork ? "softmax, rounding or a handover"
+                              : std::string(isWait ? "waits for " : "") + nameOf(event);
+    timeline.spans.push_back({laneOf(span, event), std::max(span.begin, begin) - begin,
+                              std::min(span.end, end) - begin, what, block, isWait});
+  }
+  return timeline;
+}
+
+ScheduleTimeline mlac::followRelay(const AttentionProblem &problem, const TargetDescription &target,
+                                   const ScheduleParameters &parameters, int64_t blocks) {
+  assert(blocks > 0 && blocks <= kMeasured && "the model follows so many");
+  return Relay(problem, target.sm, RelayOrder(parameters)).follow(blocks);
 }
 
 std::optional<Recurrence> mlac::solveRelay(const AttentionProblem &problem,

@@ -93,7 +93,7 @@ static void versionForm(AttentionOp attention, const mlac::LayerDims &dims) {
   attention->erase();
 }
 
-void mla::printFormReport(llvm::raw_ostream &os, AttentionOp attention, ModuleOp module) {
+SmallVector<mlac::FormProblem> mla::listReportPoints(AttentionOp attention) {
   SmallVector<mlac::FormProblem> points;
   for (auto [queryLen, contextLen] : kReportPoints) {
     mlac::FormProblem point = readFormProblem(attention);
@@ -101,7 +101,11 @@ void mla::printFormReport(llvm::raw_ostream &os, AttentionOp attention, ModuleOp
     point.contextLen = contextLen;
     points.push_back(point);
   }
-  mlac::printFormReport(os, readTarget(module), points);
+  return points;
+}
+
+void mla::printFormReport(llvm::raw_ostream &os, AttentionOp attention, ModuleOp module) {
+  mlac::printFormReport(os, readTarget(module), listReportPoints(attention));
 }
 
 namespace {

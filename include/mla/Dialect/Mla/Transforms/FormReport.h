@@ -9,11 +9,15 @@
 #ifndef MLA_DIALECT_MLA_TRANSFORMS_FORMREPORT_H
 #define MLA_DIALECT_MLA_TRANSFORMS_FORMREPORT_H
 
+#include "mla/Analysis/FormCost.h"
 #include "mla/Dialect/Mla/IR/MlaDialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::mla {
+
+/// One request of the layer around `attention` for each pair of lengths that a report shows.
+llvm::SmallVector<mlac::FormProblem> listReportPoints(AttentionOp attention);
 
 /// Prints FLOPs, bytes and predicted time of every form of an attention of `module`, as
 /// mla-choose-form{report} does.
