@@ -387,6 +387,135 @@ def gathered_attention(query, rows, values, lists, scale, sink=None):
     return output, lse, top
 
 
+@dataclasses.dataclass(frozen=True)
+class SharedKeys:
+    """A layer whose keys are values too (DeepSeek-V4): a window of tokens and entries of `every`
+    tokens each (1: none). Entries of 4 tokens are made of the 4 before, too, and selected."""
+
+    hidden_size: int
+    num_heads: int
+    head_dim: int
+    rope_dim: int
+    q_lora_rank: int
+    window: int
+    every: int
+    groups: int
+    group_rank: int
+    rope: Rope
+    eps: float
+    indexer: Indexer | None
+
+    @property
+    def overlaps(self):
+        return self.every == 4
+
+
+def entry_tokens(hf, layer):
+    """Tokens of a layer's entries; 1 where it has none."""
+    if layer >= hf["num_hidden_layers"]:
+        return 1
+    if "compress_ratios" in hf:
+        return max(hf["compress_ratios"][layer] or 1, 1)
+    kind = hf["layer_types"][layer]
+    rates = {"sliding_attention": 1, "compressed_sparse_attention": 4,
+             "heavily_compressed_attention": 128, **hf.get("compress_rates", {})}
+    return max(rates[kind], 1)
+
+
+def shared_keys_from_hf(hf, layer):
+    """What layer `layer` of a DeepSeek-V4 configuration computes."""
+    every, width = entry_tokens(hf, layer), hf["qk_rope_head_dim"]
+    fields = dict(hf.get("rope_parameters", {}).get("compress" if every > 1 else "main", {}))
+    if every > 1 and not fields:
+        fields = dict(hf.get("rope_scaling") or {})
+    key = "compress_rope_theta" if every > 1 else "rope_theta"
+    theta = float(fields.get("rope_theta", hf.get(key, 10000.0)))
+    inv_freq = theta ** (-np.arange(0, width, 2, dtype=np.float64) / width)
+    if every > 1 and fields.get("rope_type", fields.get("type", "default")) == "yarn":
+        inv_freq = yarn_inv_freq(width, theta, float(fields["factor"]),
+                                 fields["original_max_position_embeddings"],
+                                 fields.get("beta_fast", 32), fields.get("beta_slow", 1))
+    rope = Rope(inv_freq.astype(np.float32), 1.0, True)
+    indexer = Indexer(hf["index_n_heads"], hf["index_head_dim"], hf["index_topk"], rope)
+    return SharedKeys(hf["hidden_size"], hf["num_attention_heads"], hf["head_dim"], width,
+                      hf["q_lora_rank"], hf["sliding_window"], every, hf["o_groups"],
+                      hf["o_lora_rank"], rope, hf.get("rms_norm_eps", 1e-6),
+                      indexer if every == 4 else None)
+
+
+def rotate_last(x, rope, positions, inverse=False):
+    """Rotates the last columns of x [S, ..., D], as many as the rope has."""
+    if inverse:
+        rope = dataclasses.replace(rope, inv_freq=-rope.inv_freq)
+    first = x.shape[-1] - 2 * len(rope.inv_freq)
+    return np.concatenate([x[..., :first], rotate(x[..., first:], rope, positions)], axis=-1)
+
+
+def entries_of(config, weights, prefix, hidden):
+    """Rows [S // r, D] of what `prefix` makes of whole runs of r tokens: of each column a mean, by
+    a softmax over the tokens, normalised and rotated as the first token of the run is."""
+    r = config.every
+    kv = hidden @ weights[f"{prefix}kv_proj.weight"].T
+    gate = hidden @ weights[f"{prefix}gate_proj.weight"].T
+    gate += weights[f"{prefix}position_bias"][np.arange(len(hidden)) % r]
+    width = kv.shape[1] // (2 if config.overlaps else 1)
+    rows = np.zeros((len(hidden) // r, width))
+    for entry in range(len(rows)):
+        run = slice(entry * r, entry * r + r)
+        values, scores = kv[run, -width:], gate[run, -width:]
+        if config.overlaps and entry > 0:
+            before = slice(entry * r - r, entry * r)
+            values = np.concatenate([kv[before, :width], values])
+            scores = np.concatenate([gate[before, :width], scores])
+        shares = np.exp(scores - scores.max(axis=0))
+        rows[entry] = (shares * values).sum(axis=0) / shares.sum(axis=0)
+    rows = rms_norm(rows, weights[f"{prefix}kv_norm.weight"], config.eps)
+    return rotate_last(rows, config.rope, np.arange(len(rows)) * r)
+
+
+def shared_key_scores(config, weights, hidden, stored=lambda rows: rows):
+    """Index scores [S, S // r]; `stored` says what becomes of queries and keys first."""
+    positions, indexer = np.arange(len(hidden)), config.indexer
+    latent = rms_norm(hidden @ weights["q_a_proj.weight"].T, weights["q_a_norm.weight"], config.eps)
+    prefix = "compressor.indexer."
+    queries = (latent @ weights[f"{prefix}q_b_proj.weight"].T).reshape(
+        len(hidden), indexer.num_heads, indexer.head_dim)
+    queries = rotate_last(queries, config.rope, positions)
+    keys = entries_of(config, weights, prefix, hidden)
+    factor = (indexer.num_heads * indexer.head_dim) ** -0.5
+    heads = factor * (hidden @ weights[f"{prefix}scorer.weights_proj.weight"].T)
+    return index_scores(stored(queries), stored(keys), heads)
+
+
+def shared_key_layer(config, weights, hidden, selected=None):
+    """A whole layer over a sequence: output [S, H] and, of a layer that selects entries, which
+    [S, K] each token does; with `selected` those, where they are complete at the token."""
+    weights = {name: np.asarray(w, np.float64) for name, w in weights.items()}
+    hidden = np.asarray(hidden, np.float64)
+    count, n, dim = len(hidden), config.num_heads, config.head_dim
+    positions = np.arange(count)
+    latent = rms_norm(hidden @ weights["q_a_proj.weight"].T, weights["q_a_norm.weight"], config.eps)
+    query = (latent @ weights["q_b_proj.weight"].T).reshape(count, n, dim)
+    query = rotate_last(rms_norm(query, 1.0, config.eps), config.rope, positions)
+    keys = rms_norm(hidden @ weights["kv_proj.weight"].T, weights["kv_norm.weight"], config.eps)
+    keys = rotate_last(keys, config.rope, positions)
+    lists = [list(range(max(p + 1 - config.window, 0), p + 1)) for p in positions]
+    if config.every > 1:
+        seen = (positions + 1) // config.every
+        if config.indexer and selected is None:
+            selected = top_k(shared_key_scores(config, weights, hidden), seen, config.indexer.topk)
+        for p, own in enumerate(lists):
+            chosen = range(seen[p]) if selected is None else selected[p]
+            own.extend(count + entry for entry in chosen if 0 <= entry < seen[p])
+        keys = np.concatenate([keys, entries_of(config, weights, "compressor.", hidden)])
+    output, _, _ = gathered_attention(query, keys, keys, lists, dim ** -0.5, weights["sinks"])
+    output = rotate_last(output, config.rope, positions, inverse=True)
+    groups = output.reshape(count, config.groups, n // config.groups * dim)
+    down = weights["o_a_proj.weight"].reshape(config.groups, config.group_rank, -1)
+    latents_out = np.einsum("tgi,goi->tgo", groups, down).reshape(count, -1)
+    return latents_out @ weights["o_b_proj.weight"].T, selected
+
+
 def cosine_difference(a, b):
     """1 - 2 sum(ab) / sum(a^2 + b^2); 0 for a zero reference."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)

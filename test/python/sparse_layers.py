@@ -55,6 +55,17 @@ def read_golden(path):
     return config, weights, others
 
 
+def read_weights(path, module):
+    """Weights of one module of a file with several."""
+    data = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header, data = json.loads(data[8:8 + length]), data[8 + length:]
+    prefix = f"{module}/weights/"
+    return {name[len(prefix):]: widen(np.frombuffer(
+        data[slice(*entry["data_offsets"])], np.uint16).reshape(entry["shape"]))
+        for name, entry in header.items() if name.startswith(prefix)}
+
+
 def compile_layer(config, folder, name, *options):
     source = pathlib.Path(folder) / f"{name}.json"
     source.write_text(json.dumps(config))
