@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ._cache import CacheLayout, cache_formats
     from ._compile import compile
     from ._export import export
-    from ._operation import metrics, set_log
+    from ._operation import metrics, replay, set_log
     from ._pages import Cache
     from ._runtime import Device, Engine, Package, Plan, Sequence, runtime_version
     from ._swap import SwapSpace
@@ -72,7 +72,7 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "Checkpoint": "_weights", "quantize": "_weights",
            "BatchOrder": "_batch", "arrange_batch": "_batch",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
-           "metrics": "_operation", "set_log": "_operation",
+           "metrics": "_operation", "replay": "_operation", "set_log": "_operation",
            "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile",
            "export": "_export"}
 
@@ -109,6 +109,7 @@ __all__ = [
     "export",
     "metrics",
     "quantize",
+    "replay",
     "runtime_version",
     "set_log",
 ]

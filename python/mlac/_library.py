@@ -284,6 +284,7 @@ _LAYOUT = POINTER(CacheLayout)
 _SIGNATURES = {
     "mla_set_log": [ctypes.c_int, LogFunction, c_void_p],
     "mla_metrics": [POINTER(c_char_p)],
+    "mla_step_replay": [c_void_p, c_void_p, c_char_p, _OUT_TEXT],
     "mla_package_open": [c_char_p, _OUT_HANDLE],
     "mla_package_open_bytes": [c_char_p, c_size_t, _OUT_HANDLE],
     "mla_package_close": [c_void_p],

@@ -5,10 +5,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from ctypes import c_char_p
+from typing import TYPE_CHECKING, Any
 
 from ._library import LogFunction, call, call_out
+
+if TYPE_CHECKING:
+    from ._runtime import Device, Package
 
 _LEVELS = ("off", "errors", "calls", "steps")
 # What the library calls; it lives until it is replaced.
@@ -35,3 +41,12 @@ def metrics() -> str:
     """Counters of this process in the text format of Prometheus: steps, requests and tokens
     planned by function, layers run, calls failed by status, pages of every engine's pools."""
     return call_out("mla_metrics", c_char_p).decode()
+
+
+def replay(package: Package, device: Device, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Runs the step again that MLAC_RECORD wrote to `path`: function, layer, target, reason,
+    launches (each with its kernel, and how many NaN what it wrote has) and outputs (each with
+    how many NaN it has, and whether it differs from the recorded one)."""
+    text = call_out("mla_step_replay", c_char_p, package._value, device._value, os.fsencode(path))
+    result: dict[str, Any] = json.loads(text)
+    return result

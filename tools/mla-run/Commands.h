@@ -29,6 +29,7 @@ const char *getHelp(const std::string &command);
 int runInfo(const std::vector<std::string> &words);
 int runCheck(const std::vector<std::string> &words);
 int runBench(const std::vector<std::string> &words);
+int runReplay(const std::vector<std::string> &words);
 
 } // namespace mlac::run
 

@@ -21,6 +21,8 @@ static const char kOverview[] =
       outputs or with a float64 reference.
   mla-run bench PACKAGE [options]
       Median time of a step, beside the machine's memory and matrix ceilings.
+  mla-run replay PACKAGE RECORDING [options]
+      Runs the failing step again that MLAC_RECORD wrote, and names the kernel.
 
   mla-run COMMAND --help     options and examples of a command
   mla-run --version          version of the runtime
@@ -131,6 +133,25 @@ Examples:
 Exit code: 0 measured, 2 error.
 )";
 
+static const char kReplay[] =
+    R"(mla-run replay PACKAGE RECORDING [options]
+
+  Runs one recorded step of a layer again, without the engine that it was part of:
+  which kernel is the first to write a NaN or to fail, and whether the outputs are
+  those that were recorded. A program records its last failing step where the
+  environment variable MLAC_RECORD names a file (docs/runtime.md, Watching it).
+  Replay only recordings of programs that you trust.
+
+    --device=cpu|cuda|cuda:N   where to run (cpu); the recording's target must be its
+    --json                     what was found as JSON
+
+Examples:
+  MLAC_RECORD=/tmp/step-%p.safetensors python3 serve.py
+  mla-run replay model.mlac /tmp/step-4711.safetensors --device=cuda
+
+Exit code: 0 outputs are numbers, and those that were recorded; 1 they are not; 2 error.
+)";
+
 const char *mlac::run::getHelp(const std::string &command) {
   if (command.empty())
     return kOverview;
@@ -140,5 +161,7 @@ const char *mlac::run::getHelp(const std::string &command) {
     return kCheck;
   if (command == "bench")
     return kBench;
+  if (command == "replay")
+    return kReplay;
   return nullptr;
 }

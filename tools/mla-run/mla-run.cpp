@@ -20,11 +20,12 @@
 using namespace mlac::run;
 
 static int refuseCommand(const std::string &command) {
-  std::string nearest = findNearest(command, {"info", "check", "bench"});
+  std::string nearest = findNearest(command, {"info", "check", "bench", "replay"});
   std::string question = nearest.empty() ? "" : "did you mean '" + nearest + "'? ";
-  std::fprintf(stderr,
-               "mla-run: error: unknown command '%s'; %sknown: info, check, bench (see --help)\n",
-               command.c_str(), question.c_str());
+  std::fprintf(
+      stderr,
+      "mla-run: error: unknown command '%s'; %sknown: info, check, bench, replay (see --help)\n",
+      command.c_str(), question.c_str());
   return kError;
 }
 
@@ -33,6 +34,8 @@ static int dispatch(const std::string &command, const std::vector<std::string> &
     return runInfo(words);
   if (command == "check")
     return runCheck(words);
+  if (command == "replay")
+    return runReplay(words);
   return runBench(words);
 }
 

@@ -43,6 +43,27 @@ MLA_API mla_status mla_set_log(mla_log_level level, mla_log_function function, v
    this function. */
 MLA_API mla_status mla_metrics(const char **text);
 
+/* The flight recorder. Where the environment variable MLAC_RECORD names a file (%p being the
+   process id) when the first layer runs, every mla_step_run and mla_step_run_bound first copies
+   what the layer reads (inputs, metadata, weights, the pages that tables and slots name) to the
+   host, and waits for the device. If the run or the device fails, or an output has a NaN, the copy
+   and the outputs become that file, which so is of the last failing step. Slow by those copies: for
+   finding a fault, not for serving. Captured runs are not recorded.
+
+   Runs such a step again, alone, with the package of the recording; needs as much device
+   memory as one layer's pools. *json lives until the thread's next call of this function:
+     { "function", "layer", "target", "reason": why it was recorded,
+       "launches": [{"kernel", "grid", "nan": in what it may have written, zeros before}],
+       "outputs": [{"name", "elements", "nan",
+                    "different": from the recorded ones; null: none were recorded}] }
+   Sizes and pages of the file are checked, other metadata is the kernels' to read: replay
+   only recordings of programs that you trust.
+   MLA_NOT_FOUND, MLA_CORRUPT: no file, or one that lacks something. MLA_INVALID_ARGUMENT:
+   recorded with another package. MLA_UNSUPPORTED: recorded by another version of the
+   library, or for a target that the device does not run. */
+MLA_API mla_status mla_step_replay(mla_package *package, mla_device *device, const char *path,
+                                   const char **json);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -52,8 +52,7 @@ static int readLevel() {
 constinit std::atomic<int> mlac::runtime::logLevel = MLA_LOG_OFF;
 [[maybe_unused]] static const bool isLevelRead = (logLevel = readLevel(), true);
 
-/// The file's name, with the process id for each %p.
-static std::string expandPath(std::string path) {
+std::string mlac::runtime::expandProcessId(std::string path) {
   constexpr std::string_view place = "%p";
   std::string id = std::to_string(getpid());
   for (size_t at = path.find(place); at != std::string::npos; at = path.find(place, at + id.size()))
@@ -65,7 +64,7 @@ static FILE *openFile() {
   const char *name = std::getenv(kFileVariable);
   if (!name || !*name)
     return stderr;
-  std::string path = expandPath(name);
+  std::string path = expandProcessId(name);
   if (FILE *file = std::fopen(path.c_str(), "ae")) {
     std::setvbuf(file, nullptr, _IOLBF, BUFSIZ); // what a crash leaves ends with a whole line
     return file;

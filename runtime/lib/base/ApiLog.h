@@ -21,6 +21,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 namespace mlac::runtime {
@@ -34,6 +35,9 @@ inline bool isLogged(mla_log_level level) {
 
 /// `message` of one line, at a level that is on.
 void writeLog(mla_log_level level, std::string_view message);
+
+/// A file's name, with the process id for each %p.
+std::string expandProcessId(std::string path);
 
 /// Of where messages go; held around fork().
 std::mutex &logMutex();

@@ -8,6 +8,7 @@
 
 #include "capi/CApiSupport.h"
 #include "engine/Metrics.h"
+#include "engine/StepReplay.h"
 
 using namespace mlac::runtime;
 
@@ -27,6 +28,24 @@ mla_status mla_metrics(const char **text) {
     });
     kept = std::move(made);
     *text = kept.c_str();
+    return Status();
+  });
+}
+
+mla_status mla_step_replay(mla_package *package, mla_device *device, const char *path,
+                           const char **json) {
+  return report([&]() -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(path, "path"));
+    MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
+    std::shared_ptr<PackageObject> object;
+    MLAC_RETURN_IF_ERROR(packages().find(package, object));
+    std::shared_ptr<Device> on;
+    MLAC_RETURN_IF_ERROR(devices().find(device, on));
+    Json result;
+    MLAC_RETURN_IF_ERROR(replayStep(*object->package, on, path, result));
+    static thread_local std::string kept;
+    kept = toText(result);
+    *json = kept.c_str();
     return Status();
   });
 }

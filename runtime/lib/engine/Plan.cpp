@@ -9,9 +9,10 @@
 #include "engine/Plan.h"
 
 #include "base/ApiLog.h"
-#include "engine/Metrics.h"
-
 #include "base/Json.h"
+#include "base/Nvtx.h"
+#include "engine/Metrics.h"
+#include "engine/StepRecording.h"
 
 #include <algorithm>
 
@@ -233,6 +234,7 @@ void Plan::noteStep() const {
   const std::string &name = runner.function()->name;
   int64_t requests = at(dims_, Dim::NumRequests), tokens = at(dims_, Dim::NumTokens);
   Metrics::get().countPlan(name, requests, tokens);
+  markNvtx(name, requests, tokens);
   if (isLogged(MLA_LOG_STEPS))
     writeLog(MLA_LOG_STEPS,
              concat("step ", name, ": ", requests, " requests, ", tokens, " tokens, longest ",
@@ -312,6 +314,19 @@ void Plan::noteCapture(mla_stream *stream) {
     captures.remember(runner.step(), dims_);
 }
 
+/// A run that is being captured reads nothing yet, and a profile is no run of a caller's.
+Status Plan::launch(int64_t index, Layer &layer, std::span<const mla_binding> bindings,
+                    mla_stream *stream, std::vector<LaunchTime> *times) {
+  NvtxRange range(runner.function()->name, index);
+  MLAC_RETURN_IF_ERROR(runner.bind(*engine_, layer, metadata_.data(), bindings));
+  if (!isRecording() || times || engine_->device().isCapturing(stream))
+    return runner.launch(*engine_, stream, times);
+  StepRecording recording;
+  MLAC_RETURN_IF_ERROR(
+      recording.take(*engine_, runner, dims_, index, stream).in("recording the step"));
+  return recording.finish(runner.launch(*engine_, stream, nullptr));
+}
+
 Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *stream,
                  std::vector<LaunchTime> *times) {
   Layer *layer;
@@ -327,7 +342,7 @@ Status Plan::run(int64_t index, const void *hidden, void *output, mla_stream *st
   // The kernels only read inputs.
   mla_binding bindings[] = {{"hidden", const_cast<void *>(hidden), static_cast<size_t>(bytes)},
                             {"output", output, static_cast<size_t>(bytes)}};
-  MLAC_RETURN_IF_ERROR(runner.run(*engine_, *layer, metadata_.data(), bindings, stream, times));
+  MLAC_RETURN_IF_ERROR(launch(index, *layer, bindings, stream, times));
   return allReduce(bindings, stream);
 }
 
@@ -360,7 +375,7 @@ Status Plan::runBound(int64_t index, std::span<const mla_binding> bindings, mla_
     return Status();
   noteCapture(stream);
   Metrics::get().countRun();
-  MLAC_RETURN_IF_ERROR(runner.run(*engine_, *layer, metadata_.data(), bindings, stream, nullptr));
+  MLAC_RETURN_IF_ERROR(launch(index, *layer, bindings, stream, nullptr));
   return allReduce(bindings, stream);
 }
 

@@ -57,6 +57,8 @@ private:
   Status resolveFor(const FunctionInfo &chosen, const mla_step_shape *shape);
   Status finishFill(mla_stream *stream);
   void noteStep() const;
+  Status launch(int64_t index, Layer &layer, std::span<const mla_binding> bindings,
+                mla_stream *stream, std::vector<LaunchTime> *times);
   Status allReduce(std::span<const mla_binding> bindings, mla_stream *stream);
   Status uploadMetadata(mla_stream *stream);
   void noteCapture(mla_stream *stream);

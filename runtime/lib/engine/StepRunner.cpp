@@ -178,21 +178,23 @@ Status StepRunner::encodeMaps(Engine &engine) {
   return Status();
 }
 
-Status StepRunner::launch(Engine &engine, const Launch &launch, mla_stream *stream) {
+Status StepRunner::launchOne(Engine &engine, const Launch &launch, mla_stream *stream) {
   return engine.program().launch(launch, current.args.data() + launch.firstArg,
                                  current.encoded.data() + launch.firstMap, stream);
 }
 
-Status StepRunner::run(Engine &engine, Layer &layer, char *metadata,
-                       std::span<const mla_binding> bindings, mla_stream *stream,
-                       std::vector<LaunchTime> *times) {
+Status StepRunner::bind(Engine &engine, Layer &layer, char *metadata,
+                        std::span<const mla_binding> bindings) {
   MLAC_RETURN_IF_ERROR(checkBindings(bindings));
   MLAC_RETURN_IF_ERROR(bindBuffers(engine, layer, metadata, bindings));
-  MLAC_RETURN_IF_ERROR(encodeMaps(engine));
+  return encodeMaps(engine);
+}
+
+Status StepRunner::launch(Engine &engine, mla_stream *stream, std::vector<LaunchTime> *times) {
   if (times)
     return launchTimed(engine, stream, *times);
   for (const Launch &launch : current.launches)
-    MLAC_RETURN_IF_ERROR(this->launch(engine, launch, stream));
+    MLAC_RETURN_IF_ERROR(launchOne(engine, launch, stream));
   return Status();
 }
 
@@ -202,7 +204,7 @@ Status StepRunner::launchTimed(Engine &engine, mla_stream *stream, std::vector<L
   MLAC_RETURN_IF_ERROR(engine.device().createEvent(end));
   for (const Launch &launch : current.launches) {
     MLAC_RETURN_IF_ERROR(begin->record(stream));
-    MLAC_RETURN_IF_ERROR(this->launch(engine, launch, stream));
+    MLAC_RETURN_IF_ERROR(launchOne(engine, launch, stream));
     MLAC_RETURN_IF_ERROR(end->record(stream));
     double milliseconds;
     MLAC_RETURN_IF_ERROR(begin->elapsed(*end, milliseconds));

@@ -47,11 +47,19 @@ public:
   const ResolvedStep &step() const { return current; }
   const ResolvedStep &next() const { return spare; }
 
-  /// Launches everything for one layer. `metadata`: device address of the
-  /// step's metadata. `bindings`: inputs and outputs. With `times`, waits after
-  /// every launch and records it.
+  /// Gives every buffer its address, for launch(). `metadata`: device address of the
+  /// step's metadata. `bindings`: inputs and outputs.
+  Status bind(Engine &engine, Layer &layer, char *metadata, std::span<const mla_binding> bindings);
+  /// Launches everything. With `times`, waits after every launch and records it.
+  Status launch(Engine &engine, mla_stream *stream, std::vector<LaunchTime> *times);
+  /// Both.
   Status run(Engine &engine, Layer &layer, char *metadata, std::span<const mla_binding> bindings,
-             mla_stream *stream, std::vector<LaunchTime> *times);
+             mla_stream *stream, std::vector<LaunchTime> *times) {
+    MLAC_RETURN_IF_ERROR(bind(engine, layer, metadata, bindings));
+    return launch(engine, stream, times);
+  }
+  /// Of a buffer of the function, since bind().
+  const void *address(size_t buffer) const { return addresses[buffer]; }
 
 private:
   struct Resolved : ResolvedStep {
@@ -66,7 +74,7 @@ private:
                     std::span<const mla_binding> bindings, void *&address);
   Status checkBindings(std::span<const mla_binding> bindings) const;
   Status encodeMaps(Engine &engine);
-  Status launch(Engine &engine, const Launch &launch, mla_stream *stream);
+  Status launchOne(Engine &engine, const Launch &launch, mla_stream *stream);
   Status launchTimed(Engine &engine, mla_stream *stream, std::vector<LaunchTime> &times);
 
   Resolved current, spare;

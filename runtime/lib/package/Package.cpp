@@ -75,6 +75,12 @@ Status Package::adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &packag
   return Status();
 }
 
+uint64_t Package::checksum() const {
+  uint64_t sum;
+  std::memcpy(&sum, bytes_.get() + fileBytes_ - sizeof sum, sizeof sum);
+  return sum;
+}
+
 Status Package::open(const void *data, size_t bytes, std::shared_ptr<Package> &package) {
   Bytes copy = allocate(bytes);
   if (!copy)

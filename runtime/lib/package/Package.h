@@ -131,6 +131,8 @@ public:
   /// How the checkpoint scales weights that are codes; none where it has no codes.
   const std::optional<ScaleBlock> &weightScales() const { return weightScales_; }
   size_t fileBytes() const { return fileBytes_; }
+  /// Of the file, as its end has it.
+  uint64_t checksum() const;
 
   /// The text of mla_package_info, made on first use by the caller's lock.
   const std::string &infoJson();
