@@ -89,6 +89,11 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
     stream << " --decode-threshold=" << threshold;
   if (options.mixed != mla::SharePrefixMode::Never)
     stream << " --mixed=" << (options.mixed == mla::SharePrefixMode::Auto ? "auto" : "always");
+  if (options.sparseMode != mla::SparseMode::Mixed)
+    stream << " --sparse-mode="
+           << (options.sparseMode == mla::SparseMode::Auto ? "auto" : "separate");
+  if (options.separateHeads != mla::kSeparateHeads)
+    stream << " --separate-heads=" << options.separateHeads;
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
   if (options.schedule != "auto")
@@ -142,6 +147,8 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.form = options.import.form;
   lowering.absorb = options.absorb;
   lowering.mixed = options.mixed;
+  lowering.sparseMode = options.sparseMode;
+  lowering.separateHeads = options.separateHeads;
   lowering.numSplits = options.numSplits;
   lowering.schedule = options.schedule;
   for (const std::string &option : options.scheduleOptions)

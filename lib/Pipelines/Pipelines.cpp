@@ -24,6 +24,8 @@ using namespace mlac;
 void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &options) {
   mla::MlaSplitBatchOptions splitBatch;
   splitBatch.form = options.form;
+  splitBatch.sparseMode = options.sparseMode;
+  splitBatch.separateHeads = options.separateHeads;
   passes.addPass(mla::createMlaSplitBatch(splitBatch));
 
   mla::MlaChooseFormOptions chooseForm;

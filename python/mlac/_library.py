@@ -37,6 +37,7 @@ class EngineOptions(ctypes.Structure):
             "page_padding_tokens",
             "tensor_parallel_rank",
             "external_pools",
+            "workspace_cap",
         )
     ]
 

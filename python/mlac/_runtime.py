@@ -123,7 +123,7 @@ class Engine(Handle):
 
     Options are those of mla_engine_options: max_num_requests, max_num_tokens,
     max_seq_len, num_pages, num_layers, workspace_tokens, num_sms,
-    page_padding_tokens, tensor_parallel_rank, external_pools (bind_pool).
+    page_padding_tokens, tensor_parallel_rank, external_pools (bind_pool), workspace_cap.
     """
 
     _release = "mla_engine_destroy"

@@ -186,6 +186,8 @@ CHECKS = (
           **unit("test_external", **PREPARED)),
     Check("python.sparse", prepared("test_sparse.SparseTest"),
           **unit("test_sparse.SparseTest", **PREPARED)),
+    Check("python.sparse_modes", prepared("test_sparse_modes.SeparateTest"),
+          **unit("test_sparse_modes.SeparateTest", **PREPARED)),
     Check("python.pages", prepared("test_pages.PagesTest"), **unit("test_pages", **PREPARED)),
 )
 

@@ -34,8 +34,8 @@ class EmulatedCase(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         package, module = (os.path.join(cls.folder.name, name) for name in ("p.mlac", "p.mlir"))
-        subprocess.run([COMPILE, GOLDEN, *OPTIONS, "-o", package], check=True)
-        subprocess.run([COMPILE, GOLDEN, *OPTIONS, "--emit=nvvm", "-o", module], check=True)
+        cls.compile(package)
+        cls.compile(module, "--emit=nvvm")
         os.environ["MLAC_EMULATED_MODULE"] = module  # read when the driver is opened
         cls.package, cls.device = mlac.Package(package), mlac.Device("cuda")
         cls.driver = ctypes.CDLL("libcuda.so.1")
@@ -43,6 +43,10 @@ class EmulatedCase(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
+
+    @classmethod
+    def compile(cls, path, *options):
+        subprocess.run([COMPILE, GOLDEN, *OPTIONS, *options, "-o", path], check=True)
 
     def make_engine(self, **options):
         engine = mlac.Engine(self.package, self.device, max_num_requests=REQUESTS,
@@ -101,8 +105,6 @@ class EmulatedCase(unittest.TestCase):
             self.filler.fill([sequence], [length], "prefill")
         return sequences
 
-
-class CapturesTest(EmulatedCase):
     def lengths(self, count):
         longest = self.random.choice((3, 40, LONGEST - 2))
         return [self.random.randint(1, longest) for _ in range(count)]
@@ -132,6 +134,8 @@ class CapturesTest(EmulatedCase):
             served += 1
         return served
 
+
+class CapturesTest(EmulatedCase):
     def test_C15_refills_that_a_graph_cannot_serve_are_refused(self):
         served = self.count_served({"function": "decode"})
         self.assertGreater(served, 0)

@@ -26,6 +26,9 @@ CASES = {
     "joined": (layers.config(hidden_size=512, q_lora_rank=64, **SHARES), "bf16", "auto", []),
     "fp8_ds_mla": (layers.config(**SHARES), "bf16", "fp8_ds_mla", []),
     "fp8_tensor": (layers.config(**SHARES), "bf16", "mla_fp8_tensor", []),
+    "separate": (layers.config(**SHARES), "bf16", "fp8_ds_mla", ["--sparse-mode=separate"]),
+    "separate_tensor": (layers.config(**SHARES), "bf16", "mla_fp8_tensor",
+                        ["--sparse-mode=auto", "--separate-heads=2", "--page-size=16"]),
     "glm": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "bf16", "auto",
             ["--page-size=16"]),
     "f32": (layers.config(**SHARES), "f32", None, []),
@@ -52,12 +55,14 @@ class ServedTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def serve(self, name, steps=STEPS):
-        """Requests of one story, each from its start; every row against float64."""
+    def serve(self, name, steps=STEPS, **options):
+        """Requests of one story, each from its start; every row against float64. `options`: of the
+        engine."""
         config, element, cache, _ = CASES[name]
         rng = np.random.default_rng(len(name))
         weights = layers.random_weights(rng, config)
-        served = layers.Served(self.packages[name], weights, element, config["index_topk"])
+        served = layers.Served(self.packages[name], weights, element, config["index_topk"],
+                               **options)
         story = layers.widen(layers.narrow(rng.standard_normal((200, config["hidden_size"])),
                                            element))
         shape, indexer = reference.config_from_hf(config), reference.indexer_from_hf(config)

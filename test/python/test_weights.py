@@ -272,6 +272,28 @@ class HalfTest(unittest.TestCase):
         # Rows of e4m3 change the output by more than f16 rounds.
         self.check("--cache-format=mla_fp8_tensor", allowed=40)
 
+    def test_errors_of_conversion_and_of_kernels_apart_C19(self):
+        """Of the layer as it was trained, of what f16 holds of it, and of what kernels make of that."""
+        package, engine, layer, hidden = self.check()
+        shape = reference.config_from_hf(CONFIG)
+        rng = np.random.default_rng(19)
+        trained = {name: values * (1 + rng.uniform(-1, 1, values.shape) * 2.0 ** -11)
+                   for name, values in layer.values.items()}
+        held = {name: widen(narrow(values, "f16")) for name, values in trained.items()}
+        engine.bind({name: narrow(values, "f16") for name, values in trained.items()})
+        engine.prepare()
+        exact, _ = reference.attention_layer(shape, trained, hidden)
+        converted, _ = reference.attention_layer(shape, held, hidden)
+        computed = run(engine, hidden).astype(np.float64)
+        conversion = reference.wmape(converted, exact)
+        kernels, both = reference.wmape(computed, converted), reference.wmape(computed, exact)
+        print(f"WMAPE of f16: conversion {conversion:.2e}, kernels {kernels:.2e}, both {both:.2e}")
+        self.assertGreater(conversion, 1e-5)
+        self.assertLess(conversion, ALLOWED["f16"][1])
+        self.assertLess(kernels, ALLOWED["f16"][1])
+        scale = np.abs(converted).sum() / np.abs(exact).sum()
+        self.assertLess(both, 1.01 * (conversion + scale * kernels))
+
     def test_A49_overflow_is_infinity_and_bf16_weights_fit(self):
         package, engine, layer, hidden = self.check()
         weights = dict(layer.values)

@@ -121,6 +121,19 @@ static EnumOption<mlir::mla::SharePrefixMode> mixed(
                           "in steps for which it is predicted to be faster"),
                clEnumValN(mlir::mla::SharePrefixMode::Always, "always",
                           "in steps whose decodes share any whole block of 64 tokens")));
+static EnumOption<mlir::mla::SparseMode> sparseMode(
+    "sparse-mode", cl::init(mlir::mla::SparseMode::Mixed), cl::cat(category),
+    cl::desc("How the prefills of a sparse layer read a cache of codes (default mixed):"),
+    cl::values(
+        clEnumValN(mlir::mla::SparseMode::Mixed, "mixed", "as decodes do, from the pool"),
+        clEnumValN(mlir::mla::SparseMode::Separate, "separate",
+                   "from a workspace of 16-bit rows, into which whole requests are gathered"),
+        clEnumValN(mlir::mla::SparseMode::Auto, "auto",
+                   "separate from --separate-heads heads of a rank on")));
+static cl::opt<int64_t>
+    separateHeads("separate-heads", cl::init(mlir::mla::kSeparateHeads), cl::value_desc("n"),
+                  cl::cat(category),
+                  cl::desc("Heads of a rank from which on --sparse-mode=auto is separate (32)"));
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
@@ -395,6 +408,8 @@ static bool readOptions(CompileOptions &options) {
   if (mixed != mlir::mla::SharePrefixMode::Never && options.batchInvariant >= 0)
     return fail("--mixed and --batch-invariant exclude each other: what requests share depends "
                 "on the batch");
+  if (separateHeads < 1)
+    return fail("--separate-heads: expected at least 1, got " + llvm::Twine(separateHeads));
   for (const cl::opt<double> *cost : {&itemCost, &mergeCost, &partialCost})
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
@@ -412,6 +427,8 @@ static bool readOptions(CompileOptions &options) {
   options.absorb = absorb;
   options.numSplits = numSplits;
   options.mixed = mixed;
+  options.sparseMode = sparseMode;
+  options.separateHeads = separateHeads;
   options.itemCost = itemCost;
   options.mergeCost = mergeCost;
   options.partialCost = partialCost;

@@ -73,6 +73,8 @@ struct CompileOptions {
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
   /// Whether decodes attend apart to prefixes that they share.
   mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;
+  mlir::mla::SparseMode sparseMode = mlir::mla::SparseMode::Mixed;
+  int64_t separateHeads = mlir::mla::kSeparateHeads;
   int64_t numSplits = 0; ///< 0: from the batch and the machine
   /// "auto" or a schedule of attention kernels, and forced parameters, key=value.
   std::string schedule = "auto";

@@ -57,6 +57,17 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
           clEnumValN(mlir::mla::SharePrefixMode::Never, "never", "always absorbed"),
           clEnumValN(mlir::mla::SharePrefixMode::Auto, "auto", "by predicted time"),
           clEnumValN(mlir::mla::SharePrefixMode::Always, "always", "wherever there is one"))};
+  Option<mlir::mla::SparseMode> sparseMode{
+      *this, "sparse-mode", llvm::cl::desc("how prefills of sparse layers read codes"),
+      llvm::cl::init(mlir::mla::SparseMode::Mixed),
+      llvm::cl::values(
+          clEnumValN(mlir::mla::SparseMode::Mixed, "mixed", "as decodes, from the pool"),
+          clEnumValN(mlir::mla::SparseMode::Separate, "separate", "from a gathered workspace"),
+          clEnumValN(mlir::mla::SparseMode::Auto, "auto", "separate with many heads"))};
+  Option<int64_t> separateHeads{
+      *this, "separate-heads",
+      llvm::cl::desc("heads of a rank from which on sparse-mode=auto is separate"),
+      llvm::cl::init(mlir::mla::kSeparateHeads)};
   Option<int64_t> numSplits{*this, "num-splits",
                             llvm::cl::desc("KV splits; 0: from the batch and the machine"),
                             llvm::cl::init(0)};

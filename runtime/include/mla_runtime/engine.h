@@ -37,7 +37,9 @@ typedef struct mla_engine_options {
                                    section 9); 0: max(min(max(8 * max_seq_len,
                                    4 * max_num_requests * page_size), 65536),
                                    max_num_requests * page_size), and never more
-                                   than max_num_requests * max_seq_len.
+                                   than max_num_requests * max_seq_len. Of packages that
+                                   gather whole requests (sparse layers, separate mode):
+                                   5 * max_seq_len, and each request must fit.
                                    MLA_NO_WORKSPACE: none; functions that need it
                                    then refuse batches with cached context */
   int64_t num_sms;              /* what plans take for the number of processors when
@@ -50,6 +52,10 @@ typedef struct mla_engine_options {
                                    num_pages is the caller's pools', and 0 here. With any
                                    bit page_padding_tokens is 0. 0: pools of the engine's.
                                    May be left out: struct_bytes then ends before it */
+  int64_t workspace_cap;        /* in the place of 65536 in workspace_tokens' default; then what
+                                   the default would be is not raised to a page a request,
+                                   but refused below that, as the reference does with
+                                   131072. 0: 65536, raised. May be left out, too */
 } mla_engine_options;
 
 /* Sets the defaults above (0 where the default depends on the package). */

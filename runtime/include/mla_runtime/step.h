@@ -259,6 +259,10 @@ MLA_API mla_status mla_plan_function(mla_plan *plan, const char **name);
      num_chunks: chunks of cached context; of the prefills, where the batch is split
      chunk_capacity: tokens of one request in one chunk (MCC)
      chunk_tokens: tokens of the largest chunk, over all requests
+   of functions that gather whole requests (`mla.gather` `whole`):
+     num_gathers: chunks of whole requests; of the prefills, where the batch is split
+     gather_rows: keys of the largest of these chunks, over all its requests
+     gather_tokens: new tokens of the chunk that has the most
    of functions that partition their attention (`tile.work`):
      num_parts: parts of the work, side by side
      num_partials: pieces of requests in several pieces
@@ -298,6 +302,14 @@ MLA_API mla_status mla_plan_dim(mla_plan *plan, const char *name, int64_t *value
    of functions that use them:
      chunk_cu_seq_lens i32 [num_chunks, num_requests + 1]: ends of the requests' tokens in each
          chunk; [num_chunks, num_prefills + 1] where the batch is split
+   of functions that gather whole requests (`mla.gather` `whole`):
+     gather_cu_seq_lens i32 [num_gathers, num_requests + 1]: ends of the requests' keys in each
+         chunk, all of a request's or none; [num_gathers, num_prefills + 1] where the batch is split
+     gather_starts i32 [num_requests]: first row of each request in its chunk; [num_prefills] where
+         the batch is split
+     gather_query_loc i32 [num_gathers + 1]: first new token of each chunk's requests, and the end
+     gather_req_id_per_token i32 [num_tokens]: the gathered request of each token, counted from the
+         first, -1 for tokens of decodes
    of functions that partition their attention (`tile.work`):
      work_starts i32 [num_parts + 1]: first piece of each part
      work_items i32 [pieces, 8]: the pieces (`tile.work`)

@@ -27,6 +27,10 @@ static constexpr int64_t kMaxSms = 1 << 16;
 static constexpr int64_t kMaxPadding = 1 << 16;
 /// Larger workspaces stop paying: CAP of mla.md section 9.
 static constexpr int64_t kWorkspaceCap = 65536;
+static constexpr int64_t kMostCap = 1 << 24;
+/// Of the longest sequences, in the workspace that whole requests are gathered into (sparse.md
+/// section 11).
+static constexpr int64_t kGatheredSequences = 5;
 
 extern "C" void mla_engine_options_init(mla_engine_options *options) {
   if (!options)
@@ -39,10 +43,38 @@ extern "C" void mla_engine_options_init(mla_engine_options *options) {
 }
 
 int64_t mlac::runtime::defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests,
-                                              int64_t pageSize) {
+                                              int64_t pageSize, int64_t cap) {
   int64_t pageEach = maxRequests * pageSize;
   int64_t wanted = std::max(8 * maxSeqLen, 4 * pageEach);
-  return std::max(std::min(wanted, kWorkspaceCap), pageEach);
+  return cap == 0 ? std::max(std::min(wanted, kWorkspaceCap), pageEach) : std::min(wanted, cap);
+}
+
+static bool gathersWhole(const Package &package) {
+  for (const TargetInfo &target : package.targets())
+    for (const FunctionInfo &function : target.functions)
+      if (function.gathersWhole)
+        return true;
+  return false;
+}
+
+/// The workspace of an engine that is given none. Error: a given cap is below a page for each
+/// request (mla.md section 9: the reference asserts, where the rule without a cap clamps).
+static Status chooseWorkspace(const Package &package, mla_engine_options &options) {
+  int64_t pageSize = package.pools().front().pageRows();
+  int64_t pageEach = options.max_num_requests * pageSize;
+  int64_t allTokens = options.max_num_requests * roundUp(options.max_seq_len, pageSize);
+  if (gathersWhole(package)) {
+    options.workspace_tokens = std::min(kGatheredSequences * options.max_seq_len, allTokens);
+    return Status();
+  }
+  int64_t wanted = defaultWorkspaceTokens(options.max_seq_len, options.max_num_requests, pageSize,
+                                          options.workspace_cap);
+  if (wanted < pageEach)
+    return error(MLA_INVALID_ARGUMENT, "option workspace_cap = ", options.workspace_cap,
+                 ", expected at least a page (", pageSize, " tokens) for each of ",
+                 options.max_num_requests, " requests: ", pageEach);
+  options.workspace_tokens = std::min(wanted, allTokens);
+  return Status();
 }
 
 static Status requireOption(const char *name, int64_t value, int64_t low, int64_t high) {
@@ -122,10 +154,9 @@ Status mlac::runtime::resolveOptions(const Package &package, const mla_engine_op
   int64_t pagesEach = ceilDiv(options.max_seq_len, pageSize);
   if (options.num_pages == 0 && !isFirstExternal(options))
     options.num_pages = std::min<int64_t>(options.max_num_requests * pagesEach, kMaxPages);
+  MLAC_RETURN_IF_ERROR(requireOption("workspace_cap", options.workspace_cap, 0, kMostCap));
   if (options.workspace_tokens == 0)
-    options.workspace_tokens =
-        std::min(defaultWorkspaceTokens(options.max_seq_len, options.max_num_requests, pageSize),
-                 options.max_num_requests * pagesEach * pageSize);
+    MLAC_RETURN_IF_ERROR(chooseWorkspace(package, options));
   return checkOptions(package, options);
 }
 
@@ -165,13 +196,14 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
   for (size_t i = 1; i < package.pools().size(); ++i)
     others.push_back(pool(i));
   std::vector<WorkParams> works;
-  bool hasParts = false, hasShared = false;
+  bool hasParts = false, hasShared = false, hasGathers = false;
   for (const TargetInfo &target : package.targets())
     for (const FunctionInfo &function : target.functions) {
       if (function.work)
         works.push_back(*function.work);
       hasParts |= function.decodeThreshold > 0;
       hasShared |= function.sharedTokens.has_value();
+      hasGathers |= function.gathersWhole;
     }
   return {options.max_num_requests,
           options.max_num_tokens,
@@ -185,5 +217,6 @@ StepLimits mlac::runtime::stepLimits(const Package &package, const mla_engine_op
           std::move(works),
           hasParts,
           hasShared,
+          hasGathers,
           std::move(others)};
 }

@@ -24,7 +24,8 @@ Status resolveOptions(const Package &package, const mla_engine_options *given,
                       mla_engine_options &options);
 
 /// The workspace rule of mla.md section 9.
-int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests, int64_t pageSize);
+int64_t defaultWorkspaceTokens(int64_t maxSeqLen, int64_t maxRequests, int64_t pageSize,
+                               int64_t cap = 0);
 
 /// Bytes between pages of a pool.
 int64_t pageStrideBytes(const Package &package, const mla_engine_options &options, size_t pool);

@@ -122,7 +122,7 @@ Status Plan::resolveDevice(const mla_device_batch &batch, const char *name) {
   const FunctionInfo *function;
   MLAC_RETURN_IF_ERROR(chooseFunction(name, at(planner.dims(), Dim::MaxQueryLen), function));
   const FunctionInfo &planned = functionFor(*function, nullptr);
-  if (planned.maxQueryLen == 0 || planned.usesChunks)
+  if (planned.maxQueryLen == 0 || planned.usesChunks || planned.gathersWhole)
     return error(MLA_UNSUPPORTED, "function '", function->name, "' with queries of ",
                  at(planner.dims(), Dim::MaxQueryLen),
                  " tokens needs the lengths of cached context on the host: plan prefills with "

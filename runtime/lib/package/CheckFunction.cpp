@@ -178,5 +178,6 @@ Status PackageVerifier::readFunction(const fb::Target &target, const fb::Functio
   MLAC_RETURN_IF_ERROR(checkSharedTokens(function));
   MLAC_RETURN_IF_ERROR(checkUses(function));
   function.usesChunks = findUse(function, step::Owner::Chunks) != nullptr;
+  function.gathersWhole = findUse(function, step::Owner::Gathers) != nullptr;
   return checkSteps(target, function, raw->steps(), [this](int64_t parts) { return spend(parts); });
 }

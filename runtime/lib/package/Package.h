@@ -48,6 +48,8 @@ struct FunctionInfo {
   int64_t maxQueryLen;     // 0: any
   /// Whether the function asks for the tables of chunked context.
   bool usesChunks;
+  /// Whether it asks for those of whole requests.
+  bool gathersWhole;
   /// How the step's attention is partitioned; nothing if it is not.
   std::optional<WorkParams> work;
   /// Longest query of a decode, if the batch is split into decodes and prefills;

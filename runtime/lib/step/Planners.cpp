@@ -15,6 +15,7 @@ static bool isSplit(const StepDemand &demand) { return demand.decodeThreshold > 
 static bool isPadded(const StepDemand &demand) { return demand.shape != nullptr; }
 static bool mayShare(const StepDemand &demand) { return demand.function.sharedTokens.has_value(); }
 static bool usesChunks(const StepDemand &demand) { return demand.function.usesChunks; }
+static bool gathersWhole(const StepDemand &demand) { return demand.function.gathersWhole; }
 static bool isPartitioned(const StepDemand &demand) { return demand.function.work.has_value(); }
 
 static constexpr Planner kPlanners[] = {
@@ -60,6 +61,13 @@ static constexpr Planner kPlanners[] = {
      .measure = measureChunks,
      .count = countChunks,
      .fill = fillChunks},
+    {.owner = Owner::Gathers,
+     .needs = {Dim::NumDecodes, Dim::IsPadded},
+     .rewrites = {},
+     .isOf = gathersWhole,
+     .measure = measureGathers,
+     .count = countGathers,
+     .fill = fillGathers},
     {.owner = Owner::Work,
      .needs = {Dim::NumRequests, Dim::NumTokens, Dim::MaxQueryLen, Dim::MaxSeqLen, Dim::NumDecodes,
                Dim::NumDecodeTokens, Dim::MaxDecodeQueryLen, Dim::MaxDecodeSeqLen, Dim::IsPadded,

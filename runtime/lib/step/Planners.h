@@ -17,6 +17,7 @@
 //   Padding   a shape, in the place of Batch and Parts  the batch's maxima, to check it
 //   Shared    a prefix that requests have in common     whatever its expression names
 //   Chunks    cached context of prefills                who the prefills are
+//   Gathers   whole prefills                            who the prefills are
 //   Work      pieces of attention                       the decodes, what is shared
 //
 // Each has two phases (StepPlanner.h): measure may refuse the step and changes nothing
@@ -133,7 +134,8 @@ constexpr std::optional<UnservedNeed> findUnservedNeed(std::span<const Planner> 
   return std::nullopt;
 }
 
-// In StepBatch, StepParts, PaddedStep, SharedPrefix, ChunkSchedule and StepWork.
+// In StepBatch, StepParts, PaddedStep, SharedPrefix, ChunkSchedule, GatherSchedule and
+// StepWork.
 Status measureMachine(StepState &state, const StepDemand &);
 void countMachine(const DimValues &dims, const WorkSizes &, ArraySizes &arrays);
 void fillMachine(const StepState &state, const StepMemory &memory);
@@ -155,6 +157,10 @@ void fillShared(const StepState &state, const StepMemory &memory);
 Status measureChunks(StepState &state, const StepDemand &demand);
 void countChunks(const DimValues &dims, const WorkSizes &, ArraySizes &arrays);
 void fillChunks(const StepState &state, const StepMemory &memory);
+
+Status measureGathers(StepState &state, const StepDemand &demand);
+void countGathers(const DimValues &dims, const WorkSizes &, ArraySizes &arrays);
+void fillGathers(const StepState &state, const StepMemory &memory);
 
 Status measureWork(StepState &state, const StepDemand &demand);
 void countWork(const DimValues &dims, const WorkSizes &work, ArraySizes &arrays);

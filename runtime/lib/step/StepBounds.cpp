@@ -9,6 +9,7 @@
 #include "step/StepBounds.h"
 
 #include "step/ChunkSchedule.h"
+#include "step/GatherSchedule.h"
 #include "step/SharedPrefix.h"
 
 #include <algorithm>
@@ -66,6 +67,8 @@ DimValues mlac::runtime::largestDims(const StepLimits &limits, int64_t numReques
     chunks.chunkTokens = std::min(limits.workspaceTokens, numRequests * chunks.capacity);
   }
   setChunkDims(dims, chunks);
+  if (limits.hasGathers)
+    setLargestGathers(dims, limits.maxSeqLen, limits.workspaceTokens);
   if (limits.hasShared && hasContext)
     setSharedPrefixDims(dims, limits.maxSeqLen, limits.workspaceTokens, limits.pageSize);
   if (work)

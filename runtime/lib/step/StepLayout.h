@@ -52,6 +52,8 @@ struct StepLimits {
   bool hasParts = false;
   /// Whether any function attends apart to shared prefixes.
   bool hasShared = false;
+  /// Whether any function gathers whole requests.
+  bool hasGathers = false;
   /// Behind the first, whose limits stand above.
   std::vector<PoolLimits> others = {};
 

@@ -25,6 +25,7 @@
 #include "cache/KVCache.h"
 #include "package/Package.h"
 #include "step/ChunkSchedule.h"
+#include "step/GatherSchedule.h"
 #include "step/SharedPrefix.h"
 #include "step/StepLayout.h"
 #include "step/WorkPlanner.h"
@@ -93,6 +94,8 @@ struct StepState {
   // Of one planner each.
   std::vector<int32_t> contextLens; // of the places that run in chunks
   ChunkSchedule chunks;
+  std::vector<GatheredRequest> gathered; // of the places that are gathered whole
+  GatherSchedule gathers;
   std::vector<CachedContext> contexts; // of requests that may share a prefix
   Evaluator evaluator;
   std::vector<WorkRequest> workRequests;

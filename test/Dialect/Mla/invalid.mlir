@@ -1649,3 +1649,63 @@ func.func @merge_splits_c1_sink(%p: tensor<?x?x16x512xf32>, %pl: !ml, %s: tensor
   %0 = mla.merge_splits %p, %pl sink(%s : tensor<8xf32>) : tensor<?x?x16x512xf32>, !ml -> tensor<?x16x512xbf16>
   return
 }
+
+// -----
+
+// A chunk of requests.
+func.func @sparse_attention_c9_keys(%q: tensor<?x8x32xbf16>, %r: tensor<?x40xi32>, %b: !mla.batch, %i: index, %c: !mla.cache<page_size = 16, fields = [latent: 32], element = bf16>) {
+  // expected-error @+1 {{expected the keys of a chunk, got a cache}}
+  %0 = mla.sparse_attention query(%q : tensor<?x8x32xbf16>) rows(%r : tensor<?x40xi32>) over %c, %b : !mla.cache<page_size = 16, fields = [latent: 32], element = bf16>, !mla.batch of %b chunk %i onto %q : !mla.batch, tensor<?x8x32xbf16> scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+func.func @sparse_attention_c9_lse(%q: tensor<?x8x32xbf16>, %r: tensor<?x40xi32>, %b: !mla.batch, %i: index, %k: tensor<?x32xbf16>) {
+  // expected-error @+1 {{expected neither splits nor lse and max_logits of a chunk}}
+  %0, %1 = mla.sparse_attention query(%q : tensor<?x8x32xbf16>) rows(%r : tensor<?x40xi32>) keys(%k : tensor<?x32xbf16>) of %b chunk %i onto %q : !mla.batch, tensor<?x8x32xbf16> scale 0.1 -> tensor<?x8x32xbf16> max_logits tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @sparse_attention_c9_onto(%q: tensor<?x8x32xbf16>, %r: tensor<?x40xi32>, %b: !mla.batch, %i: index, %k: tensor<?x32xbf16>, %o: tensor<?x8x32xf32>) {
+  // expected-error @+1 {{expected onto to have the output's type 'tensor<?x8x32xbf16>', got 'tensor<?x8x32xf32>'}}
+  %0 = mla.sparse_attention query(%q : tensor<?x8x32xbf16>) rows(%r : tensor<?x40xi32>) keys(%k : tensor<?x32xbf16>) of %b chunk %i onto %o : !mla.batch, tensor<?x8x32xf32> scale 0.1 -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+func.func @sparse_attention_c9_together(%q: tensor<?x8x32xbf16>, %r: tensor<?x40xi32>, %b: !mla.batch, %k: tensor<?x32xbf16>) {
+  // expected-error @+1 {{expected prefills, chunk and onto together}}
+  %0 = "mla.sparse_attention"(%q, %r, %k, %b) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>, scale = 1.000000e-01 : f64}> : (tensor<?x8x32xbf16>, tensor<?x40xi32>, tensor<?x32xbf16>, !mla.batch) -> tensor<?x8x32xbf16>
+  return
+}
+
+// -----
+
+func.func @convert_indices_c2_workspace(%p: tensor<?x4xi32>, %r: tensor<?xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>) {
+  // expected-error @+1 {{expected no prefill_requests beside workspace: the step has them}}
+  %0 = mla.convert_indices %p in %cache, %b prefill %r, %r workspace : tensor<?x4xi32> in !mla.cache<page_size = 1, fields = [latent: 16], element = bf16, rope_order = half>, !mla.batch prefill tensor<?xi32>, tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @attention_c8_selected(%q: tensor<?x3x16xf32>, %c: tensor<?x32xf32>, %uk: tensor<3x16x32xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 4, fields = [latent: 32], element = f32>) {
+  // expected-error @+1 {{expected selected keys with gathered: other attention has chunks of context}}
+  %0 = mla.attention query(%q : tensor<?x3x16xf32>) latent(%c : tensor<?x32xf32>) weights(%uk, %uk : tensor<3x16x32xf32>, tensor<3x16x32xf32>)
+      over %cache, %b : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch scale 0.5 {gathered} -> tensor<?x3x16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c8_decodes(%q: tensor<?x3x16xf32>, %c: tensor<?x32xf32>, %uk: tensor<3x16x32xf32>, %s: tensor<?x24xi32>, %b: !mla.batch, %cache: !mla.cache<page_size = 4, fields = [latent: 32], element = f32>) attributes {mla.decode_threshold = 1 : i64} {
+  %d = mla.batch_part %b decodes : !mla.batch -> !mla.batch<query_len = 1>
+  // expected-error @+1 {{expected no decodes with gathered: each would gather its whole context}}
+  %0 = mla.attention query(%q : tensor<?x3x16xf32>) latent(%c : tensor<?x32xf32>) weights(%uk, %uk : tensor<3x16x32xf32>, tensor<3x16x32xf32>)
+      over %cache, %d : !mla.cache<page_size = 4, fields = [latent: 32], element = f32>, !mla.batch<query_len = 1> selected(%s : tensor<?x24xi32>) scale 0.5 {gathered} -> tensor<?x3x16xf32>
+  return
+}

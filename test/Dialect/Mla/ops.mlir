@@ -204,6 +204,12 @@ func.func @sparse_attention(%q: tensor<?x16x512xbf16>, %q_pe: tensor<?x16x64xbf1
   %2, %max2 = mla.sparse_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
       rows(%rows : tensor<?x2048xi32>) keys(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>) scale 0.1352
       -> tensor<?x16x512xbf16> max_logits tensor<?x16xf32>
+  // CHECK: mla.gather %{{.*}}, %{{.*}} whole chunk %{{.*}} : {{.*}} -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  %chunk:2 = mla.gather %cache, %batch whole chunk %splits : !rows656, !mla.batch -> tensor<?x512xbf16>, tensor<?x64xbf16>
+  // CHECK: mla.sparse_attention {{.*}} keys({{.*}}) of %{{.*}} chunk %{{.*}} onto %{{.*}} : !mla.batch<query_len = ?>, tensor<?x16x512xbf16> scale
+  %onto = mla.sparse_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
+      rows(%rows : tensor<?x2048xi32>) keys(%chunk#0, %chunk#1 : tensor<?x512xbf16>, tensor<?x64xbf16>)
+      of %batch chunk %splits onto %2 : !mla.batch, tensor<?x16x512xbf16> scale 0.1352 -> tensor<?x16x512xbf16>
   // CHECK: mla.sparse_attention {{.*}} splits %{{.*}} scale
   %3, %lse3, %max3 = mla.sparse_attention query(%q, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
       rows(%rows : tensor<?x2048xi32>) over %cache, %batch : !rows656, !mla.batch splits %splits scale 0.1352
@@ -359,6 +365,8 @@ func.func @convert_indices(%p: tensor<?x100xi32>, %r: tensor<?xi32>, %s: tensor<
   // CHECK: mla.convert_indices %{{.*}} in %{{.*}}, %{{.*}} prefill %{{.*}}, %{{.*}} : {{.*}} prefill tensor<?xi32>, tensor<?xi32>
   %1 = mla.convert_indices %p in %cache, %batch prefill %r, %s
       : tensor<?x100xi32> in !cache, !mla.batch prefill tensor<?xi32>, tensor<?xi32>
+  // CHECK: mla.convert_indices %{{.*}} in %{{.*}}, %{{.*}} workspace : tensor<?x100xi32> in
+  %2 = mla.convert_indices %p in %cache, %batch workspace : tensor<?x100xi32> in !cache, !mla.batch
   return %0, %1 : tensor<?x100xi32>, tensor<?x100xi32>
 }
 

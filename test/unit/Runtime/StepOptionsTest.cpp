@@ -121,6 +121,33 @@ TEST_F(StepOptionsTest, A17_OneRankHasNothingToReduce) {
   ASSERT_OK(mla_engine_set_all_reduce(engine, nullptr, nullptr));
 }
 
+/// The reference asserts where the rule without a cap clamps.
+TEST_F(StepOptionsTest, A51_ACapIsObeyedOrRefused) {
+  mla_engine_options options;
+  mla_engine_options_init(&options);
+  options.max_num_requests = 5;
+  options.max_seq_len = 41;
+  options.num_pages = 8;
+  options.workspace_cap = 5 * kPage;
+  mla_engine *other = nullptr;
+  ASSERT_OK(mla_engine_create(package, device, &options, &other));
+  const char *text = nullptr;
+  ASSERT_OK(mla_engine_info(other, &text));
+  EXPECT_NE(std::string(text).find("\"workspace_tokens\":20"), std::string::npos) << text;
+  mla_engine_destroy(other);
+  options.workspace_cap = 5 * kPage - 1;
+  expectStatus(mla_engine_create(package, device, &options, &other), MLA_INVALID_ARGUMENT,
+               "option workspace_cap = 19, expected at least a page (4 tokens) for each of 5 "
+               "requests: 20");
+  options.workspace_cap = -1;
+  expectStatus(mla_engine_create(package, device, &options, &other), MLA_INVALID_ARGUMENT,
+               "option workspace_cap = -1, expected 0 to");
+  // A caller whose struct ends before it.
+  options.struct_bytes = offsetof(mla_engine_options, workspace_cap);
+  ASSERT_OK(mla_engine_create(package, device, &options, &other));
+  mla_engine_destroy(other);
+}
+
 /// The rule's size, but no more than all requests' contexts, of which no step has more.
 TEST_F(StepOptionsTest, A26_EngineClampsItsWorkspace) {
   auto resolved = [&](int64_t requests, int64_t seqLen, int64_t given) {

@@ -96,6 +96,13 @@ TEST(Chunks, A26_DefaultWorkspace) {
   EXPECT_EQ(defaultWorkspaceTokens(163840, 2048, 64), 131072);
 }
 
+// A cap of the caller's is obeyed, and nothing raised: the engine refuses what is too small.
+TEST(Chunks, A51_WorkspaceOfAnotherCap) {
+  EXPECT_EQ(defaultWorkspaceTokens(163840, 8, 64, 131072), 131072);
+  EXPECT_EQ(defaultWorkspaceTokens(1024, 4, 64, 131072), 8192);
+  EXPECT_EQ(defaultWorkspaceTokens(163840, 4096, 64, 131072), 131072);
+}
+
 namespace {
 class StepPlannerTest : public ::testing::Test {
 protected:

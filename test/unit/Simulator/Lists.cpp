@@ -57,6 +57,25 @@ func.func @decode(%q: !q {{mla.input = "q"}, %q_pe: !r {{mla.input = "q_pe"},
       format);
 }
 
+std::string Lists::makeChunkGraph() const {
+  // {0} heads, {1} rank, {2} RoPE width, {3} entries of a list, {4} rows, {5} scale.
+  return llvm::formatv(R"(
+!q = tensor<?x{0}x{1}xbf16>
+!r = tensor<?x{0}x{2}xbf16>
+func.func @chunk(%q: !q {{mla.input = "q"}, %q_pe: !r {{mla.input = "q_pe"},
+    %rows: tensor<?x{3}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
+    %c: tensor<{4}x{1}xbf16> {{mla.input = "c"}, %k_pe: tensor<{4}x{2}xbf16> {{mla.input = "k_pe"},
+    %onto: !q {{mla.input = "onto"}, %batch: !mla.batch) -> (!q {{mla.output = "output"}) {{
+  %second = arith.constant 1 : index
+  %o = mla.sparse_attention query(%q, %q_pe : !q, !r) rows(%rows : tensor<?x{3}xi32>)
+      lengths(%lengths : tensor<?xi32>) keys(%c, %k_pe : tensor<{4}x{1}xbf16>, tensor<{4}x{2}xbf16>)
+      of %batch chunk %second onto %onto : !mla.batch, !q scale {5:f2} -> !q
+  return %o : !q
+})",
+                       test.heads, test.rank, test.rope, test.width, kRows, kScale)
+      .str();
+}
+
 int64_t Lists::countRow() const {
   return test.format.empty() ? test.rank + test.rope : countGroupedRow(test.rank, test.rope);
 }
@@ -70,7 +89,15 @@ void Lists::storeRow(int32_t row) {
                         keys[row]);
   }
   Bits bits = makeRandom(countRow(), seed);
-  std::copy(bits.begin(), bits.end(), &std::get<Bits>(plan.buffers["cache"])[row * countRow()]);
+  auto put = [&](StringRef name, auto first, int64_t width) {
+    std::copy_n(first, width, &std::get<Bits>(plan.buffers[name.str()])[row * width]);
+  };
+  if (test.isChunk) {
+    put("c", bits.begin(), test.rank);
+    put("k_pe", bits.begin() + test.rank, test.rope);
+  } else {
+    put("cache", bits.begin(), countRow());
+  }
   for (uint16_t value : bits)
     keys[row].push_back(toFloat(value));
 }
@@ -79,7 +106,10 @@ void Lists::storeRow(int32_t row) {
 void Lists::makeLists() {
   constexpr int32_t hostile[] = {std::numeric_limits<int32_t>::min(), -1, kRows,
                                  std::numeric_limits<int32_t>::max()};
-  if (test.format.empty())
+  if (test.isChunk) {
+    plan.buffers["c"] = Bits(kRows * test.rank, kNaN);
+    plan.buffers["k_pe"] = Bits(kRows * test.rope, kNaN);
+  } else if (test.format.empty())
     plan.buffers["cache"] = Bits(kRows * countRow(), kNaN);
   else
     plan.buffers["cache"] = Codes(kRows * countRow(), 0xFF);
@@ -101,7 +131,7 @@ void Lists::makeLists() {
 }
 
 Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
-  if (!lowerToTile(context, makeGraph(), test.schedule, {}))
+  if (!lowerToTile(context, test.isChunk ? makeChunkGraph() : makeGraph(), test.schedule, {}))
     return;
   plan.dims["num_tokens"] = getTokens();
   plan.dims["num_sms"] = test.numSms;
@@ -114,6 +144,12 @@ Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
   for (int64_t head = 0; head < test.heads; ++head)
     sinks[head] = head % 3 == 0 ? INFINITY : head % 3 == 1 ? -INFINITY : 0.5f * (head % 7);
   plan.buffers["sink"] = sinks;
+  if (test.isChunk) {
+    auto tokens = static_cast<int32_t>(getTokens());
+    plan.dims["gather_tokens"] = tokens - 1;
+    plan.buffers["gather_query_loc"] = std::vector<int32_t>{0, 1, tokens};
+    plan.buffers["onto"] = Bits(getTokens() * test.heads * test.rank, toBf16(kOnto));
+  }
   plan.buffers["output"] = Bits(getTokens() * test.heads * test.rank, kNaN);
   plan.buffers["lse"] = std::vector<float>(getTokens() * test.heads, NAN);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
@@ -129,7 +165,9 @@ Lists::Results Lists::computeReference() const {
   int64_t width = test.rank + test.rope;
   Results results{std::vector<double>(getTokens() * test.heads * test.rank),
                   std::vector<double>(getTokens() * test.heads, -INFINITY)};
-  for (int64_t row = 0; row < getTokens() * test.heads; ++row) {
+  int64_t firstRow = test.isChunk ? test.heads : 0;
+  std::fill_n(results.output.begin(), firstRow * test.rank, kOnto);
+  for (int64_t row = firstRow; row < getTokens() * test.heads; ++row) {
     int64_t token = row / test.heads;
     std::vector<std::pair<double, const float *>> seen;
     double max = -INFINITY, sum = 0;

@@ -23,10 +23,13 @@ struct ListsCase {
   int64_t splits = 0; ///< 0: none
   bool hasSink = false;
   std::string format = ""; ///< of the cache; "": rows as they are
+  /// Rows are keys that were gathered, the tokens behind the first are a chunk's.
+  bool isChunk = false;
 };
 
 /// A case, lowered and planned. Rows that no valid entry names hold NaN; a fifth of the entries is
-/// invalid, those behind a length are numbers of NaN rows. Results are in "output" and "lse".
+/// invalid, those behind a length are numbers of NaN rows. Results are in "output" and, not of a
+/// chunk, "lse".
 class Lists : public ScheduledStep {
 public:
   Lists(const ListsCase &test, mlir::MLIRContext &context);
@@ -38,7 +41,10 @@ public:
 
 private:
   std::string makeGraph() const;
+  std::string makeChunkGraph() const;
   void makeLists();
+  /// What a token has that is not of the chunk.
+  static constexpr float kOnto = 0.5f;
   /// Elements of a row, bytes of codes.
   int64_t countRow() const;
   void storeRow(int32_t row);

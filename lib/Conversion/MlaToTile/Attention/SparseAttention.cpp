@@ -13,8 +13,10 @@
 //     items   x: tiles of N heads   y: part of the (token, split) pairs
 //             The program goes over its part of them, one after the other.
 //
-// Tokens are not in y or z, which have no more than 65535 places. A row of a list is the key
-// source of a tile.attend; where rows lie, in a pool or in a workspace, is only a view.
+// Of a chunk of requests, tokens are counted from the chunk's first one, and there are as many
+// as the step's metadata says. Tokens are not in y or z, which have no more than 65535 places. A
+// row of a list is the key source of a tile.attend; where rows lie, in a pool or in a workspace, is
+// only a view.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,6 +66,11 @@ private:
   }
   int64_t countTiles() const { return llvm::divideCeil(heads, tileRows); }
   Work placeProgram(KernelBuilder &b);
+  void writeProgram(KernelBuilder &b, ValueRange args);
+  /// The tokens of the chunk, of those of all requests.
+  RowRange loadTokens(KernelBuilder &b, ValueRange args) {
+    return loadRange(b, args[chunkStartsArg], args[chunkArg]);
+  }
   Work placeItem(KernelBuilder &b, ValueRange args, Value item);
   void findEntries(KernelBuilder &b, ValueRange args, Work &work);
   Value loadQueries(KernelBuilder &b, ValueRange args, const Operand &query, const Work &work,
@@ -84,6 +91,7 @@ private:
   std::optional<Operand> qPe, lengths, sink, latent, kPe, lse, maxLogits;
   unsigned countArg, widthArg, tokensArg, splitsArg = 0; // the latter with splits
   unsigned itemsArg = 0, partsArg = 0;                   // of items
+  unsigned chunkArg = 0, chunkStartsArg = 0;             // of a chunk
 };
 } // namespace
 
@@ -136,6 +144,10 @@ SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
   tokensArg = addArg(step.value(qLat.ref.sizes[0]));
   if (op.getNumSplits())
     splitsArg = addArg(step.scalar(op.getNumSplits()));
+  if (op.getChunk()) {
+    chunkArg = addArg(step.scalar(op.getChunk()));
+    chunkStartsArg = addArg(step.metadata(op.getPrefills(), "gather_query_loc"));
+  }
   output = addResult(op.getOutput());
   if (op.getLse())
     lse = addResult(op.getLse());
@@ -279,13 +291,33 @@ void SparseKernel::write(KernelBuilder &b, ValueRange args, Work work) {
 // Launches
 //===----------------------------------------------------------------------===//
 
+void SparseKernel::writeProgram(KernelBuilder &b, ValueRange args) {
+  Work work = placeProgram(b);
+  if (!op.getChunk())
+    return write(b, args, work);
+  RowRange tokens = loadTokens(b, args);
+  b.ifThen(b.isBelow(work.token, tokens.count), [&] {
+    work.token = b.add(tokens.begin, work.token);
+    write(b, args, work);
+  });
+}
+
 /// The program's share of the items: neighbours, as equal as can be.
 void SparseKernel::writeItems(KernelBuilder &b, ValueRange args) {
   // Few rows may go to the side of a product that is not padded to 64.
   b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(heads));
-  Value part = b.programId(1), items = args[itemsArg], parts = args[partsArg];
+  Value part = b.programId(1), parts = args[partsArg];
+  RowRange tokens;
+  if (op.getChunk())
+    tokens = loadTokens(b, args);
+  Value items = op.getChunk() ? tokens.count : args[itemsArg];
   Value first = b.divNarrow(b.mul(items, part), parts);
   Value end = b.divNarrow(b.mul(items, b.add(part, 1)), parts);
+  if (op.getChunk()) {
+    // Wide sums would cost relay registers that it does not have.
+    first = b.addNarrow(tokens.begin, first);
+    end = b.addNarrow(tokens.begin, end);
+  }
   b.loop(first, end, b.index(1), {}, [&](Value item, ValueRange) {
     write(b, args, placeItem(b, args, item));
     return SmallVector<Value>();
@@ -300,7 +332,8 @@ void SparseKernel::launchItems(StringRef name, Value tokens) {
   Value parts = arith::DivSIOp::create(step.plan(), op.getLoc(), step.dim("num_sms"),
                                        step.constant(countTiles()));
   parts = arith::MaxSIOp::create(step.plan(), op.getLoc(), parts, one);
-  itemsArg = addArg(items);
+  if (!op.getChunk()) // whose kernel counts its tokens itself
+    itemsArg = addArg(items);
   partsArg = addArg(parts);
   step.launch(name, {step.constant(countTiles()), parts, one}, planArgs,
               [&](KernelBuilder &b, ValueRange args) { writeItems(b, args); });
@@ -309,12 +342,18 @@ void SparseKernel::launchItems(StringRef name, Value tokens) {
 void SparseKernel::launch() {
   Value tokens = planArgs[tokensArg], one = step.constant(1);
   StringRef name = op.getNumSplits() ? "sparse_attention_split" : "sparse_attention";
+  if (op.getChunk()) {
+    name = "sparse_attention_chunk";
+    tokens = step.dim(op.getPrefills(), "gather_tokens");
+    if (TensorRef onto = step.lookup(op.getOnto()); !onto.isSameMemory(output.ref))
+      step.copy(onto, output.ref);
+  }
   if (isInItems())
     return launchItems(name, tokens);
   step.launch(
       name,
       {step.multiply(tokens, countTiles()), one, op.getNumSplits() ? planArgs[splitsArg] : one},
-      planArgs, [&](KernelBuilder &b, ValueRange args) { write(b, args, placeProgram(b)); });
+      planArgs, [&](KernelBuilder &b, ValueRange args) { writeProgram(b, args); });
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SparseAttentionOp op) {

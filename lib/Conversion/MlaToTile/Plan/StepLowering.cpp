@@ -226,6 +226,10 @@ LogicalResult StepLowering::lowerOp(Operation *op) {
       .Case<scf::ForOp>([&](auto forOp) { return lowerFor(forOp); })
       .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(
           [&](auto view) { return lowerView(view); })
+      .Case<tensor::EmptyOp>([&](auto empty) {
+        allocate(empty.getResult());
+        return success();
+      })
       .Case<tensor::DimOp>([](auto) { return success(); }) // views take sizes from their sources
       .Default([](Operation *other) {
         return other->emitOpError("is not supported in a step function");

@@ -324,7 +324,10 @@ Value StepLowering::dynamicRows(Value tensor) {
   }
   unsigned index = result.getResultNumber();
   return llvm::TypeSwitch<Operation *, Value>(result.getOwner())
-      .Case<mla::GatherOp>([&](auto gather) { return dim(gather.getBatch(), "chunk_tokens"); })
+      .Case<mla::GatherOp>([&](auto gather) {
+        return dim(gather.getBatch(), gather.getWhole() ? "gather_rows" : "chunk_tokens");
+      })
+      .Case<tensor::EmptyOp>([&](auto empty) { return scalar(empty.getDynamicSizes().front()); })
       .Case<mla::ExpandedAttentionOp>([&](auto attention) {
         return mla::SharePrefixOp::ofShared(attention.getBatch())
                    ? dynamicRows(attention.getQNope())
@@ -383,13 +386,16 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
 }
 
 /// The operands whose memory `tensor` may take, elements in the same places: merging, and
-/// attention that goes on from a partial, read each element before they write it.
+/// attention that goes on from a partial, read each element before they write it; attention of a
+/// chunk's requests leaves those of others.
 static SmallVector<Value, 2> findReplaceable(Value tensor) {
   if (auto merge = tensor.getDefiningOp<mla::MergeOp>())
     return tensor == merge.getOutput() ? SmallVector<Value, 2>{merge.getA(), merge.getB()}
                                        : SmallVector<Value, 2>{merge.getALse(), merge.getBLse()};
   if (auto attention = tensor.getDefiningOp<mla::ExpandedAttentionOp>())
     return {tensor == attention.getOutput() ? attention.getPartial() : attention.getPartialLse()};
+  if (auto sparse = tensor.getDefiningOp<mla::SparseAttentionOp>(); sparse && sparse.getOnto())
+    return {sparse.getOnto()};
   return {};
 }
 

@@ -12,6 +12,8 @@
 //     request r, chunk i       tokens [i·capacity, i·capacity + len) of r
 //     chunk_cu_seq_lens[i]     0 | len_0 | len_0 + len_1 | …     result rows
 //
+// Of chunks of whole requests, each begins at token 0, and its length is all of it or nothing.
+//
 // Programs are tiles of rows times blocks of columns, so that few rows keep many
 // processors busy.
 //
@@ -175,7 +177,7 @@ namespace {
 class GatherKernel {
 public:
   GatherKernel(StepLowering &step, mla::GatherOp op)
-      : step(step), batch(op.getBatch()), cache(op.getCache()),
+      : step(step), batch(op.getBatch()), cache(op.getCache()), isWhole(op.getWhole()),
         pool(Pool::ofPlan(step, op.getCache())), chunk(step.scalar(op.getChunk())),
         tileRows(step.shapes.isRowCountFixed ? step.shapes.rows : step.shapes.queryRows) {
     for (auto [field, row] : llvm::zip_equal(pool.type.getFields(), op.getRows()))
@@ -185,13 +187,14 @@ public:
   void launch();
 
 private:
-  enum Argument { kBlockTable, kMaxBlocks, kStarts, kRequests, kChunk, kCapacity, kParts };
+  enum Argument { kBlockTable, kMaxBlocks, kStarts, kRequests, kChunk, kStride, kParts };
   void write(KernelBuilder &b, ValueRange args);
   void copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner, RowRange rows, size_t index,
                  Value column);
 
   StepLowering &step;
   Value batch, cache;
+  bool isWhole;
   Pool pool;
   Value chunk;
   RowBlocks blocks;
@@ -205,7 +208,7 @@ void GatherKernel::copyBlock(KernelBuilder &b, ValueRange own, const Pool &inner
                              size_t index, Value column) {
   const RowBlocks::PartBlocks &part = blocks.parts[index];
   Value table = blockTableRow(b, own[kBlockTable], b.programId(1), own[kMaxBlocks]);
-  Value start = b.mul(own[kChunk], own[kCapacity]);
+  Value start = b.mul(own[kChunk], own[kStride]);
   Value first = b.mul(b.programId(0), tileRows);
   Value target =
       b.view(own[kParts + index], b.extent(b.mul(rows.begin, part.width), part.rows.offset),
@@ -231,14 +234,18 @@ void GatherKernel::write(KernelBuilder &b, ValueRange args) {
 }
 
 void GatherKernel::launch() {
-  Value requests = step.dim(batch, "num_requests"), capacity = step.dim(batch, "chunk_capacity");
+  Value requests = step.dim(batch, "num_requests");
+  // From the start of a request's part of one chunk to that of the next.
+  Value stride = isWhole ? step.constant(0) : step.dim(batch, "chunk_capacity");
+  Value longest = isWhole ? step.dim(batch, "max_seq_len") : stride;
   SmallVector<Value> args = pool.args();
   args.append({step.poolMetadata(cache, batch, "block_table"),
                step.poolDim(cache, "max_blocks_per_request"),
-               step.metadata(batch, "chunk_cu_seq_lens"), requests, chunk, capacity});
+               step.metadata(batch, isWhole ? "gather_cu_seq_lens" : "chunk_cu_seq_lens"), requests,
+               chunk, stride});
   for (const RowBlocks::PartBlocks &part : blocks.parts)
     args.push_back(part.rows.buffer);
-  std::array<Value, 3> grid = {step.ceilDiv(capacity, tileRows), requests,
+  std::array<Value, 3> grid = {step.ceilDiv(longest, tileRows), requests,
                                step.constant(blocks.count())};
   step.launch("gather", grid, args, [&](KernelBuilder &b, ValueRange inner) { write(b, inner); });
 }

@@ -86,6 +86,9 @@ IndexKernel::IndexKernel(StepLowering &step, mla::ConvertIndicesOp op)
     args.append({step.lookup(op.getPrefillRequests()).buffer,
                  step.lookup(op.getWorkspaceStarts()).buffer,
                  step.dim(op.getBatch(), "num_requests")});
+  if (op.getWorkspace())
+    args.append({step.metadata("gather_req_id_per_token"), step.metadata("gather_starts"),
+                 step.dim(op.getBatch(), "num_requests")});
 }
 
 void IndexKernel::launch() {
@@ -163,7 +166,7 @@ void IndexKernel::write(KernelBuilder &b, ValueRange args) {
   };
   Value position = b.load(view(kPositions), {first, column}, {tileRows, block});
   Value result = rowOfCache(b, args, position, first);
-  if (op.getPrefillRequests()) {
+  if (op.getPrefillRequests() || op.getWorkspace()) {
     Value prefills = loadVector(b, args[kPrefills], args[kTokens], first, tileRows);
     Value isDecode = compare(b, Predicate::slt, b.broadcast(prefills, block),
                              b.constantI32(shapeOf(position), 0));

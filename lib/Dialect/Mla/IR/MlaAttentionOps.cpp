@@ -30,6 +30,17 @@ static LogicalResult verifySelection(AttentionOp op, ShapeCheck &check) {
   return success();
 }
 
+/// (C8)
+static LogicalResult verifyGathered(AttentionOp op) {
+  if (!op.getSelected())
+    return op.emitOpError(
+        "expected selected keys with gathered: other attention has chunks of context");
+  auto part = op.getBatch().getDefiningOp<BatchPartOp>();
+  if (part && part.getPart() == BatchPart::Decodes)
+    return op.emitOpError("expected no decodes with gathered: each would gather its whole context");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   ShapeCheck check(*this);
   CacheType cache = getCache().getType();
@@ -37,20 +48,18 @@ LogicalResult AttentionOp::verify() {
   if (failed(check.match("q_nope", getQNope(), {"T", "N", "P"})) || // (C1)
       failed(check.presentIff("q_pe", getQPe(), "R")) ||
       (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
-      failed(
-          verifyLatentRows(*this, check, "T", cache, getLatent(), getKPe())) ||
+      failed(verifyLatentRows(*this, check, "T", cache, getLatent(), getKPe())) ||
       failed(check.match("w_uk", getWUk(), {"N", "P", "Lkv"})) ||
       failed(check.match("w_uv", getWUv(), {"N", "V", "Lkv"})) ||
       failed(check.match("output", getOutput(), {"T", "N", "V"})) ||
       failed(verifyPositive(*this, "scale", getScale()))) // (C3)
     return failure();
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("q_pe", getQPe()), // (C4)
-        {"latent", getLatent()},
-        {"k_pe", getKPe()},
-        {"w_uk", getWUk()},
-        {"w_uv", getWUv()},
-        {"output", getOutput()}})
+  for (auto [name, value] : {std::pair<StringRef, Value>("q_pe", getQPe()), // (C4)
+                             {"latent", getLatent()},
+                             {"k_pe", getKPe()},
+                             {"w_uk", getWUk()},
+                             {"w_uv", getWUv()},
+                             {"output", getOutput()}})
     if (value && !(name == "output" && SharePrefixOp::ofShared(getBatch())) &&
         failed(check.sameElement("q_nope", getQNope(), name, value)))
       return failure();
@@ -61,10 +70,11 @@ LogicalResult AttentionOp::verify() {
   if ((isShared && getForm() != Form::Expanded) ||
       (SharePrefixOp::ofOwn(getBatch()) && getForm() != Form::Absorbed)) // (C6)
     return emitOpError("expected form ")
-           << (isShared ? "expanded over a shared prefix"
-                        : "absorbed behind a shared prefix")
+           << (isShared ? "expanded over a shared prefix" : "absorbed behind a shared prefix")
            << ", got " << stringifyForm(getForm());
   if (getLse() && failed(check.matchLse("lse", getLse()))) // (C5)
+    return failure();
+  if (getGathered() && failed(verifyGathered(*this)))
     return failure();
   return getSelected() ? verifySelection(*this, check) : success();
 }
@@ -93,8 +103,7 @@ LogicalResult ExpandedAttentionOp::verify() {
       return failure();
   if (getLse() && failed(check.matchLse("lse", getLse()))) // (C3)
     return failure();
-  if (static_cast<bool>(getPartial()) !=
-      static_cast<bool>(getPartialLse())) // (C4)
+  if (static_cast<bool>(getPartial()) != static_cast<bool>(getPartialLse())) // (C4)
     return emitOpError("expected partial and partial_lse both or neither, got ")
            << (getPartial() ? "partial" : "partial_lse") << " only";
   if (!getPartial())
@@ -102,8 +111,7 @@ LogicalResult ExpandedAttentionOp::verify() {
   if (failed(check.match("partial", getPartial(), {"T", "N", "V"})))
     return failure();
   if (!getElementTypeOrSelf(getPartial()).isF32())
-    return emitOpError("expected an f32 partial, got ")
-           << getPartial().getType();
+    return emitOpError("expected an f32 partial, got ") << getPartial().getType();
   return check.matchLse("partial_lse", getPartialLse());
 }
 
@@ -115,15 +123,13 @@ LogicalResult AbsorbedAttentionOp::verify() {
   if (failed(check.match("q_lat", getQLat(), {"T", "N", "Lkv"})) || // (C1)
       failed(check.presentIff("q_pe", getQPe(), "R")) ||
       (getQPe() && failed(check.match("q_pe", getQPe(), {"T", "N", "R"}))) ||
-      (getQPe() &&
-       failed(check.sameElement("q_lat", getQLat(), "q_pe", getQPe()))))
+      (getQPe() && failed(check.sameElement("q_lat", getQLat(), "q_pe", getQPe()))))
     return failure();
   if (getElementTypeOrSelf(getQLat()) != cache.getElement())
     return emitOpError("expected q_lat to have the cache's element type ")
            << cache.getElement() << ", got " << getElementTypeOrSelf(getQLat());
-  if (isSplit
-          ? failed(check.match("output", getOutput(), {"S", "T", "N", "Lkv"}))
-          : failed(check.match("output", getOutput(), {"T", "N", "Lkv"})))
+  if (isSplit ? failed(check.match("output", getOutput(), {"S", "T", "N", "Lkv"}))
+              : failed(check.match("output", getOutput(), {"T", "N", "Lkv"})))
     return failure();
   if (failed(verifyOutputElement(*this, getQLat(), getOutput())) ||
       failed(verifyPositive(*this, "scale", getScale()))) // (C2)
@@ -143,33 +149,25 @@ static const CacheField *findField(CacheType cache, mlac::cache::Part part) {
   return nullptr;
 }
 
-int64_t GroupedAttentionOp::getHeads() {
-  return getTensorType(getQuery()).getDimSize(1);
-}
+int64_t GroupedAttentionOp::getHeads() { return getTensorType(getQuery()).getDimSize(1); }
 
 int64_t GroupedAttentionOp::getGroup() {
-  return getHeads() /
-         findField(getKeyCache().getType(), mlac::cache::Part::Key)->heads;
+  return getHeads() / findField(getKeyCache().getType(), mlac::cache::Part::Key)->heads;
 }
 
 /// (C2), (C3): what a pool needs besides its field.
-static LogicalResult verifyPool(GroupedAttentionOp op, StringRef name,
-                                CacheType cache) {
+static LogicalResult verifyPool(GroupedAttentionOp op, StringRef name, CacheType cache) {
   if (getElementTypeOrSelf(op.getQuery()) != cache.getElement())
     return op.emitOpError("expected query to have the element type of the pool of ")
-           << name << ", " << cache.getElement() << ", got "
-           << getElementTypeOrSelf(op.getQuery());
+           << name << ", " << cache.getElement() << ", got " << getElementTypeOrSelf(op.getQuery());
   if (cache.getTokensPerRow() != 1)
     return op.emitOpError("expected a pool of ")
-           << name << " with tokens_per_row = 1, got "
-           << cache.getTokensPerRow();
-  int64_t kept = cache.getWindow(),
-          seen = static_cast<int64_t>(op.getWindow());
+           << name << " with tokens_per_row = 1, got " << cache.getTokensPerRow();
+  int64_t kept = cache.getWindow(), seen = static_cast<int64_t>(op.getWindow());
   if (kept == 0 || (seen > 0 && seen <= kept))
     return success();
   return op.emitOpError("expected a window from 1 to the ")
-         << kept << " tokens that the pool of " << name << " keeps, got "
-         << seen;
+         << kept << " tokens that the pool of " << name << " keeps, got " << seen;
 }
 
 LogicalResult GroupedAttentionOp::verify() {
@@ -191,9 +189,8 @@ LogicalResult GroupedAttentionOp::verify() {
   if (ShapedType::isDynamic(getHeads()) || getHeads() % key->heads != 0)
     return emitOpError("expected query heads that are a multiple of the ")
            << key->heads << " of the keys, got " << getQuery().getType();
-  if (getNumSplits()
-          ? failed(check.match("output", getOutput(), {"S", "T", "N", "Dv"}))
-          : failed(check.match("output", getOutput(), {"T", "N", "Dv"})))
+  if (getNumSplits() ? failed(check.match("output", getOutput(), {"S", "T", "N", "Dv"}))
+                     : failed(check.match("output", getOutput(), {"T", "N", "Dv"})))
     return failure();
   if (failed(verifyPool(*this, "keys", keys)) || // (C2), (C3)
       failed(verifyPool(*this, "values", values)) ||
@@ -201,11 +198,9 @@ LogicalResult GroupedAttentionOp::verify() {
       failed(verifyPositive(*this, "scale", getScale()))) // (C4)
     return failure();
   if (static_cast<int64_t>(getWindow()) < 0)
-    return emitOpError("expected a window >= 0, got ")
-           << static_cast<int64_t>(getWindow());
+    return emitOpError("expected a window >= 0, got ") << static_cast<int64_t>(getWindow());
   if (!getSoftcap().isFinite() || getSoftcap().isNegative())
-    return emitOpError("expected a finite softcap >= 0, got ")
-           << getSoftcap().convertToDouble();
+    return emitOpError("expected a finite softcap >= 0, got ") << getSoftcap().convertToDouble();
   if (getSink() && failed(check.match("sink", getSink(), {"N"}))) // (C1)
     return failure();
   return verifySplits(*this, check, getOutput(), getLse(), getNumSplits()); // (C5), (C6)
@@ -219,14 +214,12 @@ LogicalResult EmptyPartialOp::verify() {
 }
 
 /// Checks that an LSE has the encoding of another.
-static LogicalResult verifySameEncoding(Operation *op, StringRef firstName,
-                                        Value first, StringRef name,
-                                        Value value) {
+static LogicalResult verifySameEncoding(Operation *op, StringRef firstName, Value first,
+                                        StringRef name, Value value) {
   if (getLseEncoding(first) == getLseEncoding(value))
     return success();
-  return op->emitOpError("expected ")
-         << name << " to have " << firstName << "'s encoding "
-         << getLseEncoding(first) << ", got " << getLseEncoding(value);
+  return op->emitOpError("expected ") << name << " to have " << firstName << "'s encoding "
+                                      << getLseEncoding(first) << ", got " << getLseEncoding(value);
 }
 
 LogicalResult MergeOp::verify() {
@@ -253,8 +246,7 @@ LogicalResult MergeSplitsOp::verify() {
       (getSink() && failed(check.match("sink", getSink(), {"N"}))))
     return failure();
   if (!getElementTypeOrSelf(getPartialOutput()).isF32())
-    return emitOpError("expected an f32 partial_output, got ")
-           << getPartialOutput().getType();
+    return emitOpError("expected an f32 partial_output, got ") << getPartialOutput().getType();
   if (getLseEncoding(getPartialLse()).getLayout() != LseLayout::TokenMajor)
     return emitOpError("expected partial_lse with layout = token_major, got ")
            << getLseEncoding(getPartialLse());
@@ -268,20 +260,17 @@ LogicalResult MergeSplitsOp::verify() {
     return success();
   if (failed(check.matchLse("lse", getLse())))
     return failure();
-  return verifySameEncoding(*this, "partial_lse", getPartialLse(), "lse",
-                            getLse());
+  return verifySameEncoding(*this, "partial_lse", getPartialLse(), "lse", getLse());
 }
 
 LogicalResult ConvertLseOp::verify() {
   ShapeCheck check(*this);
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("input", getInput()), // (C1)
-        {"result", getResult()}}) {
+  for (auto [name, value] : {std::pair<StringRef, Value>("input", getInput()), // (C1)
+                             {"result", getResult()}}) {
     LseAttr encoding = getLseEncoding(value);
     if (!encoding)
       return emitOpError("expected ")
-             << name << " to have an #mla.lse encoding, got "
-             << value.getType();
+             << name << " to have an #mla.lse encoding, got " << value.getType();
     bool isSplit = getTensorType(value).getRank() == 3;
     SmallVector<StringRef, 3> symbols{"T", "N"};
     if (encoding.getLayout() == LseLayout::HeadMajor)
@@ -291,10 +280,8 @@ LogicalResult ConvertLseOp::verify() {
     if (failed(check.match(name, value, symbols)))
       return failure();
   }
-  if (getTensorType(getInput()).getRank() !=
-      getTensorType(getResult()).getRank())
+  if (getTensorType(getInput()).getRank() != getTensorType(getResult()).getRank())
     return emitOpError("expected result of input's rank ")
-           << getTensorType(getInput()).getRank() << ", got "
-           << getResult().getType();
+           << getTensorType(getInput()).getRank() << ", got " << getResult().getType();
   return success();
 }

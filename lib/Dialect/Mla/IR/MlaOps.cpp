@@ -345,6 +345,8 @@ LogicalResult ConvertIndicesOp::verify() {
     return emitOpError("expected positions [T, K] of a static K, got ") << type;
   if (!getPrefillRequests() != !getWorkspaceStarts()) // (C2)
     return emitOpError("expected prefill_requests and workspace_starts together");
+  if (getPrefillRequests() && getWorkspace()) // (C2)
+    return emitOpError("expected no prefill_requests beside workspace: the step has them");
   for (auto [name, value] : {std::pair<StringRef, Value>("prefill_requests", getPrefillRequests()),
                              {"workspace_starts", getWorkspaceStarts()}})
     if (value && getTensorType(value).getRank() != 1) // (C2)

@@ -86,9 +86,26 @@ static LogicalResult verifyFormat(SparseAttentionOp op) {
          << format.name;
 }
 
+/// (C9)
+static LogicalResult verifyChunk(SparseAttentionOp op) {
+  if (!op.getPrefills() != !op.getChunk() || !op.getPrefills() != !op.getOnto())
+    return op.emitOpError("expected prefills, chunk and onto together");
+  if (!op.getPrefills())
+    return success();
+  if (!op.getLatent())
+    return op.emitOpError("expected the keys of a chunk, got a cache");
+  if (op.getNumSplits() || op.getLse() || op.getMaxLogits())
+    return op.emitOpError("expected neither splits nor lse and max_logits of a chunk");
+  if (op.getOnto().getType() != op.getOutput().getType())
+    return op.emitOpError("expected onto to have the output's type ")
+           << op.getOutput().getType() << ", got " << op.getOnto().getType();
+  return success();
+}
+
 LogicalResult SparseAttentionOp::verify() {
   ShapeCheck check(*this);
-  if (failed(verifySource(*this, check)) || failed(verifyQueries(*this, check)))
+  if (failed(verifySource(*this, check)) || failed(verifyQueries(*this, check)) ||
+      failed(verifyChunk(*this)))
     return failure();
   bool isSplit = static_cast<bool>(getNumSplits());
   if (isSplit ? failed(check.match("output", getOutput(), {"S", "T", "N", "Lkv"}))

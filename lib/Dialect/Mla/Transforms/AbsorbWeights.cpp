@@ -17,7 +17,9 @@
 #include "LayerShape.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -164,6 +166,68 @@ static RankedTensorType withTokenMajor(Type lseType, RankedTensorType outputType
                                Float32Type::get(lseType.getContext()), encoding);
 }
 
+/// Attention to selected keys in the pool.
+static Operation *emitPoolAttention(OpBuilder &builder, AttentionOp attention, Value latentQuery,
+                                    Type lseType) {
+  Location loc = attention.getLoc();
+  Value selected = attention.getSelected();
+  Value rows = ConvertIndicesOp::create(builder, loc, selected.getType(), selected,
+                                        attention.getCache(), attention.getBatch(),
+                                        /*prefill_requests=*/Value(), /*workspace_starts=*/Value());
+  return SparseAttentionOp::create(
+      builder, loc, latentQuery.getType(), lseType, /*max_logits=*/Type(), latentQuery,
+      attention.getQPe(), rows, /*lengths=*/Value(), /*sink=*/Value(), attention.getCache(),
+      attention.getBatch(), /*latent=*/Value(), /*k_pe=*/Value(), /*prefills=*/Value(),
+      /*chunk=*/Value(), /*onto=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
+}
+
+/// Attention to selected keys of one chunk of whole requests.
+static Value emitGatheredChunk(OpBuilder &builder, AttentionOp attention, Value latentQuery,
+                               Value rows, Value chunk, Value onto) {
+  Location loc = attention.getLoc();
+  CacheType cacheType = attention.getCache().getType();
+  auto keysType = [&](int64_t width) {
+    return RankedTensorType::get({ShapedType::kDynamic, width}, cacheType.getElement());
+  };
+  SmallVector<Type, 2> types{keysType(cacheType.getKvLoraRank())};
+  if (attention.getQPe())
+    types.push_back(keysType(cacheType.getQkRopeHeadDim()));
+  auto keys = GatherOp::create(builder, loc, types, attention.getCache(), attention.getBatch(),
+                               chunk, /*whole=*/true);
+  Value ropeKeys = attention.getQPe() ? keys.getRows()[1] : Value();
+  auto sparse = SparseAttentionOp::create(
+      builder, loc, onto.getType(), /*lse=*/Type(), /*max_logits=*/Type(), latentQuery,
+      attention.getQPe(), rows, /*lengths=*/Value(), /*sink=*/Value(), /*cache=*/Value(),
+      /*batch=*/Value(), keys.getRows()[0], ropeKeys, attention.getBatch(), chunk, onto,
+      /*num_splits=*/Value(), attention.getScaleAttr());
+  return sparse.getOutput();
+}
+
+/// Attention to selected keys of a workspace, into which requests are gathered in chunks.
+static Operation *emitGatheredAttention(OpBuilder &builder, AttentionOp attention,
+                                        Value latentQuery) {
+  Location loc = attention.getLoc();
+  auto dim = [&](StringRef name) -> Value {
+    return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.getBatch(), name);
+  };
+  Value selected = attention.getSelected();
+  Value rows = ConvertIndicesOp::create(builder, loc, selected.getType(), selected,
+                                        attention.getCache(), attention.getBatch(),
+                                        /*prefill_requests=*/Value(), /*workspace_starts=*/Value(),
+                                        /*workspace=*/true);
+  RankedTensorType type = getType(latentQuery);
+  Value nothing = tensor::EmptyOp::create(builder, loc, type.getShape(), type.getElementType(),
+                                          ValueRange{dim("num_tokens")});
+  Value first = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value step = arith::ConstantIndexOp::create(builder, loc, 1);
+  return scf::ForOp::create(builder, loc, first, dim("num_gathers"), step, nothing,
+                            [&](OpBuilder &body, Location, Value chunk, ValueRange onto) {
+                              Value output = emitGatheredChunk(body, attention, latentQuery, rows,
+                                                               chunk, onto[0]);
+                              scf::YieldOp::create(body, loc, output);
+                            });
+}
+
 /// Attention on the latents, with `latentQuery`: over all keys, or over those selected.
 static Operation *emitLatentAttention(OpBuilder &builder, AttentionOp attention,
                                       Value latentQuery) {
@@ -171,18 +235,13 @@ static Operation *emitLatentAttention(OpBuilder &builder, AttentionOp attention,
   RankedTensorType type = getType(latentQuery);
   Value lse = attention.getLse();
   Type lseType = lse ? withTokenMajor(lse.getType(), type) : Type();
-  Value selected = attention.getSelected();
-  if (!selected)
-    return AbsorbedAttentionOp::create(builder, loc, type, lseType, latentQuery, attention.getQPe(),
-                                       attention.getCache(), attention.getBatch(),
-                                       /*num_splits=*/Value(), attention.getScaleAttr());
-  Value rows = ConvertIndicesOp::create(builder, loc, selected.getType(), selected,
-                                        attention.getCache(), attention.getBatch(),
-                                        /*prefill_requests=*/Value(), /*workspace_starts=*/Value());
-  return SparseAttentionOp::create(
-      builder, loc, type, lseType, /*max_logits=*/Type(), latentQuery, attention.getQPe(), rows,
-      /*lengths=*/Value(), /*sink=*/Value(), attention.getCache(), attention.getBatch(),
-      /*latent=*/Value(), /*k_pe=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
+  if (attention.getGathered())
+    return emitGatheredAttention(builder, attention, latentQuery);
+  if (attention.getSelected())
+    return emitPoolAttention(builder, attention, latentQuery, lseType);
+  return AbsorbedAttentionOp::create(builder, loc, type, lseType, latentQuery, attention.getQPe(),
+                                     attention.getCache(), attention.getBatch(),
+                                     /*num_splits=*/Value(), attention.getScaleAttr());
 }
 
 static void absorb(AttentionOp attention, Folding folding) {

@@ -125,7 +125,8 @@ Partial Decomposition::emitChunk(OpBuilder &builder, Value chunk) {
   if (attention.getKPe())
     types.push_back(rowsType(cacheType.getQkRopeHeadDim()));
   auto rows =
-      GatherOp::create(builder, loc, types, attention.getCache(), attention.getBatch(), chunk);
+      GatherOp::create(builder, loc, types, attention.getCache(), attention.getBatch(), chunk,
+                       /*whole=*/false);
   Value ropeKey = attention.getKPe() ? rows.getRows()[1] : Value();
   return emitPartial(builder, emitUpProjection(builder, rows.getRows()[0], ropeKey), chunk);
 }

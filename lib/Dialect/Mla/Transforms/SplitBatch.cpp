@@ -9,12 +9,15 @@
 // Short queries over long contexts and long queries want different forms, and a
 // batch may hold both. Assumes forms as imported; afterwards every attention of a
 // function with a decode threshold is one over the decodes and one over the
-// prefills of its batch (mla.md section 10). All other operations stay as they
+// prefills of its batch (mla.md section 10), or, over selected keys, is so if its prefills
+// read a workspace (sparse.md section 11). All other operations stay as they
 // are: projections, rotation and append are the same for both, on all rows at once.
 //
 //===----------------------------------------------------------------------===//
 
 #include "mla/Dialect/Mla/Transforms/Passes.h"
+
+#include "CacheFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -54,7 +57,7 @@ static AttentionOp emitPart(OpBuilder &builder, AttentionOp attention, Value par
   return copy;
 }
 
-static void splitAttention(AttentionOp attention, int64_t threshold) {
+static void splitAttention(AttentionOp attention, int64_t threshold, bool isGathered) {
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
   BatchType batch = attention.getBatch().getType();
@@ -63,14 +66,16 @@ static void splitAttention(AttentionOp attention, int64_t threshold) {
   };
   Value prefills = BatchPartOp::create(builder, loc, partType(ShapedType::kDynamic),
                                        attention.getBatch(), BatchPart::Prefills);
-  AttentionOp expanded = emitPart(builder, attention, prefills, Form::Expanded);
+  AttentionOp prefilling =
+      emitPart(builder, attention, prefills, isGathered ? Form::Absorbed : Form::Expanded);
+  prefilling.setGathered(isGathered);
 
   Value decodes =
       BatchPartOp::create(builder, loc, partType(threshold == 1 ? 1 : ShapedType::kDynamic),
                           attention.getBatch(), BatchPart::Decodes);
-  AttentionOp absorbed = emitPart(builder, attention, decodes, Form::Absorbed);
+  AttentionOp decoding = emitPart(builder, attention, decodes, Form::Absorbed);
   for (auto [result, decoded, prefilled] :
-       llvm::zip(attention->getResults(), absorbed->getResults(), expanded->getResults())) {
+       llvm::zip(attention->getResults(), decoding->getResults(), prefilling->getResults())) {
     Value joined = JoinPartsOp::create(builder, loc, decoded, prefilled);
     if (joined.getType() != result.getType())
       joined = ConvertLseOp::create(builder, loc, result.getType(), joined);
@@ -84,6 +89,11 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
   using MlaSplitBatchBase::MlaSplitBatchBase;
 
   void runOnOperation() override {
+    if (separateHeads < 1) {
+      emitError(getOperation().getLoc())
+          << "mla-split-batch: expected separate-heads >= 1, got " << separateHeads.getValue();
+      return signalPassFailure();
+    }
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       auto threshold = function->getAttrOfType<IntegerAttr>(kDecodeThresholdAttr);
       if (threshold && threshold.getInt() < 1) {
@@ -93,7 +103,27 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
       }
       if (threshold)
         split(function, threshold.getInt());
+      else
+        markGathered(function);
     }
+  }
+
+  /// Whether the prefills of an attention read a workspace and not the pool.
+  bool isGathered(AttentionOp attention) const {
+    CacheType cache = attention.getCache().getType();
+    bool hasCodes = cache.getLayout().fields[0].storage == mlac::cache::Storage::E4M3;
+    if (!attention.getSelected() || !hasCodes || sparseMode == SparseMode::Mixed)
+      return false;
+    int64_t heads = cast<RankedTensorType>(attention.getQNope().getType()).getDimSize(1);
+    return sparseMode == SparseMode::Separate || heads >= separateHeads;
+  }
+
+  /// A batch of any lengths that is not split is one of prefills.
+  void markGathered(func::FuncOp function) {
+    function.walk([&](AttentionOp attention) {
+      if (isWhole(attention.getBatch(), function) && isGathered(attention))
+        attention.setGathered(true);
+    });
   }
 
   /// Whether the batch is the function's own and of any lengths.
@@ -106,12 +136,13 @@ struct SplitBatch : mla::impl::MlaSplitBatchBase<SplitBatch> {
   void split(func::FuncOp function, int64_t threshold) {
     SmallVector<AttentionOp> attentions;
     function.walk([&](AttentionOp attention) {
-      if (form == Form::Auto && attention.getForm() == Form::Auto && !attention.getSelected() &&
-          isWhole(attention.getBatch(), function))
+      bool isOpen =
+          form == Form::Auto && attention.getForm() == Form::Auto && !attention.getSelected();
+      if ((isOpen || isGathered(attention)) && isWhole(attention.getBatch(), function))
         attentions.push_back(attention);
     });
     for (AttentionOp attention : attentions)
-      splitAttention(attention, threshold);
+      splitAttention(attention, threshold, isGathered(attention));
     // The runtime would make tables that nobody reads.
     bool hasParts =
         function.walk([](BatchPartOp) { return WalkResult::interrupt(); }).wasInterrupted();

@@ -94,7 +94,8 @@ static Operation *createSplit(OpBuilder &builder, Operation *op, Type output, Ty
     return SparseAttentionOp::create(
         builder, loc, output, lse, maxLogits, sparse.getQLat(), sparse.getQPe(), sparse.getRows(),
         sparse.getLengths(), /*sink=*/Value(), sparse.getCache(), sparse.getBatch(),
-        /*latent=*/Value(), /*k_pe=*/Value(), numSplits, sparse.getScaleAttr());
+        /*latent=*/Value(), /*k_pe=*/Value(), /*prefills=*/Value(), /*chunk=*/Value(),
+        /*onto=*/Value(), numSplits, sparse.getScaleAttr());
   if (auto absorbed = dyn_cast<AbsorbedAttentionOp>(op))
     return AbsorbedAttentionOp::create(builder, loc, output, lse, absorbed.getQLat(),
                                        absorbed.getQPe(), absorbed.getCache(), absorbed.getBatch(),

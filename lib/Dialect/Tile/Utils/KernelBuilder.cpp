@@ -55,6 +55,11 @@ Value KernelBuilder::divNarrow(Value a, Value b) {
   return createOrFold<arith::IndexCastOp>(getIndexType(),
                                           createOrFold<arith::DivUIOp>(narrow(a), narrow(b)));
 }
+Value KernelBuilder::addNarrow(Value a, Value b) {
+  auto narrow = [&](Value v) { return createOrFold<arith::IndexCastOp>(getI32Type(), v); };
+  return createOrFold<arith::IndexCastUIOp>(getIndexType(),
+                                            createOrFold<arith::AddIOp>(narrow(a), narrow(b)));
+}
 Value KernelBuilder::minimum(Value a, Value b) { return createOrFold<arith::MinSIOp>(a, b); }
 Value KernelBuilder::maximum(Value a, Value b) { return createOrFold<arith::MaxSIOp>(a, b); }
 

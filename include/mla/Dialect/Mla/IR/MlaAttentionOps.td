@@ -39,6 +39,9 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
     selected[t, k] of its request and no others, its own among them (append first); negative
     entries, and those at and behind the request's length, are none. Whoever selects sees to causality
     (sparse.md sections 1, 5). (C7) then the form is not expanded, and there is no shared prefix.
+    With `gathered` the keys of whole requests are first gathered into a workspace, from which they are
+    selected (sparse.md section 11, separate mode): the same result. (C8) only with `selected`, and not
+    over decodes.
 
     Example:
     ```mlir
@@ -57,7 +60,8 @@ def Mla_AttentionOp : Mla_Op<"attention", [AttrSizedOperandSegments]> {
                        Optional<Mla_Tensor>:$k_pe, Mla_Tensor:$w_uk, Mla_Tensor:$w_uv,
                        Mla_CacheType:$cache, Mla_BatchType:$batch,
                        Optional<Mla_IndexTensor>:$selected, F64Attr:$scale,
-                       DefaultValuedAttr<Mla_FormAttr, "Form::Auto">:$form);
+                       DefaultValuedAttr<Mla_FormAttr, "Form::Auto">:$form,
+                       UnitAttr:$gathered);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{

@@ -111,8 +111,8 @@ def Mla_PartRowsOp : Mla_Op<"part_rows", [AllTypesMatch<["input", "result"]>]> {
     %q = mla.part_rows %all of %decodes : tensor<?x16x128xbf16>, <query_len = 1>
     ```
   }];
-  let arguments = (ins Mla_Tensor:$input, Mla_BatchType:$part);
-  let results = (outs Mla_Tensor:$result);
+  let arguments = (ins AnyTypeOf<[Mla_Tensor, Mla_IndexTensor]>:$input, Mla_BatchType:$part);
+  let results = (outs AnyTypeOf<[Mla_Tensor, Mla_IndexTensor]>:$result);
   let assemblyFormat = "$input `of` $part attr-dict `:` type($input) `,` type($part)";
 }
 

@@ -273,12 +273,15 @@ def Mla_AppendOp : Mla_Op<"append", [
 }
 
 def Mla_GatherOp : Mla_Op<"gather"> {
-  let summary = "reads one chunk of every request's cached context";
+  let summary = "reads one chunk of every request's cached context, or one of whole requests";
   let description = [{
     With start = chunk · chunk_capacity and cu = chunk_cu_seq_lens[chunk]: rows
     cu[r] + i of the results are token start + i of request r, for
     i < cu[r+1] − cu[r] (mla.md section 9, paged-cache.md section 6). The number
     of rows S is the step's `chunk_tokens`; rows at or above cu[B] are unspecified.
+
+    `whole` reads requests instead, all keys of one in the same chunk, its new tokens among them
+    (sparse.md section 11): start is 0, cu = gather_cu_seq_lens[chunk], S = `gather_rows`.
 
     A result for each field of the cache, [S, width] or [S, heads, columns].
     (C1) fields, widths and type are the cache's. (C2) the cache has a row of every token.
@@ -292,10 +295,11 @@ def Mla_GatherOp : Mla_Op<"gather"> {
 
     Source: chunked prefill of vllm-project/vllm, `vllm/v1/attention/backends/mla/common.py`.
   }];
-  let arguments = (ins Mla_CacheType:$cache, Mla_BatchType:$batch, Index:$chunk);
+  let arguments = (ins Mla_CacheType:$cache, Mla_BatchType:$batch, Index:$chunk,
+                       UnitAttr:$whole);
   let results = (outs Variadic<Mla_Tensor>:$rows);
   let assemblyFormat = [{
-    $cache `,` $batch `chunk` $chunk attr-dict
+    $cache `,` $batch (`whole` $whole^)? `chunk` $chunk attr-dict
     `:` type($cache) `,` type($batch) `->` type($rows)
   }];
 }
@@ -346,7 +350,10 @@ def Mla_ConvertIndicesOp : Mla_Op<"convert_indices", [
 
     positions, result [T, K] i32; prefill_requests [T] i32, −1: a decode's token;
     workspace_starts [B] i32, of which entries behind the last prefill are not read.
-    (C1) K is static. (C2) prefill_requests and workspace_starts come together, of rank 1.
+    With `workspace` both are the step's: gather_req_id_per_token, −1 in front of the prefills,
+    and gather_starts, where mla.gather puts them.
+    (C1) K is static. (C2) prefill_requests and workspace_starts come together, of rank 1, or `workspace`
+    stands for them.
 
     Example:
     ```mlir
@@ -359,11 +366,11 @@ def Mla_ConvertIndicesOp : Mla_Op<"convert_indices", [
   }];
   let arguments = (ins Mla_IndexTensor:$positions, Mla_CacheType:$cache, Mla_BatchType:$batch,
                        Optional<Mla_IndexTensor>:$prefill_requests,
-                       Optional<Mla_IndexTensor>:$workspace_starts);
+                       Optional<Mla_IndexTensor>:$workspace_starts, UnitAttr:$workspace);
   let results = (outs Mla_IndexTensor:$result);
   let assemblyFormat = [{
     $positions `in` $cache `,` $batch (`prefill` $prefill_requests^ `,` $workspace_starts)?
-    attr-dict `:` type($positions) `in` type($cache) `,` type($batch)
+    (`workspace` $workspace^)? attr-dict `:` type($positions) `in` type($cache) `,` type($batch)
     (`prefill` type($prefill_requests)^ `,` type($workspace_starts))?
   }];
 }

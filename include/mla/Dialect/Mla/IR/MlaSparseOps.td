@@ -33,6 +33,10 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     are natural and know nothing of the sink. A token without valid entries has output 0 whatever
     the sink, lse −inf, max_logits −inf.
 
+    **Chunks of requests.** Keys that mla.gather has read `whole` are those of some `prefills`: only the
+    tokens of these requests are attended to, gather_query_loc[chunk] up to [chunk + 1]; other rows of
+    the output are `onto`'s.
+
     q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0), rows [T, K] i32, lengths [T] i32, sink [N] f32;
     keys [S, Lkv] and [S, R].
     Without `num_splits`: output [T, N, Lkv], lse and max_logits [T, N] f32. With it: split s covers
@@ -44,6 +48,8 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     (C5) N is static, from 1 to 128. (C6) scale > 0.
     (C7) lse, if there, has an encoding with base e, token_major, empty = neg_inf; max_logits has none.
     (C8) with num_splits: output is f32, lse is there, and there is no sink.
+    (C9) prefills, chunk and onto come together, with keys; then there are neither splits nor lse and
+    max_logits, and onto has the output's type.
 
     Example: a decode step over rows of 656 bytes; a prefill over a workspace.
     ```mlir
@@ -65,7 +71,8 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
                        Optional<Mla_IndexTensor>:$lengths, Optional<Mla_LseTensor>:$sink,
                        Optional<Mla_CacheType>:$cache, Optional<Mla_BatchType>:$batch,
                        Optional<Mla_Tensor>:$latent, Optional<Mla_Tensor>:$k_pe,
-                       Optional<Index>:$num_splits, F64Attr:$scale);
+                       Optional<Mla_BatchType>:$prefills, Optional<Index>:$chunk,
+                       Optional<Mla_Tensor>:$onto, Optional<Index>:$num_splits, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse,
                       Optional<Mla_LseTensor>:$max_logits);
   let hasCanonicalizer = 1;
@@ -75,6 +82,7 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     (`sink` `(` $sink^ `:` type($sink) `)`)?
     (`over` $cache^ `,` $batch `:` type($cache) `,` type($batch))?
     (`keys` `(` $latent^ (`,` $k_pe^)? `:` type($latent) (`,` type($k_pe)^)? `)`)?
+    (`of` $prefills^ `chunk` $chunk `onto` $onto `:` type($prefills) `,` type($onto))?
     (`splits` $num_splits^)? `scale` $scale attr-dict
     `->` type($output) (`lse` type($lse)^)? (`max_logits` type($max_logits)^)?
   }];

@@ -39,6 +39,18 @@ enum class SharePrefixMode {
   Always,
 };
 
+/// How the prefills of a sparse layer read a cache of codes (sparse.md section 11).
+enum class SparseMode {
+  /// As decodes do, from the pool.
+  Mixed,
+  /// From a workspace of 16-bit rows, into which whole requests are gathered.
+  Separate,
+  /// By the number of heads.
+  Auto,
+};
+/// Heads of a rank from which on Auto is separate: the reference's rule.
+inline constexpr int64_t kSeparateHeads = 32;
+
 #define GEN_PASS_DECL
 #include "mla/Dialect/Mla/Transforms/Passes.h.inc"
 

@@ -41,6 +41,11 @@ def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
     %o = mla.join_parts %d, %p : tensor<?x16x128xbf16>
     ```
 
+    **Sparse layers.** Over a cache of codes, `sparse-mode` = separate lets the prefills of an attention to
+    selected keys read a workspace of 16-bit rows: it is split like others, both parts in the absorbed
+    form, and the prefills' is marked `gathered`; so is that of a function of prefills alone. auto
+    does so from `separate-heads` heads on. A cache of 16-bit rows has one mode.
+
     Preconditions: before mla-choose-form. An attention whose form is given, by
     itself or by `form`, is not split; a function without split attentions loses the
     attribute. Guarantee: the attribute is there iff the batch is split. Numerics: as
@@ -52,7 +57,15 @@ def MlaSplitBatch : Pass<"mla-split-batch", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::mlir::mla::Form::Auto, "auto", "each part its own"),
              clEnumValN(::mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
-             clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))}]> ];
+             clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))}]>,
+    Option<"sparseMode", "sparse-mode", "::mlir::mla::SparseMode", "::mlir::mla::SparseMode::Mixed",
+           "how prefills of sparse layers read codes",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::mla::SparseMode::Mixed, "mixed", "as decodes, from the pool"),
+             clEnumValN(::mlir::mla::SparseMode::Separate, "separate", "from a gathered workspace"),
+             clEnumValN(::mlir::mla::SparseMode::Auto, "auto", "separate with many heads"))}]>,
+    Option<"separateHeads", "separate-heads", "int64_t", "::mlir::mla::kSeparateHeads",
+           "heads of a rank from which on `auto` is separate"> ];
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
@@ -205,6 +218,14 @@ def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
     %w_uv_o = mla.fold_output %w_uv, %w_o
     %y = mla.project %o_lat, %w_uv_o
     ```
+    Attention to `selected` keys becomes mla.convert_indices and mla.sparse_attention over the pool; where it is
+    `gathered`, a loop over chunks of whole requests, each of which is gathered and attended to:
+    ```mlir
+    %rows = mla.convert_indices %selected in %cache, %batch workspace
+    %o_lat = scf.for %i = %c0 to %num_gathers step %c1 iter_args(%onto = %nothing) {
+      %c, %k_pe = mla.gather %cache, %batch whole chunk %i
+      %o = mla.sparse_attention query(%q_lat, %q_pe) rows(%rows) keys(%c, %k_pe) of %batch chunk %i onto %onto
+    ```
     `half-query` folds only the query side, `half-output` only the output side.
     `auto` takes, among those that are possible, the one with the least predicted
     time on the module's `mla.target` (an H200 without one) for `requests`
@@ -236,7 +257,8 @@ def MlaAbsorbWeights : Pass<"mla-absorb-weights", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::mla::AbsorbMode::Auto, "auto", "least predicted time"))}]>,
     Option<"requests", "requests", "int64_t", "1",
            "requests per step that mode=auto assumes, at least 1">];
-  let dependentDialects = ["::mlir::mla::MlaDialect", "::mlir::scf::SCFDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def MlaGuardPadding : Pass<"mla-guard-padding", "::mlir::ModuleOp"> {
