@@ -28,7 +28,7 @@ lib=$(dirname "$(find "$prefix" -name libmla_runtime.so)")
 [ -x "$prefix/bin/mla-run" ] || die "component runtime has no mla-run"
 run "$prefix/bin/mla-run" --version
 extra=$(cd "$prefix" && find . -type f -o -type l | grep -vE \
-  '^\./(bin/mla-run|include/mla_runtime(/[a-z_]+)?\.h|lib[^ ]*/(libmla_runtime\.so[.0-9]*|pkgconfig/mlac\.pc|cmake/mlac/mlac[A-Za-z-]*\.cmake))$' || true)
+  '^\./(bin/mla-run|share/bash-completion/completions/mla-run|include/mla_runtime(/[a-z_]+)?\.h|lib[^ ]*/(libmla_runtime\.so[.0-9]*|pkgconfig/mlac\.pc|cmake/mlac/mlac[A-Za-z-]*\.cmake))$' || true)
 [ -z "$extra" ] || die "installed and not known: $extra"
 internal=$(grep -rl libMLAC --include=cmake_install.cmake "$build" || true)
 [ -z "$internal" ] || die "installs of internal archives: $internal"

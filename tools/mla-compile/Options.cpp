@@ -28,7 +28,18 @@ namespace cl = llvm::cl;
 // Options
 //===----------------------------------------------------------------------===//
 
-static cl::OptionCategory category("mla-compile options");
+// --help lists them by name.
+static cl::OptionCategory attentionCategory("Attention and functions");
+static cl::OptionCategory cacheCategory("Cache");
+static cl::OptionCategory codeCategory("Machine code");
+static cl::OptionCategory modelCategory("Model");
+static cl::OptionCategory outputCategory("Output");
+static cl::OptionCategory reportCategory("Reports");
+static cl::OptionCategory scheduleCategory("Schedules of a GPU's kernels");
+static cl::OptionCategory tuneCategory("Tuning on this machine's GPU");
+static const cl::OptionCategory *const kCategories[] = {
+    &attentionCategory, &cacheCategory,  &codeCategory,     &modelCategory,
+    &outputCategory,    &reportCategory, &scheduleCategory, &tuneCategory};
 
 namespace {
 /// Says which values there are where another is given.
@@ -48,56 +59,56 @@ template <typename T> using EnumOption = cl::opt<T, /*ExternalStorage=*/false, L
 } // namespace
 
 static cl::opt<std::string>
-    input(cl::Positional, cl::Required, cl::cat(category),
+    input(cl::Positional, cl::Required, cl::cat(modelCategory),
           cl::desc("<config.json | folder | layer.safetensors | layer.pt2 | module.mlir>"));
-static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
+static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(outputCategory),
                                    cl::desc("Where to write (default: the input's name with .mlac; "
                                             "standard output for texts; - for standard output)"));
 static const std::string defaultTarget = getTargetInfos().front().chip.str();
 static const std::string targetHelp =
     "Machines, comma-separated: " + listTargets(", ") + " (default " + defaultTarget + ")";
 static cl::opt<std::string> targets("target", cl::init(defaultTarget), cl::value_desc("list"),
-                                    cl::cat(category), cl::desc(targetHelp));
+                                    cl::cat(outputCategory), cl::desc(targetHelp));
 static const std::string emitHelp = "Stop at " + joinNames(listLevels(), " or ") + " (default)";
 static cl::opt<std::string> emit("emit", cl::init(kPackageLevel.str()), cl::value_desc("level"),
-                                 cl::cat(category), cl::desc(emitHelp));
+                                 cl::cat(outputCategory), cl::desc(emitHelp));
 static cl::opt<int64_t> tensorParallel("tp", cl::init(1), cl::value_desc("ranks"),
-                                       cl::cat(category),
+                                       cl::cat(modelCategory),
                                        cl::desc("Ranks that share the heads (default 1)"));
 static EnumOption<ActivationType>
-    dtype("dtype", cl::init(ActivationType::BF16), cl::cat(category),
+    dtype("dtype", cl::init(ActivationType::BF16), cl::cat(modelCategory),
           cl::desc("Activations, weights and cache (default bf16):"),
           cl::values(clEnumValN(ActivationType::BF16, "bf16", "bfloat16"),
                      clEnumValN(ActivationType::F16, "f16", "IEEE half"),
                      clEnumValN(ActivationType::F32, "f32", "IEEE single, CPU only")));
 static cl::opt<std::string> cacheFormat(
-    "cache-format", cl::value_desc("name"), cl::cat(category), cl::init("auto"),
+    "cache-format", cl::value_desc("name"), cl::cat(cacheCategory), cl::init("auto"),
     cl::desc(
         "Rows of the cache: auto (the activations' type, the default), bfloat16 (auto where the "
         "activations are bf16), mla_fp8_tensor or fp8 (e4m3, one scale per layer), fp8_ds_mla "
         "(656 bytes: e4m3 with four scales, bf16 rope) or split_ckv_kpe (latents of a page, "
         "then its rope keys, as FlashInfer has them)"));
 static cl::opt<int64_t> rowWidth(
-    "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(category),
+    "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(cacheCategory),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
              "that kernels like FlashMLA's take, which then may share the cache; default: any"));
 static EnumOption<mlir::mla::ScaleRule>
-    scaleRule("scale-rule", cl::init(mlir::mla::ScaleRule::Raw), cl::cat(category),
+    scaleRule("scale-rule", cl::init(mlir::mla::ScaleRule::Raw), cl::cat(cacheCategory),
               cl::desc("Scales of the rows' groups, when written (default raw):"),
               cl::values(clEnumValN(mlir::mla::ScaleRule::Raw, "raw", "amax / 448"),
                          clEnumValN(mlir::mla::ScaleRule::PowerOfTwo, "power_of_two",
                                     "rounded up to a power of two")));
 static cl::opt<int64_t> pageSize("page-size", cl::init(64), cl::value_desc("tokens"),
-                                 cl::cat(category),
+                                 cl::cat(cacheCategory),
                                  cl::desc("Tokens of a cache page (default 64)"));
 static EnumOption<mlir::mla::Form>
-    form("form", cl::init(mlir::mla::Form::Auto), cl::cat(category),
+    form("form", cl::init(mlir::mla::Form::Auto), cl::cat(attentionCategory),
          cl::desc("Form of the attention (default auto):"),
          cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
                     clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
                     clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
 static EnumOption<mlir::mla::AbsorbMode> absorb(
-    "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(category),
+    "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(attentionCategory),
     cl::desc("Where W_UK and W_UV go in the absorbed form (default online):"),
     cl::values(clEnumValN(mlir::mla::AbsorbMode::Online, "online", "products in the step"),
                clEnumValN(mlir::mla::AbsorbMode::Offline, "offline", "folded ahead on both sides"),
@@ -105,15 +116,16 @@ static EnumOption<mlir::mla::AbsorbMode> absorb(
                clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
                clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
 static cl::opt<std::string>
-    functions("functions", cl::value_desc("list"), cl::cat(category),
+    functions("functions", cl::value_desc("list"), cl::cat(attentionCategory),
               cl::desc("Steps to compile, of prefill,decode,step (default prefill,decode; step "
                        "takes mixed batches)"));
 static cl::opt<int64_t>
-    decodeThreshold("decode-threshold", cl::init(1), cl::value_desc("tokens"), cl::cat(category),
+    decodeThreshold("decode-threshold", cl::init(1), cl::value_desc("tokens"),
+                    cl::cat(attentionCategory),
                     cl::desc("Longest query that step attends to in the absorbed form: 1 "
                              "(default), or 1 + speculative tokens"));
 static EnumOption<mlir::mla::SharePrefixMode> mixed(
-    "mixed", cl::init(mlir::mla::SharePrefixMode::Never), cl::cat(category),
+    "mixed", cl::init(mlir::mla::SharePrefixMode::Never), cl::cat(attentionCategory),
     cl::desc("Attend to a prefix that all decodes share once, in the expanded form, and to the "
              "rest of each in the absorbed one (default never):"),
     cl::values(clEnumValN(mlir::mla::SharePrefixMode::Never, "never", "all in the absorbed form"),
@@ -135,97 +147,98 @@ static cl::opt<int64_t>
                   cl::cat(category),
                   cl::desc("Heads of a rank from which on --sparse-mode=auto is separate (32)"));
 static cl::opt<int64_t>
-    numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(category),
+    numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(attentionCategory),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
 static const std::string scheduleText =
     "Schedule of the GPU's kernels: auto (default, by predicted time), " + listScheduleNames() +
     ". Kernels of a sort that it is not for (of attention over pages: simple, relay, stream; over "
     "dense keys: simple, pingpong) keep the predicted best; an error where none can have it";
 static cl::opt<std::string> schedule("schedule", cl::init("auto"), cl::value_desc("kind"),
-                                     cl::cat(category), cl::desc(scheduleText));
+                                     cl::cat(scheduleCategory), cl::desc(scheduleText));
 static cl::list<std::string>
-    scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(category),
+    scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(scheduleCategory),
                     cl::desc("A parameter of the schedule, instead of the predicted best; may be "
                              "repeated (keys: see below)"));
 static cl::list<std::string>
     kernelSchedules("kernel-schedule", cl::value_desc("kernel:kind:key=value:..."),
-                    cl::cat(category),
+                    cl::cat(scheduleCategory),
                     cl::desc("Schedule and parameters of one kernel; may be repeated (--tune "
                              "chooses them, --schedule-report names the kernels)"));
 static cl::opt<std::string>
     batchInvariant("batch-invariant", cl::ValueOptional, cl::value_desc("blocks"),
-                   cl::cat(category),
+                   cl::cat(scheduleCategory),
                    cl::desc("Cut requests every so many blocks of 64 keys (default: by cost), so "
                             "that no result depends on the rest of the batch"));
 static cl::alias batchInvariantBlocks("batch-invariant-blocks", cl::aliasopt(batchInvariant),
                                       cl::Hidden);
 static cl::opt<double> itemCost("item-cost", cl::init(-1), cl::value_desc("blocks"),
-                                cl::cat(category),
+                                cl::cat(scheduleCategory),
                                 cl::desc("GPU: fixed cost of a piece of attention, in blocks "
                                          "of 64 keys (default: by the cost model)"));
 static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blocks"),
-                                 cl::cat(category),
+                                 cl::cat(scheduleCategory),
                                  cl::desc("GPU: cost of cutting any request, in blocks of 64 "
                                           "keys (default: by the cost model)"));
 static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"),
-                                   cl::cat(category),
+                                   cl::cat(scheduleCategory),
                                    cl::desc("GPU: cost of a token's partial result, in blocks of "
                                             "64 keys (default: by the cost model)"));
-static cl::opt<bool> scheduleReport("schedule-report", cl::cat(category),
+static cl::opt<bool> scheduleReport("schedule-report", cl::cat(reportCategory),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
-static cl::opt<bool> wantsTuning("tune", cl::cat(category),
+static cl::opt<bool> wantsTuning("tune", cl::cat(tuneCategory),
                                  cl::desc("Measure, kernel by kernel, the schedules that the "
                                           "cost model finds worth it, and compile with the "
                                           "fastest of each"));
 static cl::opt<std::string>
-    tuneCache("tune-cache", cl::value_desc("file"), cl::cat(category),
+    tuneCache("tune-cache", cl::value_desc("file"), cl::cat(tuneCategory),
               cl::desc("Times that were measured, so that a run can go on (default: the output's "
                        "name with .tune.json)"));
 static cl::opt<std::string> tuneTimer("tune-timer", cl::init("device"), cl::value_desc("who"),
-                                      cl::cat(category),
+                                      cl::cat(tuneCategory),
                                       cl::desc("device (default), or model: predicted times, "
                                                "which need no GPU"));
 static cl::opt<std::string> tuneDevice("tune-device", cl::init("cuda"), cl::value_desc("name"),
-                                       cl::cat(category),
+                                       cl::cat(tuneCategory),
                                        cl::desc("Device to measure on: cuda (default), cuda:N"));
 static cl::opt<int64_t> tuneBatch("tune-batch", cl::init(64), cl::value_desc("requests"),
-                                  cl::cat(category),
+                                  cl::cat(tuneCategory),
                                   cl::desc("Requests of the measured decodes (default 64)"));
 static cl::opt<int64_t> tuneContext("tune-context", cl::init(4096), cl::value_desc("tokens"),
-                                    cl::cat(category),
+                                    cl::cat(tuneCategory),
                                     cl::desc("Cached tokens of each (default 4096)"));
 static cl::opt<int64_t> tunePrefill("tune-prefill", cl::init(4096), cl::value_desc("tokens"),
-                                    cl::cat(category),
+                                    cl::cat(tuneCategory),
                                     cl::desc("New tokens of the measured prefills (default 4096)"));
-static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"), cl::cat(category),
+static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"),
+                                  cl::cat(tuneCategory),
                                   cl::desc("Schedules to measure in this run (default: all)"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
-                                cl::cat(category),
+                                cl::cat(codeCategory),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
 static EnumOption<AssemblerKind>
-    assembler("assembler", cl::init(AssemblerKind::Auto), cl::cat(category),
+    assembler("assembler", cl::init(AssemblerKind::Auto), cl::cat(codeCategory),
               cl::desc("Who makes cubins of PTX (default auto):"),
               cl::values(clEnumValN(AssemblerKind::Auto, "auto", "the first that is found"),
                          clEnumValN(AssemblerKind::Ptxas, "ptxas", "the toolkit's program"),
                          clEnumValN(AssemblerKind::NvPtxCompiler, "nvptxcompiler", "its library"),
                          clEnumValN(AssemblerKind::NvJitLink, "nvjitlink", "the linking library"),
                          clEnumValN(AssemblerKind::None, "none", "nobody: the package holds PTX")));
-static cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
+static cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(codeCategory),
                                   cl::desc("The ptxas to run (default: search)"));
-static cl::opt<bool> allowSpills("allow-spills", cl::cat(category),
+static cl::opt<bool> allowSpills("allow-spills", cl::cat(codeCategory),
                                  cl::desc("Accept kernels that spill registers"));
-static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(category),
+static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(codeCategory),
                                         cl::desc("Accept the assembler's C75xx messages"));
-static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(category),
+static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(modelCategory),
                                        cl::desc("rms_norm_eps for the latent norms too (default "
                                                 "1e-6, as transformers does)"));
 static cl::opt<bool> dequantisedWeights(
-    "dequantised-weights", cl::cat(category),
+    "dequantised-weights", cl::cat(modelCategory),
     cl::desc("Weights will be bound in the activations' type, whatever the configuration's "
              "quantization_config says"));
 static EnumOption<IndexerUse>
-    indexer("indexer", cl::init(IndexerUse::Full), cl::cat(category),
+    indexer("indexer", cl::init(IndexerUse::Full), cl::cat(modelCategory),
             cl::desc("Whose selection of keys a sparse layer attends to (default full):"),
             cl::values(clEnumValN(IndexerUse::Full, "full", "its own indexer's"),
                        clEnumValN(IndexerUse::Shared, "shared",
@@ -233,32 +246,33 @@ static EnumOption<IndexerUse>
                        clEnumValN(IndexerUse::None, "none",
                                   "all keys: dense attention, for up to index_topk tokens")));
 static cl::opt<std::string>
-    like("like", cl::value_desc("model_type"), cl::cat(category),
+    like("like", cl::value_desc("model_type"), cl::cat(modelCategory),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
                   "model with the same attention under another name"));
 static cl::opt<std::string>
-    archiveConfig("config", cl::value_desc("file"), cl::cat(category),
+    archiveConfig("config", cl::value_desc("file"), cl::cat(modelCategory),
                   cl::desc("Of a .pt2 archive: its model's config.json (default: the extra file "
                            "config.json of the archive)"));
 static cl::opt<std::string>
-    weightsFile("write-weights", cl::value_desc("file"), cl::cat(category),
+    weightsFile("write-weights", cl::value_desc("file"), cl::cat(modelCategory),
                 cl::desc("Of a .pt2 archive: where its layer's weights go, as a safetensors file "
                          "for mla-run --weights and for callers that bind them"));
 static cl::opt<std::string>
-    regionsFile("partial", cl::value_desc("file"), cl::cat(category),
+    regionsFile("partial", cl::value_desc("file"), cl::cat(modelCategory),
                 cl::desc("Of a .pt2 archive of a whole model: compile its attention layers, which "
                          "must be alike, and write their places in the graph as JSON (module, "
                          "input, output, weights), and the attention that is left to it"));
 static cl::opt<bool>
-    costReport("cost-report", cl::cat(category),
+    costReport("cost-report", cl::cat(reportCategory),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
                         "output where the result is a file"));
 static cl::opt<std::string>
-    explanation("explain", cl::value_desc("file.html"), cl::cat(category),
+    explanation("explain", cl::value_desc("file.html"), cl::cat(reportCategory),
                 cl::desc("Write a page of tables and figures beside the package: cost, forms, "
                          "roofline, schedules, shared memory and registers"));
-static cl::opt<bool> timing("timing", cl::cat(category), cl::desc("Print the time of every stage"));
-static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("No progress lines"));
+static cl::opt<bool> timing("timing", cl::cat(reportCategory),
+                            cl::desc("Print the time of every stage"));
+static cl::opt<bool> quiet("quiet", cl::cat(reportCategory), cl::desc("No progress lines"));
 
 static const char kOverview[] =
     "mla-compile: compiles Multi-head Latent Attention into a package of kernels and launch plans\n"
@@ -536,7 +550,7 @@ bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
   // Not before main: what is registered then, every program of mlac-tools prints.
   static cl::extrahelp scheduleKeys(scheduleHelp);
   static cl::extrahelp examples(kExamples);
-  cl::HideUnrelatedOptions(category);
+  cl::HideUnrelatedOptions(kCategories);
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });
   cl::ParseCommandLineOptions(argc, argv, kOverview);
   return ::readInvocation(invocation);
