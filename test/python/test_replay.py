@@ -40,17 +40,18 @@ plan, size = engine.plan(), engine.hidden_size
 sequences = [engine.sequence() for _ in range(3)]
 
 
-def step(sequences, tokens, layer=0, row=None):
+def step(sequences, tokens, row=None):
     plan.fill(sequences, tokens)
-    rows = [math.sin(i) for i in range(sum(tokens) * size)]
-    if row is not None:
-        rows[row * size] = math.nan
-    output = array.array("f", bytes(4 * len(rows)))
-    plan.run(array.array("f", rows), output, layer=layer)
+    for layer in range(2):
+        rows = [math.sin(i) for i in range(sum(tokens) * size)]
+        if row is not None and layer == 1:
+            rows[row * size] = math.nan
+        output = array.array("f", bytes(4 * len(rows)))
+        plan.run(array.array("f", rows), output, layer=layer)
 
 
 step(sequences, [5, 20, 18])
-step(sequences, [1, 1, 1], layer=1, row=1 if fault == "nan" else None)
+step(sequences, [1, 1, 1], row=1 if fault == "nan" else None)
 step(sequences[:1], [1])  # a sound step keeps the recording of the last failing one
 """
 
@@ -164,9 +165,11 @@ class ReplayTest(unittest.TestCase):
         _, text = self.record("none", NVTX_INJECTION64_PATH=NVTX_RECORDER, MLAC_RECORD="")
         plan = "mla_step_plan {\n  %s\n}\n"
         layer = "mla_step_run_bound {\n  %s {\n  }\n}\n"
-        self.assertEqual(text, plan % "prefill: 3 requests, 43 tokens" + layer % "prefill, layer 0" +
-                         plan % "decode: 3 requests, 3 tokens" + layer % "decode, layer 1" +
-                         plan % "decode: 1 requests, 1 tokens" + layer % "decode, layer 0")
+        wanted = ""
+        for function, step in (("prefill", "3 requests, 43 tokens"), ("decode", "3 requests, 3 tokens"),
+                               ("decode", "1 requests, 1 tokens")):
+            wanted += plan % f"{function}: {step}" + "".join(layer % f"{function}, layer {i}" for i in (0, 1))
+        self.assertEqual(text, wanted)
         for other in ("/nowhere/profiler.so", os.environ["MLAC_RUNTIME_LIBRARY"]):  # no profilers
             self.assertEqual(self.record("none", NVTX_INJECTION64_PATH=other), ([], ""))
 

@@ -134,7 +134,7 @@ static EnumOption<mlir::mla::SharePrefixMode> mixed(
                clEnumValN(mlir::mla::SharePrefixMode::Always, "always",
                           "in steps whose decodes share any whole block of 64 tokens")));
 static EnumOption<mlir::mla::SparseMode> sparseMode(
-    "sparse-mode", cl::init(mlir::mla::SparseMode::Mixed), cl::cat(category),
+    "sparse-mode", cl::init(mlir::mla::SparseMode::Mixed), cl::cat(attentionCategory),
     cl::desc("How the prefills of a sparse layer read a cache of codes (default mixed):"),
     cl::values(
         clEnumValN(mlir::mla::SparseMode::Mixed, "mixed", "as decodes do, from the pool"),
@@ -144,7 +144,7 @@ static EnumOption<mlir::mla::SparseMode> sparseMode(
                    "separate from --separate-heads heads of a rank on")));
 static cl::opt<int64_t>
     separateHeads("separate-heads", cl::init(mlir::mla::kSeparateHeads), cl::value_desc("n"),
-                  cl::cat(category),
+                  cl::cat(attentionCategory),
                   cl::desc("Heads of a rank from which on --sparse-mode=auto is separate (32)"));
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(attentionCategory),
