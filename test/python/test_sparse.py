@@ -29,6 +29,8 @@ CASES = {
     "separate": (layers.config(**SHARES), "bf16", "fp8_ds_mla", ["--sparse-mode=separate"]),
     "separate_tensor": (layers.config(**SHARES), "bf16", "mla_fp8_tensor",
                         ["--sparse-mode=auto", "--separate-heads=2", "--page-size=16"]),
+    "speculative": (layers.config(**SHARES), "bf16", "fp8_ds_mla",
+                    ["--sparse-mode=separate", "--decode-threshold=3"]),
     "glm": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "bf16", "auto",
             ["--page-size=16"]),
     "f32": (layers.config(**SHARES), "f32", None, []),
@@ -55,9 +57,9 @@ class ServedTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def serve(self, name, steps=STEPS, **options):
+    def serve(self, name, steps=STEPS, slack=None, **options):
         """Requests of one story, each from its start; every row against float64. `options`: of the
-        engine."""
+        engine; slack: of scores, if not the type's."""
         config, element, cache, _ = CASES[name]
         rng = np.random.default_rng(len(name))
         weights = layers.random_weights(rng, config)
@@ -76,7 +78,7 @@ class ServedTest(unittest.TestCase):
             output, selected = served.step(sequences, counts, story[rows], function,
                                            wants_selection=True)
             wrong = layers.judge_selection(selected, scores[rows], rows + 1, config["index_topk"],
-                                           layers.SCORE_SLACK[element])
+                                           slack or layers.SCORE_SLACK[element])
             self.assertEqual(wrong, "", place)
             expected = layers.expected_rows(shape, weights, story, rows, selected, cache)
             self.assertLess(layers.judge_output(output, expected, element, cache), 1, place)

@@ -69,7 +69,7 @@ class WorkspaceTest(ServedTest):
         self.assertEqual([len(sequence) for sequence in sequences], [0, 0])
         plan.fill(sequences, [100, 100], "prefill")
 
-    def test_a_step_has_one_record_B42(self):
+    def test_a_step_has_one_record_B25_B42(self):
         package, engine = self.packages["separate"], self.engine(workspace_tokens=100)
         sequences = [engine.sequence() for _ in range(4)]
         plan = engine.plan()
