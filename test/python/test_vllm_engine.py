@@ -39,7 +39,27 @@ def make_prompt(length, first):
 PROMPTS = [make_prompt(length, index + 1) for index, length in enumerate((5, 33, 64, 17))]
 
 
-def make_model(folder):
+def make_rounding_cache():
+    """A cache of transformers that keeps rows as e4m3."""
+    import torch
+    from transformers import DynamicCache
+
+    def rounded(rows):
+        return rows.to(torch.float8_e4m3fn).to(rows.dtype)
+
+    class RoundingCache(DynamicCache):
+        def update(self, latents, ropes, layer_idx, *args, **kwargs):
+            kept = super().update(rounded(latents), rounded(ropes), layer_idx, *args, **kwargs)
+            new = latents.shape[-2]
+            if new == 1:
+                return kept
+            return tuple(torch.cat([old[..., :-new, :], rows], -2)
+                         for old, rows in zip(kept, (latents, ropes)))
+
+    return RoundingCache()
+
+
+def make_model(folder, make_cache=lambda: None):
     """Saves a model whose tokens depend on everything; its greedy tokens after each prompt."""
     import torch
     from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
@@ -56,7 +76,7 @@ def make_model(folder):
     for prompt in PROMPTS:
         ids = torch.tensor([prompt])
         done = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=TOKENS,
-                              do_sample=False, eos_token_id=None, pad_token_id=0)
+                              past_key_values=make_cache(), do_sample=False, eos_token_id=None, pad_token_id=0)
         wanted.append(done[0, len(prompt):].tolist())
     return wanted
 
@@ -117,8 +137,15 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(self.generate([PROMPTS], max_model_len=128, num_gpu_blocks_override=9),
                          [self.wanted])
 
+    def test_fp8_cache(self):
+        # The reference rounds what it caches: prompts see their own rows as they are, everything
+        # else sees codes.
+        wanted = make_model(self.model + "-fp8", make_cache=make_rounding_cache)
+        self.assertNotEqual(wanted, self.wanted, "rounding decides no token")
+        self.assertEqual(self.generate([PROMPTS], kv_cache_dtype="fp8"), [wanted])
+
     def test_what_is_not_served_is_refused_by_name(self):
-        done = self.start([PROMPTS], {"kv_cache_dtype": "fp8"})
+        done = self.start([PROMPTS], {"kv_cache_dtype": "fp8_e5m2"})
         self.assertNotIn("RESULT", done.stdout)
         self.assertIn("is not valid for this configuration. Reason: ['kv_cache_dtype not supported",
                       done.stdout + done.stderr)

@@ -51,6 +51,7 @@ class Kernels:
             self._engine.prepare(layer)  # there are no weights
         self._max_seq_len = max_seq_len
         self._bound: tuple[int, ...] = ()
+        self._scales = [1.0] * len(layer_names)
         # In turns: the host plans a step while the one before it runs.
         self._plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
         # Nothing is appended and nothing rotated here: no slot, any position.
@@ -58,9 +59,13 @@ class Kernels:
         self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
         self._device = device
 
-    def bind(self, caches: Sequence[torch.Tensor]) -> None:
-        """Takes vLLM's cache, a tensor [blocks, block_size, rank + rope] for each layer; cheap
-        where nothing has moved."""
+    def bind(self, caches: Sequence[torch.Tensor], scales: Sequence[float] = ()) -> None:
+        """Takes vLLM's cache, a tensor [blocks, block_size, rank + rope] for each layer, and where
+        it holds codes each layer's scale; cheap where nothing has changed."""
+        for layer, scale in enumerate(scales):
+            if scale != self._scales[layer]:
+                self._engine.set_cache_scale(scale, layer)
+                self._scales[layer] = scale
         addresses = tuple(cache.data_ptr() for cache in caches)
         if addresses == self._bound:
             return
@@ -98,4 +103,6 @@ class Kernels:
 def take_cache(layer: Any) -> torch.Tensor:
     """A layer's cache as [blocks, block_size, columns]: newer versions have a head axis."""
     cache: torch.Tensor = layer.kv_cache
+    if cache.element_size() == 1:
+        cache = cache.view(torch.uint8)
     return cache.squeeze(1) if cache.dim() == 4 else cache

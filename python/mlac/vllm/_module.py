@@ -13,10 +13,13 @@ from pathlib import Path
 from .._compile import compile as compile_package
 from .._runtime import Package
 
+# What vLLM's cache types fp8 and fp8_e4m3 are.
+_FP8_FORMAT = "mla_fp8_tensor"
+
 # queries, rotated rope queries -> outputs and log-sum-exps; the new rows are in the cache already.
 _TEMPLATE = """\
 !cache = !mla.cache<page_size = {block_size}, fields = [latent: {rank}, rope: {rope}],
-                    element = {dtype}, rope_order = interleaved>
+                    element = {dtype}, rope_order = interleaved{format}>
 !latent = tensor<?x{heads}x{rank}x{dtype}>
 !rope = tensor<?x{heads}x{rope}x{dtype}>
 !lse = tensor<?x{heads}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
@@ -44,10 +47,12 @@ class Shape:
     scale: float  # of the scores
     dtype: str  # "bf16", "f16" or "f32": queries, cache and outputs
     query_len: int = 1  # most tokens of a decode (1 + drafts)
+    cache: str = "auto"  # rows of the cache: "auto" (dtype), or "fp8" (e4m3, a scale for each layer)
 
     def module(self) -> str:
         """The mla module's text."""
-        return _TEMPLATE.format(**dataclasses.asdict(self))
+        format = f', format = "{_FP8_FORMAT}"' if self.cache == "fp8" else ""
+        return _TEMPLATE.format(**dataclasses.asdict(self), format=format)
 
     def differences(self, package: Package) -> list[str]:
         """Where a package is of another shape: "what: expected ..., got ..." for each."""
@@ -56,7 +61,8 @@ class Shape:
         columns = {field["name"]: field["columns"] for field in pool["fields"]}
         found = {"heads": info["model"]["num_heads"], "rank": columns.get("latent"),
                  "rope": columns.get("rope"), "block_size": pool["page_size"],
-                 "dtype": pool["dtype"]}
+                 "dtype": pool["element"],
+                 "cache": "fp8" if pool["format"] == _FP8_FORMAT else "auto"}
         return [f"{name}: expected {getattr(self, name)}, got {value}"
                 for name, value in found.items() if getattr(self, name) != value]
 

@@ -51,10 +51,13 @@ class Builder(MLACommonMetadataBuilder[MLACommonMetadata]):
         context = vllm_config.compilation_config.static_forward_context
         self._attention = [context[name] for name in layer_names]
         first = self._attention[0].impl
+        self._has_codes = first.kv_cache_dtype.startswith("fp8")
         self._kernels = Kernels(
             Shape(heads=first.num_heads, rank=first.kv_lora_rank, rope=first.qk_rope_head_dim,
                   block_size=kv_cache_spec.block_size, scale=float(first.scale),
-                  dtype=_DTYPES[kv_cache_spec.dtype], query_len=self.reorder_batch_threshold),
+                  dtype=_DTYPES[vllm_config.model_config.dtype],
+                  query_len=self.reorder_batch_threshold,
+                  cache="fp8" if self._has_codes else "auto"),
             layer_names, device, vllm_config.scheduler_config.max_num_seqs,
             vllm_config.model_config.max_model_len)
         self._bounds: list[int] | None = None
@@ -72,7 +75,8 @@ class Builder(MLACommonMetadataBuilder[MLACommonMetadata]):
                                        query_start_loc_cpu, *args, **kwargs)
         query_lens = query_start_loc_cpu.diff().tolist()
         bounds = self._bounds[:len(query_lens)] if self._bounds else [max_seq_len] * len(query_lens)
-        self._kernels.bind([take_cache(layer) for layer in self._attention])
+        scales = [layer._k_scale_float for layer in self._attention] if self._has_codes else []
+        self._kernels.bind([take_cache(layer) for layer in self._attention], scales)
         plan = self._kernels.plan(query_lens, bounds, seq_lens_device, block_table_tensor)
         return DecodeMetadata(**vars(common), kernels=self._kernels, plan=plan)
 
@@ -81,6 +85,10 @@ class Impl(MLACommonImpl[MLACommonMetadata]):
     """Attends for the decodes; vLLM appends, projects, and runs prefills."""
 
     can_return_lse_for_decode = True
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.supports_quant_query_input = False  # codes are read, queries stay as they are
 
     def forward_mqa(self, q: Any, kv_c_and_k_pe_cache: torch.Tensor, attn_metadata: Any,
                     layer: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -93,10 +101,10 @@ class Impl(MLACommonImpl[MLACommonMetadata]):
 
 
 class Backend(MLACommonBackend):
-    """Dense MLA over bf16, f16 and f32 caches."""
+    """Dense MLA over bf16, f16 and f32 caches, and caches of e4m3 with a scale for each layer."""
 
     supported_dtypes: ClassVar[list[torch.dtype]] = list(_DTYPES)
-    supported_kv_cache_dtypes: ClassVar[list[str]] = ["auto", "bfloat16"]
+    supported_kv_cache_dtypes: ClassVar[list[str]] = ["auto", "bfloat16", "fp8", "fp8_e4m3"]
 
     @staticmethod
     def get_name() -> str:

@@ -17,15 +17,25 @@ def _slot_mapping(query_start_loc, positions, block_table, slot_mapping, block_s
             + at % block_size
 
 
+def to_codes(rows):
+    largest = torch.finfo(torch.float8_e4m3fn).max
+    return rows.clamp(-largest, largest).to(torch.float8_e4m3fn).view(torch.uint8)
+
+
 def _cache_rows(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
     kept = slot_mapping >= 0
     rows = torch.cat([kv_c, k_pe.flatten(1)], -1)[:len(slot_mapping)]
+    if kv_cache_dtype.startswith("fp8"):
+        kv_cache = kv_cache.view(torch.uint8)
+        rows = to_codes(rows / scale)
     kv_cache.view(-1, kv_cache.shape[-1])[slot_mapping[kept]] = rows[kept]
 
 
 def _gather_rows(src_cache, dst, block_table, cu_seq_lens, token_to_seq, num_tokens,
                  kv_cache_dtype, scale, seq_starts=None):
     block_size = src_cache.shape[1]
+    if kv_cache_dtype.startswith("fp8"):
+        src_cache = src_cache.view(torch.float8_e4m3fn).to(dst.dtype) * scale
     for token in range(int(num_tokens)):
         request = int(token_to_seq[token])
         at = token - int(cu_seq_lens[request])
