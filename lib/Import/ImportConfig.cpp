@@ -85,6 +85,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --dequantised-weights";
   if (!parsing.like.empty())
     stream << " --like=" << parsing.like;
+  if (options.takesLatents)
+    stream << " --inputs=latents";
   if (parsing.indexer != IndexerUse::Full)
     stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
   return text;
@@ -168,6 +170,8 @@ public:
             module.getContext(), options.pageSize, config.kvLoraRank, config.qkRopeHeadDim, element,
             getRopeOrder(config.rope.pairing), options.cacheFormat, options.scaleRule)),
         tensors(getStepTensors(config)) {
+    if (options.takesLatents)
+      llvm::erase_if(tensors, isOfDownProjection);
     if (config.hasOwnIndexer())
       indexType = getIndexCacheType(*module.getContext(), config, options);
   }
@@ -186,6 +190,17 @@ public:
 
 private:
   using Shape = SmallVector<int64_t, 3>;
+  /// An argument of a function in front of its weights.
+  struct Argument {
+    Type type;
+    StringRef mark, name; // attribute and its value; without one if empty
+    Value *value;
+  };
+  SmallVector<Argument> listArguments(mla::BatchType batchType);
+  static bool isOfDownProjection(const CheckpointTensor &tensor) {
+    StringRef name = tensor.name;
+    return name.starts_with("q_a_") || name.starts_with("kv_a_");
+  }
 
   RankedTensorType tensorType(ArrayRef<int64_t> shape) {
     return RankedTensorType::get(shape, element);
@@ -209,6 +224,8 @@ private:
   /// A latent and, where `tailDim` > 0, the raw tail behind it.
   mla::LatentProjectOp projectLatent(StringRef projection, StringRef norm, int64_t rank,
                                      int64_t tailDim, double multiplier);
+  /// The new tokens' latents and rope keys, not rotated, unless the caller gives them.
+  void projectKeys();
   /// q_nope and (R > 0) rotated q_pe.
   std::pair<Value, Value> buildQuery();
   Value buildOutput(Value heads);
@@ -234,7 +251,7 @@ private:
   // Of the function being built.
   llvm::StringMap<Value> values;
   Value hidden, batch, cache, table;
-  Value indexCache, queryLatent;
+  Value indexCache, queryLatent, latent, ropeKey;
   Value selected; ///< null in a dense layer
 };
 
@@ -244,44 +261,57 @@ RankedTensorType LayerBuilder::selectionType() {
   return RankedTensorType::get({ShapedType::kDynamic, config.indexer->topk}, builder.getI32Type());
 }
 
+SmallVector<LayerBuilder::Argument> LayerBuilder::listArguments(mla::BatchType batchType) {
+  hidden = queryLatent = latent = ropeKey = indexCache = selected = {};
+  SmallVector<Argument> arguments;
+  auto addInput = [&](Type type, StringRef name, Value *value) {
+    arguments.push_back({type, mla::kInputAttr, name, value});
+  };
+  if (!options.takesLatents || !config.qLoraRank || indexType)
+    addInput(tokenType(config.hiddenSize), "hidden", &hidden);
+  arguments.push_back({batchType, {}, {}, &batch});
+  arguments.push_back({cacheType, {}, {}, &cache});
+  if (indexType)
+    arguments.push_back({indexType, mla::kPoolAttr, "index", &indexCache});
+  if (config.isSparse() && !indexType)
+    addInput(selectionType(), kSelection, &selected);
+  if (!options.takesLatents)
+    return arguments;
+  if (config.qLoraRank)
+    addInput(tokenType(*config.qLoraRank), "q_latent", &queryLatent);
+  addInput(tokenType(config.kvLoraRank), "latent", &latent);
+  if (rope)
+    addInput(tokenType(config.qkRopeHeadDim), "k_pe", &ropeKey);
+  return arguments;
+}
+
 func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchType) {
-  RankedTensorType hiddenType = tokenType(config.hiddenSize);
-  bool isGivenSelection = config.isSparse() && !indexType;
+  SmallVector<Argument> arguments = listArguments(batchType);
   bool givesSelection = indexType && config.indexer->isShared;
-  SmallVector<Type> inputs{hiddenType, batchType, cacheType}, results{hiddenType, cacheType};
-  if (indexType) {
-    inputs.push_back(indexType);
+  SmallVector<Type> inputs, results{tokenType(config.hiddenSize), cacheType};
+  for (const Argument &argument : arguments)
+    inputs.push_back(argument.type);
+  if (indexType)
     results.push_back(indexType);
-  }
-  if (isGivenSelection)
-    inputs.push_back(selectionType());
   if (givesSelection)
     results.push_back(selectionType());
-  unsigned firstWeight = inputs.size();
   for (const CheckpointTensor &tensor : tensors)
     inputs.push_back(tensorType(tensor.shapeOnRank(config.tensorParallel)));
 
   auto function =
       func::FuncOp::create(builder, loc, name, builder.getFunctionType(inputs, results));
   Block *body = function.addEntryBlock();
-  hidden = body->getArgument(0);
-  batch = body->getArgument(1);
-  cache = body->getArgument(2);
-  function.setArgAttr(0, mla::kInputAttr, builder.getStringAttr("hidden"));
+  for (auto [index, argument] : llvm::enumerate(arguments)) {
+    *argument.value = body->getArgument(index);
+    if (!argument.mark.empty())
+      function.setArgAttr(index, argument.mark, builder.getStringAttr(argument.name));
+  }
   function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
-  if (indexType) {
-    indexCache = body->getArgument(3);
-    function.setArgAttr(3, mla::kPoolAttr, builder.getStringAttr("index"));
-  }
-  if (isGivenSelection) {
-    selected = body->getArgument(3);
-    function.setArgAttr(3, mla::kInputAttr, builder.getStringAttr(kSelection));
-  }
   if (givesSelection)
     function.setResultAttr(results.size() - 1, mla::kOutputAttr, builder.getStringAttr(kSelection));
   values.clear();
   for (auto [index, tensor] : llvm::enumerate(tensors)) {
-    unsigned argument = firstWeight + index;
+    unsigned argument = arguments.size() + index;
     function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
     values[tensor.name] = body->getArgument(argument);
   }
@@ -320,14 +350,25 @@ mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection, StringRef
       builder.getF64FloatAttr(config.latentNormEps), builder.getF64FloatAttr(multiplier));
 }
 
+void LayerBuilder::projectKeys() {
+  if (latent)
+    return;
+  mla::LatentProjectOp kv = projectLatent("kv_a_proj_with_mqa", "kv_a_layernorm", config.kvLoraRank,
+                                          config.qkRopeHeadDim, config.latentMultiplier);
+  latent = kv.getLatent();
+  ropeKey = kv.getTail();
+}
+
 std::pair<Value, Value> LayerBuilder::buildQuery() {
   Value input = hidden, up = weight("q_proj.weight");
   if (config.qLoraRank) {
     // LongCat's factor of the whole query: projections are linear, so it may
     // enter with the latent.
-    input = queryLatent = projectLatent("q_a_proj", "q_a_layernorm", *config.qLoraRank,
-                                        /*tailDim=*/0, config.queryMultiplier)
-                              .getLatent();
+    if (!queryLatent)
+      queryLatent = projectLatent("q_a_proj", "q_a_layernorm", *config.qLoraRank,
+                                  /*tailDim=*/0, config.queryMultiplier)
+                        .getLatent();
+    input = queryLatent;
     up = weight("q_b_proj.weight");
   }
   int64_t nope = config.qkNopeHeadDim, ropeDim = config.qkRopeHeadDim;
@@ -429,10 +470,9 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen, mla::Form
         RankedTensorType::get({ShapedType::kDynamic, rope.getDim()}, builder.getF32Type()), rope);
 
   auto [queryNope, queryRope] = buildQuery();
-  mla::LatentProjectOp kv = projectLatent("kv_a_proj_with_mqa", "kv_a_layernorm", config.kvLoraRank,
-                                          config.qkRopeHeadDim, config.latentMultiplier);
-  Value keyRope = rope ? rotate(kv.getTail()) : Value();
-  SmallVector<Value, 2> rows{kv.getLatent()};
+  projectKeys();
+  Value keyRope = rope ? rotate(ropeKey) : Value();
+  SmallVector<Value, 2> rows{latent};
   if (rope)
     rows.push_back(keyRope);
   Value appended = mla::AppendOp::create(builder, loc, cacheType, rows, cache, batch);
@@ -445,8 +485,8 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen, mla::Form
   Value valueUp = sliceRows(up, config.qkNopeHeadDim, config.vHeadDim);
   auto attention = mla::AttentionOp::create(
       builder, loc, tokenType({config.numHeads(), config.vHeadDim}),
-      /*lse=*/Type(), queryNope, queryRope, kv.getLatent(), keyRope, keyUp, valueUp, appended,
-      batch, selected, builder.getF64FloatAttr(config.softmaxScale()),
+      /*lse=*/Type(), queryNope, queryRope, latent, keyRope, keyUp, valueUp, appended, batch,
+      selected, builder.getF64FloatAttr(config.softmaxScale()),
       mla::FormAttr::get(builder.getContext(), selected ? mla::Form::Absorbed : form));
   SmallVector<Value> results{buildOutput(attention.getOutput()), appended};
   if (indexType)

@@ -87,15 +87,30 @@ static int64_t getDim(Value value, unsigned dim) {
   return cast<RankedTensorType>(value.getType()).getDimSize(dim);
 }
 
-/// Width of the function's hidden states, or 0.
-static int64_t getHiddenSize(func::FuncOp function) {
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto name = function.getArgAttrOfType<StringAttr>(i, mla::kInputAttr);
-    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
-    if (name && name.getValue() == "hidden" && type && type.getRank() == 2)
-      return type.getDimSize(1);
+/// Columns of the tensor [tokens, columns] that is called `name`; 0 if there is none.
+static int64_t findColumns(TypeRange types, StringRef name,
+                           llvm::function_ref<StringAttr(unsigned)> getName) {
+  for (auto [i, type] : llvm::enumerate(types)) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (StringAttr own = getName(i);
+        own && own.getValue() == name && tensor && tensor.getRank() == 2)
+      return tensor.getDimSize(1);
   }
   return 0;
+}
+
+static int64_t getInputColumns(func::FuncOp function, StringRef name) {
+  return findColumns(function.getArgumentTypes(), name, [&](unsigned i) {
+    return function.getArgAttrOfType<StringAttr>(i, mla::kInputAttr);
+  });
+}
+
+/// Of the layer's input, or of its output where it takes latents.
+static int64_t getHiddenSize(func::FuncOp function) {
+  int64_t columns = getInputColumns(function, "hidden");
+  return columns ? columns : findColumns(function.getResultTypes(), "output", [&](unsigned i) {
+    return function.getResultAttrOfType<StringAttr>(i, mla::kOutputAttr);
+  });
 }
 
 static std::unique_ptr<package::PoolT> describePool(StringRef name, mla::CacheType type) {
@@ -269,6 +284,8 @@ describeAttention(Operation *attention, const package::PackageT &package, mla::M
   for (const std::unique_ptr<package::TensorT> &tensor : package.weights)
     if (tensor->name == "q_a_proj.weight")
       model->q_lora_rank = tensor->shape[0];
+  if (auto function = attention->getParentOfType<func::FuncOp>(); model->q_lora_rank == 0)
+    model->q_lora_rank = getInputColumns(function, "q_latent");
   mla::CacheType cache = getCacheType(attention);
   model->kv_lora_rank = cache.getKvLoraRank();
   model->qk_rope_head_dim = cache.getQkRopeHeadDim();
@@ -309,8 +326,9 @@ LogicalResult mlac::describeModel(ModuleOp module, package::PackageT &package) {
                             "mla.gather, found none: a package describes its model by it");
   if (isa<mla::AttentionOp>(attention) &&
       getHiddenSize(attention->getParentOfType<func::FuncOp>()) <= 0)
-    return attention->emitError("expected its function to have an argument [tokens, hidden] marked "
-                                "mla.input = \"hidden\"");
+    return attention->emitError(
+        "expected its function to have an argument [tokens, hidden] marked "
+        "mla.input = \"hidden\", or a result marked mla.output = \"output\"");
   FailureOr<SmallVector<PoolUse>> pools = collectPools(module);
   if (failed(pools))
     return failure();

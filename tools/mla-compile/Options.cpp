@@ -245,6 +245,16 @@ static EnumOption<IndexerUse>
                                   "an earlier layer's, which is the input 'selected'"),
                        clEnumValN(IndexerUse::None, "none",
                                   "all keys: dense attention, for up to index_topk tokens")));
+/// What functions of a configuration take.
+enum class LayerInputs { Hidden, Latents };
+static EnumOption<LayerInputs> layerInputs(
+    "inputs", cl::init(LayerInputs::Hidden), cl::cat(modelCategory),
+    cl::desc("What the functions of a configuration take (default hidden):"),
+    cl::values(clEnumValN(LayerInputs::Hidden, "hidden", "hidden states: a whole layer"),
+               clEnumValN(LayerInputs::Latents, "latents",
+                          "q_latent, latent and k_pe, normalised and not rotated: what "
+                          "an engine hands to its attention back end, which projects "
+                          "down itself")));
 static cl::opt<std::string>
     like("like", cl::value_desc("model_type"), cl::cat(modelCategory),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
@@ -434,7 +444,13 @@ static bool readOptions(CompileOptions &options) {
   std::string format;
   if (!readCacheFormat(format))
     return false;
-  options.import = {dtype, pageSize, form, format, scaleRule, hasStep ? decodeThreshold : 0};
+  options.import = {dtype,
+                    pageSize,
+                    form,
+                    format,
+                    scaleRule,
+                    hasStep ? decodeThreshold : 0,
+                    layerInputs == LayerInputs::Latents};
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
@@ -460,7 +476,7 @@ static bool checkModuleOptions() {
     return true;
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
-           &normEpsFromConfig, &dequantisedWeights, &like, &indexer})
+           &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

@@ -41,6 +41,8 @@ struct ImportOptions {
   std::string cacheFormat = {}; ///< of CacheFormats.h; empty: the activations' type
   mlir::mla::ScaleRule scaleRule = mlir::mla::ScaleRule::Raw;
   int64_t decodeThreshold = 0; ///< longest query of a decode in @step; 0: no @step
+  /// Whether the caller projects down: functions take normalised latents and unrotated keys.
+  bool takesLatents = false;
 };
 
 /// The rotary embedding of a configuration, with pairs of its own or those given; null when
