@@ -28,7 +28,7 @@ expect() {
 }
 
 expect "bench" mla-run b
-expect "help bench check info replay --help --version" mla-run ""
+expect "help bench check info replay simulate --help --version" mla-run ""
 expect "--report=" mla-run bench model.mlac --rep
 expect "--context= --csv" mla-run bench --c
 expect "--samples= --seed=" mla-run check --s

@@ -280,6 +280,17 @@ static cl::opt<std::string>
     explanation("explain", cl::value_desc("file.html"), cl::cat(reportCategory),
                 cl::desc("Write a page of tables and figures beside the package: cost, forms, "
                          "roofline, schedules, shared memory and registers"));
+static cl::opt<std::string>
+    simulatedKernel("simulate", cl::value_desc("kernel"), cl::cat(reportCategory),
+                    cl::desc("Write nothing: run one launch of this kernel in the simulator and as "
+                             "the CPU's code for the same program, and compare"));
+static cl::opt<std::string>
+    simulatedStep("simulate-step", cl::init("2:100:1"), cl::value_desc("requests:cached:new"),
+                  cl::cat(reportCategory),
+                  cl::desc("The step that --simulate takes the launch of (default 2:100:1)"));
+static cl::opt<int64_t> simulatedSeeds("simulate-seeds", cl::init(2), cl::value_desc("n"),
+                                       cl::cat(reportCategory),
+                                       cl::desc("Orders of events of --simulate (default 2)"));
 static cl::opt<bool> timing("timing", cl::cat(reportCategory),
                             cl::desc("Print the time of every stage"));
 static cl::opt<bool> quiet("quiet", cl::cat(reportCategory), cl::desc("No progress lines"));
@@ -530,6 +541,28 @@ static bool readTuning(Invocation &invocation) {
   return true;
 }
 
+/// "2:100:1".
+static bool readSimulation(Invocation &invocation) {
+  SimulateOptions &simulation = invocation.simulation.emplace();
+  simulation.kernel = simulatedKernel;
+  constexpr int64_t kMost = 1 << 20;
+  llvm::SmallVector<llvm::StringRef, 3> parts;
+  llvm::StringRef(simulatedStep).split(parts, ':');
+  StepSize &step = simulation.step;
+  bool isRead = parts.size() == 3 && !parts[0].getAsInteger(10, step.requests) &&
+                !parts[1].getAsInteger(10, step.contextLen) &&
+                !parts[2].getAsInteger(10, step.queryLen);
+  if (!isRead || step.requests < 1 || step.requests > kMost || step.contextLen < 0 ||
+      step.contextLen > kMost || step.queryLen < 1 || step.queryLen > kMost)
+    return fail("--simulate-step: expected REQUESTS:CACHED:NEW up to " + llvm::Twine(kMost) +
+                ", got '" + simulatedStep + "'");
+  if (simulatedSeeds < 1 || simulatedSeeds > kMost)
+    return fail("--simulate-seeds: expected 1 to " + llvm::Twine(kMost) + ", got " +
+                llvm::Twine(simulatedSeeds.getValue()));
+  simulation.seeds = static_cast<uint64_t>(simulatedSeeds);
+  return true;
+}
+
 static bool readInvocation(Invocation &invocation) {
   if (quiet)
     silenceProgress();
@@ -553,6 +586,8 @@ static bool readInvocation(Invocation &invocation) {
   if (!explanation.empty() && (explanation == kStandardOutput || explanation == invocation.output))
     return fail("--explain: expected a file of its own, got '" + explanation + "'");
   invocation.explanation = explanation;
+  if (!simulatedKernel.empty() && !readSimulation(invocation))
+    return false;
   // Standard output is for what was asked for; reports, unless it takes something else.
   bool isTaken =
       invocation.output == kStandardOutput || (invocation.output.empty() && !isBinaryLevel(level));

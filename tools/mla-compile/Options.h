@@ -14,6 +14,7 @@
 #ifndef MLA_COMPILE_OPTIONS_H
 #define MLA_COMPILE_OPTIONS_H
 
+#include "Simulate.h"
 #include "TuneTimer.h"
 
 #include "mla/Driver/Compile.h"
@@ -23,6 +24,7 @@ namespace mlac {
 /// What was asked for besides CompileOptions.
 struct Invocation {
   std::string input, output;
+  std::optional<SimulateOptions> simulation;
   std::string explanation; ///< file of --explain; empty: none
   std::string level;
   bool wantsTiming, wantsScheduleReport;

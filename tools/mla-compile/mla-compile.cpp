@@ -82,6 +82,13 @@ static bool run(Invocation &invocation) {
     if (llvm::Error error = tune(**module, *invocation.tuning, invocation.options))
       return fail("--tune: " + llvm::toString(std::move(error)));
   }
+  if (invocation.simulation) {
+    timer.begin("simulate " + invocation.simulation->kernel);
+    llvm::Error error =
+        simulateKernel(**module, invocation.options, *invocation.simulation, *invocation.reports);
+    endProgress();
+    return !error || fail("--simulate: " + llvm::toString(std::move(error)));
+  }
   bool done = invocation.level == kPackageLevel ? writePackage(**module, invocation, timer)
                                                 : writeLevel(**module, invocation, timer);
   if (done && invocation.wantsTiming)

@@ -30,6 +30,7 @@ int runInfo(const std::vector<std::string> &words);
 int runCheck(const std::vector<std::string> &words);
 int runBench(const std::vector<std::string> &words);
 int runReplay(const std::vector<std::string> &words);
+int runSimulate(const std::vector<std::string> &words);
 
 } // namespace mlac::run
 

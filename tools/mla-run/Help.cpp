@@ -23,6 +23,8 @@ static const char kOverview[] =
       Median time of a step, beside the machine's memory and matrix ceilings.
   mla-run replay PACKAGE RECORDING [options]
       Runs the failing step again that MLAC_RECORD wrote, and names the kernel.
+  mla-run simulate PACKAGE --kernel=NAME [options]
+      Runs one GPU kernel on the host, and compares it with the CPU's code for it.
 
   mla-run COMMAND --help     options and examples of a command
   mla-run --version          version of the runtime
@@ -152,6 +154,29 @@ Examples:
 Exit code: 0 outputs are numbers, and those that were recorded; 1 they are not; 2 error.
 )";
 
+static const char kSimulate[] =
+    R"(mla-run simulate PACKAGE --kernel=NAME [options]
+
+  Plans a step, and runs the first launch of one kernel for a GPU on the host: in the
+  simulator (docs/simulator.md), which looks for races, deadlocks and what is read before
+  it is written, under several orders of events; and as the CPU's code for the same
+  program. What both wrote is compared. Needs mla-compile beside it or on the PATH, which
+  makes the kernel again from the package's configuration and options.
+
+    --kernel=NAME              of a launch of the step (mla-run info lists the kernels)
+    --batch=B                  requests (2)
+    --context=C                cached tokens of each (100)
+    --query-len=Q              new tokens of each (1)
+    --seeds=N                  orders of events (2)
+
+Examples:
+  mla-run simulate model.mlac --kernel=absorbed_attention_0
+  mla-run simulate model.mlac --kernel=merge_partials --batch=1 --context=4k --seeds=20
+
+Exit code: 0 no defect and equal results; 1 a defect, or results that differ, or what
+mla-compile refuses; 2 error.
+)";
+
 const char *mlac::run::getHelp(const std::string &command) {
   if (command.empty())
     return kOverview;
@@ -163,5 +188,7 @@ const char *mlac::run::getHelp(const std::string &command) {
     return kBench;
   if (command == "replay")
     return kReplay;
+  if (command == "simulate")
+    return kSimulate;
   return nullptr;
 }

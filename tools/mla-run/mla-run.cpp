@@ -20,11 +20,12 @@
 using namespace mlac::run;
 
 static int refuseCommand(const std::string &command) {
-  std::string nearest = findNearest(command, {"info", "check", "bench", "replay"});
+  std::string nearest = findNearest(command, {"info", "check", "bench", "replay", "simulate"});
   std::string question = nearest.empty() ? "" : "did you mean '" + nearest + "'? ";
   std::fprintf(
       stderr,
-      "mla-run: error: unknown command '%s'; %sknown: info, check, bench, replay (see --help)\n",
+      "mla-run: error: unknown command '%s'; %sknown: info, check, bench, replay, simulate (see "
+      "--help)\n",
       command.c_str(), question.c_str());
   return kError;
 }
@@ -36,6 +37,8 @@ static int dispatch(const std::string &command, const std::vector<std::string> &
     return runCheck(words);
   if (command == "replay")
     return runReplay(words);
+  if (command == "simulate")
+    return runSimulate(words);
   return runBench(words);
 }
 

@@ -37,6 +37,7 @@ private:
   Status addSequences(const StepSize &size);
   Status choose(const TargetInfo &target, int64_t queryLen);
   llvm::ArrayRef<uint8_t> findMetadata(const BufferInfo &buffer) const;
+  int64_t countBytes(size_t buffer) const;
 
   std::shared_ptr<Package> package;
   std::unique_ptr<KVCache> cache;
@@ -130,11 +131,36 @@ llvm::ArrayRef<uint8_t> HostPlan::findMetadata(const BufferInfo &buffer) const {
           static_cast<size_t>(array.elements * elementBytes(buffer.dtype))};
 }
 
+/// As an engine of this step's size would allocate it.
+int64_t HostPlan::countBytes(size_t index) const {
+  const BufferInfo &buffer = function->buffers[index];
+  auto dimOf = [&](Dim dim) { return at(planner->dims(), ofPool(dim, buffer.index)); };
+  switch (buffer.kind) {
+  case package::BufferKind::Weight:
+    return package->weights()[buffer.index].bytes();
+  case package::BufferKind::Derived:
+    return package->derived()[buffer.index].bytes();
+  case package::BufferKind::Cache:
+    return dimOf(Dim::NumPages) * dimOf(Dim::PageStride) *
+           elementBytes(package->pools()[buffer.index].dtype);
+  case package::BufferKind::Metadata:
+    return static_cast<int64_t>(findMetadata(buffer).size());
+  case package::BufferKind::RopeTable:
+    return at(planner->dims(), Dim::RopeLength) * package->ropeWidth() * int64_t(sizeof(float));
+  case package::BufferKind::CacheScale:
+    return sizeof(float);
+  default:
+    return list.extents[index].bytes;
+  }
+}
+
 PlannedStep HostPlan::describe() {
   PlannedStep step;
   step.function = function->name;
   for (const BufferInfo &buffer : function->buffers)
-    step.buffers.push_back({buffer.name, findMetadata(buffer)});
+    step.buffers.push_back({buffer.name, findMetadata(buffer), 0});
+  for (size_t i = 0; i < step.buffers.size(); ++i)
+    step.buffers[i].bytes = countBytes(i);
   std::vector<int> bufferOfSlot(list.args.size(), -1);
   for (const BufferSlot &slot : list.slots)
     bufferOfSlot[slot.arg] = static_cast<int>(slot.buffer);

@@ -45,6 +45,7 @@ struct StepLaunch {
 struct StepBufferInfo {
   std::string name;
   llvm::ArrayRef<uint8_t> metadata;
+  int64_t bytes = 0; // that the step may touch; 0: not stated
 };
 
 struct PlannedStep {

@@ -1,0 +1,115 @@
+//===- Simulate.cpp - one kernel of a package in the simulator ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The simulator is the compiler's: a package says what it was compiled from and how, so
+// mla-compile --simulate makes the kernel again and runs it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Api.h"
+#include "Arguments.h"
+#include "BenchResult.h"
+#include "Commands.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace mlac::run;
+using nlohmann::json;
+
+/// MLAC_COMPILER, what lies beside this program, or the PATH's.
+static std::string findCompiler() {
+  if (const char *named = std::getenv("MLAC_COMPILER"); named && *named)
+    return named;
+  std::error_code ignored;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  std::filesystem::path beside = self.parent_path() / "mla-compile";
+  return std::filesystem::exists(beside, ignored) ? beside.string() : "mla-compile";
+}
+
+namespace {
+/// A folder that goes with its content.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "mla-run-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw std::runtime_error("making a temporary folder: " + std::string(std::strerror(errno)));
+    path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+} // namespace
+
+/// Runs a program and returns its exit code.
+static int runProgram(const std::vector<std::string> &words) {
+  std::vector<char *> arguments;
+  for (const std::string &word : words)
+    arguments.push_back(const_cast<char *>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    execvp(arguments[0], arguments.data());
+    std::fprintf(stderr, "mla-run simulate: error: %s: %s\n", arguments[0], std::strerror(errno));
+    _exit(kError);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child)
+    throw std::runtime_error("starting " + words[0] + ": " + std::strerror(errno));
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kError;
+}
+
+/// The options that the package was compiled with, for mla-compile; it finds the scheduled
+/// target among them.
+static std::vector<std::string> readOptions(const json &info) {
+  std::istringstream stream(info.at("options").get<std::string>());
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;)
+    words.push_back(word);
+  return words;
+}
+
+int mlac::run::runSimulate(const std::vector<std::string> &words) {
+  Arguments arguments(
+      words,
+      {{"kernel", true}, {"batch", true}, {"context", true}, {"query-len", true}, {"seeds", true}},
+      {"PACKAGE"});
+  if (!arguments.has("kernel"))
+    throw std::runtime_error("expected --kernel=NAME (mla-run info lists them)");
+  Package package;
+  check(mla_package_open(arguments.positional(0).c_str(), package.out()), "opening the package");
+  const char *content = nullptr;
+  check(mla_package_info(package.get(), &content), "reading the package");
+  json info = json::parse(content);
+  std::string config = info.at("model").at("config");
+  if (config.empty())
+    throw std::runtime_error("the package was compiled from a module, which it does not keep: "
+                             "mla-compile MODULE --simulate=KERNEL");
+  TemporaryFolder folder;
+  std::string path = (folder.path / "config.json").string();
+  writeTextFile(path, config);
+  std::vector<std::string> command = {findCompiler(), path, "--quiet"};
+  for (const std::string &option : readOptions(info))
+    command.push_back(option);
+  auto number = [&](const char *name, int64_t otherwise, int64_t least) {
+    return std::to_string(arguments.getInteger(name, otherwise, least));
+  };
+  command.push_back("--simulate=" + arguments.get("kernel", ""));
+  command.push_back("--simulate-step=" + number("batch", 2, 1) + ":" + number("context", 100, 0) +
+                    ":" + number("query-len", 1, 1));
+  command.push_back("--simulate-seeds=" + number("seeds", 2, 1));
+  return runProgram(command) == kPassed ? kPassed : kCheckFailed;
+}
