@@ -109,8 +109,8 @@ Status Replay::readDims() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Zeros, and in front what was recorded. Workspaces and outputs are zeros, so that a NaN in
-/// one of them was computed.
+/// Zeros, at least as many bytes as kernels may touch, and in front what was recorded. Workspaces
+/// and outputs are zeros, so that a NaN in one of them was computed.
 Status Replay::upload(size_t index, int64_t bytes) {
   std::span<const uint8_t> recorded;
   if (function->buffers[index].kind != fb::BufferKind::Output)
@@ -130,6 +130,16 @@ Status Replay::allocateBuffer(size_t index) {
   const BufferInfo &buffer = function->buffers[index];
   int64_t bytes = list.extents[index].bytes;
   switch (buffer.kind) {
+  case fb::BufferKind::Weight:
+    return upload(index, package.weights()[buffer.index].bytes());
+  case fb::BufferKind::Derived:
+    return upload(index, package.derived()[buffer.index].bytes());
+  case fb::BufferKind::RopeTable: {
+    int64_t table;
+    if (!checkedMul(at(dims, Dim::RopeLength), package.ropeWidth() * int64_t(sizeof(float)), table))
+      return error(MLA_CORRUPT, "a rotary table of ", at(dims, Dim::RopeLength), " rows");
+    return upload(index, std::max(bytes, table));
+  }
   case fb::BufferKind::Workspace:
     addresses[index] = workspace.data() + list.extents[index].byteOffset;
     return Status();
