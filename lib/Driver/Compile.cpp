@@ -83,6 +83,8 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
          << imported;
   stream << " --form=" << stringifyForm(options.import.form)
          << " --absorb=" << stringifyAbsorb(options.absorb);
+  if (options.expandFrom > 0)
+    stream << " --expand-from=" << options.expandFrom;
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (int64_t threshold = getDecodeThreshold(module); threshold > 1)
@@ -145,6 +147,7 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
                        const CompileOptions &options) {
   lowering.target = findCompileTarget(target)->info.target;
   lowering.form = options.import.form;
+  lowering.expandFrom = options.expandFrom;
   lowering.absorb = options.absorb;
   lowering.mixed = options.mixed;
   lowering.sparseMode = options.sparseMode;

@@ -30,6 +30,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
 
   mla::MlaChooseFormOptions chooseForm;
   chooseForm.form = options.form;
+  chooseForm.expandFrom = options.expandFrom;
   chooseForm.report = options.report;
   passes.addPass(mla::createMlaChooseForm(chooseForm));
 

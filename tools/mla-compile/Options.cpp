@@ -107,6 +107,10 @@ static EnumOption<mlir::mla::Form>
          cl::values(clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, where needed at run time"),
                     clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
                     clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents")));
+static cl::opt<int64_t> expandFrom(
+    "expand-from", cl::init(0), cl::value_desc("tokens"), cl::cat(attentionCategory),
+    cl::desc("With --form=auto: the expanded form where the longest query has so many new "
+             "tokens, whatever is cached, instead of the form that costs less"));
 static EnumOption<mlir::mla::AbsorbMode> absorb(
     "absorb", cl::init(mlir::mla::AbsorbMode::Online), cl::cat(attentionCategory),
     cl::desc("Where W_UK and W_UV go in the absorbed form (default online):"),
@@ -443,6 +447,9 @@ static bool readOptions(CompileOptions &options) {
   if (mixed != mlir::mla::SharePrefixMode::Never && options.batchInvariant >= 0)
     return fail("--mixed and --batch-invariant exclude each other: what requests share depends "
                 "on the batch");
+  if (expandFrom.getNumOccurrences() > 0 && (expandFrom < 1 || form != mlir::mla::Form::Auto))
+    return fail("--expand-from: expected at least 1 token and --form=auto, got " +
+                llvm::Twine(expandFrom));
   if (separateHeads < 1)
     return fail("--separate-heads: expected at least 1, got " + llvm::Twine(separateHeads));
   for (const cl::opt<double> *cost : {&itemCost, &mergeCost, &partialCost})
@@ -465,6 +472,7 @@ static bool readOptions(CompileOptions &options) {
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
+  options.expandFrom = expandFrom;
   options.absorb = absorb;
   options.numSplits = numSplits;
   options.mixed = mixed;

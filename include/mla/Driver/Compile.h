@@ -70,6 +70,7 @@ struct CompileOptions {
   std::string regionsFile;
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
+  int64_t expandFrom = 0; ///< new tokens from which on form auto is expanded; 0: by cost
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
   /// Whether decodes attend apart to prefixes that they share.
   mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;

@@ -41,6 +41,10 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
           clEnumValN(mlir::mla::Form::Auto, "auto", "by cost, else at run time"),
           clEnumValN(mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
           clEnumValN(mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))};
+  Option<int64_t> expandFrom{
+      *this, "expand-from",
+      llvm::cl::desc("new tokens from which on form=auto is expanded; 0: by cost"),
+      llvm::cl::init(0)};
   Option<mlir::mla::AbsorbMode> absorb{
       *this, "absorb", llvm::cl::desc("where absorbed head projections go"),
       llvm::cl::init(mlir::mla::AbsorbMode::Online),

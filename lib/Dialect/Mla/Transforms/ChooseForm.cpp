@@ -60,6 +60,20 @@ static Form decideStatically(const mlac::LayerDims &dims, BatchType batch) {
   return Form::Auto;
 }
 
+/// The same where the longest query decides alone.
+static Form decideByQuery(int64_t expandFrom, BatchType batch) {
+  if (!batch.hasStaticQueryLen())
+    return Form::Auto;
+  return batch.getQueryLen() >= expandFrom ? Form::Expanded : Form::Absorbed;
+}
+
+static Value buildQueryCondition(OpBuilder &builder, Location loc, int64_t expandFrom,
+                                 Value batch) {
+  Value longest = BatchDimOp::create(builder, loc, builder.getIndexType(), batch, "max_query_len");
+  Value least = arith::ConstantIndexOp::create(builder, loc, expandFrom);
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, longest, least);
+}
+
 /// `Σ C·Lkv(P+V) <= (2·Lkv−P−V)·ΣA` over the batch.
 static Value buildCondition(OpBuilder &builder, Location loc, const mlac::LayerDims &dims,
                             Value batch) {
@@ -74,11 +88,13 @@ static Value buildCondition(OpBuilder &builder, Location loc, const mlac::LayerD
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, up, extra);
 }
 
-/// Replaces `attention` by a branch with one copy per form.
-static void versionForm(AttentionOp attention, const mlac::LayerDims &dims) {
+/// Replaces `attention` by a branch with one copy per form. `expandFrom` 0: by cost.
+static void versionForm(AttentionOp attention, const mlac::LayerDims &dims, int64_t expandFrom) {
   OpBuilder builder(attention);
   Location loc = attention.getLoc();
-  Value condition = buildCondition(builder, loc, dims, attention.getBatch());
+  Value condition = expandFrom ? buildQueryCondition(builder, loc, expandFrom, attention.getBatch())
+                               : buildCondition(builder, loc, dims, attention.getBatch());
+  double crossover = expandFrom ? static_cast<double>(expandFrom) : *mlac::computeCrossover(dims);
   auto yieldForm = [&](Form form) {
     return [&, form](OpBuilder &nested, Location nestedLoc) {
       auto copy = cast<AttentionOp>(nested.clone(*attention));
@@ -88,7 +104,7 @@ static void versionForm(AttentionOp attention, const mlac::LayerDims &dims) {
   };
   auto branch = scf::IfOp::create(builder, loc, condition, yieldForm(Form::Expanded),
                                   yieldForm(Form::Absorbed));
-  branch->setAttr(kCrossoverAttr, builder.getF64FloatAttr(*mlac::computeCrossover(dims)));
+  branch->setAttr(kCrossoverAttr, builder.getF64FloatAttr(crossover));
   attention->replaceAllUsesWith(branch);
   attention->erase();
 }
@@ -113,6 +129,11 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
   using MlaChooseFormBase::MlaChooseFormBase;
 
   void runOnOperation() override {
+    if (expandFrom < 0) {
+      emitError(getOperation().getLoc())
+          << "mla-choose-form: expected expand-from >= 0, got " << expandFrom.getValue();
+      return signalPassFailure();
+    }
     SmallVector<AttentionOp> attentions;
     getOperation().walk([&](AttentionOp attention) { attentions.push_back(attention); });
     for (AttentionOp attention : attentions) {
@@ -128,9 +149,10 @@ struct ChooseForm : mla::impl::MlaChooseFormBase<ChooseForm> {
     // Keys that are selected token by token are expanded for nobody else.
     Form chosen = attention.getSelected() ? Form::Absorbed : form;
     if (chosen == Form::Auto)
-      chosen = decideStatically(dims, attention.getBatch().getType());
+      chosen = expandFrom ? decideByQuery(expandFrom, attention.getBatch().getType())
+                          : decideStatically(dims, attention.getBatch().getType());
     if (chosen == Form::Auto)
-      versionForm(attention, dims);
+      versionForm(attention, dims, expandFrom);
     else
       attention.setForm(chosen);
   }

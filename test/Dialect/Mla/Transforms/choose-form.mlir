@@ -4,9 +4,29 @@
 // RUN: mla-opt %s --mla-choose-form | FileCheck %s
 // RUN: mla-opt %s --mla-choose-form=form=expanded | FileCheck %s --check-prefix=EXPANDED
 // RUN: mla-opt %s --mla-choose-form=form=absorbed | FileCheck %s --check-prefix=ABSORBED
+// RUN: mla-opt %s --mla-choose-form=expand-from=40 | FileCheck %s --check-prefix=FROM
+// RUN: mla-opt %s --mla-choose-form=expand-from=1 | FileCheck %s --check-prefix=ALWAYS
+// RUN: not mla-opt %s --mla-choose-form=expand-from=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not mla-opt %s --mla-choose-form=form=folded 2>&1 | FileCheck %s --check-prefix=INVALID
 
 // INVALID: folded
+// NEGATIVE: mla-choose-form: expected expand-from >= 0, got -1
+
+// C22: the longest query decides alone, now where it is known.
+// FROM-LABEL: func @decode_A03
+// FROM: form = #mla.form<absorbed>
+// ALWAYS-LABEL: func @decode_A03
+// ALWAYS: form = #mla.form<expanded>
+// FROM-LABEL: func @prefill_A03_C04
+// FROM-NOT: total_context_len
+// FROM: %[[LONGEST:.*]] = mla.batch_dim %{{.*}} "max_query_len"
+// FROM: %[[LEAST:.*]] = arith.constant 40 : index
+// FROM: %[[TAKES:.*]] = arith.cmpi sge, %[[LONGEST]], %[[LEAST]]
+// FROM: scf.if %[[TAKES]]
+// FROM: form = #mla.form<expanded>
+// FROM: } else {
+// FROM: form = #mla.form<absorbed>
+// FROM: mla.crossover_query_len = 4.000000e+01
 
 // N = 4, Lkv = 32, P = V = 16: Lkv(P+V) = 1024, 2Lkv-P-V = 32, Sq* = 32.
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = f32, rope_order = interleaved>

@@ -89,6 +89,9 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
 
     If 2·Lkv <= P + V and there is context, the absorbed form always wins.
 
+    With `expand-from` = n the batch's longest query decides instead: from n new tokens on the expanded
+    form, whatever is cached.
+
     Before:
     ```mlir
     %out = mla.attention … over %cache, %batch : …, !mla.batch<query_len = ?, context_len = ?> …
@@ -125,6 +128,8 @@ def MlaChooseForm : Pass<"mla-choose-form", "::mlir::ModuleOp"> {
              clEnumValN(::mlir::mla::Form::Auto, "auto", "by cost, else at run time"),
              clEnumValN(::mlir::mla::Form::Expanded, "expanded", "keys and values per head"),
              clEnumValN(::mlir::mla::Form::Absorbed, "absorbed", "attend on the latents"))}]>,
+    Option<"expandFrom", "expand-from", "int64_t", "0",
+           "new tokens of the longest query from which on auto is expanded; 0: by cost">,
     Option<"report", "report", "bool", "false",
            "print the cost of every form for each attention"> ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
