@@ -37,6 +37,6 @@ expect "cpu cuda" mla-run bench --device =
 expect "cuda" mla-run bench --device = cu
 expect "model.mlac" mla-run info m
 expect "config.json" mla-compile c
-expect "--explain=" mla-compile --exp
+expect "--explain=" mla-compile --expl
 expect "--batch-invariant" mla-compile --batch
 expect "online offline" mla-compile --absorb = o
