@@ -252,6 +252,30 @@ func.func @fold_query_c2_A15(%a: tensor<16x128x1536xbf16>, %b: tensor<16x128x512
 
 // -----
 
+func.func @scaled_weight_c1(%c: tensor<256x384xf8E4M3FN>, %s: tensor<2x3xf32>) {
+  // expected-error@+1 {{expected result to be [O, I] with I = 384 (from codes), got 'tensor<256x256xbf16>'}}
+  %0 = mla.scaled_weight %c, %s block [128, 128] : tensor<256x384xf8E4M3FN>, tensor<2x3xf32> -> tensor<256x256xbf16>
+  return
+}
+
+// -----
+
+func.func @scaled_weight_c2_A16(%c: tensor<300x384xf8E4M3FN>, %s: tensor<2x3xf32>) {
+  // expected-error@+1 {{expected scales 'tensor<3x3xf32>' of blocks array<i64: 128, 128>, got 'tensor<2x3xf32>'}}
+  %0 = mla.scaled_weight %c, %s block [128, 128] : tensor<300x384xf8E4M3FN>, tensor<2x3xf32> -> tensor<300x384xbf16>
+  return
+}
+
+// -----
+
+func.func @scaled_weight_c2_block(%c: tensor<300x384xf8E4M3FN>, %s: tensor<300x1xf32>) {
+  // expected-error@+1 {{expected block to be two numbers of at least 0, got array<i64: 1>}}
+  %0 = mla.scaled_weight %c, %s block [1] : tensor<300x384xf8E4M3FN>, tensor<300x1xf32> -> tensor<300x384xbf16>
+  return
+}
+
+// -----
+
 func.func @fold_output_c1(%a: tensor<16x128x512xbf16>, %b: tensor<7168x1024xbf16>) {
   // expected-error @+1 {{expected w_o to be [H, N * V] with N * V = 2048 (from w_uv), got 'tensor<7168x1024xbf16>'}}
   %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x1024xbf16> -> tensor<7168x8192xbf16>

@@ -111,6 +111,18 @@ func.func @head_project(%q: tensor<?x16x128xbf16>, %o: tensor<?x16x512xbf16>, %w
   return
 }
 
+// CHECK-LABEL: func.func @scaled_weights
+func.func @scaled_weights(%c: tensor<576x384xf8E4M3FN>, %blocks: tensor<5x3xf32>,
+                          %rows: tensor<576x1xf32>, %one: tensor<1x1xf32>) {
+  // CHECK: mla.scaled_weight %{{.*}}, %{{.*}} block [128, 128] : tensor<576x384xf8E4M3FN>, tensor<5x3xf32> -> tensor<576x384xbf16>
+  %0 = mla.scaled_weight %c, %blocks block [128, 128] : tensor<576x384xf8E4M3FN>, tensor<5x3xf32> -> tensor<576x384xbf16>
+  // CHECK: mla.scaled_weight %{{.*}} block [1, 0]
+  %1 = mla.scaled_weight %c, %rows block [1, 0] : tensor<576x384xf8E4M3FN>, tensor<576x1xf32> -> tensor<576x384xf16>
+  // CHECK: mla.scaled_weight %{{.*}} block [0, 0]
+  %2 = mla.scaled_weight %c, %one block [0, 0] : tensor<576x384xf8E4M3FN>, tensor<1x1xf32> -> tensor<576x384xf32>
+  return
+}
+
 // CHECK-LABEL: func @fold
 func.func @fold(%w_uq: tensor<16x128x1536xbf16>, %w_uk: tensor<16x128x512xbf16>,
                 %w_uv: tensor<16x96x512xbf16>, %w_o: tensor<7168x1536xbf16>) {

@@ -89,8 +89,16 @@ tile.kernel @store_slots_rank(%a: memref<?xf32>, %slots: memref<?xi64>, %x: f32)
 // -----
 
 func.func @dot_elements(%a: tensor<64x16xbf16>, %b: tensor<16x8xf32>, %c: tensor<64x8xf32>) {
-  // expected-error@+1 {{expected lhs and rhs of one element type out of bf16, f16, f32, f8E4M3FN, got 'bf16' and 'f32'}}
+  // expected-error@+1 {{expected lhs and rhs of one element type out of bf16, f16, f32, f8E4M3FN, or one of them f8E4M3FN, got 'bf16' and 'f32'}}
   %d = tile.dot %a, %b, %c : tensor<64x16xbf16>, tensor<16x8xf32> -> tensor<64x8xf32>
+  return
+}
+
+// -----
+
+func.func @dot_mixed_codes(%a: tensor<64x32xbf16>, %b: tensor<32x8xf8E4M3FN>, %c: tensor<64x8xf32>) {
+  // expected-error@+1 {{expected 'transpose_rhs' and no 'transpose_lhs' of f8E4M3FN}}
+  %d = tile.dot %a, %b, %c : tensor<64x32xbf16>, tensor<32x8xf8E4M3FN> -> tensor<64x8xf32>
   return
 }
 

@@ -27,6 +27,9 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
 
+// CodedWeights.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::ScaledWeightOp op);
+
 // RmsNorm.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RmsNormOp op);
 struct RmsNorm {

@@ -47,6 +47,13 @@ using mlac::paddedWidth;
 using mlac::SwappedTile;
 using mlac::TileShapes;
 
+/// Scales of a matrix of codes: one for each `rows` x `columns` of it (0: all of them), row-major.
+struct CodeScales {
+  mlir::Value buffer;
+  int64_t rows, columns;
+  int64_t matrixRows, matrixColumns;
+};
+
 /// A tensor of the step as it lies in a buffer of the plan. A stride is kDynamic
 /// where an inner size is.
 struct TensorRef {
@@ -54,6 +61,8 @@ struct TensorRef {
   int64_t offset = 0; // elements
   llvm::SmallVector<mlir::OpFoldResult> sizes = {};
   llvm::SmallVector<int64_t> strides = {}; // elements
+  /// Of codes: the tensor is a part of a matrix whose scales these are.
+  std::optional<CodeScales> scales = std::nullopt;
 
   mlir::Type element() const {
     return llvm::cast<mlir::MemRefType>(buffer.getType()).getElementType();

@@ -507,7 +507,10 @@ static LogicalResult slice(tensor::ExtractSliceOp op, const TensorRef &from, Ten
 LogicalResult StepLowering::lowerView(Operation *op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   const TensorRef from = lookup(source);
-  TensorRef to{.buffer = from.buffer, .offset = from.offset, .sizes = sizesOf(result)};
+  TensorRef to{.buffer = from.buffer,
+               .offset = from.offset,
+               .sizes = sizesOf(result),
+               .scales = from.scales};
   LogicalResult isView =
       llvm::TypeSwitch<Operation *, LogicalResult>(op)
           .Case<tensor::ExpandShapeOp>([&](auto view) { return expand(view, from, to); })

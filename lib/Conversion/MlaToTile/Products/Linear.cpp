@@ -51,7 +51,7 @@ static Product makeProduct(StepLowering &step, const TensorRef &x, const TensorR
   bool isOneMatrix = w.rank() == 2 || w.strides[0] == w.size(1) * w.strides[1];
   product.columns = w.size(inner) * (w.rank() == 3 && isOneMatrix ? w.size(0) : 1);
   product.batch = isOneMatrix ? 1 : w.size(0);
-  product.rhs = {w.buffer, w.offset, w.strides[0], w.strides[inner], w.strides.back()};
+  product.rhs = {w.buffer, w.offset, w.strides[0], w.strides[inner], w.strides.back(), w.scales};
   product.out = {y.buffer, y.offset, y.strides[y.rank() - 2], y.strides[0], 1};
   return product;
 }

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Products/CodedWeights.h"
 #include "Products/PersistentProduct.h"
 #include "Products/ProductViews.h"
 
@@ -30,7 +31,7 @@ class ProductKernel {
 public:
   ProductKernel(const Product &product, MatmulTile limits)
       : p(product), tile{limits.rows, blockWidth(p.columns, limits.columns),
-                         blockWidth(p.depth, limits.depth)} {}
+                         p.rhs.scales ? kCodedDepth : blockWidth(p.depth, limits.depth)} {}
 
   bool hasSameTile(const ProductKernel &other) const { return tile == other.tile; }
   void launch(StepLowering &step);
@@ -39,7 +40,8 @@ private:
   void write(KernelBuilder &b, ValueRange args);
   Value view(KernelBuilder &b, Value buffer, const Matrices &m, OpFoldResult rows,
              OpFoldResult columns);
-  Value accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column);
+  Value accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column,
+                   const std::optional<ScaleTiles> &scales);
 
   const Product &p;
   MatmulTile tile;
@@ -54,12 +56,16 @@ Value ProductKernel::view(KernelBuilder &b, Value buffer, const Matrices &m, OpF
   return b.view(buffer, offset, {rows, columns}, {b.fixed(m.rowStride), b.fixed(m.columnStride)});
 }
 
-Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column) {
+Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value row, Value column,
+                                const std::optional<ScaleTiles> &scales) {
   Value zero = b.constant({tile.rows, tile.columns}, 0);
   return b.forBlocks(p.depth, tile.depth, zero, [&](Value k, ValueRange acc) {
     Value a = b.load(lhs, {row, k}, {tile.rows, tile.depth});
     Value w = p.transposeRhs ? b.load(rhs, {column, k}, {tile.columns, tile.depth})
                              : b.load(rhs, {k, column}, {tile.depth, tile.columns});
+    if (scales)
+      return SmallVector<Value>{scales->accumulate(
+          b, column, k, acc[0], [&](Value sum) { return b.dot(a, w, sum, p.transposeRhs); })};
     return SmallVector<Value>{b.dot(a, w, acc[0], p.transposeRhs)};
   })[0];
 }
@@ -70,7 +76,12 @@ void ProductKernel::write(KernelBuilder &b, ValueRange args) {
   Value lhs = view(b, args[0], p.lhs, rows, depth);
   Value rhs =
       view(b, args[1], p.rhs, p.transposeRhs ? columns : depth, p.transposeRhs ? depth : columns);
-  Value acc = accumulate(b, lhs, rhs, row, column);
+  std::optional<ScaleTiles> scales;
+  if (p.rhs.scales)
+    scales.emplace(b, p, p.rhs, args.back(), b.programId(2), /*weightsAreRows=*/false);
+  Value acc = accumulate(b, lhs, rhs, row, column, scales);
+  if (scales)
+    acc = scales->finish(b, column, acc);
   if (p.bias) {
     Value bias = b.view(args[4], b.fixed(p.bias->offset), {rows, columns},
                         {b.fixed(0), b.fixed(p.bias->strides[0])});
@@ -83,9 +94,11 @@ void ProductKernel::launch(StepLowering &step) {
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
   if (p.bias)
     args.push_back(p.bias->buffer);
-  std::string name =
-      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, tile.rows, tile.columns)
-          .str();
+  if (p.rhs.scales)
+    args.push_back(p.rhs.scales->buffer);
+  std::string name = llvm::formatv("linear_{0}{1}x{2}_tile_{3}x{4}", getCodesPrefix(p), p.columns,
+                                   p.depth, tile.rows, tile.columns)
+                         .str();
   std::array<Value, 3> grid = {step.ceilDiv(p.rows, tile.rows),
                                step.constant(llvm::divideCeil(p.columns, tile.columns)),
                                step.constant(p.batch)};
@@ -104,9 +117,12 @@ public:
   SwappedKernel(const StepLowering &step, const Product &product, SwappedTile limits,
                 int64_t parts = 1)
       : p(product), tuning(step.machine.tuning), parts(parts), rows(limits.rows),
-        depth(limits.blockDepth(p.depth)) {}
+        depth(p.rhs.scales ? kCodedDepth : limits.blockDepth(p.depth)) {}
 
-  bool fits() const { return ProductViews(p).fit(tileColumns(), depth); }
+  bool fits() const {
+    return ProductViews(p).fit(tileColumns(), depth) &&
+           (!p.rhs.scales || p.depth % kCodedDepth == 0);
+  }
   void launch(StepLowering &step);
   /// Whether parts of the depth are whole blocks.
   bool canCut() const { return p.depth % (parts * depth) == 0; }
@@ -123,6 +139,9 @@ private:
   void write(KernelBuilder &b, ValueRange args);
   Value loadWeights(KernelBuilder &b, const Place &weights, Value column, Value k);
   Value accumulate(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load);
+  Value accumulateCodes(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load,
+                        const ScaleTiles &scales);
+  ScaleTiles findScales(KernelBuilder &b, ValueRange args);
 
   const Product &p;
   const Tuning &tuning;
@@ -176,6 +195,40 @@ Value SwappedKernel::accumulate(KernelBuilder &b, const Place &tokens, Value col
   })[0];
 }
 
+/// Two accumulators where the depth has more than two blocks for each: they get them by turns, so
+/// that two warpgroups turn codes into operands.
+Value SwappedKernel::accumulateCodes(KernelBuilder &b, const Place &tokens, Value column,
+                                     LoadWeights load, const ScaleTiles &scales) {
+  int64_t width = p.depth / parts, pair = 2 * depth;
+  int64_t sums = width % pair == 0 && width > pair ? 2 : 1;
+  Value first = b.mul(b.programId(1), parts == 1 ? 0 : width);
+  SmallVector<Value> zeros(sums, b.constant({tileColumns(), rows}, 0));
+  SmallVector<Value> totals =
+      b.forBlocks(width, sums * depth, zeros, [&](Value block, ValueRange acc) {
+        SmallVector<Value> next;
+        for (int64_t number = 0; number < sums; ++number) {
+          Value k = b.add(parts == 1 ? block : b.add(first, block), number * depth);
+          Value x = b.load(tokens.view, {tokens.row, b.add(tokens.column, k)}, {rows, depth});
+          next.push_back(scales.accumulate(b, column, k, acc[number], [&](Value sum) {
+            return b.dot(load(column, k), x, sum, /*transposeRhs=*/true);
+          }));
+        }
+        return next;
+      });
+  Value total = totals.front();
+  for (Value other : ArrayRef(totals).drop_front())
+    total = b.addf(total, other);
+  return scales.finish(b, column, total);
+}
+
+ScaleTiles SwappedKernel::findScales(KernelBuilder &b, ValueRange args) {
+  auto buffers = args.take_back(1 + p.others.size());
+  ScaleTiles scales(b, p, p.rhs, buffers.front(), b.programId(2), /*weightsAreRows=*/true);
+  for (auto [others, buffer] : llvm::zip_equal(p.others, buffers.drop_front()))
+    scales.addOthers(others.from, others.rhs, buffer);
+  return scales;
+}
+
 SmallVector<unsigned> SwappedKernel::weightArguments() const {
   SmallVector<unsigned> arguments = {1};
   for (unsigned number = 0; number < p.others.size(); ++number)
@@ -213,9 +266,13 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
                       {tokenRows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
   int64_t count = countTilesOfProgram();
   Value first = b.mul(b.programId(0), count * tileColumns());
+  std::optional<ScaleTiles> scales;
+  if (p.rhs.scales)
+    scales.emplace(findScales(b, args));
   b.forBlocks(count * tileColumns(), tileColumns(), {}, [&](Value next, ValueRange) {
     Value column = count == 1 ? first : b.add(first, next);
-    Value acc = accumulate(b, tokens, column, load);
+    Value acc = scales ? accumulateCodes(b, tokens, column, load, *scales)
+                       : accumulate(b, tokens, column, load);
     if (p.bias) {
       Value bias = b.view(args[4], b.fixed(p.bias->offset), {b.fixed(p.columns), b.fixed(rows)},
                           {b.fixed(p.bias->strides[0]), b.fixed(0)});
@@ -238,7 +295,14 @@ void SwappedKernel::launch(StepLowering &step) {
     args.push_back(p.bias->buffer);
   for (const Product::Others &others : p.others)
     args.push_back(others.rhs.buffer);
-  std::string name = llvm::formatv("linear_{0}x{1}_rows_{2}", p.columns, p.depth, rows).str();
+  if (p.rhs.scales) {
+    args.push_back(p.rhs.scales->buffer);
+    for (const Product::Others &others : p.others)
+      args.push_back(others.rhs.scales->buffer);
+  }
+  std::string name =
+      llvm::formatv("linear_{0}{1}x{2}_rows_{3}", getCodesPrefix(p), p.columns, p.depth, rows)
+          .str();
   int64_t tiles = llvm::divideCeil(p.columns, tileColumns());
   std::array<Value, 3> grid = {step.constant(tiles / countTilesOfProgram()), step.constant(parts),
                                step.constant(p.batch)};
@@ -272,16 +336,27 @@ static bool canSwap(StepLowering &step, const Product &product) {
   });
 }
 
+/// Whether few rows, or all of them where a target makes no difference, are multiplied with codes.
+static bool takesCodes(StepLowering &step, const Product &product) {
+  return canMultiplyCodes(product) && (step.shapes.getSwapped().empty() || canSwap(step, product));
+}
+
 void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, int64_t moreThan) {
+  bool isCoded = product.rhs.scales.has_value();
+  if (isCoded && !takesCodes(step, product))
+    return emitProduct(step, dequantiseWeights(step, product), moreThan);
   ProductKernel few(product, step.shapes.few), many(product, step.shapes.many);
   auto emitMany = [&] {
+    if (isCoded) // of many rows the products are what takes the time
+      return emitProduct(step, dequantiseWeights(step, product),
+                         step.shapes.getSwapped().back().rows);
     if (!emitPersistentProduct(step, product))
       many.launch(step);
   };
   if (canSwap(step, product)) {
     llvm::ArrayRef<SwappedTile> shapes = step.shapes.getSwapped().drop_while(
         [&](const SwappedTile &shape) { return shape.rows <= moreThan; });
-    std::optional<RowTile> tile = findRowTile(step, product);
+    std::optional<RowTile> tile = isCoded ? std::nullopt : findRowTile(step, product);
     if (!tile || shapes.empty() || shapes.back().rows != kProductTileRows)
       return emitSwapped(step, product, shapes, /*parts=*/1, emitMany);
     return emitSwapped(step, product, shapes.drop_back(), /*parts=*/1, [&] {
@@ -300,7 +375,8 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
                                                        const Product &second) {
   bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
                first.batch == 1 && second.batch == 1 && !first.bias && !second.bias &&
-               first.transposeRhs && second.transposeRhs && second.rhs.columnStride == 1;
+               first.transposeRhs && second.transposeRhs && second.rhs.columnStride == 1 &&
+               first.rhs.scales.has_value() == second.rhs.scales.has_value();
   if (!suits)
     return std::nullopt;
   Product joint = first;
@@ -311,6 +387,7 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
 
 bool mlac::mla_to_tile::canSumDepth(StepLowering &step, const Product &product, int64_t parts) {
   return product.batch == 1 && !product.bias && canSwap(step, product) &&
+         (!product.rhs.scales || canMultiplyCodes(product)) &&
          llvm::all_of(step.shapes.getSwapped(), [&](const SwappedTile &shape) {
            return SwappedKernel(step, product, shape, parts).canCut();
          });

@@ -31,6 +31,7 @@ namespace mlac::mla_to_tile {
 struct Matrices {
   mlir::Value buffer;
   int64_t offset, batchStride, rowStride, columnStride;
+  std::optional<CodeScales> scales = std::nullopt; // of codes
 };
 
 struct Product {

@@ -12,7 +12,9 @@
 
 #include "CacheFormats.h"
 #include "ShapeCheck.h"
+
 #include "StepSizes.h"
+#include "mla/Dialect/Mla/IR/WeightScales.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -113,6 +115,27 @@ LogicalResult HeadProjectOp::verify() {
                                getWeight()))) // (C2)
     return failure();
   return check.sameElement("input", getInput(), "result", getResult());
+}
+
+LogicalResult ScaledWeightOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("codes", getCodes(), {"O", "I"})) || // (C1)
+      failed(check.match("result", getResult(), {"O", "I"})))
+    return failure();
+  ArrayRef<int64_t> block = getBlock();
+  if (!isScaleBlock(getBlockAttr())) // (C2)
+    return emitOpError("expected block to be two numbers of at least 0, got ") << getBlockAttr();
+  RankedTensorType codes = getTensorType(getCodes());
+  if (!codes.hasStaticShape())
+    return emitOpError("expected codes of static shape, got ") << codes;
+  SmallVector<int64_t, 2> grid;
+  for (auto [size, step] : llvm::zip_equal(codes.getShape(), block))
+    grid.push_back(step == 0 ? 1 : llvm::divideCeil(size, step));
+  if (getTensorType(getScales()).getShape() != ArrayRef<int64_t>(grid)) // (C2)
+    return emitOpError("expected scales ")
+           << RankedTensorType::get(grid, Float32Type::get(getContext())) << " of blocks "
+           << getBlockAttr() << ", got " << getTensorType(getScales());
+  return success();
 }
 
 LogicalResult FoldQueryOp::verify() {

@@ -35,7 +35,8 @@ static constexpr StringLiteral kPrepare = "prepare";
 
 /// Views cost nothing: the next level reads them as strides.
 static bool isView(Operation *op) {
-  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(op);
+  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp,
+             ScaledWeightOp>(op);
 }
 
 //===----------------------------------------------------------------------===//

@@ -68,7 +68,8 @@ static bool isDense(Value value) {
 static bool canCut(const Projection &projection, const mlac::TileShapes &shapes) {
   auto weight = cast<RankedTensorType>(projection.weight.getType());
   return !projection.bias && weight.hasStaticShape() && weight.getRank() == 2 &&
-         isDense(projection.input) && isDense(projection.weight) && shapes.canHoldRow(projection.width()) &&
+         isDense(projection.input) && isDense(projection.weight) &&
+         shapes.canHoldRow(projection.width()) &&
          (projection.tail() == 0 || shapes.canHoldRow(projection.tail()));
 }
 
@@ -86,6 +87,9 @@ static bool canMoveTo(const Projection &first, Operation *other) {
          llvm::none_of(llvm::make_range(behind, other->getIterator()), seesCache);
 }
 
+/// Whether the weight is stored as codes, which a product has all of or none.
+static bool isCoded(Value weight) { return !!weight.getDefiningOp<ScaledWeightOp>(); }
+
 /// Others of the same input that may take place at `first`, those with a norm in front.
 static SmallVector<Projection> findSiblings(const Projection &first) {
   SmallVector<Projection> siblings;
@@ -93,7 +97,7 @@ static SmallVector<Projection> findSiblings(const Projection &first) {
     for (Operation &op : *first.op->getBlock()) {
       Projection other = Projection::of(&op);
       if (other.op && other.isLatent() == isLatent && other.input == first.input &&
-          canMoveTo(first, &op))
+          isCoded(other.weight) == isCoded(first.weight) && canMoveTo(first, &op))
         siblings.push_back(other);
     }
   return siblings;
@@ -143,9 +147,8 @@ private:
     if (!canCut(other, shapes()) || product.columns % mlac::SwappedTile::kColumns != 0)
       return false;
     int64_t joint = chooseParts({product.columns + other.columns(), product.depth});
-    return joint > 1 &&
-           (other.isLatent() ||
-            mlac::isTooNarrow({other.columns(), product.depth}, shapes(), machine));
+    return joint > 1 && (other.isLatent() ||
+                         mlac::isTooNarrow({other.columns(), product.depth}, shapes(), machine));
   }
 
   /// `first` alone, or with others, if that leads to several parts.

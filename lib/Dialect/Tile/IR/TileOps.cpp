@@ -163,13 +163,16 @@ LogicalResult DotOp::verify() {
   if (failed(verifyRank(*this, "lhs", lhs, 2)) || failed(verifyRank(*this, "rhs", rhs, 2)) ||
       failed(verifyRank(*this, "acc", acc, 2)))
     return failure();
-  Type element = lhs.getElementType();
-  bool isOfCodes = isa<Float8E4M3FNType>(element);
-  if (rhs.getElementType() != element ||
-      !(element.isBF16() || element.isF16() || element.isF32() || isOfCodes))
-    return emitOpError(
-               "expected lhs and rhs of one element type out of bf16, f16, f32, f8E4M3FN, got ")
-           << element << " and " << rhs.getElementType(); // (C1)
+  auto isCode = [](Type type) { return isa<Float8E4M3FNType>(type); };
+  auto isKnown = [&](Type type) {
+    return type.isBF16() || type.isF16() || type.isF32() || isCode(type);
+  };
+  Type element = lhs.getElementType(), other = rhs.getElementType();
+  bool isOfCodes = isCode(element) || isCode(other);
+  if (!isKnown(element) || !isKnown(other) || (element != other && !isOfCodes))
+    return emitOpError("expected lhs and rhs of one element type out of bf16, f16, f32, "
+                       "f8E4M3FN, or one of them f8E4M3FN, got ")
+           << element << " and " << other; // (C1)
   if (isOfCodes && (getTransposeLhs() || !getTransposeRhs()))
     return emitOpError("expected 'transpose_rhs' and no 'transpose_lhs' of f8E4M3FN"); // (C1)
   int64_t lhsK = lhs.getDimSize(getTransposeLhs() ? 0 : 1);

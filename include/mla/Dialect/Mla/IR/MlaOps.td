@@ -132,6 +132,31 @@ def Mla_HeadProjectOp : Mla_Op<"head_project"> {
   }];
 }
 
+def Mla_ScaledWeightOp : Mla_Op<"scaled_weight"> {
+  let summary = "a matrix that is stored as codes with scales";
+  let description = [{
+    `w[o, i] = codes[o, i] · scales[o / rows, i / columns]`, a factor of 0 in `block` being all of the matrix's
+    rows or columns. A view: nothing is computed, and nothing rounded. A product that reads it multiplies codes,
+    which are exact in 16 bits, and its f32 sums by the scales; where a target cannot, it rounds w to
+    the activations' type first (mla.md section 7).
+
+    codes and result [O, I]; scales f32.
+    (C1) the shapes of codes and result agree. (C2) `block` is two numbers of at least 0, and scales are
+    [ceil(O / rows), ceil(I / columns)].
+
+    Example:
+    ```mlir
+    %w = mla.scaled_weight %codes, %scales block [128, 128]
+      : tensor<7168x2048xf8E4M3FN>, tensor<56x16xf32> -> tensor<7168x2048xbf16>
+    ```
+
+    Source: DeepSeek-V3 (DeepSeek-AI, 2024), section 3.3.
+  }];
+  let arguments = (ins Mla_Fp8Tensor:$codes, Mla_LseTensor:$scales, DenseI64ArrayAttr:$block);
+  let results = (outs Mla_Tensor:$result);
+  let assemblyFormat = "$codes `,` $scales `block` $block attr-dict `:` type($codes) `,` type($scales) `->` type($result)";
+}
+
 def Mla_FoldQueryOp : Mla_Op<"fold_query"> {
   let summary = "absorbs W_UK into the query up-projection";
   let description = [{

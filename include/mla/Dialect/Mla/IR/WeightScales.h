@@ -8,9 +8,12 @@
 //
 // A module computes on weights of the types of its arguments. That a checkpoint stores them
 // as e4m3 codes, with a scale for each rows x columns of a matrix [out, in] (0: all of it),
-// is said beside: the runtime dequantises when it binds.
+// is said beside: the runtime dequantises when it binds, or binds codes and scales where
+// mla-keep-codes has made arguments of both.
 //
 //   module attributes {mla.weight_scales = array<i64: 128, 128>}
+//   "o_proj.weight"            tensor<7168x16384xbf16>, or xf8E4M3FN beside
+//   "o_proj.weight_scale_inv"  tensor<56x128xf32>
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +26,9 @@
 namespace mlir::mla {
 
 inline constexpr llvm::StringLiteral kWeightScalesAttr = "mla.weight_scales";
+
+/// What is behind the name of a weight in that of its scales.
+inline constexpr llvm::StringLiteral kScaleSuffix = "_scale_inv";
 
 /// Whether the attribute is a block of scales.
 inline bool isScaleBlock(Attribute value) {

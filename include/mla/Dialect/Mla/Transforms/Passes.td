@@ -574,6 +574,41 @@ def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
+def MlaKeepCodes : Pass<"mla-keep-codes", "::mlir::ModuleOp"> {
+  let summary = "lets products read weights as the codes that a checkpoint stores";
+  let description = [{
+    A module that says `mla.weight_scales` computes on weights that are dequantised when they are bound. Few rows are
+    bound by the weights' bytes, which are half as many as codes.
+
+    Before:
+    ```mlir
+    func.func @decode(%w: tensor<7168x16384xbf16> {mla.weight = "o_proj.weight"}, …) {
+      %y = mla.project %o, %w : tensor<?x128x128xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
+    ```
+    After:
+    ```mlir
+    func.func @decode(%c: tensor<7168x16384xf8E4M3FN> {mla.weight = "o_proj.weight"}, …
+                      %s: tensor<56x128xf32> {mla.weight = "o_proj.weight_scale_inv"}) {
+      %w = mla.scaled_weight %c, %s block [128, 128] : …
+      %y = mla.project %o, %w : …
+    ```
+
+    It is done for a matrix all of whose uses, in all functions, are weights of `mla.project` and
+    `mla.latent_project`, whole or in slices of rows that begin and end at multiples of 64 rows, where the
+    scales are one of the tensor, of rows, or of blocks of a multiple of 64 rows by 128 columns. What else reads a weight
+    (attention, which splits W_UK and W_UV off kv_b) has it in 16 bits. With `latents-only` projections are left alone whose weights
+    will be folded into others; with `ranks` above 1 a matrix that is cut between them keeps codes where the cut is one
+    between blocks.
+
+    Preconditions: before mla-choose-form. Guarantee: none but that of the conversion. Numerics: weights are
+    not rounded to the activations' type.
+  }];
+  let options = [
+    Option<"latentsOnly", "latents-only", "bool", "false", "only weights of latent projections">,
+    Option<"ranks", "ranks", "int64_t", "1", "ranks that share the heads">];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
 def MlaSumParts : Pass<"mla-sum-parts", "::mlir::ModuleOp"> {
   let summary = "cuts the depth of latent projections whose columns are too few";
   let description = [{

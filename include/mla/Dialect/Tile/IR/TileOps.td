@@ -262,8 +262,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     `transpose_rhs` is set (rows of keys or of a weight stored [out, in]). Products are exact in f32 for inputs of
     16 and 8 bits; the order of summation over K is unspecified, and on sm_90a sums of codes keep fewer bits than f32.
 
-    (C1) lhs and rhs have the same element type: bf16, f16, f32, or f8E4M3FN with
-    `transpose_rhs` and without `transpose_lhs`.
+    (C1) lhs and rhs have the same element type: bf16, f16, f32, or f8E4M3FN; or one of them is
+    f8E4M3FN, whose values the other's type has. Codes come with `transpose_rhs` and without `transpose_lhs`.
     (C2) acc is f32 with shape [M, N]; the contraction widths agree.
   }];
   let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs, Tile_Tile:$acc,

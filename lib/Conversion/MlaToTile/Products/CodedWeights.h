@@ -1,0 +1,75 @@
+//===- CodedWeights.h - products with weights that are codes ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Codes are multiplied as they are, and f32 sums by the scales: of each 128 of the depth where a
+// block is as long, else once behind all of it.
+//
+//     sum   += (codes[columns, k .. k + 128] · x) * scale[columns / rows, k / 128]
+//     sum    = (codes · x) * scale[columns]                        of rows, or of the tensor
+//
+// A tile's 64 columns of the product (rows of the weight) lie in one block.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_CODEDWEIGHTS_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_CODEDWEIGHTS_H
+
+#include "Products/Product.h"
+
+namespace mlac::mla_to_tile {
+
+/// Of the depth that is multiplied before its sum is scaled: a block's columns.
+inline constexpr int64_t kCodedDepth = 128;
+
+/// Whether tiles of 64 of the product's columns have one scale each for 128 of the depth.
+bool canMultiplyCodes(const Product &product);
+
+/// What kernels of such products are called behind "linear_".
+inline llvm::StringRef getCodesPrefix(const Product &product) {
+  return product.rhs.scales ? "codes_" : "";
+}
+
+/// The scales of a product's weights, in its kernel.
+class ScaleTiles {
+public:
+  using Value = mlir::Value;
+  /// `weightsAreRows`: of the sums, else they are their columns.
+  ScaleTiles(KernelBuilder &b, const Product &product, const Matrices &weights, Value buffer,
+             Value batch, bool weightsAreRows);
+  /// Columns from `from` on have these.
+  void addOthers(int64_t from, const Matrices &weights, Value buffer);
+
+  /// `sum` and the product of 128 of the depth from `k` on, which `multiply` adds to its argument.
+  Value accumulate(KernelBuilder &b, Value column, Value k, Value sum,
+                   llvm::function_ref<Value(Value)> multiply) const;
+  /// Scales of the shape of `sum`.
+  Value tile(KernelBuilder &b, Value column, Value k, Value sum) const;
+  /// The sum over all of the depth, scaled.
+  Value finish(KernelBuilder &b, Value column, Value sum) const;
+
+private:
+  struct Source {
+    int64_t from; // columns of the product
+    CodeScales scales;
+    Value buffer;
+    int64_t row; // of the matrix, that of the first column
+  };
+  bool isOfBlocks() const { return sources.front().scales.columns != 0; }
+  Value load(KernelBuilder &b, const Source &source, Value column, Value k) const;
+
+  llvm::SmallVector<Source, 4> sources;
+  Value batchRow; // of the matrix, that of this part of the batch
+  bool weightsAreRows;
+};
+
+/// The product with values in the activations' type, which a kernel writes to a workspace.
+Product dequantiseWeights(StepLowering &step, const Product &product);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_CODEDWEIGHTS_H
