@@ -46,6 +46,26 @@ static constexpr int64_t kMapElements = sm90::kTmaAlignment / 2;
 /// are launched with 168 each, 504 in all (docs/design.md).
 static constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
 
+/// The same where there are two producers and two consumers, who turn codes into operands.
+static constexpr int32_t kCodesConsumerRegisters = 216;
+static constexpr int64_t kCodesRoles = 4;
+
+bool product::isOfCodes(Value tile) {
+  auto type = dyn_cast<RankedTensorType>(tile.getType());
+  return type && isa<Float8E4M3FNType>(type.getElementType());
+}
+
+bool product::Program::hasCodes() const {
+  return llvm::any_of(dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()); });
+}
+
+Value product::Program::getSum(tile::DotOp dot) const {
+  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
+  if (!loop || loop.getNumResults() == 0)
+    return dot.getResult();
+  return loop.getResult(cast<BlockArgument>(getCarried(dot)).getArgNumber() - 1);
+}
+
 sm90::SmemType product::getStagingType(tile::StoreOp store) {
   auto type = cast<RankedTensorType>(store.getValue().getType());
   SmallVector<int64_t, 2> shape(type.getShape());
@@ -80,7 +100,9 @@ public:
   Matcher(tile::KernelOp kernel, std::optional<int64_t> stages)
       : program(kernel), givenStages(stages) {}
   std::string findDots();
+  std::string findPromotions();
   std::string checkLoops();
+  std::string findJoint();
   std::string checkOperands();
   std::string checkChoice(Value operand, Block *step);
   bool isOperand(Operation *op) const;
@@ -113,6 +135,38 @@ std::string Matcher::findDots() {
   return "";
 }
 
+/// The only user of a type, or null.
+template <typename Op> static Op getUser(Value value) {
+  return value.hasOneUse() ? dyn_cast<Op>(*value.user_begin()) : Op();
+}
+
+/// Products of codes that a loop adds up after a multiplication.
+std::string Matcher::findPromotions() {
+  for (tile::DotOp dot : program.dots) {
+    auto scaled = getUser<arith::MulFOp>(dot.getResult());
+    auto add = scaled ? getUser<arith::AddFOp>(scaled.getResult()) : arith::AddFOp();
+    if (!isOfCodes(dot.getLhs()) || !add || !matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+      continue;
+    bool isFirst = scaled.getLhs() == dot.getResult();
+    Value carried = add.getLhs() == scaled.getResult() ? add.getRhs() : add.getLhs();
+    auto argument = dyn_cast<BlockArgument>(carried);
+    if (argument && argument.getOwner() == dot->getBlock())
+      program.promotions[dot] = {add, carried, isFirst ? scaled.getRhs() : scaled.getLhs()};
+  }
+  return "";
+}
+
+/// Two sums that are added to each other first of all.
+std::string Matcher::findJoint() {
+  if (!program.hasCodes() || program.dots.size() != 2)
+    return "";
+  Value first = program.getSum(program.dots[0]), second = program.getSum(program.dots[1]);
+  auto add = getUser<arith::AddFOp>(first);
+  if (add && add == getUser<arith::AddFOp>(second))
+    program.joint = add;
+  return "";
+}
+
 /// Only loops around the dots; the innermost may carry their accumulators, and runs.
 std::string Matcher::checkLoops() {
   std::string why;
@@ -128,10 +182,11 @@ std::string Matcher::checkLoops() {
         loop.getNumResults() != program.dots.size())
       why = "its loop over the depth is in a form not known";
     for (tile::DotOp dot : program.dots) {
-      auto carried = dyn_cast<BlockArgument>(dot.getAcc());
+      auto carried = dyn_cast<BlockArgument>(program.getCarried(dot));
+      Value yielded = program.getYielded(dot);
       bool isCarried = carried && carried.getOwner() == loop.getBody() &&
-                       loop.getYieldedValues()[carried.getArgNumber() - 1] == dot.getResult() &&
-                       dot->hasOneUse();
+                       loop.getYieldedValues()[carried.getArgNumber() - 1] == yielded &&
+                       yielded.hasOneUse();
       if (!isCarried)
         why = "its loop does not carry the products";
     }
@@ -154,10 +209,11 @@ std::string Matcher::checkLoops() {
 /// Whether addresses are what a tensor map can describe (canMapView: who computes them).
 static bool isAligned(Value view) {
   auto cast = view.getDefiningOp<memref::ReinterpretCastOp>();
-  if (getKnownDivisor(cast.getMixedOffsets().front()) < kMapElements)
+  int64_t elements = sm90::kTmaAlignment * 8 / cast.getType().getElementTypeBitWidth();
+  if (getKnownDivisor(cast.getMixedOffsets().front()) < elements)
     return false;
   return llvm::all_of(ArrayRef(cast.getMixedStrides()).drop_back(),
-                      [](OpFoldResult stride) { return getKnownDivisor(stride) >= kMapElements; });
+                      [&](OpFoldResult stride) { return getKnownDivisor(stride) >= elements; });
 }
 
 static bool isInvariant(tile::KernelOp kernel, tile::LoadOp load) {
@@ -197,14 +253,17 @@ static std::string checkLoad(tile::LoadOp load, Block *step, bool isOfChoice) {
   if (!load || load->getBlock() != step || load.getType().getRank() != 2)
     return "an operand is not a load of the same step";
   Type element = load.getType().getElementType();
-  if (!element.isBF16() && !element.isF16())
+  bool isCodes = isOfCodes(load.getResult());
+  if (!element.isBF16() && !element.isF16() && !isCodes)
     return "an operand is not of bf16 or f16";
+  if (isCodes && load.getType().getDimSize(1) != sm90::kCodePanelColumns)
+    return "codes are not " + std::to_string(sm90::kCodePanelColumns) + " of the depth";
   int64_t rows = load.getType().getDimSize(0);
   if (!canMapView(load.getView()) || !isAligned(load.getView()) || rows > sm90::kMaxBoxRows ||
       rows % sm90::kSwizzleRows != 0)
     return "TMA cannot copy an operand";
-  bool isOperand = isOfChoice ? load->hasOneUse()
-                              : llvm::all_of(load->getUsers(), llvm::IsaPred<tile::DotOp>);
+  bool isOperand =
+      isOfChoice ? load->hasOneUse() : llvm::all_of(load->getUsers(), llvm::IsaPred<tile::DotOp>);
   return isOperand ? "" : "an operand has other uses";
 }
 
@@ -242,6 +301,8 @@ std::string Matcher::checkOperands() {
   llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
   groupLoads(loads);
   for (tile::DotOp dot : program.dots) {
+    if (isOfCodes(dot.getRhs()))
+      return "codes are not the side with 64 rows";
     int64_t depth =
         cast<RankedTensorType>(dot.getLhs().getType()).getDimSize(dot.getTransposeLhs() ? 0 : 1);
     if (depth % sm90::kWgmmaDepth != 0)
@@ -269,6 +330,7 @@ std::string Matcher::checkOps() {
   program.kernel.getBody().walk([&](Operation *op) {
     bool known = isScalar(op) || isa<scf::ForOp, scf::YieldOp, tile::ReturnOp, tile::DotOp,
                                      tile::LoadOp, tile::StoreOp, arith::ConstantOp>(op);
+    known |= program.hasCodes() && isa<memref::LoadOp, tile::SplatOp>(op); // scales
     known |= op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
              isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
     for (Value value : op->getResults()) {
@@ -287,9 +349,11 @@ std::string Matcher::findMembers() {
   program.members.resize(program.dots.size());
   for (auto [index, dot] : llvm::enumerate(program.dots)) {
     DenseSet<Operation *> &members = program.members[index];
-    SmallVector<Value> from = {dot.getResult()};
-    if (auto loop = dyn_cast<scf::ForOp>(dot->getParentOp()); loop && loop.getNumResults() != 0)
-      from = {loop.getResult(cast<BlockArgument>(dot.getAcc()).getArgNumber() - 1)};
+    if (program.joint && index != 0)
+      continue; // leaves its sum to the first
+    SmallVector<Value> from = {program.getSum(dot)};
+    if (program.joint)
+      from = {program.joint.getResult()};
     for (SmallVector<Value> forward = from; !forward.empty();)
       for (Operation *user : forward.pop_back_val().getUsers())
         if (!isa<scf::YieldOp>(user) && members.insert(user).second)
@@ -340,6 +404,11 @@ std::string Matcher::findStaged() {
   return "";
 }
 
+/// Whether its threads have the registers of a multiprocessor, so that no other program fits.
+static bool hasAllRegisters(const Program &program) {
+  return program.hasCodes() && program.countRoles() == kCodesRoles;
+}
+
 std::string Matcher::chooseStages() {
   int64_t stage = 0, ahead = 0;
   for (auto [loads, isInvariant] : llvm::zip_equal(program.loads, program.areInvariant))
@@ -348,12 +417,14 @@ std::string Matcher::chooseStages() {
       ahead += isInvariant ? getSharedBytes(load) : 0;
     }
   int64_t fixed = kReservedBytes;
+  if (program.joint)
+    fixed += cast<RankedTensorType>(program.joint.getType()).getNumElements() * 4; // f32
   for (Operation *store : program.staged)
     fixed += getSharedBytes(cast<tile::StoreOp>(store));
   int64_t most = (sm90::kMaxSharedBytes - fixed) / stage;
   int64_t ofHalf = std::max<int64_t>(sm90::kHalfSharedBytes - fixed, 0) / stage;
   // The other half is for the next kernel, where that begins early.
-  bool shares = program.kernel->hasAttr(tile::kTriggersDependentsAttr);
+  bool shares = program.kernel->hasAttr(tile::kTriggersDependentsAttr) && !hasAllRegisters(program);
   const Tuning &tuning = tile::getMachine(program.kernel).tuning;
   bool isHalfEnough = shares && ofHalf * ahead >= tuning.productBytesInFlight;
   int64_t standard = std::min(isHalfEnough ? ofHalf : most, tuning.productStages);
@@ -363,9 +434,9 @@ std::string Matcher::chooseStages() {
 static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t> stages,
                                     std::string &why) {
   return runMatcher(Matcher(kernel, stages),
-                    {&Matcher::findDots, &Matcher::checkLoops, &Matcher::checkOperands,
-                     &Matcher::checkOps, &Matcher::findMembers, &Matcher::findStaged,
-                     &Matcher::chooseStages},
+                    {&Matcher::findDots, &Matcher::findPromotions, &Matcher::checkLoops,
+                     &Matcher::findJoint, &Matcher::checkOperands, &Matcher::checkOps,
+                     &Matcher::findMembers, &Matcher::findStaged, &Matcher::chooseStages},
                     why);
 }
 
@@ -385,6 +456,17 @@ int64_t mlac::chooseProductStages(tile::KernelOp kernel, std::optional<int64_t> 
 // Entry
 //===----------------------------------------------------------------------===//
 
+/// What a warpgroup's threads hold of a sum.
+static Value createParkingRing(ImplicitLocOpBuilder &b, const Program &program) {
+  constexpr int32_t warps = sm90::kWarpgroupWarps;
+  int64_t elements = cast<RankedTensorType>(program.joint->getResult(0).getType()).getNumElements();
+  auto tile = sm90::SmemType::get(b.getContext(), {warps, elements / warps}, b.getF32Type(),
+                                  sm90::SmemLayout::Linear);
+  auto type = sm90::RingType::get(b.getContext(), /*stages=*/1, /*parts=*/1, {tile});
+  return sm90::RingOp::create(b, type, /*full_count=*/warps, /*empty_count=*/warps, IntegerAttr(),
+                              IntegerAttr(), b.getStringAttr("sums"));
+}
+
 static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Program &program) {
   Entry entry;
   auto emptyCount = static_cast<int32_t>(program.dots.size() * sm90::kWarpgroupWarps);
@@ -393,11 +475,13 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     SmallVector<Value> maps;
     for (tile::LoadOp load : loads) {
       tiles.push_back(getSharedType(load.getResult()));
-      maps.push_back(createTensorMap(b, cloner, load.getView(), tiles.back().getRows()));
+      int64_t rows = tiles.back().getRows(),
+              columns = sm90::getPanelColumns(tiles.back().getElementType());
+      maps.push_back(createTensorMap(b, cloner, load.getView(), rows, columns));
       if (auto choice = program.choices.find(load); choice != program.choices.end())
         for (tile::LoadOp other : ArrayRef(choice->second.loads).drop_front())
           entry.otherMaps[load].push_back(
-              createTensorMap(b, cloner, other.getView(), tiles.back().getRows()));
+              createTensorMap(b, cloner, other.getView(), rows, columns));
     }
     auto type = sm90::RingType::get(b.getContext(), program.stages, /*parts=*/1, tiles);
     StringRef label = isInvariant ? "invariant" : "operands";
@@ -405,6 +489,8 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
                                                IntegerAttr(), b.getStringAttr(label)));
     entry.maps.push_back(maps);
   }
+  if (program.joint)
+    entry.parkingRing = createParkingRing(b, program);
   tile::KernelOp kernel = program.kernel;
   kernel.walk([&](tile::StoreOp store) {
     if (!program.staged.contains(store))
@@ -423,15 +509,17 @@ static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Ent
   bool isTight = llvm::any_of(program.dots, [](tile::DotOp dot) {
     return cast<RankedTensorType>(dot.getType()).getDimSize(1) > kMaxColumnsOfTwoProducers;
   });
+  bool hasAll = hasAllRegisters(program);
   auto budget = [&](int32_t registers) {
-    return isTight ? b.getI32IntegerAttr(registers) : IntegerAttr();
+    return isTight || hasAll ? b.getI32IntegerAttr(registers) : IntegerAttr();
   };
+  int32_t consumers = hasAll ? kCodesConsumerRegisters : kConsumerRegisters;
   int32_t warpgroup = 0;
   for (auto [index, isInvariant] : llvm::enumerate(program.areInvariant))
     emitRole(b, isInvariant ? "load_invariant" : "load", warpgroup++, budget(kProducerRegisters),
              [&, index = index] { emitProducer(b, program, entry, index, cloner); });
   for (unsigned index = 0; index < program.dots.size(); ++index)
-    emitRole(b, "math" + std::to_string(index), warpgroup++, budget(kConsumerRegisters),
+    emitRole(b, "math" + std::to_string(index), warpgroup++, budget(consumers),
              [&] { emitConsumer(b, program, entry, index, cloner); });
 }
 

@@ -16,6 +16,7 @@
 
 #include "Common/RoleKernel.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -26,6 +27,12 @@ namespace mlac::product {
 struct Choice {
   mlir::SmallVector<mlir::Value, 3> conditions;
   mlir::SmallVector<mlir::tile::LoadOp, 4> loads;
+};
+
+/// A step's product that is multiplied by `factor` before it is added to what a loop carries.
+struct Promotion {
+  mlir::arith::AddFOp add;
+  mlir::Value carried, factor;
 };
 
 /// What the schedule needs to know of a tile kernel.
@@ -43,6 +50,27 @@ struct Program : RoleProgram {
   mlir::SmallVector<llvm::DenseSet<mlir::Operation *>> members;
   /// Stores of whole rows: by way of shared memory and TMA.
   llvm::DenseSet<mlir::Operation *> staged;
+  /// Of products that are added up so.
+  llvm::DenseMap<mlir::Operation *, Promotion> promotions;
+  /// Adds the sum of the second consumer to the first one's, which goes on with it; or null.
+  mlir::arith::AddFOp joint;
+
+  /// What the loop over the depth carries for a product, and what it yields.
+  mlir::Value getCarried(mlir::tile::DotOp dot) const {
+    auto found = promotions.find(dot);
+    return found == promotions.end() ? dot.getAcc() : found->second.carried;
+  }
+  mlir::Value getYielded(mlir::tile::DotOp dot) const {
+    auto found = promotions.find(dot);
+    return found == promotions.end() ? mlir::Value(dot.getResult())
+                                     : found->second.add->getResult(0);
+  }
+  /// The product's sum over the depth.
+  mlir::Value getSum(mlir::tile::DotOp dot) const;
+  /// Whether a consumer turns codes into operands.
+  bool hasCodes() const;
+  /// Roles: producers and consumers.
+  int64_t countRoles() const { return static_cast<int64_t>(loads.size() + dots.size()); }
 
   /// Whether `op` is or encloses the steps.
   bool hasSteps(mlir::Operation *op) const {
@@ -51,13 +79,14 @@ struct Program : RoleProgram {
   }
   /// Whether a consumer has its next product in flight before it frees the stage of the
   /// one before: where products, not copies, take the time.
-  bool overlapsProducts() const { return dots.size() > 1; }
+  bool overlapsProducts() const { return dots.size() > 1 && !hasCodes(); }
 };
 
 /// Null, and in `why` the reason, for kernels that the schedule does not take.
 std::optional<Program> matchProgram(mlir::tile::KernelOp kernel, std::string &why);
 
 inline bool isTile(mlir::Value value) { return mlir::isa<mlir::RankedTensorType>(value.getType()); }
+bool isOfCodes(mlir::Value tile);
 /// The operand as a choice; of one load if it is no arith.select. Null loads: no load.
 Choice getChoice(mlir::Value operand);
 /// Index arithmetic and views: every role has its own.
@@ -76,6 +105,8 @@ struct Entry {
   struct Staging {
     mlir::Value tile, map;
   };
+  /// Where the second consumer leaves its sum for the first.
+  mlir::Value parkingRing;
   llvm::DenseMap<mlir::Operation *, Staging> staging;
 };
 

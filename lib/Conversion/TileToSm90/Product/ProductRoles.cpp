@@ -14,6 +14,8 @@
 
 #include "Product/ProductKernel.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::product;
@@ -29,7 +31,7 @@ public:
 
   void run() {
     Value start = sm90::StageStartOp::create(b);
-    stages.assign(entry.rings.size(), start);
+    stages.assign(entry.rings.size() + (entry.parkingRing ? 1 : 0), start);
     tile::KernelOp kernel = program.kernel;
     emitBlock(kernel.getBody().front());
   }
@@ -57,12 +59,16 @@ protected:
   void advance(unsigned ring) {
     stages[ring] = sm90::StageNextOp::create(b, stages[ring], entry.rings[ring]);
   }
+  Value getParked() {
+    Type type = cast<sm90::RingType>(entry.parkingRing.getType()).getTiles().front();
+    return sm90::StageTileOp::create(b, type, entry.parkingRing, stages.back(), /*index=*/0);
+  }
 
   ImplicitLocOpBuilder &b;
   const Program &program;
   const Entry &entry;
   LazyCloner cloner;
-  SmallVector<Value> stages; // by ring
+  SmallVector<Value> stages; // by ring, the parking ring's last
 };
 
 class Producer : public Role {
@@ -98,9 +104,12 @@ private:
   void emitFor(scf::ForOp loop) override;
   void emitSteps(scf::ForOp loop);
   SmallVector<Value> emitStep(ValueRange values);
+  void awaitStage();
   Value startProduct(Value acc);
   Value finishProduct(Value acc);
-  void release(ValueRange used);
+  void multiplyCodes(tile::DotOp dot);
+  void join();
+  void release(ValueRange used, unsigned firstRing = 0);
   void advanceAll();
   Value findOperand(Value tile);
   void store(tile::StoreOp op);
@@ -232,8 +241,7 @@ void product::emitProducer(ImplicitLocOpBuilder &b, const Program &program, cons
 
 /// The dot of whose chain `carried` is a value.
 bool Consumer::keeps(Value carried) const {
-  tile::DotOp dot = program.dots[index];
-  return dot.getAcc() == carried;
+  return program.getCarried(program.dots[index]) == carried;
 }
 
 Value Consumer::findOperand(Value tile) {
@@ -245,11 +253,15 @@ Value Consumer::findOperand(Value tile) {
   llvm_unreachable("the program has checked the operands");
 }
 
+void Consumer::awaitStage() {
+  for (auto [ring, stage] : llvm::zip_first(entry.rings, stages))
+    sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
+}
+
 /// The step at `stages`, in flight.
 Value Consumer::startProduct(Value acc) {
   tile::DotOp dot = program.dots[index];
-  for (auto [ring, stage] : llvm::zip_equal(entry.rings, stages))
-    sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
+  awaitStage();
   Value lhs = findOperand(dot.getLhs()), rhs = findOperand(dot.getRhs());
   // Waiting is a loop: ptxas must see the registers as ordered behind it.
   sm90::WgmmaFenceOp::create(b);
@@ -263,9 +275,68 @@ Value Consumer::finishProduct(Value acc) {
   return sm90::WgmmaWaitOp::create(b, acc.getType(), /*pending=*/0, acc).getResult(0);
 }
 
-void Consumer::release(ValueRange used) {
-  for (auto [ring, stage] : llvm::zip_equal(entry.rings, used))
+void Consumer::release(ValueRange used, unsigned firstRing) {
+  for (auto [number, ring] : llvm::enumerate(entry.rings))
+    if (number >= firstRing)
+      sm90::ReleaseOp::create(b, ring, used[number]);
+}
+
+/// Codes become the left operand in registers, 64 of the depth at a time: the product of some is in
+/// flight while the next are turned. The scale is loaded ahead of the wait, and a ring of codes is
+/// free as soon as they are in registers.
+void Consumer::multiplyCodes(tile::DotOp dot) {
+  auto promotion = program.promotions.find(dot);
+  bool isPromoted = promotion != program.promotions.end();
+  Value factor = isPromoted ? cloner.get(promotion->second.factor) : Value();
+  awaitStage();
+  Value codes = findOperand(dot.getLhs()), other = findOperand(dot.getRhs());
+  auto shared = cast<sm90::SmemType>(other.getType());
+  Type code = cast<sm90::SmemType>(codes.getType()).getElementType(),
+       element = shared.getElementType();
+  auto slice = getSharedType({shared.getRows(), sm90::kPanelColumns}, element);
+  SmallVector<Value> pieces;
+  for (int64_t column = 0; column < sm90::kCodePanelColumns; column += sm90::kPanelColumns)
+    pieces.push_back(sm90::LoadSharedOp::create(b, getFragmentType(sm90::kPanelColumns, code),
+                                                codes, b.getI64IntegerAttr(column)));
+  bool isCodesRing = entry.rings.size() > 1;
+  if (isCodesRing)
+    sm90::ReleaseOp::create(b, entry.rings.front(), stages.front());
+  Value product = cloner.get(dot.getAcc());
+  for (auto [number, piece] : llvm::enumerate(pieces)) {
+    Value wide =
+        arith::ExtFOp::create(b, getFragmentType(sm90::kPanelColumns, b.getF32Type()), piece);
+    Value operand = arith::TruncFOp::create(b, getFragmentType(sm90::kPanelColumns, element), wide);
+    Value rhs =
+        sm90::SliceOp::create(b, slice, other, static_cast<int64_t>(number) * sm90::kPanelColumns);
+    product = sm90::WgmmaOp::create(b, product.getType(), operand, rhs, product,
+                                    /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+    sm90::WgmmaCommitOp::create(b);
+  }
+  product = finishProduct(product);
+  release(stages, /*firstRing=*/isCodesRing ? 1 : 0);
+  advanceAll();
+  if (!isPromoted)
+    return cloner.map(dot.getResult(), product);
+  Value scaled = arith::MulFOp::create(b, product, factor);
+  Value sum = arith::AddFOp::create(b, cloner.get(promotion->second.carried), scaled);
+  cloner.map(promotion->second.add->getResult(0), sum);
+}
+
+/// The first consumer gets the second one's sum.
+void Consumer::join() {
+  Value ring = entry.parkingRing, stage = stages.back();
+  Value own = cloner.get(program.getSum(program.dots[index]));
+  if (index == 0) {
+    sm90::AwaitOp::create(b, ring, stage, /*part=*/0);
+    Value other = sm90::UnparkOp::create(b, own.getType(), getParked());
     sm90::ReleaseOp::create(b, ring, stage);
+    cloner.map(program.joint->getResult(0), arith::AddFOp::create(b, own, other));
+  } else {
+    sm90::AcquireOp::create(b, ring, stage);
+    sm90::ParkOp::create(b, own, getParked());
+    sm90::PublishOp::create(b, ring, stage, /*part=*/0);
+  }
+  stages.back() = sm90::StageNextOp::create(b, stage, ring);
 }
 
 void Consumer::advanceAll() {
@@ -345,8 +416,12 @@ void Consumer::storeStaged(tile::StoreOp op, const Entry::Staging &staging) {
 }
 
 void Consumer::emit(Operation *op) {
+  if (program.joint && op == program.joint)
+    return join();
   if (op == program.dots[index]) {
     tile::DotOp dot = program.dots[index];
+    if (isOfCodes(dot.getLhs()))
+      return multiplyCodes(dot);
     cloner.map(dot.getResult(), finishProduct(startProduct(cloner.get(dot.getAcc()))));
     release(stages);
     return advanceAll();

@@ -165,7 +165,8 @@ static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t
 int64_t mlac::chooseScoresStages(tile::KernelOp kernel, std::optional<int64_t> given,
                                  std::string &why) {
   auto isProduct = [](tile::DotOp dot) {
-    return isOfCodes(dot.getLhs()) ? WalkResult::interrupt() : WalkResult::advance();
+    return isOfCodes(dot.getLhs()) && isOfCodes(dot.getRhs()) ? WalkResult::interrupt()
+                                                              : WalkResult::advance();
   };
   std::optional<Program> program =
       kernel.walk(isProduct).wasInterrupted() ? match(kernel, given, why) : std::nullopt;

@@ -1,0 +1,261 @@
+//===- CodedProductsTest.cpp - products with weights that are codes ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From the `mla` graph to sm90 kernels by the compiler's own pipelines, against plain loops over
+// codes times scales. Outputs and workspaces start as NaN.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CodeRows.h"
+#include "ScheduledStep.h"
+
+#include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Pipelines/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlac;
+using namespace mlac::test;
+using namespace mlir;
+
+namespace {
+
+struct CodedCase {
+  std::string name, op; ///< plain, bias, heads (the last 64 rows of three times as many), latents
+  int64_t tokens, columns, depth, blockRows, blockColumns;
+};
+
+constexpr int64_t kHeads = 2, kHeadRows = 192, kUsedRows = 64, kOther = 128;
+
+/// A weight's arguments and its values; a digit tells several apart.
+std::string makeArguments(const CodedCase &test, int64_t rows, int number) {
+  auto grid = [](int64_t size, int64_t step) { return step ? llvm::divideCeil(size, step) : 1; };
+  return llvm::formatv("%c{0}: tensor<{1}x{2}xf8E4M3FN> {{mla.weight = \"c{0}\"}, "
+                       "%s{0}: tensor<{3}x{4}xf32> {{mla.weight = \"s{0}\"}",
+                       number, rows, test.depth, grid(rows, test.blockRows),
+                       grid(test.depth, test.blockColumns));
+}
+std::string makeWeight(const CodedCase &test, int64_t rows, int number) {
+  auto grid = [](int64_t size, int64_t step) { return step ? llvm::divideCeil(size, step) : 1; };
+  return llvm::formatv("%w{0} = mla.scaled_weight %c{0}, %s{0} block [{1}, {2}] : "
+                       "tensor<{3}x{4}xf8E4M3FN>, tensor<{5}x{6}xf32> -> tensor<{3}x{4}xbf16>\n",
+                       number, test.blockRows, test.blockColumns, rows, test.depth,
+                       grid(rows, test.blockRows), grid(test.depth, test.blockColumns));
+}
+
+std::string makeGraph(const CodedCase &test) {
+  std::string x = llvm::formatv("tensor<?x{0}xbf16>", test.depth);
+  std::string y = llvm::formatv("tensor<?x{0}xbf16>", test.columns);
+  std::string arguments = "%x: " + x + " {mla.input = \"x\"}, ";
+  if (test.op == "latents") {
+    std::string z = llvm::formatv("tensor<?x{0}xbf16>", kOther);
+    return "func.func @step(" + arguments + makeArguments(test, test.columns, 0) + ", " +
+           makeArguments(test, kOther, 1) +
+           llvm::formatv(R"(, %g: tensor<{0}xbf16> {{mla.weight = "g"}, %h: tensor<{1}xbf16> {{mla.weight = "h"})
+    -> ({2} {{mla.output = "output"}, {3} {{mla.output = "tail"}) {{
+)",
+                         test.columns, kOther, y, z)
+               .str() +
+           makeWeight(test, test.columns, 0) + makeWeight(test, kOther, 1) +
+           llvm::formatv(R"(
+  %y = mla.latent_project %x, %w0, %g eps 1.0e-6 : {0}, tensor<{1}x{2}xbf16>, tensor<{1}xbf16> -> {3}
+  %z = mla.latent_project %x, %w1, %h eps 1.0e-6 : {0}, tensor<{4}x{2}xbf16>, tensor<{4}xbf16> -> {5}
+  return %y, %z : {3}, {5}
+})",
+                         x, test.columns, test.depth, y, kOther, z)
+               .str();
+  }
+  if (test.op == "heads")
+    return "func.func @step(" + arguments + makeArguments(test, kHeads * kHeadRows, 0) +
+           llvm::formatv(") -> (tensor<?x{0}x{1}xbf16> {{mla.output = \"output\"}) {{\n", kHeads,
+                         kUsedRows)
+               .str() +
+           makeWeight(test, kHeads * kHeadRows, 0) +
+           llvm::formatv(R"(
+  %e = tensor.expand_shape %w0 [[0, 1], [2]] output_shape [{0}, {1}, {2}] : tensor<{3}x{2}xbf16> into tensor<{0}x{1}x{2}xbf16>
+  %w = tensor.extract_slice %e[0, {4}, 0] [{0}, {5}, {2}] [1, 1, 1] : tensor<{0}x{1}x{2}xbf16> to tensor<{0}x{5}x{2}xbf16>
+  %y = mla.project %x, %w : {6}, tensor<{0}x{5}x{2}xbf16> -> tensor<?x{0}x{5}xbf16>
+  return %y : tensor<?x{0}x{5}xbf16>
+})",
+                         kHeads, kHeadRows, test.depth, kHeads * kHeadRows, kHeadRows - kUsedRows,
+                         kUsedRows, x)
+               .str();
+  bool hasBias = test.op == "bias";
+  std::string bias = llvm::formatv("tensor<{0}xbf16>", test.columns);
+  return "func.func @step(" + arguments + makeArguments(test, test.columns, 0) +
+         (hasBias ? ", %b: " + bias + " {mla.weight = \"g\"}" : "") + ") -> (" + y +
+         " {mla.output = \"output\"}) {\n" + makeWeight(test, test.columns, 0) +
+         llvm::formatv(R"(
+  %y = mla.project %x, %w0 {0} : {1}, tensor<{2}x{3}xbf16> -> {4}
+  return %y : {4}
+})",
+                       hasBias ? "bias(%b : " + bias + ")" : "", x, test.columns, test.depth, y)
+             .str();
+}
+
+/// A matrix as a checkpoint has it.
+struct CodedMatrix {
+  CodedMatrix(const CodedCase &test, int64_t rows, unsigned seed)
+      : depth(test.depth), blockRows(test.blockRows), blockColumns(test.blockColumns),
+        codes(rows * depth) {
+    across = blockColumns ? llvm::divideCeil(depth, blockColumns) : 1;
+    std::mt19937 engine(seed);
+    std::uniform_int_distribution<int> magnitude(0, 0x4F), sign(0, 1);
+    std::uniform_real_distribution<float> factor(0.05f, 0.2f);
+    for (uint8_t &code : codes)
+      code = magnitude(engine) | sign(engine) << 7;
+    scales.resize((blockRows ? llvm::divideCeil(rows, blockRows) : 1) * across);
+    for (float &scale : scales)
+      scale = factor(engine);
+  }
+  double at(int64_t row, int64_t column) const {
+    int64_t i = blockRows ? row / blockRows : 0, j = blockColumns ? column / blockColumns : 0;
+    return double(decode(codes[row * depth + column])) * scales[i * across + j];
+  }
+  int64_t depth, blockRows, blockColumns, across;
+  Codes codes;
+  std::vector<float> scales;
+};
+
+struct Step : ScheduledStep {
+  Step(const CodedCase &test, MLIRContext &context)
+      : test(test), first(test, test.op == "heads" ? kHeads * kHeadRows : test.columns, 2),
+        second(test, kOther, 3) {
+    module = parseSourceString<ModuleOp>(makeGraph(test), &context);
+    if (!module)
+      return;
+    plan.dims["num_tokens"] = test.tokens;
+    plan.dims["num_sms"] = 3;
+    plan.buffers["x"] = makeRandom(test.tokens * test.depth, 1);
+    plan.buffers["c0"] = first.codes;
+    plan.buffers["s0"] = first.scales;
+    plan.buffers["c1"] = second.codes;
+    plan.buffers["s1"] = second.scales;
+    plan.buffers["g"] = makeRandom(test.columns, 4);
+    plan.buffers["h"] = makeRandom(kOther, 5);
+    plan.buffers["output"] = Bits(test.tokens * test.columns, kNaN);
+    plan.buffers["tail"] = Bits(test.tokens * kOther, kNaN);
+    PassManager passes(&context);
+    LowerToTileOptions options;
+    options.target = TileTarget::Sm90;
+    buildLowerToTilePipeline(passes, options);
+    if (failed(passes.run(*module)))
+      return;
+    for (auto kernel : module->getOps<tile::KernelOp>())
+      if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
+        schedules[kernel.getSymName().str()] = schedule.getScheduleName().str();
+    auto op = *module->getOps<tile::PlanOp>().begin();
+    if (!plan.evaluate(op.getBody().front()))
+      return;
+    PassManager lower(&context);
+    buildTileToSm90Pipeline(lower);
+    isLowered = succeeded(lower.run(*module));
+  }
+
+  const Bits &bits(const char *name) const { return std::get<Bits>(plan.buffers.at(name)); }
+
+  double product(const CodedMatrix &weight, int64_t token, int64_t row) const {
+    double sum = 0;
+    for (int64_t k = 0; k < test.depth; ++k)
+      sum += toFloat(bits("x")[token * test.depth + k]) * weight.at(row, k);
+    return sum;
+  }
+  std::vector<double> row(const CodedMatrix &weight, int64_t token, int64_t columns,
+                          const char *gamma) const {
+    std::vector<double> values(columns);
+    double squares = 0;
+    for (int64_t i = 0; i < columns; ++i) {
+      int64_t at = test.op == "heads"
+                       ? i / kUsedRows * kHeadRows + kHeadRows - kUsedRows + i % kUsedRows
+                       : i;
+      values[i] = product(weight, token, at);
+      if (test.op == "bias")
+        values[i] += toFloat(bits("g")[i]);
+      squares += values[i] * values[i];
+    }
+    if (test.op == "latents")
+      for (int64_t i = 0; i < columns; ++i)
+        values[i] *= toFloat(bits(gamma)[i]) / std::sqrt(squares / double(columns) + 1e-6);
+    return values;
+  }
+
+  CodedCase test;
+  CodedMatrix first, second;
+  std::map<std::string, std::string> schedules; ///< by kernel
+  bool isLowered = false;
+};
+
+class CodedProducts : public ::testing::TestWithParam<CodedCase>, protected Context {};
+
+TEST_P(CodedProducts, A16_A46_GiveTheReferenceUnderEverySeed) {
+  const CodedCase &test = GetParam();
+  Step step(test, context);
+  ASSERT_TRUE(step.isLowered);
+  bool hasCodes = false, hasValues = false;
+  for (const Launch &launch : step.plan.launches) {
+    bool isOfCodes = llvm::StringRef(launch.kernel).starts_with("linear_codes_");
+    hasValues |= llvm::StringRef(launch.kernel).starts_with("dequantise_");
+    hasCodes |= isOfCodes;
+    EXPECT_TRUE(!isOfCodes || step.schedules[launch.kernel] == "product") << launch.kernel;
+  }
+  EXPECT_EQ(hasCodes, test.tokens <= 128);
+  EXPECT_EQ(hasValues, test.tokens > 128);
+  std::optional<Buffers> buffers = runUnderEverySeed(step.plan, *step.module, {"output", "tail"});
+  ASSERT_TRUE(buffers);
+  const Bits &output = std::get<Bits>((*buffers)["output"]),
+             &tail = std::get<Bits>((*buffers)["tail"]);
+  // Rounded to bf16 (2^-9) once; where values are dequantised each of them, too.
+  auto compare = [&](const Bits &got, int64_t token, const std::vector<double> &expected) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(toFloat(got[token * expected.size() + i]), expected[i],
+                  std::abs(expected[i]) / 240 + (hasValues ? 0.03 : 0.002))
+          << token << ", " << i;
+  };
+  for (int64_t token = 0; token < test.tokens; ++token) {
+    compare(output, token, step.row(step.first, token, test.columns, "g"));
+    if (test.op == "latents")
+      compare(tail, token, step.row(step.second, token, kOther, "h"));
+  }
+}
+
+const CodedCase kCases[] = {
+    {"blocks_1", "plain", 1, 192, 256, 128, 128},
+    {"blocks_5", "plain", 5, 128, 512, 128, 128},
+    {"one_step", "plain", 3, 64, 128, 128, 128},
+    {"odd_steps", "bias", 2, 192, 384, 128, 128},
+    {"blocks_33", "bias", 33, 128, 512, 128, 128},
+    {"blocks_100", "plain", 100, 128, 512, 64, 128},
+    {"blocks_130", "plain", 130, 128, 256, 128, 128},
+    {"channels_3", "plain", 3, 128, 256, 1, 0},
+    {"channels_130", "plain", 130, 128, 128, 1, 0},
+    {"tensor_70", "plain", 70, 64, 512, 0, 0},
+    {"tensor_131", "plain", 131, 64, 128, 0, 0},
+    {"heads_4", "heads", 4, kHeads *kUsedRows, 256, 128, 128},
+    {"heads_channels", "heads", 4, kHeads *kUsedRows, 256, 1, 0},
+    {"latents_5", "latents", 5, 192, 1024, 128, 128},
+    {"latents_40_channels", "latents", 40, 192, 512, 1, 0},
+    {"latents_3_tensors", "latents", 3, 192, 512, 0, 0},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, CodedProducts, ::testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
+
+class CodedMutations : public ::testing::Test, protected Context {};
+
+TEST_F(CodedMutations, AreFound) {
+  // More steps than stages, and a second tile after the exchange of sums.
+  Step step({"tiles", "plain", 16, 128, 16 * 256, 128, 128}, context);
+  ASSERT_TRUE(step.isLowered);
+  EXPECT_GE(step.countFoundMutations("tiles"), 47u);
+}
+
+} // namespace
