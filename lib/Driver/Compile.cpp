@@ -85,6 +85,8 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
          << " --absorb=" << stringifyAbsorb(options.absorb);
   if (options.expandFrom > 0)
     stream << " --expand-from=" << options.expandFrom;
+  if (options.keepCodes)
+    stream << " --keep-codes";
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (int64_t threshold = getDecodeThreshold(module); threshold > 1)

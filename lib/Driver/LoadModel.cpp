@@ -14,9 +14,13 @@
 #include "mla/Import/RaiseGraph.h"
 #include "mla/Import/TorchArchive.h"
 
+#include "mla/Dialect/Mla/IR/WeightScales.h"
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
@@ -314,6 +318,19 @@ static std::string getModelFile(StringRef path) {
   return file.str().str();
 }
 
+/// Weights that are folded ahead into others stay in the activations' type.
+static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
+  if (!module->hasAttr(mla::kWeightScalesAttr))
+    return module.emitError("--keep-codes needs weights with scales: a configuration with "
+                            "quantization_config, without --dequantised-weights");
+  mla::MlaKeepCodesOptions keep;
+  keep.latentsOnly = options.absorb != mla::AbsorbMode::Online;
+  keep.ranks = std::max<int64_t>(1, options.parsing.tensorParallel);
+  PassManager passes(module.getContext(), ModuleOp::getOperationName());
+  passes.addPass(mla::createMlaKeepCodes(keep));
+  return passes.run(module);
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std::string &input,
                                                  const CompileOptions &options) {
   std::string path = getModelFile(input);
@@ -323,7 +340,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std
   context.loadDialect<mla::MlaDialect>(); // a module may have nothing of it
   OwningOpRef<ModuleOp> module =
       getFrontEnd(path).load(context, path, (*file)->getBuffer(), options);
-  if (!module || failed(keepFunctions(*module, options.functions)))
+  if (!module || failed(keepFunctions(*module, options.functions)) ||
+      (options.keepCodes && failed(keepCodes(*module, options))))
     return failure();
   return module;
 }

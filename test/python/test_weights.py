@@ -243,6 +243,128 @@ class WeightsTest(unittest.TestCase):
                      "o_proj.weight_scale": torch.from_numpy(layer.codes["o_proj.weight_scale"])})
 
 
+class KeptCodesTest(unittest.TestCase):
+    """Products that read codes (--keep-codes), against float64 of codes times scales: no weight of
+    a projection is rounded."""
+
+    # Whole tiles of 64 rows and 128 columns; kv_a's last block of rows is half of one.
+    CONFIG = CONFIG | {"hidden_size": 256, "q_lora_rank": 128, "kv_lora_rank": 128,
+                       "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "v_head_dim": 64}
+    CODED = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"]
+
+    def compile(self, name, *more):
+        quantization, block, names, options = STRATEGIES[name]
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
+            package = compile_package(config, [*options, "--keep-codes", *more])
+        dtype = package.info["model"]["activation_dtype"]
+        layer = Layer(5, block, names, dtype, self.CONFIG)
+        self.exact(package, layer, names, block)
+        hidden = narrow(np.random.default_rng(6).standard_normal((TOKENS, 256)), dtype)
+        return package, layer, hidden, dtype
+
+    def exact(self, package, layer, names, block):
+        """What projections multiply: codes times scales, not rounded."""
+        for weight in package.info["weights"]:
+            if weight["dtype"] == "e4m3":
+                stem = weight["name"].removesuffix("weight")
+                layer.values[weight["name"]] = reference.dequantise(
+                    layer.codes[stem + names[0]], layer.codes[stem + names[1]], block)
+
+    def bound(self, package, weights, **options):
+        engine = make_engine(package, **options)
+        engine.bind(weights)
+        engine.prepare()
+        return engine
+
+    def check(self, output, layer, hidden, dtype):
+        expected, _ = reference.attention_layer(reference.config_from_hf(self.CONFIG),
+                                                layer.values, widen(hidden))
+        cosine, wmape = ALLOWED[dtype]
+        self.assertLess(reference.cosine_difference(widen(output), expected), cosine)
+        self.assertLess(reference.wmape(widen(output), expected), wmape)
+
+    def types(self, package):
+        return {weight["name"]: weight["dtype"] for weight in package.info["weights"]}
+
+    def test_A16_A46_every_strategy_is_its_codes_times_scales(self):
+        for name in ("deepseek", "tensor", "compressed_channel", "compressed_tensor", "fbgemm",
+                     "modelopt"):
+            with self.subTest(name):
+                package, layer, hidden, dtype = self.compile(name)
+                types = self.types(package)
+                for stem in self.CODED:
+                    self.assertEqual(types[stem + ".weight"], "e4m3")
+                    self.assertEqual(types[stem + ".weight_scale_inv"], "f32")
+                self.assertEqual(types["kv_b_proj.weight"], dtype)
+                self.check(run(self.bound(package, layer.codes), hidden), layer, hidden, dtype)
+
+    def test_A46_other_blocks_are_dequantised(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            quantization, _, _, options = STRATEGIES["block"]
+            config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
+            package = compile_package(config, [*options, "--keep-codes"])
+        self.assertEqual(set(self.types(package).values()), {"f32"})
+
+    def test_A12_A13_absorbed_weights_stay_in_the_activations_type(self):
+        package, layer, hidden, dtype = self.compile("deepseek", "--form=absorbed",
+                                                     "--absorb=offline")
+        types = self.types(package)
+        self.assertEqual((types["q_a_proj.weight"], types["q_b_proj.weight"],
+                          types["o_proj.weight"]), ("e4m3", "bf16", "bf16"))
+        self.check(run(self.bound(package, layer.codes), hidden), layer, hidden, dtype)
+
+    def test_A17_ranks_take_their_share_of_codes_and_scales(self):
+        for name in ("deepseek", "fbgemm"):
+            with self.subTest(name):
+                # 256 of q_b's 768 rows and 128 of o's 384 columns are whole blocks.
+                package, layer, hidden, dtype = self.compile(name, "--tp=3")
+                for stem in self.CODED:
+                    self.assertEqual(self.types(package)[stem + ".weight"], "e4m3")
+                total = sum(widen(run(self.bound(package, layer.codes, tensor_parallel_rank=rank),
+                                      hidden)) for rank in range(3))
+                self.check(narrow(total, "f32"), layer, hidden, dtype)
+
+    def test_A47_scales_of_activations_are_ignored(self):
+        package, layer, hidden, _ = self.compile("tensor")
+        outputs = [run(self.bound(package, layer.codes | scales), hidden).tobytes() for scales in
+                   ({}, {"o_proj.input_scale": np.array([3e-3], np.float32)})]
+        self.assertEqual(*outputs)
+
+    def test_a_folder(self):
+        quantization, block, names, options = STRATEGIES["deepseek"]
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            layers = [Layer(seed, block, names, "bf16", self.CONFIG) for seed in (1, 2, 3)]
+            write_folder(folder, self.CONFIG | {"quantization_config": quantization}, layers)
+            package = compile_package(folder, [*options, "--keep-codes"])
+            engine = make_engine(package)
+            engine.bind_checkpoint(folder, attention=1)
+            hidden = narrow(np.random.default_rng(6).standard_normal((TOKENS, 256)), "bf16")
+            self.assertEqual(run(engine, hidden).tobytes(),
+                             run(self.bound(package, layers[1].codes), hidden).tobytes())
+
+    def test_A14_what_is_no_code_is_refused(self):
+        package, layer, _, _ = self.compile("deepseek")
+        engine = make_engine(package)
+        with self.assertRaisesRegex(mlac.InvalidArgument,
+                                    "weight 'o_proj.weight': expected dtype e4m3, got .*keep-codes"):
+            engine.bind({"o_proj.weight": layer.plain["o_proj.weight"]})
+        with self.assertRaisesRegex(mlac.NotFound, "'o_proj.weight': .*lacks its scales"):
+            engine.bind({"o_proj.weight": layer.codes["o_proj.weight"]})
+        wrong = {name: layer.codes[name].copy()
+                 for name in ("o_proj.weight", "o_proj.weight_scale_inv")}
+        wrong["o_proj.weight"][3, 5] = 0x7f
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"element \[3, 5\] is NaN"):
+            engine.bind(wrong)
+        wrong = {"o_proj.weight": layer.codes["o_proj.weight"],
+                 "o_proj.weight_scale_inv": np.ones((3, 3), np.float32)}
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"expected shape \[2, 3\]"):
+            engine.bind(wrong)
+
+
 class HalfTest(unittest.TestCase):
     """Activations, weights, inputs, outputs and cache of f16."""
 

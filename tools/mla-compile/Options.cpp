@@ -119,6 +119,12 @@ static EnumOption<mlir::mla::AbsorbMode> absorb(
                clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
                clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
                clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
+static cl::opt<bool>
+    keepCodes("keep-codes", cl::cat(category),
+              cl::desc("Bind weights as the codes and scales that quantization_config says a "
+                       "checkpoint has, where only projections read them: half the bytes, which "
+                       "bound steps of up to 128 tokens; more tokens dequantise in the step "
+                       "(default: weights are dequantised when they are bound)"));
 static cl::opt<std::string>
     functions("functions", cl::value_desc("list"), cl::cat(attentionCategory),
               cl::desc("Steps to compile, of prefill,decode,step (default prefill,decode; step "
@@ -474,6 +480,7 @@ static bool readOptions(CompileOptions &options) {
   options.regionsFile = regionsFile;
   options.expandFrom = expandFrom;
   options.absorb = absorb;
+  options.keepCodes = keepCodes;
   options.numSplits = numSplits;
   options.mixed = mixed;
   options.sparseMode = sparseMode;

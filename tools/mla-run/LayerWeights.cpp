@@ -33,6 +33,9 @@ struct BoundTensor {
 };
 } // namespace
 
+/// Of weights that are the scales of another's codes.
+static const std::string kScaleSuffix = ".weight_scale_inv";
+
 static bool endsWith(const std::string &text, const std::string &suffix) {
   return text.size() >= suffix.size() &&
          text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
@@ -69,6 +72,13 @@ static void addCodes(const std::string &name, const std::vector<int64_t> &shape,
   tensors.push_back({name + "_scale", MLA_F32, {grid(0), grid(1)}, encode(scales, MLA_F32)});
 }
 
+/// Whether products read the weight's codes, whose values no one rounds.
+static bool isCodes(const json &tensor) { return tensor.at("dtype") == "e4m3"; }
+
+static std::vector<float> roundTo(mla_dtype type, const std::vector<float> &values) {
+  return decode(encode(values, type), type);
+}
+
 LayerWeights mlac::run::makeRandomLayer(const Session &session, uint64_t seed) {
   LayerWeights weights;
   auto tensors = std::make_shared<std::vector<BoundTensor>>();
@@ -77,12 +87,14 @@ LayerWeights mlac::run::makeRandomLayer(const Session &session, uint64_t seed) {
   for (const json &tensor : session.info.at("weights")) {
     auto name = tensor.at("name").get<std::string>();
     auto shape = tensor.at("shape").get<std::vector<int64_t>>();
+    if (endsWith(name, kScaleSuffix))
+      continue; // with its codes
     std::vector<float> values = makeRandomTensor(name, shape, ++seed);
     if (!session.weightBlock.empty() && shape.size() == 2 && endsWith(name, ".weight"))
       addCodes(name, shape, session.weightBlock, values, *tensors);
     else
       tensors->push_back({name, plain, shape, encode(values, plain)});
-    weights.values[name] = decode(encode(values, session.activation), session.activation);
+    weights.values[name] = isCodes(tensor) ? values : roundTo(session.activation, values);
   }
   weights.bind = [tensors](mla_engine *engine) {
     std::vector<mla_tensor> views;
@@ -123,26 +135,26 @@ std::string mlac::run::findAttention(const Checkpoint &checkpoint, const std::st
 
 /// The values that the package's type holds of a stored tensor.
 static std::vector<float> readTensor(const Session &session, const Checkpoint &checkpoint,
-                                     const std::string &name, const std::vector<int64_t> &shape) {
+                                     const std::string &name, const std::vector<int64_t> &shape,
+                                     bool isRounded) {
   if (std::optional<mla_tensor> stored = checkpoint.find(name)) {
     std::vector<int64_t> got(stored->shape, stored->shape + stored->rank);
     if (got != shape)
       throw std::runtime_error("tensor '" + name + "': expected shape " + json(shape).dump() +
                                ", got " + json(got).dump());
   }
-  return decode(encode(checkpoint.readWeight(name, session.weightBlock), session.activation),
-                session.activation);
+  std::vector<float> values = checkpoint.readWeight(name, session.weightBlock);
+  return isRounded ? roundTo(session.activation, values) : values;
 }
 
 LayerWeights mlac::run::readLayer(const Session &session, const Checkpoint &checkpoint,
                                   const std::string &prefix, bool isRead) {
   LayerWeights weights;
   for (const json &tensor : session.info.at("weights"))
-    if (isRead) {
-      auto name = tensor.at("name").get<std::string>();
-      weights.values[name] = readTensor(session, checkpoint, prefix + name,
-                                        tensor.at("shape").get<std::vector<int64_t>>());
-    }
+    if (auto name = tensor.at("name").get<std::string>(); isRead && !endsWith(name, kScaleSuffix))
+      weights.values[name] =
+          readTensor(session, checkpoint, prefix + name,
+                     tensor.at("shape").get<std::vector<int64_t>>(), !isCodes(tensor));
   const std::vector<std::string> &all = checkpoint.attentions();
   int64_t attention = std::find(all.begin(), all.end(), prefix) - all.begin();
   weights.bind = [&checkpoint, attention](mla_engine *engine) {

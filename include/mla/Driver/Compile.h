@@ -72,6 +72,8 @@ struct CompileOptions {
   std::vector<std::string> functions;
   int64_t expandFrom = 0; ///< new tokens from which on form auto is expanded; 0: by cost
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
+  /// Whether products read weights as the codes that a checkpoint stores (mla-keep-codes).
+  bool keepCodes = false;
   /// Whether decodes attend apart to prefixes that they share.
   mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;
   mlir::mla::SparseMode sparseMode = mlir::mla::SparseMode::Mixed;

@@ -22,6 +22,11 @@
 //     by tensor             one number, in any shape
 //   q_b_proj.input_scale                                  ignored: activations stay as they are
 //
+// A package compiled with --keep-codes lists matrices of e4m3, and with each its scales of f32
+under
+// the name q_b_proj.weight_scale_inv: codes and scales are bound as they are, and nothing else is
+// taken for them.
+//
 // With model.tensor_parallel > 1, a tensor one of whose dimensions is that many times the
 // expected one is cut along it for options.tensor_parallel_rank, wherever the share begins
 // in a block of scales. Codes that were cut before count their blocks from the share's start,

@@ -48,8 +48,9 @@ ScaledMatrix WeightMatch::matrix() const {
 
 Status WeightMatch::checkValues() const {
   if (isCoded)
-    return mlac::runtime::checkValues(matrix(), expected->dtype)
-        .in("weight '", expected->name, "'");
+    return mlac::runtime::checkValues(matrix(), valueType).in("weight '", expected->name, "'");
+  if (isScales)
+    return Status(); // with their codes
   return *tensor->type == MLA_BF16 && expected->dtype == MLA_F16 ? checkF16() : Status();
 }
 
@@ -71,27 +72,33 @@ Status WeightMatch::checkF16() const {
 
 /// Copies the share of a tensor one of whose dimensions is longer than the weight's. Heads are
 /// the outermost part of a sharded dimension, so the share is a contiguous range of it.
-void WeightMatch::cut(char *to) const {
+void WeightMatch::cut(const void *source, char *to) const {
+  const std::vector<int64_t> &shape = wholeShape();
   size_t dim = 0;
-  while (dim + 1 < first.size() && tensor->shape[dim] == expected->shape[dim])
+  while (dim + 1 < first.size() && shape[dim] == expected->shape[dim])
     ++dim;
-  int64_t outer = 1, element = elementBytes(*tensor->type), inner = element;
+  int64_t outer = 1, element = elementBytes(isScales ? MLA_F32 : *tensor->type), inner = element;
   for (size_t i = 0; i < dim; ++i)
     outer *= expected->shape[i];
   for (size_t i = dim + 1; i < first.size(); ++i)
     inner *= expected->shape[i];
-  int64_t bytes = expected->shape[dim] * inner, stride = tensor->shape[dim] * inner;
-  auto *from = static_cast<const char *>(tensor->data) + first[dim] * inner;
+  int64_t bytes = expected->shape[dim] * inner, stride = shape[dim] * inner;
+  auto *from = static_cast<const char *>(source) + first[dim] * inner;
   for (int64_t i = 0; i < outer; ++i)
     std::memcpy(to + i * bytes, from + i * stride, static_cast<size_t>(bytes));
 }
 
 const void *WeightMatch::bytes(std::vector<char> &room) const {
+  if (isScales) {
+    room.resize(static_cast<size_t>(expected->bytes()));
+    cut(scales.data(), room.data());
+    return room.data();
+  }
   bool isWhole = tensor->shape == expected->shape;
   if (isWhole && *tensor->type == expected->dtype)
     return tensor->data;
   room.resize(static_cast<size_t>(expected->bytes()));
-  if (isCoded) {
+  if (isCoded && expected->dtype != MLA_E4M3) {
     dequantise(matrix(), expected->dtype, room.data());
     return room.data();
   }
@@ -99,7 +106,7 @@ const void *WeightMatch::bytes(std::vector<char> &room) const {
   const void *plain = tensor->data;
   if (!isWhole) {
     share.resize(static_cast<size_t>(expected->elements * elementBytes(*tensor->type)));
-    cut(share.data());
+    cut(tensor->data, share.data());
     plain = share.data();
   }
   convertElements(*tensor->type, plain, expected->dtype, room.data(), expected->elements);
@@ -176,6 +183,9 @@ Status WeightMatcher::matchCodes(WeightMatch &match, const Entry &codes, const E
                  "' or '", prefix, stem, kScaleNames[1], "'");
   }
   match.isCoded = true;
+  match.valueType = match.expected->dtype == MLA_E4M3
+                        ? static_cast<mla_dtype>(package.model().activation_dtype())
+                        : match.expected->dtype;
   match.block = *block;
   return readScales(scale->second, *block, codes.second.shape, match.scales)
       .in("tensor '", prefix, scale->first, "'");
@@ -184,8 +194,11 @@ Status WeightMatcher::matchCodes(WeightMatch &match, const Entry &codes, const E
 Status WeightMatcher::matchType(WeightMatch &match, const Entry &tensor, const Entry *scale) const {
   const std::optional<mla_dtype> &type = tensor.second.type;
   mla_dtype expected = match.expected->dtype;
-  if (type == MLA_E4M3 && expected != MLA_E4M3)
+  if (type == MLA_E4M3)
     return matchCodes(match, tensor, scale);
+  if (expected == MLA_E4M3)
+    return error(MLA_INVALID_ARGUMENT, "expected dtype e4m3, got ", tensor.second.typeText,
+                 ": the package was compiled for codes (--keep-codes)");
   if (!type || !isConvertible(*type, expected))
     return error(MLA_INVALID_ARGUMENT, "expected dtype ", typeName(expected),
                  package.weightScales() ? " or e4m3" : "", ", got ", tensor.second.typeText);
@@ -215,8 +228,48 @@ Status WeightMatcher::findOne(std::string_view stem, std::span<const std::string
   return Status();
 }
 
+/// The grid of the scales of `codes`, and where the share of this rank begins in it.
+Status WeightMatcher::matchGrid(WeightMatch &match, const Entry &codes, const Entry &scale) const {
+  const std::optional<ScaleBlock> &block = package.weightScales();
+  if (!block || codes.second.shape.size() != 2)
+    return error(MLA_INVALID_ARGUMENT, "expected scales of codes of a matrix [out, in]");
+  match.isScales = true;
+  match.block = *block;
+  auto [rows, columns] = block->grid(codes.second.shape[0], codes.second.shape[1]);
+  match.grid = {rows, columns};
+  match.first = {0, 0};
+  MLAC_RETURN_IF_ERROR(readScales(scale.second, *block, codes.second.shape, match.scales)
+                           .in("tensor '", prefix, scale.first, "'"));
+  if (match.grid == match.expected->shape)
+    return Status();
+  int64_t dim = shard.count > 1 ? shardedDim(match.expected->shape, match.grid, shard.count) : -1;
+  if (dim < 0)
+    return error(MLA_INVALID_ARGUMENT, "expected shape ", shapeText(match.expected->shape),
+                 ", got ", shapeText(match.grid));
+  match.first[dim] = shard.rank * match.expected->shape[dim];
+  return Status();
+}
+
+/// A weight that is scales. What is wrong without codes or scales is said of the codes.
+Status WeightMatcher::matchScales(size_t index, std::vector<WeightMatch> &matches, bool needsAll) {
+  const TensorInfo &expected = package.weights()[index];
+  std::string_view stem = expected.name;
+  stem.remove_suffix(kScaleNames[0].size());
+  const Entry *codes = nullptr, *scale = nullptr;
+  MLAC_RETURN_IF_ERROR(findOne(stem, kMatrixNames, codes));
+  MLAC_RETURN_IF_ERROR(findOne(stem, kScaleNames, scale));
+  if (!codes || !scale)
+    return needsAll ? error(MLA_NOT_FOUND, "lacks tensor '", prefix, expected.name, "'") : Status();
+  WeightMatch match(index, expected, scale->second);
+  MLAC_RETURN_IF_ERROR(matchGrid(match, *codes, *scale).in("weight '", expected.name, "'"));
+  matches.push_back(std::move(match));
+  return Status();
+}
+
 Status WeightMatcher::matchOne(size_t index, std::vector<WeightMatch> &matches, bool needsAll) {
   const TensorInfo &expected = package.weights()[index];
+  if (std::string_view(expected.name).ends_with(kScaleNames[0]))
+    return matchScales(index, matches, needsAll);
   std::string_view stem = expected.name, kind;
   bool isMatrix = stem.ends_with(concat(".", kMatrix));
   kind = isMatrix ? kMatrix : stem;

@@ -14,6 +14,9 @@
 //   the same, e4m3, with                                 where the package says how it is
 //   q_b_proj.weight_scale_inv | weight_scale             scaled (Package::weightScales)
 //
+// A package whose products read codes has both among its weights, `q_b_proj.weight` of e4m3 and
+// `q_b_proj.weight_scale_inv` of f32, and they are bound as they are.
+//
 // `q_b_proj.input_scale` is ignored: activations are not quantised. Of a tensor that holds
 // the heads of all ranks the share of one rank is cut, wherever it begins in a block.
 //
@@ -62,16 +65,20 @@ public:
 private:
   friend class WeightMatcher;
   ScaledMatrix matrix() const;
+  const std::vector<int64_t> &wholeShape() const { return isScales ? grid : tensor->shape; }
   Status checkF16() const;
-  void cut(char *to) const;
+  void cut(const void *from, char *to) const;
 
   size_t index;
   const TensorInfo *expected;
   const SourceTensor *tensor;
-  std::vector<int64_t> first; // of the share in the tensor
-  bool isCoded = false;
-  ScaleBlock block;          // of codes
-  std::vector<float> scales; // of all codes of the tensor
+  std::vector<int64_t> first;    // of the share in the tensor
+  bool isCoded = false;          // the tensor is codes
+  bool isScales = false;         // the tensor is scales, and so is the weight
+  mla_dtype valueType = MLA_F32; // of what codes times scales are
+  ScaleBlock block;              // of codes
+  std::vector<float> scales;     // of all codes of the tensor
+  std::vector<int64_t> grid;     // of scales: [down, across]
 };
 
 class WeightMatcher {
@@ -90,6 +97,8 @@ private:
   using Entry = SourceTensors::value_type;
 
   Status matchOne(size_t index, std::vector<WeightMatch> &matches, bool needsAll);
+  Status matchScales(size_t index, std::vector<WeightMatch> &matches, bool needsAll);
+  Status matchGrid(WeightMatch &match, const Entry &codes, const Entry &scale) const;
   Status matchShape(WeightMatch &match) const;
   Status matchType(WeightMatch &match, const Entry &tensor, const Entry *scale) const;
   Status matchCodes(WeightMatch &match, const Entry &codes, const Entry *scale) const;
