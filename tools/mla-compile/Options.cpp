@@ -119,12 +119,6 @@ static EnumOption<mlir::mla::AbsorbMode> absorb(
                clEnumValN(mlir::mla::AbsorbMode::HalfQuery, "half-query", "folded into W_UQ only"),
                clEnumValN(mlir::mla::AbsorbMode::HalfOutput, "half-output", "folded into W_O only"),
                clEnumValN(mlir::mla::AbsorbMode::Auto, "auto", "least predicted time")));
-static cl::opt<bool>
-    keepCodes("keep-codes", cl::cat(category),
-              cl::desc("Bind weights as the codes and scales that quantization_config says a "
-                       "checkpoint has, where only projections read them: half the bytes, which "
-                       "bound steps of up to 128 tokens; more tokens dequantise in the step "
-                       "(default: weights are dequantised when they are bound)"));
 static cl::opt<std::string>
     functions("functions", cl::value_desc("list"), cl::cat(attentionCategory),
               cl::desc("Steps to compile, of prefill,decode,step (default prefill,decode; step "
@@ -243,6 +237,12 @@ static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(codeCate
 static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(modelCategory),
                                        cl::desc("rms_norm_eps for the latent norms too (default "
                                                 "1e-6, as transformers does)"));
+static cl::opt<bool>
+    keepCodes("keep-codes", cl::cat(modelCategory),
+              cl::desc("Bind weights as the codes and scales that quantization_config says a "
+                       "checkpoint has, where only projections read them: half the bytes, which "
+                       "bound steps of up to 128 tokens; more tokens dequantise in the step "
+                       "(default: weights are dequantised when they are bound)"));
 static cl::opt<bool> dequantisedWeights(
     "dequantised-weights", cl::cat(modelCategory),
     cl::desc("Weights will be bound in the activations' type, whatever the configuration's "
