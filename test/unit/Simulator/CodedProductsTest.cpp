@@ -60,10 +60,11 @@ std::string makeGraph(const CodedCase &test) {
     std::string z = llvm::formatv("tensor<?x{0}xbf16>", kOther);
     return "func.func @step(" + arguments + makeArguments(test, test.columns, 0) + ", " +
            makeArguments(test, kOther, 1) +
-           llvm::formatv(R"(, %g: tensor<{0}xbf16> {{mla.weight = "g"}, %h: tensor<{1}xbf16> {{mla.weight = "h"})
+           llvm::formatv(
+               R"(, %g: tensor<{0}xbf16> {{mla.weight = "g"}, %h: tensor<{1}xbf16> {{mla.weight = "h"})
     -> ({2} {{mla.output = "output"}, {3} {{mla.output = "tail"}) {{
 )",
-                         test.columns, kOther, y, z)
+               test.columns, kOther, y, z)
                .str() +
            makeWeight(test, test.columns, 0) + makeWeight(test, kOther, 1) +
            llvm::formatv(R"(
