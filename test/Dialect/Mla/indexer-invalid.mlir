@@ -112,9 +112,9 @@ func.func @index_scores_c1(%q: tensor<?x64x256xf8E4M3FN>, %w: tensor<?x64xf32>, 
 
 // -----
 
-!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k", tokens_per_row = 4>
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k", window = 64>
 func.func @index_scores_c2(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
-  // expected-error @+1 {{expected a cache with a row of every token, got tokens_per_row = 4, window = 0}}
+  // expected-error @+1 {{expected a cache that keeps all rows, got window = 64}}
   %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
   return
 }

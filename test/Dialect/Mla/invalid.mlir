@@ -1703,7 +1703,7 @@ func.func @sparse_attention_c9_onto(%q: tensor<?x8x32xbf16>, %r: tensor<?x40xi32
 
 func.func @sparse_attention_c9_together(%q: tensor<?x8x32xbf16>, %r: tensor<?x40xi32>, %b: !mla.batch, %k: tensor<?x32xbf16>) {
   // expected-error @+1 {{expected prefills, chunk and onto together}}
-  %0 = "mla.sparse_attention"(%q, %r, %k, %b) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>, scale = 1.000000e-01 : f64}> : (tensor<?x8x32xbf16>, tensor<?x40xi32>, tensor<?x32xbf16>, !mla.batch) -> tensor<?x8x32xbf16>
+  %0 = "mla.sparse_attention"(%q, %r, %k, %b) <{operandSegmentSizes = array<i32: 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>, scale = 1.000000e-01 : f64}> : (tensor<?x8x32xbf16>, tensor<?x40xi32>, tensor<?x32xbf16>, !mla.batch) -> tensor<?x8x32xbf16>
   return
 }
 

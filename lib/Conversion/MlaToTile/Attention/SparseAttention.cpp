@@ -12,6 +12,7 @@
 //     grid    x: tiles of N heads, of each token   z: split
 //     items   x: tiles of N heads   y: part of the (token, split) pairs
 //             The program goes over its part of them, one after the other.
+// A second scope is a second tile.attend, which goes on from the first one's results.
 //
 // Of a chunk of requests, tokens are counted from the chunk's first one, and there are as many
 // as the step's metadata says. Tokens are not in y or z, which have no more than 65535 places. A
@@ -43,10 +44,20 @@ private:
     TensorRef ref;
     unsigned arg;
   };
-  /// Heads of a token, and its entries of a split.
+  /// Heads of a token, and which split of its entries.
   struct Work {
     Value token, head, split; // the latter null: the only one
-    Value first, last;        // entries
+  };
+  /// Entries of a list.
+  struct Entries {
+    Value first, last;
+  };
+  /// A list of rows, and the pool that they are of.
+  struct Scope {
+    std::optional<Pool> pool; // none: rows of `keys`
+    unsigned poolArg = 0, countArg = 0, widthArg = 0;
+    Operand rows;
+    std::optional<Operand> lengths;
   };
   /// Where rows lie, as views.
   struct Source {
@@ -55,6 +66,8 @@ private:
   };
 
   unsigned addArg(Value value);
+  void addPool(Scope &scope, Value cache);
+  void addBeside();
   Operand addInput(Value tensor);
   std::optional<Operand> addOptional(Value tensor);
   Operand addResult(Value tensor);
@@ -72,26 +85,28 @@ private:
     return loadRange(b, args[chunkStartsArg], args[chunkArg]);
   }
   Work placeItem(KernelBuilder &b, ValueRange args, Value item);
-  void findEntries(KernelBuilder &b, ValueRange args, Work &work);
+  Entries findEntries(KernelBuilder &b, ValueRange args, const Scope &scope, const Work &work);
   Value loadQueries(KernelBuilder &b, ValueRange args, const Operand &query, const Work &work,
                     int64_t width);
-  Source viewSource(KernelBuilder &b, ValueRange args);
-  tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work);
+  Source viewSource(KernelBuilder &b, ValueRange args, const Scope &scope);
+  tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Scope &scope,
+                            ValueRange queries, const Work &work, tile::AttendOp before);
+  tile::AttendOp emitScopes(KernelBuilder &b, ValueRange args, const Work &work);
   Value resultRow(KernelBuilder &b, ValueRange args, const Work &work);
-  void write(KernelBuilder &b, ValueRange args, Work work);
+  void write(KernelBuilder &b, ValueRange args, const Work &work);
   void writeItems(KernelBuilder &b, ValueRange args);
   void launchItems(StringRef name, Value tokens);
 
   StepLowering &step;
   mla::SparseAttentionOp op;
   int64_t heads, tileRows, tileKeys, latentWidth, ropeWidth;
-  std::optional<Pool> pool;
   SmallVector<Value> planArgs;
-  Operand qLat, rows, output;
-  std::optional<Operand> qPe, lengths, sink, latent, kPe, lse, maxLogits;
-  unsigned countArg, widthArg, tokensArg, splitsArg = 0; // the latter with splits
-  unsigned itemsArg = 0, partsArg = 0;                   // of items
-  unsigned chunkArg = 0, chunkStartsArg = 0;             // of a chunk
+  SmallVector<Scope, 2> scopes;
+  Operand qLat, output;
+  std::optional<Operand> qPe, sink, latent, kPe, lse, maxLogits;
+  unsigned tokensArg, splitsArg = 0;         // the latter with splits
+  unsigned itemsArg = 0, partsArg = 0;       // of items
+  unsigned chunkArg = 0, chunkStartsArg = 0; // of a chunk
 };
 } // namespace
 
@@ -122,24 +137,21 @@ SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
     : step(step), op(op), heads(op.getHeads()), tileRows(step.shapes.rowsFor(heads)),
       tileKeys(step.shapes.keys), latentWidth(step.shapes.accumulatorWidth(op.getLatentWidth())),
       ropeWidth(paddedWidth(op.getRopeWidth())) {
-  Value count;
+  Scope &scope = scopes.emplace_back();
   if (op.getCache()) {
-    pool = Pool::ofPlan(step, op.getCache());
-    planArgs = pool->args(); // come first
-    count = pool->countNumbers(step, op.getCache());
+    addPool(scope, op.getCache());
   } else {
     latent = addInput(op.getLatent());
     kPe = addOptional(op.getKPe());
-    count = step.value(latent->ref.sizes[0]);
+    scope.countArg = addArg(step.value(latent->ref.sizes[0]));
   }
-  countArg = addArg(count);
   // Not a constant of the kernel: a loop over one block would be unrolled around its products,
   // whose accumulators ptxas then orders by itself.
-  widthArg = addArg(step.constant(op.getWidth()));
+  scope.widthArg = addArg(step.constant(op.getWidth()));
   qLat = addInput(op.getQLat());
   qPe = addOptional(op.getQPe());
-  rows = addInput(op.getRows());
-  lengths = addOptional(op.getLengths());
+  scope.rows = addInput(op.getRows());
+  scope.lengths = addOptional(op.getLengths());
   sink = addOptional(op.getSink());
   tokensArg = addArg(step.value(qLat.ref.sizes[0]));
   if (op.getNumSplits())
@@ -153,6 +165,23 @@ SparseKernel::SparseKernel(StepLowering &step, mla::SparseAttentionOp op)
     lse = addResult(op.getLse());
   if (op.getMaxLogits())
     maxLogits = addResult(op.getMaxLogits());
+  if (op.getBesideCache())
+    addBeside();
+}
+
+void SparseKernel::addPool(Scope &scope, Value cache) {
+  scope.pool = Pool::ofPlan(step, cache);
+  scope.poolArg = planArgs.size();
+  llvm::append_range(planArgs, scope.pool->args());
+  scope.countArg = addArg(scope.pool->countNumbers(step, cache));
+}
+
+void SparseKernel::addBeside() {
+  Scope &scope = scopes.emplace_back();
+  addPool(scope, op.getBesideCache());
+  scope.rows = addInput(op.getBesideRows());
+  scope.widthArg = addArg(step.constant(scope.rows.ref.size(1)));
+  scope.lengths = addInput(op.getBesideLengths());
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,21 +209,20 @@ SparseKernel::Work SparseKernel::placeItem(KernelBuilder &b, ValueRange args, Va
   return work;
 }
 
-void SparseKernel::findEntries(KernelBuilder &b, ValueRange args, Work &work) {
-  Value length = args[widthArg];
-  if (lengths) {
+SparseKernel::Entries SparseKernel::findEntries(KernelBuilder &b, ValueRange args,
+                                                const Scope &scope, const Work &work) {
+  Value length = args[scope.widthArg];
+  if (const std::optional<Operand> &lengths = scope.lengths) {
     Value place = b.mul(work.token, lengths->ref.strides[0]);
     Value given = b.loadScalar(args[lengths->arg], b.add(place, lengths->ref.offset));
     length = b.minimum(b.maximum(given, b.index(0)), length);
   }
-  work.first = b.index(0);
-  work.last = length;
   if (!work.split)
-    return;
+    return {b.index(0), length};
   Value blocks = b.ceilDiv(length, b.index(tileKeys));
   Value perSplit = b.mul(b.ceilDivNarrow(blocks, args[splitsArg]), tileKeys);
-  work.first = b.mul(work.split, perSplit);
-  work.last = b.minimum(length, b.add(work.first, perSplit));
+  Value first = b.mul(work.split, perSplit);
+  return {first, b.minimum(length, b.add(first, perSplit))};
 }
 
 /// Rows behind the token's last head are zeros, or of the next token, which are computed like
@@ -215,11 +243,12 @@ Value SparseKernel::loadQueries(KernelBuilder &b, ValueRange args, const Operand
   return b.load(view, {work.head, b.index(0)}, {tileRows, width});
 }
 
-SparseKernel::Source SparseKernel::viewSource(KernelBuilder &b, ValueRange args) {
+SparseKernel::Source SparseKernel::viewSource(KernelBuilder &b, ValueRange args,
+                                              const Scope &scope) {
   Source source;
-  Value count = args[countArg];
-  if (pool) {
-    Pool inner = pool->inKernel(args);
+  Value count = args[scope.countArg];
+  if (scope.pool) {
+    Pool inner = scope.pool->inKernel(args.drop_front(scope.poolArg));
     source.keys.push_back(inner.viewNumbered(b, Part::Latent, count));
     if (qPe)
       source.keys.push_back(inner.viewNumbered(b, Part::Rope, count));
@@ -234,22 +263,36 @@ SparseKernel::Source SparseKernel::viewSource(KernelBuilder &b, ValueRange args)
   return source;
 }
 
-tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
-  SmallVector<Value> queries = {loadQueries(b, args, qLat, work, latentWidth)};
-  if (qPe)
-    queries.push_back(loadQueries(b, args, *qPe, work, ropeWidth));
-  Source source = viewSource(b, args);
+tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const Scope &scope,
+                                        ValueRange queries, const Work &work,
+                                        tile::AttendOp before) {
+  Entries entries = findEntries(b, args, scope, work);
+  Source source = viewSource(b, args, scope);
+  const TensorRef &rows = scope.rows.ref;
   Value list =
-      b.view(args[rows.arg], b.extent(b.mul(work.token, rows.ref.strides[0]), rows.ref.offset),
-             {OpFoldResult(work.last)}, {b.fixed(1)});
+      b.view(args[scope.rows.arg], b.extent(b.mul(work.token, rows.strides[0]), rows.offset),
+             {OpFoldResult(entries.last)}, {b.fixed(1)});
+  SmallVector<Value, 3> start;
+  if (before)
+    start = {before.getReference(), before.getSum(), before.getOutput()};
   Type row = RankedTensorType::get({tileRows}, b.getF32Type());
   auto result = RankedTensorType::get({tileRows, latentWidth}, b.getF32Type());
   return tile::AttendOp::create(
       b, row, row, result, queries, source.keys, /*table=*/Value(), list, /*values=*/Value(),
-      /*value_table=*/Value(), source.scales, work.first, work.last, work.last, /*seen=*/Value(),
-      /*behind=*/Value(), /*diagonal=*/Value(), /*start=*/ValueRange(), tileKeys, /*unit=*/1,
+      /*value_table=*/Value(), source.scales, entries.first, entries.last, entries.last,
+      /*seen=*/Value(), /*behind=*/Value(), /*diagonal=*/Value(), start, tileKeys, /*unit=*/1,
       op.getScale(), /*lag=*/APFloat(0.0), /*exact=*/maxLogits.has_value(),
       /*softcap=*/APFloat(0.0));
+}
+
+tile::AttendOp SparseKernel::emitScopes(KernelBuilder &b, ValueRange args, const Work &work) {
+  SmallVector<Value> queries = {loadQueries(b, args, qLat, work, latentWidth)};
+  if (qPe)
+    queries.push_back(loadQueries(b, args, *qPe, work, ropeWidth));
+  tile::AttendOp attend;
+  for (const Scope &scope : scopes)
+    attend = emitAttend(b, args, scope, queries, work, attend);
+  return attend;
 }
 
 /// The first row of the token's results, of those of all splits.
@@ -260,9 +303,8 @@ Value SparseKernel::resultRow(KernelBuilder &b, ValueRange args, const Work &wor
   return b.add(b.mul(work.split, b.mul(args[tokensArg], heads)), ofToken);
 }
 
-void SparseKernel::write(KernelBuilder &b, ValueRange args, Work work) {
-  findEntries(b, args, work);
-  tile::AttendOp attend = emitAttend(b, args, work);
+void SparseKernel::write(KernelBuilder &b, ValueRange args, const Work &work) {
+  tile::AttendOp attend = emitScopes(b, args, work);
   Value result = normaliseOutput(b, attend);
   Value lseTile = lse || sink ? attendedLse(b, attend) : Value();
   if (sink) {

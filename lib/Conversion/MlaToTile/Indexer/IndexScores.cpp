@@ -73,6 +73,11 @@ private:
     Value weights;            // [keys, heads], rows alike
     Value scores;             // view of its row, empty where there is no such token
   };
+  /// Rows of the pool that so many tokens have.
+  Value rowsOf(KernelBuilder &b, Value tokens) const {
+    int64_t perRow = pool.type.getTokensPerRow();
+    return perRow == 1 ? tokens : b.divNarrow(tokens, b.index(perRow));
+  }
   int64_t countResident() const { return tokens == 1 ? kResident : kResident - 1; }
   Value chooseRun(Value requests, Value tokens);
   Work findWork(KernelBuilder &b, ValueRange own);
@@ -106,7 +111,7 @@ Value IndexScoresKernel::chooseRun(Value requests, Value tokenTiles) {
   OpBuilder &b = step.plan();
   Location loc = op.getLoc();
   auto multiply = [&](Value x, Value y) { return b.createOrFold<arith::MulIOp>(loc, x, y); };
-  Value blocks = step.ceilDiv(step.dim(op.getBatch(), "max_seq_len"), keys);
+  Value blocks = step.ceilDiv(step.mostRows(op.getCache(), op.getBatch()), keys);
   Value rows = multiply(requests, tokenTiles);
   Value resident = step.multiply(step.dim("num_sms"), countResident());
   Value ofTurn = step.multiply(resident, kMostBlocks);
@@ -127,7 +132,7 @@ IndexScoresKernel::Work IndexScoresKernel::findWork(KernelBuilder &b, ValueRange
   work.row = b.add(range.begin, work.token);
   work.endToken = b.minimum(b.add(work.token, tokens), range.count);
   Value context = b.sub(b.loadScalar(own[kSeqLens], request), range.count);
-  Value run = b.mul(own[kRunBlocks], keys), end = b.add(context, work.endToken);
+  Value run = b.mul(own[kRunBlocks], keys), end = rowsOf(b, b.add(context, work.endToken));
   work.firstKey = b.mul(b.programId(0), run);
   work.lastKey = b.minimum(b.add(work.firstKey, run), end);
   work.table = blockTableRow(b, own[kTable], request, own[kMaxBlocks]);
@@ -252,7 +257,7 @@ LogicalResult IndexScoresKernel::launch() {
                step.poolDim(op.getCache(), "max_blocks_per_request")});
   if (op.getFirst())
     args.push_back(step.scalar(op.getFirst()));
-  Value blocks = step.ceilDiv(step.dim(batch, "max_seq_len"), keys);
+  Value blocks = step.ceilDiv(step.mostRows(op.getCache(), batch), keys);
   Value runs = arith::CeilDivSIOp::create(step.plan(), op.getLoc(), blocks, run);
   step.launch(
       llvm::formatv("index_scores_{0}x{1}", heads, width).str(), {runs, requests, tokenTiles}, args,

@@ -33,7 +33,7 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ScaledWeightOp op);
 // RmsNorm.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RmsNormOp op);
 struct RmsNorm {
-  TensorRef gamma, output;
+  TensorRef gamma, output; // gamma without a buffer: ones
   double eps, multiplier;
 };
 /// output[t] = multiplier · gamma · RMSNorm(input[t]) for [T, L] tensors.
@@ -86,6 +86,11 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HadamardOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexWeightsOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexScoresOp op);
+
+// Compress/AddPositionBias.cpp, Compress.cpp, SeenKeys.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::AddPositionBiasOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::CompressOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::SeenKeysOp op);
 
 // Attention/DenseAttention.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ExpandedAttentionOp op);

@@ -21,6 +21,22 @@ RowRange mlac::mla_to_tile::loadRange(KernelBuilder &b, Value starts, Value posi
   return {begin, b.sub(end, begin)};
 }
 
+TokenArrays TokenArrays::ofPlan(StepLowering &step) {
+  return {step.metadata("req_id_per_token"), step.metadata("query_start_loc"),
+          step.metadata("seq_lens")};
+}
+
+Value TokenArrays::countKeys(KernelBuilder &b, Value row) const {
+  using Predicate = arith::CmpIPredicate;
+  Value request = b.loadScalar(requests, row);
+  Value begin = b.loadScalar(starts, request), end = b.loadScalar(starts, b.add(request, 1));
+  Value behind = b.sub(end, b.add(row, 1)); // the request's tokens behind this one
+  Value count = b.maximum(b.sub(b.loadScalar(seqLens, request), behind), b.index(0));
+  Value isToken = arith::AndIOp::create(b, arith::CmpIOp::create(b, Predicate::sge, row, begin),
+                                        arith::CmpIOp::create(b, Predicate::slt, row, end));
+  return b.choose(isToken, count, b.index(0));
+}
+
 Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value request,
                                        Value maxBlocks) {
   return b.view(table, b.mul(request, maxBlocks), {OpFoldResult(maxBlocks)}, {b.fixed(1)});

@@ -26,6 +26,18 @@ struct RowRange {
 /// The rows starts[position] .. starts[position + 1].
 RowRange loadRange(KernelBuilder &b, mlir::Value starts, mlir::Value position);
 
+/// Arrays of the whole batch that say which keys a token sees; kernels take them as they stand.
+struct TokenArrays {
+  mlir::Value requests, starts, seqLens;
+
+  static TokenArrays ofPlan(StepLowering &step);
+  llvm::SmallVector<mlir::Value, 3> args() const { return {requests, starts, seqLens}; }
+  static TokenArrays inKernel(mlir::ValueRange args) { return {args[0], args[1], args[2]}; }
+  /// Keys of its request up to the token in `row`, its own among them; 0 for rows of padding, which
+  /// lie outside of their request, the first one.
+  mlir::Value countKeys(KernelBuilder &b, mlir::Value row) const;
+};
+
 /// Row `request` of the block table [B, maxBlocks].
 mlir::Value blockTableRow(KernelBuilder &b, mlir::Value table, mlir::Value request,
                           mlir::Value maxBlocks);

@@ -107,6 +107,8 @@ public:
   /// The same of a cache's pool.
   mlir::Value poolDim(mlir::Value cache, llvm::StringRef name);
   mlir::Value poolMetadata(mlir::Value cache, mlir::Value batch, llvm::StringRef name);
+  /// Rows that the longest request has in a cache's pool.
+  mlir::Value mostRows(mlir::Value cache, mlir::Value batch);
   mlir::Value ropeTable();
   /// Asks for the partition of attentions with so many rows, over the keys of a window (0: all);
   /// a plan has one.

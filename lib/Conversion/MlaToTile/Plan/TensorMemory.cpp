@@ -182,6 +182,10 @@ Value StepLowering::poolMetadata(Value cache, Value batch, StringRef name) {
   return metadata(nameInPool(cache, nameOfPart(batch, name)));
 }
 
+Value StepLowering::mostRows(Value cache, Value batch) {
+  return divide(dim(batch, "max_seq_len"), cast<mla::CacheType>(cache.getType()).getTokensPerRow());
+}
+
 TensorRef StepLowering::contiguous(Value buffer, ArrayRef<OpFoldResult> sizes) const {
   TensorRef ref{.buffer = buffer, .sizes = llvm::to_vector<4>(sizes)};
   ref.strides.resize(sizes.size());
@@ -367,7 +371,7 @@ static bool isBoundScores(Value tensor) {
 /// A column for each key of the longest request, in whole blocks of keys.
 Value StepLowering::scoreColumns(mla::IndexScoresOp op) {
   constexpr int64_t block = 64; // "a multiple of 64" (mla.index_scores)
-  return multiply(ceilDiv(dim(op.getBatch(), "max_seq_len"), block), block);
+  return multiply(ceilDiv(mostRows(op.getCache(), op.getBatch()), block), block);
 }
 
 SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {

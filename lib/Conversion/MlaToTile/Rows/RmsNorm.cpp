@@ -29,6 +29,7 @@ Value mlac::mla_to_tile::rmsScale(KernelBuilder &b, Value squares, int64_t width
 
 static void emitRowsNorm(StepLowering &step, const TensorRef &input, const RmsNorm &norm) {
   int64_t width = input.size(1), tileRows = step.shapes.rows;
+  bool hasGamma = static_cast<bool>(norm.gamma.buffer);
   int64_t block = blockWidth(width, step.shapes.columns);
   Value rows = step.value(input.sizes[0]);
   std::array<Value, 3> grid = {step.ceilDiv(rows, tileRows), step.constant(1), step.constant(1)};
@@ -40,7 +41,7 @@ static void emitRowsNorm(StepLowering &step, const TensorRef &input, const RmsNo
                     {b.fixed(rowStride), b.fixed(ref.strides.back())});
     };
     Value x = viewOf(args[0], input, input.strides[0]);
-    Value weight = viewOf(args[1], norm.gamma, 0);
+    Value weight = hasGamma ? viewOf(args[1], norm.gamma, 0) : Value();
     Value y = viewOf(args[2], norm.output, norm.output.strides[0]);
     auto loadBlock = [&](Value view, Value column) {
       return b.loadWide(view, {row, column}, {tileRows, block});
@@ -53,27 +54,44 @@ static void emitRowsNorm(StepLowering &step, const TensorRef &input, const RmsNo
     Value scale = rmsScale(b, squares, width, norm);
     b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
       Value scaled = b.mulf(loadBlock(x, column), b.broadcast(scale, block));
-      b.storeNarrow(b.mulf(scaled, loadBlock(weight, column)), y, {row, column});
+      b.storeNarrow(weight ? b.mulf(scaled, loadBlock(weight, column)) : scaled, y, {row, column});
       return SmallVector<Value>();
     });
   };
   step.launch(llvm::formatv("rms_norm_{0}", width).str(), grid,
-              {input.buffer, norm.gamma.buffer, norm.output.buffer, rows}, write, step.chained());
+              {input.buffer, hasGamma ? norm.gamma.buffer : input.buffer, norm.output.buffer, rows},
+              write, step.chained());
 }
 
 void mlac::mla_to_tile::emitRmsNorm(StepLowering &step, const TensorRef &input,
                                     const RmsNorm &norm) {
-  bool isDense = input.strides.back() == 1 && norm.gamma.strides.back() == 1 &&
-                 norm.output.strides.back() == 1;
+  bool isDense = norm.gamma.buffer && input.strides.back() == 1 && norm.gamma.strides.back() == 1 &&
+                 norm.output.strides.back() == 1 && norm.output.element() == input.element();
   if (isDense && step.shapes.canHoldRow(input.size(1)))
     return emitLatentRows(step, step.value(input.sizes[0]), LatentRows{{input}, norm, {}});
   emitRowsNorm(step, input, norm);
 }
 
+/// Rows [T, N, L] as [T · N, L].
+static TensorRef joinRows(StepLowering &step, TensorRef ref) {
+  if (ref.rank() == 2)
+    return ref;
+  Value rows = step.multiply(step.value(ref.sizes[0]), ref.size(1));
+  ref.sizes = {OpFoldResult(rows), ref.sizes[2]};
+  ref.strides = {ref.strides[1], ref.strides[2]};
+  return ref;
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RmsNormOp op) {
-  TensorRef input = step.lookup(op.getInput()), gamma = step.lookup(op.getGamma());
-  emitRmsNorm(step, input,
-              {gamma, step.allocate(op.getResult()), op.getEps().convertToDouble(),
+  TensorRef input = step.lookup(op.getInput()), output = step.allocate(op.getResult());
+  for (const TensorRef &ref : {input, output})
+    if (ref.rank() == 3 && ref.strides[0] != ref.size(1) * ref.strides[1])
+      return op.emitOpError("expected the heads of all tokens one behind the other, got ")
+             << ref.size(1) << " heads " << ref.strides[1] << " apart of tokens " << ref.strides[0]
+             << " apart";
+  TensorRef gamma = op.getGamma() ? step.lookup(op.getGamma()) : TensorRef();
+  emitRmsNorm(step, joinRows(step, input),
+              {gamma, joinRows(step, output), op.getEps().convertToDouble(),
                op.getMultiplier().convertToDouble()});
   return success();
 }

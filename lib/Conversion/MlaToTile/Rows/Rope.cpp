@@ -17,6 +17,8 @@
 //     x [T, R]     tokens; the table's rows are gathered by positions
 //     x [T, N, R]  heads of one token; all use one row of the table
 //
+// Rows of several tokens are heads of one, whose position can be computed with.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
@@ -29,15 +31,26 @@ using namespace mlac::mla_to_tile;
 /// Pairs of a head that a program rotates, where rows alone are too few programs.
 static constexpr int64_t kColumnsOfProgram = 16;
 
+/// Rows [T, D] as the only heads of their tokens, [T, 1, D].
+static TensorRef withHeads(TensorRef ref) {
+  if (ref.rank() == 3)
+    return ref;
+  ref.sizes.insert(ref.sizes.begin() + 1, Builder(ref.buffer.getContext()).getIndexAttr(1));
+  ref.strides.insert(ref.strides.begin() + 1, ref.strides.front());
+  return ref;
+}
+
 namespace {
 
 class RopeKernel {
 public:
   RopeKernel(StepLowering &step, mla::RopeOp op)
-      : step(step), input(step.lookup(op.getInput())), output(step.allocate(op.getResult())),
-        table(step.lookup(op.getTable())), half(op.getRope().getDim() / 2),
+      : step(step), input(rowsOf(op, step.lookup(op.getInput()))),
+        output(rowsOf(op, step.allocate(op.getResult()))), table(step.lookup(op.getTable())),
+        half(op.getRope().getDim() / 2),
         isInterleaved(op.getRope().getOrder() == mla::RopeOrder::Interleaved),
         isInverse(op.getInverse()), first(op.getOffset().value_or(0)),
+        every(static_cast<int64_t>(op.getEvery())),
         tileRows(input.rank() == 3 ? step.shapes.rowsFor(input.size(1)) : step.shapes.rows),
         tileColumns(input.rank() == 3 && step.shapes.isRowCountFixed
                         ? std::min(kColumnsOfProgram, paddedWidth(half))
@@ -49,6 +62,9 @@ private:
   struct Pair {
     Value a, b;
   };
+  static TensorRef rowsOf(mla::RopeOp op, const TensorRef &ref) {
+    return static_cast<int64_t>(op.getEvery()) > 1 ? withHeads(ref) : ref;
+  }
   /// Views of the first and of the second elements of all pairs.
   Pair pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base, OpFoldResult rows);
   Pair loadPairs(KernelBuilder &b, const Pair &views, Value row, Value column);
@@ -69,6 +85,7 @@ private:
   int64_t half;
   bool isInterleaved, isInverse;
   int64_t first; // channel that is rotated
+  int64_t every; // tokens that have one position
   int64_t tileRows, tileColumns;
 };
 
@@ -114,6 +131,8 @@ RopeKernel::Pair RopeKernel::tokenAngles(KernelBuilder &b, ValueRange args, Valu
 RopeKernel::Pair RopeKernel::headAngles(KernelBuilder &b, ValueRange args, Value token,
                                         Value column, OpFoldResult rows) {
   Value position = b.loadScalar(args[3], token);
+  if (every > 1)
+    position = b.mul(b.divNarrow(position, b.index(every)), every);
   Pair views = tableColumns(b, args[2], b.mul(position, 2 * half), rows, 0);
   return loadPairs(b, views, b.index(0), column);
 }
@@ -145,7 +164,10 @@ void RopeKernel::copyRest(KernelBuilder &b, ValueRange args, Value token, Value 
     };
     b.forBlocks(width, block, {}, [&](Value column, ValueRange) {
       Value tile = b.load(view(args[0], input), {row, column}, {tileRows, block});
-      b.store(tile, view(args[1], output), {row, column});
+      if (input.element() == output.element())
+        b.store(tile, view(args[1], output), {row, column});
+      else // of f32, rounded like what is rotated
+        b.storeNarrow(tile, view(args[1], output), {row, column});
       return SmallVector<Value>();
     });
   }

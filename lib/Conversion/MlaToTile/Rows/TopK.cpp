@@ -15,14 +15,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
+#include "Plan/PagedPool.h"
 
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
-
-using Predicate = arith::CmpIPredicate;
 
 /// What programs keep of a row at most: twice the largest K.
 static constexpr int64_t kListCapacity = 2 * mla::TopKOp::kMostSelected;
@@ -35,16 +34,7 @@ public:
 
 private:
   // Lengths are given, or there are three arrays of the batch.
-  enum Argument {
-    kScores,
-    kResult,
-    kTokens,
-    kColumns,
-    kLengths,
-    kRequests = kLengths,
-    kStarts,
-    kSeqLens
-  };
+  enum Argument { kScores, kResult, kTokens, kColumns, kLengths, kRequests = kLengths };
   /// Of the programs of a row, behind the others.
   enum SliceArgument { kSlices, kLists, kListRows, kCounters };
   void launchRows(std::optional<int64_t> longest);
@@ -72,8 +62,7 @@ TopKKernel::TopKKernel(StepLowering &step, mla::TopKOp op)
       overlap = StepLowering::Overlap::None;
   } else {
     // Those of the whole batch: rows of a part have the numbers that they have in it.
-    args.append({step.metadata("req_id_per_token"), step.metadata("query_start_loc"),
-                 step.metadata("seq_lens")});
+    args.append(TokenArrays::ofPlan(step).args());
   }
   if (step.shapes.selectSlices == 1)
     return;
@@ -96,18 +85,10 @@ Value TopKKernel::countSlices() {
   return arith::MaxSIOp::create(b, loc, slices, step.constant(1));
 }
 
-/// A row of padding lies outside of its request, which is the first one.
 Value TopKKernel::lengthOf(KernelBuilder &b, ValueRange args, Value row) {
   if (op.getLengths())
     return b.loadScalar(args[kLengths], row);
-  Value request = b.loadScalar(args[kRequests], row);
-  Value begin = b.loadScalar(args[kStarts], request),
-        end = b.loadScalar(args[kStarts], b.add(request, 1));
-  Value behind = b.sub(end, b.add(row, 1)); // the request's tokens behind this one
-  Value length = b.maximum(b.sub(b.loadScalar(args[kSeqLens], request), behind), b.index(0));
-  Value isToken = arith::AndIOp::create(b, arith::CmpIOp::create(b, Predicate::sge, row, begin),
-                                        arith::CmpIOp::create(b, Predicate::slt, row, end));
-  return b.choose(isToken, length, b.index(0));
+  return TokenArrays::inKernel(args.drop_front(kRequests)).countKeys(b, row);
 }
 
 void TopKKernel::write(KernelBuilder &b, ValueRange args, std::optional<int64_t> longest) {

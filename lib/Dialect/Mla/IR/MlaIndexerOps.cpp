@@ -60,9 +60,8 @@ LogicalResult IndexScoresOp::verify() {
   RankedTensorType query = getTensorType(getQuery()), scores = getTensorType(getResult());
   if (query.isDynamicDim(1) || query.isDynamicDim(2)) // (C1)
     return emitOpError("expected heads and columns of the query to be static, got ") << query;
-  if (!cache.keepsAllTokens()) // (C2)
-    return emitOpError("expected a cache with a row of every token, got tokens_per_row = ")
-           << cache.getTokensPerRow() << ", window = " << cache.getWindow();
+  if (cache.getWindow() != 0) // (C2)
+    return emitOpError("expected a cache that keeps all rows, got window = ") << cache.getWindow();
   if (scores.getRank() != 2 || !scores.isDynamicDim(1) ||
       scores.isDynamicDim(0) == bool(getFirst())) // (C3)
     return emitOpError("expected scores [T, ?], or [static, ?] with 'from', got ") << scores;

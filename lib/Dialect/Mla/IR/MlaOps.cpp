@@ -29,13 +29,24 @@ using namespace mlir::mla;
 // Projections
 //===----------------------------------------------------------------------===//
 
+/// Checks that a result has its input's element type, or f32.
+static LogicalResult verifyResultElement(Operation *op, ShapeCheck &check, Value input,
+                                         Value result) {
+  if (getElementTypeOrSelf(result).isF32())
+    return success();
+  return check.sameElement("input", input, "result", result);
+}
+
 LogicalResult RmsNormOp::verify() {
   ShapeCheck check(*this);
-  if (failed(check.match("input", getInput(), {"T", "L"})) || // (C1)
-      failed(check.match("gamma", getGamma(), {"L"})) ||
-      failed(check.match("result", getResult(), {"T", "L"})) ||
-      failed(check.sameElement("input", getInput(), "gamma", getGamma())) ||
-      failed(check.sameElement("input", getInput(), "result", getResult())))
+  SmallVector<StringRef, 3> row{"T", "L"};
+  if (getTensorType(getInput()).getRank() == 3)
+    row.insert(row.begin() + 1, "N");
+  if (failed(check.match("input", getInput(), row)) || // (C1)
+      (getGamma() && failed(check.match("gamma", getGamma(), {"L"}))) ||
+      failed(check.match("result", getResult(), row)) ||
+      (getGamma() && failed(check.sameElement("input", getInput(), "gamma", getGamma()))) ||
+      failed(verifyResultElement(*this, check, getInput(), getResult())))
     return failure();
   return verifyPositive(*this, "eps", getEps()); // (C2)
 }
@@ -61,7 +72,7 @@ LogicalResult ProjectOp::verify() {
     return failure();
   if (failed(check.sameElement("input", getInput(), "weight",
                                getWeight())) || // (C3)
-      failed(check.sameElement("input", getInput(), "result", getResult())))
+      failed(verifyResultElement(*this, check, getInput(), getResult())))
     return failure();
   if (!getBias())
     return success();
@@ -189,7 +200,27 @@ LogicalResult RopeOp::verify() {
     return emitOpError("expected an offset of at least 0 with ")
            << getRope().getDim() << " channels behind it, got " << offset << " in "
            << getInput().getType();
+  RankedTensorType input = getTensorType(getInput()), result = getTensorType(getResult());
+  bool isRounded = input.getElementType().isF32() || // (C3)
+                   input.getElementType() == result.getElementType();
+  if (!isRounded || input.getShape() != result.getShape())
+    return emitOpError("expected a result of the input's shape and element type, or of an input of "
+                       "f32, got ")
+           << result << " of " << input;
+  if (static_cast<int64_t>(getEvery()) < 1) // (C4)
+    return emitOpError("expected every > 0, got ") << static_cast<int64_t>(getEvery());
   return check.match("table", getTable(), {"length", "R"}); // (C2)
+}
+
+/// The type of a result, which is said only where it is not the input's.
+static ParseResult parseResultLike(OpAsmParser &parser, Type &result, Type input) {
+  result = input;
+  return succeeded(parser.parseOptionalArrow()) ? parser.parseType(result) : success();
+}
+
+static void printResultLike(OpAsmPrinter &printer, Operation *, Type result, Type input) {
+  if (result != input)
+    printer << " -> " << result;
 }
 
 //===----------------------------------------------------------------------===//

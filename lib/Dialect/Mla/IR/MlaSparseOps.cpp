@@ -72,6 +72,28 @@ static LogicalResult verifyElements(SparseAttentionOp op, ShapeCheck &check) {
 }
 
 /// (C4): a number says where a row lies only if all of it lies there.
+/// (C10)
+static LogicalResult verifyBeside(SparseAttentionOp op, ShapeCheck &check) {
+  Value rows = op.getBesideRows(), lengths = op.getBesideLengths();
+  CacheType first = op.getCache() ? op.getCache().getType() : CacheType();
+  if (!rows && !lengths && !op.getBesideCache())
+    return success();
+  if (!rows || !lengths || !op.getBesideCache() || !first)
+    return op.emitOpError("expected rows, lengths and a cache of a second scope, beside a cache");
+  CacheType cache = op.getBesideCache().getType();
+  if (cache.getFields() != first.getFields() || cache.getElement() != first.getElement() ||
+      cache.getLayoutName() != first.getLayoutName())
+    return op.emitOpError("expected a second scope of rows as the first one's, got ")
+           << cache << " beside " << first;
+  if (failed(check.match("beside_rows", rows, {"T", "K2"})) ||
+      failed(check.match("beside_lengths", lengths, {"T"})))
+    return failure();
+  int64_t width = getTensorType(rows).getDimSize(1);
+  if (ShapedType::isDynamic(width) || width == 0)
+    return op.emitOpError("expected rows [T, K2] of a static K2 > 0, got ") << rows.getType();
+  return success();
+}
+
 static LogicalResult verifyFormat(SparseAttentionOp op) {
   if (!op.getCache())
     return success();
@@ -111,7 +133,8 @@ LogicalResult SparseAttentionOp::verify() {
   if (isSplit ? failed(check.match("output", getOutput(), {"S", "T", "N", "Lkv"}))
               : failed(check.match("output", getOutput(), {"T", "N", "Lkv"})))
     return failure();
-  if (failed(verifyElements(*this, check)) || failed(verifyFormat(*this)))
+  if (failed(verifyElements(*this, check)) || failed(verifyFormat(*this)) ||
+      failed(verifyBeside(*this, check)))
     return failure();
   if (ShapedType::isDynamic(getHeads()) || getHeads() < 1 || getHeads() > kMaxHeads) // (C5)
     return emitOpError("expected 1 to ") << kMaxHeads << " heads, got " << getHeads();

@@ -178,7 +178,8 @@ static Operation *emitPoolAttention(OpBuilder &builder, AttentionOp attention, V
       builder, loc, latentQuery.getType(), lseType, /*max_logits=*/Type(), latentQuery,
       attention.getQPe(), rows, /*lengths=*/Value(), /*sink=*/Value(), attention.getCache(),
       attention.getBatch(), /*latent=*/Value(), /*k_pe=*/Value(), /*prefills=*/Value(),
-      /*chunk=*/Value(), /*onto=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
+      /*chunk=*/Value(), /*onto=*/Value(), /*beside_rows=*/Value(), /*beside_lengths=*/Value(),
+      /*beside_cache=*/Value(), /*num_splits=*/Value(), attention.getScaleAttr());
 }
 
 /// Attention to selected keys of one chunk of whole requests.
@@ -199,6 +200,7 @@ static Value emitGatheredChunk(OpBuilder &builder, AttentionOp attention, Value 
       builder, loc, onto.getType(), /*lse=*/Type(), /*max_logits=*/Type(), latentQuery,
       attention.getQPe(), rows, /*lengths=*/Value(), /*sink=*/Value(), /*cache=*/Value(),
       /*batch=*/Value(), keys.getRows()[0], ropeKeys, attention.getBatch(), chunk, onto,
+      /*beside_rows=*/Value(), /*beside_lengths=*/Value(), /*beside_cache=*/Value(),
       /*num_splits=*/Value(), attention.getScaleAttr());
   return sparse.getOutput();
 }

@@ -52,6 +52,12 @@ struct Splittable {
 };
 } // namespace
 
+/// Entries of a token's lists, of both scopes.
+static int64_t countEntries(SparseAttentionOp op) {
+  Value beside = op.getBesideRows();
+  return op.getWidth() + (beside ? cast<RankedTensorType>(beside.getType()).getDimSize(1) : 0);
+}
+
 static std::optional<Splittable> getSplittable(Operation *op) {
   if (op->hasAttr(kUnsplitAttr))
     return std::nullopt;
@@ -70,7 +76,7 @@ static std::optional<Splittable> getSplittable(Operation *op) {
                       sparse.getHeads(),
                       /*groups=*/1,
                       /*window=*/0,
-                      sparse.getWidth(),
+                      countEntries(sparse),
                       sparse.getSink(),
                       sparse.getMaxLogits()};
   auto grouped = dyn_cast<GroupedAttentionOp>(op);
@@ -95,7 +101,8 @@ static Operation *createSplit(OpBuilder &builder, Operation *op, Type output, Ty
         builder, loc, output, lse, maxLogits, sparse.getQLat(), sparse.getQPe(), sparse.getRows(),
         sparse.getLengths(), /*sink=*/Value(), sparse.getCache(), sparse.getBatch(),
         /*latent=*/Value(), /*k_pe=*/Value(), /*prefills=*/Value(), /*chunk=*/Value(),
-        /*onto=*/Value(), numSplits, sparse.getScaleAttr());
+        /*onto=*/Value(), sparse.getBesideRows(), sparse.getBesideLengths(),
+        sparse.getBesideCache(), numSplits, sparse.getScaleAttr());
   if (auto absorbed = dyn_cast<AbsorbedAttentionOp>(op))
     return AbsorbedAttentionOp::create(builder, loc, output, lse, absorbed.getQLat(),
                                        absorbed.getQPe(), absorbed.getCache(), absorbed.getBatch(),

@@ -96,6 +96,9 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
     t's own request, k being codes times scales of the cache's row; with one scale a row it
     comes last. Products of codes are exact, sums are f32 (sparse.md section 4).
 
+    Of a cache whose rows are of r tokens (tokens_per_row) the keys are its rows: read seq_len / r and
+    (seq_len − query_len + j + 1) / r below, rounded down.
+
     query [T, Hi, Di] codes, weights [T, Hi] f32, which have the scales of the queries in
     them (`mla.index_weights`); scores [T, S] f32 with S = max_seq_len, rounded up to a
     multiple of 64. Token j of the query_len new ones of a request with seq_len keys sees
@@ -106,8 +109,8 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
     static first size says; what is behind the last token is unspecified. So the scores of
     long prompts need no more memory than a slice of them.
 
-    (C1) shapes agree; the cache has one field `index`, of Di columns. (C2) the cache has a
-    row of every token. (C3) scores are [T, ?], or [static, ?] with `from`. (C4) where the
+    (C1) shapes agree; the cache has one field `index`, of Di columns. (C2) the cache keeps
+    all rows (window = 0). (C3) scores are [T, ?], or [static, ?] with `from`. (C4) where the
     query's rotations are to be seen, they are the cache's: rope_order and hadamard.
 
     Example:

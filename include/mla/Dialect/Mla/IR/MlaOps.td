@@ -31,22 +31,26 @@ def Mla_RmsNormOp : Mla_Op<"rms_norm"> {
   let summary = "root-mean-square normalisation of rows";
   let description = [{
     `y[t, i] = multiplier · gamma[i] · x[t, i] / sqrt(mean_i x[t, i]² + eps)`,
-    formed in f32, rounded once (mla.md section 3.2).
+    formed in f32, rounded once (mla.md section 3.2). Without gamma it counts as 1.
 
-    x, y [T, L]; gamma [L].
-    (C1) shapes agree; x, gamma and y have one element type. (C2) eps > 0.
+    x, y [T, L], or [T, N, L], whose rows are normalised each by itself; gamma [L].
+    (C1) shapes agree; x and gamma have one element type, y has it or is f32. (C2) eps > 0.
 
-    Example:
+    Example: a latent; the heads of a query, which are rotated before they are rounded.
     ```mlir
     %y = mla.rms_norm %x, %gamma eps 1.0e-6 : tensor<?x512xbf16>, tensor<512xbf16> -> tensor<?x512xbf16>
+    %q = mla.rms_norm %heads eps 1.0e-6 : tensor<?x64x512xbf16> -> tensor<?x64x512xf32>
     ```
 
     Source: Root Mean Square Layer Normalization (Zhang and Sennrich, 2019).
   }];
-  let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$gamma, F64Attr:$eps,
+  let arguments = (ins Mla_Tensor:$input, Optional<Mla_Tensor>:$gamma, F64Attr:$eps,
                        DefaultValuedAttr<F64Attr, "1.0">:$multiplier);
   let results = (outs Mla_Tensor:$result);
-  let assemblyFormat = "$input `,` $gamma `eps` $eps attr-dict `:` type($input) `,` type($gamma) `->` type($result)";
+  let assemblyFormat = [{
+    $input (`,` $gamma^)? `eps` $eps attr-dict
+    `:` type($input) (`,` type($gamma)^)? `->` type($result)
+  }];
 }
 
 def Mla_ProjectOp : Mla_Op<"project"> {
@@ -58,7 +62,7 @@ def Mla_ProjectOp : Mla_Op<"project"> {
 
     (C1) w's last dimension is the number of elements of one row of x.
     (C2) y is x's first dimension followed by w's leading dimensions.
-    (C3) one element type. (C4) bias, if given, is [O] and w has rank 2.
+    (C3) one element type, but y may be f32. (C4) bias, if given, is [O] and w has rank 2.
 
     Example:
     ```mlir
@@ -226,7 +230,7 @@ def Mla_RopeTableOp : Mla_Op<"rope_table"> {
   let assemblyFormat = "$rope attr-dict `:` type($result)";
 }
 
-def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
+def Mla_RopeOp : Mla_Op<"rope"> {
   let summary = "rotates rows by their positions";
   let description = [{
     For pair (a, b) with angle φ of position[t]: `a' = a cos φ − b sin φ`,
@@ -234,10 +238,12 @@ def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
     (x[2i], x[2i+1]) for `interleaved`, (x[i], x[i + R/2]) for `half`; the
     result keeps the order of its input. f32 arithmetic, one rounding.
     Positions come from the batch: context_len + j for the j-th new token. With `offset`
-    only the R channels from there on are rotated; the others pass through.
+    only the R channels from there on are rotated; the others pass through. Rows of `every`
+    tokens have the position of the first of them: a token's, rounded down to a multiple.
 
     (C1) input is [T, R] or [T, N, R] with R = rope.dim, or, with `offset`, [T, D] or
-    [T, N, D] with 0 <= offset <= D - R. (C2) table is [?, R] f32.
+    [T, N, D] with 0 <= offset <= D - R. (C2) table is [?, R] f32. (C3) the result has the
+    shape of the input, whose element type may be f32 instead. (C4) every > 0.
 
     Example:
     ```mlir
@@ -247,16 +253,21 @@ def Mla_RopeOp : Mla_Op<"rope", [AllTypesMatch<["input", "result"]>]> {
     %q_index = mla.rope %q8, %table, %batch
       with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0
       : tensor<?x64x128xbf16>, tensor<?x64xf32>, <query_len = ?>
+    %entry = mla.rope %pooled, %table, %batch
+      with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 448 every 4
+      : tensor<?x512xf32>, tensor<?x64xf32>, <query_len = ?> -> tensor<?x512xbf16>
     ```
 
     Source: RoFormer (Su et al., 2021).
   }];
   let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F32]>:$table, Mla_BatchType:$batch,
-                       Mla_RopeAttr:$rope, OptionalAttr<I64Attr>:$offset, UnitAttr:$inverse);
+                       Mla_RopeAttr:$rope, OptionalAttr<I64Attr>:$offset, UnitAttr:$inverse,
+                       DefaultValuedAttr<I64Attr, "1">:$every);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = [{
-    $input `,` $table `,` $batch `with` $rope (`offset` $offset^)? (`inverse` $inverse^)? attr-dict
-    `:` type($input) `,` type($table) `,` type($batch)
+    $input `,` $table `,` $batch `with` $rope (`offset` $offset^)? (`inverse` $inverse^)?
+    (`every` $every^)? attr-dict `:` type($input) `,` type($table) `,` type($batch)
+    `` custom<ResultLike>(type($result), ref(type($input)))
   }];
 }
 
@@ -460,5 +471,6 @@ include "mla/Dialect/Mla/IR/MlaFusedOps.td"
 include "mla/Dialect/Mla/IR/MlaSelectOps.td"
 include "mla/Dialect/Mla/IR/MlaSparseOps.td"
 include "mla/Dialect/Mla/IR/MlaIndexerOps.td"
+include "mla/Dialect/Mla/IR/MlaCompressOps.td"
 
 #endif // MLA_DIALECT_MLA_IR_MLAOPS_TD

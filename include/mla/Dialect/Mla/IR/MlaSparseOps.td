@@ -28,6 +28,9 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     entry at `lengths[t]` and behind is itself not read; a length below 0 is 0, one above K is K. Each
     occurrence of a row counts.
 
+    **A second scope.** The rows of `beside`, of a cache of their own, are keys under the same softmax: those
+    of a window, say, and what has been compressed of the tokens before. Of splits each covers its share of both lists.
+
     **Results.** `output[t, n] = Σ p · c / Σ p · 1 / (1 + exp(sink[n] − lse[t, n]))`, the factor only
     with a sink: −inf has no effect, +inf makes 0. lse and `max_logits`, the maximum of S,
     are natural and know nothing of the sink. A token without valid entries has output 0 whatever
@@ -38,7 +41,7 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     the output are `onto`'s.
 
     q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0), rows [T, K] i32, lengths [T] i32, sink [N] f32;
-    keys [S, Lkv] and [S, R].
+    keys [S, Lkv] and [S, R]; beside: rows [T, K2], lengths [T].
     Without `num_splits`: output [T, N, Lkv], lse and max_logits [T, N] f32. With it: split s covers
     the s-th of `num_splits` equal ranges of a list's blocks, and the results are partials with a
     leading dimension, as mla.merge_splits takes them; that is also where a sink goes then.
@@ -50,6 +53,7 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     (C8) with num_splits: output is f32, lse is there, and there is no sink.
     (C9) prefills, chunk and onto come together, with keys; then there are neither splits nor lse and
     max_logits, and onto has the output's type.
+    (C10) a second scope has rows and a cache, of the fields and element of the first, which is a cache, too.
 
     Example: a decode step over rows of 656 bytes; a prefill over a workspace.
     ```mlir
@@ -63,6 +67,14 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     %p = mla.sparse_attention query(%q_lat, %q_pe : tensor<?x16x512xbf16>, tensor<?x16x64xbf16>)
       rows(%rows : tensor<?x2048xi32>) keys(%c, %k_pe : tensor<?x512xbf16>, tensor<?x64xbf16>)
       scale 0.1352 -> tensor<?x16x512xbf16>
+    %b = mla.sparse_attention query(%q : tensor<?x64x512xbf16>)
+      rows(%near : tensor<?x128xi32>) lengths(%n : tensor<?xi32>) sink(%sink : tensor<64xf32>)
+      over %window, %batch
+      : !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved>,
+        !mla.batch<query_len = 1>
+      beside(%far, %m, %entries : tensor<?x512xi32>, tensor<?xi32>,
+             !mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = interleaved, tokens_per_row = 4>)
+      scale 0.0441 -> tensor<?x64x512xbf16>
     ```
 
     Source: DeepSeek Sparse Attention (deepseek-ai/DeepSeek-V3.2-Exp); FlashMLA (deepseek-ai/FlashMLA).
@@ -72,7 +84,11 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
                        Optional<Mla_CacheType>:$cache, Optional<Mla_BatchType>:$batch,
                        Optional<Mla_Tensor>:$latent, Optional<Mla_Tensor>:$k_pe,
                        Optional<Mla_BatchType>:$prefills, Optional<Index>:$chunk,
-                       Optional<Mla_Tensor>:$onto, Optional<Index>:$num_splits, F64Attr:$scale);
+                       Optional<Mla_Tensor>:$onto,
+                       Optional<Mla_IndexTensor>:$beside_rows,
+                       Optional<Mla_IndexTensor>:$beside_lengths,
+                       Optional<Mla_CacheType>:$beside_cache,
+                       Optional<Index>:$num_splits, F64Attr:$scale);
   let results = (outs Mla_Tensor:$output, Optional<Mla_LseTensor>:$lse,
                       Optional<Mla_LseTensor>:$max_logits);
   let hasCanonicalizer = 1;
@@ -83,6 +99,8 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     (`over` $cache^ `,` $batch `:` type($cache) `,` type($batch))?
     (`keys` `(` $latent^ (`,` $k_pe^)? `:` type($latent) (`,` type($k_pe)^)? `)`)?
     (`of` $prefills^ `chunk` $chunk `onto` $onto `:` type($prefills) `,` type($onto))?
+    (`beside` `(` $beside_rows^ `,` $beside_lengths `,` $beside_cache `:` type($beside_rows) `,`
+     type($beside_lengths) `,` type($beside_cache) `)`)?
     (`splits` $num_splits^)? `scale` $scale attr-dict
     `->` type($output) (`lse` type($lse)^)? (`max_logits` type($max_logits)^)?
   }];
