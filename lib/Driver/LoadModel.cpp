@@ -232,6 +232,9 @@ static FailureOr<ModelConfig> loadArchiveConfig(MLIRContext &context, StringRef 
               "with "
               "extra_files={'config.json': ...}, as mlac.export does";
   llvm::Expected<ModelConfig> config = parseModelConfig(*text, options.parsing);
+  if (config && config->sharedKeys)
+    return emitFileError(context, path) << "layers of model type " << config->modelType
+                                        << " are not found in graphs: compile its configuration";
   if (config)
     return std::move(*config);
   (void)emitProblems(context, place, config.takeError());

@@ -29,7 +29,44 @@ TensorShape CheckpointTensor::shapeOnRank(int64_t ranks) const {
   return result;
 }
 
+/// Of DeepSeek-V4's `compressor.` or `compressor.indexer.`, entries of `dim` columns.
+static void addCompressor(const ModelConfig &config, const std::string &prefix, int64_t dim,
+                          std::vector<CheckpointTensor> &result) {
+  int64_t every = config.sharedKeys->every, hidden = config.hiddenSize;
+  int64_t columns = config.sharedKeys->selectsEntries() ? 2 * dim : dim;
+  result.push_back({prefix + "kv_proj.weight", {columns, hidden}, std::nullopt, "[cD, H]"});
+  result.push_back({prefix + "gate_proj.weight", {columns, hidden}, std::nullopt, "[cD, H]"});
+  result.push_back(
+      {prefix + "position_bias", {every, columns}, std::nullopt, "[r, cD]", /*isSingle=*/true});
+  result.push_back({prefix + "kv_norm.weight", {dim}, std::nullopt, "[D]", /*isSingle=*/true});
+}
+
+/// DeepSeek-V4 (v4.md section 1).
+static std::vector<CheckpointTensor> getSharedKeyTensors(const ModelConfig &config) {
+  const SharedKeyParams &shared = *config.sharedKeys;
+  int64_t hidden = config.hiddenSize, dim = config.vHeadDim, rank = *config.qLoraRank;
+  int64_t heads = config.numHeadsTotal, groups = shared.outputGroups;
+  std::vector<CheckpointTensor> result = {
+      {"q_a_proj.weight", {rank, hidden}, std::nullopt, "[Lq, H]"},
+      {"q_a_norm.weight", {rank}, std::nullopt, "[Lq]"},
+      {"q_b_proj.weight", {heads * dim, rank}, kRows, "[ND, Lq]"},
+      {"kv_proj.weight", {dim, hidden}, std::nullopt, "[D, H]"},
+      {"kv_norm.weight", {dim}, std::nullopt, "[D]"},
+      {"sinks", {heads}, kRows, "[N]", /*isSingle=*/true},
+      {"o_a_proj.weight",
+       {groups * shared.outputRank, heads / groups * dim},
+       kRows,
+       "[G Lo, (N/G)D]"},
+      {"o_b_proj.weight", {hidden, groups * shared.outputRank}, kColumns, "[H, G Lo]"},
+  };
+  if (shared.hasEntries())
+    addCompressor(config, "compressor.", dim, result);
+  return result;
+}
+
 std::vector<CheckpointTensor> mlac::getCheckpointTensors(const ModelConfig &config) {
+  if (config.sharedKeys)
+    return getSharedKeyTensors(config);
   int64_t hidden = config.hiddenSize, latent = config.kvLoraRank, heads = config.numHeadsTotal;
   int64_t queryRows = heads * config.qkHeadDim();
   std::vector<CheckpointTensor> result;
@@ -72,6 +109,20 @@ std::vector<CheckpointTensor> mlac::getIndexerTensors(const ModelConfig &config)
   if (!config.indexer)
     return {};
   const IndexerParams &indexer = *config.indexer;
+  if (config.sharedKeys) {
+    std::string prefix = "compressor.indexer.";
+    std::vector<CheckpointTensor> result;
+    addCompressor(config, prefix, indexer.headDim, result);
+    result.push_back({prefix + "q_b_proj.weight",
+                      {indexer.numHeads * indexer.headDim, config.queryInputDim()},
+                      std::nullopt,
+                      "[Hi*Di, Lq]"});
+    result.push_back({prefix + "scorer.weights_proj.weight",
+                      {indexer.numHeads, config.hiddenSize},
+                      std::nullopt,
+                      "[Hi, H]"});
+    return result;
+  }
   return {
       {"indexer.wq_b.weight",
        {indexer.numHeads * indexer.headDim, config.queryInputDim()},

@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 
+#include "SharedKeyLayer.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Import/CheckpointTensors.h"
 
@@ -26,13 +27,12 @@ using namespace mlir;
 
 /// The input, or output, of a layer whose selection another has made, or takes.
 static constexpr StringLiteral kSelection = "selected";
-/// Of the indexer (sparse.md section 2): the epsilon of its keys' norm, and what the largest of a
-/// row counts at least when the row is quantised.
-static constexpr double kIndexNormEps = 1e-6, kIndexAmaxFloor = 1e-4;
+/// The epsilon of the norm of the indexer's keys (sparse.md section 2).
+static constexpr double kIndexNormEps = 1e-6;
 /// Far above the pages of any engine (16 to 256 tokens).
 static constexpr int64_t kMaxPageSize = 65536;
 
-static Type getElementType(MLIRContext &context, ActivationType type) {
+Type mlac::getElementType(MLIRContext &context, ActivationType type) {
   switch (type) {
   case ActivationType::BF16:
     return BFloat16Type::get(&context);
@@ -89,6 +89,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --inputs=latents";
   if (parsing.indexer != IndexerUse::Full)
     stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
+  if (parsing.layer != 0)
+    stream << " --layer=" << parsing.layer;
   return text;
 }
 
@@ -530,6 +532,21 @@ Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
   return FileLineColLoc::get(&context, path, /*line=*/1, /*column=*/1);
 }
 
+/// DeepSeek-V4's layers.
+static LogicalResult buildSharedKeys(ModuleOp module, const ModelConfig &config,
+                                     const ImportOptions &options) {
+  SharedKeyLayer layer(module, config, options);
+  if (failed(layer.verify()))
+    return failure();
+  layer.buildStep("prefill", ShapedType::kDynamic);
+  layer.buildStep("decode", 1);
+  if (options.decodeThreshold > 0)
+    layer.buildStep("step", ShapedType::kDynamic)
+        ->setAttr(mla::kDecodeThresholdAttr,
+                  Builder(module.getContext()).getI64IntegerAttr(options.decodeThreshold));
+  return success();
+}
+
 /// Whether the cache type of these options exists; says what it lacks if not.
 static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                  const ImportOptions &options) {
@@ -555,7 +572,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << ": sparse attention is imported as dense, which is equal up to "
                      << "index_topk = " << config.indexer->topk
                      << " tokens; longer sequences will be refused";
-  if (failed(verifyCache(loc, config, options)))
+  if (!config.sharedKeys && failed(verifyCache(loc, config, options)))
     return {};
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
   module->getOperation()->setAttr(mla::kModelAttr, getModelAttr(loc.getContext(), config, options));
@@ -564,6 +581,9 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
         mla::kWeightScalesAttr,
         DenseI64ArrayAttr::get(loc.getContext(),
                                {config.weightScales->rows, config.weightScales->columns}));
+  if (config.sharedKeys)
+    return succeeded(buildSharedKeys(*module, config, options)) ? std::move(module)
+                                                                : OwningOpRef<ModuleOp>();
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);
   layer.buildStep("decode", 1);

@@ -39,7 +39,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
                           .latentNormEpsFromConfig = latentNormEpsFromConfig,
                           .dequantisedWeights = dequantisedWeights,
                           .like = like,
-                          .indexer = indexer};
+                          .indexer = indexer,
+                          .layer = layer};
     llvm::Expected<ModelConfig> model = parseModelConfig((*buffer)->getBuffer(), parsing);
     if (!model) {
       llvm::handleAllErrors(model.takeError(), [&](const ConfigError &error) {

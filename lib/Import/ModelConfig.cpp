@@ -13,6 +13,7 @@
 
 #include "mla/Import/ModelConfig.h"
 
+#include "ConfigParts.h"
 #include "ConfigReader.h"
 #include "JsonPlaces.h"
 #include "QuantizationConfig.h"
@@ -31,15 +32,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Upper limit of every head count, width and rank: far above any model, and
-/// small enough that a product of three fits 63 bits.
-constexpr int64_t kMaxDim = int64_t(1) << 20;
-/// Positions and lengths are i32 at run time.
-constexpr int64_t kMaxPositions = std::numeric_limits<int32_t>::max();
 /// transformers' default epsilon of q_a_layernorm and kv_a_layernorm.
 constexpr double kDefaultNormEps = 1e-6;
-/// transformers' default where a config names no theta.
-constexpr double kDefaultTheta = 1e4;
 
 /// What a model type implies beyond its keys.
 struct ModelType {
@@ -51,6 +45,8 @@ struct ModelType {
   /// Scales query and latent by sqrt(H / rank).
   bool scalesLatents = false;
   llvm::StringLiteral layersKey = "num_hidden_layers";
+  /// Keys are values too, of a window and of entries of several tokens (SharedKeyConfig.cpp).
+  bool hasSharedKeys = false;
 };
 
 constexpr ModelType kModelTypes[] = {
@@ -58,6 +54,7 @@ constexpr ModelType kModelTypes[] = {
     {"deepseek_v3"},
     // DeepSeek's correction of 2025-11-17: the indexer's rope is half-split.
     {.name = "deepseek_v32", .hasIndexer = true},
+    {.name = "deepseek_v4", .hasSharedKeys = true},
     {"glm4_moe_lite"},
     {.name = "glm_moe_dsa", .hasIndexer = true, .indexerPairing = RopePairing::Interleaved},
     {"kimi_k2"},
@@ -109,8 +106,9 @@ static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef 
 
 /// Attention variants that no listed model has; computing plain attention
 /// instead would be silently wrong.
-static void rejectUnsupported(const ConfigReader &root) {
-  if (root.find("sliding_window") && root.boolean("use_sliding_window").value_or(true))
+static void rejectUnsupported(const ConfigReader &root, const ModelType &type) {
+  if (!type.hasSharedKeys && root.find("sliding_window") &&
+      root.boolean("use_sliding_window").value_or(true))
     root.error("sliding_window", "sliding-window attention is not supported, expected null");
   for (llvm::StringRef key : {"attn_logit_softcapping", "attn_logit_soft_cap", "logit_soft_cap"})
     if (root.find(key))
@@ -184,7 +182,7 @@ readEither(const ConfigReader &first, llvm::StringRef firstKey, const ConfigRead
   return a ? a : b;
 }
 
-static std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired) {
+std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRequired) {
   auto getString = [](const ConfigReader &reader, llvm::StringRef key) {
     return reader.string(key);
   };
@@ -206,7 +204,7 @@ static std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeR
   return std::nullopt;
 }
 
-static void readYarn(const ConfigReader &rope, RopeParams &params) {
+void mlac::readYarn(const ConfigReader &rope, RopeParams &params) {
   if (!rope.find("factor"))
     rope.error("factor", "yarn needs it, expected a number >= 1");
   params.factor = rope.number("factor", 1).value_or(1.0);
@@ -307,7 +305,8 @@ static void readIndexer(const ConfigReader &root, const ModelType &type,
 
 static void readNorms(const ConfigReader &root, const ConfigOptions &options, ModelConfig &config) {
   config.rmsNormEps = root.number("rms_norm_eps", 0, /*open=*/true).value_or(kDefaultNormEps);
-  config.latentNormEps = options.latentNormEpsFromConfig ? config.rmsNormEps : kDefaultNormEps;
+  bool hasOneEps = options.latentNormEpsFromConfig || config.sharedKeys;
+  config.latentNormEps = hasOneEps ? config.rmsNormEps : kDefaultNormEps;
   config.attentionBias = root.boolean("attention_bias").value_or(false);
 }
 
@@ -354,11 +353,18 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
   config.parsing = options;
   if (const ModelType *type = readModelType(root, options.like)) {
     config.modelType = type->name.str();
-    rejectUnsupported(root);
-    readDims(root, *type, config);
+    rejectUnsupported(root, *type);
+    if (!type->hasSharedKeys && options.layer != 0)
+      root.error("model_type", "the layers of this type are all alike: --layer does not apply");
+    if (type->hasSharedKeys)
+      readSharedKeys(root, options, config);
+    else
+      readDims(root, *type, config);
     readTensorParallel(root, options, config);
-    readRope(root, *type, config);
-    readIndexer(root, *type, options, config);
+    if (!type->hasSharedKeys) {
+      readRope(root, *type, config);
+      readIndexer(root, *type, options, config);
+    }
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
     if (!options.dequantisedWeights)

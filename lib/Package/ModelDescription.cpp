@@ -244,7 +244,8 @@ template <typename OpTy>
 static void describeLatentAttention(OpTy attention, package::ModelT &model) {
   model.num_heads = getDim(attention.getQLat(), 1);
   model.qk_nope_head_dim = model.v_head_dim = getDim(attention.getQLat(), 2);
-  model.hidden_size = model.num_heads * model.v_head_dim;
+  int64_t hidden = getHiddenSize(attention->template getParentOfType<func::FuncOp>());
+  model.hidden_size = hidden > 0 ? hidden : model.num_heads * model.v_head_dim;
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 

@@ -107,8 +107,8 @@ class Served:
         defaults = dict(max_num_requests=MOST_REQUESTS, max_num_tokens=MOST_TOKENS,
                         max_seq_len=LONGEST)
         self.engine = mlac.Engine(package, mlac.Device(DEVICE), **{**defaults, **options})
-        names = {tensor["name"] for tensor in package.info["weights"]}
-        self.engine.bind({name: narrow(w, element) for name, w in weights.items() if name in names})
+        self.engine.bind({tensor["name"]: narrow(weights[tensor["name"]], tensor["dtype"])
+                          for tensor in package.info["weights"]})
         self.engine.prepare()
         self.engine.poison_cache()
         self.plan = self.engine.plan()

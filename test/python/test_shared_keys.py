@@ -1,8 +1,10 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""DeepSeek-V4's layers: the float64 reference against the golden ones."""
+"""DeepSeek-V4's layers: the float64 reference against the golden ones, and compiled layers of all
+kinds against both, however sequences are cut into steps."""
 
+import tempfile
 import unittest
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from mlac import reference
 
 import shared_key_layers as shared
+import sparse_layers as layers
 
 # The golden layers are f64 with rotary tables in f32, stored in f32.
 ALLOWED_REFERENCE = 1e-6
@@ -54,6 +57,192 @@ class ReferenceTest(unittest.TestCase):
             "sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]}
         self.assertEqual([reference.entry_tokens(flash, i) for i in range(5)], [1, 1, 4, 128, 1])
         self.assertEqual([reference.entry_tokens(named, i) for i in range(4)], [1, 4, 128, 1])
+
+
+class ServedTest(unittest.TestCase):
+    """Compiles layers and serves sequences of them."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def compile(self, config, element, *options):
+        return layers.compile_layer(config, self.folder.name, "layer", f"--dtype={element}",
+                                    "--functions=prefill,decode,step", *options)
+
+    def serve(self, package, weights, element, topk=1):
+        return layers.Served(package, weights, element, topk, max_num_tokens=512)
+
+
+# Longer and shorter than the window, than an entry and a page, on and beside their ends.
+GOLDEN_CUTS = (1, 2, 1, 5, 7, 64, 1, 1, 1, 61, 112, 1, 1, 120)
+# Counts of tokens for each of four requests.
+STEPS = (("prefill", (5, 3, 130, 66)), ("step", (1, 40, 1, 1)), ("decode", (1, 1, 1, 1)),
+         ("step", (0, 1, 7, 2)), ("decode", (1, 1, 1, 1)), ("prefill", (9, 100, 6, 61)))
+
+
+class GoldenTest(ServedTest):
+    def check(self, kind, *options):
+        config, weights, hidden, expected, selected, _ = shared.read_golden(kind)
+        package = self.compile(config, "f32", f"--layer={kind}", *options)
+        served = self.serve(package, weights, "f32", config["index_topk"])
+
+        def run(sequence, first, count, function):
+            rows = slice(first, first + count)
+            output, _ = served.step([sequence], [count], hidden[rows], function,
+                                    None if selected is None else selected[rows])
+            self.assertLess(reference.relative_error(output, expected[rows]), layers.ALLOWED_F32,
+                            f"{function} of {count} behind {first}")
+
+        run(served.engine.sequence(), 0, len(hidden), "prefill")
+        sequence, first = served.engine.sequence(), 0
+        for count in GOLDEN_CUTS:
+            run(sequence, first, count, "prefill")
+            first += count
+        while first < len(hidden):
+            run(sequence, first, 1, "decode")
+            first += 1
+        self.assertEqual(first, len(hidden))
+        return package
+
+    def test_window_V4_11_V4_24_V4_28_V4_37_V4_46(self):
+        package = self.check(shared.WINDOW_ONLY)
+        self.assertEqual([pool["name"] for pool in package.info["pools"]], ["cache"])
+
+    def test_selected_entries_V4_14_V4_15_V4_25_V4_37_V4_46(self):
+        self.check(shared.SELECTED, "--indexer=shared", "--page-size=16")
+
+    def test_all_entries_V4_13_V4_15_V4_17_V4_26_V4_37_V4_46(self):
+        package = self.check(shared.ALL)
+        pools = {pool["name"]: pool for pool in package.info["pools"]}
+        self.assertEqual(pools["entries"]["tokens_per_row"], 128)
+        self.assertEqual(pools["entries"]["page_size"], 2)
+        self.assertEqual(pools["states"]["window"], 128)
+
+
+class RandomTest(ServedTest):
+    """Requests of one story, in steps of every kind, each row against float64."""
+
+    def check(self, kind, element, *options, given=False, steps=STEPS, **more):
+        config = shared.config(kind, **more)
+        rng = np.random.default_rng(kind)
+        weights = shared.random_weights(rng, config, kind)
+        package = self.compile(config, element, *options,
+                               *(["--indexer=shared"] if given else []))
+        shape = reference.shared_keys_from_hf(config, 0)
+        story = layers.widen(layers.narrow(rng.standard_normal((300, config["hidden_size"])),
+                                           element))
+        selected = scores = None
+        if shape.indexer:
+            wide = {name: np.asarray(w) for name, w in weights.items()}
+            scores = reference.shared_key_scores(shape, wide, story, reference.quantise)
+            seen = (np.arange(len(story)) + 1) // shape.every
+            selected = reference.top_k(scores, seen, shape.indexer.topk)
+        expected, _ = reference.shared_key_layer(shape, weights, story, selected)
+        served = self.serve(package, weights, element, config["index_topk"])
+        sequences = [served.engine.sequence() for _ in steps[0][1]]
+        compared = skipped = 0
+        for function, counts in steps:
+            starts = [len(sequence) for sequence in sequences]
+            rows = np.concatenate([np.arange(start, start + count)
+                                   for start, count in zip(starts, counts)])
+            output, _ = served.step(sequences, counts, story[rows], function,
+                                    selected[rows] if given else None)
+            clear = np.ones(len(rows), bool)
+            if shape.indexer and not given:
+                clear = shared.clear_rows(shape, scores, rows, layers.SCORE_SLACK[element])
+            compared, skipped = compared + clear.sum(), skipped + (~clear).sum()
+            self.assertTrue(np.isfinite(output).all())
+            if clear.any():
+                worst = layers.judge_output(output[clear], expected[rows][clear], element)
+                self.assertLess(worst, 1, f"{function} of {counts} behind {starts}")
+        self.assertGreater(compared, skipped)
+        return served, sequences, story, expected, selected
+
+    def test_window_in_single_precision_V4_02_V4_30_V4_36(self):
+        self.check(shared.WINDOW_ONLY, "f32")
+
+    def test_own_selection_in_single_precision_V4_18_V4_20_V4_21_V4_22(self):
+        self.check(shared.SELECTED, "f32")
+
+    def test_all_entries_in_single_precision_V4_12_V4_16(self):
+        self.check(shared.ALL, "f32", "--page-size=16")
+
+    def test_window_in_bf16_V4_02_V4_40(self):
+        self.check(shared.WINDOW_ONLY, "bf16")
+
+    def test_selected_entries_in_bf16_V4_45(self):
+        self.check(shared.SELECTED, "bf16", given=True)
+
+    def test_all_entries_in_bf16_V4_45(self):
+        self.check(shared.ALL, "bf16")
+
+    def test_stretched_rope_V4_04(self):
+        yarn = {"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 256,
+                "beta_fast": 32, "beta_slow": 1}
+        self.check(shared.ALL, "f32", steps=STEPS[:2], rope_scaling=yarn)
+        self.check(shared.WINDOW_ONLY, "f32", steps=STEPS[:2], rope_scaling=yarn)
+
+    def test_splits_share_both_lists_V4_27_V4_29(self):
+        # Two blocks of keys of the window and more of entries, in three shares.
+        for kind in (shared.SELECTED, shared.ALL):
+            self.check(kind, "f32", "--num-splits=3", given=kind == shared.SELECTED,
+                       sliding_window=100, index_topk=70)
+
+    def test_head_counts_V4_32(self):
+        for heads, groups in ((1, 1), (5, 5), (128, 16)):
+            self.check(shared.WINDOW_ONLY, "f32", steps=STEPS[1:3], num_attention_heads=heads,
+                       o_groups=groups)
+
+    def test_rejected_tokens_V4_42(self):
+        """Tokens that close an entry are taken back, and others come in their place."""
+        for kind in (shared.SELECTED, shared.ALL):
+            is_given = kind == shared.SELECTED
+            served, sequences, story, expected, selected = self.check(
+                kind, "f32", steps=(("prefill", (126,)),), given=is_given)
+            rows = np.arange(126, 132)
+            chosen = selected[rows] if is_given else None
+            served.step(sequences, [len(rows)], -story[rows], "prefill", chosen)
+            sequences[0].truncate(rows[0])
+            output, _ = served.step(sequences, [len(rows)], story[rows], "prefill", chosen)
+            self.assertLess(layers.judge_output(output, expected[rows], "f32"), 1)
+
+    def test_ranks_add_up_V4_43(self):
+        config = shared.config(shared.SELECTED)
+        rng = np.random.default_rng(43)
+        weights = shared.random_weights(rng, config, shared.SELECTED)
+        story = rng.standard_normal((40, config["hidden_size"]))
+        story = layers.widen(layers.narrow(story, "f32"))
+        shape = reference.shared_keys_from_hf(config, 0)
+        expected, selected = reference.shared_key_layer(shape, weights, story)
+        package = self.compile(config, "f32", "--tp=2", "--indexer=shared")
+        total = 0
+        for rank in range(2):
+            own = dict(weights)
+            for name, axis in (("q_b_proj.weight", 0), ("sinks", 0), ("o_a_proj.weight", 0),
+                               ("o_b_proj.weight", 1)):
+                own[name] = np.split(weights[name], 2, axis)[rank]
+            served = self.serve(package, own, "f32", config["index_topk"])
+            total = total + served.step([served.engine.sequence()], [len(story)], story, "prefill",
+                                        selected)[0]
+        self.assertLess(layers.judge_output(total, expected, "f32"), 1)
+
+    def test_sinks_of_no_and_all_weight_V4_28(self):
+        config = shared.config(shared.WINDOW_ONLY)
+        rng = np.random.default_rng(28)
+        weights = shared.random_weights(rng, config, shared.WINDOW_ONLY)
+        story = layers.widen(layers.narrow(rng.standard_normal((30, config["hidden_size"])), "f32"))
+        shape = reference.shared_keys_from_hf(config, 0)
+        package = self.compile(config, "f32")
+        for sink in (-np.inf, np.inf):
+            weights["sinks"] = np.full(config["num_attention_heads"], sink)
+            served = self.serve(package, weights, "f32")
+            output, _ = served.step([served.engine.sequence()], [30], story, "prefill")
+            if sink > 0:
+                self.assertTrue(np.all(output == 0))
+            else:
+                expected, _ = reference.shared_key_layer(shape, weights, story)
+                self.assertLess(layers.judge_output(output, expected, "f32"), 1)
 
 
 if __name__ == "__main__":

@@ -265,6 +265,9 @@ static EnumOption<LayerInputs> layerInputs(
                           "q_latent, latent and k_pe, normalised and not rotated: what "
                           "an engine hands to its attention back end, which projects "
                           "down itself")));
+static cl::opt<int64_t> layer("layer", cl::init(0), cl::value_desc("index"), cl::cat(modelCategory),
+                              cl::desc("Which layer, of a model whose layers differ in kind "
+                                       "(DeepSeek-V4; default 0)"));
 static cl::opt<std::string>
     like("like", cl::value_desc("model_type"), cl::cat(modelCategory),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
@@ -462,7 +465,7 @@ static bool readOptions(CompileOptions &options) {
     if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
       return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
                   llvm::formatv("{0}", cost->getValue()).str());
-  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer};
+  options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer, layer};
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
   std::string format;
@@ -502,7 +505,7 @@ static bool checkModuleOptions() {
     return true;
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
-           &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs})
+           &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs, &layer})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

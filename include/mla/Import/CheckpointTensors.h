@@ -29,6 +29,7 @@ struct CheckpointTensor {
   TensorShape shape;                ///< in the checkpoint
   std::optional<unsigned> shardDim; ///< dim split over ranks
   std::string formula;              ///< the shape in the paper's symbols
+  bool isSingle = false;            ///< computed with in f32 whatever the activations are
   /// The shape on one of `ranks` ranks.
   TensorShape shapeOnRank(int64_t ranks) const;
 };

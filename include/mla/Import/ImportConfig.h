@@ -45,6 +45,12 @@ struct ImportOptions {
   bool takesLatents = false;
 };
 
+mlir::Type getElementType(mlir::MLIRContext &context, ActivationType type);
+
+/// What the largest of an indexer's row counts at least when the row is quantised (sparse.md
+/// section 2).
+inline constexpr double kIndexAmaxFloor = 1e-4;
+
 /// The rotary embedding of a configuration, with pairs of its own or those given; null when
 /// R = 0.
 mlir::mla::RopeAttr getRopeAttr(mlir::MLIRContext &context, const ModelConfig &config);

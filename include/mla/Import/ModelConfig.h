@@ -81,6 +81,18 @@ struct IndexerParams {
   bool isShared = false;
 };
 
+/// DeepSeek-V4 (v4.md): keys that are values too, of a window and, in most layers, of entries that
+/// stand for several tokens each.
+struct SharedKeyParams {
+  int64_t window = 0; ///< tokens that one sees, itself included
+  int64_t every = 1;  ///< tokens of an entry; 1: there are none
+  int64_t outputGroups = 0, outputRank = 0;
+
+  bool hasEntries() const { return every > 1; }
+  /// Whether entries are of the run of tokens before theirs, too, and selected by an indexer.
+  bool selectsEntries() const { return every == 4; }
+};
+
 /// Weights [out, in] that are e4m3 codes: the rows and columns of them that have one scale;
 /// 0: all of the matrix's.
 struct WeightScales {
@@ -100,6 +112,8 @@ struct ConfigOptions {
   std::string like = {};
   /// Of models with an indexer: which of their layers this is, or a dense one instead.
   IndexerUse indexer = IndexerUse::Full;
+  /// Of models whose layers differ in kind: which one of them.
+  int64_t layer = 0;
 };
 
 struct ModelConfig {
@@ -132,6 +146,7 @@ struct ModelConfig {
   double latentMultiplier = 1.0;
 
   RopeParams rope;
+  std::optional<SharedKeyParams> sharedKeys;
   std::optional<IndexerParams> indexer;
   bool isSparse() const { return indexer && indexer->use != IndexerUse::None; }
   bool hasOwnIndexer() const { return indexer && indexer->use == IndexerUse::Full; }

@@ -51,6 +51,11 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
     equals the model's up to `index_topk` tokens; the length of the rotary table is
     reduced to that, so that a runtime refuses longer sequences, and a warning says so.
 
+    DeepSeek-V4 has layers of three kinds (v4.md section 1); `layer` says which one. Its keys are
+    values too: those of a window in the first pool and, of layers with entries of several tokens,
+    those in the pool `entries`, made of what the pool `states` keeps of the last tokens. Where
+    entries are selected, `index` and `index_states` are the same of the indexer's keys.
+
     Fails with one error per problem of the configuration, naming key, value
     and limit. A `quantization_config` becomes the module's `mla.weight_scales`; one that
     cannot be bound is an error, unless dequantised-weights is given.
@@ -96,6 +101,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
              clEnumValN(::mlac::IndexerUse::Full, "full", "its own indexer's"),
              clEnumValN(::mlac::IndexerUse::Shared, "shared", "an earlier layer's, an input"),
              clEnumValN(::mlac::IndexerUse::None, "none", "all keys, up to index_topk"))}]>,
+    Option<"layer", "layer", "int64_t", "0",
+           "which layer, of a model whose layers differ in kind">,
   ];
   let dependentDialects = [
     "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",

@@ -90,7 +90,8 @@ private:
                     int64_t width);
   Source viewSource(KernelBuilder &b, ValueRange args, const Scope &scope);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Scope &scope,
-                            ValueRange queries, const Work &work, tile::AttendOp before);
+                            const Entries &entries, ValueRange queries, const Work &work,
+                            tile::AttendOp before);
   tile::AttendOp emitScopes(KernelBuilder &b, ValueRange args, const Work &work);
   Value resultRow(KernelBuilder &b, ValueRange args, const Work &work);
   void write(KernelBuilder &b, ValueRange args, const Work &work);
@@ -264,9 +265,8 @@ SparseKernel::Source SparseKernel::viewSource(KernelBuilder &b, ValueRange args,
 }
 
 tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const Scope &scope,
-                                        ValueRange queries, const Work &work,
-                                        tile::AttendOp before) {
-  Entries entries = findEntries(b, args, scope, work);
+                                        const Entries &entries, ValueRange queries,
+                                        const Work &work, tile::AttendOp before) {
   Source source = viewSource(b, args, scope);
   const TensorRef &rows = scope.rows.ref;
   Value list =
@@ -286,12 +286,15 @@ tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const
 }
 
 tile::AttendOp SparseKernel::emitScopes(KernelBuilder &b, ValueRange args, const Work &work) {
+  SmallVector<Entries, 2> entries;
+  for (const Scope &scope : scopes)
+    entries.push_back(findEntries(b, args, scope, work));
   SmallVector<Value> queries = {loadQueries(b, args, qLat, work, latentWidth)};
   if (qPe)
     queries.push_back(loadQueries(b, args, *qPe, work, ropeWidth));
   tile::AttendOp attend;
-  for (const Scope &scope : scopes)
-    attend = emitAttend(b, args, scope, queries, work, attend);
+  for (auto [scope, ofScope] : llvm::zip_equal(scopes, entries))
+    attend = emitAttend(b, args, scope, ofScope, queries, work, attend);
   return attend;
 }
 

@@ -1,0 +1,321 @@
+//===- SharedKeyLayer.cpp - steps of a DeepSeek-V4 layer ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SharedKeyLayer.h"
+
+#include "CacheFormats.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlac;
+using namespace mlir;
+
+/// Tokens of a page of entries, which are what tables of such pools count in (v4.md section 4).
+static constexpr int64_t kTokensOfPage = 256;
+/// Rows of a page of states: those of one entry, of the longer entries 8 (v4.md section 4).
+static constexpr int64_t kStatesOfPage = 8;
+
+//===----------------------------------------------------------------------===//
+// Pools
+//===----------------------------------------------------------------------===//
+
+mla::CacheType SharedKeyLayer::entryType(mla::CacheField field, StringRef format,
+                                         mla::ScaleRule rule) {
+  int64_t rows = std::max<int64_t>(kTokensOfPage / shared.every, 1);
+  return mla::CacheType::get(builder.getContext(), rows, field, element,
+                             mla::RopeOrder::Interleaved, format, rule, shared.every,
+                             /*window=*/0, /*hadamard=*/false);
+}
+
+/// What entries are made of, of the tokens that the next one may need.
+mla::CacheType SharedKeyLayer::stateType(int64_t dim) {
+  int64_t runs = shared.selectsEntries() ? 2 : 1;
+  SmallVector<mla::CacheField, 2> fields = {{cache::Part::Key, /*heads=*/1, runs * dim},
+                                            {cache::Part::Value, /*heads=*/1, runs * dim}};
+  return mla::CacheType::get(builder.getContext(), std::min(shared.every, kStatesOfPage), fields,
+                             single, mla::RopeOrder::Interleaved, "kv_nhd", mla::ScaleRule::Raw,
+                             /*tokensPerRow=*/1, /*window=*/runs * shared.every,
+                             /*hadamard=*/false);
+}
+
+SharedKeyLayer::SharedKeyLayer(ModuleOp module, const ModelConfig &config,
+                               const ImportOptions &options)
+    : builder(module.getBodyRegion()), loc(module.getLoc()), config(config), options(options),
+      shared(*config.sharedKeys),
+      element(getElementType(*module.getContext(), options.activationType)),
+      single(builder.getF32Type()), rope(getRopeAttr(*module.getContext(), config)),
+      tensors(getStepTensors(config)) {
+  window = {"", mla::CacheType::getLatent(module.getContext(), options.pageSize, config.vHeadDim,
+                                          /*ropeDim=*/0, element, mla::RopeOrder::Interleaved)};
+  pools.push_back(&window);
+  if (!shared.hasEntries())
+    return;
+  entries = {"entries", entryType({cache::Part::Latent, /*heads=*/1, config.vHeadDim}, "",
+                                  mla::ScaleRule::Raw)};
+  states = {"states", stateType(config.vHeadDim)};
+  pools.append({&entries, &states});
+  if (!config.hasOwnIndexer())
+    return;
+  index = {"index", entryType({cache::Part::Index, /*heads=*/1, config.indexer->headDim}, "index_k",
+                              mla::ScaleRule::PowerOfTwo)};
+  indexStates = {"index_states", stateType(config.indexer->headDim)};
+  pools.append({&index, &indexStates});
+}
+
+LogicalResult SharedKeyLayer::verify() {
+  if (options.takesLatents)
+    return emitError(loc) << "layers of " << config.modelType
+                          << " take hidden states: --inputs=latents does not apply";
+  if (!options.cacheFormat.empty())
+    return emitError(loc) << "cache format '" << options.cacheFormat << "' is not supported for "
+                          << config.modelType << " yet, expected rows of the activations' type";
+  int64_t heads = config.numHeads();
+  if (heads > mla::SparseAttentionOp::kMaxHeads)
+    return emitError(loc) << "num_attention_heads: " << heads << " heads on a rank, expected 1 to "
+                          << mla::SparseAttentionOp::kMaxHeads;
+  if (config.indexer && config.indexer->topk > mla::TopKOp::kMostSelected)
+    return emitError(loc) << "index_topk = " << config.indexer->topk << ", expected 1 to "
+                          << mla::TopKOp::kMostSelected;
+  int64_t group = cache::findFormat("index_k")->scaleGroup;
+  if (config.indexer && config.indexer->headDim % group != 0)
+    return emitError(loc) << "index_head_dim = " << config.indexer->headDim
+                          << ", expected a multiple of " << group
+                          << ", columns that have one scale";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+RankedTensorType SharedKeyLayer::tokens(ArrayRef<int64_t> shape, Type type) {
+  SmallVector<int64_t, 3> full{ShapedType::kDynamic};
+  llvm::append_range(full, shape);
+  return RankedTensorType::get(full, type);
+}
+
+func::FuncOp SharedKeyLayer::createFunction(StringRef name, mla::BatchType batchType) {
+  RankedTensorType hiddenType = tokens(config.hiddenSize, element);
+  SmallVector<Type> inputs{hiddenType, batchType}, results{hiddenType};
+  for (const Pool *pool : pools) {
+    inputs.push_back(pool->type);
+    results.push_back(pool->type);
+  }
+  bool isGivenSelection = config.isSparse() && !config.hasOwnIndexer();
+  if (isGivenSelection)
+    inputs.push_back(tokens(config.indexer->topk, builder.getI32Type()));
+  unsigned firstWeight = inputs.size();
+  for (const CheckpointTensor &tensor : tensors)
+    inputs.push_back(RankedTensorType::get(tensor.shapeOnRank(config.tensorParallel),
+                                           tensor.isSingle ? single : element));
+
+  auto function =
+      func::FuncOp::create(builder, loc, name, builder.getFunctionType(inputs, results));
+  Block *body = function.addEntryBlock();
+  hidden = body->getArgument(0);
+  batch = body->getArgument(1);
+  function.setArgAttr(0, mla::kInputAttr, builder.getStringAttr("hidden"));
+  function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
+  for (auto [position, pool] : llvm::enumerate(pools)) {
+    unsigned argument = 2 + position;
+    pool->cache = body->getArgument(argument);
+    if (!pool->name.empty())
+      function.setArgAttr(argument, mla::kPoolAttr, builder.getStringAttr(pool->name));
+  }
+  if (isGivenSelection) {
+    selected = body->getArgument(firstWeight - 1);
+    function.setArgAttr(firstWeight - 1, mla::kInputAttr, builder.getStringAttr("selected"));
+  }
+  values.clear();
+  for (auto [position, tensor] : llvm::enumerate(tensors)) {
+    unsigned argument = firstWeight + position;
+    function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
+    values[tensor.name] = body->getArgument(argument);
+  }
+  return function;
+}
+
+func::FuncOp SharedKeyLayer::buildStep(StringRef name, int64_t queryLen) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto batchType = mla::BatchType::get(builder.getContext(), queryLen, ShapedType::kDynamic);
+  func::FuncOp function = createFunction(name, batchType);
+  builder.setInsertionPointToStart(&function.getBody().front());
+  table = mla::RopeTableOp::create(builder, loc, tokens(rope.getDim(), single), rope);
+  Value query = buildQuery();
+  append(window, rotate(latent("kv_proj", "kv_norm", config.vHeadDim)));
+  if (shared.hasEntries())
+    appendEntries({"compressor.", config.vHeadDim, &states, &entries});
+  SmallVector<Value> results{buildOutput(buildAttention(query))};
+  for (const Pool *pool : pools)
+    results.push_back(pool->cache);
+  func::ReturnOp::create(builder, loc, results);
+  return function;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows of tokens
+//===----------------------------------------------------------------------===//
+
+Value SharedKeyLayer::project(Value input, Value weight, ArrayRef<int64_t> shape, Type type) {
+  return mla::ProjectOp::create(builder, loc, tokens(shape, type), input, weight,
+                                /*bias=*/Value());
+}
+
+/// The [groups, rows, in] view of a weight [groups * rows, in].
+Value SharedKeyLayer::splitRows(Value weight, int64_t groups) {
+  auto type = cast<RankedTensorType>(weight.getType());
+  auto split = RankedTensorType::get({groups, type.getDimSize(0) / groups, type.getDimSize(1)},
+                                     type.getElementType());
+  return tensor::ExpandShapeOp::create(builder, loc, split, weight,
+                                       ArrayRef<ReassociationIndices>{{0, 1}, {2}});
+}
+
+Value SharedKeyLayer::rotate(Value rows, int64_t every, bool isInverse) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  int64_t offset = type.getShape().back() - rope.getDim();
+  return mla::RopeOp::create(builder, loc, RankedTensorType::get(type.getShape(), element), rows,
+                             table, batch, rope, builder.getI64IntegerAttr(offset), isInverse,
+                             every);
+}
+
+Value SharedKeyLayer::latent(StringRef projection, StringRef norm, int64_t width) {
+  return mla::LatentProjectOp::create(builder, loc, tokens(width, element), /*tail=*/Type(), hidden,
+                                      weight(projection + ".weight"), weight(norm + ".weight"),
+                                      /*bias=*/Value(), builder.getF64FloatAttr(config.rmsNormEps),
+                                      builder.getF64FloatAttr(1))
+      .getLatent();
+}
+
+void SharedKeyLayer::append(Pool &pool, ValueRange rows) {
+  pool.cache = mla::AppendOp::create(builder, loc, pool.type, rows, pool.cache, batch);
+}
+
+/// Heads are normalised without weights, and not rounded before they are rotated.
+Value SharedKeyLayer::buildQuery() {
+  queryLatent = latent("q_a_proj", "q_a_norm", *config.qLoraRank);
+  int64_t heads = config.numHeads(), dim = config.vHeadDim;
+  Value up = splitRows(weight("q_b_proj.weight"), heads);
+  Value raw = project(queryLatent, up, {heads, dim}, element);
+  return rotate(mla::RmsNormOp::create(
+      builder, loc, tokens({heads, dim}, single), raw,
+      /*gamma=*/Value(), builder.getF64FloatAttr(config.rmsNormEps), builder.getF64FloatAttr(1)));
+}
+
+//===----------------------------------------------------------------------===//
+// Entries
+//===----------------------------------------------------------------------===//
+
+/// Writes what the new tokens contribute, then the entries that they close (v4.md section 6).
+void SharedKeyLayer::appendEntries(const Compressor &compressor) {
+  auto own = [&](StringRef name) { return weight(compressor.prefix + name); };
+  bool overlaps = shared.selectsEntries();
+  int64_t columns = overlaps ? 2 * compressor.dim : compressor.dim;
+  Value rows = project(hidden, own("kv_proj.weight"), columns, single);
+  Value gates = project(hidden, own("gate_proj.weight"), columns, single);
+  gates = mla::AddPositionBiasOp::create(builder, loc, gates, own("position_bias"), batch);
+  append(*compressor.states, {rows, gates});
+  RankedTensorType type = tokens(compressor.dim, single);
+  Value pooled = mla::CompressOp::create(builder, loc, type, compressor.states->cache, batch,
+                                         shared.every, overlaps);
+  Value normalised = mla::RmsNormOp::create(builder, loc, type, pooled, own("kv_norm.weight"),
+                                            builder.getF64FloatAttr(config.rmsNormEps),
+                                            builder.getF64FloatAttr(1));
+  append(*compressor.entries, rotate(normalised, shared.every));
+}
+
+Value SharedKeyLayer::buildIndexQuery() {
+  const IndexerParams &indexer = *config.indexer;
+  Value up = splitRows(weight("compressor.indexer.q_b_proj.weight"), indexer.numHeads);
+  return rotate(project(queryLatent, up, {indexer.numHeads, indexer.headDim}, element));
+}
+
+/// [T]: entries whose last token is not behind a token.
+Value SharedKeyLayer::countEntries() {
+  return mla::SeenKeysOp::create(builder, loc, tokens({}, builder.getI32Type()), /*keys=*/Type(),
+                                 batch, /*window=*/0, shared.every)
+      .getCount();
+}
+
+/// [T, K]: the entries that the layer's indexer selects (v4.md section 7).
+Value SharedKeyLayer::buildSelection() {
+  const IndexerParams &indexer = *config.indexer;
+  int64_t heads = indexer.numHeads, dim = indexer.headDim;
+  appendEntries({"compressor.indexer.", dim, &indexStates, &index});
+  auto quantised = mla::QuantizeOp::create(
+      builder, loc, tokens({heads, dim}, builder.getType<Float8E4M3FNType>()),
+      tokens({heads, 1}, single), buildIndexQuery(), builder.getI64IntegerAttr(dim),
+      mla::ScaleRuleAttr::get(builder.getContext(), index.type.getScaleRule()),
+      builder.getF64FloatAttr(std::numeric_limits<float>::min()),
+      builder.getF64FloatAttr(kIndexAmaxFloor));
+  Value headWeights =
+      project(hidden, weight("compressor.indexer.scorer.weights_proj.weight"), heads, element);
+  double factor = 1 / std::sqrt(static_cast<double>(heads * dim));
+  Value weights =
+      mla::IndexWeightsOp::create(builder, loc, tokens(heads, single), headWeights,
+                                  quantised.getScales(), builder.getF64FloatAttr(factor));
+  Value scores = mla::IndexScoresOp::create(builder, loc, tokens(ShapedType::kDynamic, single),
+                                            quantised.getQuantized(), weights, index.cache, batch,
+                                            /*first=*/Value());
+  return mla::TopKOp::create(builder, loc, tokens(indexer.topk, builder.getI32Type()), scores,
+                             countEntries(), batch, builder.getI64IntegerAttr(indexer.topk));
+}
+
+//===----------------------------------------------------------------------===//
+// Attention and output
+//===----------------------------------------------------------------------===//
+
+Value SharedKeyLayer::buildAttention(Value query) {
+  Type counts = tokens({}, builder.getI32Type());
+  auto listType = [&](int64_t width) { return tokens(width, builder.getI32Type()); };
+  auto rowsOf = [&](Value keys, const Pool &pool) -> Value {
+    return mla::ConvertIndicesOp::create(builder, loc, keys.getType(), keys, pool.cache, batch,
+                                         /*prefill_requests=*/Value(),
+                                         /*workspace_starts=*/Value());
+  };
+  auto seen = mla::SeenKeysOp::create(builder, loc, counts, listType(shared.window), batch,
+                                      shared.window, /*every=*/1);
+  Value rows = rowsOf(seen.getKeys(), window), far, farCount, farCache;
+  if (shared.selectsEntries()) {
+    far = rowsOf(selected ? selected : buildSelection(), entries);
+    farCount = countEntries();
+  } else if (shared.hasEntries()) {
+    int64_t most = std::max<int64_t>(getSupportedLength(config) / shared.every, 1);
+    auto all = mla::SeenKeysOp::create(builder, loc, counts, listType(most), batch, /*window=*/0,
+                                       shared.every);
+    far = rowsOf(all.getKeys(), entries);
+    farCount = all.getCount();
+  }
+  if (far)
+    farCache = entries.cache;
+  auto attention = mla::SparseAttentionOp::create(
+      builder, loc, query.getType(), /*lse=*/Type(), /*max_logits=*/Type(), query,
+      /*q_pe=*/Value(), rows, seen.getCount(), weight("sinks"), window.cache, batch,
+      /*latent=*/Value(), /*k_pe=*/Value(), /*prefills=*/Value(), /*chunk=*/Value(),
+      /*onto=*/Value(), far, farCount, farCache, /*num_splits=*/Value(),
+      builder.getF64FloatAttr(config.softmaxScale()));
+  return attention.getOutput();
+}
+
+/// Values are rotated keys, so that their means are rotated back. Then each group of heads is one
+/// row of a product (v4.md section 11).
+Value SharedKeyLayer::buildOutput(Value heads) {
+  int64_t groups = shared.outputGroups / config.tensorParallel;
+  int64_t width = config.numHeads() * config.vHeadDim;
+  Value rows = rotate(heads, /*every=*/1, /*isInverse=*/true);
+  rows = tensor::CollapseShapeOp::create(builder, loc, tokens(width, element), rows,
+                                         ArrayRef<ReassociationIndices>{{0}, {1, 2}});
+  rows = tensor::ExpandShapeOp::create(builder, loc, tokens({groups, width / groups}, element),
+                                       rows, ArrayRef<ReassociationIndices>{{0}, {1, 2}});
+  Value latents = mla::HeadProjectOp::create(
+      builder, loc, tokens({groups, shared.outputRank}, element), rows,
+      splitRows(weight("o_a_proj.weight"), groups), /*contract_rows=*/false);
+  return project(latents, weight("o_b_proj.weight"), config.hiddenSize, element);
+}
