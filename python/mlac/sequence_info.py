@@ -1,0 +1,211 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a batch of a model graph is made of: lengths, cached tokens, pages (paged-cache.md
+section 11). Needs NumPy alone, no native library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ._errors import InvalidArgument
+
+# Of the sample that graphs are exported with: enough that neither dimension is of size 1.
+_EXAMPLE_BATCH, _EXAMPLE_LENGTH = 2, 4
+
+
+class Metadata(NamedTuple):
+    """Of the n live sequences; page_table is [n, most pages of one], -1 behind a row's pages."""
+
+    seq_len: np.ndarray
+    input_pos: np.ndarray
+    page_table: np.ndarray
+    seq_start: np.ndarray
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise InvalidArgument(message)
+
+
+def live_lengths(input_ids: np.ndarray, seq_len: np.ndarray) -> np.ndarray:
+    """seq_len of the live sequences. Graphs of [b, 1] tokens have b, live or padding."""
+    if input_ids.shape[1] == 1:
+        return np.ones(len(input_ids), np.int32)
+    live = int(np.count_nonzero(seq_len > 0))
+    _check(not np.any(seq_len[live:]), f"seq_len {list(map(int, seq_len))} is not zero behind its "
+           f"first {live} sequences")
+    return seq_len[:live]
+
+
+class SequenceInfo:
+    """Buffers of fixed size for up to max_batch_size sequences; input_ids is [b, 1] where every
+    sequence has one token, else [1, total]."""
+
+    def __init__(self, max_seq_len: int = 1, max_batch_size: int = 1, page_size: int = 0,
+                 max_num_tokens: int = 0):
+        for name, value in (("max_seq_len", max_seq_len), ("max_batch_size", max_batch_size)):
+            _check(value >= 1, f"{name} is {value}, at least 1 is needed")
+        self.max_seq_len, self.max_batch_size = max_seq_len, max_batch_size
+        self.page_size = page_size if page_size >= 1 else max_seq_len
+        self.max_num_tokens = max_num_tokens if max_num_tokens >= 1 else max_batch_size * max_seq_len
+        self.input_ids = np.ones((max_batch_size, 1), np.int32)
+        self.seq_len, self.input_pos, self.pages_per_seq = (
+            np.zeros(max_batch_size, np.int32) for _ in range(3))
+        self.cache_loc = np.empty(0, np.int32)
+        tokens = min(self.max_num_tokens, max_batch_size * max_seq_len)
+        self.num_pages = -(-tokens // self.page_size)
+        self.reset()
+
+    @property
+    def num_pages(self) -> int:
+        return len(self.cache_loc)
+
+    @num_pages.setter
+    def num_pages(self, count: int) -> None:
+        """Changes how many pages there are; those in use must remain."""
+        used = int(self.pages_per_seq.sum())
+        _check(count >= max(used, 1), f"num_pages is {count}, {max(used, 1)} are in use")
+        old = self.cache_loc[:used] if used else np.empty(0, np.int32)
+        _check(not np.any(old >= count), f"num_pages is {count}, page {old.max(initial=0)} is in use")
+        free = np.setdiff1d(np.arange(count, dtype=np.int32), old)
+        self.cache_loc = np.concatenate([old, free]).astype(np.int32)
+
+    @property
+    def is_paged(self) -> bool:
+        return self.page_size < self.max_seq_len
+
+    @property
+    def num_sequences(self) -> int:
+        return int(np.count_nonzero(self.seq_len))
+
+    @property
+    def is_generate(self) -> bool:
+        """Of an empty batch too."""
+        return bool(np.all(self.seq_len[:self.num_sequences] == 1))
+
+    @property
+    def args(self) -> tuple[np.ndarray, ...]:
+        return (self.input_ids, *(getattr(self, name) for name in self.extra_arg_names))
+
+    @property
+    def extra_arg_names(self) -> tuple[str, ...]:
+        return ("seq_len", "input_pos", "cache_loc", "pages_per_seq")
+
+    @property
+    def dynamic_shapes(self) -> dict[str, dict[int, tuple[str, int]]]:
+        """Of each argument its open dimensions, with name and largest size."""
+        shapes: dict[str, dict[int, tuple[str, int]]] = {name: {} for name in self.extra_arg_names}
+        batch = {0: ("batch_size", self.max_batch_size)} if self.max_batch_size > 1 else {}
+        return {"input_ids": {**batch, 1: ("seq_len", self.max_seq_len)}, **shapes}
+
+    def reset(self) -> None:
+        """A token for as many sequences as there are pages and room, nothing cached."""
+        self.cache_loc[:] = np.arange(self.num_pages)
+        count = min(self.max_batch_size, self.num_pages, self.max_num_tokens)
+        self.nest_sequences([[1]] * count)
+        self.input_pos[:] = 0
+        self.pages_per_seq[:] = np.arange(self.max_batch_size) < count
+
+    def nest_sequences(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> None:
+        """Takes these tokens; nothing has changed where they are refused."""
+        lengths = [len(sequence) for sequence in sequences]
+        _check(len(lengths) <= self.max_batch_size,
+               f"{len(lengths)} sequences, at most {self.max_batch_size} (max_batch_size)")
+        _check(sum(lengths) <= self.max_num_tokens,
+               f"{sum(lengths)} tokens, at most {self.max_num_tokens} (max_num_tokens)")
+        for index, length in enumerate(lengths):
+            _check(1 <= length <= self.max_seq_len, f"sequence {index} has {length} tokens, 1 to "
+                   f"{self.max_seq_len} (max_seq_len) are possible")
+        flat = np.concatenate([np.empty(0, np.int32),
+                               *(np.asarray(sequence) for sequence in sequences)]).astype(np.int32)
+        self.input_ids = flat.reshape((-1, 1) if all(n == 1 for n in lengths) else (1, -1))
+        self.seq_len[:] = 0
+        self.seq_len[:len(lengths)] = lengths
+
+    def unnest_sequences(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Each sequence's rows of what a graph made of input_ids, [b, 1, ...] or [1, total, ...]."""
+        _check(rows.shape[:2] == self.input_ids.shape,
+               f"rows are {rows.shape[:2]}, input_ids {self.input_ids.shape}")
+        flat = rows.reshape(-1, *rows.shape[2:])
+        return np.split(flat, np.cumsum(self.seq_len[:self.num_sequences])[:-1]) if len(flat) else []
+
+    def update_pos(self, count: int | Sequence[int] | np.ndarray, reset: bool = False) -> None:
+        """Adds to input_pos, or sets it: a number for all entries, a list for the first ones."""
+        values = np.broadcast_to(np.asarray(count, np.int32), (self.max_batch_size,)) \
+            if np.ndim(count) == 0 else np.asarray(count, np.int32)
+        _check(len(values) <= self.max_batch_size,
+               f"{len(values)} positions, at most {self.max_batch_size} (max_batch_size)")
+        new = values + (0 if reset else self.input_pos[:len(values)])
+        _check(not np.any(new < 0), f"position {new.min(initial=0)} is negative")
+        self.input_pos[:len(values)] = new
+
+    def assign_cache_loc(self, pages: Sequence[Sequence[int]]) -> None:
+        """The pages of each sequence, in the order of its tokens."""
+        _check(len(pages) <= self.max_batch_size,
+               f"pages of {len(pages)} sequences, at most {self.max_batch_size} (max_batch_size)")
+        flat = [page for own in pages for page in own]
+        for page in flat:
+            _check(0 <= page < self.num_pages, f"page {page}, 0 to {self.num_pages - 1} exist")
+        _check(len(set(flat)) == len(flat), "a page is assigned twice")
+        self.cache_loc[:len(flat)] = flat
+        self.pages_per_seq[:] = 0
+        self.pages_per_seq[:len(pages)] = [len(own) for own in pages]
+
+    @property
+    def page_assignments(self) -> list[list[int]]:
+        ends = np.cumsum(self.pages_per_seq[:self.num_sequences])
+        return [self.cache_loc[end - count:end].tolist()
+                for end, count in zip(ends, self.pages_per_seq)]
+
+    def check_capacity(self) -> None:
+        """Raises where a sequence's tokens do not fit its pages."""
+        for index in range(self.num_sequences):
+            needed = int(self.input_pos[index] + self.seq_len[index])
+            room = int(self.pages_per_seq[index]) * self.page_size
+            _check(needed <= room, f"sequence {index} has {needed} tokens, its pages hold {room}")
+
+    def prepare_metadata(self) -> Metadata:
+        """What attention takes of the live sequences, once a step."""
+        self.check_capacity()
+        lengths = live_lengths(self.input_ids, self.seq_len).copy()
+        pages = self.page_assignments
+        table = np.full((len(lengths), max(map(len, pages), default=0)), -1, np.int32)
+        for row, own in zip(table, pages):
+            row[:len(own)] = own
+        start = (np.cumsum(lengths) - lengths).astype(np.int32)
+        return Metadata(lengths, self.input_pos[:len(lengths)].copy(), table, start)
+
+    def sync(self, other: SequenceInfo) -> None:
+        """Copies what `other` holds; both must be of the same sizes."""
+        for name in ("max_seq_len", "max_batch_size", "page_size", "max_num_tokens", "num_pages"):
+            own, its = getattr(self, name), getattr(other, name)
+            _check(own == its, f"{name} is {own} here and {its} there")
+        self.input_ids = other.input_ids.copy()
+        for name in self.extra_arg_names:
+            getattr(self, name)[:] = getattr(other, name)
+
+    def _set_sample(self, batch: int, length: int) -> None:
+        each = -(-length // self.page_size)
+        _check(batch * each <= self.num_pages, f"{batch} sequences of {length} tokens take "
+               f"{batch * each} pages, there are {self.num_pages}")
+        self.nest_sequences([[1] * length] * batch)
+        self.input_pos[:] = 0
+        self.assign_cache_loc([range(i * each, (i + 1) * each) for i in range(batch)])
+
+    def set_example(self) -> None:
+        """A few short sequences, to export with."""
+        batch = min(_EXAMPLE_BATCH, self.max_batch_size)
+        self._set_sample(batch, min(_EXAMPLE_LENGTH, self.max_seq_len,
+                                    self.max_num_tokens // batch))
+
+    def set_max_num_tokens(self) -> None:
+        """As many tokens as equal sequences may have."""
+        self._set_sample(self.max_batch_size,
+                         min(self.max_num_tokens // self.max_batch_size, self.max_seq_len))
+
+    def set_generate_only(self) -> None:
+        self._set_sample(self.max_batch_size, 1)

@@ -1,0 +1,133 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Sequence descriptors of model graphs (paged-cache.md sections 11, 13 and 14)."""
+
+import unittest
+
+import numpy as np
+
+from mlac.sequence_info import SequenceInfo, live_lengths
+
+
+class SequenceInfoTest(unittest.TestCase):
+    def setUp(self):
+        self.info = SequenceInfo(max_seq_len=10, max_batch_size=3, page_size=4)
+
+    def refuses(self, message):
+        return self.assertRaisesRegex(ValueError, message)
+
+    def test_D25_defaults_and_number_of_pages(self):
+        self.assertEqual((self.info.max_num_tokens, self.info.num_pages), (30, 8))
+        self.assertEqual(SequenceInfo(10, 3, 4, max_num_tokens=9).num_pages, 3)
+        unpaged = SequenceInfo(10, 3)
+        self.assertEqual((unpaged.page_size, unpaged.num_pages), (10, 3))
+        self.assertTrue(self.info.is_paged and not unpaged.is_paged)
+        self.info.num_pages = 12
+        self.assertEqual(self.info.cache_loc.tolist(), list(range(12)))
+        with self.refuses("num_pages is 2, 3 are in use"):
+            self.info.num_pages = 2
+        with self.refuses("max_seq_len is 0"):
+            SequenceInfo(0)
+
+    def test_D26_nests_and_takes_apart(self):
+        self.info.nest_sequences([[1, 2, 3], np.array([4]), [5, 6]])
+        self.assertEqual(self.info.input_ids.tolist(), [[1, 2, 3, 4, 5, 6]])
+        self.assertFalse(self.info.is_generate)
+        # Erratum 6: a sequence begins where the one before ends.
+        parts = self.info.unnest_sequences(self.info.input_ids[..., None] * 10)
+        self.assertEqual([part[:, 0].tolist() for part in parts], [[10, 20, 30], [40], [50, 60]])
+        self.info.nest_sequences([[7], [8]])
+        self.assertEqual(self.info.input_ids.tolist(), [[7], [8]])
+        self.assertEqual(self.info.seq_len.tolist(), [1, 1, 0])
+        self.assertTrue(self.info.is_generate)
+        self.info.nest_sequences([])
+        self.assertTrue(self.info.is_generate)
+        self.assertEqual(self.info.unnest_sequences(self.info.input_ids), [])
+
+    def test_D27_positions_and_pages(self):
+        self.info.update_pos(3)
+        self.info.update_pos([1, 2])
+        self.assertEqual(self.info.input_pos.tolist(), [4, 5, 3])
+        self.info.update_pos([9], reset=True)
+        self.assertEqual(self.info.input_pos.tolist(), [9, 5, 3])
+        self.info.assign_cache_loc([[7, 2], [0], [5, 1, 3]])
+        self.assertEqual(self.info.page_assignments, [[7, 2], [0], [5, 1, 3]])
+        with self.refuses("page 8, 0 to 7 exist"):
+            self.info.assign_cache_loc([[8]])
+        with self.refuses("assigned twice"):
+            self.info.assign_cache_loc([[1], [1]])
+        with self.refuses("position -12 is negative"):
+            self.info.update_pos(-15)
+        self.assertEqual(self.info.page_assignments, [[7, 2], [0], [5, 1, 3]])
+        # All entries, also those behind the batch.
+        self.info.nest_sequences([[1]])
+        self.info.reset()
+        self.assertEqual(self.info.input_pos.tolist(), [0, 0, 0])
+        self.assertEqual(self.info.page_assignments, [[0], [1], [2]])
+
+    def test_D28_sync_copies(self):
+        other = SequenceInfo(10, 3, 4)
+        other.nest_sequences([[1, 2]])
+        self.info.sync(other)
+        other.seq_len[0], other.input_ids[0, 0] = 5, 9
+        self.assertEqual((self.info.seq_len[0], self.info.input_ids[0, 0]), (2, 1))
+        with self.refuses("page_size is 4 here and 5 there"):
+            self.info.sync(SequenceInfo(10, 3, 5))
+
+    def test_D29_capacity(self):
+        self.info.nest_sequences([[1] * 4])
+        self.info.prepare_metadata()
+        self.info.update_pos(1)
+        with self.refuses("sequence 0 has 5 tokens, its pages hold 4"):
+            self.info.prepare_metadata()
+
+    def test_D24_D30_metadata_of_live_sequences(self):
+        self.info.nest_sequences([[1] * 5, [2]])
+        self.info.assign_cache_loc([[6, 1], [3]])
+        self.info.update_pos([2, 3], reset=True)
+        lengths, positions, table, starts = self.info.prepare_metadata()
+        self.assertEqual((lengths.tolist(), positions.tolist()), ([5, 1], [2, 3]))
+        self.assertEqual((table.tolist(), starts.tolist()), ([[6, 1], [3, -1]], [0, 5]))
+        # A graph of four rows, of which two are padding.
+        self.assertEqual(live_lengths(np.ones((4, 1)), np.array([1, 1, 0, 0])).tolist(), [1] * 4)
+        with self.refuses("is not zero behind its first 2"):
+            live_lengths(np.ones((1, 5)), np.array([2, 0, 3]))
+
+    def test_D31_samples(self):
+        self.info.set_example()
+        self.assertEqual(self.info.input_ids.shape, (1, 8))
+        # Erratum 5: ten tokens take three pages of four, three tokens one.
+        self.info.num_pages = 9
+        self.info.set_max_num_tokens()
+        self.assertEqual(self.info.pages_per_seq.tolist(), [3, 3, 3])
+        short = SequenceInfo(10, 3, 4, max_num_tokens=9)
+        short.set_max_num_tokens()
+        self.assertEqual(short.pages_per_seq.tolist(), [1, 1, 1])
+        self.info.set_generate_only()
+        self.assertTrue(self.info.is_generate and self.info.num_sequences == 3)
+
+    def test_D32_open_dimensions(self):
+        self.assertEqual(self.info.dynamic_shapes["input_ids"],
+                         {0: ("batch_size", 3), 1: ("seq_len", 10)})
+        self.assertEqual(SequenceInfo(10).dynamic_shapes["input_ids"], {1: ("seq_len", 10)})
+
+    def test_D44_what_a_batch_may_hold(self):
+        info = SequenceInfo(10, 3, 4, max_num_tokens=12)
+        before = info.input_ids
+        for lengths, message in (([1] * 4, "4 sequences, at most 3"), ([10, 3], "13 tokens"),
+                                 ([11], "sequence 0 has 11 tokens"), ([1, 0], "sequence 1 has 0")):
+            with self.refuses(message):
+                info.nest_sequences([[1] * length for length in lengths])
+        self.assertIs(info.input_ids, before)
+
+    def test_D45_arguments_in_order(self):
+        self.assertIs(self.info.args[0], self.info.input_ids)
+        self.assertEqual(self.info.extra_arg_names,
+                         ("seq_len", "input_pos", "cache_loc", "pages_per_seq"))
+        for name, value in zip(self.info.extra_arg_names, self.info.args[1:]):
+            self.assertIs(value, getattr(self.info, name))
+
+
+if __name__ == "__main__":
+    unittest.main()
