@@ -18,7 +18,8 @@ _EXAMPLE_BATCH, _EXAMPLE_LENGTH = 2, 4
 
 
 class Metadata(NamedTuple):
-    """Of the n live sequences; page_table is [n, most pages of one], -1 behind a row's pages."""
+    """Of the n live sequences; page_table is [n, most pages of one], -1 behind a row's pages. A row
+    of padding, of a graph of more tokens than live sequences, has the last page in use, or page 0."""
 
     seq_len: np.ndarray
     input_pos: np.ndarray
@@ -103,7 +104,8 @@ class SequenceInfo:
         return {"input_ids": {**batch, 1: ("seq_len", self.max_seq_len)}, **shapes}
 
     def reset(self) -> None:
-        """A token for as many sequences as there are pages and room, nothing cached."""
+        """A token for each sequence, or for as many as there are pages and room: no two share a
+        page. Nothing is cached."""
         self.cache_loc[:] = np.arange(self.num_pages)
         count = min(self.max_batch_size, self.num_pages, self.max_num_tokens)
         self.nest_sequences([[1]] * count)
@@ -173,8 +175,11 @@ class SequenceInfo:
         self.check_capacity()
         lengths = live_lengths(self.input_ids, self.seq_len).copy()
         pages = self.page_assignments
-        table = np.full((len(lengths), max(map(len, pages), default=0)), -1, np.int32)
-        for row, own in zip(table, pages):
+        width = max([len(own) for own in pages] + [int(len(pages) < len(lengths))])
+        table = np.full((len(lengths), width), -1, np.int32)
+        last = next((own[-1] for own in reversed(pages) if own), 0)
+        for index, row in enumerate(table):
+            own = pages[index] if index < len(pages) else [last]
             row[:len(own)] = own
         start = (np.cumsum(lengths) - lengths).astype(np.int32)
         return Metadata(lengths, self.input_pos[:len(lengths)].copy(), table, start)
@@ -198,7 +203,7 @@ class SequenceInfo:
 
     def set_example(self) -> None:
         """A few short sequences, to export with."""
-        batch = min(_EXAMPLE_BATCH, self.max_batch_size)
+        batch = min(_EXAMPLE_BATCH, self.max_batch_size, self.max_num_tokens)
         self._set_sample(batch, min(_EXAMPLE_LENGTH, self.max_seq_len,
                                     self.max_num_tokens // batch))
 

@@ -91,12 +91,22 @@ class SequenceInfoTest(unittest.TestCase):
         self.assertEqual((table.tolist(), starts.tolist()), ([[6, 1], [3, -1]], [0, 5]))
         # A graph of four rows, of which two are padding.
         self.assertEqual(live_lengths(np.ones((4, 1)), np.array([1, 1, 0, 0])).tolist(), [1] * 4)
+        # Its rows of padding have a page that may be read: the last in use.
+        self.info.nest_sequences([[1], [2]])
+        self.info.assign_cache_loc([[6], [3]])
+        self.info.update_pos(0, reset=True)
+        self.info.input_ids = np.ones((4, 1), np.int32)
+        table = self.info.prepare_metadata().page_table
+        self.assertEqual(table.tolist(), [[6], [3], [3], [3]])
         with self.refuses("is not zero behind its first 2"):
             live_lengths(np.ones((1, 5)), np.array([2, 0, 3]))
 
     def test_D31_samples(self):
         self.info.set_example()
         self.assertEqual(self.info.input_ids.shape, (1, 8))
+        single = SequenceInfo(10, 2, 4, max_num_tokens=1)
+        single.set_example()
+        self.assertEqual(single.input_ids.shape, (1, 1))
         # Erratum 5: ten tokens take three pages of four, three tokens one.
         self.info.num_pages = 9
         self.info.set_max_num_tokens()
