@@ -8,8 +8,6 @@
 
 #include "Configs.h"
 
-#include "mla/Import/RopeTable.h"
-
 #include <cmath>
 
 using namespace mlac;
@@ -37,28 +35,28 @@ constexpr int64_t kNone = 0;
 
 // Published configurations; the scale column was derived apart from this code.
 const ModelRow kRows[] = {
-    {"deepseek_v2_lite", "deepseek_v2", 2048, 27, 16, kNone, 512, 128, 64, 128,
-     1e4, RopeKind::Yarn, 163840, 1e-6, 0.1147214},
-    {"deepseek_v2", "deepseek_v2", 5120, 60, 128, 1536, 512, 128, 64, 128, 1e4,
-     RopeKind::Yarn, 163840, 1e-6, 0.1147214},
-    {"deepseek_v3", "deepseek_v3", 7168, 61, 128, 1536, 512, 128, 64, 128, 1e4,
-     RopeKind::Yarn, 163840, 1e-6, 0.1352338},
-    {"deepseek_v32", "deepseek_v32", 7168, 61, 128, 1536, 512, 128, 64, 128,
-     1e4, RopeKind::Yarn, 163840, 1e-6, 0.1352338},
-    {"kimi_k2_instruct", "kimi_k2", 7168, 61, 64, 1536, 512, 128, 64, 128, 5e4,
-     RopeKind::Yarn, 131072, 1e-6, 0.1308608},
-    {"kimi_k2_0905", "kimi_k2", 7168, 61, 64, 1536, 512, 128, 64, 128, 5e4,
-     RopeKind::Yarn, 262144, 1e-6, 0.1446796},
-    {"minicpm3_4b", "minicpm3", 2560, 62, 40, 768, 256, 64, 32, 64, 1e4,
-     RopeKind::LongRope, 32768, 1e-5, 0.1020621},
-    {"glm_4_7_flash", "glm4_moe_lite", 2048, 47, 20, 768, 512, 192, 64, 256,
-     1e6, RopeKind::Plain, 202752, 1e-5, 0.0625},
-    {"glm_5_2", "glm_moe_dsa", 6144, 78, 64, 2048, 512, 192, 64, 256, 8e6,
-     RopeKind::Plain, 1048576, 1e-5, 0.0625},
-    {"glm_5_3_flash", "glm4_moe_lite", 2048, 47, 20, 1536, 512, 256, 0, 256,
-     1e4, RopeKind::Plain, 131072, 1e-5, 0.0625},
-    {"longcat_flash", "longcat_flash", 6144, 28, 64, 1536, 512, 128, 64, 128,
-     1e7, RopeKind::Plain, 131072, 1e-5, 0.0721688},
+    {"deepseek_v2_lite", "deepseek_v2", 2048, 27, 16, kNone, 512, 128, 64, 128, 1e4, RopeKind::Yarn,
+     163840, 1e-6, 0.1147214},
+    {"deepseek_v2", "deepseek_v2", 5120, 60, 128, 1536, 512, 128, 64, 128, 1e4, RopeKind::Yarn,
+     163840, 1e-6, 0.1147214},
+    {"deepseek_v3", "deepseek_v3", 7168, 61, 128, 1536, 512, 128, 64, 128, 1e4, RopeKind::Yarn,
+     163840, 1e-6, 0.1352338},
+    {"deepseek_v32", "deepseek_v32", 7168, 61, 128, 1536, 512, 128, 64, 128, 1e4, RopeKind::Yarn,
+     163840, 1e-6, 0.1352338},
+    {"kimi_k2_instruct", "kimi_k2", 7168, 61, 64, 1536, 512, 128, 64, 128, 5e4, RopeKind::Yarn,
+     131072, 1e-6, 0.1308608},
+    {"kimi_k2_0905", "kimi_k2", 7168, 61, 64, 1536, 512, 128, 64, 128, 5e4, RopeKind::Yarn, 262144,
+     1e-6, 0.1446796},
+    {"minicpm3_4b", "minicpm3", 2560, 62, 40, 768, 256, 64, 32, 64, 1e4, RopeKind::LongRope, 32768,
+     1e-5, 0.1020621},
+    {"glm_4_7_flash", "glm4_moe_lite", 2048, 47, 20, 768, 512, 192, 64, 256, 1e6, RopeKind::Plain,
+     202752, 1e-5, 0.0625},
+    {"glm_5_2", "glm_moe_dsa", 6144, 78, 64, 2048, 512, 192, 64, 256, 8e6, RopeKind::Plain, 1048576,
+     1e-5, 0.0625},
+    {"glm_5_3_flash", "glm4_moe_lite", 2048, 47, 20, 1536, 512, 256, 0, 256, 1e4, RopeKind::Plain,
+     131072, 1e-5, 0.0625},
+    {"longcat_flash", "longcat_flash", 6144, 28, 64, 1536, 512, 128, 64, 128, 1e7, RopeKind::Plain,
+     131072, 1e-5, 0.0721688},
 };
 
 class Model : public testing::TestWithParam<ModelRow> {};
@@ -95,16 +93,13 @@ TEST_P(Model, TakesTensorParallelDegreesThatDivideItsHeads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, Model, testing::ValuesIn(kRows),
-                         [](const auto &info) {
-                           return std::string(info.param.file);
-                         });
+                         [](const auto &info) { return std::string(info.param.file); });
 
 TEST(ModelConfig, RopePairingFollowsTheModelType) {
   for (const ModelRow &row : kRows)
-    EXPECT_EQ(loadConfig(row.file).rope.pairing,
-              std::string(row.modelType) == "minicpm3"
-                  ? RopePairing::Half
-                  : RopePairing::Interleaved)
+    EXPECT_EQ(loadConfig(row.file).rope.pairing, std::string(row.modelType) == "minicpm3"
+                                                     ? RopePairing::Half
+                                                     : RopePairing::Interleaved)
         << row.file;
 }
 
@@ -160,9 +155,7 @@ TEST(ModelConfig, LongCatLayersUnderEitherKey) {
 }
 
 TEST(ModelConfig, LatentNormEpsFromConfigIsAnOption) {
-  EXPECT_EQ(
-      loadConfig("glm_5_2", {.latentNormEpsFromConfig = true}).latentNormEps,
-      1e-5);
+  EXPECT_EQ(loadConfig("glm_5_2", {.latentNormEpsFromConfig = true}).latentNormEps, 1e-5);
 }
 
 TEST(ModelConfig, DequantisedWeightsAreAnOption) {
@@ -193,16 +186,14 @@ json withNewRopeFields(llvm::StringRef name) {
 }
 
 TEST(ModelConfig, OldAndNewRopeFieldsAgree) {
-  for (const char *name :
-       {"deepseek_v2_lite", "deepseek_v3", "kimi_k2_instruct"}) {
+  for (const char *name : {"deepseek_v2_lite", "deepseek_v3", "kimi_k2_instruct"}) {
     ModelConfig oldFields = loadConfig(name),
                 newFields = parseOrFail(withNewRopeFields(name).dump());
     EXPECT_EQ(newFields.rope.kind, RopeKind::Yarn);
     EXPECT_EQ(newFields.rope.theta, oldFields.rope.theta);
     EXPECT_EQ(newFields.rope.factor, oldFields.rope.factor);
     EXPECT_EQ(newFields.rope.betaFast, oldFields.rope.betaFast);
-    EXPECT_EQ(newFields.rope.originalMaxPositions,
-              oldFields.rope.originalMaxPositions);
+    EXPECT_EQ(newFields.rope.originalMaxPositions, oldFields.rope.originalMaxPositions);
     EXPECT_EQ(newFields.softmaxScale(), oldFields.softmaxScale());
   }
 }
@@ -237,8 +228,7 @@ TEST(ModelConfig, IntegersAreNumbers) {
 TEST(ModelConfig, AbsentMscaleAllDimLeavesTheScale) {
   json config = readConfigJson("deepseek_v3");
   config["rope_scaling"].erase("mscale_all_dim");
-  EXPECT_DOUBLE_EQ(parseOrFail(config.dump()).softmaxScale(),
-                   1 / std::sqrt(192.0));
+  EXPECT_DOUBLE_EQ(parseOrFail(config.dump()).softmaxScale(), 1 / std::sqrt(192.0));
 }
 
 TEST(ModelConfig, MissingValueDimIsDerived) {
@@ -259,8 +249,7 @@ TEST(ModelConfig, MisleadingAndUnknownKeysAreIgnored) {
   config["head_dim"] = 3;
   config["qk_head_dim"] = "whatever";
   config["made_up"] = {{"deep", {1, 2, 3}}};
-  ModelConfig parsed = parseOrFail(config.dump()),
-              plain = loadConfig("deepseek_v3");
+  ModelConfig parsed = parseOrFail(config.dump()), plain = loadConfig("deepseek_v3");
   EXPECT_EQ(parsed.numHeads(), plain.numHeads());
   EXPECT_EQ(parsed.qkHeadDim(), 192);
   EXPECT_EQ(parsed.softmaxScale(), plain.softmaxScale());
@@ -316,13 +305,11 @@ TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
                             "deepseek_v32, deepseek_v4, glm4_moe_lite, "
                             "glm_moe_dsa, kimi_k2, longcat_flash, minicpm3, youtu";
   const std::string hint = "; --like=TYPE reads it as one of them";
-  EXPECT_EQ(errorWith({{"model_type", "llama"}}),
-            "model_type = \"llama\": " + known + hint);
+  EXPECT_EQ(errorWith({{"model_type", "llama"}}), "model_type = \"llama\": " + known + hint);
   EXPECT_EQ(errorWith({{"model_type", "deepseek_v5"}}),
             "model_type = \"deepseek_v5\": " + known + hint);
   EXPECT_EQ(errorOf("{}"), "model_type is missing: " + known);
-  EXPECT_EQ(errorWith({{"model_type", 3}}),
-            "model_type = 3: expected a string");
+  EXPECT_EQ(errorWith({{"model_type", 3}}), "model_type = 3: expected a string");
 }
 
 TEST(ModelConfigLike, AnUnknownTypeIsReadAsAKnownOne) {
@@ -353,42 +340,34 @@ TEST(ModelConfigLike, AnUnknownTypeIsReadAsAKnownOne) {
 }
 
 TEST(ModelConfigError, DimsOutOfRange) {
-  for (const char *key :
-       {"hidden_size", "num_attention_heads", "kv_lora_rank",
-        "qk_nope_head_dim", "v_head_dim", "q_lora_rank", "num_hidden_layers"}) {
+  for (const char *key : {"hidden_size", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
+                          "v_head_dim", "q_lora_rank", "num_hidden_layers"}) {
     std::string limit = ": expected an integer from 1 to 1048576";
     EXPECT_EQ(errorWith({{key, 0}}), std::string(key) + " = 0" + limit);
     EXPECT_EQ(errorWith({{key, -128}}), std::string(key) + " = -128" + limit);
-    EXPECT_EQ(errorWith({{key, 1048577}}),
-              std::string(key) + " = 1048577" + limit);
+    EXPECT_EQ(errorWith({{key, 1048577}}), std::string(key) + " = 1048577" + limit);
     EXPECT_EQ(errorWith({{key, 18446744073709551615u}}),
               std::string(key) + " = 18446744073709551615" + limit);
     EXPECT_EQ(errorWith({{key, 1.5}}), std::string(key) + " = 1.5" + limit);
-    EXPECT_EQ(errorWith({{key, "128"}}),
-              std::string(key) + " = \"128\"" + limit);
+    EXPECT_EQ(errorWith({{key, "128"}}), std::string(key) + " = \"128\"" + limit);
   }
   EXPECT_EQ(errorWith({{"qk_rope_head_dim", -2}}),
             "qk_rope_head_dim = -2: expected an integer from 0 to 1048576");
-  EXPECT_EQ(
-      errorWith({{"max_position_embeddings", 0}}),
-      "max_position_embeddings = 0: expected an integer from 1 to 2147483647");
+  EXPECT_EQ(errorWith({{"max_position_embeddings", 0}}),
+            "max_position_embeddings = 0: expected an integer from 1 to 2147483647");
 }
 
 TEST(ModelConfigError, MissingDims) {
-  for (const char *key : {"hidden_size", "num_attention_heads", "kv_lora_rank",
-                          "qk_nope_head_dim"})
+  for (const char *key : {"hidden_size", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim"})
     EXPECT_EQ(errorWith({{key, nullptr}}),
-              std::string(key) +
-                  " is missing: expected an integer from 1 to 1048576");
-  EXPECT_EQ(
-      errorWith({{"qk_rope_head_dim", nullptr}}),
-      "qk_rope_head_dim is missing: expected an integer from 0 to 1048576");
+              std::string(key) + " is missing: expected an integer from 1 to 1048576");
+  EXPECT_EQ(errorWith({{"qk_rope_head_dim", nullptr}}),
+            "qk_rope_head_dim is missing: expected an integer from 0 to 1048576");
 }
 
 TEST(ModelConfigError, OddRopeDim) {
-  EXPECT_EQ(
-      errorWith({{"qk_rope_head_dim", 63}}),
-      "qk_rope_head_dim = 63: expected an even number, pairs are rotated");
+  EXPECT_EQ(errorWith({{"qk_rope_head_dim", 63}}),
+            "qk_rope_head_dim = 63: expected an even number, pairs are rotated");
 }
 
 TEST(ModelConfigError, HeadsNotDivisibleByTensorParallelDegree) {
@@ -414,20 +393,18 @@ TEST(ModelConfigError, UnknownRopeType) {
                                     "rope types are default, yarn, longrope");
   config = withNewRopeFields("deepseek_v3");
   config["rope_parameters"]["rope_type"] = "llama3";
-  EXPECT_EQ(errorOf(config.dump()),
-            "rope_parameters.rope_type = \"llama3\": known rope types are "
-            "default, yarn, longrope");
+  EXPECT_EQ(errorOf(config.dump()), "rope_parameters.rope_type = \"llama3\": known rope types are "
+                                    "default, yarn, longrope");
 }
 
 TEST(ModelConfigError, YarnWithoutFactorOrLength) {
   json config = readConfigJson("deepseek_v3");
   config["rope_scaling"].erase("factor");
   config["rope_scaling"].erase("original_max_position_embeddings");
-  EXPECT_EQ(
-      errorOf(config.dump()),
-      "rope_scaling.factor is missing: yarn needs it, expected a number >= 1\n"
-      "rope_scaling.original_max_position_embeddings is missing: expected an "
-      "integer from 1 to 2147483647");
+  EXPECT_EQ(errorOf(config.dump()),
+            "rope_scaling.factor is missing: yarn needs it, expected a number >= 1\n"
+            "rope_scaling.original_max_position_embeddings is missing: expected an "
+            "integer from 1 to 2147483647");
 }
 
 TEST(ModelConfigError, RopeNumbersOutOfRange) {
@@ -436,34 +413,26 @@ TEST(ModelConfigError, RopeNumbersOutOfRange) {
     config["rope_scaling"][key] = value;
     return errorOf(config.dump());
   };
-  EXPECT_EQ(withScaling("factor", 0.5),
-            "rope_scaling.factor = 0.5: expected a number >= 1");
-  EXPECT_EQ(withScaling("factor", 1e9),
-            "rope_scaling.factor = 1000000000.0: expected factor * "
-            "original_max_position_embeddings <= 2147483647");
-  EXPECT_EQ(withScaling("factor", "40"),
-            "rope_scaling.factor = \"40\": expected a number >= 1");
-  EXPECT_EQ(withScaling("beta_fast", 0),
-            "rope_scaling.beta_fast = 0: expected a number > 0");
-  EXPECT_EQ(withScaling("beta_slow", -1),
-            "rope_scaling.beta_slow = -1: expected a number > 0");
+  EXPECT_EQ(withScaling("factor", 0.5), "rope_scaling.factor = 0.5: expected a number >= 1");
+  EXPECT_EQ(withScaling("factor", 1e9), "rope_scaling.factor = 1000000000.0: expected factor * "
+                                        "original_max_position_embeddings <= 2147483647");
+  EXPECT_EQ(withScaling("factor", "40"), "rope_scaling.factor = \"40\": expected a number >= 1");
+  EXPECT_EQ(withScaling("beta_fast", 0), "rope_scaling.beta_fast = 0: expected a number > 0");
+  EXPECT_EQ(withScaling("beta_slow", -1), "rope_scaling.beta_slow = -1: expected a number > 0");
   EXPECT_EQ(withScaling("truncate", false),
             "rope_scaling.truncate = false: only a rounded correction range is "
             "supported, expected true");
   EXPECT_EQ(withScaling("mscale_all_dim", -1),
             "rope_scaling.mscale_all_dim = -1: expected a number >= 0");
-  EXPECT_EQ(errorWith({{"rope_theta", 1}}),
-            "rope_theta = 1: expected a number > 1");
-  EXPECT_EQ(errorWith({{"rope_scaling", "yarn"}}),
-            "rope_scaling = \"yarn\": expected an object");
+  EXPECT_EQ(errorWith({{"rope_theta", 1}}), "rope_theta = 1: expected a number > 1");
+  EXPECT_EQ(errorWith({{"rope_scaling", "yarn"}}), "rope_scaling = \"yarn\": expected an object");
 }
 
 TEST(ModelConfigError, ContradictingRopeFields) {
   json config = withNewRopeFields("deepseek_v3");
   config["rope_theta"] = 50000;
-  EXPECT_EQ(
-      errorOf(config.dump()),
-      "rope_parameters.rope_theta = 10000: contradicts rope_theta = 50000");
+  EXPECT_EQ(errorOf(config.dump()),
+            "rope_parameters.rope_theta = 10000: contradicts rope_theta = 50000");
   config = readConfigJson("deepseek_v3");
   config["rope_scaling"]["rope_type"] = "default";
   EXPECT_EQ(errorOf(config.dump()), "rope_scaling.rope_type = \"default\": "
@@ -478,21 +447,18 @@ TEST(ModelConfigError, LongRopeFactorLists) {
                                     "(qk_rope_head_dim / 2)");
   config = readConfigJson("minicpm3_4b");
   config["rope_scaling"]["long_factor"][15] = 0;
-  EXPECT_NE(errorOf(config.dump())
-                .find("...: expected a list of 16 positive numbers"),
+  EXPECT_NE(errorOf(config.dump()).find("...: expected a list of 16 positive numbers"),
             std::string::npos);
   config["rope_scaling"].erase("long_factor");
-  EXPECT_EQ(errorOf(config.dump()),
-            "rope_scaling.long_factor is missing: expected a list of 16 "
-            "positive numbers (qk_rope_head_dim / 2)");
+  EXPECT_EQ(errorOf(config.dump()), "rope_scaling.long_factor is missing: expected a list of 16 "
+                                    "positive numbers (qk_rope_head_dim / 2)");
 }
 
 TEST(ModelConfigError, ValueDimNotDerivable) {
   json config = readConfigJson("minicpm3_4b");
   config["hidden_size"] = 2561;
-  EXPECT_EQ(errorOf(config.dump()),
-            "v_head_dim is missing: hidden_size 2561 is no multiple of "
-            "num_attention_heads 40 to derive it");
+  EXPECT_EQ(errorOf(config.dump()), "v_head_dim is missing: hidden_size 2561 is no multiple of "
+                                    "num_attention_heads 40 to derive it");
 }
 
 TEST(ModelConfigError, IndexerFields) {
@@ -505,96 +471,6 @@ TEST(ModelConfigError, IndexerFields) {
   EXPECT_EQ(errorWith({{"q_lora_rank", nullptr}}, "deepseek_v32"),
             "q_lora_rank is missing: the indexer reads the query latent, "
             "expected a positive integer");
-}
-
-static ModelConfig readLayer(const json &config, int64_t layer) {
-  ConfigOptions options;
-  options.layer = layer;
-  return llvm::cantFail(parseModelConfig(config.dump(), options));
-}
-
-TEST(SharedKeys, V4_46_KindsOfLayers) {
-  json published = readConfigJson("deepseek_v4"), named = published;
-  named.erase("compress_ratios");
-  named["num_hidden_layers"] = 3;
-  named["layer_types"] = {"sliding_attention", "compressed_sparse_attention",
-                          "heavily_compressed_attention"};
-  published["compress_ratios"][1] = nullptr;
-  for (auto [layer, every] : {std::pair(0, 1), {1, 1}, {2, 4}, {3, 128}, {42, 4}, {43, 1}})
-    EXPECT_EQ(readLayer(published, layer).sharedKeys->every, every) << layer;
-  for (auto [layer, every] : {std::pair(0, 1), {1, 4}, {2, 128}, {3, 1}})
-    EXPECT_EQ(readLayer(named, layer).sharedKeys->every, every) << layer;
-}
-
-TEST(SharedKeys, V4_04_RopeOfLayers) {
-  json config = readConfigJson("deepseek_v4");
-  ModelConfig window = readLayer(config, 0), entries = readLayer(config, 2);
-  EXPECT_EQ(window.rope.kind, RopeKind::Plain);
-  EXPECT_EQ(window.rope.theta, 1e4);
-  EXPECT_EQ(entries.rope.kind, RopeKind::Yarn);
-  EXPECT_EQ(entries.rope.theta, 1.6e5);
-  // Nothing is scaled with the stretched frequencies.
-  EXPECT_EQ(computeRopeTable(entries).multiplier, 1.0f);
-  EXPECT_DOUBLE_EQ(entries.softmaxScale(), 1 / std::sqrt(512.0));
-  auto [low, high] = yarnCorrectionRange(entries.rope, entries.qkRopeHeadDim);
-  EXPECT_EQ(std::floor(low), 15);
-  EXPECT_EQ(std::ceil(high), 25);
-  config.erase("rope_scaling");
-  config["rope_parameters"] = {{"main", {{"rope_theta", 5e3}}},
-                               {"compress", {{"rope_theta", 7e3}, {"rope_type", "default"}}}};
-  EXPECT_EQ(readLayer(config, 0).rope.theta, 5e3);
-  EXPECT_EQ(readLayer(config, 3).rope.theta, 7e3);
-  EXPECT_EQ(readLayer(config, 3).rope.kind, RopeKind::Plain);
-}
-
-TEST(SharedKeysError, V4_46_NamesKeysAndLimits) {
-  auto error = [](json changes, int64_t layer = 2) {
-    json config = readConfigJson("deepseek_v4");
-    config.merge_patch(changes);
-    ConfigOptions options;
-    options.layer = layer;
-    llvm::Expected<ModelConfig> result = parseModelConfig(config.dump(), options);
-    return result ? "" : llvm::toString(result.takeError());
-  };
-  EXPECT_EQ(error({{"compress_ratios", {0, 0, 4}}}),
-            "compress_ratios = [0,0,4]: expected a list with an element for each of the 43 layers of "
-            "num_hidden_layers");
-  EXPECT_EQ(error({{"compress_ratios", {0, 0, 8}}, {"num_hidden_layers", 3}}),
-            "compress_ratios = [0,0,8]: layers with entries of 8 tokens are not supported, expected "
-            "0, 1, 4 or 128");
-  EXPECT_EQ(error({{"compress_ratios", {0, 0, "4"}}, {"num_hidden_layers", 3}}),
-            "compress_ratios = [0,0,\"4\"]: layer 2: expected an integer of at least 0");
-  EXPECT_EQ(error({{"compress_ratios", nullptr}}),
-            "compress_ratios is missing: expected it, or layer_types: a list of the layers' kinds");
-  EXPECT_EQ(error({{"compress_ratios", nullptr},
-                   {"num_hidden_layers", 1},
-                   {"layer_types", {"full_attention"}}},
-                  0),
-            "layer_types = [\"full_attention\"]: layer 0: known types are sliding_attention, "
-            "compressed_sparse_attention, heavily_compressed_attention");
-  EXPECT_EQ(error({{"compress_rope_theta", nullptr}}),
-            "compress_rope_theta is missing: layers with entries need it");
-  EXPECT_EQ(error({{"o_groups", 7}}),
-            "o_groups = 7: expected a divisor of num_attention_heads 64");
-  EXPECT_EQ(error({{"num_key_value_heads", 2}}),
-            "num_key_value_heads = 2: expected 1: keys are shared by all heads");
-  EXPECT_EQ(error({{"qk_rope_head_dim", 512}}, 0),
-            "qk_rope_head_dim = 512: expected less than head_dim 512");
-  EXPECT_EQ(error({{"rope_scaling", {{"type", "longrope"}}}}),
-            "rope_scaling.type = \"longrope\": expected default or yarn for this model type");
-  EXPECT_EQ(error({{"sliding_window", nullptr}}),
-            "sliding_window is missing: expected an integer from 1 to 2147483647");
-  EXPECT_EQ(error(json::object(), -1), "num_hidden_layers = 43: --layer=-1, expected at least 0");
-}
-
-TEST(SharedKeysError, V4_43_RanksShareGroups) {
-  ConfigOptions options;
-  options.tensorParallel = 16;
-  llvm::Expected<ModelConfig> result =
-      parseModelConfig(readConfigJson("deepseek_v4").dump(), options);
-  ASSERT_FALSE(result);
-  EXPECT_EQ(llvm::toString(result.takeError()),
-            "o_groups = 8: expected a multiple of the tensor-parallel degree 16");
 }
 
 TEST(ModelConfigError, LayersThatAreAlike) {
@@ -615,8 +491,7 @@ TEST(ModelConfigError, A42_UnsupportedAttention) {
   EXPECT_EQ(errorWith({{"attn_logit_softcapping", 50.0}}),
             "attn_logit_softcapping = 50.0: logit soft-capping is not "
             "supported, expected null");
-  EXPECT_EQ(errorWith({{"alibi", true}}),
-            "alibi = true: ALiBi is not supported, expected false");
+  EXPECT_EQ(errorWith({{"alibi", true}}), "alibi = true: ALiBi is not supported, expected false");
   EXPECT_EQ(errorWith({{"attention_type", "block_sparse"}}),
             "attention_type = \"block_sparse\": block-sparse attention is not supported, "
             "expected null");
@@ -630,20 +505,17 @@ TEST(ModelConfigError, A42_UnsupportedAttention) {
 }
 
 TEST(ModelConfigError, WrongKinds) {
-  EXPECT_EQ(errorWith({{"attention_bias", 1}}),
-            "attention_bias = 1: expected true or false");
-  EXPECT_EQ(errorWith({{"rms_norm_eps", 0}}),
-            "rms_norm_eps = 0: expected a number > 0");
+  EXPECT_EQ(errorWith({{"attention_bias", 1}}), "attention_bias = 1: expected true or false");
+  EXPECT_EQ(errorWith({{"rms_norm_eps", 0}}), "rms_norm_eps = 0: expected a number > 0");
   EXPECT_EQ(errorWith({{"rope_interleave", "yes"}}),
             "rope_interleave = \"yes\": expected true or false");
 }
 
 TEST(ModelConfigError, AllAreReportedAtOnce) {
-  EXPECT_EQ(
-      errorWith({{"kv_lora_rank", 0}, {"v_head_dim", -1}, {"rope_theta", "x"}}),
-      "kv_lora_rank = 0: expected an integer from 1 to 1048576\n"
-      "v_head_dim = -1: expected an integer from 1 to 1048576\n"
-      "rope_theta = \"x\": expected a number > 1");
+  EXPECT_EQ(errorWith({{"kv_lora_rank", 0}, {"v_head_dim", -1}, {"rope_theta", "x"}}),
+            "kv_lora_rank = 0: expected an integer from 1 to 1048576\n"
+            "v_head_dim = -1: expected an integer from 1 to 1048576\n"
+            "rope_theta = \"x\": expected a number > 1");
 }
 
 //===----------------------------------------------------------------------===//

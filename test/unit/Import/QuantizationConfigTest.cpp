@@ -61,9 +61,8 @@ TEST(QuantizationConfig, A14_StrategiesInTheirSpellings) {
   EXPECT_EQ(scalesOf(weightsOnly), channel);
   EXPECT_EQ(scalesOf({{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 1200.0}}), channel);
   EXPECT_EQ(scalesOf({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}), tensor);
-  EXPECT_EQ(
-      scalesOf({{"quant_method", "modelopt"}, {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"}}),
-      channel);
+  EXPECT_EQ(scalesOf({{"quant_method", "modelopt"}, {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"}}),
+            channel);
   EXPECT_EQ(scalesOf(nullptr), std::nullopt);
   EXPECT_EQ(scalesOf(fp8, {.dequantisedWeights = true}), std::nullopt);
 }
@@ -78,7 +77,8 @@ TEST(QuantizationConfig, A14_AttentionThatIsLeftOutHasNoScales) {
   EXPECT_EQ(scalesOf({{"quant_method", "awq"}, {"modules_to_not_convert", {"self_attn"}}}),
             std::nullopt);
   // Some of the attention, or a part of a name: the rest is quantised.
-  for (const char *pattern : {"re:.*kv_b_proj", "model.layers.0.self_attn", "attn", "re:self_attn"}) {
+  for (const char *pattern :
+       {"re:.*kv_b_proj", "model.layers.0.self_attn", "attn", "re:self_attn"}) {
     json floats = compressedTensors({{"strategy", "tensor"}});
     floats["ignore"] = {pattern};
     EXPECT_EQ(scalesOf(floats), (WeightScales{0, 0})) << pattern;

@@ -39,9 +39,6 @@ static constexpr int64_t kMaxColumnsOfTwoProducers = 192;
 /// Shared memory kept for barriers and alignment.
 static constexpr int64_t kReservedBytes = 512;
 
-/// Elements that addresses and strides of a tensor map are multiples of.
-static constexpr int64_t kMapElements = sm90::kTmaAlignment / 2;
-
 /// Registers of a thread, where consumers hold 64x256 accumulators: three warpgroups
 /// are launched with 168 each, 504 in all (docs/design.md).
 static constexpr int32_t kProducerRegisters = 40, kConsumerRegisters = 232;
