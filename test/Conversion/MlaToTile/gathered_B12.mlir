@@ -21,7 +21,8 @@
 // CHECK: scf.for %[[I:.*]] = %c0{{.*}} to %[[NUM]]
 // CHECK: %[[ELEMENTS:.*]] = arith.muli %[[ROWS]], %c512
 // CHECK: tile.workspace %[[ELEMENTS]]
-// CHECK: arith.ceildivsi %[[LONGEST]]
+// CHECK: %[[MOST:.*]] = arith.minsi %[[LONGEST]], %[[ROWS]]
+// CHECK: arith.ceildivsi %[[MOST]]
 // CHECK: tile.launch @gather{{.*}}%[[ENDS]], %{{.*}}, %[[I]], %c0
 // GRID: tile.launch @sparse_attention_chunk{{[_0-9]*}} grid(%[[TOKENS]], %c1{{.*}}%[[I]], %[[FIRSTS]], %[[OUTPUT]]
 // ITEMS: tile.launch @sparse_attention_chunk{{.*}}%[[I]], %[[FIRSTS]], %[[OUTPUT]]

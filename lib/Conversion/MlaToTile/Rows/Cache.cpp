@@ -237,7 +237,11 @@ void GatherKernel::launch() {
   Value requests = step.dim(batch, "num_requests");
   // From the start of a request's part of one chunk to that of the next.
   Value stride = isWhole ? step.constant(0) : step.dim(batch, "chunk_capacity");
-  Value longest = isWhole ? step.dim(batch, "max_seq_len") : stride;
+  // The longest request may be a decode, which is not gathered: a chunk's rows are a bound, too.
+  Value longest = stride;
+  if (isWhole)
+    longest = arith::MinSIOp::create(step.plan(), batch.getLoc(), step.dim(batch, "max_seq_len"),
+                                     step.dim("gather_rows"));
   SmallVector<Value> args = pool.args();
   args.append({step.poolMetadata(cache, batch, "block_table"),
                step.poolDim(cache, "max_blocks_per_request"),
