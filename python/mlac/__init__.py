@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from ._export import export
     from ._operation import metrics, replay, set_log
     from ._pages import Cache
-    from ._runtime import Device, Engine, Package, Plan, Sequence, runtime_version
+    from ._plan import Plan
+    from ._runtime import Device, Engine, Package, Sequence, runtime_version
     from ._swap import SwapSpace
     from ._table import BlockTable, convert_indices
     from ._weights import Checkpoint, quantize
@@ -67,7 +68,7 @@ from ._errors import (
 
 # Loaded on first use, so that mlac.reference needs no native library.
 _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
-           "Plan": "_runtime", "Sequence": "_runtime", "SwapSpace": "_swap",
+           "Plan": "_plan", "Sequence": "_runtime", "SwapSpace": "_swap",
            "runtime_version": "_runtime",
            "Checkpoint": "_weights", "quantize": "_weights",
            "BatchOrder": "_batch", "arrange_batch": "_batch",

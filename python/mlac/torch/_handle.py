@@ -15,7 +15,8 @@ import torch
 from .. import _pools
 from .._errors import InvalidArgument
 from .._library import ExternalPool
-from .._runtime import Engine, Plan
+from .._plan import Plan
+from .._runtime import Engine
 
 # Tensors of the operators in the order of TorchOps.cpp's enum, and what attention-only
 # functions call them; handle() takes other names.

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from .._errors import WrongState
-from .._runtime import Engine, Plan, Sequence
+from .._plan import Plan
+from .._runtime import Engine, Sequence
 from ..torch import handle
 
 # Tokens of one request in one step: its row in the batch, and how many.

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from .._errors import InvalidArgument
-from .._runtime import Device, Engine, Package, Plan
+from .._plan import Plan
+from .._runtime import Device, Engine, Package
 from ._module import Shape, package_for
 
 # A package compiled ahead of time, for machines without mla-compile.

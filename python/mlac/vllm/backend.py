@@ -19,7 +19,7 @@ from vllm.model_executor.layers.attention.mla_attention import (
 )
 from vllm.v1.attention.backend import AttentionCGSupport
 
-from .._runtime import Plan
+from .._plan import Plan
 from ._kernels import Kernels, take_cache
 from ._module import Shape
 

@@ -1,0 +1,243 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Steps of a batch (mla_plan of the C API)."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from typing import TYPE_CHECKING, Any
+
+from . import _arrays
+from ._errors import Error, InvalidArgument, WrongState
+from ._handle import Handle, address_of
+from ._library import Batch, Binding, DeviceBatch, PoolTable, StepShape, TableBatch, call, call_out
+from ._step_sizes import DIMS
+from ._types import Array, Ints, List, Stream
+
+if TYPE_CHECKING:
+    from ._runtime import Engine, Sequence
+
+class Plan(Handle):
+    """One step of a batch: fill, then run for every layer."""
+
+    _release = "mla_plan_destroy"
+
+    def __init__(self, engine: Engine):
+        super().__init__(call_out("mla_plan_create", c_void_p, engine._value))
+        self._engine = engine
+
+    def _describe(self):
+        try:
+            function = self.function
+        except WrongState:
+            return "not filled"
+        return (f"{function}, {self.dim('num_requests')} requests, "
+                f"{self.dim('num_tokens')} tokens")
+
+    def fill(self, sequences: List[Sequence], query_lens: Ints, function: str | None = None,
+             stream: Stream = None, shape: Mapping[str, int] | None = None,
+             common_prefix_len: int = 0) -> None:
+        """Plans a step and advances the sequences by their query lengths.
+
+        function: a name, or None for the one that fits the lengths best.
+        shape: the fields of mla_step_shape (a dict) that the step is padded to; then
+        launches depend on the shape alone, and a graph captured from one run may be
+        replayed after every further fill with this shape. hidden and output have
+        shape["num_tokens"] rows: decodes first, prefills from row num_decode_tokens on.
+        Raises OutOfPages, InvalidArgument or Unsupported (cascade attention:
+        common_prefix_len > 0); then nothing has changed.
+        """
+        if len(sequences) != len(query_lens):
+            raise InvalidArgument(f"query_lens: expected {len(sequences)} lengths, "
+                                  f"got {len(query_lens)}")
+        count = len(sequences)
+        ids = (c_uint64 * count)(*[sequence._id for sequence in sequences])
+        lens = (c_int32 * count)(*query_lens)
+        batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
+        name = function.encode() if function is not None else None
+        if shape is None:
+            call("mla_step_plan", self._value, byref(batch), name, address_of(stream))
+        else:
+            sizes = StepShape(ctypes.sizeof(StepShape), **shape)
+            call("mla_step_plan_padded", self._value, byref(batch), name, byref(sizes),
+                 address_of(stream))
+        self._sequences = tuple(sequences)  # freed where nothing else holds them: runs use them
+
+    def fill_tables(self, query_lens: Ints, seq_lens: Ints, block_table: Array,
+                    slot_mapping: Array, function: str | None = None, stream: Stream = None,
+                    shape: Mapping[str, int] | None = None,
+                    pools: List[tuple[Array, Array]] = ()) -> None:
+        """Plans a step whose pages are the caller's to manage, as `fill` does for sequences.
+
+        query_lens, seq_lens: lists; new tokens, and keys after the step. block_table i32
+        [B, columns], of which columns beyond a request's keys are not read; slot_mapping i64
+        [T]: page * page_size + offset of each new token, negative: not written. Arrays in
+        host memory, read during the call only. `pools`: (block_table, slot_mapping) of each
+        of the package's pools behind the first. Raises InvalidArgument naming the request
+        and the limit; then nothing has changed.
+        """
+        count = len(query_lens)
+        if len(seq_lens) != count:
+            raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
+        table, slots = self._check_tables(block_table, slot_mapping, count, sum(query_lens), False)
+        others = self._pool_tables(pools, count, sum(query_lens), False)
+        batch = TableBatch(ctypes.sizeof(TableBatch), count, (c_int32 * count)(*query_lens),
+                           (c_int32 * count)(*seq_lens), table.address, table.shape[1],
+                           slots.address, others, len(pools))
+        sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
+        name = function.encode() if function is not None else None
+        call("mla_step_plan_tables", self._value, byref(batch), name, sizes and byref(sizes),
+             address_of(stream))
+        self._sequences = ()
+
+    def fill_device(self, query_lens: Ints, seq_len_bounds: Ints, *, seq_lens: Array,
+                    block_table: Array, slot_mapping: Array, positions: Array,
+                    function: str | None = None, stream: Stream = None,
+                    pools: List[tuple[Array, Array]] = ()) -> None:
+        """Plans a step of decodes whose lengths, block table and slots are on the device.
+
+        query_lens, seq_len_bounds: lists; the most keys that each request may have.
+        seq_lens i32 [B], block_table i32 [B, columns], slot_mapping and positions i64 [T]:
+        arrays on the engine's device, read by every run and replay, never by the host. A
+        negative slot is not written, a length of 0 is no request. `pools`: as of
+        `fill_tables`, arrays on the device. Raises InvalidArgument or Unsupported (functions that need lengths on the host); then nothing has changed.
+        """
+        count, tokens = len(query_lens), sum(query_lens)
+        if len(seq_len_bounds) != count:
+            raise InvalidArgument(f"seq_len_bounds: expected {count} lengths, "
+                                  f"got {len(seq_len_bounds)}")
+        table, slots = self._check_tables(block_table, slot_mapping, count, tokens)
+        others = self._pool_tables(pools, count, tokens)
+        views = {
+            "seq_lens": self._check("seq_lens", seq_lens, (count,), dtype="i32"),
+            "positions": self._check("positions", positions, (tokens,), dtype="i64")}
+        batch = DeviceBatch(
+            ctypes.sizeof(DeviceBatch), count, (c_int32 * count)(*query_lens),
+            (c_int32 * count)(*seq_len_bounds), views["seq_lens"].address,
+            table.address, table.shape[1], slots.address, views["positions"].address, others,
+            len(pools))
+        # Runs read them.
+        self._device_arrays = (seq_lens, block_table, slot_mapping, positions, pools)
+        name = function.encode() if function is not None else None
+        call("mla_step_plan_device", self._value, byref(batch), name, address_of(stream))
+        self._sequences = ()
+
+    def _check_tables(self, block_table, slot_mapping, count, tokens, is_cuda=None, pool=""):
+        """Views of a pool's block table [count, columns] and slot mapping [tokens]."""
+        table = _arrays.view(pool + "block_table", block_table)
+        if len(table.shape) != 2:
+            raise InvalidArgument(f"{pool}block_table: expected shape [{count}, columns], "
+                                  f"got {list(table.shape)}")
+        where = {} if is_cuda is None else {"is_cuda": is_cuda}
+        return (self._check(pool + "block_table", block_table, (count, table.shape[1]),
+                            dtype="i32", **where),
+                self._check(pool + "slot_mapping", slot_mapping, (tokens,), dtype="i64", **where))
+
+    def _pool_tables(self, pools, count, tokens, is_cuda=None):
+        """The mla_pool_table of each pool behind the first."""
+        natives = (PoolTable * len(pools))()
+        for index, (block_table, slot_mapping) in enumerate(pools):
+            table, slots = self._check_tables(block_table, slot_mapping, count, tokens, is_cuda,
+                                              f"pools[{index}]: ")
+            natives[index] = PoolTable(table.address, table.shape[1], slots.address)
+        return natives
+
+    def release_captures(self) -> None:
+        """Says that the graphs captured from this plan are gone: any step may follow."""
+        call("mla_plan_release_captures", self._value)
+
+    def run(self, hidden: Array, output: Array | None = None, layer: int = 0,
+            stream: Stream = None, **outputs: Array) -> Array:
+        """Runs the filled plan for one layer and returns `output`.
+
+        hidden, output: [num_tokens, hidden_size] in the package's activation dtype,
+        on the engine's device; output is made if not given (NumPy, torch). Other
+        outputs of the function ("lse") are passed by name. On CUDA the work is
+        asynchronous on `stream`.
+        """
+        shape = (self.dim("num_tokens"), self._engine.hidden_size)
+        if output is None:
+            output = _arrays.empty_like(hidden, shape)
+        views = {"hidden": self._check("hidden", hidden, shape),
+                 "output": self._check("output", output, shape, is_written=True)}
+        for name, array in outputs.items():
+            views[name] = self._check(name, array, None, is_written=True)
+        self._run_views(views, layer, stream)
+        return output
+
+    def run_bound(self, layer: int = 0, stream: Stream = None, **buffers: Array) -> None:
+        """Runs the filled plan for one layer on named buffers: every input and output
+        of its function (package.info lists them), on the engine's device.
+
+        On CUDA the work is asynchronous on `stream` and may be captured in a graph:
+        the graph then repeats this step on these buffers.
+        """
+        self._run_views({name: self._check(name, array, None)
+                         for name, array in buffers.items()}, layer, stream)
+
+    def _run_views(self, views, layer, stream):
+        bindings = (Binding * len(views))(*[
+            Binding(name.encode(), view.address, view.nbytes)
+            for name, view in views.items()])
+        try:
+            call("mla_step_run_bound", self._value, layer, bindings, len(bindings),
+                 address_of(stream))
+        except Error:
+            error, self._engine._all_reduce_error = self._engine._all_reduce_error, None
+            if error is not None:
+                raise error
+            raise
+
+    def _check(self, name, array, shape, is_written=False, dtype=None, is_cuda=None):
+        is_cuda = self._engine.is_cuda if is_cuda is None else is_cuda
+        view = _arrays.view(name, array)
+        if shape is not None:
+            dtype = dtype or self._engine.activation_dtype
+            # Flat buffers (array.array) cannot say their shape.
+            is_flat = view.shape == (math.prod(shape),)
+            if view.shape != shape and not is_flat:
+                raise InvalidArgument(
+                    f"{name}: expected shape {list(shape)}, got {list(view.shape)}")
+            if view.dtype != dtype:
+                raise InvalidArgument(
+                    f"{name}: expected dtype {dtype}, got {view.dtype}")
+        if view.is_cuda != is_cuda:
+            places = ("host", "CUDA")
+            raise InvalidArgument(
+                f"{name}: expected {places[is_cuda]} memory, got {places[view.is_cuda]}")
+        if is_written and not view.is_writable:
+            raise InvalidArgument(f"{name}: expected a writable array, got a read-only one")
+        return view
+
+    @property
+    def function(self) -> str:
+        """Name of the function that the filled plan runs."""
+        return call_out("mla_plan_function", c_char_p, self._value).decode()
+
+    def dim(self, name: str) -> int:
+        """A named size of the filled plan; see _step_sizes.DIMS."""
+        return call_out("mla_plan_dim", c_int64, self._value, name.encode())
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """All named sizes of the filled plan (a dict)."""
+        return {name: self.dim(name) for name in DIMS}
+
+    def metadata(self, name: str) -> list[int]:
+        """A metadata array of the filled plan as a flat list; see
+        _step_sizes.METADATA."""
+        return list(self.metadata_view(name))
+
+    def metadata_view(self, name: str) -> ctypes.Array[Any]:
+        """The same without a copy: a ctypes array, valid until the plan is filled
+        again."""
+        dtype, elements, data = ctypes.c_int(), c_int64(), c_void_p()
+        call("mla_plan_metadata", self._value, name.encode(), byref(dtype),
+             byref(elements), byref(data))
+        is_wide = _arrays.DTYPES[dtype.value] == "i64"
+        kind = (c_int64 if is_wide else c_int32) * elements.value
+        return kind.from_address(data.value) if data.value else kind()
