@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "StudyOptions.h"
 
 #include "Progress.h"
 
@@ -34,9 +35,7 @@ static cl::OptionCategory cacheCategory("Cache");
 static cl::OptionCategory codeCategory("Machine code");
 static cl::OptionCategory modelCategory("Model");
 static cl::OptionCategory outputCategory("Output");
-static cl::OptionCategory reportCategory("Reports");
 static cl::OptionCategory scheduleCategory("Schedules of a GPU's kernels");
-static cl::OptionCategory tuneCategory("Tuning on this machine's GPU");
 static const cl::OptionCategory *const kCategories[] = {
     &attentionCategory, &cacheCategory,  &codeCategory,     &modelCategory,
     &outputCategory,    &reportCategory, &scheduleCategory, &tuneCategory};
@@ -190,33 +189,6 @@ static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc(
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(reportCategory),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
-static cl::opt<bool> wantsTuning("tune", cl::cat(tuneCategory),
-                                 cl::desc("Measure, kernel by kernel, the schedules that the "
-                                          "cost model finds worth it, and compile with the "
-                                          "fastest of each"));
-static cl::opt<std::string>
-    tuneCache("tune-cache", cl::value_desc("file"), cl::cat(tuneCategory),
-              cl::desc("Times that were measured, so that a run can go on (default: the output's "
-                       "name with .tune.json)"));
-static cl::opt<std::string> tuneTimer("tune-timer", cl::init("device"), cl::value_desc("who"),
-                                      cl::cat(tuneCategory),
-                                      cl::desc("device (default), or model: predicted times, "
-                                               "which need no GPU"));
-static cl::opt<std::string> tuneDevice("tune-device", cl::init("cuda"), cl::value_desc("name"),
-                                       cl::cat(tuneCategory),
-                                       cl::desc("Device to measure on: cuda (default), cuda:N"));
-static cl::opt<int64_t> tuneBatch("tune-batch", cl::init(64), cl::value_desc("requests"),
-                                  cl::cat(tuneCategory),
-                                  cl::desc("Requests of the measured decodes (default 64)"));
-static cl::opt<int64_t> tuneContext("tune-context", cl::init(4096), cl::value_desc("tokens"),
-                                    cl::cat(tuneCategory),
-                                    cl::desc("Cached tokens of each (default 4096)"));
-static cl::opt<int64_t> tunePrefill("tune-prefill", cl::init(4096), cl::value_desc("tokens"),
-                                    cl::cat(tuneCategory),
-                                    cl::desc("New tokens of the measured prefills (default 4096)"));
-static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"),
-                                  cl::cat(tuneCategory),
-                                  cl::desc("Schedules to measure in this run (default: all)"));
 static cl::opt<std::string> cpu("cpu", cl::init("x86-64-v3"), cl::value_desc("name"),
                                 cl::cat(codeCategory),
                                 cl::desc("x86-64-v3 (default), x86-64-v4 or native"));
@@ -293,17 +265,6 @@ static cl::opt<std::string>
     explanation("explain", cl::value_desc("file.html"), cl::cat(reportCategory),
                 cl::desc("Write a page of tables and figures beside the package: cost, forms, "
                          "roofline, schedules, shared memory and registers"));
-static cl::opt<std::string>
-    simulatedKernel("simulate", cl::value_desc("kernel"), cl::cat(reportCategory),
-                    cl::desc("Write nothing: run one launch of this kernel in the simulator and as "
-                             "the CPU's code for the same program, and compare"));
-static cl::opt<std::string>
-    simulatedStep("simulate-step", cl::init("2:100:1"), cl::value_desc("requests:cached:new"),
-                  cl::cat(reportCategory),
-                  cl::desc("The step that --simulate takes the launch of (default 2:100:1)"));
-static cl::opt<int64_t> simulatedSeeds("simulate-seeds", cl::init(2), cl::value_desc("n"),
-                                       cl::cat(reportCategory),
-                                       cl::desc("Orders of events of --simulate (default 2)"));
 static cl::opt<bool> timing("timing", cl::cat(reportCategory),
                             cl::desc("Print the time of every stage"));
 static cl::opt<bool> quiet("quiet", cl::cat(reportCategory), cl::desc("No progress lines"));
@@ -529,58 +490,6 @@ static std::string getDefaultOutput(llvm::StringRef input) {
   return (stem + ".mlac").str();
 }
 
-static bool readTuning(Invocation &invocation) {
-  if (tuneTimer != "device" && tuneTimer != "model")
-    return fail("--tune-timer: expected device or model, got '" + tuneTimer + "'");
-  constexpr int64_t kMost = 1 << 20;
-  for (const cl::opt<int64_t> *count : {&tuneBatch, &tuneContext, &tunePrefill})
-    if (*count < 1 || *count > kMost)
-      return fail("--" + count->ArgStr + ": expected 1 to " + llvm::Twine(kMost) + ", got " +
-                  llvm::Twine(count->getValue()));
-  if (tuneLimit < 0)
-    return fail("--tune-limit: expected at least 0, got " + llvm::Twine(tuneLimit));
-  const CompileTarget *target = findCompileTarget(targets);
-  if (!target || !isScheduled(*target))
-    return fail("--tune is for --target=" + listTargets(" or ", isScheduled) + " alone, got " +
-                targets);
-  TuneOptions &tuning = invocation.tuning.emplace();
-  tuning.timer = tuneTimer;
-  tuning.device = tuneDevice;
-  tuning.cachePath = tuneCache;
-  bool hasName = !output.empty() && output != kStandardOutput;
-  if (tuneCache.empty())
-    tuning.cachePath =
-        (hasName ? output.getValue() : getDefaultOutput(invocation.input)) + ".tune.json";
-  tuning.batch = tuneBatch;
-  tuning.context = tuneContext;
-  tuning.prefill = tunePrefill;
-  tuning.limit = tuneLimit;
-  tuning.isQuiet = quiet;
-  return true;
-}
-
-/// "2:100:1".
-static bool readSimulation(Invocation &invocation) {
-  SimulateOptions &simulation = invocation.simulation.emplace();
-  simulation.kernel = simulatedKernel;
-  constexpr int64_t kMost = 1 << 20;
-  llvm::SmallVector<llvm::StringRef, 3> parts;
-  llvm::StringRef(simulatedStep).split(parts, ':');
-  StepSize &step = simulation.step;
-  bool isRead = parts.size() == 3 && !parts[0].getAsInteger(10, step.requests) &&
-                !parts[1].getAsInteger(10, step.contextLen) &&
-                !parts[2].getAsInteger(10, step.queryLen);
-  if (!isRead || step.requests < 1 || step.requests > kMost || step.contextLen < 0 ||
-      step.contextLen > kMost || step.queryLen < 1 || step.queryLen > kMost)
-    return fail("--simulate-step: expected REQUESTS:CACHED:NEW up to " + llvm::Twine(kMost) +
-                ", got '" + simulatedStep + "'");
-  if (simulatedSeeds < 1 || simulatedSeeds > kMost)
-    return fail("--simulate-seeds: expected 1 to " + llvm::Twine(kMost) + ", got " +
-                llvm::Twine(simulatedSeeds.getValue()));
-  simulation.seeds = static_cast<uint64_t>(simulatedSeeds);
-  return true;
-}
-
 static bool readInvocation(Invocation &invocation) {
   if (quiet)
     silenceProgress();
@@ -596,15 +505,21 @@ static bool readInvocation(Invocation &invocation) {
     return fail("-o -: a package is binary, and standard output is a terminal");
   invocation.level = level;
   invocation.wantsTiming = timing;
-  if (wantsTuning && !readTuning(invocation))
+  bool hasName = !output.empty() && output != kStandardOutput;
+  std::string named = hasName ? output.getValue() : getDefaultOutput(invocation.input);
+  if (!readTuning(named, quiet, invocation.tuning))
     return false;
+  const CompileTarget *target = findCompileTarget(targets);
+  if (invocation.tuning && !(target && isScheduled(*target)))
+    return fail("--tune is for --target=" + listTargets(" or ", isScheduled) + " alone, got " +
+                targets);
   invocation.wantsScheduleReport = scheduleReport;
   if (!explanation.empty() && level != kPackageLevel)
     return fail("--explain: a page is of a package, got --emit=" + level);
   if (!explanation.empty() && (explanation == kStandardOutput || explanation == invocation.output))
     return fail("--explain: expected a file of its own, got '" + explanation + "'");
   invocation.explanation = explanation;
-  if (!simulatedKernel.empty() && !readSimulation(invocation))
+  if (!readSimulation(invocation.simulation))
     return false;
   // Standard output is for what was asked for; reports, unless it takes something else.
   bool isTaken =
