@@ -324,6 +324,10 @@ private:
 
 /// Columns of a fragment that a warpgroup holds: [first, end).
 std::pair<int64_t, int64_t> getOwnColumns(const Warpgroup &warpgroup, mlir::Type fragment);
+/// Which of them it writes; none if it is not its turn.
+std::pair<int64_t, int64_t> getWrittenColumns(const Warpgroup &warpgroup, mlir::Type type);
+/// Columns of a tensor; 1 for one of rank 1.
+int64_t getColumns(mlir::Type type);
 /// Checks the roles' budgets against RegisterEstimate.
 std::optional<Finding> checkRegisters(mlir::sm90::KernelOp kernel);
 
