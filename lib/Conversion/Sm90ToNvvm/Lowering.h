@@ -307,6 +307,7 @@ void populateBarrierPatterns(const TypeConverter &, RewritePatternSet &, const K
 void populateRingPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateTmaPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateSelectPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateSelectKeepPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 
 } // namespace mlac::sm90nvvm
 

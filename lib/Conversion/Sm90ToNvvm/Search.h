@@ -89,6 +89,15 @@ private:
 /// A row of a view.
 Array getRow(ThreadCode &code, Type view, ValueRange parts, Value row);
 
+/// Candidates of a selection in shared memory.
+struct CandidateList {
+  CandidateList(ThreadCode &code, mlir::sm90::SmemType type, Value tile)
+      : capacity(type.getColumns()), values(code.shared(tile, code.b.getF32Type())),
+        positions(code.shared(tile, code.b.getI32Type(), capacity)) {}
+  int64_t capacity;
+  Array values, positions;
+};
+
 } // namespace mlac::sm90nvvm
 
 #endif // MLA_LIB_CONVERSION_SM90TONVVM_SEARCH_H
