@@ -132,13 +132,14 @@ def _from_array_interface(name, array, is_cuda=False):
     return View(address, shape, dtype, is_cuda, array, not is_read_only, strides)
 
 
-def _from_buffer(name, array):
+def _from_buffer(name, array, reason=None):
+    """`reason`: why the array's DLPack did not do."""
     try:
         view = memoryview(array)
     except TypeError:
         raise ValueError(
             f"{name}: expected an array (DLPack, __array_interface__ or buffer "
-            f"protocol), got {type(array).__name__}"
+            f"protocol), got {type(array).__name__}" + (f": {reason}" if reason else "")
         ) from None
     _require_dense(name, view.c_contiguous)
     dtype = _FORMAT_DTYPES.get(view.format.lstrip("@=<"))
@@ -186,18 +187,18 @@ def strided(name, array, bits_of="bf16"):
     Two-byte unsigned integers stand for the bits of `bits_of`, since NumPy has no
     bfloat16.
     """
-    result = None
+    result, reason = None, None
     if hasattr(array, "__dlpack__"):
         try:
             result = _from_dlpack(name, array)
-        except (BufferError, RuntimeError, TypeError):
-            pass  # read-only arrays, and dtypes that the producer cannot export
+        except (BufferError, RuntimeError, TypeError) as error:
+            reason = error  # read-only arrays, and dtypes that the producer cannot export
     if result is None and hasattr(array, "__array_interface__"):
         result = _from_array_interface(name, array)
     if result is None and hasattr(array, "__cuda_array_interface__"):
         result = _from_array_interface(name, array, is_cuda=True)
     if result is None:
-        result = _from_buffer(name, array)
+        result = _from_buffer(name, array, reason)
     if result.dtype == "u16":
         result.dtype = bits_of
     return result

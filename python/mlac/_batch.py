@@ -9,6 +9,7 @@ import dataclasses
 from ctypes import byref, c_int32, c_int64
 from typing import TypeVar
 
+from ._checked import integers
 from ._library import REQUIRE_UNIFORM, BatchSplit, call
 from ._types import Ints, List
 
@@ -44,7 +45,7 @@ def arrange_batch(query_lens: Ints, decode_threshold: int = 1, reorder: bool = T
     Raises InvalidArgument for negative lengths.
     """
     count = len(query_lens)
-    lens = (c_int32 * count)(*query_lens)
+    lens = integers("query_lens", c_int32, query_lens)
     order, split = (c_int64 * count)(*range(count)), BatchSplit()
     call("mla_batch_arrange", lens, count, decode_threshold,
          REQUIRE_UNIFORM if require_uniform else 0, order if reorder else None, byref(split))

@@ -11,6 +11,7 @@ from ctypes import byref, c_char_p, c_int64, c_void_p
 from typing import Any
 
 from . import _arrays
+from ._checked import integers
 from . import _library
 from ._library import call, call_out, library
 from ._types import Array, Info, Ints
@@ -46,7 +47,7 @@ class CacheLayout:
             if name not in known - {"struct_bytes", "format", "dtype", "scale_rule"}:
                 raise TypeError(f"CacheLayout has no argument '{name}'")
             if name == "columns":
-                value = (c_int64 * 2)(*value)
+                value = (c_int64 * 2)(*integers("columns", c_int64, value))
             setattr(self._layout, name, value)
         if scale_rule not in _SCALE_RULES:
             raise ValueError(f"scale_rule: expected None, 'raw' or 'power_of_two', got "
@@ -103,7 +104,7 @@ class CacheLayout:
             return count, None
         if len(slots) != count:
             raise ValueError(f"slots: expected {count}, one per row, got {len(slots)}")
-        return count, (c_int64 * count)(*[int(slot) for slot in slots])
+        return count, integers("slots", c_int64, [int(slot) for slot in slots])
 
 
 def _host(name, array, is_written=False, bits_of="bf16"):

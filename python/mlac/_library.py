@@ -9,6 +9,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64
 from ctypes import c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
+from ._checked import Struct, argument, reraised
 from ._errors import BY_STATUS, Internal
 
 LIBRARY = "libmla_runtime.so"
@@ -21,7 +22,7 @@ ALLOW_EXTRA_TENSORS = 1
 REQUIRE_UNIFORM = 1
 
 
-class EngineOptions(ctypes.Structure):
+class EngineOptions(Struct):
     """mla_engine_options."""
 
     _fields_ = [("struct_bytes", c_size_t)] + [
@@ -42,7 +43,7 @@ class EngineOptions(ctypes.Structure):
     ]
 
 
-class ExternalPool(ctypes.Structure):
+class ExternalPool(Struct):
     """mla_external_pool."""
 
     _fields_ = [
@@ -82,7 +83,7 @@ class CacheStats(ctypes.Structure):
     ]
 
 
-class IndexMap(ctypes.Structure):
+class IndexMap(Struct):
     """mla_index_map."""
 
     _fields_ = [("struct_bytes", c_size_t), ("block_table", POINTER(c_int32)),
@@ -111,7 +112,7 @@ class SwapStats(ctypes.Structure):
     _fields_ = [("num_pages", c_int64), ("free_pages", c_int64), ("num_tickets", c_int64)]
 
 
-class CacheLayout(ctypes.Structure):
+class CacheLayout(Struct):
     """mla_cache_layout."""
 
     _fields_ = [
@@ -129,7 +130,7 @@ class CacheLayout(ctypes.Structure):
     ]
 
 
-class Batch(ctypes.Structure):
+class Batch(Struct):
     """mla_batch."""
 
     _fields_ = [
@@ -185,7 +186,7 @@ class DeviceBatch(ctypes.Structure):
     ]
 
 
-class StepShape(ctypes.Structure):
+class StepShape(Struct):
     """mla_step_shape."""
 
     _fields_ = [("struct_bytes", c_size_t)] + [(name, c_int64) for name in (
@@ -222,7 +223,7 @@ class Binding(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t)]
 
 
-class CachePool(ctypes.Structure):
+class CachePool(Struct):
     """mla_cache_pool."""
 
     _fields_ = [("name", c_char_p)] + [
@@ -232,7 +233,7 @@ class CachePool(ctypes.Structure):
     ]
 
 
-class CacheOptions(ctypes.Structure):
+class CacheOptions(Struct):
     """mla_cache_options."""
 
     _fields_ = [
@@ -287,7 +288,7 @@ _SIGNATURES = {
     "mla_metrics": [POINTER(c_char_p)],
     "mla_step_replay": [c_void_p, c_void_p, c_char_p, _OUT_TEXT],
     "mla_package_open": [c_char_p, _OUT_HANDLE],
-    "mla_package_open_bytes": [c_char_p, c_size_t, _OUT_HANDLE],
+    "mla_package_open_bytes": [c_void_p, c_size_t, _OUT_HANDLE],
     "mla_package_close": [c_void_p],
     "mla_package_info": [c_void_p, _OUT_TEXT],
     "mla_device_open": [c_char_p, c_int32, _OUT_HANDLE],
@@ -412,7 +413,7 @@ def _load():
         ) from None
     for name, arguments in _SIGNATURES.items():
         function = getattr(library, name)
-        function.argtypes = arguments
+        function.argtypes = [argument(kind) for kind in arguments]
         function.restype = _INT
     library.mla_last_error.restype = c_char_p
     library.mla_runtime_version.restype = c_char_p
@@ -432,7 +433,10 @@ library = _load()
 
 def call(name, *arguments):
     """Calls a function of the C API; raises its status's exception on failure."""
-    status = getattr(library, name)(*arguments)
+    try:
+        status = getattr(library, name)(*arguments)
+    except ctypes.ArgumentError as error:
+        raise reraised(name, error) from None
     if status != 0:
         raise_status(status)
 

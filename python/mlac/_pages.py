@@ -10,6 +10,7 @@ import os
 from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING
 
+from ._checked import integers
 from ._handle import Handle, address_of
 from ._library import CacheAppendBatch, CacheCounters, CacheOptions, CachePool, PageCopy
 from ._library import call, call_out, library
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _tokens(tokens):
-    return (c_int32 * len(tokens))(*tokens), len(tokens)
+    return integers("tokens", c_int32, tokens), len(tokens)
 
 
 class Cache(Handle):
@@ -105,8 +106,8 @@ class Cache(Handle):
         """
         n, total = len(sequences), sum(max(count, 0) for count in counts)
         batch = CacheAppendBatch(
-            ctypes.sizeof(CacheAppendBatch), n, (c_uint64 * n)(*sequences),
-            (c_int64 * n)(*positions), (c_int32 * n)(*counts))
+            ctypes.sizeof(CacheAppendBatch), n, integers("sequences", c_uint64, sequences),
+            integers("positions", c_int64, positions), integers("counts", c_int32, counts))
         slots = (c_int64 * max(total, 1))()
         call("mla_cache_append", self._value, byref(batch), slots, total)
         return slots[:total]

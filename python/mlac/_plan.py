@@ -12,6 +12,7 @@ from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from . import _arrays
+from ._checked import integers
 from ._errors import Error, InvalidArgument, WrongState
 from ._handle import Handle, address_of
 from ._library import Batch, Binding, DeviceBatch, PoolTable, StepShape, TableBatch, call, call_out
@@ -56,7 +57,7 @@ class Plan(Handle):
                                   f"got {len(query_lens)}")
         count = len(sequences)
         ids = (c_uint64 * count)(*[sequence._id for sequence in sequences])
-        lens = (c_int32 * count)(*query_lens)
+        lens = integers("query_lens", c_int32, query_lens)
         batch = Batch(ctypes.sizeof(Batch), count, ids, lens, common_prefix_len)
         name = function.encode() if function is not None else None
         if shape is None:
@@ -85,8 +86,9 @@ class Plan(Handle):
             raise InvalidArgument(f"seq_lens: expected {count} lengths, got {len(seq_lens)}")
         table, slots = self._check_tables(block_table, slot_mapping, count, sum(query_lens), False)
         others = self._pool_tables(pools, count, sum(query_lens), False)
-        batch = TableBatch(ctypes.sizeof(TableBatch), count, (c_int32 * count)(*query_lens),
-                           (c_int32 * count)(*seq_lens), table.address, table.shape[1],
+        batch = TableBatch(ctypes.sizeof(TableBatch), count,
+                           integers("query_lens", c_int32, query_lens),
+                           integers("seq_lens", c_int32, seq_lens), table.address, table.shape[1],
                            slots.address, others, len(pools))
         sizes = StepShape(ctypes.sizeof(StepShape), **shape) if shape is not None else None
         name = function.encode() if function is not None else None
@@ -116,8 +118,8 @@ class Plan(Handle):
             "seq_lens": self._check("seq_lens", seq_lens, (count,), dtype="i32"),
             "positions": self._check("positions", positions, (tokens,), dtype="i64")}
         batch = DeviceBatch(
-            ctypes.sizeof(DeviceBatch), count, (c_int32 * count)(*query_lens),
-            (c_int32 * count)(*seq_len_bounds), views["seq_lens"].address,
+            ctypes.sizeof(DeviceBatch), count, integers("query_lens", c_int32, query_lens),
+            integers("seq_len_bounds", c_int32, seq_len_bounds), views["seq_lens"].address,
             table.address, table.shape[1], slots.address, views["positions"].address, others,
             len(pools))
         # Runs read them.

@@ -143,7 +143,7 @@ class Engine(Handle):
         self._cache: Cache | None = None
         self._pools: dict[tuple[int, int], Any] = {}  # the caller's, by layer and pool
         self._all_reduce: Any = None  # keeps the callback alive
-        self._all_reduce_error: Exception | None = None
+        self._all_reduce_error: BaseException | None = None
 
     def _describe(self):
         stats = self.cache_stats
@@ -229,7 +229,7 @@ class Engine(Handle):
             try:
                 function(data, elements, _arrays.DTYPES[dtype], stream)
                 return 0
-            except Exception as error:
+            except BaseException as error:  # ctypes would make success of an interrupt
                 self._all_reduce_error = error
                 return _FAILED_CALLBACK
         callback = AllReduce(call_back) if function else AllReduce()

@@ -10,6 +10,7 @@ import ctypes
 from ctypes import byref, c_int32, c_int64, c_void_p
 from typing import TYPE_CHECKING, Any
 
+from ._checked import integers
 from ._errors import InvalidArgument
 from ._handle import Handle, Unique
 from ._library import IndexMap, TableChanges, TableView, call, call_out
@@ -78,7 +79,7 @@ class BlockTable(Handle):
         slots: the step's slot mapping (Cache.append). Returns how many entries of the
         block table differed, and how many copies were started."""
         changes = TableChanges()
-        call("mla_table_update", self._value, (c_int64 * max(len(slots), 1))(*slots), len(slots),
+        call("mla_table_update", self._value, integers("slots", c_int64, slots), len(slots),
              getattr(stream, "cuda_stream", stream), byref(changes))
         return {"entries": changes.entries, "copies": changes.copies}
 
@@ -89,7 +90,7 @@ def _flat(name, rows):
     for row in rows:
         if len(row) != width:
             raise InvalidArgument(f"{name}: expected rows of {width} entries, got {len(row)}")
-    return (c_int32 * max(len(rows) * width, 1))(*[v for row in rows for v in row]), width
+    return integers(name, c_int32, [v for row in rows for v in row]), width
 
 
 def convert_indices(positions: List[Ints], requests: Ints, block_table: List[Ints],
@@ -108,13 +109,14 @@ def convert_indices(positions: List[Ints], requests: Ints, block_table: List[Int
     for name, column in (("requests", requests), ("prefill_requests", prefill_requests)):
         if column is not None and len(column) != len(positions):
             raise InvalidArgument(f"{name}: expected {len(positions)} entries, got {len(column)}")
-    prefills = None if prefill_requests is None else (c_int32 * len(positions))(*prefill_requests)
-    starts = (c_int32 * max(len(workspace_starts), 1))(*workspace_starts)
+    prefills = None if prefill_requests is None else integers("prefill_requests", c_int32,
+                                                              prefill_requests)
+    starts = integers("workspace_starts", c_int32, workspace_starts)
     index_map = IndexMap(
         ctypes.sizeof(IndexMap), table, len(block_table), blocks, page_size,
         page_size if block_stride_rows is None else block_stride_rows, num_blocks, prefills,
         starts, len(workspace_starts))
     indices = (c_int32 * len(given))()
     call("mla_cache_convert_indices", byref(index_map), given,
-         (c_int32 * max(len(requests), 1))(*requests), len(positions), width, indices)
+         integers("requests", c_int32, requests), len(positions), width, indices)
     return [indices[i * width:(i + 1) * width] for i in range(len(positions))]

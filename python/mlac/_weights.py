@@ -82,7 +82,7 @@ def _steps(progress, failures):
         try:
             if not failures:
                 report(done, total)
-        except Exception as error:
+        except BaseException as error:  # an interrupt, too, would be lost in the library
             failures.append(error)
     return Progress(call_back)
 

@@ -507,10 +507,11 @@ class FolderTest(unittest.TestCase):
     def test_what_progress_raises_comes_out(self):
         engine = make_engine(self.package, num_layers=1)
 
-        def fail(*_):
-            raise KeyError("stop")
-        with self.assertRaises(KeyError):
-            engine.bind_checkpoint(self.folder, progress=fail)
+        for kind in (KeyError, KeyboardInterrupt):
+            def fail(*_):
+                raise kind("stop")
+            with self.assertRaises(kind):
+                engine.bind_checkpoint(self.folder, progress=fail)
         self.assertEqual(run(engine, self.hidden).tobytes(), self.expected(0))
 
 

@@ -102,7 +102,7 @@ class Runner:
                 plan.fill([sequences[row] for row, _ in part], [count for _, count in part],
                           stream=self.stream())
                 filled.append((number, sum(count for _, count in part)))
-        except Exception:
+        except BaseException:  # an interrupt, too
             for sequence, length in zip(sequences, before):
                 sequence.truncate(length)
             raise

@@ -1,0 +1,93 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Integers and texts on their way into the library. ctypes keeps an integer's low bits and a text
+up to its first zero, so that 2**32 + 1 tokens would run as one: here they are refused."""
+
+import ctypes
+from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64
+from operator import index
+
+from ._errors import InvalidArgument
+
+_SIGNED = (c_int32, c_int64)
+_UNSIGNED = (c_uint32, c_uint64, c_size_t)
+
+
+def limits(kind):
+    """Least and most of an integer type of ctypes; None for other types."""
+    bits = 8 * ctypes.sizeof(kind)
+    if kind in _SIGNED:
+        return -(1 << bits - 1), (1 << bits - 1) - 1
+    return (0, (1 << bits) - 1) if kind in _UNSIGNED else None
+
+
+def _refuse(name, low, high, value):
+    raise InvalidArgument(f"{name}expected an integer from {low} to {high}, got {value}")
+
+
+def integers(name, kind, values):
+    """`values` as an array of `kind`, of at least one element; what does not fit is refused by
+    `name`."""
+    values = [index(value) for value in values]
+    low, high = limits(kind)
+    if values and (min(values) < low or max(values) > high):
+        place = next(i for i, value in enumerate(values) if not low <= value <= high)
+        _refuse(f"{name}[{place}]: ", low, high, values[place])
+    return (kind * max(len(values), 1))(*values)
+
+
+class Struct(ctypes.Structure):
+    """A structure whose integers are compared with their fields' limits when they are set."""
+
+    def __setattr__(self, name, value):
+        bounds = self._bounds().get(name)
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            _refuse(f"{name}: ", *bounds, value)
+        super().__setattr__(name, value)
+
+    @classmethod
+    def _bounds(cls):
+        if "_limits" not in cls.__dict__:
+            cls._limits = {name: limits(kind) for name, kind, *_ in cls._fields_
+                           if kind in _SIGNED + _UNSIGNED}
+        return cls._limits
+
+
+class _Integer:
+    """An argument of a function."""
+
+    def __init__(self, kind):
+        self._kind = kind
+        self._low, self._high = limits(kind)
+
+    def from_param(self, value):
+        value = index(value)
+        if not self._low <= value <= self._high:
+            _refuse("", self._low, self._high, value)
+        return self._kind.from_param(value)
+
+
+class _Text:
+    def from_param(self, value):
+        if isinstance(value, bytes) and b"\0" in value:
+            raise InvalidArgument(f"expected text without a zero, got {value!r}")
+        return c_char_p.from_param(value)
+
+
+_ARGUMENTS = {kind: _Integer(kind) for kind in _SIGNED + _UNSIGNED}
+_ARGUMENTS[c_char_p] = _Text()
+
+
+def argument(kind):
+    """What checks an argument of `kind`, for a function's argtypes."""
+    return _ARGUMENTS.get(kind, kind)
+
+
+def reraised(name, error):
+    """What `argument` raised in a call of `name`, which ctypes made an ArgumentError of."""
+    text = str(error)
+    for kind in (InvalidArgument, TypeError):
+        if kind.__name__ in text:
+            return kind(f"{name}: {text.replace(kind.__name__ + ': ', '')}")
+    return TypeError(f"{name}: {text}")

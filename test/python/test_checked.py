@@ -1,0 +1,81 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Numbers and texts that do not fit where the library takes them: refused, with value and limit,
+where ctypes would keep the low bits of one and the beginning of the other."""
+
+import array
+import unittest
+
+import mlac
+
+INT32, INT64 = "from -2147483648 to 2147483647", "from -9223372036854775808 to 9223372036854775807"
+
+
+class CheckedTest(unittest.TestCase):
+    def setUp(self):
+        self.cache = mlac.Cache([{"name": "latent", "num_pages": 4, "page_rows": 4}], 16)
+        self.sequence = self.cache.sequence()
+
+    def refused(self, text):
+        return self.assertRaisesRegex(mlac.InvalidArgument, text)
+
+    def test_arguments_of_calls(self):
+        with self.refused(f"mla_cache_reserve: argument 3: expected an integer {INT64}, "
+                          f"got {2 ** 64 + 3}$"):
+            self.cache.reserve(self.sequence, 2 ** 64 + 3)
+        self.assertEqual(self.cache.length(self.sequence), 0)
+        with self.refused(f"mla_device_open: .*{INT32}, got 4294967297$"):
+            mlac.Device("cpu", threads=2 ** 32 + 1)
+        with self.refused("mla_cache_length: .*from 0 to 18446744073709551615, got -1$"):
+            self.cache.length(-1)
+
+    def test_lists(self):
+        with self.refused(rf"counts\[1\]: expected an integer {INT32}, got 4294967297$"):
+            self.cache.append([self.sequence] * 2, [0, 1], [1, 2 ** 32 + 1])
+        with self.refused(rf"positions\[0\]: expected an integer {INT64}"):
+            self.cache.append([self.sequence], [2 ** 64], [1])
+        with self.refused(rf"tokens\[2\]: expected an integer {INT32}, got -2147483649$"):
+            self.cache.match(self.sequence, [1, 2, -2 ** 31 - 1])
+        with self.refused(r"query_lens\[0\]: .*, got 2147483648$"):
+            mlac.arrange_batch([2 ** 31])
+        self.assertEqual(mlac.arrange_batch([2 ** 31 - 1, 1]).order, (1, 0))
+        self.assertEqual(mlac.arrange_batch(array.array("q", [5, 1])).num_decodes, 1)
+
+    def test_fields(self):
+        with self.refused(f"num_pages: expected an integer {INT64}, got {2 ** 65}$"):
+            mlac.Cache([{"name": "latent", "num_pages": 2 ** 65, "page_rows": 4}], 16)
+        with self.refused("max_seq_len: .*got 18446744073709551632$"):
+            mlac.Cache([{"name": "latent", "num_pages": 4, "page_rows": 4}], 2 ** 64 + 16)
+        with self.refused("page_size: "):
+            mlac.CacheLayout("mla_f32", page_size=2 ** 63)
+
+    def test_what_is_no_integer(self):
+        for wrong in (1.0, "1", None):
+            with self.assertRaisesRegex(TypeError, "mla_cache_reserve: argument 3: .*integer"):
+                self.cache.reserve(self.sequence, wrong)
+            with self.assertRaises(TypeError):
+                self.cache.append([self.sequence], [0], [wrong])
+
+    def test_texts(self):
+        with self.refused("mla_device_open: argument 1: expected text without a zero, got b'cpu.x00"):
+            mlac.Device("cpu\0:1")
+        with self.refused("expected text without a zero"):
+            mlac.Package("layer.mlac\0.txt")
+        with self.assertRaises(mlac.Corrupt):  # bytes are a package's content, zeros and all
+            mlac.Package(b"MLAC\0" * 30)
+
+    def test_why_an_array_was_not_taken(self):
+        class Array:
+            def __dlpack_device__(self):
+                return 1, 0
+
+            def __dlpack__(self, **_):
+                raise BufferError("it requires gradients")
+
+        with self.assertRaisesRegex(ValueError, "rows: .*got Array: it requires gradients"):
+            mlac.CacheLayout("mla_f32", num_pages=1).encode(Array(), bytearray(16))
+
+
+if __name__ == "__main__":
+    unittest.main()
