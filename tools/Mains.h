@@ -23,6 +23,10 @@ int lspServerMain(int argc, char **argv);
 /// before main: --help of a program shows its own.
 void forgetForeignOptions();
 
+/// Makes standard output that cannot be written (a full disk, a closed pipe) an error of the
+/// program when it ends, instead of an abort, and standard error none.
+void watchStandardStreams(const char *program);
+
 } // namespace mlac
 
 #endif // MLAC_TOOLS_MAINS_H

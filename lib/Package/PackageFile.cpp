@@ -12,6 +12,7 @@
 
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlac;
@@ -105,6 +106,23 @@ llvm::Expected<std::vector<uint8_t>> mlac::packPackage(const package::PackageT &
                      " bytes does not pass FlatBuffers' verification (steps nested too deeply?)");
   package::appendTrailer(bytes);
   return bytes;
+}
+
+llvm::Error mlac::checkWritable(llvm::StringRef path) {
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (!fs::status(path, status) && fs::exists(status)) {
+    if (fs::is_directory(status))
+      return makeError("cannot write '", path, "': it is a folder");
+    if (!fs::is_regular_file(status))
+      return llvm::Error::success(); // /dev/stdout, a named pipe
+  }
+  llvm::StringRef parent = llvm::sys::path::parent_path(path);
+  if (std::error_code code = fs::access(parent.empty() ? "." : parent, fs::AccessMode::Write))
+    return makeError("cannot write '", path, "': ", code.message());
+  if (!parent.empty() && !fs::is_directory(parent))
+    return makeError("cannot write '", path, "': '", parent, "' is no folder");
+  return llvm::Error::success();
 }
 
 /// Writes to what is no ordinary file and must not be replaced by one, such as

@@ -8,11 +8,14 @@
 
 #include "Simulate.h"
 
+#include "PackagedKernel.h"
+
 #include "device/Device.h"
 
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 #include "mla/Driver/CompileTarget.h"
 #include "mla/Machine/TargetDescription.h"
+#include "mla/Simulator/Mutations.h"
 #include "mla/Simulator/Simulator.h"
 
 #include "mlir/Parser/Parser.h"
@@ -45,17 +48,22 @@ public:
 
 private:
   Error plan(mlir::ModuleOp module);
+  Error checkPackage();
   Error makeMemory();
+  Error plantBug(mlir::sm90::KernelOp program);
   Error simulate();
   simulator::Argument makeNumber(size_t argument);
   Error compute();
   Error compare();
   Bytes makeContent(const StepBufferInfo &buffer, mlir::Type element);
+  mlir::OwningOpRef<mlir::ModuleOp> isolateKernel();
 
   const CompileTarget &target;
   CompileOptions options;
   const SimulateOptions &what;
   llvm::raw_ostream &os;
+  AssemblerOptions assembler; // the caller's
+  Bytes package;              // of the target alone, as PTX
   mlir::OwningOpRef<mlir::ModuleOp> tileModule;
   mlir::tile::KernelOp kernel;
   PlannedStep step;
@@ -78,14 +86,16 @@ static Error toError(runtime::Status status) {
 /// Of the target alone, and as PTX: nobody runs the package.
 Error Comparison::plan(mlir::ModuleOp module) {
   options.targets = {target.getName()};
+  assembler = options.assembler;
   options.assembler.kind = AssemblerKind::None;
   options.costReport = nullptr;
   StageTimer timer;
-  mlir::FailureOr<std::vector<uint8_t>> package = compilePackage(module, options, timer);
-  if (mlir::failed(package))
+  mlir::FailureOr<Bytes> compiled = compilePackage(module, options, timer);
+  if (mlir::failed(compiled))
     return failed("the package was not compiled");
+  package = std::move(*compiled);
   Expected<PlannedStep> planned =
-      planStep(*package, 0, getMachineOf(target.getName()).numSms, what.step);
+      planStep(package, 0, getMachineOf(target.getName()).numSms, what.step);
   if (!planned)
     return planned.takeError();
   step = std::move(*planned);
@@ -105,6 +115,25 @@ Error Comparison::plan(mlir::ModuleOp module) {
   tileModule = std::move(*lowered);
   kernel = tileModule->lookupSymbol<mlir::tile::KernelOp>(launch->kernel);
   return Error::success();
+}
+
+/// The launched kernel without the others.
+mlir::OwningOpRef<mlir::ModuleOp> Comparison::isolateKernel() {
+  mlir::OwningOpRef<mlir::ModuleOp> alone = tileModule->clone();
+  for (mlir::Operation &op : llvm::make_early_inc_range(alone->getOps()))
+    if (auto other = mlir::dyn_cast<mlir::tile::KernelOp>(op);
+        !other || other.getSymName() != launch->kernel)
+      op.erase();
+  return alone;
+}
+
+Error Comparison::checkPackage() {
+  if (what.package.empty())
+    return Error::success();
+  CompileOptions fresh = options;
+  fresh.assembler = assembler;
+  mlir::OwningOpRef<mlir::ModuleOp> alone = isolateKernel();
+  return comparePackaged(what.package, {target, launch->kernel, *alone, package, fresh}, os);
 }
 
 /// Numbers of mean 0 and deviation about 1/2, and codes of e4m3 without its NaN. Indices that the
@@ -168,6 +197,13 @@ simulator::Argument Comparison::makeNumber(size_t argument) {
   return simulator::Argument::f32(llvm::bit_cast<float>(static_cast<uint32_t>(number)));
 }
 
+Error Comparison::plantBug(mlir::sm90::KernelOp program) {
+  if (what.bug.empty() || simulator::mutate(program, what.bug, what.bugPlace))
+    return Error::success();
+  return failed("the kernel has no place " + llvm::Twine(what.bugPlace) + " for the bug '" +
+                what.bug + "'");
+}
+
 Error Comparison::simulate() {
   mlir::FailureOr<std::vector<EmittedCode>> code = target.emit(*tileModule, "sm90", options);
   if (mlir::failed(code))
@@ -177,6 +213,8 @@ Error Comparison::simulate() {
   auto program = lowered ? lowered->lookupSymbol<mlir::sm90::KernelOp>(launch->kernel) : nullptr;
   if (!program)
     return failed("the kernel's text was not read again");
+  if (Error error = plantBug(program))
+    return error;
   for (uint64_t seed = 0; seed < what.seeds; ++seed) {
     std::vector<Bytes> run;
     std::vector<simulator::Argument> arguments;
@@ -205,11 +243,7 @@ Error Comparison::simulate() {
 
 /// By the CPU's back end, from the same tile program without its schedule.
 Error Comparison::compute() {
-  mlir::OwningOpRef<mlir::ModuleOp> alone = tileModule->clone();
-  for (mlir::Operation &op : llvm::make_early_inc_range(alone->getOps()))
-    if (auto other = mlir::dyn_cast<mlir::tile::KernelOp>(op);
-        !other || other.getSymName() != launch->kernel)
-      op.erase();
+  mlir::OwningOpRef<mlir::ModuleOp> alone = isolateKernel();
   for (auto each : alone->getOps<mlir::tile::KernelOp>())
     each->removeAttr(mlir::tile::kScheduleAttr);
   StageTimer timer;
@@ -318,6 +352,8 @@ Error Comparison::run(mlir::ModuleOp module) {
      << " requests, " << what.step.contextLen << " cached, " << what.step.queryLen
      << " new tokens; grid " << launch->grid[0] << " x " << launch->grid[1] << " x "
      << launch->grid[2] << "\n";
+  if (Error error = checkPackage())
+    return error;
   if (Error error = simulate())
     return error;
   os << "  simulator: no defect, and the same bits under " << what.seeds << " orders of events\n";

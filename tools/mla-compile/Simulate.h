@@ -26,6 +26,12 @@ struct SimulateOptions {
   std::string kernel;
   StepSize step = {2, 100, 1};
   uint64_t seeds = 2;
+  /// A package that was compiled from the module with these options; empty: none. Its kernel is
+  /// compared with the one that is run.
+  std::string package;
+  /// A bug to plant in the simulated kernel (Mutations.h), to see that it is found.
+  std::string bug;
+  unsigned bugPlace = 0;
 };
 
 /// Of the first scheduled target of `options`. Prints what was compared to `os`. Error: the

@@ -10,6 +10,11 @@
 
 #include "Progress.h"
 
+#include "mla/Simulator/Mutations.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlac;
 namespace cl = llvm::cl;
 
@@ -55,6 +60,15 @@ static cl::opt<int64_t> simulatedSeeds("simulate-seeds", cl::init(2), cl::value_
                                        cl::cat(reportCategory),
                                        cl::desc("Orders of events of --simulate (default 2)"));
 
+static cl::opt<std::string>
+    simulatedPackage("simulate-package", cl::value_desc("file"), cl::cat(reportCategory),
+                     cl::desc("Of --simulate: a package of this model and these options, whose "
+                              "code must be what is compiled now"));
+static cl::opt<std::string>
+    simulatedBug("simulate-bug", cl::value_desc("kind:place"), cl::Hidden, cl::cat(reportCategory),
+                 cl::desc("Plant a bug in the kernel that --simulate runs, to see that it is "
+                          "found (docs/simulator.md)"));
+
 bool mlac::readTuning(llvm::StringRef output, bool isQuiet, std::optional<TuneOptions> &chosen) {
   if (!wantsTuning)
     return true;
@@ -79,10 +93,27 @@ bool mlac::readTuning(llvm::StringRef output, bool isQuiet, std::optional<TuneOp
   return true;
 }
 
+/// Reads a bug as "shift-box-row:1".
+static bool readBug(SimulateOptions &simulation) {
+  if (simulatedBug.empty())
+    return true;
+  auto [kind, place] = llvm::StringRef(simulatedBug).split(':');
+  std::vector<std::string> kinds = simulator::getMutations();
+  simulation.bug = kind.str();
+  if (llvm::is_contained(kinds, simulation.bug) && !place.getAsInteger(10, simulation.bugPlace))
+    return true;
+  return fail("--simulate-bug: expected KIND:PLACE with one of " + llvm::join(kinds, ", ") +
+              ", got '" + simulatedBug + "'");
+}
+
 /// Reads a step as "2:100:1".
 bool mlac::readSimulation(std::optional<SimulateOptions> &chosen) {
-  if (simulatedKernel.empty())
+  if (simulatedKernel.empty()) {
+    for (const cl::opt<std::string> *option : {&simulatedPackage, &simulatedBug})
+      if (option->getNumOccurrences() > 0)
+        return fail("--" + option->ArgStr + " is for --simulate");
     return true;
+  }
   SimulateOptions &simulation = chosen.emplace();
   simulation.kernel = simulatedKernel;
   constexpr int64_t kMost = 1 << 20;
@@ -100,5 +131,6 @@ bool mlac::readSimulation(std::optional<SimulateOptions> &chosen) {
     return fail("--simulate-seeds: expected 1 to " + llvm::Twine(kMost) + ", got " +
                 llvm::Twine(simulatedSeeds.getValue()));
   simulation.seeds = static_cast<uint64_t>(simulatedSeeds);
-  return true;
+  simulation.package = simulatedPackage;
+  return readBug(simulation);
 }

@@ -15,6 +15,7 @@
 
 #include "mla/Driver/Emit.h"
 #include "mla/Driver/LoadModel.h"
+#include "mla/Package/PackageFile.h"
 #include "mla/RegisterAll.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -60,7 +61,26 @@ static bool writeLevel(mlir::ModuleOp module, const Invocation &invocation, Stag
   return done || fail(error);
 }
 
+/// What cannot be written is found before the work is done.
+static bool checkFiles(const Invocation &invocation) {
+  const CompileOptions &options = invocation.options;
+  if (invocation.simulation)
+    return true;
+  // A folder of one file per kernel is made where it is not there.
+  std::string output = isBinaryLevel(invocation.level) ? "" : invocation.output;
+  for (const auto &[option, path] : {std::pair("", output),
+                                     {"--explain: ", invocation.explanation},
+                                     {"--write-weights: ", options.weightsFile},
+                                     {"--partial: ", options.regionsFile}})
+    if (!path.empty() && path != kStandardOutput)
+      if (llvm::Error error = checkWritable(path))
+        return fail(option + llvm::toString(std::move(error)));
+  return true;
+}
+
 static bool run(Invocation &invocation) {
+  if (!checkFiles(invocation))
+    return false;
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
@@ -97,6 +117,7 @@ static bool run(Invocation &invocation) {
 }
 
 int mlac::compileMain(int argc, char **argv) {
+  watchStandardStreams("mla-compile");
   llvm::InitLLVM init(argc, argv);
   Invocation invocation;
   return readInvocation(argc, argv, invocation) && run(invocation) ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -17,6 +17,7 @@
 #include "llvm/Support/WithColor.h"
 
 int mlac::optMain(int argc, char **argv) {
+  watchStandardStreams("mla-opt");
   forgetForeignOptions();
   mlir::DialectRegistry registry;
   mlac::registerAllDialects(registry);

@@ -20,6 +20,7 @@
 #include "LayerWeights.h"
 #include "Printable.h"
 #include "StepMemory.h"
+#include "TextFile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -225,6 +226,9 @@ static int printRun(const BenchRun &run, const Arguments &arguments) {
 static BenchOptions readOptions(const Arguments &arguments) {
   if (arguments.has("json") && arguments.has("csv"))
     throw std::runtime_error("--json and --csv exclude each other");
+  for (const char *file : {"trace", "report"})
+    if (arguments.has(file))
+      checkWritable(arguments.get(file, ""));
   return {arguments.getIntegers("batch", {1}, 1, kMostRequests),
           arguments.getIntegers("context", {1024}, 0),
           arguments.getIntegers("query-len", {1}, 1),

@@ -9,11 +9,7 @@
 #include "BenchResult.h"
 #include "Printable.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 using namespace mlac::run;
 using nlohmann::json;
@@ -173,24 +169,4 @@ json mlac::run::toJson(const BenchRun &run) {
   for (const BenchResult &result : run.results)
     list.push_back(::toJson(run, result));
   return list;
-}
-
-//===----------------------------------------------------------------------===//
-// Files
-//===----------------------------------------------------------------------===//
-
-void mlac::run::writeTextFile(const std::string &path, const std::string &text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!file)
-    throw std::runtime_error(path + ": cannot write: " + std::strerror(errno));
-  file << text;
-  file.close();
-  if (file)
-    return;
-  std::string reason = std::strerror(errno);
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored))
-    std::filesystem::remove(path, ignored);
-  throw std::runtime_error(path + ": cannot write: " + reason);
 }

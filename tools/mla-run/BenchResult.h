@@ -65,10 +65,6 @@ nlohmann::json toTrace(const BenchRun &run);
 /// A page of figures (report/Html.h).
 std::string toReport(const BenchRun &run);
 
-/// Throws std::runtime_error naming the file and the reason; what could not be written
-/// completely is removed.
-void writeTextFile(const std::string &path, const std::string &text);
-
 } // namespace mlac::run
 
 #endif // MLA_RUN_BENCHRESULT_H

@@ -161,7 +161,8 @@ static const char kSimulate[] =
   simulator (docs/simulator.md), which looks for races, deadlocks and what is read before
   it is written, under several orders of events; and as the CPU's code for the same
   program. What both wrote is compared. Needs mla-compile beside it or on the PATH, which
-  makes the kernel again from the package's configuration and options.
+  makes the kernel again from the package's configuration and options; the package's own
+  code and launches must be the same, byte by byte, where its assembler is there.
 
     --kernel=NAME              of a launch of the step (mla-run info lists the kernels)
     --batch=B                  requests (2)
@@ -173,7 +174,7 @@ Examples:
   mla-run simulate model.mlac --kernel=absorbed_attention_0
   mla-run simulate model.mlac --kernel=merge_partials --batch=1 --context=4k --seeds=20
 
-Exit code: 0 no defect and equal results; 1 a defect, or results that differ, or what
+Exit code: 0 no defect and equal results; 1 a defect, results or code that differ, or what
 mla-compile refuses; 2 error.
 )";
 

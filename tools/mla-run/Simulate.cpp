@@ -13,14 +13,16 @@
 
 #include "Api.h"
 #include "Arguments.h"
-#include "BenchResult.h"
 #include "Commands.h"
+
+#include "nlohmann/json.hpp"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,24 +40,36 @@ static std::string findCompiler() {
 }
 
 namespace {
-/// A folder that goes with its content.
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mla-run-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw std::runtime_error("making a temporary folder: " + std::string(std::strerror(errno)));
-    path = name;
+/// A file of this process that has no name, so that nothing is left of it however it ends.
+class NamelessFile {
+public:
+  explicit NamelessFile(const std::string &text) : descriptor(memfd_create("config.json", 0)) {
+    for (size_t done = 0; isOpen() && done < text.size();) {
+      ssize_t count = write(descriptor, text.data() + done, text.size() - done);
+      if (count < 0)
+        throw std::runtime_error("keeping the configuration: " + std::string(strerror(errno)));
+      done += count;
+    }
+    if (!isOpen())
+      throw std::runtime_error("keeping the configuration: " + std::string(strerror(errno)));
   }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
+  NamelessFile(const NamelessFile &) = delete;
+  ~NamelessFile() {
+    if (isOpen())
+      close(descriptor);
   }
-  std::filesystem::path path;
+  /// For a program that this one starts.
+  std::string path() const { return "/dev/fd/" + std::to_string(descriptor); }
+
+private:
+  bool isOpen() const { return descriptor >= 0; }
+  int descriptor;
 };
 } // namespace
 
-/// Runs a program and returns its exit code.
+/// Runs a program and returns its exit code; one that a signal ended is an error.
 static int runProgram(const std::vector<std::string> &words) {
+  constexpr int kNotStarted = 127; // as a shell has it
   std::vector<char *> arguments;
   for (const std::string &word : words)
     arguments.push_back(const_cast<char *>(word.c_str()));
@@ -64,12 +78,18 @@ static int runProgram(const std::vector<std::string> &words) {
   if (child == 0) {
     execvp(arguments[0], arguments.data());
     std::fprintf(stderr, "mla-run simulate: error: %s: %s\n", arguments[0], std::strerror(errno));
-    _exit(kError);
+    _exit(kNotStarted);
   }
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child)
+  while (child > 0 && waitpid(child, &status, 0) != child)
+    if (errno != EINTR)
+      child = -1;
+  if (child < 0)
     throw std::runtime_error("starting " + words[0] + ": " + std::strerror(errno));
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kError;
+  if (WIFSIGNALED(status))
+    throw std::runtime_error(words[0] + " was ended by signal " + std::to_string(WTERMSIG(status)) +
+                             " (" + strsignal(WTERMSIG(status)) + ")");
+  return WEXITSTATUS(status) == kNotStarted ? kError : WEXITSTATUS(status);
 }
 
 /// The options that the package was compiled with, for mla-compile; it finds the scheduled
@@ -98,10 +118,8 @@ int mlac::run::runSimulate(const std::vector<std::string> &words) {
   if (config.empty())
     throw std::runtime_error("the package was compiled from a module, which it does not keep: "
                              "mla-compile MODULE --simulate=KERNEL");
-  TemporaryFolder folder;
-  std::string path = (folder.path / "config.json").string();
-  writeTextFile(path, config);
-  std::vector<std::string> command = {findCompiler(), path, "--quiet"};
+  NamelessFile file(config);
+  std::vector<std::string> command = {findCompiler(), file.path(), "--quiet"};
   for (const std::string &option : readOptions(info))
     command.push_back(option);
   auto number = [&](const char *name, int64_t otherwise, int64_t least) {
@@ -111,5 +129,6 @@ int mlac::run::runSimulate(const std::vector<std::string> &words) {
   command.push_back("--simulate-step=" + number("batch", 2, 1) + ":" + number("context", 100, 0) +
                     ":" + number("query-len", 1, 1));
   command.push_back("--simulate-seeds=" + number("seeds", 2, 1));
-  return runProgram(command) == kPassed ? kPassed : kCheckFailed;
+  command.push_back("--simulate-package=" + arguments.positional(0));
+  return runProgram(command);
 }

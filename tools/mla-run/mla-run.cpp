@@ -14,8 +14,12 @@
 #include "mla_runtime.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace mlac::run;
 
@@ -42,9 +46,29 @@ static int dispatch(const std::string &command, const std::vector<std::string> &
   return runBench(words);
 }
 
+/// A closed descriptor would be the next file's, and that file get what is printed.
+static void keepStandardDescriptors() {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO)
+    descriptor = open("/dev/null", O_RDONLY); // the least that is free; writing to it fails
+  if (descriptor >= 0)
+    close(descriptor);
+}
+
+/// `code`, unless what was printed went nowhere: a full disk, a closed descriptor.
+static int endOutput(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+    return code;
+  std::fprintf(stderr, "mla-run: error: cannot write to standard output: %s\n",
+               std::strerror(errno != 0 ? errno : EIO));
+  return kError;
+}
+
 static bool isHelp(const std::string &word) { return word == "--help" || word == "-h"; }
 
 int main(int argc, char **argv) {
+  keepStandardDescriptors();
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
     std::fputs(getHelp(""), stderr);
@@ -55,7 +79,7 @@ int main(int argc, char **argv) {
     words = {words.size() > 1 ? words[1] : "", "--help"};
   if (words[0] == "--version") {
     std::printf("mla-run %s\n", mla_runtime_version());
-    return kPassed;
+    return endOutput(kPassed);
   }
   const char *help = getHelp(words[0]);
   bool wantsHelp = std::any_of(words.begin() + 1, words.end(), isHelp);
@@ -63,10 +87,10 @@ int main(int argc, char **argv) {
     return refuseCommand(words[0]);
   if (wantsHelp) {
     std::fputs(help, stdout);
-    return kPassed;
+    return endOutput(kPassed);
   }
   try {
-    return dispatch(words[0], {words.begin() + 1, words.end()});
+    return endOutput(dispatch(words[0], {words.begin() + 1, words.end()}));
   } catch (const std::exception &error) {
     showProgress("");
     std::fprintf(stderr, "mla-run %s: error: %s\n", words[0].c_str(),

@@ -35,6 +35,10 @@ llvm::Expected<std::vector<uint8_t>> packPackage(const package::PackageT &packag
 /// a named pipe) is written to directly.
 llvm::Error writeFileAtomically(llvm::StringRef path, llvm::ArrayRef<uint8_t> bytes);
 
+/// Whether writeFileAtomically can begin: an error where the folder is not there or takes no
+/// files, and where `path` is a folder itself.
+llvm::Error checkWritable(llvm::StringRef path);
+
 } // namespace mlac
 
 #endif // MLA_PACKAGE_PACKAGEFILE_H
