@@ -12,6 +12,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace mlac;
@@ -23,13 +24,27 @@ static constexpr ProductTiles kTiles[] = {{256, 128}, {256, 64}, {256, 0}, {192,
 
 static constexpr int64_t kElementBytes = 2;
 
+/// Bytes of a weight and of an activation in memory.
+static int64_t getWeightBytes(const ProductShape &shape) {
+  return shape.operands == ProductOperands::Values ? kElementBytes : 1;
+}
+static int64_t getActivationBytes(const ProductShape &shape) {
+  return shape.operands == ProductOperands::Codes ? 1 : kElementBytes;
+}
+
+/// Codes are multiplied at twice the rate (PTX ISA: m64nNk32 takes what m64nNk16 of 16 bits does).
+static double getTensorRate(const ProductShape &shape, const SmDescription &sm) {
+  return shape.operands == ProductOperands::Codes ? 2 * sm.tensorFlopsPerClock
+                                                  : sm.tensorFlopsPerClock;
+}
+
 static double predictTileCycles(const ProductShape &shape, int64_t columns,
                                 const SmDescription &sm) {
   auto steps = static_cast<double>(llvm::divideCeil(shape.depth, kProductDepth));
   auto area = static_cast<double>(kProductTileRows * columns);
-  double tensor = 2 * area * kProductDepth / sm.tensorFlopsPerClock;
-  double load = static_cast<double>((kProductTileRows + columns) * kProductDepth * kElementBytes) /
-                sm.l2BytesPerClock;
+  double tensor = 2 * area * kProductDepth / getTensorRate(shape, sm);
+  auto bytes = kProductTileRows * getActivationBytes(shape) + columns * getWeightBytes(shape);
+  double load = static_cast<double>(bytes * kProductDepth) / sm.l2BytesPerClock;
   // Written by the threads, read by the copy engine.
   double store = 2 * area * kElementBytes / sm.sharedBytesPerClock + 2 * sm.handoverCycles;
   return steps * std::max(tensor, load) + store;
@@ -56,7 +71,8 @@ double mlac::predictProductCycles(const ProductShape &shape, int64_t rows,
 ProductTiles mlac::chooseProductTiles(const ProductShape &shape, const TargetDescription &target) {
   auto predict = [&](int64_t rows, const ProductTiles &tiles) {
     // No tile reaches from one part of a batch into the next.
-    bool fits = shape.batch == 1 || shape.columns % tiles.columns == 0;
+    bool fits = tiles.columns <= shape.mostColumns &&
+                (shape.batch == 1 || shape.columns % tiles.columns == 0);
     return fits ? predictProductCycles(shape, rows, tiles, target)
                 : std::numeric_limits<double>::infinity();
   };
@@ -153,7 +169,8 @@ static double predictProgramCycles(const ProductShape &shape, const RowTile &til
 
 double mlac::predictRowTileCycles(const ProductShape &shape, const RowTile &tile,
                                   const TargetDescription &target) {
-  auto weights = static_cast<double>(shape.columns * shape.depth * shape.batch * kElementBytes);
+  auto weights =
+      static_cast<double>(shape.columns * shape.depth * shape.batch * getWeightBytes(shape));
   double memory = weights / target.readGbps * target.sm.clockGhz;
   double cycles =
       target.sm.loadLatencyCycles + std::max(memory, predictProgramCycles(shape, tile, target));
@@ -173,10 +190,84 @@ RowTile mlac::chooseRowTile(const ProductShape &shape, bool mayCut,
     int64_t step = parts == 1 ? kPanelColumns : kColumnStep;
     for (int64_t columns = kPanelColumns; columns <= kMaxColumns; columns += step) {
       // No tile reaches from one part of a batch into the next.
-      bool fits = shape.batch == 1 || shape.columns % columns == 0;
+      bool fits =
+          columns <= shape.mostColumns && (shape.batch == 1 || shape.columns % columns == 0);
       if (fits && judge({columns, parts}) < judge(best))
         best = {columns, parts};
     }
   }
   return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Weights of codes
+//===----------------------------------------------------------------------===//
+
+/// Clocks in which two warpgroups turn 64 x 256 codes into operands: two warps on each scheduler,
+/// of 240 instructions for 64 x 128 (docs/lab/products.md).
+static constexpr double kTurnCycles = 480;
+static constexpr int64_t kTurnDepth = 256;
+
+/// What writing values takes for a code: it is read, its value written and read again.
+static constexpr int64_t kDequantisedBytes = 1 + 2 * kElementBytes;
+
+/// Up to 128 rows, in tiles of 64 columns whose programs share the machine by turns.
+static double predictFewRowsCycles(const ProductShape &shape, int64_t rows,
+                                   const TargetDescription &target) {
+  constexpr int64_t columns = SwappedTile::kColumns;
+  const SmDescription &sm = target.sm;
+  int64_t tiles = countPrograms(shape, /*parts=*/1), programs = std::min(tiles, target.numSms);
+  if (tiles < target.tuning.busyPrograms) // the depth is cut
+    programs = target.numSms;
+  double turns = static_cast<double>(tiles) / static_cast<double>(programs);
+  if (tiles > programs)
+    turns = std::ceil(turns);
+  auto depth = static_cast<double>(shape.depth);
+  auto bytes =
+      static_cast<double>(columns * getWeightBytes(shape) + rows * getActivationBytes(shape));
+  double load = depth * bytes / sm.l2BytesPerClock;
+  double tensor = depth * 2 * static_cast<double>(columns * std::max<int64_t>(rows, columns)) /
+                  getTensorRate(shape, sm);
+  bool turnsCodes = shape.operands == ProductOperands::CodedWeights;
+  double turning = turnsCodes ? depth / kTurnDepth * kTurnCycles : 0;
+  auto weights =
+      static_cast<double>(shape.columns * shape.depth * shape.batch * getWeightBytes(shape));
+  double memory = weights / target.readGbps * sm.clockGhz;
+  return sm.loadLatencyCycles + std::max(memory, turns * std::max({load, tensor, turning}));
+}
+
+/// A kernel that reads and writes so many bytes.
+static double predictPassCycles(double bytes, const TargetDescription &target) {
+  return (target.launchMicroseconds * 1e3 + bytes / target.copyGbps) * target.sm.clockGhz;
+}
+
+double mlac::predictWeightCycles(const ProductShape &shape, int64_t rows,
+                                 const TargetDescription &target) {
+  bool isFew = rows <= kProductTileRows;
+  auto predict = [&](const ProductShape &of) {
+    return isFew ? predictFewRowsCycles(of, rows, target)
+                 : predictProductCycles(of, rows, chooseProductTiles(of, target), target);
+  };
+  ProductShape product = shape;
+  double before = 0;
+  if (shape.operands == ProductOperands::Codes) {
+    auto activations = static_cast<double>(rows * shape.depth);
+    before = predictPassCycles(activations * (kElementBytes + 1), target);
+  } else if (shape.operands == ProductOperands::CodedWeights && !isFew) {
+    auto weights = static_cast<double>(shape.columns * shape.depth * shape.batch);
+    before = predictPassCycles(weights * kDequantisedBytes, target);
+    product.operands = ProductOperands::Values;
+  }
+  return before + predict(product);
+}
+
+double mlac::predictCodesShare(const ProductShape &shape, llvm::ArrayRef<int64_t> rows,
+                               const TargetDescription &target) {
+  ProductShape values = shape;
+  values.operands = ProductOperands::Values;
+  double logs = 0;
+  for (int64_t count : rows)
+    logs += std::log(predictWeightCycles(shape, count, target) /
+                     predictWeightCycles(values, count, target));
+  return std::exp(logs / static_cast<double>(rows.size()));
 }

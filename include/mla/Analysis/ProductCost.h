@@ -40,9 +40,19 @@ namespace mlac {
 /// A tile's rows, and what a step takes of the depth.
 inline constexpr int64_t kProductTileRows = 128, kProductDepth = 64;
 
-/// [rows, depth] times [depth, columns], `batch` times, of 2-byte elements.
+/// What is multiplied: values of 2 bytes; these with weights of codes; codes with codes, whose
+/// sums of 128 of the depth are promoted.
+enum class ProductOperands { Values, CodedWeights, Codes };
+
+/// Columns of a tile of codes, at most: of both a sum and what is promoted to it, which take the
+/// registers of twice as many, and of a block that has one scale.
+inline constexpr int64_t kMostCodedColumns = 128;
+
+/// [rows, depth] times [depth, columns], `batch` times.
 struct ProductShape {
   int64_t columns = 0, depth = 0, batch = 1;
+  ProductOperands operands = ProductOperands::Values;
+  int64_t mostColumns = 256; ///< of a tile
 };
 
 /// Columns of the tiles, and of those that replace them in the last turn (0: none).
@@ -87,6 +97,22 @@ int64_t balanceDepthParts(const ProductShape &shape, int64_t parts, const TileSh
 
 /// The fastest; `mayCut`: in parts, too.
 RowTile chooseRowTile(const ProductShape &shape, bool mayCut, const TargetDescription &target);
+
+/// Clocks of a product with a weight for so many rows, and of what its operands need besides:
+///
+///     rows         values         weights of codes                 codes and codes
+///     up to 128    the product    the product                      quantising the rows, the
+///     product more         the product    writing values, their product    quantising the rows,
+///     the product
+///
+/// Up to 128 rows are the larger of reading the weight from device memory and of what a program
+/// does in its turns: copies out of L2, products, and turning codes into operands.
+double predictWeightCycles(const ProductShape &shape, int64_t rows,
+                           const TargetDescription &target);
+
+/// How much of the time with values a weight of codes takes: the geometric mean over `rows`.
+double predictCodesShare(const ProductShape &shape, llvm::ArrayRef<int64_t> rows,
+                         const TargetDescription &target);
 
 } // namespace mlac
 

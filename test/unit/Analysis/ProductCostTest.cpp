@@ -72,4 +72,62 @@ TEST(ProductCost, RowTilesOfOneTurnAreWide) {
     EXPECT_EQ(columns % chooseRowTile({columns, 512, 16}, false, kH200).columns, 0) << columns;
 }
 
+ProductShape ofOperands(ProductOperands operands, ProductShape shape = {7168, 16384, 1}) {
+  shape.operands = operands;
+  if (operands == ProductOperands::Codes)
+    shape.mostColumns = kMostCodedColumns;
+  return shape;
+}
+
+TEST(ProductCost, A16_CodesRunAtTwiceTheRateOfTheTensorCores) {
+  ProductShape shape = ofOperands(ProductOperands::Codes);
+  ProductTiles tiles = chooseProductTiles(shape, kH200);
+  EXPECT_EQ(tiles.columns, kMostCodedColumns);
+  double flops = 2.0 * 65536 * 7168 * 16384;
+  double ideal = flops / (2 * kH200.sm.tensorFlopsPerClock * static_cast<double>(kH200.numSms));
+  double cycles = predictProductCycles(shape, 65536, tiles, kH200);
+  // 64 bytes of operands a clock, of which L2 brings 56.5.
+  EXPECT_NEAR(cycles / ideal, 64 / 56.5, 0.03);
+  EXPECT_LT(cycles, 0.62 * predictProductCycles({7168, 16384, 1}, 65536, {256, 0}, kH200));
+  shape.mostColumns = 64; // blocks of 64 rows
+  EXPECT_EQ(chooseProductTiles(shape, kH200).columns, 64);
+}
+
+TEST(ProductCost, A16_FewRowsAreBoundByTheWeightsBytes) {
+  for (int64_t rows : {1, 16, 64}) {
+    double values = predictWeightCycles({7168, 16384, 1}, rows, kH200);
+    double codes = predictWeightCycles(ofOperands(ProductOperands::CodedWeights), rows, kH200);
+    EXPECT_LT(codes, 0.7 * values) << rows;
+    EXPECT_GT(codes, 0.49 * values) << rows;
+  }
+  // 117 MB at 4.6 TB/s.
+  double floor = 25.3 * 1e3 * kH200.sm.clockGhz;
+  double codes = predictWeightCycles(ofOperands(ProductOperands::CodedWeights), 1, kH200);
+  EXPECT_NEAR(codes, floor + kH200.sm.loadLatencyCycles, 0.02 * floor);
+  // 128 rows of 2 bytes are copied to each of 112 programs; as codes half of that.
+  ProductShape weights = ofOperands(ProductOperands::CodedWeights);
+  ProductShape both = ofOperands(ProductOperands::Codes);
+  EXPECT_GT(predictWeightCycles(weights, 128, kH200), 1.5 * codes);
+  EXPECT_LT(predictWeightCycles(both, 128, kH200), 0.8 * predictWeightCycles(weights, 128, kH200));
+}
+
+TEST(ProductCost, A46_ManyRowsPayForWritingTheValues) {
+  ProductShape weights = ofOperands(ProductOperands::CodedWeights);
+  double values = predictWeightCycles({7168, 16384, 1}, 4096, kH200);
+  double written = 5.0 * 7168 * 16384 / kH200.copyGbps + kH200.launchMicroseconds * 1e3;
+  EXPECT_NEAR(predictWeightCycles(weights, 4096, kH200) - values, written * kH200.sm.clockGhz, 1);
+  // What reads rows once to quantise them gains half of the product.
+  double both = predictWeightCycles(ofOperands(ProductOperands::Codes), 4096, kH200);
+  EXPECT_LT(both, 0.7 * values);
+}
+
+TEST(ProductCost, A16_CodesPayForDecodesAndNotForPromptsAlone) {
+  ProductShape weights = ofOperands(ProductOperands::CodedWeights);
+  int64_t decodes[] = {1, 16, 64, 128};
+  EXPECT_LT(predictCodesShare(weights, decodes, kH200), 0.7);
+  EXPECT_GT(predictCodesShare(weights, kH200.tuning.productRows, kH200), 1.1);
+  EXPECT_LT(predictCodesShare(ofOperands(ProductOperands::Codes), kH200.tuning.productRows, kH200),
+            0.8);
+}
+
 } // namespace
