@@ -349,7 +349,8 @@ mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection, StringRef
   return mla::LatentProjectOp::create(
       builder, loc, tokenType(rank), tail, hidden, weight((projection + ".weight").str()),
       weight((norm + ".weight").str()), weight((projection + ".bias").str()),
-      builder.getF64FloatAttr(config.latentNormEps), builder.getF64FloatAttr(multiplier));
+      builder.getF64FloatAttr(config.latentNormEps), builder.getF64FloatAttr(multiplier),
+      /*codes_group=*/IntegerAttr());
 }
 
 void LayerBuilder::projectKeys() {

@@ -190,7 +190,7 @@ Value SharedKeyLayer::latent(StringRef projection, StringRef norm, int64_t width
   return mla::LatentProjectOp::create(builder, loc, tokens(width, element), /*tail=*/Type(), hidden,
                                       weight(projection + ".weight"), weight(norm + ".weight"),
                                       /*bias=*/Value(), builder.getF64FloatAttr(config.rmsNormEps),
-                                      builder.getF64FloatAttr(1))
+                                      builder.getF64FloatAttr(1), /*codes_group=*/IntegerAttr())
       .getLatent();
 }
 

@@ -276,6 +276,39 @@ func.func @scaled_weight_c2_block(%c: tensor<300x384xf8E4M3FN>, %s: tensor<300x1
 
 // -----
 
+func.func @coded_rows_c1(%x: tensor<?x?xbf16>) {
+  // expected-error@+1 {{expected input [T, I] or [T, N, K] with static I, N and K, got 'tensor<?x?xbf16>'}}
+  %0 = mla.coded_rows %x group 128 : tensor<?x?xbf16>
+  return
+}
+
+// -----
+
+func.func @coded_rows_c2(%x: tensor<?x3x64xbf16>) {
+  // expected-error@+1 {{expected a group above 0 that divides 192 columns, got 128}}
+  %0 = mla.coded_rows %x group 128 : tensor<?x3x64xbf16>
+  return
+}
+
+// -----
+
+func.func @coded_rows_c2_zero(%x: tensor<?x128xbf16>) {
+  // expected-error@+1 {{expected a group above 0 that divides 128 columns, got 0}}
+  %0 = mla.coded_rows %x group 0 : tensor<?x128xbf16>
+  return
+}
+
+// -----
+
+func.func @latent_project_c5(%x: tensor<?x256xbf16>, %w: tensor<192x256xbf16>, %g: tensor<192xbf16>) {
+  // expected-error@+1 {{expected a group above 0 that divides 192 columns, got 128}}
+  %0 = mla.latent_project %x, %w, %g eps 1.0e-6 {codes_group = 128 : i64}
+      : tensor<?x256xbf16>, tensor<192x256xbf16>, tensor<192xbf16> -> tensor<?x192xbf16>
+  return
+}
+
+// -----
+
 func.func @fold_output_c1(%a: tensor<16x128x512xbf16>, %b: tensor<7168x1024xbf16>) {
   // expected-error @+1 {{expected w_o to be [H, N * V] with N * V = 2048 (from w_uv), got 'tensor<7168x1024xbf16>'}}
   %0 = mla.fold_output %a, %b : tensor<16x128x512xbf16>, tensor<7168x1024xbf16> -> tensor<7168x8192xbf16>

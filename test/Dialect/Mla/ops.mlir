@@ -123,6 +123,18 @@ func.func @scaled_weights(%c: tensor<576x384xf8E4M3FN>, %blocks: tensor<5x3xf32>
   return
 }
 
+// CHECK-LABEL: func.func @coded_rows
+func.func @coded_rows(%x: tensor<?x7168xbf16>, %o: tensor<?x16x64xf16>, %w: tensor<1536x7168xbf16>, %g: tensor<1536xbf16>) {
+  // CHECK: mla.coded_rows %{{.*}} group 128 : tensor<?x7168xbf16>
+  %0 = mla.coded_rows %x group 128 : tensor<?x7168xbf16>
+  // CHECK: mla.coded_rows %{{.*}} group 128 : tensor<?x16x64xf16>
+  %1 = mla.coded_rows %o group 128 : tensor<?x16x64xf16>
+  // CHECK: mla.latent_project %{{.*}} eps {{.*}} {codes_group = 128 : i64}
+  %2 = mla.latent_project %0, %w, %g eps 1.0e-6 {codes_group = 128 : i64}
+      : tensor<?x7168xbf16>, tensor<1536x7168xbf16>, tensor<1536xbf16> -> tensor<?x1536xbf16>
+  return
+}
+
 // CHECK-LABEL: func @fold
 func.func @fold(%w_uq: tensor<16x128x1536xbf16>, %w_uk: tensor<16x128x512xbf16>,
                 %w_uv: tensor<16x96x512xbf16>, %w_o: tensor<7168x1536xbf16>) {

@@ -83,6 +83,14 @@ LogicalResult ProjectOp::verify() {
   return check.sameElement("input", getInput(), "bias", getBias());
 }
 
+/// Groups of columns that share a scale.
+static LogicalResult verifyCodesGroup(Operation *op, int64_t group, int64_t width) {
+  if (group > 0 && (ShapedType::isDynamic(width) || width % group == 0))
+    return success();
+  return op->emitOpError("expected a group above 0 that divides ")
+         << width << " columns, got " << group;
+}
+
 LogicalResult LatentProjectOp::verify() {
   ShapeCheck check(*this);
   if (failed(check.match("input", getInput(), {"T", "I"})) || // (C1)
@@ -111,7 +119,20 @@ LogicalResult LatentProjectOp::verify() {
       return failure();
   if (failed(verifyPositive(*this, "eps", getEps()))) // (C3)
     return failure();
-  return getBias() ? check.match("bias", getBias(), {"L + R"}) : success(); // (C4)
+  if (getBias() && failed(check.match("bias", getBias(), {"L + R"}))) // (C4)
+    return failure();
+  return getCodesGroup() ? verifyCodesGroup(*this, *getCodesGroup(), rank) : success(); // (C5)
+}
+
+LogicalResult CodedRowsOp::verify() {
+  RankedTensorType type = getTensorType(getInput());
+  bool isRows = type.getRank() == 2 || type.getRank() == 3;
+  if (!isRows || llvm::any_of(type.getShape().drop_front(), ShapedType::isDynamic)) // (C1)
+    return emitOpError("expected input [T, I] or [T, N, K] with static I, N and K, got ") << type;
+  int64_t width = 1;
+  for (int64_t size : type.getShape().drop_front())
+    width *= size;
+  return verifyCodesGroup(*this, getGroup(), width); // (C2)
 }
 
 LogicalResult HeadProjectOp::verify() {

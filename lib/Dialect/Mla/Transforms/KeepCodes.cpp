@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "mla/Analysis/ProductCost.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
 #include "mla/Machine/TileShapes.h"
@@ -44,6 +45,7 @@ struct KeepCodes : mla::impl::MlaKeepCodesBase<KeepCodes> {
 private:
   bool canScale() const;
   bool suits(BlockArgument weight) const;
+  bool pays(StringAttr name);
   void keep(func::FuncOp function, BlockArgument weight, StringRef name);
 
   int64_t rows = 0, columns = 0; // of a block
@@ -96,6 +98,37 @@ bool KeepCodes::suits(BlockArgument weight) const {
                     (columns == 0 || type.getDimSize(1) % columns == 0));
 }
 
+/// Rows of a decode's products.
+static constexpr int64_t kDecodeRows[] = {1, 16, 64, 128};
+
+static bool isDecode(func::FuncOp function) {
+  return llvm::any_of(function.getArgumentTypes(), [](Type type) {
+    auto batch = dyn_cast<BatchType>(type);
+    return batch && batch.hasStaticQueryLen();
+  });
+}
+
+/// Whether the products of the functions that read the weight take less time with codes: the
+/// geometric mean over functions.
+bool KeepCodes::pays(StringAttr name) {
+  mlac::TargetDescription target = *mlac::findTargetDescription(machine);
+  if (target.sm.clockGhz == 0)
+    return false;
+  double product = 1;
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      if (function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kWeightAttr) != name)
+        continue;
+      auto type = cast<RankedTensorType>(argument.getType());
+      mlac::ProductShape shape{type.getDimSize(0), type.getDimSize(1)};
+      shape.operands = mlac::ProductOperands::CodedWeights;
+      ArrayRef<int64_t> rows =
+          isDecode(function) ? ArrayRef<int64_t>(kDecodeRows) : target.tuning.productRows;
+      product *= mlac::predictCodesShare(shape, rows, target);
+    }
+  return product < 1;
+}
+
 void KeepCodes::keep(func::FuncOp function, BlockArgument weight, StringRef name) {
   OpBuilder builder(function.getBody());
   Location loc = weight.getLoc();
@@ -125,6 +158,10 @@ void KeepCodes::runOnOperation() {
   columns = block[1];
   if (!canScale())
     return;
+  if (!machine.empty() && !mlac::findTargetDescription(machine)) {
+    emitError(getOperation().getLoc()) << "mla-keep-codes: no machine '" << machine << "'";
+    return signalPassFailure();
+  }
   // Those that some function has in another form are not kept by any.
   llvm::MapVector<StringAttr, bool> weights;
   auto forEachWeight = [&](llvm::function_ref<void(func::FuncOp, BlockArgument, StringAttr)> body) {
@@ -137,6 +174,9 @@ void KeepCodes::runOnOperation() {
     auto known = weights.try_emplace(name, true).first;
     known->second &= suits(weight);
   });
+  if (!machine.empty())
+    for (auto &[name, isKept] : weights)
+      isKept = isKept && pays(name);
   forEachWeight([&](func::FuncOp function, BlockArgument weight, StringAttr name) {
     if (weights.lookup(name))
       keep(function, weight, name);

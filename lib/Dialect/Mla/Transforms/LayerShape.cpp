@@ -21,7 +21,10 @@ static int64_t dim(Value value, unsigned index) {
 static void readHiddenDims(AttentionOp attention, mlac::LayerDims &dims) {
   if (auto queryUp = attention.getQNope().getDefiningOp<ProjectOp>()) {
     int64_t inputDim = dim(queryUp.getWeight(), 2);
-    auto queryDown = queryUp.getInput().getDefiningOp<LatentProjectOp>();
+    Value input = queryUp.getInput();
+    if (auto coded = input.getDefiningOp<CodedRowsOp>())
+      input = coded.getInput();
+    auto queryDown = input.getDefiningOp<LatentProjectOp>();
     dims.qLoraRank = queryDown ? inputDim : 0;
     dims.hiddenSize = queryDown ? dim(queryDown.getWeight(), 1) : inputDim;
     return;

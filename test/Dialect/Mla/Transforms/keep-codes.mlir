@@ -3,6 +3,11 @@
 // RUN: mla-opt %s --split-input-file --mla-keep-codes | FileCheck %s
 // RUN: mla-opt %s --split-input-file --mla-keep-codes=latents-only | FileCheck %s --check-prefix=LATENTS
 // RUN: mla-opt %s --split-input-file --mla-keep-codes=ranks=2 | FileCheck %s --check-prefix=RANKS
+// RUN: mla-opt %s --split-input-file --mla-keep-codes=machine=h200 | FileCheck %s --check-prefix=COST
+// RUN: mla-opt %s --split-input-file --mla-keep-codes=machine=cpu | FileCheck %s --check-prefix=NONE
+// RUN: not mla-opt %s --split-input-file --mla-keep-codes=machine=h300 2>&1 | FileCheck %s --check-prefix=MACHINE
+// NONE-NOT: f8E4M3FN
+// MACHINE: mla-keep-codes: no machine 'h300'
 
 module attributes {mla.weight_scales = array<i64: 128, 128>} {
 // The latent's rows are no multiple of a block's, which is no cut of any rank's.
@@ -83,5 +88,24 @@ module attributes {mla.weight_scales = array<i64: 1, 0>} {
 func.func @channels(%x: tensor<?x128xbf16>, %w: tensor<128x128xbf16> {mla.weight = "w.weight"}) -> tensor<?x128xbf16> {
   %y = mla.project %x, %w : tensor<?x128xbf16>, tensor<128x128xbf16> -> tensor<?x128xbf16>
   return %y : tensor<?x128xbf16>
+}
+}
+
+// -----
+
+// What decodes read pays for being codes; a prompt's products would have to write the values first.
+module attributes {mla.weight_scales = array<i64: 128, 128>} {
+// COST-LABEL: func.func @decode
+// COST-SAME: tensor<7168x16384xf8E4M3FN> {mla.weight = "o.weight"}
+// COST-LABEL: func.func @prefill
+// COST-SAME: tensor<7168x16384xbf16> {mla.weight = "p.weight"}
+func.func @decode(%x: tensor<?x16384xbf16>, %w: tensor<7168x16384xbf16> {mla.weight = "o.weight"},
+                  %batch: !mla.batch<query_len = 1>) -> tensor<?x7168xbf16> {
+  %y = mla.project %x, %w : tensor<?x16384xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
+  return %y : tensor<?x7168xbf16>
+}
+func.func @prefill(%x: tensor<?x16384xbf16>, %w: tensor<7168x16384xbf16> {mla.weight = "p.weight"}) -> tensor<?x7168xbf16> {
+  %y = mla.project %x, %w : tensor<?x16384xbf16>, tensor<7168x16384xbf16> -> tensor<?x7168xbf16>
+  return %y : tensor<?x7168xbf16>
 }
 }

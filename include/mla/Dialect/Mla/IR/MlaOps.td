@@ -89,8 +89,12 @@ def Mla_LatentProjectOp : Mla_Op<"latent_project"> {
     the query side w is q_a_proj [Lq, H] and there is no tail
     (mla.md section 3.2, steps 1, 3, 4). `multiplier` is LongCat's (section 3.4).
 
+    With `codes_group` the latent is the coded rows (`mla.coded_rows`) of what it is without, which is not
+    rounded to the activations' type in between.
+
     (C1) w is [L + R, I] with L = gamma's length; the tail is [T, R] iff R > 0.
     (C2) one element type. (C3) eps > 0. (C4) bias, if given, is [L + R].
+    (C5) `codes_group`, if given, is above 0 and divides L.
 
     Example:
     ```mlir
@@ -102,7 +106,8 @@ def Mla_LatentProjectOp : Mla_Op<"latent_project"> {
   }];
   let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Mla_Tensor:$gamma,
                        Optional<Mla_Tensor>:$bias, F64Attr:$eps,
-                       DefaultValuedAttr<F64Attr, "1.0">:$multiplier);
+                       DefaultValuedAttr<F64Attr, "1.0">:$multiplier,
+                       OptionalAttr<I64Attr>:$codes_group);
   let results = (outs Mla_Tensor:$latent, Optional<Mla_Tensor>:$tail);
   let assemblyFormat = [{
     $input `,` $weight `,` $gamma (`bias` `(` $bias^ `:` type($bias) `)`)? `eps` $eps attr-dict
@@ -159,6 +164,29 @@ def Mla_ScaledWeightOp : Mla_Op<"scaled_weight"> {
   let arguments = (ins Mla_Fp8Tensor:$codes, Mla_LseTensor:$scales, DenseI64ArrayAttr:$block);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = "$codes `,` $scales `block` $block attr-dict `:` type($codes) `,` type($scales) `->` type($result)";
+}
+
+def Mla_CodedRowsOp : Mla_Op<"coded_rows", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "rows of activations as e4m3 codes with a scale per group of columns";
+  let description = [{
+    `y[t, i] = codes[t, i] · scales[t, i / group]`, with codes and scales as `mla.quantize` makes them of the
+    row (of its heads side by side) by the rule `raw` and a floor of 1e-12 (mla.md section 7). y has the
+    input's type, but what is stored are codes and scales, and y is not rounded to that type: only products
+    whose weights are codes (`mla.scaled_weight`) read it. They multiply codes with codes, and the f32 sum of each `group` of
+    the depth by both scales.
+
+    (C1) input and result are [T, I] or [T, N, K], of one type. (C2) group is above 0 and divides I, or N · K.
+
+    Example:
+    ```mlir
+    %y = mla.coded_rows %x group 128 : tensor<?x7168xbf16>
+    ```
+
+    Source: DeepSeek-V3 (DeepSeek-AI, 2024), section 3.3.
+  }];
+  let arguments = (ins Mla_Tensor:$input, I64Attr:$group);
+  let results = (outs Mla_Tensor:$result);
+  let assemblyFormat = "$input `group` $group attr-dict `:` type($input)";
 }
 
 def Mla_FoldQueryOp : Mla_Op<"fold_query"> {

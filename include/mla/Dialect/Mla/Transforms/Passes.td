@@ -598,14 +598,46 @@ def MlaKeepCodes : Pass<"mla-keep-codes", "::mlir::ModuleOp"> {
     scales are one of the tensor, of rows, or of blocks of a multiple of 64 rows by 128 columns. What else reads a weight
     (attention, which splits W_UK and W_UV off kv_b) has it in 16 bits. With `latents-only` projections are left alone whose weights
     will be folded into others; with `ranks` above 1 a matrix that is cut between them keeps codes where the cut is one
-    between blocks.
+    between blocks. With `machine` a matrix is kept where its products are predicted to take less time there
+    (`predictCodesShare`), those of all functions counted alike: of 1 to 128 rows where queries have a fixed length, else of prompts.
 
     Preconditions: before mla-choose-form. Guarantee: none but that of the conversion. Numerics: weights are
     not rounded to the activations' type.
   }];
   let options = [
     Option<"latentsOnly", "latents-only", "bool", "false", "only weights of latent projections">,
-    Option<"ranks", "ranks", "int64_t", "1", "ranks that share the heads">];
+    Option<"ranks", "ranks", "int64_t", "1", "ranks that share the heads">,
+    Option<"machine", "machine", "std::string", "\"\"", "whose cost decides; none: all are kept">];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
+def MlaQuantizeActivations : Pass<"mla-quantize-activations", "::mlir::ModuleOp"> {
+  let summary = "lets products with weights of codes read activations as codes, too";
+  let description = [{
+    Products of codes and codes run at twice the rate of the tensor cores, and nothing is turned into operands.
+
+    Before:
+    ```mlir
+    %w = mla.scaled_weight %c, %s block [128, 128] : …
+    %q, = mla.latent_project %x, %wa, %gamma eps 1.0e-6 : …
+    %y = mla.project %q, %w : …
+    %z = mla.project %o, %w2 : …
+    ```
+    After:
+    ```mlir
+    %q, = mla.latent_project %xc, %wa, %gamma eps 1.0e-6 {codes_group = 128} : …
+    %y = mla.project %q, %w : …
+    %oc = mla.coded_rows %o group 128 : …
+    %z = mla.project %oc, %w2 : …
+    ```
+
+    A tensor is quantised once for all products that read it. A latent that nothing else reads is so where its norm
+    is computed, in the same pass over the row.
+
+    Preconditions: weights of codes (mla-keep-codes) have scales of `group` columns; others are an error that names the block. Guarantee: no
+    product multiplies values with codes. Numerics: activations are rounded to e4m3, in groups with a scale each.
+  }];
+  let options = [Option<"group", "group", "int64_t", "128", "columns that have one scale">];
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 

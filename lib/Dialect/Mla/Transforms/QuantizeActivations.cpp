@@ -1,0 +1,114 @@
+//===- QuantizeActivations.cpp - mla-quantize-activations ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Activations that products multiply with codes become codes themselves, once for all of these
+// products: where a latent's norm makes them, if nothing else reads the latent, else from the
+// tensor. Assumes weights as mla-keep-codes leaves them; afterwards codes are multiplied by codes
+// only.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mla/Dialect/Mla/IR/WeightScales.h"
+#include "mla/Dialect/Mla/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::mla {
+#define GEN_PASS_DEF_MLAQUANTIZEACTIVATIONS
+#include "mla/Dialect/Mla/Transforms/Passes.h.inc"
+} // namespace mlir::mla
+
+using namespace mlir;
+using namespace mlir::mla;
+
+/// The codes that `weight` is a view of; null if it has values.
+static ScaledWeightOp findCodes(Value weight) {
+  while (Operation *op = weight.getDefiningOp()) {
+    if (auto scaled = dyn_cast<ScaledWeightOp>(op))
+      return scaled;
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(op))
+      break;
+    weight = op->getOperand(0);
+  }
+  return {};
+}
+
+/// The activations that a product multiplies with codes; null for other operations.
+static OpOperand *findActivations(Operation *op) {
+  return llvm::TypeSwitch<Operation *, OpOperand *>(op)
+      .Case<ProjectOp, LatentProjectOp, LatentAppendOp>([](auto product) -> OpOperand * {
+        return findCodes(product.getWeight()) ? &product.getInputMutable() : nullptr;
+      })
+      .Default([](Operation *) -> OpOperand * { return nullptr; });
+}
+
+static int64_t countColumns(Value rows) {
+  int64_t width = 1;
+  for (int64_t size : cast<RankedTensorType>(rows.getType()).getShape().drop_front())
+    width *= size;
+  return width;
+}
+
+namespace {
+struct QuantizeActivations : mla::impl::MlaQuantizeActivationsBase<QuantizeActivations> {
+  using MlaQuantizeActivationsBase::MlaQuantizeActivationsBase;
+
+  void runOnOperation() override {
+    llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
+    WalkResult walk = getOperation().walk([&](Operation *op) {
+      OpOperand *activations = findActivations(op);
+      if (!activations)
+        return WalkResult::advance();
+      if (failed(check(op, activations->get())))
+        return WalkResult::interrupt();
+      uses[activations->get()].push_back(activations);
+      return WalkResult::advance();
+    });
+    if (walk.wasInterrupted())
+      return signalPassFailure();
+    for (auto &[value, operands] : uses)
+      quantise(value, operands);
+  }
+
+private:
+  /// Whether a sum of a group has one scale of the weight.
+  LogicalResult check(Operation *op, Value rows) const {
+    auto scaled = findCodes(findWeight(op));
+    if (scaled.getBlock()[1] != group)
+      return op->emitOpError("expected weights with scales of ")
+             << group.getValue() << " columns beside activations in groups of as many, got block "
+             << scaled.getBlockAttr();
+    if (countColumns(rows) % group != 0)
+      return op->emitOpError("expected activations in whole groups of ")
+             << group.getValue() << " columns, got " << rows.getType();
+    return success();
+  }
+
+  static Value findWeight(Operation *op) {
+    return llvm::TypeSwitch<Operation *, Value>(op)
+        .Case<ProjectOp, LatentProjectOp, LatentAppendOp>(
+            [](auto product) -> Value { return product.getWeight(); });
+  }
+
+  void quantise(Value rows, ArrayRef<OpOperand *> operands) {
+    auto latent = rows.getDefiningOp<LatentProjectOp>();
+    bool isOfProducts = rows.hasNUses(operands.size());
+    if (latent && rows == latent.getLatent() && isOfProducts)
+      return latent.setCodesGroup(group);
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfterValue(rows);
+    Value coded =
+        CodedRowsOp::create(builder, rows.getLoc(), rows, builder.getI64IntegerAttr(group));
+    for (OpOperand *operand : operands)
+      operand->set(coded);
+  }
+};
+} // namespace
