@@ -149,6 +149,9 @@ bool Evaluator::evaluateMath() {
       .Case([&](math::SqrtOp) { return unary([](float a) { return std::sqrt(a); }); })
       .Case([&](math::RsqrtOp) { return unary([](float a) { return 1 / std::sqrt(a); }); })
       .Case([&](math::AbsFOp) { return unary([](float a) { return std::fabs(a); }); })
+      .Case([&](math::CopySignOp) {
+        return binary([](float a, float b) { return std::copysign(a, b); });
+      })
       .Case([&](math::FloorOp) { return unary([](float a) { return std::floor(a); }); })
       .Case([&](math::CeilOp) { return unary([](float a) { return std::ceil(a); }); })
       .Case([&](math::TanhOp) { return unary([](float a) { return std::tanh(a); }); })

@@ -159,14 +159,15 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
 // Planted bugs
 //===----------------------------------------------------------------------===//
 
-unsigned ScheduledStep::countFoundMutations(const std::string &name, const std::string &output) {
+unsigned ScheduledStep::countFoundMutations(const std::string &name, const std::string &output,
+                                            size_t launch) {
   Buffers right = plan.buffers;
   EXPECT_FALSE(run(right, 0));
   OwningOpRef<ModuleOp> original = module->clone();
   unsigned found = 0, planted = 0;
   for (const std::string &kind : simulator::getMutations()) {
     module = original->clone();
-    auto kernel = module->lookupSymbol<sm90::KernelOp>(plan.launches[0].kernel);
+    auto kernel = module->lookupSymbol<sm90::KernelOp>(plan.launches[launch].kernel);
     if (!simulator::mutate(kernel, kind, 0))
       continue;
     ++planted;

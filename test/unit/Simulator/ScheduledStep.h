@@ -49,9 +49,10 @@ public:
   std::optional<simulator::Finding> run(Buffers &buffers, uint64_t seed) const {
     return plan.run(*module, buffers, seed);
   }
-  /// Plants the first place of each kind of bug in the first launch's kernel. How many
-  /// kinds are found in few seeds, by a finding or by a wrong `output`.
-  unsigned countFoundMutations(const std::string &name, const std::string &output = "output");
+  /// Plants the first place of each kind of bug in the kernel of the first launch, or of launch
+  /// number `launch`. How many kinds are found in few seeds, by a finding or by a wrong `output`.
+  unsigned countFoundMutations(const std::string &name, const std::string &output = "output",
+                               size_t launch = 0);
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string chosen; ///< kind of schedule, "" if something failed

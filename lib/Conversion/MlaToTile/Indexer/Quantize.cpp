@@ -19,14 +19,10 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::QuantizeOp op) {
-  TensorRef input = step.lookup(op.getInput()), codes = step.allocate(op.getQuantized()),
-            scales = step.allocate(op.getScales());
-  cache::ScaleRule rule = {op.getRule() == mla::ScaleRule::PowerOfTwo,
-                           static_cast<float>(op.getAmaxFloor().convertToDouble()),
-                           static_cast<float>(op.getScaleFloor().convertToDouble())};
+void mlac::mla_to_tile::emitQuantize(StepLowering &step, const TensorRef &input,
+                                     const CodedTensor &to, const cache::ScaleRule &rule) {
   TokenRows rows(step, input);
-  int64_t group = op.getGroup(), block = paddedWidth(group);
+  int64_t group = to.group, block = paddedWidth(group);
   int64_t groups = input.size(input.rank() - 1) / group;
   auto write = [&](KernelBuilder &b, ValueRange args) {
     auto view = [&](unsigned arg, const TensorRef &ref, Value first, int64_t width) {
@@ -36,11 +32,21 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::QuantizeOp op) {
     Value row = rows.first(b), zero = b.index(0);
     Value wide = b.loadWide(view(0, input, column, group), {row, zero}, {rows.tileRows, block});
     Value scale = chooseScales(b, rule, wide);
-    b.store(divideToCodes(b, wide, scale), view(1, codes, column, group), {row, zero});
+    b.store(divideToCodes(b, wide, scale), view(1, to.codes, column, group), {row, zero});
     // One element wide: of the tile's equal columns the first is stored.
-    b.store(b.broadcast(scale, kWidthMultiple), view(2, scales, index, 1), {row, zero});
+    b.store(b.broadcast(scale, kWidthMultiple), view(2, to.scales, index, 1), {row, zero});
   };
   step.launch(llvm::formatv("quantize_{0}", group).str(), rows.grid(step, groups),
-              {input.buffer, codes.buffer, scales.buffer, rows.count()}, write, step.chained());
+              {input.buffer, to.codes.buffer, to.scales.buffer, rows.count()}, write,
+              step.chained());
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::QuantizeOp op) {
+  emitQuantize(step, step.lookup(op.getInput()),
+               {step.allocate(op.getQuantized()), step.allocate(op.getScales()),
+                static_cast<int64_t>(op.getGroup())},
+               {op.getRule() == mla::ScaleRule::PowerOfTwo,
+                static_cast<float>(op.getAmaxFloor().convertToDouble()),
+                static_cast<float>(op.getScaleFloor().convertToDouble())});
   return success();
 }

@@ -14,6 +14,7 @@
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_PLAN_LOWERINGS_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_PLAN_LOWERINGS_H
 
+#include "CacheFormats.h"
 #include "Products/Product.h"
 
 namespace mlac::mla_to_tile {
@@ -27,13 +28,14 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::HeadProjectOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::FoldOutputOp op);
 
-// CodedWeights.cpp
+// CodedWeights.cpp, CodedRows.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::ScaledWeightOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::CodedRowsOp op);
 
 // RmsNorm.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RmsNormOp op);
 struct RmsNorm {
-  TensorRef gamma, output; // gamma without a buffer: ones
+  TensorRef gamma, output; // gamma without a buffer: ones; output of codes has scales
   double eps, multiplier;
 };
 /// output[t] = multiplier · gamma · RMSNorm(input[t]) for [T, L] tensors.
@@ -83,6 +85,13 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 // Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
+/// Rows as codes, with a scale for each `group` of columns.
+struct CodedTensor {
+  TensorRef codes, scales;
+  int64_t group;
+};
+void emitQuantize(StepLowering &step, const TensorRef &input, const CodedTensor &to,
+                  const cache::ScaleRule &rule);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HadamardOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexWeightsOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexScoresOp op);

@@ -48,10 +48,16 @@ using mlac::SwappedTile;
 using mlac::TileShapes;
 
 /// Scales of a matrix of codes: one for each `rows` x `columns` of it (0: all of them), row-major.
+/// Activations have a dynamic number of rows.
 struct CodeScales {
   mlir::Value buffer;
   int64_t rows, columns;
   int64_t matrixRows, matrixColumns;
+
+  /// Scales beside each other, across the matrix.
+  int64_t countAcross() const {
+    return columns == 0 ? 1 : llvm::divideCeil(matrixColumns, columns);
+  }
 };
 
 /// A tensor of the step as it lies in a buffer of the plan. A stride is kDynamic

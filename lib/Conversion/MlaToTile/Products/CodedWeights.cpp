@@ -17,13 +17,8 @@
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
-/// Columns of a product's tile, rows of the weight, that have one scale.
+/// Rows of the weight that a program dequantises.
 static constexpr int64_t kTileColumns = SwappedTile::kColumns;
-
-/// Scales beside each other, across the matrix.
-static int64_t countAcross(const CodeScales &scales) {
-  return scales.columns == 0 ? 1 : llvm::divideCeil(scales.matrixColumns, scales.columns);
-}
 
 //===----------------------------------------------------------------------===//
 // The view
@@ -60,7 +55,7 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ScaledWeightOp o
 // Scales in kernels
 //===----------------------------------------------------------------------===//
 
-static bool isInWholeTiles(const Matrices &weights, int64_t batch) {
+static bool isInWholeTiles(const Matrices &weights, int64_t batch, int64_t tileColumns) {
   const CodeScales &scales = *weights.scales;
   if (weights.columnStride != 1 || weights.rowStride != scales.matrixColumns ||
       weights.offset % scales.matrixColumns != 0 ||
@@ -70,77 +65,116 @@ static bool isInWholeTiles(const Matrices &weights, int64_t batch) {
     return true;
   int64_t first = weights.offset / scales.matrixColumns,
           apart = batch == 1 ? 0 : weights.batchStride / scales.matrixColumns;
-  return scales.columns == kCodedDepth && scales.rows % kTileColumns == 0 &&
-         first % kTileColumns == 0 && apart % kTileColumns == 0;
+  return scales.columns == kCodedDepth && scales.rows % tileColumns == 0 &&
+         first % tileColumns == 0 && apart % tileColumns == 0;
 }
 
-bool mlac::mla_to_tile::canMultiplyCodes(const Product &product) {
+bool mlac::mla_to_tile::canMultiplyCodes(const Product &product, int64_t tileColumns) {
   return product.transposeRhs && product.depth % kCodedDepth == 0 &&
-         product.columns % kTileColumns == 0 && isInWholeTiles(product.rhs, product.batch) &&
+         product.columns % SwappedTile::kColumns == 0 &&
+         (product.batch == 1 || product.columns % tileColumns == 0) &&
+         isInWholeTiles(product.rhs, product.batch, tileColumns) &&
          llvm::all_of(product.others, [&](const Product::Others &others) {
-           return others.from % kTileColumns == 0 && isInWholeTiles(others.rhs, product.batch);
+           return others.from % tileColumns == 0 &&
+                  isInWholeTiles(others.rhs, product.batch, tileColumns);
          });
 }
 
-ScaleTiles::ScaleTiles(KernelBuilder &b, const Product &product, const Matrices &weights,
-                       Value buffer, Value batch, bool weightsAreRows)
-    : weightsAreRows(weightsAreRows) {
-  addOthers(/*from=*/0, weights, buffer);
-  int64_t apart = weights.batchStride / weights.scales->matrixColumns;
+SmallVector<Value> mlac::mla_to_tile::getScaleBuffers(const Product &product) {
+  SmallVector<Value> buffers;
+  if (product.lhs.scales)
+    buffers.push_back(product.lhs.scales->buffer);
+  if (!product.rhs.scales)
+    return buffers;
+  buffers.push_back(product.rhs.scales->buffer);
+  for (const Product::Others &others : product.others)
+    buffers.push_back(others.rhs.scales->buffer);
+  return buffers;
+}
+
+ScaleTiles::ScaleTiles(KernelBuilder &b, const Product &product, ValueRange buffers,
+                       OpFoldResult tokens, Value batch, bool weightsAreRows)
+    : rowScales(product.lhs.scales), tokens(tokens), weightsAreRows(weightsAreRows) {
+  if (rowScales) {
+    rowBuffer = buffers.front();
+    buffers = buffers.drop_front();
+  }
+  addSource(/*from=*/0, product.rhs, buffers.front());
+  for (auto [others, buffer] : llvm::zip_equal(product.others, buffers.drop_front()))
+    addSource(others.from, others.rhs, buffer);
+  int64_t apart = product.rhs.batchStride / product.rhs.scales->matrixColumns;
   batchRow = product.batch == 1 ? b.index(0) : b.mul(batch, apart);
 }
 
-void ScaleTiles::addOthers(int64_t from, const Matrices &weights, Value buffer) {
+void ScaleTiles::addSource(int64_t from, const Matrices &weights, Value buffer) {
   const CodeScales &scales = *weights.scales;
   sources.push_back({from, scales, buffer, weights.offset / scales.matrixColumns});
 }
 
-/// The scale of the 64 rows of the matrix at the product's `column`: a scalar.
+/// The scale of the tile's rows of the matrix at the product's `column`: a scalar.
 Value ScaleTiles::load(KernelBuilder &b, const Source &source, Value column, Value k) const {
   Value row = b.add(b.add(batchRow, source.row), b.sub(column, b.index(source.from)));
   if (sources.size() > 1) // also loaded where another's columns are
     row = b.minimum(b.maximum(row, b.index(0)), b.index(source.scales.matrixRows - 1));
   Value at = source.scales.rows == 0 ? b.index(0) : b.divNarrow(row, b.index(source.scales.rows));
-  at = b.mul(at, countAcross(source.scales));
+  at = b.mul(at, source.scales.countAcross());
   if (source.scales.columns != 0)
     at = b.add(at, b.divNarrow(k, b.index(source.scales.columns)));
   return memref::LoadOp::create(b, source.buffer, at);
 }
 
-/// Scales of the shape of `sum`.
-Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(sum.getType()).getShape();
+/// What `load` gives for the source that `column` is of.
+template <typename Load> Value ScaleTiles::choose(KernelBuilder &b, Value column, Load load) const {
   Value result;
   for (const Source &source : sources) {
-    bool isOfRows = source.scales.rows == 1;
-    Value next;
-    if (isOfRows) {
-      // Behind the rows of one source its loads give zeros; before them they are another's.
-      Value row = b.add(b.add(batchRow, source.row), b.sub(column, b.index(source.from)));
-      row = sources.size() > 1 ? b.maximum(row, b.index(0)) : row;
-      OpFoldResult rows = b.fixed(source.scales.matrixRows), one = b.fixed(1), none = b.fixed(0);
-      Value view = weightsAreRows
-                       ? b.view(source.buffer, none, {rows, b.fixed(shape[1])}, {one, none})
-                       : b.view(source.buffer, none, {b.fixed(shape[0]), rows}, {none, one});
-      SmallVector<Value, 2> at = {row, b.index(0)};
-      if (!weightsAreRows)
-        std::swap(at[0], at[1]);
-      next = b.load(view, at, shape);
-    } else {
-      next = load(b, source, column, k);
-    }
+    Value next = load(source);
     if (result)
       next = arith::SelectOp::create(b, b.isBelow(column, b.index(source.from)), result, next);
     result = next;
   }
+  return result;
+}
+
+/// Scales of the shape of `sum`.
+Value ScaleTiles::tile(KernelBuilder &b, Value column, Value k, Value sum) const {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(sum.getType()).getShape();
+  Value result = choose(b, column, [&](const Source &source) -> Value {
+    if (source.scales.rows != 1)
+      return load(b, source, column, k);
+    // Behind the rows of one source its loads give zeros; before them they are another's.
+    Value row = b.add(b.add(batchRow, source.row), b.sub(column, b.index(source.from)));
+    row = sources.size() > 1 ? b.maximum(row, b.index(0)) : row;
+    OpFoldResult rows = b.fixed(source.scales.matrixRows), one = b.fixed(1), none = b.fixed(0);
+    Value view = weightsAreRows
+                     ? b.view(source.buffer, none, {rows, b.fixed(shape[1])}, {one, none})
+                     : b.view(source.buffer, none, {b.fixed(shape[0]), rows}, {none, one});
+    SmallVector<Value, 2> at = {row, b.index(0)};
+    if (!weightsAreRows)
+      std::swap(at[0], at[1]);
+    return b.load(view, at, shape);
+  });
   return isa<RankedTensorType>(result.getType()) ? result : b.splat(result, shape);
 }
 
-Value ScaleTiles::accumulate(KernelBuilder &b, Value column, Value k, Value sum,
+/// What the sum of a block of the depth is multiplied by: its rows' scales, where activations have
+/// them, times that of the weight's block.
+Value ScaleTiles::factor(KernelBuilder &b, const Place &at, Value sum) const {
+  if (!rowScales)
+    return tile(b, at.column, at.k, sum);
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(sum.getType()).getShape();
+  Value ofBlock =
+      choose(b, at.column, [&](const Source &source) { return load(b, source, at.column, at.k); });
+  Value group = b.divNarrow(at.k, b.index(rowScales->columns));
+  Value view = b.view(rowBuffer, b.extent(group), {tokens}, {b.fixed(rowScales->countAcross())});
+  Value ofRows = b.load(view, at.row, {shape[0]});
+  return b.broadcast(b.mulf(ofRows, b.splat(ofBlock, {shape[0]})), shape[1]);
+}
+
+Value ScaleTiles::accumulate(KernelBuilder &b, const Place &at, Value sum,
                              llvm::function_ref<Value(Value)> multiply) const {
   if (!isOfBlocks())
     return multiply(sum);
-  return b.addf(sum, b.mulf(multiply(b.like(sum, 0)), tile(b, column, k, sum)));
+  return b.addf(sum, b.mulf(multiply(b.like(sum, 0)), factor(b, at, sum)));
 }
 
 Value ScaleTiles::finish(KernelBuilder &b, Value column, Value sum) const {
@@ -158,8 +192,8 @@ static void writeValues(KernelBuilder &b, ValueRange args, const CodeScales &sca
                                strides = {b.fixed(scales.matrixColumns), b.fixed(1)};
   SmallVector<Value, 2> at = {b.mul(b.programId(0), shape[0]), b.mul(b.programId(1), shape[1])};
   Value codes = b.loadWide(b.view(args[0], b.fixed(0), sizes, strides), at, shape);
-  Product whole{.rhs = {.buffer = args[0], .rowStride = scales.matrixColumns, .scales = scales}};
-  ScaleTiles tiles(b, whole, whole.rhs, args[1], b.index(0), /*weightsAreRows=*/true);
+  Product whole{.lhs = {}, .rhs = {args[0], 0, 0, scales.matrixColumns, 1, scales}};
+  ScaleTiles tiles(b, whole, args[1], /*tokens=*/{}, b.index(0), /*weightsAreRows=*/true);
   b.storeNarrow(b.mulf(codes, tiles.tile(b, at[0], at[1], codes)),
                 b.view(args[2], b.fixed(0), sizes, strides), at);
 }

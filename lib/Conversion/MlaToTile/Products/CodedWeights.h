@@ -12,7 +12,13 @@
 //     sum   += (codes[columns, k .. k + 128] · x) * scale[columns / rows, k / 128]
 //     sum    = (codes · x) * scale[columns]                        of rows, or of the tensor
 //
-// A tile's 64 columns of the product (rows of the weight) lie in one block.
+// Activations that are codes, too, have a scale for each row and 128 of the depth:
+//
+//     sum   += (codes[columns, k .. k + 128] · x[rows, k .. k + 128]) * (scale[columns / rows, k /
+//     128] * xScale[rows, k / 128])
+//
+// A tile's columns of the product (rows of the weight) lie in one block: 64, or 128 where blocks
+// have as many.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,26 +32,34 @@ namespace mlac::mla_to_tile {
 /// Of the depth that is multiplied before its sum is scaled: a block's columns.
 inline constexpr int64_t kCodedDepth = 128;
 
-/// Whether tiles of 64 of the product's columns have one scale each for 128 of the depth.
-bool canMultiplyCodes(const Product &product);
+/// Whether tiles of so many of the product's columns have one scale each for 128 of the depth.
+bool canMultiplyCodes(const Product &product, int64_t tileColumns = SwappedTile::kColumns);
 
 /// What kernels of such products are called behind "linear_".
 inline llvm::StringRef getCodesPrefix(const Product &product) {
-  return product.rhs.scales ? "codes_" : "";
+  return product.lhs.scales ? "coded_" : product.rhs.scales ? "codes_" : "";
 }
+
+/// The buffers of a product's scales: of activations, then of weights, as its kernels get them
+/// behind all others.
+llvm::SmallVector<mlir::Value> getScaleBuffers(const Product &product);
 
 /// The scales of a product's weights, in its kernel.
 class ScaleTiles {
 public:
   using Value = mlir::Value;
+  /// `buffers`: those of getScaleBuffers in the kernel, which multiplies `tokens` rows.
   /// `weightsAreRows`: of the sums, else they are their columns.
-  ScaleTiles(KernelBuilder &b, const Product &product, const Matrices &weights, Value buffer,
-             Value batch, bool weightsAreRows);
-  /// Columns from `from` on have these.
-  void addOthers(int64_t from, const Matrices &weights, Value buffer);
+  ScaleTiles(KernelBuilder &b, const Product &product, mlir::ValueRange buffers,
+             mlir::OpFoldResult tokens, Value batch, bool weightsAreRows);
 
+  /// Where a sum lies in the product, and 128 of the depth; the row is asked for where activations
+  /// are codes.
+  struct Place {
+    Value row, column, k;
+  };
   /// `sum` and the product of 128 of the depth from `k` on, which `multiply` adds to its argument.
-  Value accumulate(KernelBuilder &b, Value column, Value k, Value sum,
+  Value accumulate(KernelBuilder &b, const Place &at, Value sum,
                    llvm::function_ref<Value(Value)> multiply) const;
   /// Scales of the shape of `sum`.
   Value tile(KernelBuilder &b, Value column, Value k, Value sum) const;
@@ -60,9 +74,15 @@ private:
     int64_t row; // of the matrix, that of the first column
   };
   bool isOfBlocks() const { return sources.front().scales.columns != 0; }
+  void addSource(int64_t from, const Matrices &weights, Value buffer);
   Value load(KernelBuilder &b, const Source &source, Value column, Value k) const;
+  template <typename Load> Value choose(KernelBuilder &b, Value column, Load load) const;
+  Value factor(KernelBuilder &b, const Place &at, Value sum) const;
 
   llvm::SmallVector<Source, 4> sources;
+  std::optional<CodeScales> rowScales;
+  Value rowBuffer;
+  mlir::OpFoldResult tokens;
   Value batchRow; // of the matrix, that of this part of the batch
   bool weightsAreRows;
 };

@@ -25,7 +25,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
-#include "Products/Product.h"
+#include "Products/CodedRows.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -39,7 +39,7 @@ using namespace mlac::mla_to_tile;
 /// Rows of an activation [T, I] or [T, N, K] as a [T, I] matrix. The trailing
 /// dimensions lie together: activations of that shape are never slices.
 static Matrices tokenRows(const TensorRef &x) {
-  return {x.buffer, x.offset, 0, x.strides[0], x.strides.back()};
+  return {x.buffer, x.offset, 0, x.strides[0], x.strides.back(), x.scales};
 }
 
 /// y = x · wᵀ (+ bias), for every shape of mla.project.
@@ -64,7 +64,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());
-  emitProduct(step, makeProduct(step, x, w, bias, step.allocate(op.getResult())));
+  Product product = makeProduct(step, x, w, bias, step.allocate(op.getResult()));
+  if (failed(checkCodedProduct(op, product)))
+    return failure();
+  emitProduct(step, product);
   return success();
 }
 
@@ -91,6 +94,8 @@ bool Latent::canHoldRows(const TileShapes &shapes) const {
   if (!norm)
     return shapes.canHoldRow(product.columns);
   int64_t width = norm->gamma.size(0), tailWidth = product.columns - width;
+  if (const auto &scales = norm->output.scales; scales && scales->countAcross() > shapes.rows)
+    return false;
   return shapes.canHoldRow(width) && (tailWidth == 0 || shapes.canHoldRow(tailWidth));
 }
 
@@ -105,24 +110,34 @@ void Latent::emitWhole(StepLowering &step, int64_t moreThan) const {
   emitLatentRows(step, product.rows, rowsOf({raw}));
 }
 
-/// The product of `op` and memory for what it makes, and for `output`, if its rows are normalised
-/// to a tensor.
+/// The product of `op` and memory for what it makes; its rows are normalised to `output`, if that
+/// has memory.
 template <typename Op>
-static Latent prepareRows(StepLowering &step, Op op, Value output, const LatentTarget &target) {
+static Latent prepareRows(StepLowering &step, Op op, const TensorRef &output,
+                          const LatentTarget &target) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
             gamma = step.lookup(op.getGamma());
-  RmsNorm norm{gamma, {}, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
-  if (output)
-    norm.output = step.allocate(output);
+  RmsNorm norm{gamma, output, op.getEps().convertToDouble(), op.getMultiplier().convertToDouble()};
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());
-  TensorRef raw = step.workspace({x.sizes[0], w.sizes[0]}, x.element());
+  TensorRef raw = step.workspace({x.sizes[0], w.sizes[0]}, gamma.element());
   return {makeProduct(step, x, w, bias, raw), raw, norm, target};
 }
 
+/// The latent's own memory, or codes of its rows.
+static TensorRef allocateLatent(StepLowering &step, mla::LatentProjectOp op) {
+  if (!op.getCodesGroup())
+    return step.allocate(op.getLatent());
+  TensorRef gamma = step.lookup(op.getGamma()), input = step.lookup(op.getInput());
+  TensorRef codes = makeCodedRows(step, {input.sizes[0], gamma.sizes[0]},
+                                  static_cast<int64_t>(*op.getCodesGroup()));
+  step.setView(op.getLatent(), codes);
+  return codes;
+}
+
 static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op) {
-  Latent latent = prepareRows(step, op, op.getLatent(), {});
+  Latent latent = prepareRows(step, op, allocateLatent(step, op), {});
   if (!op.getTail())
     return latent;
   TensorRef tail = latent.raw;
@@ -135,7 +150,7 @@ static Latent prepareLatent(StepLowering &step, mla::LatentProjectOp op) {
 
 static Latent prepareLatent(StepLowering &step, mla::LatentAppendOp op) {
   step.forwardCache(op.getResult(), op.getCache());
-  return prepareRows(step, op, Value(), {.tail = std::nullopt, .append = op});
+  return prepareRows(step, op, {}, {.tail = std::nullopt, .append = op});
 }
 
 static Latent prepareLatent(StepLowering &step, mla::ProjectOp op) {
@@ -144,8 +159,20 @@ static Latent prepareLatent(StepLowering &step, mla::ProjectOp op) {
   return {makeProduct(step, x, w, std::nullopt, output), output, std::nullopt, {.tail = output}};
 }
 
+/// What codes that a projection reads or makes must fulfil.
+static LogicalResult checkCodes(Operation *op, const Latent &latent) {
+  if (auto project = dyn_cast<mla::LatentProjectOp>(op))
+    if (project.getCodesGroup() && !isa<mla::SumPartsOp>(op->getParentOp()) &&
+        failed(checkReadByProducts(op, project.getLatent())))
+      return failure();
+  return checkCodedProduct(op, latent.product);
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentProjectOp op) {
-  prepareLatent(step, op).emitWhole(step, /*moreThan=*/0);
+  Latent latent = prepareLatent(step, op);
+  if (failed(checkCodes(op, latent)))
+    return failure();
+  latent.emitWhole(step, /*moreThan=*/0);
   return success();
 }
 
@@ -156,7 +183,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::LatentAppendOp o
   if (!shapes.canHoldRow(width) || !shapes.canHoldRow(pairs))
     return op.emitOpError("expected rows that a program of this target can hold, got ")
            << width << " columns of the latent and " << pairs << " pairs of the rope key";
-  prepareLatent(step, op).emitWhole(step, /*moreThan=*/0);
+  Latent latent = prepareLatent(step, op);
+  if (failed(checkCodes(op, latent)))
+    return failure();
+  latent.emitWhole(step, /*moreThan=*/0);
   return success();
 }
 
@@ -201,6 +231,8 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
                               [&](auto projection) { return prepareLatent(step, projection); }));
     if (!latents.back().canHoldRows(step.shapes))
       return inner.emitOpError("expected rows that a program of this target can hold");
+    if (failed(checkCodes(&inner, latents.back())))
+      return failure();
   }
   auto parts = static_cast<int64_t>(op.getParts());
   std::optional<Product> joint = joinAll(latents);
@@ -213,6 +245,10 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
       step.forwardCache(result, yielded);
     else
       step.setView(result, step.lookup(yielded));
+    auto latent = yielded.getDefiningOp<mla::LatentProjectOp>();
+    if (latent && latent.getCodesGroup() && yielded == latent.getLatent() &&
+        failed(checkReadByProducts(latent, result)))
+      return failure();
   }
   emitSummed(step, latents, *joint, parts);
   return success();

@@ -8,6 +8,7 @@
 
 #include "Products/PersistentProduct.h"
 
+#include "Products/CodedWeights.h"
 #include "Products/ProductViews.h"
 
 #include "mla/Analysis/ProductCost.h"
@@ -28,17 +29,19 @@ public:
   /// Each tile of `numbered` columns is several of `columns`, one behind the other, and
   /// computed in `depthParts`, which are stored side by side.
   PersistentKernel(const StepLowering &step, const Product &product, int64_t numbered,
-                   int64_t columns, int64_t depthParts = 1)
+                   int64_t columns, int64_t depthParts = 1, int64_t products = kProducts)
       : p(product), views(product), stripTiles(step.machine.tuning.stripTiles), numbered(numbered),
-        columns(columns), depthParts(depthParts) {}
+        columns(columns), depthParts(depthParts), products(products),
+        depth(product.lhs.scales ? kCodedDepth : kProductDepth) {}
 
-  bool fits() const { return isAligned() && views.fit(numbered, kProductDepth); }
+  bool fits() const { return isAligned() && views.fit(numbered, depth); }
   int64_t countParts() const { return numbered / columns; }
   int64_t countColumnTiles() const { return llvm::divideCeil(p.columns, numbered); }
   /// Of a row tile.
   int64_t countTiles() const { return countColumnTiles() * p.batch * depthParts; }
-  /// The tiles from `first` to `end`, numbered with all before them.
-  void launch(StepLowering &step, Value first, Value end);
+  /// The tiles from `first` to `end`, numbered with all before them. `early`: the next kernel
+  /// begins while this one runs.
+  void launch(StepLowering &step, Value first, Value end, bool early = false);
 
 private:
   /// Which tile the program computes.
@@ -49,22 +52,27 @@ private:
   Tile find(KernelBuilder &b, Value number, Value rowTiles);
   void write(KernelBuilder &b, ValueRange args);
   void writeTile(KernelBuilder &b, ValueRange args, const Tile &tile);
-  SmallVector<Value> accumulate(KernelBuilder &b, const ProductViews::Place &tokens,
-                                const ProductViews::Place &weights, const Tile &tile);
+  SmallVector<Value> accumulate(KernelBuilder &b, ValueRange args,
+                                const ProductViews::Place &tokens, const Tile &tile);
+  Value loadWeights(KernelBuilder &b, const ProductViews::Place &weights, Value column, Value k);
+  /// Behind the others: bias, the weights of other columns, scales.
+  ValueRange otherWeights(ValueRange args) const {
+    return args.slice(p.bias ? 8 : 7, p.others.size());
+  }
+  int64_t tileRows() const { return products * kRowsOfProduct; }
 
   const Product &p;
   ProductViews views;
-  int64_t stripTiles, numbered, columns, depthParts;
+  int64_t stripTiles, numbered, columns, depthParts, products, depth;
   bool isInvariant = false;
 };
 } // namespace
 
 /// Whether TMA can copy the operands: accumulators of this size need the product schedule.
 bool PersistentKernel::isAligned() const {
-  constexpr int64_t kMapElements = 8; // of 16 bytes
-  return llvm::all_of(ArrayRef<Matrices>{p.lhs, p.rhs}, [](const Matrices &m) {
-    return m.offset % kMapElements == 0 && m.rowStride % kMapElements == 0 &&
-           m.batchStride % kMapElements == 0;
+  const int64_t elements = p.lhs.scales ? 16 : 8; // of 16 bytes
+  return llvm::all_of(ArrayRef<Matrices>{p.lhs, p.rhs}, [&](const Matrices &m) {
+    return m.offset % elements == 0 && m.rowStride % elements == 0 && m.batchStride % elements == 0;
   });
 }
 
@@ -90,32 +98,48 @@ PersistentKernel::Tile PersistentKernel::find(KernelBuilder &b, Value number, Va
   Value rest = b.sub(number, b.mul(strip, ofStrip));
   Value column = b.divNarrow(rest, height);
   Value row = b.add(first, b.sub(rest, b.mul(column, height)));
-  tile.row = b.mul(row, kProductTileRows);
+  tile.row = b.mul(row, tileRows());
   tile.column = b.mul(column, numbered);
   if (part)
     tile.column = b.add(tile.column, b.mul(part, columns));
   return tile;
 }
 
-SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, const ProductViews::Place &tokens,
-                                                const ProductViews::Place &weights,
+Value PersistentKernel::loadWeights(KernelBuilder &b, const ProductViews::Place &weights,
+                                    Value column, Value k) {
+  return p.transposeRhs ? b.load(weights.view, {b.add(weights.row, column), k}, {columns, depth})
+                        : b.load(weights.view, {b.add(weights.row, k), column}, {depth, columns});
+}
+
+SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, ValueRange args,
+                                                const ProductViews::Place &tokens,
                                                 const Tile &tile) {
-  SmallVector<Value> zeros(kProducts, b.constant({kRowsOfProduct, columns}, 0));
+  WeightTiles weights(b, p, args[1], otherWeights(args), tile.batch);
+  std::optional<ScaleTiles> scales;
+  if (p.lhs.scales)
+    scales.emplace(b, p, args.take_back(getScaleBuffers(p).size()), args[3], tile.batch,
+                   /*weightsAreRows=*/false);
+  SmallVector<Value> zeros(products, b.constant({kRowsOfProduct, columns}, 0));
   int64_t width = p.depth / depthParts;
   Value from = b.mul(tile.depthPart, width);
-  return b.forBlocks(width, kProductDepth, zeros, [&](Value block, ValueRange sums) {
+  return b.forBlocks(width, depth, zeros, [&](Value block, ValueRange sums) {
     Value k = depthParts == 1 ? block : b.add(from, block);
     Value at = b.add(tokens.column, k);
-    SmallVector<Value> x, next;
-    for (int64_t index = 0; index < kProducts; ++index)
-      x.push_back(b.load(tokens.view, {b.add(tile.row, index * kRowsOfProduct), at},
-                         {kRowsOfProduct, kProductDepth}));
-    Value w =
-        p.transposeRhs
-            ? b.load(weights.view, {b.add(weights.row, tile.column), k}, {columns, kProductDepth})
-            : b.load(weights.view, {b.add(weights.row, k), tile.column}, {kProductDepth, columns});
-    for (auto [rows, sum] : llvm::zip_equal(x, sums))
-      next.push_back(b.dot(rows, w, sum, p.transposeRhs));
+    SmallVector<Value> rows, x, next;
+    for (int64_t index = 0; index < products; ++index) {
+      rows.push_back(b.add(tile.row, index * kRowsOfProduct));
+      x.push_back(b.load(tokens.view, {rows.back(), at}, {kRowsOfProduct, depth}));
+    }
+    Value w = weights.load(b, tile.column, [&](const ProductViews::Place &place, Value column) {
+      return loadWeights(b, place, column, k);
+    });
+    for (auto [row, tokenTile, sum] : llvm::zip_equal(rows, x, sums)) {
+      auto multiply = [&, tokenTile = tokenTile](Value acc) {
+        return b.dot(tokenTile, w, acc, p.transposeRhs);
+      };
+      next.push_back(scales ? scales->accumulate(b, {row, tile.column, k}, sum, multiply)
+                            : multiply(sum));
+    }
     return next;
   });
 }
@@ -123,12 +147,11 @@ SmallVector<Value> PersistentKernel::accumulate(KernelBuilder &b, const ProductV
 void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &tile) {
   OpFoldResult rows = args[3];
   ProductViews::Place tokens = views.placeTokens(b, args[0], p.lhs, rows, p.depth, tile.batch);
-  ProductViews::Place weights = views.placeWeights(b, args[1], tile.batch);
   ProductViews::Place out = views.placeTokens(b, args[2], p.out, rows, p.columns, tile.batch);
   if (depthParts != 1)
     out.view = b.view(args[2], b.extent(b.mul(tile.depthPart, p.out.batchStride), p.out.offset),
                       {rows, b.fixed(p.columns)}, {b.fixed(p.out.rowStride), b.fixed(1)});
-  SmallVector<Value> sums = accumulate(b, tokens, weights, tile);
+  SmallVector<Value> sums = accumulate(b, args, tokens, tile);
   for (auto [index, sum] : llvm::enumerate(sums)) {
     Value row = b.add(tile.row, static_cast<int64_t>(index) * kRowsOfProduct);
     if (p.bias) {
@@ -141,9 +164,11 @@ void PersistentKernel::writeTile(KernelBuilder &b, ValueRange args, const Tile &
 }
 
 void PersistentKernel::write(KernelBuilder &b, ValueRange args) {
-  if (isInvariant)
+  if (isInvariant) {
     markInvariant(args[1]);
-  Value rowTiles = b.ceilDivNarrow(args[3], b.index(kProductTileRows));
+    llvm::for_each(otherWeights(args), markInvariant);
+  }
+  Value rowTiles = b.ceilDivNarrow(args[3], b.index(tileRows()));
   Value first = b.add(args[5], b.programId(0));
   b.loop(first, args[6], args[4], {}, [&](Value number, ValueRange) {
     writeTile(b, args, find(b, number, rowTiles));
@@ -151,21 +176,27 @@ void PersistentKernel::write(KernelBuilder &b, ValueRange args) {
   });
 }
 
-void PersistentKernel::launch(StepLowering &step, Value first, Value end) {
-  isInvariant = step.isInvariant(p.rhs.buffer);
+void PersistentKernel::launch(StepLowering &step, Value first, Value end, bool early) {
+  isInvariant =
+      step.isInvariant(p.rhs.buffer) && llvm::all_of(p.others, [&](const Product::Others &others) {
+        return step.isInvariant(others.rhs.buffer);
+      });
   Value programs = step.dim("num_sms");
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows,
                              programs,     first,        end};
   if (p.bias)
     args.push_back(p.bias->buffer);
-  std::string name =
-      llvm::formatv("linear_{0}x{1}_tile_{2}x{3}", p.columns, p.depth, kProductTileRows, columns)
-          .str();
+  for (const Product::Others &others : p.others)
+    args.push_back(others.rhs.buffer);
+  args.append(getScaleBuffers(p));
+  std::string name = llvm::formatv("linear_{0}{1}x{2}_tile_{3}x{4}", getCodesPrefix(p), p.columns,
+                                   p.depth, tileRows(), columns)
+                         .str();
   if (depthParts != 1)
     name += llvm::formatv("_parts_{0}", depthParts).str();
   step.launch(
       name, {programs, step.constant(1), step.constant(1)}, args,
-      [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained(/*early=*/false));
+      [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained(early));
 }
 
 //===----------------------------------------------------------------------===//
@@ -182,11 +213,21 @@ static Value countTail(StepLowering &step, Value tiles, Value programs, int64_t 
   return arith::SelectOp::create(b, loc, fits, rest, step.constant(0));
 }
 
+/// What costs depend on. A tile of codes has one scale of the weight for 128 of the depth.
+static ProductShape getShape(const Product &product) {
+  ProductShape shape{product.columns, product.depth, product.batch};
+  if (!product.lhs.scales)
+    return shape;
+  shape.operands = ProductOperands::Codes;
+  bool hasWideBlocks = canMultiplyCodes(product, kMostCodedColumns);
+  shape.mostColumns = hasWideBlocks ? kMostCodedColumns : SwappedTile::kColumns;
+  return shape;
+}
+
 bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product &product) {
   if (!step.shapes.isProductPersistent)
     return false;
-  ProductTiles shape =
-      chooseProductTiles({product.columns, product.depth, product.batch}, step.machine);
+  ProductTiles shape = chooseProductTiles(getShape(product), step.machine);
   PersistentKernel wide(step, product, shape.columns, shape.columns);
   if (!wide.fits())
     return false;
@@ -205,7 +246,8 @@ bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product 
     narrow.launch(step, step.multiply(end, narrow.countParts()),
                   step.multiply(tiles, narrow.countParts()));
   };
-  step.versionByRows(tail, 0, [&] { wide.launch(step, none, tiles); }, launchBoth);
+  step.versionByRows(
+      tail, 0, [&] { wide.launch(step, none, tiles); }, launchBoth);
   return true;
 }
 
@@ -216,7 +258,7 @@ bool mlac::mla_to_tile::emitPersistentProduct(StepLowering &step, const Product 
 std::optional<RowTile> mlac::mla_to_tile::findRowTile(StepLowering &step, const Product &product) {
   if (!step.shapes.isProductPersistent)
     return std::nullopt;
-  ProductShape shape{product.columns, product.depth, product.batch};
+  ProductShape shape = getShape(product);
   bool mayCut = product.batch == 1 && !product.bias && canSumParts(step, product.columns);
   RowTile tile = chooseRowTile(shape, mayCut, step.machine);
   bool isColumnsFirst = tile.columns == SwappedTile::kColumns && tile.parts == 1;
@@ -238,4 +280,48 @@ void mlac::mla_to_tile::emitRowTile(StepLowering &step, const Product &product,
   partial.out = sums.matrices(product.columns);
   launch(partial);
   emitSumParts(step, product, sums);
+}
+
+//===----------------------------------------------------------------------===//
+// Codes
+//===----------------------------------------------------------------------===//
+
+/// Tiles of the narrowest columns for at most `limit` rows: one product of 64 rows, or two.
+static void launchCodes(StepLowering &step, const Product &product, int64_t limit, int64_t parts) {
+  int64_t products = limit <= kRowsOfProduct ? 1 : kProducts;
+  PersistentKernel kernel(step, product, SwappedTile::kColumns, SwappedTile::kColumns, parts,
+                          products);
+  kernel.launch(step, step.constant(0), step.constant(kernel.countTiles()),
+                /*early=*/limit <= step.machine.tuning.earlyRows);
+}
+
+/// Versions for the numbers of rows in `limits`, then what `otherwise` launches; the last one takes
+/// all rows if nothing is left for more.
+static void emitCodes(StepLowering &step, const Product &product, ArrayRef<int64_t> limits,
+                      int64_t parts, llvm::function_ref<void()> otherwise) {
+  if (limits.empty())
+    return otherwise();
+  auto few = [&] { launchCodes(step, product, limits.front(), parts); };
+  if (limits.size() == 1 && !otherwise)
+    return few();
+  step.versionByRows(product.rows, limits.front(), few,
+                     [&] { emitCodes(step, product, limits.drop_front(), parts, otherwise); });
+}
+
+static std::array<int64_t, 3> getCodesLimits(const StepLowering &step) {
+  return {step.machine.tuning.earlyRows, kRowsOfProduct, kProductTileRows};
+}
+
+void mlac::mla_to_tile::emitCodedProduct(StepLowering &step, const Product &product,
+                                         int64_t moreThan) {
+  std::array<int64_t, 3> limits = getCodesLimits(step);
+  auto rest = ArrayRef(limits).drop_while([&](int64_t limit) { return limit <= moreThan; });
+  emitCodes(step, product, rest, /*parts=*/1, [&] {
+    [[maybe_unused]] bool isEmitted = emitPersistentProduct(step, product);
+    assert(isEmitted && "codes in whole tiles fit");
+  });
+}
+
+void mlac::mla_to_tile::emitCodedParts(StepLowering &step, const Product &product, int64_t parts) {
+  emitCodes(step, product, getCodesLimits(step), parts, nullptr);
 }

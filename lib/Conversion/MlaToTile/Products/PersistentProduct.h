@@ -19,6 +19,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+// Products of codes and codes are persistent for any number of rows: their weights arrive in half
+// the time, and 64 rows of a tile are multiplied in it even if only one is there. Up to 64 rows are
+// one product of a tile.
+//
+//===----------------------------------------------------------------------===//
+
 #ifndef MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PERSISTENTPRODUCT_H
 #define MLAC_LIB_CONVERSION_MLATOTILE_PRODUCTS_PERSISTENTPRODUCT_H
 
@@ -37,6 +43,11 @@ bool emitPersistentProduct(StepLowering &step, const Product &product);
 /// better than columns first.
 std::optional<RowTile> findRowTile(StepLowering &step, const Product &product);
 void emitRowTile(StepLowering &step, const Product &product, const RowTile &tile);
+
+/// The product of codes and codes, where it is for more than `moreThan` rows; for at most as many
+/// as partial sums are for, in `parts` of its depth.
+void emitCodedProduct(StepLowering &step, const Product &product, int64_t moreThan);
+void emitCodedParts(StepLowering &step, const Product &product, int64_t parts);
 
 } // namespace mlac::mla_to_tile
 

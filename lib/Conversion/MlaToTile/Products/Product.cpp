@@ -64,8 +64,9 @@ Value ProductKernel::accumulate(KernelBuilder &b, Value lhs, Value rhs, Value ro
     Value w = p.transposeRhs ? b.load(rhs, {column, k}, {tile.columns, tile.depth})
                              : b.load(rhs, {k, column}, {tile.depth, tile.columns});
     if (scales)
-      return SmallVector<Value>{scales->accumulate(
-          b, column, k, acc[0], [&](Value sum) { return b.dot(a, w, sum, p.transposeRhs); })};
+      return SmallVector<Value>{scales->accumulate(b, {row, column, k}, acc[0], [&](Value sum) {
+        return b.dot(a, w, sum, p.transposeRhs);
+      })};
     return SmallVector<Value>{b.dot(a, w, acc[0], p.transposeRhs)};
   })[0];
 }
@@ -78,7 +79,8 @@ void ProductKernel::write(KernelBuilder &b, ValueRange args) {
       view(b, args[1], p.rhs, p.transposeRhs ? columns : depth, p.transposeRhs ? depth : columns);
   std::optional<ScaleTiles> scales;
   if (p.rhs.scales)
-    scales.emplace(b, p, p.rhs, args.back(), b.programId(2), /*weightsAreRows=*/false);
+    scales.emplace(b, p, args.take_back(getScaleBuffers(p).size()), rows, b.programId(2),
+                   /*weightsAreRows=*/false);
   Value acc = accumulate(b, lhs, rhs, row, column, scales);
   if (scales)
     acc = scales->finish(b, column, acc);
@@ -94,8 +96,7 @@ void ProductKernel::launch(StepLowering &step) {
   SmallVector<Value> args = {p.lhs.buffer, p.rhs.buffer, p.out.buffer, p.rows};
   if (p.bias)
     args.push_back(p.bias->buffer);
-  if (p.rhs.scales)
-    args.push_back(p.rhs.scales->buffer);
+  args.append(getScaleBuffers(p));
   std::string name = llvm::formatv("linear_{0}{1}x{2}_tile_{3}x{4}", getCodesPrefix(p), p.columns,
                                    p.depth, tile.rows, tile.columns)
                          .str();
@@ -141,7 +142,6 @@ private:
   Value accumulate(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load);
   Value accumulateCodes(KernelBuilder &b, const Place &tokens, Value column, LoadWeights load,
                         const ScaleTiles &scales);
-  ScaleTiles findScales(KernelBuilder &b, ValueRange args);
 
   const Product &p;
   const Tuning &tuning;
@@ -149,22 +149,6 @@ private:
   bool isInvariant = false;
 };
 } // namespace
-
-/// The columns with each of the weights.
-static SmallVector<Product, 0> splitProduct(const Product &product) {
-  SmallVector<Product, 0> products = {product};
-  for (const Product::Others &others : product.others) {
-    products.push_back(product);
-    products.back().rhs = others.rhs;
-  }
-  for (auto [number, part] : llvm::enumerate(products)) {
-    bool isLast = number == product.others.size();
-    int64_t first = number == 0 ? 0 : product.others[number - 1].from;
-    part.columns = (isLast ? product.columns : product.others[number].from) - first;
-    part.others.clear();
-  }
-  return products;
-}
 
 /// As many as leave enough programs, so that few of them pay for a start.
 int64_t SwappedKernel::countTilesOfProgram() const {
@@ -209,7 +193,7 @@ Value SwappedKernel::accumulateCodes(KernelBuilder &b, const Place &tokens, Valu
         for (int64_t number = 0; number < sums; ++number) {
           Value k = b.add(parts == 1 ? block : b.add(first, block), number * depth);
           Value x = b.load(tokens.view, {tokens.row, b.add(tokens.column, k)}, {rows, depth});
-          next.push_back(scales.accumulate(b, column, k, acc[number], [&](Value sum) {
+          next.push_back(scales.accumulate(b, {{}, column, k}, acc[number], [&](Value sum) {
             return b.dot(load(column, k), x, sum, /*transposeRhs=*/true);
           }));
         }
@@ -219,14 +203,6 @@ Value SwappedKernel::accumulateCodes(KernelBuilder &b, const Place &tokens, Valu
   for (Value other : ArrayRef(totals).drop_front())
     total = b.addf(total, other);
   return scales.finish(b, column, total);
-}
-
-ScaleTiles SwappedKernel::findScales(KernelBuilder &b, ValueRange args) {
-  auto buffers = args.take_back(1 + p.others.size());
-  ScaleTiles scales(b, p, p.rhs, buffers.front(), b.programId(2), /*weightsAreRows=*/true);
-  for (auto [others, buffer] : llvm::zip_equal(p.others, buffers.drop_front()))
-    scales.addOthers(others.from, others.rhs, buffer);
-  return scales;
 }
 
 SmallVector<unsigned> SwappedKernel::weightArguments() const {
@@ -244,21 +220,10 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
   ProductViews views(p);
   Value part = b.programId(2);
   Place tokens = views.placeTokens(b, args[0], p.lhs, tokenRows, p.depth, part);
-  SmallVector<Place> weights;
-  for (auto [product, arg] : llvm::zip_equal(splitProduct(p), weightArgs))
-    weights.push_back(ProductViews(product).placeWeights(b, args[arg], part));
+  WeightTiles weights(b, p, args[1], args.slice(4, p.others.size()), part);
   auto load = [&](Value column, Value k) {
-    SmallVector<Value> tiles = {loadWeights(b, weights.front(), column, k)};
-    SmallVector<Value> isBefore;
-    for (auto [others, place] : llvm::zip_equal(p.others, ArrayRef(weights).drop_front())) {
-      Value from = b.maximum(b.sub(column, b.index(others.from)), b.index(0));
-      isBefore.push_back(b.isBelow(column, b.index(others.from)));
-      tiles.push_back(loadWeights(b, place, from, k));
-    }
-    Value tile = tiles.pop_back_val();
-    while (!tiles.empty())
-      tile = arith::SelectOp::create(b, isBefore.pop_back_val(), tiles.pop_back_val(), tile);
-    return tile;
+    return weights.load(
+        b, column, [&](const Place &place, Value from) { return loadWeights(b, place, from, k); });
   };
   Place out = views.placeTokens(b, args[2], p.out, tokenRows, p.columns, part);
   if (parts != 1) // side by side
@@ -268,7 +233,8 @@ void SwappedKernel::write(KernelBuilder &b, ValueRange args) {
   Value first = b.mul(b.programId(0), count * tileColumns());
   std::optional<ScaleTiles> scales;
   if (p.rhs.scales)
-    scales.emplace(findScales(b, args));
+    scales.emplace(b, p, args.take_back(getScaleBuffers(p).size()), tokenRows, part,
+                   /*weightsAreRows=*/true);
   b.forBlocks(count * tileColumns(), tileColumns(), {}, [&](Value next, ValueRange) {
     Value column = count == 1 ? first : b.add(first, next);
     Value acc = scales ? accumulateCodes(b, tokens, column, load, *scales)
@@ -295,11 +261,7 @@ void SwappedKernel::launch(StepLowering &step) {
     args.push_back(p.bias->buffer);
   for (const Product::Others &others : p.others)
     args.push_back(others.rhs.buffer);
-  if (p.rhs.scales) {
-    args.push_back(p.rhs.scales->buffer);
-    for (const Product::Others &others : p.others)
-      args.push_back(others.rhs.scales->buffer);
-  }
+  args.append(getScaleBuffers(p));
   std::string name =
       llvm::formatv("linear_{0}{1}x{2}_rows_{3}", getCodesPrefix(p), p.columns, p.depth, rows)
           .str();
@@ -342,6 +304,8 @@ static bool takesCodes(StepLowering &step, const Product &product) {
 }
 
 void mlac::mla_to_tile::emitProduct(StepLowering &step, const Product &product, int64_t moreThan) {
+  if (product.lhs.scales && step.shapes.isProductPersistent)
+    return emitCodedProduct(step, product, moreThan);
   bool isCoded = product.rhs.scales.has_value();
   if (isCoded && !takesCodes(step, product))
     return emitProduct(step, dequantiseWeights(step, product), moreThan);
@@ -376,7 +340,8 @@ std::optional<Product> mlac::mla_to_tile::joinProducts(const Product &first,
   bool suits = first.columns % SwappedTile::kColumns == 0 && first.depth == second.depth &&
                first.batch == 1 && second.batch == 1 && !first.bias && !second.bias &&
                first.transposeRhs && second.transposeRhs && second.rhs.columnStride == 1 &&
-               first.rhs.scales.has_value() == second.rhs.scales.has_value();
+               first.rhs.scales.has_value() == second.rhs.scales.has_value() &&
+               first.lhs.scales.has_value() == second.lhs.scales.has_value();
   if (!suits)
     return std::nullopt;
   Product joint = first;
@@ -404,5 +369,7 @@ void mlac::mla_to_tile::emitPartialSums(StepLowering &step, const Product &produ
                                         const PartialSums &to) {
   Product partial = product;
   partial.out = to.matrices(product.columns);
+  if (product.lhs.scales)
+    return emitCodedParts(step, partial, to.count);
   emitSwapped(step, partial, step.shapes.getSwapped(), to.count, nullptr);
 }

@@ -51,3 +51,46 @@ ProductViews::Place ProductViews::placeWeights(KernelBuilder &b, Value buffer, V
                       {b.fixed(m.rowStride), b.fixed(1)});
   return {view, rowsApart ? b.mul(batch, rowsApart) : b.index(0), b.index(0)};
 }
+
+/// The columns with each of the weights.
+static SmallVector<Product, 0> splitProduct(const Product &product) {
+  SmallVector<Product, 0> products = {product};
+  for (const Product::Others &others : product.others) {
+    products.push_back(product);
+    products.back().rhs = others.rhs;
+  }
+  for (auto [number, part] : llvm::enumerate(products)) {
+    bool isLast = number == product.others.size();
+    int64_t first = number == 0 ? 0 : product.others[number - 1].from;
+    part.columns = (isLast ? product.columns : product.others[number].from) - first;
+    part.others.clear();
+  }
+  return products;
+}
+
+WeightTiles::WeightTiles(KernelBuilder &b, const Product &product, Value first, ValueRange others,
+                         Value batch)
+    : begins({0}) {
+  for (const Product::Others &other : product.others)
+    begins.push_back(other.from);
+  SmallVector<Value> buffers = {first};
+  llvm::append_range(buffers, others);
+  for (auto [part, buffer] : llvm::zip_equal(splitProduct(product), buffers))
+    places.push_back(ProductViews(part).placeWeights(b, buffer, batch));
+}
+
+Value WeightTiles::load(KernelBuilder &b, Value column,
+                        llvm::function_ref<Value(const ProductViews::Place &, Value)> load) const {
+  SmallVector<Value> tiles = {load(places.front(), column)};
+  SmallVector<Value> isBefore;
+  for (auto [begin, place] :
+       llvm::zip_equal(ArrayRef(begins).drop_front(), ArrayRef(places).drop_front())) {
+    Value from = b.maximum(b.sub(column, b.index(begin)), b.index(0));
+    isBefore.push_back(b.isBelow(column, b.index(begin)));
+    tiles.push_back(load(place, from));
+  }
+  Value tile = tiles.pop_back_val();
+  while (!tiles.empty())
+    tile = arith::SelectOp::create(b, isBefore.pop_back_val(), tiles.pop_back_val(), tile);
+  return tile;
+}

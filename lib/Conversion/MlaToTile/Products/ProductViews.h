@@ -42,6 +42,24 @@ private:
   const Product &p;
 };
 
+/// A product's weights in its kernel; several, one behind the other, where it has others.
+class WeightTiles {
+public:
+  using Value = mlir::Value;
+  /// `others`: the kernel's buffers of these.
+  WeightTiles(KernelBuilder &b, const Product &product, Value first, mlir::ValueRange others,
+              Value batch);
+
+  /// The tile at the product's `column`. `load` is given a place and the column there; of those it
+  /// loads one is chosen.
+  Value load(KernelBuilder &b, Value column,
+             llvm::function_ref<Value(const ProductViews::Place &, Value)> load) const;
+
+private:
+  llvm::SmallVector<int64_t, 4> begins; // columns, of each of `places`
+  llvm::SmallVector<ProductViews::Place, 4> places;
+};
+
 /// No kernel of the step writes the buffer: it may be read ahead of a dependency.
 void markInvariant(mlir::Value argument);
 

@@ -19,6 +19,10 @@
 
 namespace mlac::mla_to_tile {
 
+/// That of activations on their way to products with codes (mla.md section 7).
+inline constexpr cache::ScaleRule kActivationRule = {
+    .isPowerOfTwo = false, .amaxFloor = 0, .scaleFloor = 1e-12F};
+
 /// The scales [rows] of an f32 tile whose rows are one group each (chooseScale of the runtime).
 mlir::Value chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, mlir::Value wide);
 

@@ -9,7 +9,8 @@
 // What follows a latent projection, for one token:
 //
 //     [x | tail] = sum of the parts of its row
-//     latent = multiplier · gamma · RMSNorm(x)          to its tensor, or to the cache
+//     latent = multiplier · gamma · RMSNorm(x)          to its tensor, as it is or as codes with
+//                                                       scales, or to the cache
 //     k_pe   = tail, rotated by the token's angles      as it is to its tensor, or rotated
 //                                                       to the cache
 //
@@ -19,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Plan/PagedPool.h"
+#include "Rows/Codes.h"
 #include "Rows/RowKernel.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -45,6 +47,7 @@ public:
 private:
   Value load(KernelBuilder &b, RowKernel &row, Value buffer, Value token, int64_t column);
   Value normalise(KernelBuilder &b, RowKernel &row, Value x, Value gamma);
+  void storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, Value x, Value token);
 
   /// A row on its way to the cache, and its place there; elements.
   struct Appended {
@@ -82,6 +85,8 @@ SmallVector<Value> LatentRow::args() {
     args.push_back(norm->output.buffer);
     if (target.tail)
       args.push_back(target.tail->buffer);
+    if (norm->output.scales)
+      args.push_back(norm->output.scales->buffer);
     return args;
   }
   llvm::append_range(args, Pool::ofPlan(step, target.append.getCache()).args());
@@ -181,15 +186,33 @@ void LatentRow::write(KernelBuilder &b, ValueRange args, int64_t count) {
   Value x = load(b, head, args[0], token, 0);
   if (target.tail)
     writeTail(b, args[0], args[3], token);
+  if (norm->output.scales)
+    return storeCodes(b, args, head, x, token);
   head.store(normalise(b, head, x, gamma), args[2], b.mul(token, norm->output.strides[0]),
              norm->output.offset);
+}
+
+/// Once more in the layout in which a row of the tile is a group that has one scale. (Its columns
+/// are more than a sum over rows may have.)
+void LatentRow::storeCodes(KernelBuilder &b, ValueRange args, RowKernel &head, Value x,
+                           Value token) {
+  const CodeScales &scales = *norm->output.scales;
+  RowKernel groups(step, b, width, /*stride=*/1, scales.columns);
+  Value factor = rmsScale(b, head.sum(b.mulf(x, x)), width, *norm);
+  Value y = b.mulf(load(b, groups, args[0], token, 0), groups.broadcast(factor));
+  y = b.mulf(y, groups.load(args[1], b.index(0), norm->gamma.offset));
+  Value ofGroups = chooseScales(b, kActivationRule, y);
+  groups.storeVector(ofGroups, args.back(), b.mul(token, scales.countAcross()), 0);
+  groups.store(divideToCodes(b, y, ofGroups), args[2], b.mul(token, norm->output.strides[0]),
+               norm->output.offset);
 }
 
 std::string LatentRow::name() {
   if (!norm)
     return llvm::formatv("sum_{0}", target.tail->size(1)).str();
   StringRef what = target.append ? "append" : source.parts > 1 ? "sum_rms_norm" : "rms_norm_row";
-  return llvm::formatv("{0}_{1}", what, width).str();
+  bool isCoded = !target.append && norm->output.scales;
+  return llvm::formatv("{0}_{1}{2}", what, width, isCoded ? "_codes" : "").str();
 }
 
 /// One kind of rows, several of which a program may take.

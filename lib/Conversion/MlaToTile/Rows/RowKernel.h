@@ -30,15 +30,17 @@ inline int64_t findRowBlock(StepLowering &step, int64_t columns) {
   return 0;
 }
 
-/// What a program says of a row of `width` elements, `stride` apart; canHoldRow of it.
+/// What a program says of a row of `width` elements, `stride` apart; canHoldRow of it. A tile's
+/// rows have `columns` where the caller says so, else as many as leave the most rows.
 class RowKernel {
 public:
   using Value = mlir::Value;
 
-  RowKernel(StepLowering &step, KernelBuilder &b, int64_t width, int64_t stride = 1)
-      : b(b), tileRows(step.shapes.rows), width(width), columns(step.shapes.foldedColumns(width)),
-        stride(stride) {
-    assert(columns != 0 && "expected a row that canHoldRow");
+  RowKernel(StepLowering &step, KernelBuilder &b, int64_t width, int64_t stride = 1,
+            int64_t columns = 0)
+      : b(b), tileRows(step.shapes.rows), width(width),
+        columns(columns ? columns : step.shapes.foldedColumns(width)), stride(stride) {
+    assert(this->columns != 0 && "expected a row that canHoldRow");
   }
 
   /// From element `base + offset` of the buffer on.
@@ -48,6 +50,13 @@ public:
   }
   void store(Value tile, Value buffer, Value base, int64_t offset) {
     store(tile, buffer, base, offset, b.fixed(width / columns));
+  }
+  /// A value for each of the tile's rows, one behind the other.
+  void storeVector(Value vector, Value buffer, Value base, int64_t offset) {
+    // One element wide: of the tile's equal columns the first is stored.
+    Value to = b.view(buffer, b.extent(base, offset), {b.fixed(width / columns), b.fixed(1)},
+                      {b.fixed(1), b.fixed(1)});
+    b.store(b.broadcast(vector, kWidthMultiple), to, {b.index(0), b.index(0)});
   }
   /// Only where the condition holds.
   void storeIf(Value condition, Value tile, Value buffer, Value base, int64_t offset) {

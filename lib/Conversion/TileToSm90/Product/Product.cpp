@@ -56,6 +56,21 @@ bool product::Program::hasCodes() const {
   return llvm::any_of(dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()); });
 }
 
+bool product::Program::turnsCodes() const {
+  return llvm::any_of(
+      dots, [](tile::DotOp dot) { return isOfCodes(dot.getLhs()) && !isOfCodes(dot.getRhs()); });
+}
+
+int64_t product::Program::countAccumulated() const {
+  int64_t most = 0;
+  for (tile::DotOp dot : dots) {
+    bool isPromoted = !turnsCodes() && promotions.contains(dot);
+    most = std::max(most, cast<RankedTensorType>(dot.getAcc().getType()).getDimSize(1) *
+                              (isPromoted ? 2 : 1));
+  }
+  return most;
+}
+
 Value product::Program::getSum(tile::DotOp dot) const {
   auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
   if (!loop || loop.getNumResults() == 0)
@@ -155,7 +170,7 @@ std::string Matcher::findPromotions() {
 
 /// Two sums that are added to each other first of all.
 std::string Matcher::findJoint() {
-  if (!program.hasCodes() || program.dots.size() != 2)
+  if (!program.turnsCodes() || program.dots.size() != 2)
     return "";
   Value first = program.getSum(program.dots[0]), second = program.getSum(program.dots[1]);
   auto add = getUser<arith::AddFOp>(first);
@@ -229,13 +244,8 @@ void Matcher::groupLoads(ArrayRef<tile::LoadOp> loads) {
                          });
     (isAhead ? invariant : made).push_back(load);
   }
-  auto widest = std::max_element(program.dots.begin(), program.dots.end(), [](auto a, auto b) {
-    return cast<RankedTensorType>(a.getType()).getDimSize(1) <
-           cast<RankedTensorType>(b.getType()).getDimSize(1);
-  });
-  bool oneProducer = invariant.empty() || made.empty() ||
-                     cast<RankedTensorType>(tile::DotOp(*widest).getType()).getDimSize(1) >
-                         kMaxColumnsOfTwoProducers;
+  bool oneProducer =
+      invariant.empty() || made.empty() || program.countAccumulated() > kMaxColumnsOfTwoProducers;
   if (oneProducer) {
     program.loads.push_back(llvm::to_vector(loads));
     program.areInvariant.push_back(made.empty());
@@ -298,7 +308,7 @@ std::string Matcher::checkOperands() {
   llvm::sort(loads, [](tile::LoadOp a, tile::LoadOp b) { return a->isBeforeInBlock(b); });
   groupLoads(loads);
   for (tile::DotOp dot : program.dots) {
-    if (isOfCodes(dot.getRhs()))
+    if (isOfCodes(dot.getRhs()) && !isOfCodes(dot.getLhs()))
       return "codes are not the side with 64 rows";
     int64_t depth =
         cast<RankedTensorType>(dot.getLhs().getType()).getDimSize(dot.getTransposeLhs() ? 0 : 1);
@@ -327,13 +337,16 @@ std::string Matcher::checkOps() {
   program.kernel.getBody().walk([&](Operation *op) {
     bool known = isScalar(op) || isa<scf::ForOp, scf::YieldOp, tile::ReturnOp, tile::DotOp,
                                      tile::LoadOp, tile::StoreOp, arith::ConstantOp>(op);
-    known |= program.hasCodes() && isa<memref::LoadOp, tile::SplatOp>(op); // scales
+    bool isOfScales = program.hasCodes() &&
+                      isa<memref::LoadOp, tile::SplatOp, tile::BroadcastOp, tile::LoadOp>(op);
+    known |= isOfScales;
     known |= op->getNumRegions() == 0 && op->getNumResults() != 0 && !isa<memref::LoadOp>(op) &&
              isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
     for (Value value : op->getResults()) {
       auto tile = dyn_cast<RankedTensorType>(value.getType());
-      if (tile && !isOperand(op))
-        known &= tile.getRank() == 2 && tile.getDimSize(0) == sm90::kTileRows;
+      if (tile && !isOperand(op)) // scales of rows are vectors
+        known &=
+            (tile.getRank() == 2 || program.hasCodes()) && tile.getDimSize(0) == sm90::kTileRows;
     }
     if (!known)
       why = "'" + op->getName().getStringRef().str() + "' in a form not known";
@@ -367,7 +380,7 @@ std::string Matcher::findMembers() {
   for (auto [index, members] : llvm::enumerate(program.members))
     for (Operation *op : members)
       for (unsigned other = 0; other < index; ++other)
-        if (program.members[other].contains(op) && !isa<arith::ConstantOp>(op))
+        if (program.members[other].contains(op) && !isa<arith::ConstantOp, tile::SplatOp>(op))
           return "two products meet behind the loop";
   return "";
 }
@@ -403,7 +416,7 @@ std::string Matcher::findStaged() {
 
 /// Whether its threads have the registers of a multiprocessor, so that no other program fits.
 static bool hasAllRegisters(const Program &program) {
-  return program.hasCodes() && program.countRoles() == kCodesRoles;
+  return program.turnsCodes() && program.countRoles() == kCodesRoles;
 }
 
 std::string Matcher::chooseStages() {
@@ -503,9 +516,7 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
 static void emitRoles(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner) {
   // Without budgets every role has what the launch gives.
-  bool isTight = llvm::any_of(program.dots, [](tile::DotOp dot) {
-    return cast<RankedTensorType>(dot.getType()).getDimSize(1) > kMaxColumnsOfTwoProducers;
-  });
+  bool isTight = program.countAccumulated() > kMaxColumnsOfTwoProducers;
   bool hasAll = hasAllRegisters(program);
   auto budget = [&](int32_t registers) {
     return isTight || hasAll ? b.getI32IntegerAttr(registers) : IntegerAttr();

@@ -67,8 +67,13 @@ struct Program : RoleProgram {
   }
   /// The product's sum over the depth.
   mlir::Value getSum(mlir::tile::DotOp dot) const;
-  /// Whether a consumer turns codes into operands.
+  /// Whether weights are codes; whether a consumer turns them into operands, as activations are
+  /// none.
   bool hasCodes() const;
+  bool turnsCodes() const;
+  /// Columns of all that a consumer accumulates: of its sum and, beside it, of a step's product
+  /// that is added to it.
+  int64_t countAccumulated() const;
   /// Roles: producers and consumers.
   int64_t countRoles() const { return static_cast<int64_t>(loads.size() + dots.size()); }
 
@@ -79,7 +84,7 @@ struct Program : RoleProgram {
   }
   /// Whether a consumer has its next product in flight before it frees the stage of the
   /// one before: where products, not copies, take the time.
-  bool overlapsProducts() const { return dots.size() > 1 && !hasCodes(); }
+  bool overlapsProducts() const { return dots.size() > 1 && !turnsCodes() && promotions.empty(); }
 };
 
 /// Null, and in `why` the reason, for kernels that the schedule does not take.

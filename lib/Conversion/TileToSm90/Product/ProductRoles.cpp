@@ -107,7 +107,9 @@ private:
   void awaitStage();
   Value startProduct(Value acc);
   Value finishProduct(Value acc);
-  void multiplyCodes(tile::DotOp dot);
+  void turnAndMultiply(tile::DotOp dot);
+  Value loadFactor(tile::DotOp dot);
+  void addProduct(tile::DotOp dot, Value product, Value factor);
   void join();
   void release(ValueRange used, unsigned firstRing = 0);
   void advanceAll();
@@ -284,10 +286,8 @@ void Consumer::release(ValueRange used, unsigned firstRing) {
 /// Codes become the left operand in registers, 64 of the depth at a time: the product of some is in
 /// flight while the next are turned. The scale is loaded ahead of the wait, and a ring of codes is
 /// free as soon as they are in registers.
-void Consumer::multiplyCodes(tile::DotOp dot) {
-  auto promotion = program.promotions.find(dot);
-  bool isPromoted = promotion != program.promotions.end();
-  Value factor = isPromoted ? cloner.get(promotion->second.factor) : Value();
+void Consumer::turnAndMultiply(tile::DotOp dot) {
+  Value factor = loadFactor(dot);
   awaitStage();
   Value codes = findOperand(dot.getLhs()), other = findOperand(dot.getRhs());
   auto shared = cast<sm90::SmemType>(other.getType());
@@ -315,11 +315,23 @@ void Consumer::multiplyCodes(tile::DotOp dot) {
   product = finishProduct(product);
   release(stages, /*firstRing=*/isCodesRing ? 1 : 0);
   advanceAll();
-  if (!isPromoted)
+  addProduct(dot, product, factor);
+}
+
+/// The scales of a step's product, ahead of it; null where it has none.
+Value Consumer::loadFactor(tile::DotOp dot) {
+  auto promotion = program.promotions.find(dot);
+  return promotion == program.promotions.end() ? Value() : cloner.get(promotion->second.factor);
+}
+
+/// To the sum over the depth, times its scales.
+void Consumer::addProduct(tile::DotOp dot, Value product, Value factor) {
+  if (!factor)
     return cloner.map(dot.getResult(), product);
+  const Promotion &promotion = program.promotions.find(dot)->second;
   Value scaled = arith::MulFOp::create(b, product, factor);
-  Value sum = arith::AddFOp::create(b, cloner.get(promotion->second.carried), scaled);
-  cloner.map(promotion->second.add->getResult(0), sum);
+  Value sum = arith::AddFOp::create(b, cloner.get(promotion.carried), scaled);
+  cloner.map(arith::AddFOp(promotion.add).getResult(), sum);
 }
 
 /// The first consumer gets the second one's sum.
@@ -420,11 +432,13 @@ void Consumer::emit(Operation *op) {
     return join();
   if (op == program.dots[index]) {
     tile::DotOp dot = program.dots[index];
-    if (isOfCodes(dot.getLhs()))
-      return multiplyCodes(dot);
-    cloner.map(dot.getResult(), finishProduct(startProduct(cloner.get(dot.getAcc()))));
+    if (program.turnsCodes())
+      return turnAndMultiply(dot);
+    Value factor = loadFactor(dot);
+    Value product = finishProduct(startProduct(cloner.get(dot.getAcc())));
     release(stages);
-    return advanceAll();
+    advanceAll();
+    return addProduct(dot, product, factor);
   }
   if (!program.members[index].contains(op))
     return;

@@ -168,8 +168,10 @@ int64_t mlac::chooseScoresStages(tile::KernelOp kernel, std::optional<int64_t> g
     return isOfCodes(dot.getLhs()) && isOfCodes(dot.getRhs()) ? WalkResult::interrupt()
                                                               : WalkResult::advance();
   };
-  std::optional<Program> program =
-      kernel.walk(isProduct).wasInterrupted() ? match(kernel, given, why) : std::nullopt;
+  auto isOfPages = [](tile::LoadPagedOp) { return WalkResult::interrupt(); };
+  bool mayHaveScores =
+      kernel.walk(isProduct).wasInterrupted() && kernel.walk(isOfPages).wasInterrupted();
+  std::optional<Program> program = mayHaveScores ? match(kernel, given, why) : std::nullopt;
   return program ? program->stages : 0;
 }
 

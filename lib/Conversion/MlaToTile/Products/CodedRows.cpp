@@ -1,0 +1,81 @@
+//===- CodedRows.cpp - activations that are codes ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Products/CodedRows.h"
+
+#include "Products/CodedWeights.h"
+#include "Rows/Codes.h"
+
+using namespace mlir;
+using namespace mlac::mla_to_tile;
+
+/// [T, N, K], heads side by side, as [T, N · K].
+static TensorRef joinHeads(StepLowering &step, TensorRef rows) {
+  if (rows.rank() == 2)
+    return rows;
+  int64_t width = rows.size(1) * rows.size(2);
+  rows.sizes = {rows.sizes[0], step.plan().getIndexAttr(width)};
+  rows.strides = {rows.strides[0], rows.strides[2]};
+  return rows;
+}
+
+TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldResult> sizes,
+                                           int64_t group) {
+  auto size = [&](int64_t value) -> OpFoldResult { return step.plan().getIndexAttr(value); };
+  TensorRef codes = step.workspace(sizes, Float8E4M3FNType::get(step.plan().getContext()));
+  int64_t width = codes.strides[0];
+  TensorRef scales = step.workspace({sizes[0], size(width / group)}, step.plan().getF32Type());
+  codes.scales = CodeScales{scales.buffer, /*rows=*/1, group, ShapedType::kDynamic, width};
+  return codes;
+}
+
+LogicalResult mlac::mla_to_tile::checkReadByProducts(Operation *op, Value rows) {
+  for (OpOperand &use : rows.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(user) &&
+        use.getOperandNumber() == 0)
+      continue;
+    auto diag = op->emitOpError("expected codes that are activations of projections only");
+    diag.attachNote(user->getLoc()) << "also read here";
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::CodedRowsOp op) {
+  if (failed(checkReadByProducts(op, op.getResult())))
+    return failure();
+  TensorRef input = step.lookup(op.getInput());
+  if (input.rank() == 3 && input.strides[1] != input.size(2) * input.strides[2])
+    return op.emitOpError("expected rows that lie together in memory, got a slice of heads");
+  auto group = static_cast<int64_t>(op.getGroup());
+  TensorRef coded = makeCodedRows(step, input.sizes, group);
+  const CodeScales &scales = *coded.scales;
+  TensorRef scaleRows{.buffer = scales.buffer,
+                      .sizes = {input.sizes[0], step.plan().getIndexAttr(scales.countAcross())},
+                      .strides = {scales.countAcross(), 1}};
+  emitQuantize(step, joinHeads(step, input), {joinHeads(step, coded), scaleRows, group},
+               kActivationRule);
+  step.setView(op.getResult(), coded);
+  return success();
+}
+
+LogicalResult mlac::mla_to_tile::checkCodedProduct(Operation *op, const Product &product) {
+  const std::optional<CodeScales> &rows = product.lhs.scales;
+  if (!rows)
+    return success();
+  if (!product.rhs.scales)
+    return op->emitOpError("expected a weight of codes beside activations of codes");
+  if (rows->columns != kCodedDepth || product.rhs.scales->columns != kCodedDepth ||
+      !canMultiplyCodes(product))
+    return op->emitOpError("expected activations and weights with scales of ")
+           << kCodedDepth << " columns, in whole tiles, got scales of " << rows->columns << " and "
+           << product.rhs.scales->columns << " columns and a weight of " << product.columns << " x "
+           << product.depth;
+  return success();
+}

@@ -1,0 +1,82 @@
+// Products of codes and codes: tiles of 64 or 128 rows, whose sums of 128 of the depth are multiplied by
+// scales of their rows and of the weight's block. A latent's norm makes codes in the pass that it is.
+//
+// RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=sm90 --canonicalize --cse | FileCheck %s
+// RUN: mla-opt %s --split-input-file --verify-diagnostics --convert-mla-to-tile=target=cpu --canonicalize --cse | FileCheck %s --check-prefix=CPU
+
+// CHECK-LABEL: tile.plan @chain
+// CHECK: tile.launch @quantize_128
+// CHECK: tile.launch @linear_coded_256x512_tile_64x64
+// CHECK: tile.launch @linear_coded_256x512_tile_128x64
+// CHECK: tile.launch @linear_coded_256x512_tile_128x{{64|128}}
+// CHECK: tile.launch @rms_norm_row_256_codes
+// CHECK: tile.launch @linear_coded_128x256_tile_64x64
+// CHECK-NOT: dequantise
+// CHECK-LABEL: tile.kernel @linear_coded_256x512_tile_64x64
+// CHECK-SAME: memref<?xf8E4M3FN>, %{{[a-z0-9]+}}: memref<?xf8E4M3FN> {tile.invariant}
+// CHECK: scf.for
+// CHECK: %[[SUM:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %cst{{.*}}) -> (tensor<64x64xf32>)
+// CHECK: %[[X:.*]] = tile.load %{{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK: %[[W:.*]] = tile.load %{{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK-DAG: %[[PART:.*]] = tile.dot %[[X]], %[[W]], %cst{{.*}} transpose_rhs
+// CHECK-DAG: %[[SCALE:.*]] = memref.load %
+// CHECK-DAG: %[[ROWS:.*]] = tile.load %{{.*}} -> tensor<64xf32>
+// CHECK: %[[BOTH:.*]] = arith.mulf %[[ROWS]], %{{.*}} : tensor<64xf32>
+// CHECK: %[[FACTOR:.*]] = tile.broadcast %[[BOTH]]
+// CHECK: %[[SCALED:.*]] = arith.mulf %[[PART]], %[[FACTOR]]
+// CHECK: arith.addf %[[ACC]], %[[SCALED]]
+// CHECK-LABEL: tile.kernel @rms_norm_row_256_codes
+// CHECK: %[[CODES:.*]] = arith.truncf %{{.*}} to tensor<64x128xf8E4M3FN>
+// CHECK: tile.store %[[CODES]]
+//
+// CPU-LABEL: tile.plan @chain
+// CPU: tile.launch @quantize_128
+// CPU: tile.launch @linear_coded_256x512_tile_1x32
+// CPU: tile.launch @linear_coded_256x512_tile_16x64
+// CPU: tile.launch @rms_norm_256_codes
+// CPU-NOT: dequantise
+// CPU-LABEL: tile.kernel @linear_coded_256x512_tile_1x32
+// CPU: tile.dot %{{.*}}, %{{.*}}, %{{.*}} transpose_rhs : tensor<1x128xf8E4M3FN>, tensor<32x128xf8E4M3FN>
+func.func @chain(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<256x512xf8E4M3FN> {mla.weight = "w.weight"},
+                 %s: tensor<2x4xf32> {mla.weight = "w.weight_scale_inv"}, %g: tensor<256xbf16> {mla.weight = "g"},
+                 %d: tensor<128x256xf8E4M3FN> {mla.weight = "v.weight"},
+                 %t: tensor<1x2xf32> {mla.weight = "v.weight_scale_inv"}) -> (tensor<?x128xbf16> {mla.output = "y"}) {
+  %w = mla.scaled_weight %c, %s block [128, 128] : tensor<256x512xf8E4M3FN>, tensor<2x4xf32> -> tensor<256x512xbf16>
+  %v = mla.scaled_weight %d, %t block [128, 128] : tensor<128x256xf8E4M3FN>, tensor<1x2xf32> -> tensor<128x256xbf16>
+  %xc = mla.coded_rows %x group 128 : tensor<?x512xbf16>
+  %q = mla.latent_project %xc, %w, %g eps 1.0e-6 {codes_group = 128 : i64}
+      : tensor<?x512xbf16>, tensor<256x512xbf16>, tensor<256xbf16> -> tensor<?x256xbf16>
+  %y = mla.project %q, %v : tensor<?x256xbf16>, tensor<128x256xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// -----
+
+func.func @values(%x: tensor<?x512xbf16> {mla.input = "x"}, %w: tensor<128x512xbf16> {mla.weight = "w.weight"})
+    -> (tensor<?x128xbf16> {mla.output = "y"}) {
+  %xc = mla.coded_rows %x group 128 : tensor<?x512xbf16>
+  // expected-error@+1 {{expected a weight of codes beside activations of codes}}
+  %y = mla.project %xc, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// -----
+
+func.func @groups(%x: tensor<?x512xbf16> {mla.input = "x"}, %c: tensor<128x512xf8E4M3FN> {mla.weight = "w.weight"},
+                  %s: tensor<1x4xf32> {mla.weight = "w.weight_scale_inv"}) -> (tensor<?x128xbf16> {mla.output = "y"}) {
+  %w = mla.scaled_weight %c, %s block [128, 128] : tensor<128x512xf8E4M3FN>, tensor<1x4xf32> -> tensor<128x512xbf16>
+  %xc = mla.coded_rows %x group 256 : tensor<?x512xbf16>
+  // expected-error@+1 {{expected activations and weights with scales of 128 columns, in whole tiles, got scales of 256 and 128 columns and a weight of 128 x 512}}
+  %y = mla.project %xc, %w : tensor<?x512xbf16>, tensor<128x512xbf16> -> tensor<?x128xbf16>
+  return %y : tensor<?x128xbf16>
+}
+
+// -----
+
+func.func @read(%x: tensor<?x512xbf16> {mla.input = "x"}) -> (tensor<?x512xbf16> {mla.output = "y"}) {
+  // expected-error@+1 {{expected codes that are activations of projections only}}
+  %xc = mla.coded_rows %x group 128 : tensor<?x512xbf16>
+  // expected-note@+1 {{also read here}}
+  %y = mla.rms_norm %xc eps 1.0e-6 : tensor<?x512xbf16> -> tensor<?x512xbf16>
+  return %y : tensor<?x512xbf16>
+}

@@ -1,0 +1,132 @@
+// Codes times codes: both operands go from the ring to wgmma, and what 128 of the depth add up to, times the
+// scales, to a sum of the consumer's own. The scales are loaded ahead of the wait.
+//
+// RUN: mla-opt %s --tile-plan-schedules --convert-tile-to-sm90 --split-input-file --verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: sm90.kernel @narrow
+// CHECK-SAME: warpgroups = 3
+// CHECK-DAG: sm90.ring "invariant" {{.*}} tiles = [<64x128xf8E4M3FN>]
+// CHECK-DAG: sm90.ring "operands" {{.*}} tiles = [<64x128xf8E4M3FN>]
+// CHECK: sm90.role "load_invariant" warpgroups 0 to 1 {
+// CHECK-NOT: sm90.wait_dependency
+// CHECK: sm90.role "load" warpgroups 1 to 2 {
+// CHECK: sm90.role "math0" warpgroups 2 to 3 {
+// CHECK: sm90.wait_dependency
+// CHECK: scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}})
+// CHECK-DAG: %[[ROWS:.*]] = sm90.load %{{.*}} -> tensor<64xf32, #sm90.rows>
+// CHECK-DAG: %[[SCALE:.*]] = memref.load
+// CHECK: %[[FACTOR:.*]] = sm90.broadcast
+// CHECK: sm90.await
+// CHECK: sm90.await
+// CHECK: sm90.wgmma %{{.*}}, %{{.*}}, %{{.*}} transpose_rhs : !sm90.smem<64x128xf8E4M3FN>, <64x128xf8E4M3FN>
+// CHECK: %[[PART:.*]] = sm90.wgmma_wait 0
+// CHECK: sm90.release
+// CHECK: sm90.release
+// CHECK: %[[SCALED:.*]] = arith.mulf %[[PART]], %[[FACTOR]]
+// CHECK: arith.addf %[[ACC]], %[[SCALED]]
+// expected-remark @below {{kernel 'narrow': schedule product product-stages=12}}
+tile.kernel @narrow(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant}, %y: memref<?xbf16>, %rows: index,
+                    %xs: memref<?xf32>, %ws: memref<?xf32>) attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %width = arith.constant 64 : index
+  %height = arith.constant 64 : index
+  %c512 = arith.constant 512 : index
+  %pid = tile.program_id 0
+  %pid1 = tile.program_id 1
+  %column = arith.muli %pid, %width : index
+  %r0 = arith.muli %pid1, %height : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xf8E4M3FN> to memref<?x512xf8E4M3FN, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 512], strides: [512, 1]
+      : memref<?xf8E4M3FN> to memref<256x512xf8E4M3FN, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 256], strides: [256, 1]
+      : memref<?xbf16> to memref<?x256xbf16, strided<[256, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %acc = scf.for %k = %c0 to %c512 step %c128 iter_args(%o0 = %zero) -> (tensor<64x64xf32>) {
+    %group = arith.divui %k, %c128 : index
+    %av = memref.reinterpret_cast %xs to offset: [%group], sizes: [%rows], strides: [4]
+        : memref<?xf32> to memref<?xf32, strided<[4], offset: ?>>
+    %x0 = tile.load %xv[%r0, %k] : memref<?x512xf8E4M3FN, strided<[512, 1]>> -> tensor<64x128xf8E4M3FN>
+    %wt = tile.load %wv[%column, %k] : memref<256x512xf8E4M3FN, strided<[512, 1]>> -> tensor<64x128xf8E4M3FN>
+    %scale = memref.load %ws[%group] : memref<?xf32>
+    %b = tile.splat %scale : f32 -> tensor<64xf32>
+    %p0 = tile.dot %x0, %wt, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<64x128xf8E4M3FN> -> tensor<64x64xf32>
+    %a0 = tile.load %av[%r0] : memref<?xf32, strided<[4], offset: ?>> -> tensor<64xf32>
+    %m0 = arith.mulf %a0, %b : tensor<64xf32>
+    %f0 = tile.broadcast %m0 : tensor<64xf32> -> tensor<64x64xf32>
+    %s0 = arith.mulf %p0, %f0 : tensor<64x64xf32>
+    %n0 = arith.addf %o0, %s0 : tensor<64x64xf32>
+    scf.yield %n0 : tensor<64x64xf32>
+  }
+  %t0 = arith.truncf %acc : tensor<64x64xf32> to tensor<64x64xbf16>
+  tile.store %t0, %yv[%r0, %column] : tensor<64x64xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  tile.return
+}
+
+// -----
+
+// Two accumulators of 128 columns each leave a second producer no registers.
+
+// CHECK-LABEL: sm90.kernel @wide
+// CHECK-SAME: warpgroups = 3
+// CHECK: sm90.ring "operands" {{.*}} tiles = [<64x128xf8E4M3FN>, <64x128xf8E4M3FN>, <128x128xf8E4M3FN>]
+// CHECK: sm90.role "load" warpgroups 0 to 1 registers 40 {
+// CHECK: sm90.wait_dependency
+// CHECK: sm90.role "math0" warpgroups 1 to 2 registers 232 {
+// CHECK: sm90.wgmma {{.*}} <128x128xf8E4M3FN> -> tensor<64x128xf32
+// CHECK: sm90.wgmma_wait 0
+// CHECK-NEXT: sm90.release
+// CHECK: sm90.role "math1" warpgroups 2 to 3 registers 232 {
+// expected-remark @below {{kernel 'wide': schedule product product-stages=6}}
+tile.kernel @wide(%x: memref<?xf8E4M3FN>, %w: memref<?xf8E4M3FN> {tile.invariant}, %y: memref<?xbf16>, %rows: index,
+                    %xs: memref<?xf32>, %ws: memref<?xf32>) attributes {tile.waits_for_dependency} {
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %width = arith.constant 128 : index
+  %height = arith.constant 128 : index
+  %c512 = arith.constant 512 : index
+  %pid = tile.program_id 0
+  %pid1 = tile.program_id 1
+  %column = arith.muli %pid, %width : index
+  %r0 = arith.muli %pid1, %height : index
+  %r1 = arith.addi %r0, %c64 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [%rows, 512], strides: [512, 1]
+      : memref<?xf8E4M3FN> to memref<?x512xf8E4M3FN, strided<[512, 1]>>
+  %wv = memref.reinterpret_cast %w to offset: [0], sizes: [256, 512], strides: [512, 1]
+      : memref<?xf8E4M3FN> to memref<256x512xf8E4M3FN, strided<[512, 1]>>
+  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [%rows, 256], strides: [256, 1]
+      : memref<?xbf16> to memref<?x256xbf16, strided<[256, 1]>>
+  %zero = arith.constant dense<0.0> : tensor<64x128xf32>
+  %acc:2 = scf.for %k = %c0 to %c512 step %c128 iter_args(%o0 = %zero, %o1 = %zero) -> (tensor<64x128xf32>, tensor<64x128xf32>) {
+    %group = arith.divui %k, %c128 : index
+    %av = memref.reinterpret_cast %xs to offset: [%group], sizes: [%rows], strides: [4]
+        : memref<?xf32> to memref<?xf32, strided<[4], offset: ?>>
+    %x0 = tile.load %xv[%r0, %k] : memref<?x512xf8E4M3FN, strided<[512, 1]>> -> tensor<64x128xf8E4M3FN>
+    %x1 = tile.load %xv[%r1, %k] : memref<?x512xf8E4M3FN, strided<[512, 1]>> -> tensor<64x128xf8E4M3FN>
+    %wt = tile.load %wv[%column, %k] : memref<256x512xf8E4M3FN, strided<[512, 1]>> -> tensor<128x128xf8E4M3FN>
+    %scale = memref.load %ws[%group] : memref<?xf32>
+    %b = tile.splat %scale : f32 -> tensor<64xf32>
+    %p0 = tile.dot %x0, %wt, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<64x128xf32>
+    %a0 = tile.load %av[%r0] : memref<?xf32, strided<[4], offset: ?>> -> tensor<64xf32>
+    %m0 = arith.mulf %a0, %b : tensor<64xf32>
+    %f0 = tile.broadcast %m0 : tensor<64xf32> -> tensor<64x128xf32>
+    %s0 = arith.mulf %p0, %f0 : tensor<64x128xf32>
+    %n0 = arith.addf %o0, %s0 : tensor<64x128xf32>
+    %p1 = tile.dot %x1, %wt, %zero transpose_rhs : tensor<64x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<64x128xf32>
+    %a1 = tile.load %av[%r1] : memref<?xf32, strided<[4], offset: ?>> -> tensor<64xf32>
+    %m1 = arith.mulf %a1, %b : tensor<64xf32>
+    %f1 = tile.broadcast %m1 : tensor<64xf32> -> tensor<64x128xf32>
+    %s1 = arith.mulf %p1, %f1 : tensor<64x128xf32>
+    %n1 = arith.addf %o1, %s1 : tensor<64x128xf32>
+    scf.yield %n0, %n1 : tensor<64x128xf32>, tensor<64x128xf32>
+  }
+  %t0 = arith.truncf %acc#0 : tensor<64x128xf32> to tensor<64x128xbf16>
+  tile.store %t0, %yv[%r0, %column] : tensor<64x128xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  %t1 = arith.truncf %acc#1 : tensor<64x128xf32> to tensor<64x128xbf16>
+  tile.store %t1, %yv[%r1, %column] : tensor<64x128xbf16>, memref<?x256xbf16, strided<[256, 1]>>
+  tile.return
+}
+
