@@ -67,6 +67,20 @@ static StringRef stringifyAbsorb(mla::AbsorbMode mode) {
   llvm_unreachable("unknown absorb mode");
 }
 
+static StringRef stringifyCodesUse(CodesUse use) {
+  switch (use) {
+  case CodesUse::Off:
+    return "off";
+  case CodesUse::Auto:
+    return "auto";
+  case CodesUse::Weights:
+    return "weights";
+  case CodesUse::Both:
+    return "both";
+  }
+  llvm_unreachable("unknown use of codes");
+}
+
 /// Of the functions that split their batch; 0: none.
 static int64_t getDecodeThreshold(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
@@ -85,8 +99,8 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
          << " --absorb=" << stringifyAbsorb(options.absorb);
   if (options.expandFrom > 0)
     stream << " --expand-from=" << options.expandFrom;
-  if (options.keepCodes)
-    stream << " --keep-codes";
+  if (options.keepCodes != CodesUse::Off)
+    stream << " --keep-codes=" << stringifyCodesUse(options.keepCodes);
   if (!options.functions.empty())
     stream << " --functions=" << llvm::join(options.functions, ",");
   if (int64_t threshold = getDecodeThreshold(module); threshold > 1)

@@ -16,6 +16,7 @@
 
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
+#include "mla/Machine/TargetDescription.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -321,16 +322,38 @@ static std::string getModelFile(StringRef path) {
   return file.str().str();
 }
 
+/// Columns of activations that have one scale, and so of a weight's blocks.
+static constexpr int64_t kActivationGroup = 128;
+
+/// What a checkpoint's weights have one scale for, as configurations call it.
+static std::string describeStrategy(ArrayRef<int64_t> block) {
+  if (block == ArrayRef<int64_t>({0, 0}))
+    return "tensor";
+  if (block == ArrayRef<int64_t>({1, 0}))
+    return "channel";
+  return "block of " + llvm::utostr(block[0]) + " x " + llvm::utostr(block[1]);
+}
+
 /// Weights that are folded ahead into others stay in the activations' type.
 static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
-  if (!module->hasAttr(mla::kWeightScalesAttr))
+  auto block = module->getAttrOfType<DenseI64ArrayAttr>(mla::kWeightScalesAttr);
+  if (!block)
     return module.emitError("--keep-codes needs weights with scales: a configuration with "
                             "quantization_config, without --dequantised-weights");
+  bool hasBoth = options.keepCodes == CodesUse::Both;
+  if (hasBoth && block[1] != kActivationGroup)
+    return module.emitError("--keep-codes=both supports the strategy block of N x ")
+           << kActivationGroup << ", whose columns agree with the activations' groups, not "
+           << describeStrategy(block) << "; --keep-codes=weights takes it";
   mla::MlaKeepCodesOptions keep;
   keep.latentsOnly = options.absorb != mla::AbsorbMode::Online;
   keep.ranks = std::max<int64_t>(1, options.parsing.tensorParallel);
+  if (options.keepCodes == CodesUse::Auto)
+    keep.machine = getMachineOf(options.targets.front()).name;
   PassManager passes(module.getContext(), ModuleOp::getOperationName());
   passes.addPass(mla::createMlaKeepCodes(keep));
+  if (hasBoth)
+    passes.addPass(mla::createMlaQuantizeActivations({.group = kActivationGroup}));
   return passes.run(module);
 }
 
@@ -344,7 +367,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std
   OwningOpRef<ModuleOp> module =
       getFrontEnd(path).load(context, path, (*file)->getBuffer(), options);
   if (!module || failed(keepFunctions(*module, options.functions)) ||
-      (options.keepCodes && failed(keepCodes(*module, options))))
+      (options.keepCodes != CodesUse::Off && failed(keepCodes(*module, options))))
     return failure();
   return module;
 }

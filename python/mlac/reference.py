@@ -165,6 +165,20 @@ def rotate(x, rope, positions):
     return out
 
 
+def quantise_groups(rows, group=128, scale_floor=1e-12):
+    """Activations [T, I] as products of codes multiply them: e4m3 with a float32 scale for each
+    group of a token (mla.md section 7)."""
+    grouped = np.asarray(rows, np.float64).reshape(len(rows), -1, group)
+    most = np.abs(grouped).max(axis=-1, keepdims=True).astype(np.float32)
+    scale = np.maximum(most / np.float32(448), np.float32(scale_floor))
+    codes = round_e4m3((grouped.astype(np.float32) / scale).astype(np.float64))
+    return (codes * scale.astype(np.float64)).reshape(np.shape(rows))
+
+
+def as_they_are(rows):
+    return rows
+
+
 def latents(config, weights, hidden, positions):
     """The cached row of each token: normalised latent [S, Lkv] and rotated key [S, R]."""
     raw = hidden @ weights["kv_a_proj_with_mqa.weight"].T
@@ -174,12 +188,12 @@ def latents(config, weights, hidden, positions):
     return c, (rotate(k_pe, config.rope, positions) if config.rope else k_pe)
 
 
-def queries(config, weights, hidden, positions):
-    """q_nope [S, N, P] and rotated q_pe [S, N, R]."""
+def queries(config, weights, hidden, positions, multiplied=as_they_are):
+    """q_nope [S, N, P] and rotated q_pe [S, N, R]; `multiplied`: see attention_layer."""
     if config.q_lora_rank:
         x = rms_norm(hidden @ weights["q_a_proj.weight"].T, weights["q_a_layernorm.weight"],
                      config.eps) * config.q_multiplier
-        q = x @ weights["q_b_proj.weight"].T
+        q = multiplied(x) @ weights["q_b_proj.weight"].T
     else:
         q = hidden @ weights["q_proj.weight"].T
     p = config.qk_nope_head_dim
@@ -293,19 +307,21 @@ def sparse_attention_layer(config, indexer, weights, hidden, selected=None):
     return heads.reshape(tokens, n * v) @ weights["o_proj.weight"].T, selected
 
 
-def attention_layer(config, weights, hidden, first_row=0):
+def attention_layer(config, weights, hidden, first_row=0, multiplied=as_they_are):
     """Output rows [first_row:] of one causal layer over a whole sequence.
 
     hidden [S, H] float64, weights by their checkpoint names ([out, in], float64);
     returns output [S - first_row, H] and lse [N, S - first_row] (natural log).
+    multiplied: what the projections from hidden states and query latents and the output's take for
+    their rows (quantise_groups where they multiply codes); kv_b's takes rows as they are.
     """
     weights = {name: np.asarray(w, np.float64) for name, w in weights.items()}
-    hidden = np.asarray(hidden, np.float64)
+    hidden = multiplied(np.asarray(hidden, np.float64))
     tokens, n = len(hidden), config.num_heads
     p, v = config.qk_nope_head_dim, config.v_head_dim
     positions = np.arange(tokens)
     c, k_pe = latents(config, weights, hidden, positions)
-    q_nope, q_pe = queries(config, weights, hidden[first_row:], positions[first_row:])
+    q_nope, q_pe = queries(config, weights, hidden[first_row:], positions[first_row:], multiplied)
     up = weights["kv_b_proj.weight"].reshape(n, p + v, config.kv_lora_rank)
     output = np.empty((tokens - first_row, n, v))
     lse = np.empty((n, tokens - first_row))
@@ -320,7 +336,7 @@ def attention_layer(config, weights, hidden, first_row=0):
         output[:, head] = numerators @ value / total
         lse[head] = (top + np.log(total))[:, 0]
     flat = output.reshape(tokens - first_row, n * v)
-    return flat @ weights["o_proj.weight"].T, lse
+    return multiplied(flat) @ weights["o_proj.weight"].T, lse
 
 
 # Of what a sink of +inf becomes, as kernels know it (mla.grouped_attention).

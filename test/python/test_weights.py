@@ -251,13 +251,15 @@ class KeptCodesTest(unittest.TestCase):
     CONFIG = CONFIG | {"hidden_size": 256, "q_lora_rank": 128, "kv_lora_rank": 128,
                        "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "v_head_dim": 64}
     CODED = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"]
+    KEPT = "--keep-codes"
+    NAMES = ("deepseek", "tensor", "compressed_channel", "compressed_tensor", "fbgemm", "modelopt")
 
     def compile(self, name, *more):
         quantization, block, names, options = STRATEGIES[name]
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder) / "config.json"
             config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
-            package = compile_package(config, [*options, "--keep-codes", *more])
+            package = compile_package(config, [*options, self.KEPT, *more])
         dtype = package.info["model"]["activation_dtype"]
         layer = Layer(5, block, names, dtype, self.CONFIG)
         self.exact(package, layer, names, block)
@@ -266,10 +268,11 @@ class KeptCodesTest(unittest.TestCase):
 
     def exact(self, package, layer, names, block):
         """What projections multiply: codes times scales, not rounded."""
+        layer.coded = {}
         for weight in package.info["weights"]:
             if weight["dtype"] == "e4m3":
                 stem = weight["name"].removesuffix("weight")
-                layer.values[weight["name"]] = reference.dequantise(
+                layer.values[weight["name"]] = layer.coded[weight["name"]] = reference.dequantise(
                     layer.codes[stem + names[0]], layer.codes[stem + names[1]], block)
 
     def bound(self, package, weights, **options):
@@ -289,8 +292,7 @@ class KeptCodesTest(unittest.TestCase):
         return {weight["name"]: weight["dtype"] for weight in package.info["weights"]}
 
     def test_A16_A46_every_strategy_is_its_codes_times_scales(self):
-        for name in ("deepseek", "tensor", "compressed_channel", "compressed_tensor", "fbgemm",
-                     "modelopt"):
+        for name in self.NAMES:
             with self.subTest(name):
                 package, layer, hidden, dtype = self.compile(name)
                 types = self.types(package)
@@ -317,7 +319,7 @@ class KeptCodesTest(unittest.TestCase):
         self.check(run(self.bound(package, layer.codes), hidden), layer, hidden, dtype)
 
     def test_A17_ranks_take_their_share_of_codes_and_scales(self):
-        for name in ("deepseek", "fbgemm"):
+        for name in set(self.NAMES) & {"deepseek", "fbgemm"}:
             with self.subTest(name):
                 # 256 of q_b's 768 rows and 128 of o's 384 columns are whole blocks.
                 package, layer, hidden, dtype = self.compile(name, "--tp=3")
@@ -339,7 +341,7 @@ class KeptCodesTest(unittest.TestCase):
             folder = pathlib.Path(temporary)
             layers = [Layer(seed, block, names, "bf16", self.CONFIG) for seed in (1, 2, 3)]
             write_folder(folder, self.CONFIG | {"quantization_config": quantization}, layers)
-            package = compile_package(folder, [*options, "--keep-codes"])
+            package = compile_package(folder, [*options, self.KEPT])
             engine = make_engine(package)
             engine.bind_checkpoint(folder, attention=1)
             hidden = narrow(np.random.default_rng(6).standard_normal((TOKENS, 256)), "bf16")
@@ -363,6 +365,55 @@ class KeptCodesTest(unittest.TestCase):
                  "o_proj.weight_scale_inv": np.ones((3, 3), np.float32)}
         with self.assertRaisesRegex(mlac.InvalidArgument, r"expected shape \[2, 3\]"):
             engine.bind(wrong)
+
+
+class CodedActivationsTest(KeptCodesTest):
+    """Products of codes and codes (--keep-codes=both), against float64 of what both stand for."""
+
+    KEPT = "--keep-codes=both"
+    NAMES = ("deepseek",)
+    # e4m3 rounds to 2^-4: of what an activation's neighbours round to, a share of 2^-9 / 2^-4
+    # moves to the next code, which is 2^-3 away. The bound of bf16 for what does not.
+    MOVED = 2 ** -3 * (2 ** -5) ** 0.5
+
+    def check(self, output, layer, hidden, dtype):
+        config, rows = reference.config_from_hf(self.CONFIG), widen(hidden)
+        plain, _ = reference.attention_layer(config, layer.values, rows)
+        if layer.values["o_proj.weight"] is layer.coded.get("o_proj.weight"):
+            expected, _ = reference.attention_layer(config, layer.values, rows,
+                                                    multiplied=reference.quantise_groups)
+        else:  # absorbed: codes are multiplied by hidden states alone
+            expected, _ = reference.attention_layer(config, layer.values,
+                                                    reference.quantise_groups(rows))
+        wmape, quantised = (reference.wmape(widen(output), expected),
+                            reference.wmape(expected, plain))
+        print(f"WMAPE of codes and codes: {wmape:.2e}, of the quantisation alone {quantised:.2e}")
+        self.assertLess(wmape, ALLOWED[dtype][1] + self.MOVED)
+        # Nearer to what is modelled than that is to the layer without codes of activations.
+        self.assertLess(wmape, quantised / 2)
+        self.assertLess(reference.wmape(widen(output), plain), 2 * quantised)
+
+    def test_A46_other_blocks_are_dequantised(self):
+        """Whatever has no groups of the activations' columns is refused, by its name."""
+        for name, what in (("block", "block of 48 x 56"), ("tensor", "tensor"),
+                           ("compressed_channel", "channel"), ("modelopt", "tensor")):
+            quantization, _, _, options = STRATEGIES[name]
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                config = pathlib.Path(folder) / "config.json"
+                config.write_text(json.dumps(self.CONFIG | {"quantization_config": quantization}))
+                done = subprocess.run([COMPILE, config, "--quiet", *options, self.KEPT, "-o",
+                                       pathlib.Path(folder) / "x.mlac"], capture_output=True,
+                                      text=True)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"--keep-codes=both supports the strategy block of N x 128, whose "
+                              f"columns agree with the activations' groups, not {what}; "
+                              "--keep-codes=weights takes it", done.stderr)
+
+    def test_A47_scales_of_activations_are_ignored(self):
+        package, layer, hidden, _ = self.compile("deepseek")
+        outputs = [run(self.bound(package, layer.codes | scales), hidden).tobytes() for scales in
+                   ({}, {"o_proj.input_scale": np.array([3e-3], np.float32)})]
+        self.assertEqual(*outputs)
 
 
 class HalfTest(unittest.TestCase):

@@ -50,6 +50,7 @@ template <typename T> struct ListingParser : cl::parser<T> {
       names.push_back(this->getOption(i));
     if (llvm::is_contained(names, text))
       return cl::parser<T>::parse(option, name, text, value);
+    llvm::erase(names, ""); // of an option that stands alone, too
     return option.error("expected one of " + llvm::Twine(llvm::join(names, ", ")) + ", got '" +
                         text + "'");
   }
@@ -209,12 +210,21 @@ static cl::opt<bool> allowWgmmaMessages("allow-wgmma-warnings", cl::cat(codeCate
 static cl::opt<bool> normEpsFromConfig("norm-eps-from-config", cl::cat(modelCategory),
                                        cl::desc("rms_norm_eps for the latent norms too (default "
                                                 "1e-6, as transformers does)"));
-static cl::opt<bool>
-    keepCodes("keep-codes", cl::cat(modelCategory),
-              cl::desc("Bind weights as the codes and scales that quantization_config says a "
-                       "checkpoint has, where only projections read them: half the bytes, which "
-                       "bound steps of up to 128 tokens; more tokens dequantise in the step "
-                       "(default: weights are dequantised when they are bound)"));
+static EnumOption<CodesUse> keepCodes(
+    "keep-codes", cl::init(CodesUse::Off), cl::ValueOptional, cl::cat(modelCategory),
+    cl::desc("What projections read as the e4m3 codes and scales that quantization_config says a "
+             "checkpoint has, where nothing else reads them (default off):"),
+    cl::values(
+        clEnumValN(CodesUse::Off, "off", "nothing: weights are dequantised when they are bound"),
+        clEnumValN(CodesUse::Auto, "auto",
+                   "weights that are predicted to be multiplied faster so on the first target"),
+        clEnumValN(CodesUse::Weights, "weights",
+                   "weights: half the bytes, which bound steps of up to 128 tokens; more tokens "
+                   "dequantise in the step"),
+        clEnumValN(CodesUse::Both, "both",
+                   "weights, and activations quantised by token and group of 128: products of "
+                   "codes, for weights with scales of blocks of 128 columns"),
+        clEnumValN(CodesUse::Weights, "", "weights")));
 static cl::opt<bool> dequantisedWeights(
     "dequantised-weights", cl::cat(modelCategory),
     cl::desc("Weights will be bound in the activations' type, whatever the configuration's "

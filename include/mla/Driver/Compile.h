@@ -56,6 +56,10 @@ private:
   std::chrono::steady_clock::time_point started;
 };
 
+/// What products read as codes where a checkpoint stores codes: nothing, weights where that is
+/// predicted to be faster on the first target, weights, or activations, too.
+enum class CodesUse { Off, Auto, Weights, Both };
+
 struct CompileOptions {
   /// Names of CompileTargets, in the package's order.
   std::vector<std::string> targets = {getTargetInfos().front().chip.str()};
@@ -72,8 +76,8 @@ struct CompileOptions {
   std::vector<std::string> functions;
   int64_t expandFrom = 0; ///< new tokens from which on form auto is expanded; 0: by cost
   mlir::mla::AbsorbMode absorb = mlir::mla::AbsorbMode::Online;
-  /// Whether products read weights as the codes that a checkpoint stores (mla-keep-codes).
-  bool keepCodes = false;
+  /// mla-keep-codes, mla-quantize-activations.
+  CodesUse keepCodes = CodesUse::Off;
   /// Whether decodes attend apart to prefixes that they share.
   mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;
   mlir::mla::SparseMode sparseMode = mlir::mla::SparseMode::Mixed;
