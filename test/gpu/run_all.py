@@ -162,6 +162,7 @@ CHECKS = (
           **script("bench/prefill", "run", "{}", "--check", "grid")),
     Check("products", by_script("bench/products"),
           **script("bench/products", "run", "{}", "--rounds=1")),
+    Check("codes", by_script("bench/codes"), **script("bench/codes", "run", "{}", "--check")),
     Check("select", by_script("bench/select"),
           **script("bench/select", "run", "{}", "--check")),
     Check("chunked", by_script("bench/chunked.py"),
