@@ -93,12 +93,13 @@ static TensorShape readShape(const llvm::json::Value &tensor) {
 
 /// Compares the attention modules in a file with the configuration beside them:
 /// what cannot be bound later is refused now. A module is what shares a prefix
-/// with a kv_b_proj.
+/// with a kv_b_proj, or of groups of heads with a k_proj.
 static LogicalResult checkTensors(MLIRContext &context, StringRef path,
                                   const llvm::json::Object &header, const ModelConfig &config) {
+  StringRef known = config.grouped ? "k_proj.weight" : "kv_b_proj.weight";
   for (const auto &[key, unused] : header) {
     StringRef prefix = key;
-    if (llvm::none_of(getStoredNames("kv_b_proj.weight"),
+    if (llvm::none_of(getStoredNames(known),
                       [&](StringRef name) { return prefix.consume_back(name); }))
       continue;
     std::map<std::string, TensorShape> shapes; // sorted: errors come in one order

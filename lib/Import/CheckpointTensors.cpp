@@ -64,9 +64,35 @@ static std::vector<CheckpointTensor> getSharedKeyTensors(const ModelConfig &conf
   return result;
 }
 
+/// Groups of heads: projections, each with its bias, and what lies between them.
+static std::vector<CheckpointTensor> getGroupedTensors(const ModelConfig &config) {
+  const GroupedParams &grouped = *config.grouped;
+  int64_t hidden = config.hiddenSize, dim = config.vHeadDim;
+  std::vector<CheckpointTensor> result;
+  auto addInput = [&](const std::string &name, int64_t heads, const std::string &formula) {
+    result.push_back({name + ".weight", {heads * dim, hidden}, kRows, "[" + formula + ", H]"});
+    if (grouped.hasInputBias)
+      result.push_back({name + ".bias", {heads * dim}, kRows, "[" + formula + "]"});
+  };
+  addInput("q_proj", config.numHeadsTotal, "ND");
+  addInput("k_proj", grouped.kvHeadsTotal, "Nkv D");
+  addInput("v_proj", grouped.kvHeadsTotal, "Nkv D");
+  if (grouped.normalisesHeads)
+    for (const char *name : {"q_norm.weight", "k_norm.weight"})
+      result.push_back({name, {dim}, std::nullopt, "[D]"});
+  if (grouped.hasSinks)
+    result.push_back({"sinks", {config.numHeadsTotal}, kRows, "[N]", /*isSingle=*/true});
+  result.push_back({"o_proj.weight", {hidden, config.numHeadsTotal * dim}, kColumns, "[H, ND]"});
+  if (grouped.hasOutputBias)
+    result.push_back({"o_proj.bias", {hidden}, std::nullopt, "[H]"});
+  return result;
+}
+
 std::vector<CheckpointTensor> mlac::getCheckpointTensors(const ModelConfig &config) {
   if (config.sharedKeys)
     return getSharedKeyTensors(config);
+  if (config.grouped)
+    return getGroupedTensors(config);
   int64_t hidden = config.hiddenSize, latent = config.kvLoraRank, heads = config.numHeadsTotal;
   int64_t queryRows = heads * config.qkHeadDim();
   std::vector<CheckpointTensor> result;
@@ -148,6 +174,9 @@ static std::string formatShape(llvm::ArrayRef<int64_t> shape) {
 }
 
 static std::string formatDims(const ModelConfig &config) {
+  if (config.grouped)
+    return llvm::formatv("H = {0}, N = {1}, Nkv = {2}, D = {3}", config.hiddenSize,
+                         config.numHeadsTotal, config.grouped->kvHeadsTotal, config.vHeadDim);
   std::string rank = config.qLoraRank ? std::to_string(*config.qLoraRank) : "none";
   return llvm::formatv("H = {0}, N = {1}, Lq = {2}, Lkv = {3}, P = {4}, R = {5}, V = {6}",
                        config.hiddenSize, config.numHeadsTotal, rank, config.kvLoraRank,

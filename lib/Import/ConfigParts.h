@@ -29,10 +29,28 @@ inline constexpr int64_t kMaxPositions = std::numeric_limits<int32_t>::max();
 inline constexpr double kDefaultTheta = 1e4;
 
 std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired);
-void readYarn(const ConfigReader &rope, RopeParams &params);
+/// `isRounded`: the correction range is one of whole pairs, which the file may not deny.
+void readYarn(const ConfigReader &rope, RopeParams &params, bool isRounded = true);
+/// Rope of `config.qkRopeHeadDim` channels, from either place of its keys.
+void readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &config);
 
 /// DeepSeek-V4: dimensions, rope and indexer of layer `options.layer`.
 void readSharedKeys(const ConfigReader &root, const ConfigOptions &options, ModelConfig &config);
+
+/// What a model type of attention by groups of heads implies beyond its keys.
+struct GroupedType {
+  /// `InputsOnly`: queries, keys and values have biases whatever the keys say; else the key
+  /// `attention_bias` says it of all projections.
+  enum class Biases { ByKey, InputsOnly } biases = Biases::ByKey;
+  bool normalisesHeads = false, hasSinks = false, hasSoftcap = false;
+  /// Which layers have the window: all of them, every second one from the first on, or those
+  /// behind `max_window_layers`, where `use_sliding_window` says so. `layer_types` says it first.
+  enum class Windows { None, All, EverySecond, Optional } windows = Windows::None;
+};
+
+/// Attention by groups of heads: dimensions, rope and masks of layer `options.layer`.
+void readGrouped(const ConfigReader &root, const GroupedType &type, const ConfigOptions &options,
+                 ModelConfig &config);
 
 } // namespace mlac
 

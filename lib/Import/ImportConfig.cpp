@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 
+#include "GroupedLayer.h"
 #include "SharedKeyLayer.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Import/CheckpointTensors.h"
@@ -533,10 +534,11 @@ Location mlac::getFileLoc(MLIRContext &context, StringRef path) {
   return FileLineColLoc::get(&context, path, /*line=*/1, /*column=*/1);
 }
 
-/// DeepSeek-V4's layers.
-static LogicalResult buildSharedKeys(ModuleOp module, const ModelConfig &config,
-                                     const ImportOptions &options) {
-  SharedKeyLayer layer(module, config, options);
+/// Layers of other kinds than the latent one: DeepSeek-V4's, and of groups of heads.
+template <typename LayerT>
+static LogicalResult buildOtherKind(ModuleOp module, const ModelConfig &config,
+                                    const ImportOptions &options) {
+  LayerT layer(module, config, options);
   if (failed(layer.verify()))
     return failure();
   layer.buildStep("prefill", ShapedType::kDynamic);
@@ -573,7 +575,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << ": sparse attention is imported as dense, which is equal up to "
                      << "index_topk = " << config.indexer->topk
                      << " tokens; longer sequences will be refused";
-  if (!config.sharedKeys && failed(verifyCache(loc, config, options)))
+  if (!config.sharedKeys && !config.grouped && failed(verifyCache(loc, config, options)))
     return {};
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
   module->getOperation()->setAttr(mla::kModelAttr, getModelAttr(loc.getContext(), config, options));
@@ -582,9 +584,10 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
         mla::kWeightScalesAttr,
         DenseI64ArrayAttr::get(loc.getContext(),
                                {config.weightScales->rows, config.weightScales->columns}));
-  if (config.sharedKeys)
-    return succeeded(buildSharedKeys(*module, config, options)) ? std::move(module)
-                                                                : OwningOpRef<ModuleOp>();
+  if (config.sharedKeys || config.grouped) {
+    auto build = config.sharedKeys ? buildOtherKind<SharedKeyLayer> : buildOtherKind<GroupedLayer>;
+    return succeeded(build(*module, config, options)) ? std::move(module) : OwningOpRef<ModuleOp>();
+  }
   LayerBuilder layer(*module, config, options);
   layer.buildStep("prefill", ShapedType::kDynamic);
   layer.buildStep("decode", 1);

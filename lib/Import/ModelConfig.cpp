@@ -47,7 +47,12 @@ struct ModelType {
   llvm::StringLiteral layersKey = "num_hidden_layers";
   /// Keys are values too, of a window and of entries of several tokens (SharedKeyConfig.cpp).
   bool hasSharedKeys = false;
+  /// Groups of heads share keys and values of their own (GroupedConfig.cpp).
+  std::optional<GroupedType> grouped = std::nullopt;
 };
+
+using Biases = GroupedType::Biases;
+using Windows = GroupedType::Windows;
 
 constexpr ModelType kModelTypes[] = {
     {"deepseek_v2"},
@@ -55,14 +60,25 @@ constexpr ModelType kModelTypes[] = {
     // DeepSeek's correction of 2025-11-17: the indexer's rope is half-split.
     {.name = "deepseek_v32", .hasIndexer = true},
     {.name = "deepseek_v4", .hasSharedKeys = true},
+    {.name = "gemma2", .grouped = GroupedType{.hasSoftcap = true, .windows = Windows::EverySecond}},
     {"glm4_moe_lite"},
     {.name = "glm_moe_dsa", .hasIndexer = true, .indexerPairing = RopePairing::Interleaved},
+    {.name = "gpt_oss", .grouped = GroupedType{.hasSinks = true, .windows = Windows::EverySecond}},
     {"kimi_k2"},
+    {.name = "llama", .grouped = GroupedType{}},
     {.name = "longcat_flash",
      .attentionsPerLayer = 2,
      .scalesLatents = true,
      .layersKey = "num_layers"},
     {.name = "minicpm3", .pairing = RopePairing::Half},
+    {.name = "mistral", .grouped = GroupedType{.windows = Windows::All}},
+    {.name = "mixtral", .grouped = GroupedType{.windows = Windows::All}},
+    {.name = "qwen2",
+     .grouped = GroupedType{.biases = Biases::InputsOnly, .windows = Windows::Optional}},
+    {.name = "qwen3",
+     .grouped = GroupedType{.normalisesHeads = true, .windows = Windows::Optional}},
+    {.name = "qwen3_moe",
+     .grouped = GroupedType{.normalisesHeads = true, .windows = Windows::Optional}},
     {"youtu"},
 };
 
@@ -107,11 +123,12 @@ static const ModelType *readModelType(const ConfigReader &root, llvm::StringRef 
 /// Attention variants that no listed model has; computing plain attention
 /// instead would be silently wrong.
 static void rejectUnsupported(const ConfigReader &root, const ModelType &type) {
-  if (!type.hasSharedKeys && root.find("sliding_window") &&
+  if (!type.hasSharedKeys && !type.grouped && root.find("sliding_window") &&
       root.boolean("use_sliding_window").value_or(true))
     root.error("sliding_window", "sliding-window attention is not supported, expected null");
+  bool hasSoftcap = type.grouped && type.grouped->hasSoftcap;
   for (llvm::StringRef key : {"attn_logit_softcapping", "attn_logit_soft_cap", "logit_soft_cap"})
-    if (root.find(key))
+    if (root.find(key) && !hasSoftcap)
       root.error(key, "logit soft-capping is not supported, expected null");
   for (llvm::StringRef key : {"alibi", "use_alibi"})
     if (root.boolean(key).value_or(false))
@@ -204,7 +221,7 @@ std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRe
   return std::nullopt;
 }
 
-void mlac::readYarn(const ConfigReader &rope, RopeParams &params) {
+void mlac::readYarn(const ConfigReader &rope, RopeParams &params, bool isRounded) {
   if (!rope.find("factor"))
     rope.error("factor", "yarn needs it, expected a number >= 1");
   params.factor = rope.number("factor", 1).value_or(1.0);
@@ -216,7 +233,7 @@ void mlac::readYarn(const ConfigReader &rope, RopeParams &params) {
   params.mscaleAllDim = rope.number("mscale_all_dim", 0).value_or(params.mscaleAllDim);
   params.attentionMultiplier =
       rope.number("attn_factor", 0, /*open=*/true).value_or(params.attentionMultiplier);
-  if (!rope.boolean("truncate").value_or(true))
+  if (isRounded && !rope.boolean("truncate").value_or(true))
     rope.error("truncate", "only a rounded correction range is supported, "
                            "expected true");
   if (params.originalMaxPositions * params.factor > static_cast<double>(kMaxPositions))
@@ -238,9 +255,9 @@ static void readLongRope(const ConfigReader &root, const ConfigReader &rope,
   params.originalMaxPositions = length.value_or(config.maxPositionEmbeddings);
 }
 
-static void readRope(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
+void mlac::readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &config) {
   RopeParams &params = config.rope;
-  params.pairing = type.pairing;
+  params.pairing = pairing;
   if (std::optional<bool> interleave = root.boolean("rope_interleave"))
     params.pairing = *interleave ? RopePairing::Interleaved : RopePairing::Half;
 
@@ -305,7 +322,7 @@ static void readIndexer(const ConfigReader &root, const ModelType &type,
 
 static void readNorms(const ConfigReader &root, const ConfigOptions &options, ModelConfig &config) {
   config.rmsNormEps = root.number("rms_norm_eps", 0, /*open=*/true).value_or(kDefaultNormEps);
-  bool hasOneEps = options.latentNormEpsFromConfig || config.sharedKeys;
+  bool hasOneEps = options.latentNormEpsFromConfig || config.sharedKeys || config.grouped;
   config.latentNormEps = hasOneEps ? config.rmsNormEps : kDefaultNormEps;
   config.attentionBias = root.boolean("attention_bias").value_or(false);
 }
@@ -354,17 +371,19 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
   if (const ModelType *type = readModelType(root, options.like)) {
     config.modelType = type->name.str();
     rejectUnsupported(root, *type);
-    if (!type->hasSharedKeys && options.layer != 0)
+    if (!type->hasSharedKeys && !type->grouped && options.layer != 0)
       root.error("model_type", "the layers of this type are all alike: --layer does not apply");
     if (type->hasSharedKeys)
       readSharedKeys(root, options, config);
+    else if (type->grouped)
+      readGrouped(root, *type->grouped, options, config);
     else
       readDims(root, *type, config);
     readTensorParallel(root, options, config);
-    if (!type->hasSharedKeys) {
-      readRope(root, *type, config);
+    if (!type->hasSharedKeys && !type->grouped)
+      readRope(root, type->pairing, config);
+    if (!type->hasSharedKeys)
       readIndexer(root, *type, options, config);
-    }
     readNorms(root, options, config);
     readMultipliers(root, *type, config);
     if (!options.dequantisedWeights)

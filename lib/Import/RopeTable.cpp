@@ -118,6 +118,8 @@ int64_t mlac::getSupportedLength(const ModelConfig &config) {
 
 double ModelConfig::softmaxScale() const {
   double scale = 1.0 / std::sqrt(static_cast<double>(qkHeadDim()));
+  if (grouped)
+    return grouped->scale.value_or(scale);
   if (rope.kind != RopeKind::Yarn)
     return scale;
   double temperature = yarnTemperature(rope.factor, rope.mscaleAllDim);

@@ -254,7 +254,8 @@ static void describeGroups(mla::GroupedAttentionOp attention, package::ModelT &m
   model.num_heads = attention.getHeads();
   model.qk_nope_head_dim = getDim(attention.getQuery(), 2);
   model.v_head_dim = getDim(attention.getOutput(), 2);
-  model.hidden_size = model.num_heads * model.v_head_dim;
+  int64_t hidden = getHiddenSize(attention->getParentOfType<func::FuncOp>());
+  model.hidden_size = hidden > 0 ? hidden : model.num_heads * model.v_head_dim;
   model.softmax_scale = static_cast<float>(attention.getScale().convertToDouble());
 }
 

@@ -112,7 +112,8 @@ LayerSpec mlac::run::readLayerSpec(const json &config, int64_t heads, int64_t lo
   if (!config.contains("kv_lora_rank"))
     throw std::runtime_error(
         "the reference knows layers with kv_lora_rank, not those of model_type " +
-        config.at("model_type").dump() + ": mlac.reference has one of deepseek_v4 (docs/v4.md)");
+        config.at("model_type").dump() +
+        ": mlac.reference has parts of others (docs/graphs.md, docs/v4.md)");
   spec.latentRank = config.at("kv_lora_rank");
   spec.nope = config.at("qk_nope_head_dim");
   spec.rope = config.at("qk_rope_head_dim");

@@ -8,7 +8,7 @@
 //
 // The weights of one attention module by their Hugging Face names without the
 // prefix up to `self_attn.` (LongCat: `self_attn.0.`, `self_attn.1.`), stored
-// [out, in]. Tensor parallelism shards heads: rows of q_b/q_proj/kv_b, columns
+// [out, in]. Tensor parallelism shards heads: rows of q_b/q_proj/kv_b and of k_proj/v_proj, columns
 // of o_proj; everything else is replicated.
 //
 //===----------------------------------------------------------------------===//

@@ -93,6 +93,19 @@ struct SharedKeyParams {
   bool selectsEntries() const { return every == 4; }
 };
 
+/// Keys and values of each KV head, which a group of query heads shares (paged-cache.md sections 9
+/// and 10). A head has P + R = V columns, the first R of them rotated.
+struct GroupedParams {
+  int64_t kvHeadsTotal = 0; ///< Nkv
+  bool hasInputBias = false, hasOutputBias = false;
+  /// Whether queries and keys are normalised head by head before they are rotated.
+  bool normalisesHeads = false;
+  bool hasSinks = false;
+  int64_t window = 0; ///< tokens that one sees, itself included; 0: all
+  double softcap = 0; ///< 0: none
+  std::optional<double> scale = {};
+};
+
 /// Weights [out, in] that are e4m3 codes: the rows and columns of them that have one scale;
 /// 0: all of the matrix's.
 struct WeightScales {
@@ -147,6 +160,7 @@ struct ModelConfig {
 
   RopeParams rope;
   std::optional<SharedKeyParams> sharedKeys;
+  std::optional<GroupedParams> grouped;
   std::optional<IndexerParams> indexer;
   bool isSparse() const { return indexer && indexer->use != IndexerUse::None; }
   bool hasOwnIndexer() const { return indexer && indexer->use == IndexerUse::Full; }
@@ -161,8 +175,11 @@ struct ModelConfig {
   int64_t latentDim() const { return kvLoraRank + qkRopeHeadDim; }
   /// Input width of the query up projection: Lq, or H without q-lora.
   int64_t queryInputDim() const { return qLoraRank.value_or(hiddenSize); }
+  /// Nkv on one rank, of attention by groups of heads.
+  int64_t numKvHeads() const { return grouped->kvHeadsTotal / tensorParallel; }
   /// (P + R)^(-1/2), times g(factor, mscale_all_dim)^2 under YaRN. The same
-  /// value in the expanded and the absorbed form.
+  /// value in the expanded and the absorbed form. Of groups of heads what their
+  /// configuration says; YaRN's factor is then all in rope's tables.
   double softmaxScale() const;
 };
 

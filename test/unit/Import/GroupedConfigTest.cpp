@@ -1,0 +1,231 @@
+//===- GroupedConfigTest.cpp - configurations of groups of heads ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Configs.h"
+
+#include "mla/Import/CheckpointTensors.h"
+#include "mla/Import/RopeTable.h"
+
+#include <cmath>
+
+using namespace mlac;
+using namespace mlac::test;
+using nlohmann::json;
+
+namespace {
+
+/// Llama 3.1 8B's, with other keys.
+json makeConfig(const json &changes = json::object()) {
+  json config = {{"model_type", "llama"},
+                 {"hidden_size", 4096},
+                 {"num_hidden_layers", 32},
+                 {"num_attention_heads", 32},
+                 {"num_key_value_heads", 8},
+                 {"max_position_embeddings", 131072},
+                 {"rope_theta", 500000.0},
+                 {"rms_norm_eps", 1e-5},
+                 {"rope_scaling",
+                  {{"rope_type", "llama3"},
+                   {"factor", 8.0},
+                   {"low_freq_factor", 1.0},
+                   {"high_freq_factor", 4.0},
+                   {"original_max_position_embeddings", 8192}}}};
+  config.update(changes);
+  return config;
+}
+
+ModelConfig parse(const json &config, const ConfigOptions &options = {}) {
+  llvm::Expected<ModelConfig> parsed = parseModelConfig(config.dump(), options);
+  if (!parsed) {
+    ADD_FAILURE() << llvm::toString(parsed.takeError());
+    return {};
+  }
+  return std::move(*parsed);
+}
+
+std::string getErrors(const json &config, const ConfigOptions &options = {}) {
+  llvm::Expected<ModelConfig> parsed = parseModelConfig(config.dump(), options);
+  return parsed ? "" : llvm::toString(parsed.takeError());
+}
+
+TEST(GroupedConfig, DimsOfAHead) {
+  ModelConfig config = parse(makeConfig(), {.tensorParallel = 4});
+  ASSERT_TRUE(config.grouped);
+  EXPECT_EQ(config.numHeads(), 8);
+  EXPECT_EQ(config.numKvHeads(), 2);
+  EXPECT_EQ(config.vHeadDim, 128);
+  EXPECT_EQ(config.qkRopeHeadDim, 128);
+  EXPECT_EQ(config.rope.pairing, RopePairing::Half);
+  EXPECT_NEAR(config.softmaxScale(), 1 / std::sqrt(128.0), 1e-12);
+  // More heads than fit the hidden size, of which a quarter is rotated; no KV heads: as many.
+  config = parse(makeConfig({{"head_dim", 256},
+                             {"num_key_value_heads", nullptr},
+                             {"partial_rotary_factor", 0.25},
+                             {"rope_scaling", nullptr}}));
+  EXPECT_EQ(config.vHeadDim, 256);
+  EXPECT_EQ(config.qkRopeHeadDim, 64);
+  EXPECT_EQ(config.numKvHeads(), 32);
+}
+
+/// Frequencies as transformers 5 computes them in f32.
+void expectFrequencies(const ModelConfig &config, std::vector<std::pair<size_t, double>> expected) {
+  RopeTable table = computeRopeTable(config);
+  for (auto [index, frequency] : expected) {
+    ASSERT_LT(index, table.inverseFrequencies.size());
+    EXPECT_NEAR(table.inverseFrequencies[index] / frequency, 1, 1e-6) << index;
+    EXPECT_EQ(table.longInverseFrequencies[index], table.inverseFrequencies[index]);
+  }
+  EXPECT_EQ(table.length, config.maxPositionEmbeddings);
+}
+
+TEST(GroupedConfig, FrequenciesOfLlama3) {
+  ModelConfig config = parse(makeConfig());
+  expectFrequencies(config, {{0, 1.0},
+                             {20, 1.656044088e-02},
+                             {28, 3.211446106e-03},
+                             {30, 1.371893683e-03},
+                             {34, 1.785077911e-04},
+                             {36, 7.784655463e-05},
+                             {50, 4.411534519e-06},
+                             {63, 3.068925878e-07}});
+  EXPECT_EQ(computeRopeTable(config).multiplier, 1);
+}
+
+TEST(GroupedConfig, FrequenciesOfGptOss) {
+  ModelConfig config = parse(makeConfig({{"model_type", "gpt_oss"},
+                                         {"head_dim", 64},
+                                         {"rope_theta", 150000},
+                                         {"sliding_window", 128},
+                                         {"rope_scaling",
+                                          {{"rope_type", "yarn"},
+                                           {"factor", 32.0},
+                                           {"beta_fast", 32.0},
+                                           {"beta_slow", 1.0},
+                                           {"truncate", false},
+                                           {"original_max_position_embeddings", 4096}}}}));
+  expectFrequencies(config, {{0, 1.0},
+                             {5, 1.553229839e-01},
+                             {8, 5.081327260e-02},
+                             {9, 3.170569614e-02},
+                             {12, 6.794959307e-03},
+                             {16, 4.564839182e-04},
+                             {18, 3.830881178e-05},
+                             {31, 3.023511397e-07}});
+  EXPECT_NEAR(computeRopeTable(config).multiplier, 1.3465735902799727, 1e-6);
+  // The factor is in the tables, whose product has its square; scores have none.
+  EXPECT_NEAR(config.softmaxScale(), 0.125, 1e-12);
+  EXPECT_TRUE(config.grouped->hasSinks && config.grouped->hasInputBias &&
+              config.grouped->hasOutputBias);
+}
+
+TEST(GroupedConfig, FrequenciesThatAreDivided) {
+  ModelConfig config = parse(makeConfig({{"hidden_size", 2048},
+                                         {"rope_theta", 10000},
+                                         {"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}));
+  expectFrequencies(config, {{0, 0.25}, {1, 1.874735504e-01}, {31, 3.333803761e-05}});
+}
+
+int64_t getWindow(const json &changes, int64_t layer) {
+  return parse(makeConfig(changes), {.layer = layer}).grouped->window;
+}
+
+TEST(GroupedConfig, WindowsOfLayers) {
+  json mistral = {{"model_type", "mistral"}, {"sliding_window", 4096}};
+  EXPECT_EQ(getWindow(mistral, 31), 4096);
+  mistral["sliding_window"] = nullptr;
+  EXPECT_EQ(getWindow(mistral, 0), 0);
+  json qwen = {{"model_type", "qwen2"}, {"sliding_window", 64}, {"max_window_layers", 28}};
+  EXPECT_EQ(getWindow(qwen, 31), 0); // not used
+  qwen["use_sliding_window"] = true;
+  EXPECT_EQ(getWindow(qwen, 27), 0);
+  EXPECT_EQ(getWindow(qwen, 28), 64);
+  json gemma = {{"model_type", "gemma2"}, {"sliding_window", 512}};
+  EXPECT_EQ(getWindow(gemma, 0), 512);
+  EXPECT_EQ(getWindow(gemma, 1), 0);
+  json types = json::array();
+  for (int i = 0; i < 32; ++i)
+    types.push_back(i == 5 ? "sliding_attention" : "full_attention");
+  gemma["layer_types"] = types;
+  EXPECT_EQ(getWindow(gemma, 0), 0);
+  EXPECT_EQ(getWindow(gemma, 5), 512);
+  // A key of other models' that llama has not.
+  EXPECT_EQ(getWindow({{"sliding_window", 512}}, 0), 0);
+}
+
+TEST(GroupedConfig, ScoresOfGemma2) {
+  ModelConfig config = parse(makeConfig({{"model_type", "gemma2"},
+                                         {"query_pre_attn_scalar", 224},
+                                         {"attn_logit_softcapping", 50.0}}));
+  EXPECT_EQ(config.grouped->softcap, 50);
+  EXPECT_NEAR(config.softmaxScale(), 1 / std::sqrt(224.0), 1e-12);
+}
+
+std::string getNames(const ModelConfig &config) {
+  std::string names;
+  for (const CheckpointTensor &tensor : getStepTensors(config))
+    names += tensor.name + " ";
+  return names;
+}
+
+TEST(GroupedConfig, TensorsOfModels) {
+  EXPECT_EQ(getNames(parse(makeConfig())),
+            "q_proj.weight k_proj.weight v_proj.weight o_proj.weight ");
+  EXPECT_EQ(getNames(parse(makeConfig({{"model_type", "qwen2"}}))),
+            "q_proj.weight q_proj.bias k_proj.weight k_proj.bias v_proj.weight v_proj.bias "
+            "o_proj.weight ");
+  EXPECT_EQ(getNames(parse(makeConfig({{"model_type", "qwen3"}}))),
+            "q_proj.weight k_proj.weight v_proj.weight q_norm.weight k_norm.weight "
+            "o_proj.weight ");
+  // Whoever adds the ranks' outputs adds the bias.
+  std::string biased = "q_proj.weight q_proj.bias k_proj.weight k_proj.bias v_proj.weight "
+                       "v_proj.bias sinks o_proj.weight ";
+  json oss = makeConfig({{"model_type", "gpt_oss"}});
+  EXPECT_EQ(getNames(parse(oss)), biased + "o_proj.bias ");
+  ModelConfig config = parse(oss, {.tensorParallel = 8});
+  EXPECT_EQ(getNames(config), biased);
+  std::vector<CheckpointTensor> tensors = getStepTensors(config);
+  EXPECT_EQ(tensors[2].shapeOnRank(8), (TensorShape{128, 4096})); // k_proj
+  EXPECT_EQ(tensors[6].shapeOnRank(8), (TensorShape{4}));         // sinks
+  EXPECT_EQ(tensors[7].shapeOnRank(8), (TensorShape{4096, 512})); // o_proj
+}
+
+TEST(GroupedConfigError, NamesKeysAndLimits) {
+  const std::pair<json, const char *> kCases[] = {
+      {{{"num_key_value_heads", 5}},
+       "num_key_value_heads = 5: expected a divisor of num_attention_heads 32"},
+      {{{"num_key_value_heads", 0}}, "num_key_value_heads = 0: expected an integer from 1"},
+      {{{"num_attention_heads", 24}, {"num_key_value_heads", 24}},
+       "head_dim is missing: hidden_size 4096 is no multiple of num_attention_heads 24"},
+      {{{"partial_rotary_factor", 1.5}},
+       "partial_rotary_factor = 1.5: expected an even number of rotated channels up to head_dim "
+       "128, got 192"},
+      {{{"head_dim", 9}}, "head_dim = 9: expected an even number of rotated channels"},
+      {{{"rope_scaling", {{"rope_type", "llama3"}}}}, "rope_scaling.factor is missing: llama3"},
+      {{{"rope_scaling", {{"rope_type", "dynamic"}}}}, "rope_scaling.rope_type = \"dynamic\""},
+      {{{"attn_logit_softcapping", 50.0}}, "logit soft-capping is not supported"},
+      {{{"model_type", "mistral"}, {"sliding_window", 0}},
+       "sliding_window = 0: expected an integer from 1"},
+      {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"full_attention"}}}, ""},
+      {{{"model_type", "gemma2"}, {"sliding_window", 8}, {"layer_types", {"chunked_attention"}}},
+       "layer 0: known types are full_attention, sliding_attention"}};
+  for (const auto &[changes, message] : kCases) {
+    std::string errors = getErrors(makeConfig(changes));
+    if (*message == 0)
+      EXPECT_EQ(errors, "");
+    else
+      EXPECT_NE(errors.find(message), std::string::npos) << errors;
+  }
+  EXPECT_NE(getErrors(makeConfig(), {.tensorParallel = 16})
+                .find("num_key_value_heads = 8: expected a multiple of the tensor-parallel "
+                      "degree 16"),
+            std::string::npos);
+  EXPECT_NE(getErrors(makeConfig(), {.layer = 32}).find("--layer=32, expected 0 to 31"),
+            std::string::npos);
+}
+
+} // namespace
