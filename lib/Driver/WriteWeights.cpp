@@ -54,10 +54,17 @@ static llvm::Error addWeight(const TorchArchive &archive, const RaisedWeight &we
   if (!bytes)
     return bytes.takeError();
   auto begin = static_cast<int64_t>(file.data.size());
-  file.data += *bytes;
+  std::vector<int64_t> shape = stored.shape;
+  StringRef part = *bytes;
+  if (weight.rows > 0) {
+    size_t row = bytes->size() / static_cast<size_t>(shape[0]);
+    part = part.substr(row * weight.firstRow, row * weight.rows);
+    shape[0] = weight.rows;
+  }
+  file.data += part;
   file.header[name] =
       json::Object{{"dtype", type},
-                   {"shape", json::Array(stored.shape)},
+                   {"shape", json::Array(shape)},
                    {"data_offsets", json::Array{begin, static_cast<int64_t>(file.data.size())}}};
   return llvm::Error::success();
 }
@@ -82,12 +89,22 @@ llvm::Error mlac::writeWeights(const TorchArchive &archive, const RaisedLayer &l
   return writeFileAtomically(path, file);
 }
 
+static llvm::Error writeJson(json::Object object, StringRef path) {
+  std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(object)));
+  return writeFileAtomically(path, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+}
+
 llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
   json::Array regions, left;
   for (const RaisedRegion &region : layer.regions) {
     json::Object weights;
     for (const RaisedWeight &weight : region.weights)
-      weights[weight.name] = weight.source;
+      weights[weight.name] =
+          weight.rows == 0
+              ? json::Value(weight.source)
+              : json::Value(json::Object{
+                    {"weight", weight.source},
+                    {"rows", json::Array{weight.firstRow, weight.firstRow + weight.rows}}});
     regions.push_back(json::Object{{"module", region.module},
                                    {"input", region.input},
                                    {"output", region.output},
@@ -95,7 +112,5 @@ llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
   }
   for (const LeftNode &each : layer.left)
     left.push_back(json::Object{{"node", each.node}, {"reason", each.reason}});
-  json::Value all = json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}};
-  std::string text = llvm::formatv("{0:2}\n", all);
-  return writeFileAtomically(path, {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+  return writeJson(json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}}, path);
 }

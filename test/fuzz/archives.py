@@ -23,7 +23,10 @@ CONFIGS = common.ROOT / "test/Import/Graph/Inputs"
 # Archive, configuration, and the file with an input and the tables of rope.
 MODELS = [("deepseek_v3_tiny_static", "v3", "deepseek_v3_tiny_attention"),
           ("deepseek_v3_tiny_dynamic", "v3", "deepseek_v3_tiny_attention"),
-          ("minicpm3_sdpa", "minicpm3", "minicpm3_sdpa")]
+          ("minicpm3_sdpa", "minicpm3", "minicpm3_sdpa"),
+          ("llama_gqa", "llama", "llama_gqa"),
+          ("llama_gqa_dynamic", "llama", "llama_gqa"),
+          ("llama_gqa_decomposed", "llama", "llama_gqa")]
 NUMBERS = [0, 1, -1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 24, 32, 40, 64, 96, 1 << 31, (1 << 63) - 1,
            -(1 << 63), 0.5, 1e-6, 1e-5, 1e300, -1.0]
 OTHERS = [None, True, False, "", "x" * 1000, [], {}, [1], "Infinity", "NaN"]

@@ -63,6 +63,11 @@ def _alias(self, **_):
     return self
 
 
+def _number(value):
+    """JSON has no infinities: they are texts."""
+    return float(value) if isinstance(value, str) else value
+
+
 OPERATORS = {
     "sym_size.int": lambda self, dim: self.shape[dim],
     "linear.default": _linear,
@@ -91,6 +96,17 @@ OPERATORS = {
     "softmax.int": lambda self, dim, dtype=None: _softmax(self, dim),
     "dropout.default": _dropout,
     "scaled_dot_product_attention.default": _attend,
+    # What run_decompositions() writes.
+    "permute.default": lambda self, dims: self.transpose(dims),
+    "mm.default": lambda self, mat2: self @ mat2,
+    "bmm.default": lambda self, mat2: self @ mat2,
+    "mul.Scalar": lambda self, other: self * other,
+    "_softmax.default": lambda self, dim, half_to_float: _softmax(self, dim),
+    "eq.Scalar": lambda self, other: self == _number(other),
+    "logical_not.default": lambda self: ~self,
+    "any.dim": lambda self, dim, keepdim=False: self.any(axis=dim, keepdims=keepdim),
+    "full_like.default": lambda self, fill_value, **_: numpy.full(self.shape, fill_value, float),
+    "where.self": lambda condition, self, other: numpy.where(condition, self, other),
 }
 
 

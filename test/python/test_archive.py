@@ -23,7 +23,10 @@ class ArchiveTest(unittest.TestCase):
 
     CASES = [("deepseek_v3_tiny_static", "v3", "deepseek_v3_tiny_attention"),
              ("deepseek_v3_tiny_dynamic", "v3", "deepseek_v3_tiny_attention"),
-             ("minicpm3_sdpa", "minicpm3", "minicpm3_sdpa")]
+             ("minicpm3_sdpa", "minicpm3", "minicpm3_sdpa"),
+             ("llama_gqa", "llama", "llama_gqa"),
+             ("llama_gqa_dynamic", "llama", "llama_gqa"),
+             ("llama_gqa_decomposed", "llama", "llama_gqa")]
 
     def run_archive(self, archive, config, hidden, width):
         """A prefill of all tokens but one, and a decode."""

@@ -24,13 +24,23 @@ import mlac
 from transformers import (
     DeepseekV2Config,
     DeepseekV3Config,
+    Gemma2Config,
+    GptOssConfig,
     LlamaConfig,
     MiniCPM3Config,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
 )
 from transformers.models.deepseek_v2 import modeling_deepseek_v2 as v2
 from transformers.models.deepseek_v3 import modeling_deepseek_v3 as v3
+from transformers.models.gemma2 import modeling_gemma2 as gemma2
+from transformers.models.gpt_oss import modeling_gpt_oss as gpt_oss
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.minicpm3 import modeling_minicpm3 as minicpm3
+from transformers.models.mistral import modeling_mistral as mistral
+from transformers.models.qwen2 import modeling_qwen2 as qwen2
+from transformers.models.qwen3 import modeling_qwen3 as qwen3
 
 TOKENS = 24
 TOLERANCE = 1e-5  # f32 against f32, of a layer
@@ -49,7 +59,8 @@ DYNAMIC = {"hidden_states": {1: torch.export.Dim("tokens", min=2, max=256)},
 class Case:
     """A module of a model's, its arguments and what it gives."""
 
-    def __init__(self, attention, rotary, config, implementation="eager", dtype=torch.float32):
+    def __init__(self, attention, rotary, config, implementation="eager", dtype=torch.float32,
+                 window=0):
         torch.manual_seed(3)
         config._attn_implementation = implementation
         self.module = attention(config, 0).to(dtype).eval()
@@ -57,7 +68,8 @@ class Case:
             torch.nn.init.normal_(weight, std=0.1 if weight.dim() == 1 else weight.shape[-1]**-0.5)
         hidden = torch.randn(1, TOKENS, config.hidden_size, dtype=dtype)
         tables = rotary(config)(hidden, torch.arange(TOKENS)[None])
-        mask = torch.full((1, 1, TOKENS, TOKENS), float("-inf"), dtype=dtype).triu(1)
+        mask = torch.full((1, 1, TOKENS, TOKENS), float("-inf"), dtype=dtype)
+        mask = mask.triu(1) + (mask.tril(-window) if window else 0)
         self.arguments = {"hidden_states": hidden, "position_embeddings": tables,
                           "attention_mask": mask}
         with torch.no_grad():
@@ -79,6 +91,44 @@ def minicpm(implementation="eager", **changes):
     return Case(minicpm3.MiniCPM3Attention, minicpm3.MiniCPM3RotaryEmbedding, config, implementation)
 
 
+GROUPED = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+           "num_hidden_layers": 2, "max_position_embeddings": 512, "vocab_size": 32, "head_dim": 24}
+WINDOW = 7
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+
+
+def grouped_llama(implementation="eager", **changes):
+    config = LlamaConfig(**{**GROUPED, **changes})
+    return Case(llama.LlamaAttention, llama.LlamaRotaryEmbedding, config, implementation)
+
+
+def grouped_mistral():
+    config = MistralConfig(**GROUPED, sliding_window=WINDOW)
+    return Case(mistral.MistralAttention, mistral.MistralRotaryEmbedding, config, "sdpa",
+                window=WINDOW)
+
+
+def grouped_qwen2():
+    return Case(qwen2.Qwen2Attention, qwen2.Qwen2RotaryEmbedding, Qwen2Config(**GROUPED), "sdpa")
+
+
+def grouped_qwen3(implementation="eager"):
+    config = Qwen3Config(**GROUPED)
+    return Case(qwen3.Qwen3Attention, qwen3.Qwen3RotaryEmbedding, config, implementation)
+
+
+def grouped_gemma2():
+    config = Gemma2Config(**GROUPED, sliding_window=WINDOW, query_pre_attn_scalar=20,
+                          attn_logit_softcapping=2.0)
+    return Case(gemma2.Gemma2Attention, gemma2.Gemma2RotaryEmbedding, config, window=WINDOW)
+
+
+def grouped_gpt_oss():
+    config = GptOssConfig(**GROUPED, sliding_window=WINDOW)
+    return Case(gpt_oss.GptOssAttention, gpt_oss.GptOssRotaryEmbedding, config, window=WINDOW)
+
+
 class ExportTest(unittest.TestCase):
     """Each case: what is exported, and how."""
 
@@ -92,6 +142,17 @@ class ExportTest(unittest.TestCase):
         "DeepSeek-V2, no query latent, SDPA": (lambda: deepseek_v2("sdpa", q_lora_rank=None), {}),
         "MiniCPM3": (minicpm, {}),
         "MiniCPM3, SDPA": (lambda: minicpm("sdpa"), {}),
+        "Llama": (grouped_llama, {}),
+        "Llama, any number of tokens": (lambda: grouped_llama("sdpa"), {"dynamic_shapes": DYNAMIC}),
+        "Llama, rope of 3.1": (lambda: grouped_llama(rope_parameters=LLAMA3), {}),
+        "Llama, one KV head, biases": (
+            lambda: grouped_llama("sdpa", num_key_value_heads=1, attention_bias=True), {}),
+        "Llama, a KV head for each": (lambda: grouped_llama("sdpa", num_key_value_heads=4), {}),
+        "Mistral, window, SDPA": (grouped_mistral, {}),
+        "Qwen2, biases, SDPA": (grouped_qwen2, {}),
+        "Qwen3, norms of heads": (grouped_qwen3, {}),
+        "Gemma2, window, softcap": (grouped_gemma2, {}),
+        "gpt-oss, window, sinks": (grouped_gpt_oss, {}),
     }
 
     def run_layer(self, case, **options):
@@ -121,7 +182,8 @@ class ExportTest(unittest.TestCase):
                 self.assertLess(error.item(), TOLERANCE)
 
     def test_E7_core_operators(self):
-        for make in (deepseek_v3, lambda: deepseek_v3("sdpa"), minicpm):
+        for make in (deepseek_v3, lambda: deepseek_v3("sdpa"), minicpm,
+                     lambda: grouped_qwen3("sdpa"), grouped_gemma2, grouped_gpt_oss):
             case = make()
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -176,13 +238,14 @@ class ExportTest(unittest.TestCase):
         self.assertIn("--dtype=bf16", package.info["options"])
 
     def test_E7_refusals(self):
-        config = LlamaConfig(hidden_size=64, num_attention_heads=4, num_key_value_heads=2,
-                             num_hidden_layers=1)
-        case = Case(llama.LlamaAttention, llama.LlamaRotaryEmbedding, config)
-        with self.assertRaisesRegex(mlac.CompileError, "model_type"):
-            mlac.export(case.module, case.arguments)
-        with self.assertRaisesRegex(mlac.CompileError, "aten.linear.* is not multi-head latent"):
+        case = grouped_llama()
+        with self.assertRaisesRegex(mlac.CompileError, "model_type = \"bert\""):
+            mlac.export(case.module, case.arguments,
+                        config={**case.module.config.to_dict(), "model_type": "bert"})
+        with self.assertRaisesRegex(mlac.CompileError, "is not multi-head latent attention"):
             mlac.export(case.module, case.arguments, config=deepseek_v3().module.config)
+        with self.assertRaisesRegex(mlac.CompileError, "is not attention by groups of heads"):
+            mlac.export(deepseek_v3().module, deepseek_v3().arguments, config=case.module.config)
         case = deepseek_v3()
         other = {**case.module.config.to_dict(), "rms_norm_eps": 1e-6, "num_attention_heads": 2}
         with self.assertRaisesRegex(mlac.CompileError, "num_attention_heads = 4, the .* 2"):

@@ -23,9 +23,11 @@
 
 namespace mlac {
 
-/// A weight of the layer: its name in a package, and in the graph.
+/// A weight of the layer: its name in a package, and in the graph, of whose weight it may be a run
+/// of rows.
 struct RaisedWeight {
   std::string name, source;
+  int64_t firstRow = 0, rows = 0; ///< rows = 0: all
 };
 
 /// An attention layer in a graph, from a value of it to another.

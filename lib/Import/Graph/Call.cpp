@@ -93,6 +93,8 @@ std::optional<SmallVector<Size>> Call::sizes(StringRef name) {
 
 std::optional<double> Call::number(StringRef name) {
   Attribute argument = get(name);
+  if (auto truth = dyn_cast_or_null<BoolAttr>(argument))
+    return truth.getValue() ? 1 : 0;
   if (auto real = dyn_cast_or_null<FloatAttr>(argument))
     return real.getValueAsDouble();
   if (auto whole = dyn_cast_or_null<IntegerAttr>(argument))
@@ -121,8 +123,8 @@ StringRef Call::findUnasked() {
 }
 
 Results Call::evaluateKnown(StringRef name, bool &isKnown) {
-  for (auto part :
-       {&Call::evaluateShape, &Call::evaluateMemory, &Call::evaluateMath, &Call::evaluateProduct}) {
+  for (auto part : {&Call::evaluateShape, &Call::evaluateMemory, &Call::evaluateMask,
+                    &Call::evaluateMath, &Call::evaluateProduct}) {
     Results results = (this->*part)(name, isKnown);
     if (isKnown)
       return results;

@@ -102,6 +102,8 @@ private:
   Results evaluateMath(llvm::StringRef name, bool &isKnown);
   Results unary(llvm::function_ref<Expr(Expr)> compute);
   Results binary(llvm::function_ref<Expr(Expr, Expr)> compute);
+  /// [.., tokens, 1] with [.., 1, tokens]: the second's tokens become keys.
+  bool makeKeys(Tensor &left, Tensor &right, Dims &dims);
   Results combine(const Tensor &first, const Tensor &second,
                   llvm::function_ref<Expr(Expr, Expr)> compute);
   Results power();
@@ -110,6 +112,19 @@ private:
   Results where();
   Results anyKey();
   std::vector<Expr> normalise(llvm::ArrayRef<Expr> row, Expr epsilon);
+
+  // CallMasks.cpp: which keys a query sees, and scores beside theirs.
+  Results evaluateMask(llvm::StringRef name, bool &isKnown);
+  Results comparePositions(llvm::StringRef name);
+  Results combineBands(bool isOr);
+  Results keepTriangle(bool isLower);
+  Results fillMasked();
+  bool fillFresh(Cell &self, const Tensor &mask);
+  std::optional<Expr> choose(Expr condition, Expr yes, Expr no);
+  Results largestScore(bool hasIndices);
+  std::optional<Expr> makeMask(Expr condition);
+  Results appendSink(const Tensor &scores, const Tensor &sink);
+  Results dropSink(const Tensor &self, int64_t dim);
 
   // CallProducts.cpp: projections and attention.
   Results evaluateProduct(llvm::StringRef name, bool &isKnown);
@@ -124,6 +139,7 @@ private:
   Results softmax();
   Results attention();
   std::optional<Tensor> addMask(const Tensor &scores);
+  Results repeatHeads();
   std::optional<uint32_t> vectorArgument(llvm::StringRef name);
 
   Evaluator &evaluator;

@@ -31,7 +31,11 @@ Results Call::combine(const Tensor &first, const Tensor &second,
   auto dims = broadcastDims(first.dims, second.dims);
   if (!dims || !isSmall(*dims))
     return fail("the dimensions of its operands do not fit each other");
-  Tensor left = broadcast(first, *dims), right = broadcast(second, *dims);
+  Tensor left = first, right = second;
+  if (!makeKeys(left, right, *dims))
+    return fail("it compares tokens with tokens by other numbers than their positions");
+  left = broadcast(left, *dims);
+  right = broadcast(right, *dims);
   std::vector<Expr> values;
   values.reserve(left.size());
   for (size_t i = 0; i < left.size(); ++i)
@@ -117,10 +121,32 @@ Results Call::rmsNorm() {
 }
 
 /// The softmax that is 0 where all keys are masked: as long as a token sees itself, the softmax.
+/// Else scores that are -inf where a key is not seen, or that mask alone.
 Results Call::where() {
-  Tensor *condition = tensor("condition"), *self = tensor("self"), *other = tensor("other");
+  auto operand = [&](StringRef name) -> std::optional<Tensor> {
+    if (std::optional<double> value = number(name))
+      return makeTensor({}, {expressions.constant(*value)});
+    Tensor *found = tensor(name);
+    return found ? std::optional(*found) : std::nullopt;
+  };
+  Tensor *condition = tensor("condition");
+  std::optional<Tensor> self = operand("self"), other = operand("other");
   if (!condition || !self || !other)
     return std::nullopt;
+  if (condition->size() > 0 && expressions.getBand((*condition)[0])) {
+    bool isMask = true;
+    Results paired =
+        combine(*self, *other, [&](Expr x, Expr y) { return expressions.complex(x, y); });
+    if (!paired)
+      return std::nullopt;
+    Results chosen = combine(*condition, *paired->front().tensor, [&](Expr test, Expr pair) {
+      std::optional<Expr> value =
+          choose(test, expressions[pair].operands[0], expressions[pair].operands[1]);
+      isMask &= value.has_value();
+      return value.value_or(pair);
+    });
+    return isMask ? chosen : fail("it chooses between numbers by the key, none of which is -inf");
+  }
   auto isSafe = [&](Expr test, Expr zero, Expr weight) {
     const Source &softmax = expressions[weight];
     if (softmax.kind != SourceKind::Softmax || expressions.getConstant(zero) != 0.0)
@@ -158,6 +184,8 @@ Results Call::evaluateMath(StringRef name, bool &isKnown) {
     double alpha = number("alpha").value_or(1), factor = name == "add" ? alpha : -alpha;
     return binary([&](Expr x, Expr y) { return expressions.add(x, expressions.scale(factor, y)); });
   }
+  if (name == "rsub" && !has("alpha"))
+    return binary([&](Expr x, Expr y) { return expressions.add(y, expressions.negate(x)); });
   if (name == "mul")
     return binary([&](Expr x, Expr y) { return expressions.multiply(x, y); });
   if (name == "div" && !has("rounding_mode"))
@@ -186,6 +214,7 @@ Results Call::evaluateMath(StringRef name, bool &isKnown) {
                       .Case("reciprocal", Function::Reciprocal)
                       .Case("cos", Function::Cos)
                       .Case("sin", Function::Sin)
+                      .Case("tanh", Function::Tanh)
                       .Case("logical_not", Function::Not)
                       .Default(std::nullopt);
   isKnown = function.has_value();

@@ -22,6 +22,8 @@ Results Call::makeFresh(StringRef sizesName, Expr fill) {
   auto wanted = sizes(sizesName);
   if (!wanted)
     return std::nullopt;
+  if (llvm::all_of(*wanted, [](const Size &size) { return size.isOne(); }))
+    return give(makeTensor(Dims(wanted->size()), {fill}));
   Cell result;
   result.fresh = std::make_shared<Fresh>();
   result.fresh->sizes.assign(wanted->begin(), wanted->end());
@@ -121,7 +123,8 @@ Results Call::scatterSlice() {
 
 Results Call::evaluateMemory(StringRef name, bool &isKnown) {
   isKnown = true;
-  if (name.contains("empty") || name.contains("zeros") || name.ends_with("_like")) {
+  if (name.contains("empty") || name.contains("zeros") || name.contains("ones") ||
+      name.contains("full") || name == "scalar_tensor") {
     get("self"); // of a new tensor only its type and, of some, its sizes
     ignore({"dtype", "layout", "device", "pin_memory", "memory_format"});
   }
@@ -131,6 +134,12 @@ Results Call::evaluateMemory(StringRef name, bool &isKnown) {
     return makeFresh("size", expressions.undefined());
   if (name == "new_zeros" || name == "zeros")
     return makeFresh("size", expressions.constant(0));
+  if (name == "new_ones" || name == "ones")
+    return makeFresh("size", expressions.constant(1));
+  if ((name == "new_full" || name == "full") && number("fill_value"))
+    return makeFresh("size", expressions.constant(*number("fill_value")));
+  if (name == "scalar_tensor" && number("s"))
+    return give(makeTensor({}, {expressions.constant(*number("s"))}));
   if (name == "zeros_like" || name == "ones_like")
     return fillLike(name == "ones_like");
   if (name == "full_like" && number("fill_value"))

@@ -193,23 +193,56 @@ Results Call::softmax() {
   ignore({"dtype", "half_to_float"});
   Tensor *self = tensor("self");
   auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
-  if (!dim || !isAxis(self->dims[*dim], Axis::Keys))
+  if (!dim ||
+      (!isAxis(self->dims[*dim], Axis::Keys) && !isAxis(self->dims[*dim], Axis::KeysAndSink)))
     return fail("it is no softmax over keys");
   return unary([&](Expr x) { return expressions.softmax(x); });
 }
 
 std::optional<Tensor> Call::addMask(const Tensor &scores) {
   auto add = [&](Expr x, Expr y) { return expressions.add(x, y); };
+  bool hasMask = has("attn_mask");
   if (flag("is_causal", false)) {
+    if (hasMask) // torch refuses it
+      return std::nullopt;
     Tensor causal = makeTensor({}, {expressions.causal()});
     Results masked = combine(scores, causal, add);
     return masked ? masked->front().tensor : std::nullopt;
   }
-  if (!has("attn_mask"))
+  if (!hasMask)
     return scores;
   Tensor *mask = tensor("attn_mask");
-  Results masked = mask ? combine(scores, *mask, add) : std::nullopt;
+  // Of truth values a key is seen where they are true.
+  Results masked =
+      mask ? combine(scores, *mask,
+                     [&](Expr x, Expr y) { return expressions.add(x, makeMask(y).value_or(y)); })
+           : std::nullopt;
   return masked ? masked->front().tensor : std::nullopt;
+}
+
+/// A tensor [..., heads, tokens, channels] with each of its heads `times` times.
+static std::optional<Tensor> repeatEach(const Tensor &tensor, size_t dim, int64_t times) {
+  Dims dims = tensor.dims;
+  dims.insert(dims.begin() + dim + 1, Dim());
+  Dims wide = dims;
+  wide[dim + 1] = makeChannels(times);
+  if (!isSmall(wide))
+    return std::nullopt;
+  Tensor repeated = copyTensor(broadcast(withDims(tensor, dims), wide));
+  wide.erase(wide.begin() + dim + 1);
+  wide[dim] = makeChannels(times * countChannels(tensor.dims[dim]));
+  return withDims(repeated, std::move(wide));
+}
+
+/// repeat_interleave, of heads for groups of queries.
+Results Call::repeatHeads() {
+  ignore({"output_size"});
+  Tensor *self = tensor("self");
+  auto dim = self ? dimension("dim", self->dims.size()) : std::nullopt;
+  auto times = integer("repeats");
+  if (!dim || !times || *times < 1 || !isChannels(self->dims[*dim]))
+    return std::nullopt;
+  return give(repeatEach(*self, *dim, *times), "it makes more than 2^22 numbers of a token");
 }
 
 /// scaled_dot_product_attention: what the eager form computes.
@@ -217,9 +250,20 @@ Results Call::attention() {
   Tensor *query = tensor("query"), *key = tensor("key"), *value = tensor("value");
   if (!query || !key || !value || number("dropout_p").value_or(0) != 0)
     return std::nullopt;
-  if (flag("enable_gqa", false))
-    return fail("it repeats keys for groups of heads by itself (enable_gqa)");
   size_t rank = query->dims.size();
+  std::optional<Tensor> repeated[2];
+  if (flag("enable_gqa", false))
+    for (auto [tensor, own] : {std::pair(&key, &repeated[0]), std::pair(&value, &repeated[1])}) {
+      bool hasHeads = rank >= 3 && (*tensor)->dims.size() == rank &&
+                      isChannels(query->dims[rank - 3]) && isChannels((*tensor)->dims[rank - 3]);
+      int64_t heads = hasHeads ? countChannels(query->dims[rank - 3]) : 0;
+      int64_t groups = hasHeads ? countChannels((*tensor)->dims[rank - 3]) : 1;
+      *own = hasHeads && heads % groups == 0 ? repeatEach(**tensor, rank - 3, heads / groups)
+                                             : std::nullopt;
+      if (!*own)
+        return fail("its heads are no groups of those of keys and values");
+      *tensor = &**own;
+    }
   auto aligned = alignOuter(*query, *key);
   auto isRows = [&](const Tensor &tensor) {
     return tensor.dims.size() == rank && rank >= 2 && isAxis(tensor.dims[rank - 2], Axis::Tokens) &&
@@ -260,6 +304,8 @@ Results Call::evaluateProduct(StringRef name, bool &isKnown) {
     return softmax();
   if (name == "scaled_dot_product_attention")
     return attention();
+  if (name == "repeat_interleave")
+    return repeatHeads();
   isKnown = false;
   return std::nullopt;
 }

@@ -173,6 +173,8 @@ Results Call::sliceDim() {
   Tensor *self = tensor("self");
   int64_t rank = self ? self->dims.size() : 0;
   auto dim = dimension("dim", rank, 0);
+  if (self && dim && isAxis(self->dims[*dim], Axis::KeysAndSink))
+    return dropSink(*self, *dim);
   auto part = self && dim ? sliceRange(getSize(self->dims[*dim]), rank) : std::nullopt;
   if (!part)
     return std::nullopt;
@@ -229,7 +231,7 @@ Results Call::chunk() {
   Tensor *self = tensor("self");
   int64_t rank = self ? self->dims.size() : 0, parts = node->getNumResults();
   auto dim = dimension("dim", rank, 0);
-  if (!self || !dim || !isChannels(self->dims[*dim]) || parts == 0 ||
+  if (!self || !dim || !isChannels(self->dims[*dim]) || parts == 0 || integer("chunks") != parts ||
       countChannels(self->dims[*dim]) % parts != 0)
     return std::nullopt;
   int64_t count = countChannels(self->dims[*dim]) / parts;
@@ -262,6 +264,11 @@ Results Call::joinTensors(bool isStack) {
   auto dim = dimension("dim", rank, 0);
   if (!dim)
     return std::nullopt;
+  if (!isStack && parts->size() == 2 && *dim + 1 == rank &&
+      isAxis(parts->front().dims[*dim], Axis::Keys) &&
+      static_cast<int64_t>(parts->back().dims.size()) == rank &&
+      getSize(parts->back().dims[*dim]).isOne())
+    return appendSink(parts->front(), parts->back());
   for (Tensor &part : *parts)
     if (isStack)
       part.dims.insert(part.dims.begin() + *dim, Dim());

@@ -143,6 +143,8 @@ static bool mayWrite(NodeOp node) {
 const Source *Evaluator::findCause(NodeOp node) {
   for (Value operand : node.getOperands()) {
     const std::optional<Tensor> &tensor = cellOf(operand).tensor;
+    if (const Source *opaque = cellOf(operand).opaque)
+      return opaque;
     if (tensor && tensor->size() > 0 && expressions[(*tensor)[0]].kind == SourceKind::Opaque)
       return &expressions[(*tensor)[0]];
   }
@@ -157,8 +159,10 @@ void Evaluator::makeOpaque(NodeOp node, StringRef reason) {
   for (OpResult result : node->getResults()) {
     uint32_t source = expressions.opaque(node, result.getResultNumber(), kept, cause);
     std::optional<Dims> dims = label(result.getType(), /*isInput=*/false);
-    if (!dims)
+    if (!dims) {
+      cellOf(result).opaque = &expressions[{source, 0}];
       continue;
+    }
     uint32_t count = 1;
     for (const Dim &dim : *dims)
       count *= countChannels(dim);

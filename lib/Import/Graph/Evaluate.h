@@ -47,6 +47,8 @@ struct Cell {
   bool isTransposed = false;
   std::shared_ptr<Fresh> fresh;
   llvm::SmallVector<FreshSlice, 1> slices;
+  /// Why it is not followed, where not even its dimensions are.
+  const Source *opaque = nullptr;
 
   Cell() = default;
   Cell(Tensor tensor) : tensor(std::move(tensor)) {}

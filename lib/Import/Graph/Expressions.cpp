@@ -105,6 +105,12 @@ std::pair<double, Expr> Expressions::splitFactor(Expr x) {
   return {source.number, internExpr(SourceKind::Product, source.operands, 1)};
 }
 
+/// 1 - a band, which holds 1 and 0, is the other keys.
+std::optional<Expr> Expressions::subtractBand(std::optional<double> one, Expr term) {
+  auto [factor, band] = splitFactor(term);
+  return one == 1.0 && factor == -1 && getBand(band) ? std::optional(invert(band)) : std::nullopt;
+}
+
 Expr Expressions::add(Expr x, Expr y) {
   std::optional<double> first = getConstant(x), second = getConstant(y);
   if (first && second)
@@ -113,6 +119,11 @@ Expr Expressions::add(Expr x, Expr y) {
     return y;
   if (second == 0.0)
     return x;
+  if (std::optional<Expr> band = first ? subtractBand(first, y) : subtractBand(second, x))
+    return *band;
+  if (getMaskBand(x) && getMaskBand(y))
+    if (std::optional<Expr> seen = both((*this)[x].operands[0], (*this)[y].operands[0]))
+      return mask(*seen);
   Expr terms[] = {std::min(x, y), std::max(x, y)};
   return internExpr(SourceKind::Sum, terms);
 }
@@ -144,6 +155,8 @@ Expr Expressions::multiply(Expr x, Expr y) {
     return constant(factor);
   if (factors.size() == 1 && factor == 1)
     return factors.front();
+  if (factors.size() == 1 && factor <= kMasked && std::isfinite(factor) && getBand(factors.front()))
+    return mask(invert(factors.front()));
   llvm::sort(factors);
   return internExpr(SourceKind::Product, factors, factor);
 }
@@ -164,6 +177,8 @@ Expr Expressions::apply(Function function, Expr x) {
     return apply(Function::Rsqrt, source.operands.front());
   if (function == Function::Not && isOf(Function::Not))
     return source.operands.front();
+  if (function == Function::Not && source.kind == SourceKind::Band)
+    return invert(x);
   Source result{.kind = SourceKind::Apply, .a = static_cast<uint32_t>(function)};
   result.operands = x;
   return {intern(result), 0};
@@ -188,7 +203,20 @@ Expr Expressions::dot(llvm::ArrayRef<Expr> query, llvm::ArrayRef<Expr> key) {
   return scale(factor, {intern(source), 0});
 }
 
-Expr Expressions::softmax(Expr score) { return internExpr(SourceKind::Softmax, score); }
+/// What all scores of a row have in common does not matter: their largest, which is taken off them.
+Expr Expressions::softmax(Expr score) {
+  const Source &sum = (*this)[score];
+  if (sum.kind == SourceKind::Sum)
+    for (size_t i = 0; i < sum.operands.size(); ++i)
+      if ((*this)[splitFactor(sum.operands[i]).second].kind == SourceKind::Largest)
+        return softmax(sum.operands[1 - i]);
+  return internExpr(SourceKind::Softmax, score);
+}
+
+Expr Expressions::beside(Expr score, Expr sink) {
+  Expr operands[] = {score, sink};
+  return internExpr(SourceKind::Beside, operands);
+}
 
 Expr Expressions::attend(Expr weights, Expr value) {
   Expr operands[] = {weights, value};
@@ -198,4 +226,53 @@ Expr Expressions::attend(Expr weights, Expr value) {
 Expr Expressions::complex(Expr real, Expr imaginary) {
   Expr operands[] = {real, imaginary};
   return internExpr(SourceKind::Complex, operands);
+}
+
+//===----------------------------------------------------------------------===//
+// Bands of keys
+//===----------------------------------------------------------------------===//
+
+/// Where only one end is there, being outside is being inside of another band.
+Expr Expressions::band(KeyBand band) {
+  if (band.isOutside && band.most == kOpenAbove && band.least != kOpenBelow)
+    band = {.most = band.least - 1};
+  else if (band.isOutside && band.least == kOpenBelow && band.most != kOpenAbove)
+    band = {.least = band.most + 1};
+  return {intern({.kind = SourceKind::Band,
+                  .a = static_cast<uint32_t>(band.least),
+                  .b = static_cast<uint32_t>(band.most),
+                  .c = band.isOutside}),
+          0};
+}
+
+std::optional<KeyBand> Expressions::getBand(Expr x) const {
+  const Source &source = (*this)[x];
+  if (source.kind != SourceKind::Band)
+    return std::nullopt;
+  return KeyBand{static_cast<int32_t>(source.a), static_cast<int32_t>(source.b), source.c != 0};
+}
+
+std::optional<KeyBand> Expressions::getMaskBand(Expr x) const {
+  const Source &source = (*this)[x];
+  return source.kind == SourceKind::Mask ? getBand(source.operands.front()) : std::nullopt;
+}
+
+Expr Expressions::invert(Expr x) {
+  std::optional<KeyBand> known = getBand(x);
+  if (!known)
+    return apply(Function::Not, x);
+  known->isOutside = !known->isOutside;
+  return band(*known);
+}
+
+std::optional<Expr> Expressions::both(Expr x, Expr y) {
+  // Constants are what a mask of ones holds.
+  if (getConstant(x) == 1.0)
+    return y;
+  if (getConstant(y) == 1.0)
+    return x;
+  std::optional<KeyBand> first = getBand(x), second = getBand(y);
+  if (!first || !second || first->isOutside || second->isOutside)
+    return std::nullopt;
+  return band({std::max(first->least, second->least), std::min(first->most, second->most)});
 }

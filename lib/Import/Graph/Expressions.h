@@ -43,16 +43,33 @@ enum class SourceKind : uint8_t {
   Linear,    ///< row `index` of the weight `b` times the vector `a`, plus the bias c - 1
   Opaque,    ///< number `index` of what a node that is not understood gives
   Constant,
-  Sum,      ///< of the terms
-  Product,  ///< of `number` and the factors
-  Apply,    ///< the function `a` of one operand
-  Mean,     ///< of the vector `a`
-  Dot,      ///< of the query's vector `a` and a key's vector `b`
-  Softmax,  ///< over the keys of one operand
-  Attend,   ///< the sum over the keys of the operands: a softmax times a number of the key
-  Complex,  ///< of two operands
-  Position, ///< of the token: 0, 1, 2, ...
-  Causal,   ///< 0 where the key is not after the query, else -inf
+  Sum,         ///< of the terms
+  Product,     ///< of `number` and the factors
+  Apply,       ///< the function `a` of one operand
+  Mean,        ///< of the vector `a`
+  Dot,         ///< of the query's vector `a` and a key's vector `b`
+  Softmax,     ///< over the keys of one operand
+  Attend,      ///< the sum over the keys of the operands: a softmax times a number of the key
+  Complex,     ///< of two operands
+  Position,    ///< of the token: 0, 1, 2, ...
+  KeyPosition, ///< of the key
+  Band,        ///< whether (c: not) the key is a to b tokens before the query
+  Mask,        ///< 0 where the operand is true, else -inf
+  Largest,     ///< over the keys of the operand
+  Beside,      ///< the first operand for each key, and once more, behind them, the second
+};
+
+/// The smallest number of f16, and all below it: exp of it is 0 beside any score, as that of -inf.
+inline constexpr double kMasked = -65504;
+
+/// Ends of a band that it does not have.
+inline constexpr int32_t kOpenBelow = INT32_MIN, kOpenAbove = INT32_MAX;
+
+/// Keys whose distance from the query, forward in time, is from `least` to `most`, or all others.
+struct KeyBand {
+  int32_t least = kOpenBelow, most = kOpenAbove;
+  bool isOutside = false;
+  bool operator==(const KeyBand &) const = default;
 };
 
 enum class Function : uint8_t {
@@ -61,6 +78,7 @@ enum class Function : uint8_t {
   Reciprocal,
   Cos,
   Sin,
+  Tanh,
   IsMinusInfinity,
   Not,
   AnyKey,
@@ -110,11 +128,22 @@ public:
   Expr attend(Expr weights, Expr value);
   Expr complex(Expr real, Expr imaginary);
   Expr position() { return {intern({.kind = SourceKind::Position}), 0}; }
-  Expr causal() { return {intern({.kind = SourceKind::Causal}), 0}; }
+  Expr keyPosition() { return {intern({.kind = SourceKind::KeyPosition}), 0}; }
+  Expr band(KeyBand band);
+  Expr mask(Expr condition) { return internExpr(SourceKind::Mask, condition); }
+  Expr causal() { return mask(band({.least = 0})); }
+  Expr largest(Expr score) { return internExpr(SourceKind::Largest, score); }
+  Expr beside(Expr score, Expr sink);
 
   VectorId internVector(llvm::ArrayRef<Expr> values);
 
   std::optional<double> getConstant(Expr x) const;
+  std::optional<KeyBand> getBand(Expr x) const;
+  /// Of a mask.
+  std::optional<KeyBand> getMaskBand(Expr x) const;
+  /// None where no band is both.
+  std::optional<Expr> both(Expr x, Expr y);
+  Expr invert(Expr x);
   /// x as a factor and the rest.
   std::pair<double, Expr> splitFactor(Expr x);
 
@@ -125,6 +154,7 @@ private:
     void Profile(llvm::FoldingSetNodeID &node) const;
   };
 
+  std::optional<Expr> subtractBand(std::optional<double> one, Expr term);
   uint32_t intern(Source source);
   Expr internExpr(SourceKind kind, llvm::ArrayRef<Expr> operands, double number = 0) {
     Source source{.kind = kind, .number = number};

@@ -26,7 +26,8 @@
 
 namespace mlac::graph {
 
-enum class Axis : uint8_t { Batch, Tokens, Keys, Channels };
+/// `KeysAndSink` are one more than the keys, whose size stands for theirs.
+enum class Axis : uint8_t { Batch, Tokens, Keys, KeysAndSink, Channels };
 
 /// A size: a number times the batch's and the tokens' where those are open.
 struct Size {

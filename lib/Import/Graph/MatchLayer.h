@@ -1,4 +1,4 @@
-//===- MatchLayer.h - multi-head latent attention in a graph's expressions ---*- C++ -*-===//
+//===- MatchLayer.h - attention in a graph's expressions ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -27,19 +27,19 @@ struct RopePair {
 /// A weight of the graph, by the number of its argument.
 using Weight = std::optional<uint32_t>;
 
-/// One attention, from the hidden states to the output projection. Symbols as in ModelConfig.h.
+/// Rows of one projection: its weight's from `firstRow` on.
+struct WeightRows {
+  uint32_t weight = 0;
+  Weight bias = {};
+  int64_t firstRow = 0, rows = 0;
+};
+
+/// One attention, from the hidden states to the output projection: what all kinds have.
 struct Layer {
   VectorId hidden = 0;
-  uint32_t latentProjection = 0; ///< the source that reads the hidden states
-  int64_t hiddenSize = 0, heads = 0, nope = 0, rope = 0, value = 0, latent = 0;
-  std::optional<int64_t> queryLatent;
-
-  Weight queryDown, queryNorm, queryUp, keyDown, keyNorm, keyUp, output;
-  Weight queryDownBias, keyDownBias, outputBias;
-
-  std::optional<double> queryEpsilon;
-  double keyEpsilon = 0;
-  double queryMultiplier = 1, latentMultiplier = 1;
+  uint32_t inputProjection = 0; ///< a source that reads the hidden states
+  int64_t hiddenSize = 0, heads = 0, rope = 0, value = 0;
+  Weight output, outputBias;
   double scale = 0;
   RopePairing pairing = RopePairing::Interleaved;
   std::vector<RopePair> ropePairs; ///< R/2, in the order of their frequencies
@@ -47,13 +47,39 @@ struct Layer {
   std::optional<Expr> mask;
 };
 
+/// Multi-head latent attention. Symbols as in ModelConfig.h.
+struct LatentLayer : Layer {
+  int64_t nope = 0, latent = 0;
+  std::optional<int64_t> queryLatent;
+
+  Weight queryDown, queryNorm, queryUp, keyDown, keyNorm, keyUp;
+  Weight queryDownBias, keyDownBias;
+
+  std::optional<double> queryEpsilon;
+  double keyEpsilon = 0;
+  double queryMultiplier = 1, latentMultiplier = 1;
+};
+
+/// Attention by groups of heads.
+struct GroupedLayer : Layer {
+  int64_t kvHeads = 0, headDim = 0;
+  int64_t ropeOffset = 0; ///< of the first rotated channel in its head
+  WeightRows query, key, values;
+  Weight queryNorm, keyNorm; ///< of heads
+  double queryEpsilon = 0, keyEpsilon = 0;
+  double softcap = 0; ///< 0: none
+  Weight sinks;
+};
+
 /// Whether the numbers that a projection reads are sums over keys.
 bool readsAttention(const Expressions &expressions, uint32_t projection);
 
 /// The attention whose output projection is the source `projection`; `weights` says which of the
-/// graph's arguments are weights. The error says what differs from multi-head latent attention.
-llvm::Expected<Layer> matchLayer(Expressions &expressions, uint32_t projection,
-                                 const llvm::BitVector &weights);
+/// graph's arguments are weights. The error says what differs from that kind of attention.
+llvm::Expected<LatentLayer> matchLatents(Expressions &expressions, uint32_t projection,
+                                         const llvm::BitVector &weights);
+llvm::Expected<GroupedLayer> matchGroups(Expressions &expressions, uint32_t projection,
+                                         const llvm::BitVector &weights);
 
 /// A number in words, for errors.
 std::string describe(const Expressions &expressions, Expr expr);

@@ -1,0 +1,52 @@
+// Queries, keys and values are rows of one projection with a bias.
+// Recorded by torch.export 2.15 (mla-import-archive).
+// RUN: echo 'module {}' > %t.empty
+// RUN: sed 's/llama/qwen2/' %S/Inputs/grouped.json > %t.json
+// RUN: mla-opt %t.empty --mla-import-config="config=%t.json dtype=f32" -o %t.config
+// RUN: mla-opt %s --mla-raise-graph="config=%t.json dtype=f32" -o %t.graph
+// RUN: cmp %t.graph %t.config
+
+module {
+  func.func @forward(%arg0: tensor<64x32xf32> {graph.weight = "qkv_proj.weight"}, %arg1: tensor<64xf32> {graph.weight = "qkv_proj.bias"}, %arg2: tensor<32x32xf32> {graph.weight = "o_proj.weight"}, %arg3: tensor<4xf32> {graph.values = dense<[1.000000e+00, 1.000000e-01, 0.00999999977, 1.000000e-03]> : tensor<4xf32>, graph.weight = "inv_freq"}, %arg4: tensor<1x12x32xf32> {graph.input = "hidden_states"}) -> tensor<1x12x32xf32> {
+    %linear = graph.node "aten.linear.default"(%arg4, %arg0, %arg1) {bias = #graph.in<2>, input = #graph.in<0>, weight = #graph.in<1>} called "linear" in "qkv_proj: Linear" : (tensor<1x12x32xf32>, tensor<64x32xf32>, tensor<64xf32>) -> tensor<1x12x64xf32>
+    %split_with_sizes, %split_with_sizes_0, %split_with_sizes_1 = graph.node "aten.split_with_sizes.default"(%linear) {dim = -1 : i64, self = #graph.in<0>, split_sizes = [32, 16, 16]} called "split_with_sizes" in "Own" : (tensor<1x12x64xf32>) -> (tensor<1x12x32xf32>, tensor<1x12x16xf32>, tensor<1x12x16xf32>)
+    %view = graph.node "aten.view.default"(%split_with_sizes) {self = #graph.in<0>, size = [1, 12, -1, 8]} called "view" in "Own" : (tensor<1x12x32xf32>) -> tensor<1x12x4x8xf32>
+    %transpose = graph.node "aten.transpose.int"(%view) {dim0 = 1 : i64, dim1 = 2 : i64, self = #graph.in<0>} called "transpose" in "Own" : (tensor<1x12x4x8xf32>) -> tensor<1x4x12x8xf32>
+    %view_1 = graph.node "aten.view.default"(%split_with_sizes_0) {self = #graph.in<0>, size = [1, 12, -1, 8]} called "view_1" in "Own" : (tensor<1x12x16xf32>) -> tensor<1x12x2x8xf32>
+    %transpose_1 = graph.node "aten.transpose.int"(%view_1) {dim0 = 1 : i64, dim1 = 2 : i64, self = #graph.in<0>} called "transpose_1" in "Own" : (tensor<1x12x2x8xf32>) -> tensor<1x2x12x8xf32>
+    %view_2 = graph.node "aten.view.default"(%split_with_sizes_1) {self = #graph.in<0>, size = [1, 12, -1, 8]} called "view_2" in "Own" : (tensor<1x12x16xf32>) -> tensor<1x12x2x8xf32>
+    %transpose_2 = graph.node "aten.transpose.int"(%view_2) {dim0 = 1 : i64, dim1 = 2 : i64, self = #graph.in<0>} called "transpose_2" in "Own" : (tensor<1x12x2x8xf32>) -> tensor<1x2x12x8xf32>
+    %arange = graph.node "aten.arange.default"() {device = "<as_device>", end = 12 : i64, pin_memory = false} called "arange" in "Own" : () -> tensor<12xi64>
+    %unsqueeze = graph.node "aten.unsqueeze.default"(%arange) {dim = 1 : i64, self = #graph.in<0>} called "unsqueeze" in "Own" : (tensor<12xi64>) -> tensor<12x1xi64>
+    graph.node "aten._assert_tensor_metadata.default"(%unsqueeze) {a = #graph.in<0>, device = "<as_device>", dtype = 5 : i64, layout = 7 : i64} called "_assert_tensor_metadata_default" in "Own" : (tensor<12x1xi64>) -> ()
+    %to = graph.node "aten.to.dtype"(%unsqueeze) {dtype = 7 : i64, self = #graph.in<0>} called "to" in "Own" : (tensor<12x1xi64>) -> tensor<12x1xf32>
+    %mul = graph.node "aten.mul.Tensor"(%to, %arg3) {other = #graph.in<1>, self = #graph.in<0>} called "mul" in "Own" : (tensor<12x1xf32>, tensor<4xf32>) -> tensor<12x4xf32>
+    %cat = graph.node "aten.cat.default"(%mul, %mul) {dim = -1 : i64, tensors = [#graph.in<0>, #graph.in<1>]} called "cat" in "Own" : (tensor<12x4xf32>, tensor<12x4xf32>) -> tensor<12x8xf32>
+    %cos = graph.node "aten.cos.default"(%cat) {self = #graph.in<0>} called "cos" in "Own" : (tensor<12x8xf32>) -> tensor<12x8xf32>
+    %sin = graph.node "aten.sin.default"(%cat) {self = #graph.in<0>} called "sin" in "Own" : (tensor<12x8xf32>) -> tensor<12x8xf32>
+    %alias = graph.node "aten.alias.default"(%transpose) {self = #graph.in<0>} called "alias" in "Own" : (tensor<1x4x12x8xf32>) -> tensor<1x4x12x8xf32>
+    %slice_1 = graph.node "aten.slice.Tensor"(%transpose) {dim = 3 : i64, end = 9223372036854775807 : i64, self = #graph.in<0>, start = 8 : i64} called "slice_1" in "Own" : (tensor<1x4x12x8xf32>) -> tensor<1x4x12x0xf32>
+    %mul_1 = graph.node "aten.mul.Tensor"(%alias, %cos) {other = #graph.in<1>, self = #graph.in<0>} called "mul_1" in "Own" : (tensor<1x4x12x8xf32>, tensor<12x8xf32>) -> tensor<1x4x12x8xf32>
+    %slice_2 = graph.node "aten.slice.Tensor"(%alias) {dim = 3 : i64, end = 9223372036854775807 : i64, self = #graph.in<0>, start = 4 : i64} called "slice_2" in "Own" : (tensor<1x4x12x8xf32>) -> tensor<1x4x12x4xf32>
+    %neg = graph.node "aten.neg.default"(%slice_2) {self = #graph.in<0>} called "neg" in "Own" : (tensor<1x4x12x4xf32>) -> tensor<1x4x12x4xf32>
+    %slice_3 = graph.node "aten.slice.Tensor"(%alias) {dim = 3 : i64, end = 4 : i64, self = #graph.in<0>, start = 0 : i64} called "slice_3" in "Own" : (tensor<1x4x12x8xf32>) -> tensor<1x4x12x4xf32>
+    %cat_1 = graph.node "aten.cat.default"(%neg, %slice_3) {dim = -1 : i64, tensors = [#graph.in<0>, #graph.in<1>]} called "cat_1" in "Own" : (tensor<1x4x12x4xf32>, tensor<1x4x12x4xf32>) -> tensor<1x4x12x8xf32>
+    %mul_2 = graph.node "aten.mul.Tensor"(%cat_1, %sin) {other = #graph.in<1>, self = #graph.in<0>} called "mul_2" in "Own" : (tensor<1x4x12x8xf32>, tensor<12x8xf32>) -> tensor<1x4x12x8xf32>
+    %add = graph.node "aten.add.Tensor"(%mul_1, %mul_2) {other = #graph.in<1>, self = #graph.in<0>} called "add" in "Own" : (tensor<1x4x12x8xf32>, tensor<1x4x12x8xf32>) -> tensor<1x4x12x8xf32>
+    %alias_1 = graph.node "aten.alias.default"(%transpose_1) {self = #graph.in<0>} called "alias_1" in "Own" : (tensor<1x2x12x8xf32>) -> tensor<1x2x12x8xf32>
+    %slice_4 = graph.node "aten.slice.Tensor"(%transpose_1) {dim = 3 : i64, end = 9223372036854775807 : i64, self = #graph.in<0>, start = 8 : i64} called "slice_4" in "Own" : (tensor<1x2x12x8xf32>) -> tensor<1x2x12x0xf32>
+    %mul_3 = graph.node "aten.mul.Tensor"(%alias_1, %cos) {other = #graph.in<1>, self = #graph.in<0>} called "mul_3" in "Own" : (tensor<1x2x12x8xf32>, tensor<12x8xf32>) -> tensor<1x2x12x8xf32>
+    %slice_5 = graph.node "aten.slice.Tensor"(%alias_1) {dim = 3 : i64, end = 9223372036854775807 : i64, self = #graph.in<0>, start = 4 : i64} called "slice_5" in "Own" : (tensor<1x2x12x8xf32>) -> tensor<1x2x12x4xf32>
+    %neg_1 = graph.node "aten.neg.default"(%slice_5) {self = #graph.in<0>} called "neg_1" in "Own" : (tensor<1x2x12x4xf32>) -> tensor<1x2x12x4xf32>
+    %slice_6 = graph.node "aten.slice.Tensor"(%alias_1) {dim = 3 : i64, end = 4 : i64, self = #graph.in<0>, start = 0 : i64} called "slice_6" in "Own" : (tensor<1x2x12x8xf32>) -> tensor<1x2x12x4xf32>
+    %cat_2 = graph.node "aten.cat.default"(%neg_1, %slice_6) {dim = -1 : i64, tensors = [#graph.in<0>, #graph.in<1>]} called "cat_2" in "Own" : (tensor<1x2x12x4xf32>, tensor<1x2x12x4xf32>) -> tensor<1x2x12x8xf32>
+    %mul_4 = graph.node "aten.mul.Tensor"(%cat_2, %sin) {other = #graph.in<1>, self = #graph.in<0>} called "mul_4" in "Own" : (tensor<1x2x12x8xf32>, tensor<12x8xf32>) -> tensor<1x2x12x8xf32>
+    %add_1 = graph.node "aten.add.Tensor"(%mul_3, %mul_4) {other = #graph.in<1>, self = #graph.in<0>} called "add_1" in "Own" : (tensor<1x2x12x8xf32>, tensor<1x2x12x8xf32>) -> tensor<1x2x12x8xf32>
+    %scaled_dot_product_attention = graph.node "aten.scaled_dot_product_attention.default"(%add, %add_1, %transpose_2) {attn_mask, dropout_p = 0.000000e+00 : f64, enable_gqa = true, is_causal = true, key = #graph.in<1>, query = #graph.in<0>, value = #graph.in<2>} called "scaled_dot_product_attention" in "Own" : (tensor<1x4x12x8xf32>, tensor<1x2x12x8xf32>, tensor<1x2x12x8xf32>) -> tensor<1x4x12x8xf32>
+    %transpose_3 = graph.node "aten.transpose.int"(%scaled_dot_product_attention) {dim0 = 1 : i64, dim1 = 2 : i64, self = #graph.in<0>} called "transpose_3" in "Own" : (tensor<1x4x12x8xf32>) -> tensor<1x12x4x8xf32>
+    %reshape = graph.node "aten.reshape.default"(%transpose_3) {self = #graph.in<0>, shape = [1, 12, 32]} called "reshape" in "Own" : (tensor<1x12x4x8xf32>) -> tensor<1x12x32xf32>
+    %linear_1 = graph.node "aten.linear.default"(%reshape, %arg2) {input = #graph.in<0>, weight = #graph.in<1>} called "linear_1" in "o_proj: Linear" : (tensor<1x12x32xf32>, tensor<32x32xf32>) -> tensor<1x12x32xf32>
+    return %linear_1 : tensor<1x12x32xf32>
+  }
+}
+
