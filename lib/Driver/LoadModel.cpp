@@ -253,9 +253,26 @@ static llvm::Error writeParts(const TorchArchive &archive, const RaisedLayer &la
                                      : writeRegions(layer, options.regionsFile);
 }
 
+/// A whole model's attention alone, over caches.
+static OwningOpRef<ModuleOp> loadCachedGraph(StringRef path, ModuleOp graph,
+                                             const CompileOptions &options) {
+  FailureOr<CachedGraph> cached = cacheAttention(*graph.getOps<func::FuncOp>().begin());
+  if (failed(cached))
+    return {};
+  OwningOpRef<ModuleOp> module = buildCachedSteps(graph.getLoc(), *cached, options.import);
+  if (!module)
+    return {};
+  if (llvm::Error error = writeCachedGraph(*cached, options.cachedFile)) {
+    emitFileError(*graph.getContext(), path) << llvm::toString(std::move(error));
+    return {};
+  }
+  return module;
+}
+
 static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, StringRef content,
                                          const CompileOptions &options) {
-  if (failed(checkStepNames(context, path, options.functions)))
+  bool isCached = !options.cachedFile.empty();
+  if (!isCached && failed(checkStepNames(context, path, options.functions)))
     return {};
   llvm::Expected<TorchArchive> archive = TorchArchive::open(content);
   if (!archive) {
@@ -266,6 +283,8 @@ static OwningOpRef<ModuleOp> loadArchive(MLIRContext &context, StringRef path, S
   OwningOpRef<ModuleOp> graph = importTorchGraph(loc, *archive);
   if (!graph)
     return {};
+  if (isCached)
+    return loadCachedGraph(path, *graph, options);
   FailureOr<ModelConfig> config = loadArchiveConfig(context, path, *archive, options);
   if (failed(config))
     return {};

@@ -114,3 +114,29 @@ llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
     left.push_back(json::Object{{"node", each.node}, {"reason", each.reason}});
   return writeJson(json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}}, path);
 }
+
+llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
+  json::Array nodes, kinds;
+  for (const CachedNode &node : graph.nodes)
+    nodes.push_back(json::Object{{"node", node.node},
+                                 {"module", node.module},
+                                 {"query", node.query},
+                                 {"key", node.key},
+                                 {"key_is_transposed", node.isKeyTransposed},
+                                 {"value", node.value},
+                                 {"group", node.group},
+                                 {"sinks", node.sinks},
+                                 {"kind", static_cast<int64_t>(node.kind)}});
+  for (auto [index, info] : llvm::enumerate(graph.kinds))
+    kinds.push_back(json::Object{{"step", getStepName(index, /*isDecode=*/false)},
+                                 {"decode", getStepName(index, /*isDecode=*/true)},
+                                 {"num_heads", info.heads},
+                                 {"num_kv_heads", info.kvHeads},
+                                 {"head_dim", info.keyDim},
+                                 {"value_dim", info.valueDim},
+                                 {"window", info.window},
+                                 {"scale", info.scale},
+                                 {"softcap", info.softcap}});
+  return writeJson(json::Object{{"attention", std::move(nodes)}, {"kinds", std::move(kinds)}},
+                   path);
+}

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mla/Dialect/Mla/IR/WeightScales.h"
+#include "mla/Import/CacheAttention.h"
 #include "mla/Import/InputFile.h"
 #include "mla/Import/Passes.h"
 #include "mla/Import/RaiseGraph.h"
@@ -17,6 +18,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 namespace mlac {
+#define GEN_PASS_DEF_CACHEATTENTION
 #define GEN_PASS_DEF_IMPORTARCHIVE
 #define GEN_PASS_DEF_RAISEGRAPH
 #include "mla/Import/Passes.h.inc"
@@ -36,7 +38,26 @@ static std::unique_ptr<llvm::MemoryBuffer> readOption(ModuleOp module, StringRef
   return nullptr;
 }
 
+/// The module's one function; null: a diagnostic says that it has none or several.
+static func::FuncOp getGraph(ModuleOp module) {
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  if (functions.size() == 1)
+    return functions.front();
+  module.emitError() << "has " << functions.size() << " functions, expected one graph";
+  return {};
+}
+
 namespace {
+
+struct CacheAttentionPass : mlac::impl::CacheAttentionBase<CacheAttentionPass> {
+  using CacheAttentionBase::CacheAttentionBase;
+
+  void runOnOperation() override {
+    func::FuncOp graph = getGraph(getOperation());
+    if (!graph || failed(cacheAttention(graph)))
+      signalPassFailure();
+  }
+};
 
 struct ImportArchivePass : mlac::impl::ImportArchiveBase<ImportArchivePass> {
   using ImportArchiveBase::ImportArchiveBase;
@@ -64,11 +85,9 @@ struct RaiseGraphPass : mlac::impl::RaiseGraphBase<RaiseGraphPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
-    if (functions.size() != 1) {
-      module.emitError() << "has " << functions.size() << " functions, expected one graph";
+    func::FuncOp graph = getGraph(module);
+    if (!graph)
       return signalPassFailure();
-    }
     std::unique_ptr<llvm::MemoryBuffer> file = readOption(module, "config", config);
     if (!file)
       return signalPassFailure();
@@ -78,8 +97,7 @@ struct RaiseGraphPass : mlac::impl::RaiseGraphBase<RaiseGraphPass> {
       module.emitError() << config << ": " << llvm::toString(model.takeError());
       return signalPassFailure();
     }
-    FailureOr<RaisedLayer> layer =
-        raiseGraph(functions.front(), *model, {.activationType = activationType});
+    FailureOr<RaisedLayer> layer = raiseGraph(graph, *model, {.activationType = activationType});
     if (failed(layer))
       return signalPassFailure();
     ModuleOp raised = *layer->module;

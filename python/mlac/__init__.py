@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from . import reference
     from ._batch import BatchOrder, arrange_batch
     from ._cache import CacheLayout, cache_formats
+    from ._cached import CachedModel, cached
     from ._compile import compile
     from ._export import export
     from ._operation import metrics, replay, set_log
@@ -75,7 +76,7 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
            "metrics": "_operation", "replay": "_operation", "set_log": "_operation",
            "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile",
-           "export": "_export"}
+           "export": "_export", "CachedModel": "_cached", "cached": "_cached"}
 
 # Spelt out, because checkers read no dictionary.
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "BlockTable",
     "Cache",
     "CacheLayout",
+    "CachedModel",
     "Checkpoint",
     "CompileError",
     "Corrupt",
@@ -105,6 +107,7 @@ __all__ = [
     "__version__",
     "arrange_batch",
     "cache_formats",
+    "cached",
     "compile",
     "convert_indices",
     "export",

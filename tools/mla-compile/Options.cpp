@@ -267,6 +267,11 @@ static cl::opt<std::string>
                 cl::desc("Of a .pt2 archive of a whole model: compile its attention layers, which "
                          "must be alike, and write their places in the graph as JSON (module, "
                          "input, output, weights), and the attention that is left to it"));
+static cl::opt<std::string>
+    cachedFile("cached", cl::value_desc("file"), cl::cat(modelCategory),
+               cl::desc("Of a .pt2 archive of a whole model: compile what attends in it, over a "
+                        "cache, and write which nodes of the graph it replaces as JSON; the rest "
+                        "of the graph stays the caller's (mlac.cached)"));
 static cl::opt<bool>
     costReport("cost-report", cl::cat(reportCategory),
                cl::desc("Print FLOPs, bytes and predicted time of every form, to standard "
@@ -452,6 +457,7 @@ static bool readOptions(CompileOptions &options) {
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
+  options.cachedFile = cachedFile;
   options.expandFrom = expandFrom;
   options.absorb = absorb;
   options.keepCodes = keepCodes;
@@ -485,10 +491,15 @@ static bool checkModuleOptions() {
 
 /// What only an archive has.
 static bool checkArchiveOptions() {
-  for (const cl::opt<std::string> *option : {&archiveConfig, &weightsFile, &regionsFile})
+  for (const cl::opt<std::string> *option :
+       {&archiveConfig, &weightsFile, &regionsFile, &cachedFile})
     if (option->getNumOccurrences() > 0 && !isArchiveFile(input))
       return fail("--" + option->ArgStr +
                   " is for archives of torch.export (.pt2), the input is '" + input + "'");
+  for (const cl::opt<std::string> *option : {&archiveConfig, &weightsFile, &regionsFile})
+    if (option->getNumOccurrences() > 0 && cachedFile.getNumOccurrences() > 0)
+      return fail("--cached takes no layers out of the graph: --" + option->ArgStr +
+                  " does not apply");
   return true;
 }
 

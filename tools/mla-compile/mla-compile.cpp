@@ -71,7 +71,8 @@ static bool checkFiles(const Invocation &invocation) {
   for (const auto &[option, path] : {std::pair("", output),
                                      {"--explain: ", invocation.explanation},
                                      {"--write-weights: ", options.weightsFile},
-                                     {"--partial: ", options.regionsFile}})
+                                     {"--partial: ", options.regionsFile},
+                                     {"--cached: ", options.cachedFile}})
     if (!path.empty() && path != kStandardOutput)
       if (llvm::Error error = checkWritable(path))
         return fail(option + llvm::toString(std::move(error)));

@@ -72,6 +72,8 @@ struct CompileOptions {
   /// Of an archive whose graph holds attention layers beside other things: where their places in it
   /// are written to.
   std::string regionsFile;
+  /// Of an archive whose attention is to read caches: where what replaces its nodes is written to.
+  std::string cachedFile;
   /// Step functions to keep; empty: all.
   std::vector<std::string> functions;
   int64_t expandFrom = 0; ///< new tokens from which on form auto is expanded; 0: by cost

@@ -9,6 +9,7 @@
 #ifndef MLA_DRIVER_WRITEWEIGHTS_H
 #define MLA_DRIVER_WRITEWEIGHTS_H
 
+#include "mla/Import/CacheAttention.h"
 #include "mla/Import/RaiseGraph.h"
 #include "mla/Import/TorchArchive.h"
 
@@ -22,6 +23,9 @@ llvm::Error writeWeights(const TorchArchive &archive, const RaisedLayer &layer,
 
 /// Writes where the regions lie in their graph, and what of its attention is left, as JSON.
 llvm::Error writeRegions(const RaisedLayer &layer, llvm::StringRef path);
+
+/// Writes which nodes of a graph are replaced, by which step of a package, as JSON.
+llvm::Error writeCachedGraph(const CachedGraph &graph, llvm::StringRef path);
 
 } // namespace mlac
 

@@ -131,9 +131,11 @@ def RaiseGraph : Pass<"mla-raise-graph", "::mlir::ModuleOp"> {
     The layer is found from the output projection backwards by what its numbers are made of,
     however they are moved about: eager attention, scaled_dot_product_attention and their
     decompositions into core operators, rope over neighbours or halves, real or complex, give
-    the same. A mask that is an input is taken as the causal one.
+    the same. A mask that is an input is taken as the causal one. The configuration says which kind
+    it is, multi-head latent attention or attention by groups of heads; of groups, masks that the
+    graph makes, windows, softcaps, sinks and norms of heads are understood, too.
 
-    Fails at the node that is not understood, where the graph is no multi-head latent attention,
+    Fails at the node that is not understood, where the graph is no attention of that kind,
     and where it computes something else than the configuration says: dimensions, norms, scale,
     rotary frequencies. The configuration is needed for what no graph of a layer says, how many
     positions there are and, where they are inputs, the tables of rope.
@@ -152,6 +154,33 @@ def RaiseGraph : Pass<"mla-raise-graph", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",
   ];
+}
+
+def CacheAttention : Pass<"mla-cache-attention", "::mlir::ModuleOp"> {
+  let summary = "replaces the attention of a recorded graph by attention over caches";
+  let description = [{
+    Needs a module with one function of the `graph` dialect, a whole model's or a part of it. Every
+    attention in it, scaled_dot_product_attention or the products and the softmax of an eager one,
+    becomes a node `mlac.cached_attention` (paged-cache.md section 12):
+
+    ```mlir
+    %seq_len, %input_pos, %cache_loc, %seq_start, %page_table =
+        graph.node "mlac.prepare_metadata"(%0, %1, %2, %3) {...}
+    ...
+    %o = graph.node "mlac.cached_attention"(%q, %k, %v, %seq_len, %input_pos, %cache_loc,
+        %seq_start, %page_table, %kv_cache_0) {..., scale = 1.25e-01, softcap = 0.0, window = 0}
+    ```
+
+    Its operands are the queries, the new keys and values of each KV head as
+    [batch, tokens, heads, channels], metadata that one node makes for all attention, a cache of the
+    node's own, which is a new input, and sinks where there are any. Heads that were repeated
+    for groups of queries are taken once. Masks are left without uses: a causal mask, or one that is
+    an input, is taken as the causal one, with a window where it has one.
+
+    Fails at the node whose attention is not causal, whose operands are not found, or whose heads
+    are not alike.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::graph::GraphDialect"];
 }
 
 #endif // MLA_IMPORT_PASSES

@@ -1,0 +1,62 @@
+//===- CacheAttention.h - a whole model's attention over caches ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A graph that attends to the tokens it is given becomes one that attends to those of a cache
+// (paged-cache.md section 12): every attention in it is replaced by one operator on its queries,
+// new keys and new values, on metadata of the batch that one node makes for all of them, and on a
+// cache of its own. Everything else stays as it is. No configuration is needed: what an
+// attention does, its nodes say.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLA_IMPORT_CACHEATTENTION_H
+#define MLA_IMPORT_CACHEATTENTION_H
+
+#include "mla/Import/ImportConfig.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlac {
+
+/// What is known of an attention (AttentionInfo of paged-cache.md section 12).
+struct AttentionInfo {
+  int64_t heads = 0, kvHeads = 0, keyDim = 0, valueDim = 0;
+  int64_t window = 0; ///< 0: all keys
+  double scale = 0, softcap = 0;
+  bool operator==(const AttentionInfo &) const = default;
+};
+
+/// An attention that was replaced, by the names of the graph's values.
+struct CachedNode {
+  std::string node, module;      ///< whose result is replaced, and where it stands
+  std::string query, key, value; ///< [batch, heads, tokens, channels]
+  bool isKeyTransposed = false;  ///< [batch, heads, channels, tokens]
+  int64_t group = 1;             ///< keys and values are of every so many heads
+  std::string sinks;             ///< a weight of the graph; empty: none
+  size_t kind = 0;               ///< its AttentionInfo, by number
+};
+
+struct CachedGraph {
+  std::vector<CachedNode> nodes;    ///< the number of a node is that of its cache
+  std::vector<AttentionInfo> kinds; ///< those that differ
+};
+
+/// Rewrites `graph`, a function of the `graph` dialect. Fails with a diagnostic that names the
+/// node.
+mlir::FailureOr<CachedGraph> cacheAttention(mlir::func::FuncOp graph);
+
+/// The names of the steps of a kind: of any new tokens, and of one of each request.
+std::string getStepName(size_t kind, bool isDecode);
+
+/// A module whose functions, two of each kind, append new rows to a cache and attend to it.
+mlir::OwningOpRef<mlir::ModuleOp> buildCachedSteps(mlir::Location loc, const CachedGraph &graph,
+                                                   const ImportOptions &options);
+
+} // namespace mlac
+
+#endif // MLA_IMPORT_CACHEATTENTION_H

@@ -1,0 +1,234 @@
+//===- FindAttention.cpp - the attention in a whole model's graph ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FindAttention.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlac;
+using namespace mlac::graph;
+using namespace mlir;
+using mlir::graph::InAttr;
+using mlir::graph::NodeOp;
+
+/// An argument of a node that is a value; null otherwise.
+static Value getOperand(NodeOp node, StringRef name) {
+  auto in = dyn_cast_or_null<InAttr>(node.getArguments().get(name));
+  return in ? node.getOperands()[in.getIndex()] : Value();
+}
+
+bool AttentionFinder::attends(Value value) {
+  const Cell &cell = evaluator[value];
+  return cell.tensor && cell.tensor->size() > 0 &&
+         expressions[(*cell.tensor)[0]].kind == SourceKind::Attend;
+}
+
+/// From the weights of a second product back to the first.
+std::optional<AttentionOperands> AttentionFinder::findOperands(NodeOp node) {
+  if (Value query = getOperand(node, "query"))
+    return AttentionOperands{query, getOperand(node, "key"), getOperand(node, "value")};
+  Value weights = getOperand(node, "self"), value = getOperand(node, "other");
+  if (!value)
+    value = getOperand(node, "mat2");
+  while (weights && value) {
+    auto maker = weights.getDefiningOp<NodeOp>();
+    if (!maker || maker->getNumOperands() == 0)
+      return std::nullopt;
+    Value left = getOperand(maker, "self"), right = getOperand(maker, "other");
+    right = right ? right : getOperand(maker, "mat2");
+    const Cell &scores = evaluator[weights];
+    bool isProduct = maker.getTarget().contains("matmul") || maker.getTarget().contains("bmm");
+    if (isProduct && left && right && scores.tensor)
+      return AttentionOperands{left, right, value, /*isKeyTransposed=*/true};
+    // Of scores joined with sinks the scores are the first.
+    weights = maker->getOperand(0);
+  }
+  return std::nullopt;
+}
+
+llvm::Error AttentionFinder::matchMask(const Scores &scores, AttentionInfo &info) {
+  if (!scores.mask)
+    return makeError("it has no mask, so that tokens see those after them");
+  const Source &mask = expressions[*scores.mask];
+  bool isInput = mask.kind == SourceKind::Argument &&
+                 function.getArgAttr(mask.a, mlir::graph::kInputAttr) != nullptr;
+  std::optional<KeyBand> band = expressions.getMaskBand(*scores.mask);
+  bool isCausal = band && !band->isOutside && band->least == 0 && band->most >= 0;
+  if (!isInput && !isCausal)
+    return makeError("its mask is no input of the graph and not causal but " +
+                     describe(expressions, *scores.mask));
+  if (isCausal && band->most != kOpenAbove)
+    info.window = static_cast<int64_t>(band->most) + 1;
+  return llvm::Error::success();
+}
+
+llvm::Error AttentionFinder::matchSinks(const std::vector<Scores> &heads, FoundAttention &found) {
+  for (auto [h, head] : llvm::enumerate(heads)) {
+    if (!head.sink)
+      return llvm::Error::success();
+    const Source &sink = expressions[*head.sink];
+    bool isWeight = sink.kind == SourceKind::Argument &&
+                    function.getArgAttr(sink.a, mlir::graph::kWeightAttr) != nullptr;
+    if (!isWeight || head.sink->index != h || (h > 0 && found.sinks != sink.a))
+      return makeError("the sink of head " + Twine(h) + " is not that element of a weight, but " +
+                       describe(expressions, *head.sink));
+    found.sinks = sink.a;
+  }
+  return llvm::Error::success();
+}
+
+/// Queries, keys and values are [batch, heads, tokens, channels].
+llvm::Error AttentionFinder::readOperands(FoundAttention &found, OperandRows &rows) {
+  const AttentionOperands &operands = found.operands;
+  const Tensor *tensors[3];
+  for (auto [tensor, value] :
+       llvm::zip_equal(tensors, ArrayRef{operands.query, operands.key, operands.value})) {
+    const Cell &cell = evaluator[value];
+    tensor = cell.tensor ? &*cell.tensor : nullptr;
+    bool isTransposed = value == operands.key && operands.isKeyTransposed;
+    if (!tensor || tensor->dims.size() != 4 || !isChannels(tensor->dims[1]) ||
+        !isAxis(tensor->dims[isTransposed ? 3 : 2], Axis::Tokens) ||
+        !isChannels(tensor->dims[isTransposed ? 2 : 3]))
+      return makeError("its operands are not [batch, heads, tokens, channels]");
+  }
+  const Tensor &query = *tensors[0], &key = *tensors[1], &value = *tensors[2];
+  AttentionInfo &info = found.info;
+  info.heads = countChannels(query.dims[1]);
+  info.keyDim = static_cast<int64_t>(query.size()) / info.heads;
+  info.valueDim = countChannels(value.dims[3]);
+  rows = {query.values(), key.values(), value.values(), countChannels(key.dims[1])};
+  if (info.heads % rows.keyHeads != 0 || countChannels(value.dims[1]) != rows.keyHeads ||
+      static_cast<int64_t>(rows.keys.size()) != rows.keyHeads * info.keyDim)
+    return makeError("its heads are no groups of those of keys and values");
+  return llvm::Error::success();
+}
+
+static ArrayRef<Expr> getRow(const std::vector<Expr> &heads, int64_t head, int64_t width) {
+  return ArrayRef(heads).slice(head * width, width);
+}
+
+/// Heads that share keys may have been repeated before: then their numbers are the same.
+void AttentionFinder::countKvHeads(const OperandRows &rows, AttentionInfo &info) {
+  auto repeats = [&](int64_t count) {
+    for (int64_t h = 0; h < rows.keyHeads; ++h) {
+      int64_t first = h / count * count;
+      if (getRow(rows.keys, h, info.keyDim) != getRow(rows.keys, first, info.keyDim) ||
+          getRow(rows.values, h, info.valueDim) != getRow(rows.values, first, info.valueDim))
+        return false;
+    }
+    return true;
+  };
+  int64_t same = 1;
+  for (int64_t count = 2; count <= rows.keyHeads; ++count)
+    if (rows.keyHeads % count == 0 && repeats(count))
+      same = count;
+  info.kvHeads = rows.keyHeads / same;
+}
+
+/// The scores of every head, which are those of its own query and of its group's key.
+llvm::Expected<std::vector<Scores>> AttentionFinder::matchScores(FoundAttention &found,
+                                                                 const OperandRows &rows) {
+  const AttentionInfo &info = found.info;
+  const Tensor &output = *evaluator[found.node->getResult(0)].tensor;
+  if (static_cast<int64_t>(output.size()) != info.heads * info.valueDim)
+    return makeError("its result has not the channels of its values");
+  llvm::BitVector weights(function.getNumArguments());
+  Parts parts(expressions, weights);
+  std::vector<Scores> heads;
+  for (int64_t h = 0; h < info.heads; ++h) {
+    const Source &sum = expressions[output[h * info.valueDim]];
+    if (sum.kind != SourceKind::Attend)
+      return makeError("head " + Twine(h) + " is no sum over keys");
+    llvm::Expected<Scores> scores = parts.matchScores(sum.operands.front());
+    if (!scores)
+      return scores.takeError();
+    int64_t shared = h / (info.heads / rows.keyHeads);
+    auto [factor, dot] = expressions.splitFactor(expressions.dot(
+        getRow(rows.queries, h, info.keyDim), getRow(rows.keys, shared, info.keyDim)));
+    const Source &product = expressions[dot];
+    if (product.kind != SourceKind::Dot || product.a != scores->query || product.b != scores->key)
+      return makeError("the scores of head " + Twine(h) + " are not those of its query and key");
+    // A factor of the operands is in them.
+    scores->scale /= factor;
+    heads.push_back(*scores);
+    const Scores &first = heads.front();
+    if (scores->scale != first.scale || scores->softcap != first.softcap ||
+        scores->mask != first.mask || scores->sink.has_value() != first.sink.has_value())
+      return makeError("head " + Twine(h) +
+                       " has another scale, softcap, mask or sink than head 0");
+  }
+  return heads;
+}
+
+llvm::Error AttentionFinder::matchHeads(FoundAttention &found) {
+  OperandRows rows;
+  if (llvm::Error error = readOperands(found, rows))
+    return error;
+  countKvHeads(rows, found.info);
+  llvm::Expected<std::vector<Scores>> heads = matchScores(found, rows);
+  if (!heads)
+    return heads.takeError();
+  if (llvm::Error error = checkValues(found, rows))
+    return error;
+  found.info.scale = heads->front().scale;
+  found.info.softcap = heads->front().softcap;
+  if (llvm::Error error = matchMask(heads->front(), found.info))
+    return error;
+  return matchSinks(*heads, found);
+}
+
+/// Every number of the result is the sum over that channel of its group's values.
+llvm::Error AttentionFinder::checkValues(FoundAttention &found, const OperandRows &rows) {
+  const AttentionInfo &info = found.info;
+  const Tensor &output = *evaluator[found.node->getResult(0)].tensor;
+  for (int64_t h = 0; h < info.heads; ++h) {
+    Expr weights = expressions[output[h * info.valueDim]].operands.front();
+    int64_t shared = h / (info.heads / rows.keyHeads);
+    for (int64_t channel = 0; channel < info.valueDim; ++channel)
+      if (output[h * info.valueDim + channel] !=
+          expressions.attend(weights, rows.values[shared * info.valueDim + channel]))
+        return makeError("head " + Twine(h) + " does not sum its values");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<FoundAttention> AttentionFinder::match(NodeOp node) {
+  FoundAttention found{node, {}, {}, {}};
+  std::optional<AttentionOperands> operands = findOperands(node);
+  if (!operands || !operands->query || !operands->key || !operands->value ||
+      node->getNumResults() != 1)
+    return makeError("the products of its queries, keys and values are not found");
+  found.operands = *operands;
+  if (llvm::Error error = matchHeads(found))
+    return std::move(error);
+  return found;
+}
+
+FailureOr<std::vector<FoundAttention>> AttentionFinder::run() {
+  evaluator.run();
+  auto fail = [](NodeOp node, const Twine &why) -> LogicalResult {
+    return emitError(node->getLoc()) << Evaluator::describe(node) << ": " << why.str();
+  };
+  if (auto [node, reason] = evaluator.lostWrite(); node)
+    return fail(node, "may write to memory in a way that is not followed: " + reason);
+  std::vector<FoundAttention> all;
+  for (NodeOp node : function.getOps<NodeOp>()) {
+    bool isFirst = node->getNumResults() == 1 && attends(node->getResult(0)) &&
+                   llvm::none_of(node.getOperands(), [&](Value value) { return attends(value); });
+    if (!isFirst)
+      continue;
+    llvm::Expected<FoundAttention> found = match(node);
+    if (!found)
+      return fail(node, "its attention cannot be cached: " + llvm::toString(found.takeError()));
+    all.push_back(std::move(*found));
+  }
+  if (all.empty())
+    return emitError(function.getLoc()) << "the graph has no attention: no node sums over keys "
+                                           "that a softmax weighs";
+  return all;
+}

@@ -1,0 +1,69 @@
+// RUN: mla-opt %s --split-input-file --mla-cache-attention --verify-diagnostics | FileCheck %s
+
+// Two attentions: by scaled_dot_product_attention, whose keys are repeated for groups of queries,
+// and by products and a softmax over the graph's own mask with a window. Metadata is made once.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:.*]]: tensor<1x4x?x8xf32> {graph.input = "query"}, %[[K:.*]]: tensor<1x2x?x8xf32> {graph.input = "key"}, %[[V:.*]]: tensor<1x2x?x8xf32> {graph.input = "value"}, %[[H:.*]]: tensor<1x?x64xf32> {graph.input = "hidden_states"}
+// CHECK-SAME: %[[LEN:.*]]: tensor<?xi32> {graph.input = "seq_len"}, %[[POS:.*]]: tensor<?xi32> {graph.input = "input_pos"}, %[[LOC:.*]]: tensor<?xi32> {graph.input = "cache_loc"}, %[[PAGES:.*]]: tensor<?xi32> {graph.input = "pages_per_seq"}
+// CHECK-SAME: %[[CACHE0:.*]]: tensor<?x?x32xf32> {graph.input = "kv_cache_0"}, %[[CACHE1:.*]]: tensor<?x?x64xf32> {graph.input = "kv_cache_1"}
+// CHECK: %[[META:.*]], %[[META0:.*]], %[[META1:.*]], %[[META2:.*]] = graph.node "mlac.prepare_metadata"(%[[LEN]], %[[POS]], %[[LOC]], %[[PAGES]]) {cache_loc = #graph.in<2>, input_pos = #graph.in<1>, pages_per_seq = #graph.in<3>, seq_len = #graph.in<0>}
+// CHECK-NOT: scaled_dot_product_attention
+// CHECK: %[[QR:.*]] = graph.node "aten.permute.default"(%[[Q]]) {dims = [0, 2, 1, 3], self = #graph.in<0>}
+// CHECK: %[[KH:.*]] = graph.node "aten.slice.Tensor"({{.*}}) {dim = 1 : i64, end = 9223372036854775807 : i64, self = #graph.in<0>, start = 0 : i64, step = 2 : i64} {{.*}} -> tensor<1x2x?x8xf32>
+// CHECK: %[[KR:.*]] = graph.node "aten.permute.default"(%[[KH]])
+// CHECK: %[[VH:.*]] = graph.node "aten.slice.Tensor"
+// CHECK: %[[VR:.*]] = graph.node "aten.permute.default"(%[[VH]])
+// CHECK: %[[O:.*]] = graph.node "mlac.cached_attention"(%[[QR]], %[[KR]], %[[VR]], %[[META]], %[[META0]], %[[META1]], %[[META2]], %[[CACHE0]])
+// CHECK-SAME: kv_cache = #graph.in<7>, page_table = #graph.in<5>, query = #graph.in<0>, scale = 0.35355339059327373 : f64, seq_len = #graph.in<3>, seq_start = #graph.in<6>, softcap = 0.000000e+00 : f64, value = #graph.in<2>, window = 0 : i64}
+// CHECK: graph.node "aten.permute.default"(%[[O]]) {dims = [0, 2, 1, 3]
+// CHECK-NOT: prepare_metadata
+// CHECK: graph.node "mlac.cached_attention"({{.*}}, %[[META]], %[[META0]], %[[META1]], %[[META2]], %[[CACHE1]])
+// CHECK-SAME: scale = 5.000000e-01 : f64
+// CHECK-SAME: window = 3 : i64
+func.func @forward(%q: tensor<1x4x?x8xf32> {graph.input = "query"},
+    %k: tensor<1x2x?x8xf32> {graph.input = "key"}, %v: tensor<1x2x?x8xf32> {graph.input = "value"},
+    %x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x4x?x8xf32> {
+  %k4 = graph.node "aten.repeat_interleave.self_int"(%k) {self = #graph.in<0>, repeats = 2 : i64, dim = 1 : i64} called "keys" : (tensor<1x2x?x8xf32>) -> tensor<1x4x?x8xf32>
+  %v4 = graph.node "aten.repeat_interleave.self_int"(%v) {self = #graph.in<0>, repeats = 2 : i64, dim = 1 : i64} called "values" : (tensor<1x2x?x8xf32>) -> tensor<1x4x?x8xf32>
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %k4, %v4) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>, is_causal = true} called "attention_0" in "layers.0" : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  %n = graph.node "aten.sym_size.int"(%x) {self = #graph.in<0>, dim = 1 : i64} called "tokens" : (tensor<1x?x64xf32>) -> index
+  %i = graph.node "aten.arange.default"(%n) {end = #graph.in<0>} called "positions" : (index) -> tensor<?xi64>
+  %a = graph.node "aten.unsqueeze.default"(%i) {self = #graph.in<0>, dim = 1 : i64} called "rows" : (tensor<?xi64>) -> tensor<?x1xi64>
+  %d = graph.node "aten.sub.Tensor"(%a, %i) {self = #graph.in<0>, other = #graph.in<1>} called "distance" : (tensor<?x1xi64>, tensor<?xi64>) -> tensor<?x?xi64>
+  %past = graph.node "aten.ge.Scalar"(%d) {self = #graph.in<0>, other = 0 : i64} called "past" : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %near = graph.node "aten.lt.Scalar"(%d) {self = #graph.in<0>, other = 3 : i64} called "near" : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %seen = graph.node "aten.logical_and.default"(%past, %near) {self = #graph.in<0>, other = #graph.in<1>} called "seen" : (tensor<?x?xi1>, tensor<?x?xi1>) -> tensor<?x?xi1>
+  %kt = graph.node "aten.transpose.int"(%q) {self = #graph.in<0>, dim0 = 2 : i64, dim1 = 3 : i64} called "transposed" : (tensor<1x4x?x8xf32>) -> tensor<1x4x8x?xf32>
+  %s = graph.node "aten.matmul.default"(%q, %kt) {self = #graph.in<0>, other = #graph.in<1>} called "scores" : (tensor<1x4x?x8xf32>, tensor<1x4x8x?xf32>) -> tensor<1x4x?x?xf32>
+  %half = graph.node "aten.mul.Tensor"(%s) {self = #graph.in<0>, other = 0.5 : f64} called "scaled" : (tensor<1x4x?x?xf32>) -> tensor<1x4x?x?xf32>
+  %not = graph.node "aten.logical_not.default"(%seen) {self = #graph.in<0>} called "hidden" : (tensor<?x?xi1>) -> tensor<?x?xi1>
+  %masked = graph.node "aten.masked_fill.Scalar"(%half, %not) {self = #graph.in<0>, mask = #graph.in<1>, value = -1.0e9 : f64} called "masked" : (tensor<1x4x?x?xf32>, tensor<?x?xi1>) -> tensor<1x4x?x?xf32>
+  %w = graph.node "aten.softmax.int"(%masked) {self = #graph.in<0>, dim = -1 : i64} called "weights" : (tensor<1x4x?x?xf32>) -> tensor<1x4x?x?xf32>
+  %p = graph.node "aten.matmul.default"(%w, %v4) {self = #graph.in<0>, other = #graph.in<1>} called "attention_1" in "layers.1" : (tensor<1x4x?x?xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  return %p : tensor<1x4x?x8xf32>
+}
+
+// -----
+
+func.func @forward(%q: tensor<1x4x?x8xf32> {graph.input = "query"},
+    %x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x4x?x8xf32> {
+  // expected-error @below {{node 'attention' (aten.scaled_dot_product_attention.default) in layers.0: its attention cannot be cached: it has no mask, so that tokens see those after them}}
+  %o = graph.node "aten.scaled_dot_product_attention.default"(%q, %q, %q) {query = #graph.in<0>, key = #graph.in<1>, value = #graph.in<2>} called "attention" in "layers.0" : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  return %o : tensor<1x4x?x8xf32>
+}
+
+// -----
+
+// expected-error @below {{the graph has no attention}}
+func.func @forward(%x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x?x64xf32> {
+  return %x : tensor<1x?x64xf32>
+}
+
+// -----
+
+func.func @forward(%x: tensor<1x?x64xf32> {graph.input = "hidden_states"}) -> tensor<1x?x64xf32> {
+  // expected-error @below {{node 'write' (aten.frob_.default): may write to memory in a way that is not followed: the operator is not one that is followed}}
+  %y = graph.node "aten.frob_.default"(%x) {self = #graph.in<0>} called "write" : (tensor<1x?x64xf32>) -> tensor<1x?x64xf32>
+  return %y : tensor<1x?x64xf32>
+}
