@@ -44,6 +44,14 @@ CHECKED = (*((1, "--samples=8", "--batch=1", f"--context={context}")
            (8, "--samples=2", "--batch=2", "--context=131072,131071", "--query-len=1"),
            (8, "--samples=2", "--batch=1", "--context=131072", "--query-len=100"),
            (8, "--samples=2", "--batch=2", "--context=131072,100001", "--query-len=300"))
+# The same model of f16, and with projections that read a checkpoint's codes (A49, A16): options of
+# the compiler and, of each, comparisons.
+FP8 = {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}
+OTHERS = {"v3-tp8-f16": ("deepseek_v3.json", "--dtype=f16"),
+          "v3-tp8-codes": ("deepseek_v3_fp8.json", "--keep-codes=weights")}
+OTHERS_CHECKED = (("--samples=8", "--batch=64", "--context=1,63,64,65,4096", "--query-len=1"),
+                  ("--samples=8", "--batch=5", "--context=63,64,65,300,4096", "--query-len=1"),
+                  ("--samples=8", "--context=0,63,64,65", "--query-len=130"))
 STEP_LIMIT_S = 150
 
 
@@ -66,6 +74,12 @@ def build(directory, build_dir):
         jobs.append((name, [source, f"--page-size={page}", f"--form={form}", f"--absorb={absorb}"]))
     for tp in (1, 8):
         jobs.append((f"v3-tp{tp}", [ROOT / "test/data/configs/deepseek_v3.json", f"--tp={tp}"]))
+    config = json.loads((ROOT / "test/data/configs/deepseek_v3.json").read_text())
+    (directory / "deepseek_v3.json").write_text(json.dumps(config))
+    (directory / "deepseek_v3_fp8.json").write_text(
+        json.dumps(config | {"quantization_config": FP8}))
+    for name, (source, *options) in OTHERS.items():
+        jobs.append((name, [directory / source, "--tp=8", *options]))
     for index, (name, options) in enumerate(jobs):
         print(f"[{index + 1}/{len(jobs)}] {name}", flush=True)
         subprocess.run([compiler, *options, "--target=sm_90a", "--quiet", "-o",
@@ -132,6 +146,8 @@ def run(directory, out, only, checks_only, jobs):
               for name, model, *_ in golden_packages()]
     real = [(f"v3-tp{tp} " + " ".join(options), f"v3-tp{tp}.mlac", "--random", *options)
             for tp, *options in CHECKED]
+    real += [(f"{name} " + " ".join(options), f"{name}.mlac", "--random", *options)
+             for name in OTHERS for options in OTHERS_CHECKED]
     print("== golden layers: float64 outputs of real modules")
     passed, results = run_checks(directory, [case for case in golden if wanted(case[0])], jobs)
     print("== DeepSeek-V3, real dimensions, random weights, sampled rows against float64")
