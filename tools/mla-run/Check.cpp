@@ -146,8 +146,9 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
   std::vector<Finding> findings = runChecks(session, arguments);
   showProgress("");
 
-  Tolerance tolerance =
-      session.isCacheQuantized ? getQuantizedTolerance() : getTolerance(session.activation);
+  Tolerance tolerance = session.quantisesActivations ? getCodedTolerance()
+                        : session.isCacheQuantized   ? getQuantizedTolerance()
+                                                     : getTolerance(session.activation);
   bool passed = !findings.empty() &&
                 std::all_of(findings.begin(), findings.end(), [&](const Finding &finding) {
                   return tolerance.accepts(finding.errors);

@@ -138,6 +138,18 @@ EngineSizes mlac::run::getCheckSizes(const Session &session, const CheckOptions 
   return sizes;
 }
 
+/// The projections whose activations the package quantises: all whose weights are codes.
+static std::set<std::string> findQuantised(const Session &session) {
+  std::set<std::string> names;
+  if (!session.quantisesActivations)
+    return names;
+  const std::string suffix = ".weight";
+  for (const nlohmann::json &weight : session.info.at("weights"))
+    if (std::string name = weight.at("name"); weight.at("dtype") == "e4m3")
+      names.insert(name.substr(0, name.size() - suffix.size()));
+  return names;
+}
+
 std::vector<Finding> mlac::run::checkReference(const Session &session, const LayerWeights &weights,
                                                const CheckOptions &options) {
   constexpr int64_t kSeveral = 5;
@@ -146,6 +158,7 @@ std::vector<Finding> mlac::run::checkReference(const Session &session, const Lay
   requireDense(session, sizes.sequenceTokens);
   showProgress("binding weights");
   LayerSpec spec = readLayerSpec(session.modelConfig(), session.heads, sizes.sequenceTokens);
+  spec.quantised = findQuantised(session);
   Reference reference(spec, weights.values);
   Engine engine = makeEngine(session, sizes);
   bindLayer(session, engine.get(), weights);

@@ -83,6 +83,8 @@ struct Tolerance {
 Tolerance getTolerance(mla_dtype activation);
 /// The same over a cache of e4m3 rows, where the reference keeps new rows as they are.
 Tolerance getQuantizedTolerance();
+/// The same where products read activations as codes, of which the reference has its own.
+Tolerance getCodedTolerance();
 
 } // namespace mlac::run
 

@@ -8,6 +8,7 @@
 
 #include "Reference.h"
 
+#include "Checkpoint.h"
 #include "Numbers.h"
 
 #include <algorithm>
@@ -219,12 +220,32 @@ Reference::Reference(const LayerSpec &spec, const WeightMap &weights)
   weight("o_proj.weight", spec.hidden * spec.heads * spec.value);
 }
 
+/// What codes of the row, with a scale for each group of columns, stand for.
+static std::vector<float> quantiseRow(std::vector<float> row) {
+  constexpr int64_t kGroup = 128;
+  auto columns = static_cast<int64_t>(row.size());
+  std::vector<uint8_t> codes(row.size());
+  std::vector<float> scales((row.size() + kGroup - 1) / kGroup);
+  check(mla_quantize_weight(row.data(), 1, columns, 1, kGroup, codes.data(), scales.data()),
+        "quantising activations");
+  return dequantise(codes.data(), scales, 1, columns, {1, kGroup});
+}
+
+template <typename T>
+std::vector<double> Reference::multiply(const std::string &name, const T *x, int64_t in,
+                                        int64_t out) const {
+  if (!spec.quantised.count(name))
+    return project(weights, name, x, in, out);
+  std::vector<float> row = quantiseRow(std::vector<float>(x, x + in));
+  return project(weights, name, row.data(), in, out);
+}
+
 std::vector<double> Reference::cachedRows(const float *hidden, int64_t tokens,
                                           int64_t first) const {
   std::vector<double> rows;
   for (int64_t token = 0; token < tokens; ++token) {
-    std::vector<double> row = project(weights, "kv_a_proj_with_mqa", hidden + token * spec.hidden,
-                                      spec.hidden, spec.rowWidth());
+    std::vector<double> row =
+        multiply("kv_a_proj_with_mqa", hidden + token * spec.hidden, spec.hidden, spec.rowWidth());
     normalise(row.data(), weights.at("kv_a_layernorm.weight"), spec.epsilon, spec.latentMultiplier);
     rotate(row.data() + spec.latentRank, first + token);
     rows.insert(rows.end(), row.begin(), row.end());
@@ -237,12 +258,12 @@ std::vector<double> Reference::query(const float *hidden, int64_t position) cons
   int64_t width = spec.nope + spec.rope, count = spec.heads * width;
   std::vector<double> result;
   if (spec.queryRank > 0) {
-    std::vector<double> latent = project(weights, "q_a_proj", hidden, spec.hidden, spec.queryRank);
+    std::vector<double> latent = multiply("q_a_proj", hidden, spec.hidden, spec.queryRank);
     normalise(latent.data(), weights.at("q_a_layernorm.weight"), spec.epsilon,
               spec.queryMultiplier);
-    result = project(weights, "q_b_proj", latent.data(), spec.queryRank, count);
+    result = multiply("q_b_proj", latent.data(), spec.queryRank, count);
   } else {
-    result = project(weights, "q_proj", hidden, spec.hidden, count);
+    result = multiply("q_proj", hidden, spec.hidden, count);
   }
   for (int64_t head = 0; head < spec.heads; ++head)
     rotate(result.data() + head * width + spec.nope, position);
@@ -310,8 +331,7 @@ std::vector<double> Reference::attend(const std::vector<const float *> &hidden,
   });
   std::vector<double> output;
   for (size_t q = 0; q < hidden.size(); ++q) {
-    std::vector<double> row =
-        project(weights, "o_proj", attended.data() + q * width, width, spec.hidden);
+    std::vector<double> row = multiply("o_proj", attended.data() + q * width, width, spec.hidden);
     output.insert(output.end(), row.begin(), row.end());
   }
   return output;

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct LayerSpec {
   bool isInterleaved = true;
   std::vector<float> inverseFrequencies; // R / 2
   double ropeMultiplier = 1;
+  /// Projections, by name, whose activations are quantised: e4m3 with a scale for each 128 columns.
+  std::set<std::string> quantised = {};
 
   /// Width of a cached row.
   int64_t rowWidth() const { return latentRank + rope; }
@@ -66,6 +69,9 @@ public:
 
 private:
   const std::vector<float> &weight(const std::string &name, int64_t elements) const;
+  /// y = W x + b, of x as codes where the projection takes it so.
+  template <typename T>
+  std::vector<double> multiply(const std::string &name, const T *x, int64_t in, int64_t out) const;
   std::vector<double> query(const float *hidden, int64_t position) const;
   void rotate(double *values, int64_t position) const;
   void attendHead(int64_t head, const std::vector<std::vector<double>> &queries,

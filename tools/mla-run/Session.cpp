@@ -50,6 +50,8 @@ Session::Session(const std::string &packagePath, const std::string &deviceName, 
   }
   auto elements = static_cast<int64_t>(elementBytes(activation));
   isCacheQuantized = cache.at("row_bytes").get<int64_t>() < rowWidth * elements;
+  auto options = info.at("options").get<std::string>();
+  quantisesActivations = options.find("--keep-codes=both") != std::string::npos;
 }
 
 std::vector<uint8_t> mlac::run::encodeRows(const Session &session, const std::vector<float> &rows) {

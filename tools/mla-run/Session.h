@@ -55,6 +55,8 @@ struct Session {
   std::vector<int64_t> weightBlock;
   /// Whether the cache keeps less of a row than the activations' type.
   bool isCacheQuantized = false;
+  /// Whether products read activations as codes, too (mla-compile --keep-codes=both).
+  bool quantisesActivations = false;
 };
 
 /// Rows [n, rowWidth] of floats as they lie in the cache, one after another, and what a
