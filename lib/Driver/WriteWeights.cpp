@@ -115,15 +115,22 @@ llvm::Error mlac::writeRegions(const RaisedLayer &layer, StringRef path) {
   return writeJson(json::Object{{"regions", std::move(regions)}, {"left", std::move(left)}}, path);
 }
 
+/// The name alone, or with the number of a result.
+static json::Value describe(const GraphValue &value) {
+  if (value.result < 0)
+    return value.name;
+  return json::Object{{"node", value.name}, {"result", value.result}};
+}
+
 llvm::Error mlac::writeCachedGraph(const CachedGraph &graph, StringRef path) {
   json::Array nodes, kinds;
   for (const CachedNode &node : graph.nodes)
     nodes.push_back(json::Object{{"node", node.node},
                                  {"module", node.module},
-                                 {"query", node.query},
-                                 {"key", node.key},
+                                 {"query", describe(node.query)},
+                                 {"key", describe(node.key)},
                                  {"key_is_transposed", node.isKeyTransposed},
-                                 {"value", node.value},
+                                 {"value", describe(node.value)},
                                  {"group", node.group},
                                  {"sinks", node.sinks},
                                  {"kind", static_cast<int64_t>(node.kind)}});

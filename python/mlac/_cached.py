@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 import os
 import tempfile
 from collections.abc import Mapping
@@ -56,6 +57,17 @@ class _Attention:
         return output.view(batch, tokens, heads, -1).transpose(1, 2)
 
 
+def _find(nodes: Mapping[str, Any], value: Any) -> Any:
+    """The node of torch.fx that a value of the plan is: a name, or one of a node's results."""
+    if isinstance(value, str):
+        return nodes[value]
+    node = nodes[value["node"]]
+    # Archives name nodes of several results by the first of them.
+    source = node.args[0] if node.target is operator.getitem else node
+    return next(user for user in source.users
+                if user.target is operator.getitem and user.args[1] == value["result"])
+
+
 class CachedModel:
     """A model whose attention appends to caches and reads them; see `cached`."""
 
@@ -93,7 +105,7 @@ class CachedModel:
         nodes = {node.name: node for node in module.graph.nodes}
         for layer, place in enumerate(places):
             old = nodes[place["node"]]
-            operands = tuple(nodes[place[name]] for name in ("query", "key", "value"))
+            operands = tuple(_find(nodes, place[name]) for name in ("query", "key", "value"))
             with module.graph.inserting_after(old):
                 new = module.graph.call_function(_Attention(self, place, layer), operands)
             old.replace_all_uses_with(new)

@@ -31,14 +31,21 @@ struct AttentionInfo {
   bool operator==(const AttentionInfo &) const = default;
 };
 
-/// An attention that was replaced, by the names of the graph's values.
+/// A value of the graph: the name of its node or argument and, of a node with several results,
+/// which one it is; else -1.
+struct GraphValue {
+  std::string name;
+  int64_t result = -1;
+};
+
+/// An attention that was replaced.
 struct CachedNode {
-  std::string node, module;      ///< whose result is replaced, and where it stands
-  std::string query, key, value; ///< [batch, heads, tokens, channels]
-  bool isKeyTransposed = false;  ///< [batch, heads, channels, tokens]
-  int64_t group = 1;             ///< keys and values are of every so many heads
-  std::string sinks;             ///< a weight of the graph; empty: none
-  size_t kind = 0;               ///< its AttentionInfo, by number
+  std::string node, module;     ///< whose result is replaced, and where it stands
+  GraphValue query, key, value; ///< [batch, heads, tokens, channels]
+  bool isKeyTransposed = false; ///< [batch, heads, channels, tokens]
+  int64_t group = 1;            ///< keys and values are of every so many heads
+  std::string sinks = {}; ///< a weight of the graph; empty: none
+  size_t kind = 0;              ///< its AttentionInfo, by number
 };
 
 struct CachedGraph {

@@ -58,6 +58,13 @@ static std::string getName(func::FuncOp function, Value value) {
   return "";
 }
 
+static GraphValue getValue(func::FuncOp function, Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  bool isOneOfMany = result && result.getOwner()->getNumResults() > 1;
+  return {getName(function, value),
+          isOneOfMany ? static_cast<int64_t>(result.getResultNumber()) : -1};
+}
+
 Value Cacher::addArgument(Type type, StringRef name) {
   unsigned index = function.getNumArguments();
   (void)function.insertArgument(index, type,
@@ -170,9 +177,9 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
   Value result = found.node->getResult(0);
   CachedNode cached{.node = getName(function, result),
                     .module = found.node.getModulePath().value_or("").str(),
-                    .query = getName(function, from.query),
-                    .key = getName(function, from.key),
-                    .value = getName(function, from.value),
+                    .query = getValue(function, from.query),
+                    .key = getValue(function, from.key),
+                    .value = getValue(function, from.value),
                     .isKeyTransposed = from.isKeyTransposed};
   int64_t keyHeads = cast<RankedTensorType>(from.key.getType()).getDimSize(1);
   cached.group = keyHeads / found.info.kvHeads;
