@@ -28,7 +28,13 @@ inline constexpr int64_t kMaxPositions = std::numeric_limits<int32_t>::max();
 /// transformers' default where a config names no theta.
 inline constexpr double kDefaultTheta = 1e4;
 
-std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired);
+inline constexpr llvm::StringLiteral kRopeTypes = "known rope types are default, yarn, longrope";
+/// Of groups of heads, whose other types become factors of longrope's (GroupedConfig.cpp).
+inline constexpr llvm::StringLiteral kGroupedRopeTypes =
+    "known rope types are default, linear, llama3, longrope, yarn";
+
+std::optional<RopeKind> readRopeKind(const ConfigReader &rope, bool typeRequired,
+                                     llvm::StringRef known = kRopeTypes);
 /// `isRounded`: the correction range is one of whole pairs, which the file may not deny.
 void readYarn(const ConfigReader &rope, RopeParams &params, bool isRounded = true);
 /// Rope of `config.qkRopeHeadDim` channels, from either place of its keys.

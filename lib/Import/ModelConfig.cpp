@@ -199,16 +199,16 @@ readEither(const ConfigReader &first, llvm::StringRef firstKey, const ConfigRead
   return a ? a : b;
 }
 
-std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRequired) {
+std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRequired,
+                                           llvm::StringRef known) {
   auto getString = [](const ConfigReader &reader, llvm::StringRef key) {
     return reader.string(key);
   };
   std::optional<std::string> type =
       readEither<std::string>(rope, "rope_type", rope, "type", getString);
-  constexpr llvm::StringLiteral kKnown = "known rope types are default, yarn, longrope";
   if (!type) {
     if (typeRequired && !rope.find("rope_type") && !rope.find("type"))
-      rope.error("rope_type", kKnown);
+      rope.error("rope_type", known);
     return RopeKind::Plain;
   }
   if (*type == "default")
@@ -217,7 +217,7 @@ std::optional<RopeKind> mlac::readRopeKind(const ConfigReader &rope, bool typeRe
     return RopeKind::Yarn;
   if (*type == "longrope")
     return RopeKind::LongRope;
-  rope.error(rope.find("rope_type") ? "rope_type" : "type", kKnown);
+  rope.error(rope.find("rope_type") ? "rope_type" : "type", known);
   return std::nullopt;
 }
 
@@ -273,7 +273,8 @@ void mlac::readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &
   // Without rotary dims, scaling still sets the softmax scale under YaRN.
   if (!fields)
     return;
-  std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/!newFields);
+  std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/!newFields,
+                                              config.grouped ? kGroupedRopeTypes : kRopeTypes);
   if (!kind)
     return;
   params.kind = *kind;

@@ -206,7 +206,9 @@ TEST(GroupedConfigError, NamesKeysAndLimits) {
        "128, got 192"},
       {{{"head_dim", 9}}, "head_dim = 9: expected an even number of rotated channels"},
       {{{"rope_scaling", {{"rope_type", "llama3"}}}}, "rope_scaling.factor is missing: llama3"},
-      {{{"rope_scaling", {{"rope_type", "dynamic"}}}}, "rope_scaling.rope_type = \"dynamic\""},
+      {{{"rope_scaling", {{"rope_type", "dynamic"}}}},
+       "rope_scaling.rope_type = \"dynamic\": known rope types are default, linear, llama3, "
+       "longrope, yarn"},
       {{{"attn_logit_softcapping", 50.0}}, "logit soft-capping is not supported"},
       {{{"model_type", "mistral"}, {"sliding_window", 0}},
        "sliding_window = 0: expected an integer from 1"},
