@@ -26,11 +26,20 @@ MLA_API mla_status mla_package_open(const char *path, mla_package **package);
 /* The same from memory; `data` [bytes] is copied. */
 MLA_API mla_status mla_package_open_bytes(const void *data, size_t bytes, mla_package **package);
 
+/* Opens one kind of the layers of a package whose layers are of several ("kinds" of
+   mla_package_info), from 0, as a package of its own; it outlives `package`. Engines are made of
+   kinds; a package with kinds says nothing else.
+   MLA_INVALID_ARGUMENT: there is no such kind. */
+MLA_API mla_status mla_package_kind(mla_package *package, int64_t index, mla_package **kind);
+
 /* Closes the handle. Engines made from the package stay usable. */
 MLA_API mla_status mla_package_close(mla_package *package);
 
 /* What the package holds, as JSON text:
      { "schema_version", "compiler", "options", "bytes",
+       "kinds": [{"name", "layers": numbers in the model, "bytes"}], empty where a model's
+           layers are alike; otherwise nothing else follows,
+       "layers": of a kind, its layers' numbers in the model; else empty,
        "capabilities": what engines ask, in their names: {"name", "is_mla", "is_sparse",
            "row_widths": elements of each pool's rows, "activation_dtypes": ["bfloat16"],
            "cache_dtypes": names of the first pool's format (auto, bfloat16, fp8,

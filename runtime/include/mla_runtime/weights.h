@@ -119,6 +119,8 @@ typedef void (*mla_progress)(void *user, int64_t done, int64_t total);
 
 /* Binds every weight of `num_layers` layers from `first_layer` on: layer first_layer + i from
    attention first_attention + i of the checkpoint (one a layer in most models, two in LongCat).
+   Of a kind of layers (mla_package_kind), attentions are counted among those of its layers: an
+   engine with as many layers as the kind binds them all with 0, 0 and 0.
    num_layers 0: to the engine's last layer. An indexer, stored rotary frequencies and scales of
    a cache are ignored, and with several ranks o_proj.bias; other tensors beside the weights
    that the package does not know are errors unless allowed by the flag.

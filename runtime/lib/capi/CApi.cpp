@@ -28,6 +28,7 @@ mla_status mla_engine_create(mla_package *package, mla_device *device,
     MLAC_RETURN_IF_ERROR(packages().find(package, packageObject));
     MLAC_RETURN_IF_ERROR(devices().find(device, deviceObject));
     MLAC_RETURN_IF_ERROR(requirePointer(engine, "engine"));
+    MLAC_RETURN_IF_ERROR(packageObject->package->requireOneKind());
     MLAC_RETURN_IF_ERROR(Engine::create(packageObject->package, deviceObject, options, created));
     *engine = engines().insert(std::move(created));
     return Status();

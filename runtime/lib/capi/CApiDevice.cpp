@@ -42,6 +42,20 @@ mla_status mla_package_open_bytes(const void *data, size_t bytes, mla_package **
   });
 }
 
+mla_status mla_package_kind(mla_package *package, int64_t index, mla_package **kind) {
+  return report([&]() -> Status {
+    std::shared_ptr<PackageObject> object;
+    MLAC_RETURN_IF_ERROR(packages().find(package, object));
+    MLAC_RETURN_IF_ERROR(requirePointer(kind, "kind"));
+    const std::vector<KindInfo> &kinds = object->package->kinds();
+    if (index < 0 || index >= static_cast<int64_t>(kinds.size()))
+      return error(MLA_INVALID_ARGUMENT, "index = ", index, ", the package has ", kinds.size(),
+                   " kinds of layers");
+    *kind = publish(kinds[static_cast<size_t>(index)].package);
+    return Status();
+  });
+}
+
 mla_status mla_package_close(mla_package *package) {
   return report([&]() -> Status {
     std::shared_ptr<PackageObject> object;

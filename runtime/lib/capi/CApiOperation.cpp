@@ -39,6 +39,7 @@ mla_status mla_step_replay(mla_package *package, mla_device *device, const char 
     MLAC_RETURN_IF_ERROR(requirePointer(json, "json"));
     std::shared_ptr<PackageObject> object;
     MLAC_RETURN_IF_ERROR(packages().find(package, object));
+    MLAC_RETURN_IF_ERROR(object->package->requireOneKind());
     std::shared_ptr<Device> on;
     MLAC_RETURN_IF_ERROR(devices().find(device, on));
     Json result;

@@ -23,6 +23,10 @@ static constexpr std::string_view kIndex = "model.safetensors.index.json";
 /// Of one JSON file: indices of the largest models take some ten million bytes.
 static constexpr size_t kMaxJsonBytes = 1'000'000'000;
 
+/// Matrices of which every attention has one: that of latents, and the output's groups of
+/// DeepSeek-V4, whose layers have no matrix of latents.
+static constexpr std::string_view kOfAttention[] = {"kv_b_proj", "o_a_proj"};
+
 static bool isFolder(const std::string &path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
@@ -156,9 +160,10 @@ static bool isBefore(std::string_view a, std::string_view b) {
 
 void Checkpoint::listAttentions() {
   for (auto &[name, shard] : shardOf)
-    for (const char *suffix : {"kv_b_proj.weight", "kv_b_proj.qweight", "kv_b_proj.weight_packed"})
-      if (name.ends_with(suffix))
-        attentions_.push_back(name.substr(0, name.size() - std::string_view(suffix).size()));
+    for (std::string_view matrix : kOfAttention)
+      for (const char *kind : {".weight", ".qweight", ".weight_packed"})
+        if (std::string suffix = concat(matrix, kind); name.ends_with(suffix))
+          attentions_.push_back(name.substr(0, name.size() - suffix.size()));
   std::sort(attentions_.begin(), attentions_.end(), isBefore);
   attentions_.erase(std::unique(attentions_.begin(), attentions_.end()), attentions_.end());
 }
@@ -166,7 +171,7 @@ void Checkpoint::listAttentions() {
 Status Checkpoint::findAttention(int64_t index, std::string &prefix) const {
   if (index < 0 || index >= static_cast<int64_t>(attentions_.size()))
     return error(MLA_NOT_FOUND, "attention ", index, " of '", path_, "', which has ",
-                 attentions_.size(), " (prefixes of kv_b_proj weights)");
+                 attentions_.size(), " (prefixes of kv_b_proj and o_a_proj weights)");
   prefix = attentions_[static_cast<size_t>(index)];
   return Status();
 }

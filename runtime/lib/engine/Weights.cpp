@@ -152,6 +152,20 @@ static Status checkQuantisation(const Package &package, const Checkpoint &checkp
                checkpoint.quantisation(), ", the package was compiled for ", toText(own[kKey]));
 }
 
+/// The checkpoint's number of attention `index`; those of a kind of layers are counted among its
+/// own, of which each has one.
+static Status findAttention(const Package &package, int64_t &index) {
+  const std::vector<int64_t> &layers = package.layers();
+  if (layers.empty())
+    return Status();
+  auto count = static_cast<int64_t>(layers.size());
+  if (index < 0 || index >= count)
+    return error(MLA_NOT_FOUND, "attention ", index, " of the package's kind, which has ", count,
+                 " layers in the model");
+  index = layers[static_cast<size_t>(index)];
+  return Status();
+}
+
 Status Engine::bindCheckpoint(Checkpoint &checkpoint, int64_t firstLayer, int64_t numLayers,
                               int64_t firstAttention, bool allowsExtra, const Progress &progress) {
   MLAC_RETURN_IF_ERROR(checkQuantisation(*package_, checkpoint));
@@ -161,7 +175,9 @@ Status Engine::bindCheckpoint(Checkpoint &checkpoint, int64_t firstLayer, int64_
   };
   for (int64_t i = 0; i < numLayers; ++i) {
     std::string prefix;
-    MLAC_RETURN_IF_ERROR(checkpoint.findAttention(firstAttention + i, prefix));
+    int64_t attention = firstAttention + i;
+    MLAC_RETURN_IF_ERROR(findAttention(*package_, attention));
+    MLAC_RETURN_IF_ERROR(checkpoint.findAttention(attention, prefix));
     MLAC_RETURN_IF_ERROR(readLayer(checkpoint, *package_, prefix, shard(), isKnown,
                                    weights[static_cast<size_t>(i)]));
   }

@@ -33,6 +33,7 @@ inline constexpr size_t kMaxName = 4096;
 inline constexpr int64_t kMaxParts = 1 << 20;
 inline constexpr int64_t kMaxArgs = 256;
 inline constexpr uint32_t kMaxStepDepth = 16;
+inline constexpr uint32_t kMaxKinds = 16; // of layers: published models have three at most
 
 template <typename Vector> size_t sizeOf(const Vector *vector) {
   return vector ? vector->size() : 0;

@@ -10,6 +10,7 @@
 
 #include "PackageTrailer.h"
 #include "base/RegularFile.h"
+#include "package/Checks.h"
 #include "package/PackageVerifier.h"
 
 #include <algorithm>
@@ -59,7 +60,8 @@ static Status checkTrailer(const uint8_t *bytes, size_t &size) {
   return Status();
 }
 
-Status Package::adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &package) {
+Status Package::adopt(Bytes bytes, size_t size, bool mayHaveKinds,
+                      std::shared_ptr<Package> &package) {
   auto result = std::make_shared<Package>();
   result->fileBytes_ = size;
   MLAC_RETURN_IF_ERROR(checkTrailer(bytes.get(), size));
@@ -70,7 +72,10 @@ Status Package::adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &packag
                               "are inconsistent");
   result->root_ = fb::GetPackage(bytes.get());
   result->bytes_ = std::move(bytes);
-  MLAC_RETURN_IF_ERROR(PackageVerifier(*result).run());
+  bool hasKinds = sizeOf(result->root_->kinds()) > 0;
+  if (hasKinds && !mayHaveKinds)
+    return error(MLA_CORRUPT, "a kind of layers has kinds of its own");
+  MLAC_RETURN_IF_ERROR(hasKinds ? result->readKinds() : PackageVerifier(*result).run());
   package = std::move(result);
   return Status();
 }
@@ -86,7 +91,7 @@ Status Package::open(const void *data, size_t bytes, std::shared_ptr<Package> &p
   if (!copy)
     return error(MLA_OUT_OF_MEMORY, "package of ", bytes, " bytes");
   std::memcpy(copy.get(), data, bytes);
-  return adopt(std::move(copy), bytes, package);
+  return adopt(std::move(copy), bytes, /*mayHaveKinds=*/true, package);
 }
 
 Status Package::openFile(const std::string &path, std::shared_ptr<Package> &package) {
@@ -106,7 +111,7 @@ Status Package::openFile(const std::string &path, std::shared_ptr<Package> &pack
   if (read != static_cast<size_t>(size))
     return error(MLA_NOT_FOUND, "cannot read package '", path, "': got ", read, " of ", size,
                  " bytes");
-  return adopt(std::move(bytes), read, package).in(path);
+  return adopt(std::move(bytes), read, /*mayHaveKinds=*/true, package).in(path);
 }
 
 const FunctionInfo *TargetInfo::find(std::string_view name) const {

@@ -93,6 +93,15 @@ struct PoolInfo {
   int64_t rowBytes() const { return layout.tokenBytes(); }
 };
 
+class Package;
+
+/// Layers of one kind, of a model whose layers differ in kind.
+struct KindInfo {
+  std::string name;
+  std::vector<int64_t> layers; // ascending
+  std::shared_ptr<Package> package;
+};
+
 /// The function that runs when weights are bound; never chosen for a batch.
 inline constexpr std::string_view kPrepareFunction = "prepare";
 /// Functions that the runtime runs by itself, never as a step.
@@ -114,6 +123,12 @@ public:
   static Status openFile(const std::string &path, std::shared_ptr<Package> &package);
 
   const fb::Package &root() const { return *root_; }
+  /// The kinds of the model's layers; where there are any, they have all that follows.
+  const std::vector<KindInfo> &kinds() const { return kinds_; }
+  /// MLA_INVALID_ARGUMENT where there are kinds.
+  Status requireOneKind() const;
+  /// Of a kind: its layers' numbers in the model; else nothing.
+  const std::vector<int64_t> &layers() const { return layers_; }
   const fb::Model &model() const { return *root_->model(); }
   /// At least one; the first keeps a row of every token.
   const std::vector<PoolInfo> &pools() const { return pools_; }
@@ -147,11 +162,17 @@ private:
   using Bytes = std::unique_ptr<uint8_t, FreeBytes>;
 
   static Bytes allocate(size_t bytes);
-  static Status adopt(Bytes bytes, size_t size, std::shared_ptr<Package> &package);
+  static Status adopt(Bytes bytes, size_t size, bool mayHaveKinds,
+                      std::shared_ptr<Package> &package);
+  /// Opens the packages of a verified root's kinds, which have none themselves.
+  Status readKinds();
+  Status readKind(const fb::LayerKind &raw);
 
   Bytes bytes_;
   size_t fileBytes_ = 0;
   const fb::Package *root_ = nullptr;
+  std::vector<KindInfo> kinds_;
+  std::vector<int64_t> layers_;
   std::vector<PoolInfo> pools_;
   std::vector<TargetInfo> targets_;
   std::vector<TensorInfo> weights_, derived_;

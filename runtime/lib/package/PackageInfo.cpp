@@ -134,27 +134,47 @@ static Json describe(const TargetInfo &target) {
           {"functions", functions}};
 }
 
+static Json describe(const std::vector<KindInfo> &kinds) {
+  Json list = Json::array();
+  for (const KindInfo &kind : kinds)
+    list.push_back(
+        {{"name", kind.name}, {"layers", kind.layers}, {"bytes", kind.package->fileBytes()}});
+  return list;
+}
+
+/// What every file has.
+static Json describeFile(const Package &package) {
+  return {{"schema_version", package.root().schema_version()},
+          {"compiler", str(package.root().compiler())},
+          {"options", str(package.root().options())},
+          {"bytes", package.fileBytes()},
+          {"kinds", describe(package.kinds())},
+          {"layers", package.layers()}};
+}
+
+/// What one kind of layers has.
+static Json describeLayer(const Package &package) {
+  Json pools = Json::array(), targets = Json::array();
+  for (const PoolInfo &pool : package.pools())
+    pools.push_back(describe(*pool.raw));
+  for (const TargetInfo &target : package.targets())
+    targets.push_back(describe(target));
+  auto activation = static_cast<mla_dtype>(package.model().activation_dtype());
+  return {{"capabilities", describeCapabilities(activation, package.pools(), package.targets())},
+          {"model", describe(package.model())},
+          {"pools", pools},
+          {"rope", describe(package.rope())},
+          {"weights", describe(package.weights())},
+          {"weight_scales", describe(package.weightScales())},
+          {"derived", describe(package.derived())},
+          {"targets", targets}};
+}
+
 const std::string &Package::infoJson() {
   if (!info_.empty())
     return info_;
-  Json pools = Json::array(), targets = Json::array();
-  for (const PoolInfo &pool : pools_)
-    pools.push_back(describe(*pool.raw));
-  for (const TargetInfo &target : targets_)
-    targets.push_back(describe(target));
-  info_ = toText(
-      {{"schema_version", root().schema_version()},
-       {"compiler", str(root().compiler())},
-       {"options", str(root().options())},
-       {"bytes", fileBytes_},
-       {"capabilities",
-        describeCapabilities(static_cast<mla_dtype>(model().activation_dtype()), pools_, targets_)},
-       {"model", describe(model())},
-       {"pools", pools},
-       {"rope", describe(rope())},
-       {"weights", describe(weights_)},
-       {"weight_scales", describe(weightScales_)},
-       {"derived", describe(derived_)},
-       {"targets", targets}});
-  return info_;
+  Json info = describeFile(*this);
+  if (kinds_.empty())
+    info.update(describeLayer(*this));
+  return info_ = toText(info);
 }

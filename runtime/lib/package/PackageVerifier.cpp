@@ -29,10 +29,15 @@ Status PackageVerifier::spend(int64_t parts) {
                " parts, counted as often as they are used");
 }
 
+Status PackageVerifier::checkVersion(const fb::Package &root) {
+  if (root.schema_version() == kSchemaVersion)
+    return Status();
+  return error(MLA_UNSUPPORTED, "package has schema version ", root.schema_version(),
+               ", this runtime reads ", kSchemaVersion);
+}
+
 Status PackageVerifier::run() {
-  if (root.schema_version() != kSchemaVersion)
-    return error(MLA_UNSUPPORTED, "package has schema version ", root.schema_version(),
-                 ", this runtime reads ", kSchemaVersion);
+  MLAC_RETURN_IF_ERROR(checkVersion(root));
   if (!root.model() || !root.rope())
     return error(MLA_CORRUPT, "package lacks its model or rope table");
   MLAC_RETURN_IF_ERROR(checkModel().in("model"));

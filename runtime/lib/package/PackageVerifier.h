@@ -30,6 +30,9 @@ public:
 
   Status run();
 
+  /// Whether this runtime knows the schema.
+  static Status checkVersion(const fb::Package &root);
+
   /// Bounds what the FlatBuffers verifier will look at: it reads a list of names again
   /// for every reference to its owner. Of bytes that may be damaged.
   static Status checkLists(const uint8_t *bytes, size_t size);
