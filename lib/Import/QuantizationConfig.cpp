@@ -107,7 +107,9 @@ static bool isAttentionExcluded(const ConfigReader &quantization, const ModelCon
     return llvm::any_of(matchers, [&](const Matcher &matches) { return matches(name); });
   };
   llvm::SmallVector<llvm::StringRef, 5> projections = {"kv_a_proj_with_mqa", "kv_b_proj", "o_proj"};
-  if (config.qLoraRank)
+  if (config.sharedKeys)
+    projections = {"q_a_proj", "q_b_proj", "kv_proj", "o_a_proj", "o_b_proj"};
+  else if (config.qLoraRank)
     projections.append({"q_a_proj", "q_b_proj"});
   else
     projections.push_back("q_proj");

@@ -153,6 +153,20 @@ static std::vector<int64_t> withoutOnes(std::vector<int64_t> shape) {
   return shape;
 }
 
+/// What safetensors call bytes b that stand for 2^(b - 127); 255 is no number.
+static constexpr std::string_view kPowersOfTwo = "F8_E8M0";
+
+static Status readPowers(const uint8_t *bytes, std::vector<float> &scales) {
+  constexpr int kBias = 127, kNaN = 255;
+  for (size_t i = 0; i < scales.size(); ++i) {
+    if (bytes[i] == kNaN)
+      return error(MLA_INVALID_ARGUMENT, "scale ", i, " is the byte ", kNaN,
+                   ", which is no number");
+    scales[i] = std::ldexp(1.0f, bytes[i] - kBias);
+  }
+  return Status();
+}
+
 /// The scales of a matrix in f32.
 static Status readScales(const SourceTensor &scale, const ScaleBlock &block,
                          const std::vector<int64_t> &matrix, std::vector<float> &scales) {
@@ -161,9 +175,12 @@ static Status readScales(const SourceTensor &scale, const ScaleBlock &block,
     return error(MLA_INVALID_ARGUMENT, "expected shape ", shapeText({rows, columns}),
                  ", scales of ", shapeText(matrix), " by ", block.strategy(), " [", block.rows,
                  ", ", block.columns, "], got ", shapeText(scale.shape));
-  if (!scale.type || !isExactWidening(*scale.type, MLA_F32))
-    return error(MLA_INVALID_ARGUMENT, "expected dtype f32, bf16 or f16, got ", scale.typeText);
   scales.resize(static_cast<size_t>(rows * columns));
+  if (scale.typeText == kPowersOfTwo)
+    return readPowers(static_cast<const uint8_t *>(scale.data), scales);
+  if (!scale.type || !isExactWidening(*scale.type, MLA_F32))
+    return error(MLA_INVALID_ARGUMENT, "expected dtype f32, bf16, f16 or ", kPowersOfTwo, ", got ",
+                 scale.typeText);
   convertElements(*scale.type, scale.data, MLA_F32, scales.data(), rows * columns);
   return Status();
 }

@@ -189,7 +189,7 @@ TEST_F(CheckpointTest, A11_WrongScalesNameTensorValueAndLimit) {
                "is bf16, expected e4m3 because of its scales 'kv_b_proj.weight_scale'");
   StoredTensor bytes = {"kv_b_proj.weight_scale", "U8", {2, 2}, std::string(4, 1)};
   expectStatus(bindFile({plainW(), codes(kMatrix), bytes}), MLA_INVALID_ARGUMENT,
-               "expected dtype f32, bf16 or f16, got u8");
+               "expected dtype f32, bf16, f16 or F8_E8M0, got u8");
   StoredTensor packed = {
       "kv_b_proj.weight_packed", "I32", {kRows, kColumns}, std::string(4 * kRows * kColumns, 0)};
   expectStatus(bindFile({plainW(), packed}), MLA_INVALID_ARGUMENT,
