@@ -88,6 +88,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --like=" << parsing.like;
   if (options.takesLatents)
     stream << " --inputs=latents";
+  if (options.rotatesIndex)
+    stream << " --index-hadamard";
   if (parsing.indexer != IndexerUse::Full)
     stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
   if (parsing.layer != 0)
@@ -577,6 +579,11 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << " tokens; longer sequences will be refused";
   if (!config.sharedKeys && !config.grouped && failed(verifyCache(loc, config, options)))
     return {};
+  if (options.rotatesIndex && !config.sharedKeys) {
+    emitError(loc) << "index-hadamard does not apply to " << config.modelType
+                   << ", expected a model whose indexer selects entries (deepseek_v4)";
+    return {};
+  }
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);
   module->getOperation()->setAttr(mla::kModelAttr, getModelAttr(loc.getContext(), config, options));
   if (config.weightScales)

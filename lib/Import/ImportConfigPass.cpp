@@ -60,7 +60,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
                           .form = form,
                           .cacheFormat = cacheFormat,
                           .scaleRule = scaleRule,
-                          .decodeThreshold = decodeThreshold};
+                          .decodeThreshold = decodeThreshold,
+                          .rotatesIndex = indexHadamard};
     OwningOpRef<ModuleOp> imported =
         importConfig(getFileLoc(getContext(), config), *model, options);
     if (!imported)

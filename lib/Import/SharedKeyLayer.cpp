@@ -28,11 +28,11 @@ static constexpr int64_t kStatesOfPage = 8;
 //===----------------------------------------------------------------------===//
 
 mla::CacheType SharedKeyLayer::entryType(mla::CacheField field, StringRef format,
-                                         mla::ScaleRule rule) {
+                                         mla::ScaleRule rule, bool hadamard) {
   int64_t rows = std::max<int64_t>(kTokensOfPage / shared.every, 1);
   return mla::CacheType::get(builder.getContext(), rows, field, element,
                              mla::RopeOrder::Interleaved, format, rule, shared.every,
-                             /*window=*/0, /*hadamard=*/false);
+                             /*window=*/0, hadamard);
 }
 
 /// What entries are made of, of the tokens that the next one may need.
@@ -65,7 +65,7 @@ SharedKeyLayer::SharedKeyLayer(ModuleOp module, const ModelConfig &config,
   if (!config.hasOwnIndexer())
     return;
   index = {"index", entryType({cache::Part::Index, /*heads=*/1, config.indexer->headDim}, "index_k",
-                              mla::ScaleRule::PowerOfTwo)};
+                              mla::ScaleRule::PowerOfTwo, options.rotatesIndex)};
   indexStates = {"index_states", stateType(config.indexer->headDim)};
   pools.append({&index, &indexStates});
 }
@@ -228,13 +228,21 @@ void SharedKeyLayer::appendEntries(const Compressor &compressor) {
   Value normalised = mla::RmsNormOp::create(builder, loc, type, pooled, own("kv_norm.weight"),
                                             builder.getF64FloatAttr(config.rmsNormEps),
                                             builder.getF64FloatAttr(1));
-  append(*compressor.entries, rotate(normalised, shared.every));
+  Value rotated = rotate(normalised, shared.every);
+  append(*compressor.entries,
+         compressor.entries->type.getHadamard() ? transform(rotated) : rotated);
+}
+
+/// Sums and differences of all columns: products of two rows stay what they are.
+Value SharedKeyLayer::transform(Value rows) {
+  return mla::HadamardOp::create(builder, loc, rows.getType(), rows);
 }
 
 Value SharedKeyLayer::buildIndexQuery() {
   const IndexerParams &indexer = *config.indexer;
   Value up = splitRows(weight("compressor.indexer.q_b_proj.weight"), indexer.numHeads);
-  return rotate(project(queryLatent, up, {indexer.numHeads, indexer.headDim}, element));
+  Value query = rotate(project(queryLatent, up, {indexer.numHeads, indexer.headDim}, element));
+  return index.type.getHadamard() ? transform(query) : query;
 }
 
 /// [T]: entries whose last token is not behind a token.

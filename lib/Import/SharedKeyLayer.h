@@ -52,7 +52,7 @@ private:
   };
 
   mlir::mla::CacheType entryType(mlir::mla::CacheField field, llvm::StringRef format,
-                                 mlir::mla::ScaleRule rule);
+                                 mlir::mla::ScaleRule rule, bool hadamard = false);
   mlir::mla::CacheType stateType(int64_t dim);
   /// [T, shape...]
   mlir::RankedTensorType tokens(llvm::ArrayRef<int64_t> shape, mlir::Type type);
@@ -66,6 +66,7 @@ private:
   void append(Pool &pool, mlir::ValueRange rows);
   Value buildQuery();
   void appendEntries(const Compressor &compressor);
+  Value transform(Value rows);
   Value buildIndexQuery();
   Value buildSelection();
   Value countEntries();

@@ -249,7 +249,13 @@ static EnumOption<LayerInputs> layerInputs(
                           "down itself")));
 static cl::opt<int64_t> layer("layer", cl::init(0), cl::value_desc("index"), cl::cat(modelCategory),
                               cl::desc("Which layer, of a model whose layers differ in kind "
-                                       "(DeepSeek-V4; default 0)"));
+                                       "(DeepSeek-V4; default: a package has all kinds, what is "
+                                       "short of one the first layer)"));
+static cl::opt<bool>
+    indexHadamard("index-hadamard", cl::cat(modelCategory),
+                  cl::desc("Multiply the queries and keys of DeepSeek-V4's indexer by a Hadamard "
+                           "matrix before they are rounded to e4m3, as some engines' caches have "
+                           "them"));
 static cl::opt<std::string>
     like("like", cl::value_desc("model_type"), cl::cat(modelCategory),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
@@ -297,6 +303,8 @@ static const char kExamples[] = R"(
 Examples:
   mla-compile config.json --target=cpu,sm_90a --tp=8 -o model.mlac
       prefill and decode of one of 8 ranks, for this CPU's family and for Hopper
+  mla-compile deepseek_v4/config.json --layer=2 -o selected.mlac
+      one kind of the layers of a model whose layers differ, instead of all kinds in one package
   mla-compile config.json --cost-report --emit=mla
       what each form costs, and the IR with the decisions
   mla-compile config.json --target=sm_90a --functions=decode --emit=ptx
@@ -453,7 +461,8 @@ static bool readOptions(CompileOptions &options) {
                     format,
                     scaleRule,
                     hasStep ? decodeThreshold : 0,
-                    layerInputs == LayerInputs::Latents};
+                    layerInputs == LayerInputs::Latents,
+                    indexHadamard};
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
@@ -482,7 +491,8 @@ static bool checkModuleOptions() {
     return true;
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
-           &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs, &layer})
+           &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs, &layer,
+           &indexHadamard})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");
@@ -525,6 +535,7 @@ static bool readInvocation(Invocation &invocation) {
       llvm::sys::Process::StandardOutIsDisplayed())
     return fail("-o -: a package is binary, and standard output is a terminal");
   invocation.level = level;
+  invocation.namesLayer = layer.getNumOccurrences() > 0;
   invocation.wantsTiming = timing;
   bool hasName = !output.empty() && output != kStandardOutput;
   std::string named = hasName ? output.getValue() : getDefaultOutput(invocation.input);
@@ -577,9 +588,9 @@ static bool checkRowWidth(mlir::ModuleOp module) {
   return true;
 }
 
-/// Whether --form has an attention to decide about.
+/// Whether --form has an attention to decide about; auto decides nothing.
 static bool checkForm(mlir::ModuleOp module) {
-  bool fits = form.getNumOccurrences() == 0;
+  bool fits = form == mlir::mla::Form::Auto;
   module.walk([&](mlir::mla::AttentionOp attention) {
     fits |= attention.getForm() == mlir::mla::Form::Auto || attention.getForm() == form;
   });

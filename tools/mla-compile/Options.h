@@ -27,6 +27,7 @@ struct Invocation {
   std::optional<SimulateOptions> simulation;
   std::string explanation; ///< file of --explain; empty: none
   std::string level;
+  bool namesLayer; ///< else all kinds of layers are meant
   bool wantsTiming, wantsScheduleReport;
   llvm::raw_ostream *reports;
   CompileOptions options;

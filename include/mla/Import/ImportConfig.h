@@ -43,6 +43,8 @@ struct ImportOptions {
   int64_t decodeThreshold = 0; ///< longest query of a decode in @step; 0: no @step
   /// Whether the caller projects down: functions take normalised latents and unrotated keys.
   bool takesLatents = false;
+  /// Whether an indexer's queries and keys are multiplied by a Hadamard matrix (v4.md section 6).
+  bool rotatesIndex = false;
 };
 
 mlir::Type getElementType(mlir::MLIRContext &context, ActivationType type);
