@@ -13,6 +13,7 @@
 #include "mla/Import/InputFile.h"
 #include "mla/Import/RaiseGraph.h"
 #include "mla/Import/TorchArchive.h"
+#include "mla/Package/ModelDescription.h"
 
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Dialect/Mla/Transforms/Passes.h"
@@ -326,6 +327,8 @@ static const FrontEnd &getFrontEnd(StringRef path) {
 
 bool mlac::isModuleFile(StringRef path) { return getFrontEnd(path).load == parseModule; }
 
+bool mlac::isConfigFile(StringRef path) { return getFrontEnd(path).load == loadConfig; }
+
 bool mlac::isArchiveFile(StringRef path) { return getFrontEnd(path).load == loadArchive; }
 
 StringRef mlac::getModelStem(StringRef path) {
@@ -377,6 +380,22 @@ static LogicalResult keepCodes(ModuleOp module, const CompileOptions &options) {
   return passes.run(module);
 }
 
+/// Of what was loaded, what was asked for.
+static FailureOr<OwningOpRef<ModuleOp>> finishModel(OwningOpRef<ModuleOp> module,
+                                                    const CompileOptions &options) {
+  if (!module || failed(keepFunctions(*module, options.functions)) ||
+      (options.keepCodes != CodesUse::Off && failed(keepCodes(*module, options))))
+    return failure();
+  return module;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlac::loadSibling(ModuleOp module, const CompileOptions &options) {
+  std::string path, text = getModel(module).getConfig().str();
+  if (auto place = dyn_cast<FileLineColLoc>(module.getLoc()))
+    path = place.getFilename().str();
+  return finishModel(loadConfig(*module.getContext(), path, text, options), options);
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std::string &input,
                                                  const CompileOptions &options) {
   std::string path = getModelFile(input);
@@ -384,10 +403,5 @@ FailureOr<OwningOpRef<ModuleOp>> mlac::loadModel(MLIRContext &context, const std
   if (!file)
     return emitFileError(context, path) << "cannot be read: " << llvm::toString(file.takeError());
   context.loadDialect<mla::MlaDialect>(); // a module may have nothing of it
-  OwningOpRef<ModuleOp> module =
-      getFrontEnd(path).load(context, path, (*file)->getBuffer(), options);
-  if (!module || failed(keepFunctions(*module, options.functions)) ||
-      (options.keepCodes != CodesUse::Off && failed(keepCodes(*module, options))))
-    return failure();
-  return module;
+  return finishModel(getFrontEnd(path).load(context, path, (*file)->getBuffer(), options), options);
 }

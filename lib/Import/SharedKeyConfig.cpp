@@ -20,8 +20,10 @@
 
 #include "ConfigParts.h"
 
+#include "mla/Import/LayerKinds.h"
+
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <nlohmann/json.hpp>
@@ -29,7 +31,19 @@
 using namespace mlac;
 using nlohmann::json;
 
-static constexpr int64_t kSelected = 4, kAll = 128;
+static constexpr int64_t kNone = 1, kSelected = 4, kAll = 128;
+
+namespace {
+/// What transformers calls layers with entries of `every` tokens.
+struct Kind {
+  int64_t every;
+  llvm::StringLiteral name;
+};
+} // namespace
+
+static constexpr Kind kKinds[] = {{kNone, "sliding_attention"},
+                                  {kSelected, "compressed_sparse_attention"},
+                                  {kAll, "heavily_compressed_attention"}};
 
 /// Tokens of an entry; 1: none.
 static int64_t checkEvery(const ConfigReader &place, llvm::StringRef key, int64_t every) {
@@ -61,23 +75,22 @@ static int64_t readEveryOfType(const ConfigReader &root, int64_t layer, int64_t 
   if (!type)
     return 1;
   std::string name = type->is_string() ? type->get<std::string>() : type->dump();
-  if (name == "sliding_attention")
-    return 1;
-  int64_t every = llvm::StringSwitch<int64_t>(name)
-                      .Case("compressed_sparse_attention", kSelected)
-                      .Case("heavily_compressed_attention", kAll)
-                      .Default(0);
-  if (every == 0) {
-    root.error("layer_types", "layer " + std::to_string(layer) +
-                                  ": known types are sliding_attention, "
-                                  "compressed_sparse_attention, heavily_compressed_attention");
-    return 1;
+  const Kind *kind = llvm::find_if(kKinds, [&](const Kind &known) { return known.name == name; });
+  if (kind == std::end(kKinds)) {
+    llvm::SmallVector<llvm::StringRef, std::size(kKinds)> names;
+    for (const Kind &known : kKinds)
+      names.push_back(known.name);
+    root.error("layer_types",
+               "layer " + std::to_string(layer) + ": known types are " + llvm::join(names, ", "));
+    return kNone;
   }
+  if (kind->every == kNone)
+    return kNone;
   std::optional<ConfigReader> rates = root.child("compress_rates");
   if (!rates)
-    return every;
+    return kind->every;
   std::optional<int64_t> rate = rates->integer(name, 0, kMaxDim);
-  return rate ? checkEvery(*rates, name, *rate) : every;
+  return rate ? checkEvery(*rates, name, *rate) : kind->every;
 }
 
 /// Tokens of the layer's entries.
@@ -199,4 +212,26 @@ void mlac::readSharedKeys(const ConfigReader &root, const ConfigOptions &options
   shared.window = root.requireInteger("sliding_window", 1, kMaxPositions);
   readSharedRope(root, shared.hasEntries(), config);
   readEntryIndexer(root, options, config);
+}
+
+llvm::Expected<std::vector<LayerKind>> mlac::listLayerKinds(llvm::StringRef text,
+                                                            ConfigOptions options) {
+  std::vector<LayerKind> kinds;
+  int64_t numLayers = 1;
+  for (options.layer = 0; options.layer < numLayers; ++options.layer) {
+    llvm::Expected<ModelConfig> config = parseModelConfig(text, options);
+    if (!config)
+      return config.takeError();
+    if (!config->sharedKeys)
+      return kinds;
+    numLayers = config->numLayers;
+    const Kind *kind = llvm::find_if(
+        kKinds, [&](const Kind &known) { return known.every == config->sharedKeys->every; });
+    auto known =
+        llvm::find_if(kinds, [&](const LayerKind &other) { return other.name == kind->name; });
+    if (known == kinds.end())
+      known = kinds.insert(known, {kind->name.str(), {}});
+    known->layers.push_back(options.layer);
+  }
+  return kinds;
 }

@@ -13,8 +13,10 @@
 #include "Progress.h"
 #include "Tune.h"
 
+#include "mla/Driver/CompileKinds.h"
 #include "mla/Driver/Emit.h"
 #include "mla/Driver/LoadModel.h"
+#include "mla/Package/ModelDescription.h"
 #include "mla/Package/PackageFile.h"
 #include "mla/RegisterAll.h"
 
@@ -38,8 +40,35 @@ static bool writeExplanation(mlir::ModuleOp module, const Invocation &invocation
   return true;
 }
 
-static bool writePackage(mlir::ModuleOp module, const Invocation &invocation, StageTimer &timer) {
-  mlir::FailureOr<std::vector<uint8_t>> bytes = compilePackage(module, invocation.options, timer);
+/// The kinds of layers that are compiled, of a model that has several; none: the one loaded.
+static bool findKinds(mlir::ModuleOp module, const Invocation &invocation,
+                      std::vector<LayerKind> &kinds) {
+  if (invocation.namesLayer || invocation.simulation || invocation.level != kPackageLevel ||
+      !isConfigFile(invocation.input))
+    return true;
+  llvm::Expected<std::vector<LayerKind>> found =
+      listLayerKinds(getModel(module).getConfig(), invocation.options.parsing);
+  if (!found)
+    return fail(llvm::toString(found.takeError()));
+  if (found->size() < 2)
+    return true;
+  if (invocation.tuning || !invocation.explanation.empty()) {
+    std::string layers;
+    for (const LayerKind &kind : *found)
+      layers += (layers.empty() ? "" : ", ") + std::to_string(kind.layers.front()) + " (" +
+                kind.name + ")";
+    return fail(llvm::Twine(invocation.tuning ? "--tune" : "--explain") +
+                " is for one kind of layers: expected a --layer such as " + layers);
+  }
+  kinds = std::move(*found);
+  return true;
+}
+
+static bool writePackage(mlir::ModuleOp module, llvm::ArrayRef<LayerKind> kinds,
+                         const Invocation &invocation, StageTimer &timer) {
+  mlir::FailureOr<std::vector<uint8_t>> bytes =
+      kinds.empty() ? compilePackage(module, invocation.options, timer)
+                    : compileKinds(module, kinds, invocation.options, timer);
   if (mlir::failed(bytes))
     return fail("no package was written");
   if (!invocation.explanation.empty() && !writeExplanation(module, invocation, *bytes, timer))
@@ -96,7 +125,8 @@ static bool run(Invocation &invocation) {
       loadModel(context, invocation.input, invocation.options);
   if (mlir::failed(module))
     return fail("cannot compile '" + invocation.input + "'");
-  if (!checkModule(**module))
+  std::vector<LayerKind> kinds;
+  if (!checkModule(**module) || !findKinds(**module, invocation, kinds))
     return false;
   if (invocation.tuning) {
     timer.begin("tune");
@@ -110,7 +140,7 @@ static bool run(Invocation &invocation) {
     endProgress();
     return !error || fail("--simulate: " + llvm::toString(std::move(error)));
   }
-  bool done = invocation.level == kPackageLevel ? writePackage(**module, invocation, timer)
+  bool done = invocation.level == kPackageLevel ? writePackage(**module, kinds, invocation, timer)
                                                 : writeLevel(**module, invocation, timer);
   if (done && invocation.wantsTiming)
     printTiming(timer);

@@ -17,6 +17,7 @@
 #include "BenchResult.h"
 #include "Check.h"
 #include "Commands.h"
+#include "LayerKind.h"
 #include "LayerWeights.h"
 #include "Printable.h"
 #include "StepMemory.h"
@@ -255,11 +256,12 @@ int mlac::run::runBench(const std::vector<std::string> &words) {
                        {"weights", true},
                        {"module", true},
                        {"csv", false},
-                       {"json", false}},
+                       {"json", false},
+                       kLayerOption},
                       {"PACKAGE"});
   BenchOptions options = readOptions(arguments);
   std::string device = arguments.get("device", "cpu");
-  Session session(arguments.positional(0), device, arguments.getInteger("threads", 0, 0));
+  Session session(arguments, device, arguments.getInteger("threads", 0, 0));
   BenchRun run{session, {}, {}};
   if (!arguments.has("no-ceilings"))
     run.ceilings = measureCeilings(session, device);

@@ -10,6 +10,7 @@
 
 #include "Commands.h"
 #include "Functions.h"
+#include "LayerKind.h"
 #include "Printable.h"
 
 #include <algorithm>
@@ -135,10 +136,10 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
                        {"samples", true},
                        {"cache-scale", true},
                        {"seed", true},
-                       {"json", false}},
+                       {"json", false},
+                       kLayerOption},
                       {"PACKAGE"});
-  Session session(arguments.positional(0), arguments.get("device", "cpu"),
-                  arguments.getInteger("threads", 0, 0));
+  Session session(arguments, arguments.get("device", "cpu"), arguments.getInteger("threads", 0, 0));
   if (arguments.has("cache-scale"))
     session.cache.layer_scale = readScale(arguments.get("cache-scale", ""));
   if (!arguments.has("json"))

@@ -40,12 +40,13 @@ Exit code: 0 passed, 1 numbers out of tolerance, 2 error.
 )";
 
 static const char kInfo[] =
-    R"(mla-run info PACKAGE [--json]
+    R"(mla-run info PACKAGE [options]
 
   Prints what a package holds: the options it was compiled with, model, cache
   layout, weights to bind, and for each target its kernels (threads, shared
   memory, registers) and functions. Runs nothing and needs no device.
 
+    --layer=N                  of a package with several kinds of layers: one of them
     --json                     everything, as JSON
 
 Examples:
@@ -68,6 +69,7 @@ mla-run check PACKAGE --random [options]
   Packages without prefill are checked token by token, packages of attention alone
   (q_lat, q_pe -> output) against a reference of their own, with --random.
 
+    --layer=N                  of a package with several kinds of layers: one of them
     --weights=PATH             safetensors file of a layer, or a Hugging Face folder; an indexer's
                                weights may lie beside the layer's, and matrices may be fp8
                                codes where the package takes them
@@ -105,6 +107,7 @@ static const char kBench[] =
   traffic and FLOPs; and what fraction of the machine's read bandwidth and matrix
   throughput, measured in the same run, these amount to.
 
+    --layer=N                  of a package with several kinds of layers: one of them
     --weights=PATH             safetensors file, or a Hugging Face folder (random weights)
     --module=NAME              attention module of it, by its name or number (the only one)
     --device=cpu|cuda|cuda:N   where to run (cpu)
@@ -144,6 +147,7 @@ static const char kReplay[] =
   environment variable MLAC_RECORD names a file (docs/runtime.md, Watching it).
   Replay only recordings of programs that you trust.
 
+    --layer=N                  of a package with several kinds of layers: one of them
     --device=cpu|cuda|cuda:N   where to run (cpu); the recording's target must be its
     --json                     what was found as JSON
 
@@ -164,7 +168,9 @@ static const char kSimulate[] =
   makes the kernel again from the package's configuration and options; the package's own
   code and launches must be the same, byte by byte, where its assembler is there.
 
-    --kernel=NAME              of a launch of the step (mla-run info lists the kernels)
+    --layer=N                  of a package with several kinds of layers: one of them
+    --kernel=NAME              of a launch of the step (mla-run info lists the kernels), or
+                               step: all launches, each on what those before it wrote
     --batch=B                  requests (2)
     --context=C                cached tokens of each (100)
     --query-len=Q              new tokens of each (1)

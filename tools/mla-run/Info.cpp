@@ -9,6 +9,7 @@
 #include "Api.h"
 #include "Arguments.h"
 #include "Commands.h"
+#include "LayerKind.h"
 #include "Printable.h"
 
 #include "nlohmann/json.hpp"
@@ -64,21 +65,36 @@ static std::string describeScales(const json &scales) {
   return text;
 }
 
+/// A package without a layer of its own.
+static void printKinds(const std::string &path, const json &info) {
+  std::printf("%s: %.2f MB, schema %s, by %s\n", path.c_str(), info.at("bytes").get<double>() / 1e6,
+              text(info.at("schema_version")).c_str(), text(info.at("compiler")).c_str());
+  std::printf("options  %s\n", text(info.at("options")).c_str());
+  for (const json &kind : info.at("kinds"))
+    std::printf("kind     %s: %.2f MB, layers %s\n", text(kind.at("name")).c_str(),
+                kind.at("bytes").get<double>() / 1e6, kind.at("layers").dump().c_str());
+}
+
 int mlac::run::runInfo(const std::vector<std::string> &words) {
-  Arguments arguments(words, {{"json", false}}, {"PACKAGE"});
+  Arguments arguments(words, {kLayerOption, {"json", false}}, {"PACKAGE"});
   Package package;
-  check(mla_package_open(arguments.positional(0).c_str(), package.out()), "opening the package");
-  const char *content = nullptr;
-  check(mla_package_info(package.get(), &content), "reading the package");
-  json info = json::parse(content);
+  const std::string &path = arguments.positional(0);
+  if (arguments.has(kLayerOption.name))
+    package = openLayer(arguments);
+  else
+    check(mla_package_open(path.c_str(), package.out()), "opening the package");
+  json info = readInfo(package);
   if (arguments.has("json")) {
     std::puts(printableJson(info, -1).c_str());
     return kPassed;
   }
+  if (!info.at("kinds").empty()) {
+    printKinds(path, info);
+    return kPassed;
+  }
   const json &model = info.at("model"), &cache = info.at("pools").at(0), &rope = info.at("rope");
-  std::printf("%s: %.2f MB, schema %s, by %s\n", arguments.positional(0).c_str(),
-              info.at("bytes").get<double>() / 1e6, text(info.at("schema_version")).c_str(),
-              text(info.at("compiler")).c_str());
+  std::printf("%s: %.2f MB, schema %s, by %s\n", path.c_str(), info.at("bytes").get<double>() / 1e6,
+              text(info.at("schema_version")).c_str(), text(info.at("compiler")).c_str());
   std::printf("options  %s\n", text(info.at("options")).c_str());
   std::printf("model    %s, hidden %s, %s heads on each of %s ranks, %s activations\n",
               text(model.at("model_type")).c_str(), text(model.at("hidden_size")).c_str(),

@@ -9,6 +9,7 @@
 #include "Api.h"
 #include "Arguments.h"
 #include "Commands.h"
+#include "LayerKind.h"
 #include "Printable.h"
 
 #include <algorithm>
@@ -42,10 +43,10 @@ static void printOutput(const json &output) {
 }
 
 int mlac::run::runReplay(const std::vector<std::string> &words) {
-  Arguments arguments(words, {{"device", true}, {"json", false}}, {"PACKAGE", "RECORDING"});
-  Package package;
+  Arguments arguments(words, {kLayerOption, {"device", true}, {"json", false}},
+                      {"PACKAGE", "RECORDING"});
+  Package package = openLayer(arguments);
   Device device;
-  check(mla_package_open(arguments.positional(0).c_str(), package.out()), "opening the package");
   check(mla_device_open(arguments.get("device", "cpu").c_str(), 0, device.out()),
         "opening the device");
   const char *content = nullptr;

@@ -9,6 +9,7 @@
 #include "Session.h"
 
 #include "Functions.h"
+#include "LayerKind.h"
 #include "Printable.h"
 
 #include <cmath>
@@ -18,13 +19,11 @@
 using namespace mlac::run;
 using nlohmann::json;
 
-Session::Session(const std::string &packagePath, const std::string &deviceName, int32_t threads) {
-  openSeconds = timeWork(
-      [&] { check(mla_package_open(packagePath.c_str(), package.out()), "opening the package"); });
+Session::Session(const Arguments &arguments, const std::string &deviceName, int32_t threads) {
+  openSeconds = timeWork([&] { package = openLayer(arguments); });
   check(mla_device_open(deviceName.c_str(), threads, device.out()), "opening the device");
+  info = readInfo(package);
   const char *text = nullptr;
-  check(mla_package_info(package.get(), &text), "reading the package");
-  info = json::parse(text);
   check(mla_device_info(device.get(), &text), "asking the device");
   deviceInfo = json::parse(text);
 

@@ -10,6 +10,7 @@
 #define MLA_RUN_SESSION_H
 
 #include "Api.h"
+#include "Arguments.h"
 #include "Numbers.h"
 #include "Reference.h"
 
@@ -34,7 +35,8 @@ template <typename Work> double timeWork(Work &&work) {
 /// An opened package and device, with the facts of the package that the
 /// commands need.
 struct Session {
-  Session(const std::string &packagePath, const std::string &deviceName, int32_t threads);
+  /// `arguments` name the package and, of one with kinds, a layer.
+  Session(const Arguments &arguments, const std::string &deviceName, int32_t threads);
 
   /// "deepseek_v3, 8 heads, bf16, page size 64, on cpu (…)".
   std::string describe() const;

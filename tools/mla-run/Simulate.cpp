@@ -14,6 +14,7 @@
 #include "Api.h"
 #include "Arguments.h"
 #include "Commands.h"
+#include "LayerKind.h"
 
 #include "nlohmann/json.hpp"
 
@@ -103,17 +104,17 @@ static std::vector<std::string> readOptions(const json &info) {
 }
 
 int mlac::run::runSimulate(const std::vector<std::string> &words) {
-  Arguments arguments(
-      words,
-      {{"kernel", true}, {"batch", true}, {"context", true}, {"query-len", true}, {"seeds", true}},
-      {"PACKAGE"});
+  Arguments arguments(words,
+                      {kLayerOption,
+                       {"kernel", true},
+                       {"batch", true},
+                       {"context", true},
+                       {"query-len", true},
+                       {"seeds", true}},
+                      {"PACKAGE"});
   if (!arguments.has("kernel"))
     throw std::runtime_error("expected --kernel=NAME (mla-run info lists them)");
-  Package package;
-  check(mla_package_open(arguments.positional(0).c_str(), package.out()), "opening the package");
-  const char *content = nullptr;
-  check(mla_package_info(package.get(), &content), "reading the package");
-  json info = json::parse(content);
+  json info = readInfo(openLayer(arguments));
   std::string config = info.at("model").at("config");
   if (config.empty())
     throw std::runtime_error("the package was compiled from a module, which it does not keep: "

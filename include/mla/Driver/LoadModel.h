@@ -20,6 +20,8 @@ namespace mlac {
 
 /// Whether the file is a module, for which there is nothing to import.
 bool isModuleFile(llvm::StringRef path);
+/// Whether the file is a configuration, or a folder that holds one.
+bool isConfigFile(llvm::StringRef path);
 /// Whether the file is a torch.export archive.
 bool isArchiveFile(llvm::StringRef path);
 /// A name without the extension of a front end.
@@ -29,6 +31,11 @@ llvm::StringRef getModelStem(llvm::StringRef path);
 /// steps of `options.functions`. Errors go to the context's diagnostics.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 loadModel(mlir::MLIRContext &context, const std::string &path, const CompileOptions &options);
+
+/// The layer `options.parsing.layer` of the configuration that `module` was loaded from; the file
+/// is not read again.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> loadSibling(mlir::ModuleOp module,
+                                                               const CompileOptions &options);
 
 } // namespace mlac
 
