@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ._cached import CachedModel, cached
     from ._compile import compile
     from ._export import export
+    from ._layers import Layers
     from ._operation import metrics, replay, set_log
     from ._pages import Cache
     from ._plan import Plan
@@ -76,7 +77,8 @@ _NATIVE = {"Device": "_runtime", "Engine": "_runtime", "Package": "_runtime",
            "CacheLayout": "_cache", "cache_formats": "_cache", "Cache": "_pages",
            "metrics": "_operation", "replay": "_operation", "set_log": "_operation",
            "BlockTable": "_table", "convert_indices": "_table", "compile": "_compile",
-           "export": "_export", "CachedModel": "_cached", "cached": "_cached"}
+           "export": "_export", "CachedModel": "_cached", "cached": "_cached",
+           "Layers": "_layers"}
 
 # Spelt out, because checkers read no dictionary.
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "Error",
     "Internal",
     "InvalidArgument",
+    "Layers",
     "NoDevice",
     "NotFound",
     "OutOfMemory",

@@ -289,6 +289,7 @@ _SIGNATURES = {
     "mla_step_replay": [c_void_p, c_void_p, c_char_p, _OUT_TEXT],
     "mla_package_open": [c_char_p, _OUT_HANDLE],
     "mla_package_open_bytes": [c_void_p, c_size_t, _OUT_HANDLE],
+    "mla_package_kind": [c_void_p, c_int64, _OUT_HANDLE],
     "mla_package_close": [c_void_p],
     "mla_package_info": [c_void_p, _OUT_TEXT],
     "mla_device_open": [c_char_p, c_int32, _OUT_HANDLE],

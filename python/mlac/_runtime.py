@@ -52,7 +52,8 @@ def _encode(text):
 class Package(Handle):
     """A verified package, from a path or from bytes.
 
-    Raises NotFound, Corrupt or Unsupported.
+    Raises NotFound, Corrupt or Unsupported. The layers of a model may be of several `kinds`, each
+    of which is a package: Engine takes one of them, Layers all.
     """
 
     _release = "mla_package_close"
@@ -67,6 +68,8 @@ class Package(Handle):
 
     def _describe(self):
         info = self.info
+        if info["kinds"]:
+            return "kinds of layers: " + ", ".join(kind["name"] for kind in info["kinds"])
         archs = ", ".join(target["arch"] for target in info["targets"])
         return f"{_model_text(info)}, page size {info['pools'][0]['page_size']}, for {archs}"
 
@@ -74,6 +77,21 @@ class Package(Handle):
     def info(self) -> Info:
         """What the package holds: model, cache, rope, weights, targets (a dict)."""
         return json.loads(call_out("mla_package_info", c_char_p, self._value))
+
+    @property
+    def kinds(self) -> list[Package]:
+        """A package for each kind of the model's layers; none where they are alike."""
+        found = []
+        for index in range(len(self.info["kinds"])):
+            kind = Package.__new__(Package)
+            Handle.__init__(kind, call_out("mla_package_kind", c_void_p, self._value, index))
+            found.append(kind)
+        return found
+
+    @property
+    def layers(self) -> list[int]:
+        """Of a kind: the numbers of its layers in the model; else none."""
+        return self.info["layers"]
 
     @property
     def capabilities(self) -> Info:

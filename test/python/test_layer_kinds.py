@@ -1,0 +1,191 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One package of a model whose layers are of several kinds, and a checkpoint of all of them.
+
+Four layers of DeepSeek-V4's three kinds are compiled at once, bound by name from a folder of
+shards whose projections are e4m3 codes with a scale for each block, and served together; every
+row of every layer is compared with the float64 reference of the dequantised weights.
+"""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import numpy as np
+
+import mlac
+from mlac import reference
+
+import shared_key_layers as shared
+import sparse_layers as layers
+from narrow_floats import narrow, widen
+from test_weights import FP8, write_folder
+
+KINDS = (shared.WINDOW_ONLY, shared.SELECTED, shared.ALL, shared.SELECTED)
+NAMES = ("sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention")
+BLOCK = (48, 56)  # of no extent of any matrix
+CONFIG = shared.config(
+    shared.WINDOW_ONLY, num_hidden_layers=len(KINDS), layer_types=[NAMES[kind] for kind in KINDS],
+    quantization_config=FP8 | {"weight_block_size": list(BLOCK), "scale_fmt": "ue8m0"})
+# Matrices that checkpoints keep as they are: those that make entries and weights of heads.
+PLAIN = ("compressor.kv_proj", "compressor.gate_proj", "compressor.indexer.kv_proj",
+         "compressor.indexer.gate_proj", "compressor.indexer.scorer.weights_proj")
+OPTIONS = dict(max_num_requests=2, max_num_tokens=160, max_seq_len=320)
+# Tokens of both requests, in steps that begin and end beside windows, entries and pages.
+STEPS = (("prefill", (130, 20)), ("decode", (1, 1)), ("prefill", (7, 110)), ("decode", (1, 1)))
+
+
+class Codes:
+    """Random weights of one layer as a checkpoint holds them, and what they are in float64."""
+
+    def __init__(self, seed, kind, names):
+        rng = np.random.default_rng(seed)
+        self.stored, self.values = [], {}
+        for name, values in shared.random_weights(rng, CONFIG, kind).items():
+            if name not in names:
+                continue
+            stem = name.removesuffix(".weight")
+            if values.ndim == 2 and stem not in PLAIN and "position_bias" not in name:
+                self.values[name] = self._store(name, values, is_power="o_" in stem)
+            else:
+                self.stored.append((name, "BF16", values.shape, narrow(values, "bf16").tobytes()))
+                self.values[name] = values
+
+    def _store(self, name, values, is_power):
+        """Codes and scales: f32, or bytes that are exponents."""
+        codes, scales = mlac.quantize(values, BLOCK)
+        kind, content = "F32", scales
+        if is_power:
+            exponents = np.round(np.log2(scales)).astype(np.int32)
+            scales = np.exp2(exponents).astype(np.float32)
+            kind, content = "F8_E8M0", (exponents + 127).astype(np.uint8)
+        self.stored.append((name, "F8_E4M3", codes.shape, codes.tobytes()))
+        self.stored.append((name + "_scale_inv", kind, scales.shape, content.tobytes()))
+        return reference.dequantise(codes, scales, BLOCK).astype(np.float64)
+
+    def tensors(self, prefix):
+        return [(prefix + name, *rest) for name, *rest in self.stored]
+
+
+def expected_rows(layer, values, story):
+    """Outputs of a layer, its selection scores (or None)."""
+    shape = reference.shared_keys_from_hf(CONFIG, layer)
+    scores = selected = None
+    if shape.indexer:
+        scores = reference.shared_key_scores(shape, values, story, reference.quantise)
+        seen = (np.arange(len(story)) + 1) // shape.every
+        selected = reference.top_k(scores, seen, shape.indexer.topk)
+    return shape, reference.shared_key_layer(shape, values, story, selected)[0], scores
+
+
+class LayerKindsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.package = layers.compile_layer(CONFIG, cls.folder.name, "model", "--dtype=f32",
+                                           "--page-size=16", "--functions=prefill,decode")
+        names = [{tensor["name"] for tensor in kind.info["weights"]} for kind in cls.package.kinds]
+        cls.weights = [Codes(number, kind, names[kind]) for number, kind in enumerate(KINDS)]
+        cls.checkpoint = pathlib.Path(cls.folder.name) / "checkpoint"
+        cls.checkpoint.mkdir()
+        write_folder(cls.checkpoint, CONFIG, cls.weights)
+
+    def serve(self, **options):
+        served = mlac.Layers(self.package, mlac.Device("cpu"), **{**OPTIONS, **options})
+        self.addCleanup(served.close)
+        return served
+
+    def test_kinds_and_their_layers_V4_46(self):
+        self.assertEqual([kind["name"] for kind in self.package.info["kinds"]], list(NAMES))
+        self.assertEqual([kind.layers for kind in self.package.kinds], [[0], [1, 3], [2]])
+        pools = [[pool["name"] for pool in kind.info["pools"]] for kind in self.package.kinds]
+        self.assertEqual(pools, [["cache"], ["cache", "entries", "states", "index", "index_states"],
+                                 ["cache", "entries", "states"]])
+        self.assertIn("heavily_compressed_attention", repr(self.package))
+
+    def test_layers_of_a_checkpoint_of_codes_V4_46_V4_50(self):
+        served = self.serve()
+        served.bind_checkpoint(self.checkpoint)
+        for engine in served.engines:
+            for layer in range(engine.info["options"]["num_layers"]):
+                engine.poison_cache(layer)
+        rng = np.random.default_rng(5)
+        story = layers.widen(layers.narrow(
+            rng.standard_normal((200, CONFIG["hidden_size"])), "f32"))
+        expected = [expected_rows(number, codes.values, story)
+                    for number, codes in enumerate(self.weights)]
+        sequences, plan = [served.sequence(), served.sequence()], served.plan()
+        compared = 0
+        for function, counts in STEPS:
+            rows = np.concatenate([np.arange(len(sequence), len(sequence) + count)
+                                   for sequence, count in zip(sequences, counts)])
+            plan.fill(sequences, counts, function)
+            for engine in served.engines:
+                engine.poison_workspace()
+            for layer, (shape, outputs, scores) in enumerate(expected):
+                got = plan.run(story[rows].astype(np.float32), layer=layer)
+                clear = np.ones(len(rows), bool) if scores is None else \
+                    shared.clear_rows(shape, scores, rows, layers.SCORE_SLACK["f32"])
+                self.assertTrue(np.isfinite(got).all())
+                worst = layers.judge_output(got[clear], outputs[rows][clear], "f32")
+                self.assertLess(worst, 1, f"layer {layer}, {function} of {counts}")
+                compared += clear.sum()
+        self.assertGreater(compared, 0.5 * len(expected) * sum(sum(c) for _, c in STEPS))
+
+    def test_what_is_wrong_is_named(self):
+        device = mlac.Device("cpu")
+        with self.assertRaisesRegex(mlac.InvalidArgument, "layers are of 3 kinds .sliding_att.*"
+                                                          "mla_package_kind"):
+            mlac.Engine(self.package, device)
+        kind = self.package.kinds[1]
+        with self.assertRaisesRegex(mlac.InvalidArgument, "layers that are alike"):
+            mlac.Layers(kind, device)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "num_layers"):
+            self.serve(num_layers=2)
+        served = self.serve()
+        with self.assertRaisesRegex(mlac.InvalidArgument, "layer 4: .* 4 layers, from 0 to 3"):
+            served.place(4)
+        engine = served.engines[1]
+        with self.assertRaisesRegex(mlac.NotFound, "attention 2 of the package's kind, which has "
+                                                   "2 layers"):
+            engine.bind_checkpoint(self.checkpoint, attention=1)
+
+    def test_a_checkpoint_of_fewer_layers(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            write_folder(folder, CONFIG, self.weights[:3])
+            served = self.serve()
+            with self.assertRaisesRegex(mlac.NotFound, "attention 3 of .*, which has 3"):
+                served.bind_checkpoint(folder)
+
+    def test_a_scale_that_is_no_number(self):
+        served = self.serve()
+        name = "o_b_proj.weight"
+        with tempfile.TemporaryDirectory() as folder:
+            weights = Codes(0, shared.WINDOW_ONLY, {t["name"] for t in
+                                                    self.package.kinds[0].info["weights"]})
+            weights.stored = [(stored, kind, shape, b"\xff" * len(data))
+                              if stored == name + "_scale_inv" else (stored, kind, shape, data)
+                              for stored, kind, shape, data in weights.stored]
+            write_folder(pathlib.Path(folder), CONFIG, [weights])
+            with self.assertRaisesRegex(mlac.InvalidArgument, "o_b_proj.weight_scale_inv.*"
+                                                              "scale 0 is the byte 255"):
+                served.engines[0].bind_checkpoint(pathlib.Path(folder))
+
+    def test_pages_run_out_before_anything_advances(self):
+        served = self.serve(num_pages=3)
+        sequence, plan = served.sequence(), served.plan()
+        with self.assertRaises(mlac.OutOfPages):
+            plan.fill([sequence], [100])
+        self.assertEqual([len(part) for part in sequence.parts], [0, 0, 0])
+        plan.fill([sequence], [40])
+        self.assertEqual([len(part) for part in sequence.parts], [40, 40, 40])
+        sequence.truncate(38)
+        self.assertEqual(len(sequence), 38)
+
+
+if __name__ == "__main__":
+    unittest.main()
