@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
 
 #include <cmath>
 
@@ -95,6 +96,7 @@ private:
   bool evaluateInteger();
   bool evaluateDivision();
   bool evaluateConversion();
+  bool evaluateBitcast();
   bool evaluateCompare(arith::CmpFOp compare);
   bool evaluateCompare(arith::CmpIOp compare);
   bool evaluateSelect();
@@ -158,6 +160,9 @@ bool Evaluator::evaluateMath() {
       .Case([&](math::SinOp) { return unary([](float a) { return std::sin(a); }); })
       .Case([&](math::CosOp) { return unary([](float a) { return std::cos(a); }); })
       .Case([&](math::ErfOp) { return unary([](float a) { return std::erf(a); }); })
+      .Case([&](math::CopySignOp) {
+        return binary([](float a, float b) { return std::copysign(a, b); });
+      })
       .Case([&](math::FmaOp) {
         return real([&](size_t i) { return std::fma(realAt(0, i), realAt(1, i), realAt(2, i)); });
       })
@@ -227,7 +232,19 @@ bool Evaluator::evaluateDivision() {
       .Default([](Operation *) { return false; });
 }
 
+/// Between f32 and i32; others are no numbers here.
+bool Evaluator::evaluateBitcast() {
+  Type source = getElementTypeOrSelf(op->getOperand(0).getType());
+  if (source.isF32() && resultType.isInteger(32))
+    return integer([&](size_t i) { return int64_t(llvm::bit_cast<int32_t>(realAt(0, i))); });
+  if (source.isInteger(32) && resultType.isF32())
+    return real([&](size_t i) { return llvm::bit_cast<float>(static_cast<int32_t>(intAt(0, i))); });
+  return false;
+}
+
 bool Evaluator::evaluateConversion() {
+  if (isa<arith::BitcastOp>(op))
+    return evaluateBitcast();
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case<arith::IndexCastOp, arith::TruncIOp>(
           [&](Operation *) { return integer([&](size_t i) { return intAt(0, i); }); })

@@ -11,6 +11,7 @@
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/bit.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -47,8 +48,10 @@ static float fromF16(uint16_t bits) {
   return number.convertToFloat();
 }
 
+/// What is beyond the largest number becomes it (PTX ISA, cvt.satfinite).
 static uint8_t toE4m3(float value) {
-  APFloat number(value);
+  constexpr float largest = 448;
+  APFloat number(std::isnan(value) ? value : std::clamp(value, -largest, largest));
   bool isExact;
   number.convert(APFloat::Float8E4M3FN(), APFloat::rmNearestTiesToEven, &isExact);
   return number.bitcastToAPInt().getZExtValue();

@@ -141,11 +141,26 @@ static Error compareFunctions(const package::Target &packaged, const package::Ta
   return Error::success();
 }
 
+/// Of a package with kinds, that of a layer; null: there is none.
+static std::shared_ptr<runtime::Package> takeKind(std::shared_ptr<runtime::Package> package,
+                                                  int64_t layer) {
+  if (package->kinds().empty())
+    return package;
+  for (const runtime::KindInfo &kind : package->kinds())
+    if (llvm::is_contained(kind.layers, layer))
+      return kind.package;
+  return nullptr;
+}
+
 Error mlac::comparePackaged(const std::string &path, const FreshKernel &fresh,
                             llvm::raw_ostream &os) {
   std::shared_ptr<runtime::Package> package;
   if (runtime::Status status = runtime::Package::openFile(path, package); !status.isOk())
     return failed(status.message());
+  int64_t layer = fresh.options.parsing.layer;
+  package = takeKind(std::move(package), layer);
+  if (!package)
+    return failed("'" + path + "' has no layer " + llvm::Twine(layer));
   const package::Target *target = findTarget(package->root(), fresh.target.getName());
   if (!target)
     return failed("'" + path + "' has no code for " + fresh.target.getName());

@@ -23,6 +23,7 @@
 #include "llvm/Support/Format.h"
 
 #include <cmath>
+#include <map>
 #include <random>
 
 using namespace mlac;
@@ -49,8 +50,13 @@ public:
 private:
   Error plan(mlir::ModuleOp module);
   Error checkPackage();
-  Error makeMemory();
   Error plantBug(mlir::sm90::KernelOp program);
+  Error lower();
+  Error runLaunch(const StepLaunch &each);
+  Error runStep();
+  Error checkOutputs();
+  void makeMemory();
+  void keepMemory();
   Error simulate();
   simulator::Argument makeNumber(size_t argument);
   Error compute();
@@ -64,11 +70,12 @@ private:
   llvm::raw_ostream &os;
   AssemblerOptions assembler; // the caller's
   Bytes package;              // of the target alone, as PTX
-  mlir::OwningOpRef<mlir::ModuleOp> tileModule;
+  mlir::OwningOpRef<mlir::ModuleOp> tileModule, lowered;
   mlir::tile::KernelOp kernel;
   PlannedStep step;
   const StepLaunch *launch = nullptr;
-  std::vector<Memory> memory; // parallel to the launch's arguments
+  std::vector<Memory> memory;     // parallel to the launch's arguments
+  std::map<int, Bytes> ofBuffers; // what a step's launches have left in its buffers
   std::mt19937 random;
 };
 } // namespace
@@ -99,21 +106,11 @@ Error Comparison::plan(mlir::ModuleOp module) {
   if (!planned)
     return planned.takeError();
   step = std::move(*planned);
-  std::string names;
-  for (const StepLaunch &each : step.launches) {
-    names += " " + each.kernel;
-    if (!launch && each.kernel == what.kernel)
-      launch = &each;
-  }
-  if (!launch)
-    return failed("function '" + step.function + "' does not launch '" + what.kernel +
-                  "' in this step; it launches" + names);
-  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowered =
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> tiles =
       lowerToTile(module, target.getName(), options);
-  if (mlir::failed(lowered))
+  if (mlir::failed(tiles))
     return failed("the module was not lowered again");
-  tileModule = std::move(*lowered);
-  kernel = tileModule->lookupSymbol<mlir::tile::KernelOp>(launch->kernel);
+  tileModule = std::move(*tiles);
   return Error::success();
 }
 
@@ -136,11 +133,28 @@ Error Comparison::checkPackage() {
   return comparePackaged(what.package, {target, launch->kernel, *alone, package, fresh}, os);
 }
 
+/// The kernels as the simulator takes them.
+Error Comparison::lower() {
+  mlir::FailureOr<std::vector<EmittedCode>> code = target.emit(*tileModule, "sm90", options);
+  if (mlir::failed(code))
+    return failed("the kernels were not lowered");
+  lowered = mlir::parseSourceString<mlir::ModuleOp>(code->front().bytes,
+                                                    mlir::ParserConfig(tileModule->getContext()));
+  return lowered ? Error::success() : failed("the kernels' text was not read again");
+}
+
+/// A number that no row, page or token has, in all bytes.
+static constexpr uint8_t kAbsurd = 0x7f;
+
 /// Numbers of mean 0 and deviation about 1/2, and codes of e4m3 without its NaN. Indices that the
-/// device would have made are 0.
+/// device would have made are 0, but where it makes them.
 Bytes Comparison::makeContent(const StepBufferInfo &buffer, mlir::Type element) {
   if (!buffer.metadata.empty())
     return Bytes(buffer.metadata.begin(), buffer.metadata.end());
+  // Of a whole step's, every number is NaN or absurd until a launch has written it.
+  if (what.isWholeStep() && buffer.name.empty())
+    return Bytes(std::max<int64_t>(buffer.bytes, 1),
+                 mlir::isa<mlir::FloatType>(element) ? 0xff : kAbsurd);
   constexpr uint8_t kFiniteCodes = 0xb7; // sign, and exponents below 2^0
   Bytes content(std::max<int64_t>(buffer.bytes, 1));
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -164,7 +178,8 @@ Bytes Comparison::makeContent(const StepBufferInfo &buffer, mlir::Type element) 
   return content;
 }
 
-Error Comparison::makeMemory() {
+void Comparison::makeMemory() {
+  memory.clear();
   for (auto [argument, given] : llvm::zip(kernel.getBody().getArguments(), launch->arguments)) {
     Memory &each = memory.emplace_back();
     auto type = mlir::dyn_cast<mlir::MemRefType>(argument.getType());
@@ -179,10 +194,18 @@ Error Comparison::makeMemory() {
       }
     if (each.owner + 1 != memory.size())
       continue;
-    each.initial = makeContent(step.buffers[given.buffer], each.element);
+    auto left = ofBuffers.find(given.buffer);
+    each.initial = left != ofBuffers.end() ? left->second
+                                           : makeContent(step.buffers[given.buffer], each.element);
     each.simulated = each.computed = each.initial;
   }
-  return Error::success();
+}
+
+/// The next launch goes on from what the simulator has computed.
+void Comparison::keepMemory() {
+  for (size_t i = 0; i < memory.size(); ++i)
+    if (memory[i].element && memory[i].owner == i)
+      ofBuffers[launch->arguments[i].buffer] = memory[i].simulated;
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,14 +228,9 @@ Error Comparison::plantBug(mlir::sm90::KernelOp program) {
 }
 
 Error Comparison::simulate() {
-  mlir::FailureOr<std::vector<EmittedCode>> code = target.emit(*tileModule, "sm90", options);
-  if (mlir::failed(code))
-    return failed("the kernel was not lowered");
-  mlir::OwningOpRef<mlir::ModuleOp> lowered = mlir::parseSourceString<mlir::ModuleOp>(
-      code->front().bytes, mlir::ParserConfig(tileModule->getContext()));
-  auto program = lowered ? lowered->lookupSymbol<mlir::sm90::KernelOp>(launch->kernel) : nullptr;
+  auto program = lowered->lookupSymbol<mlir::sm90::KernelOp>(launch->kernel);
   if (!program)
-    return failed("the kernel's text was not read again");
+    return failed("the lowered module has no kernel '" + launch->kernel + "'");
   if (Error error = plantBug(program))
     return error;
   for (uint64_t seed = 0; seed < what.seeds; ++seed) {
@@ -319,7 +337,7 @@ Error Comparison::compare() {
       double got = readNumber(each.simulated, at, type),
              wanted = readNumber(each.computed, at, type);
       double before = readNumber(each.initial, at, type);
-      changed += wanted != before;
+      changed += wanted != before && !(std::isnan(wanted) && std::isnan(before));
       if (got == wanted || (std::isnan(got) && std::isnan(wanted)))
         continue; // infinities, too
       error += (got - wanted) * (got - wanted);
@@ -336,22 +354,21 @@ Error Comparison::compare() {
     if (!(relative <= boundOf(type)))
       wrong = "argument " + std::to_string(i);
   }
-  if (!isWritten)
+  if (!isWritten && !what.isWholeStep())
     return failed("the launch writes nothing");
   if (!wrong.empty())
     return failed("the simulator and the CPU's back end disagree about " + wrong);
   return Error::success();
 }
 
-Error Comparison::run(mlir::ModuleOp module) {
-  if (Error error = plan(module))
-    return error;
-  if (Error error = makeMemory())
-    return error;
-  os << launch->kernel << " of function '" << step.function << "': " << what.step.requests
+Error Comparison::runLaunch(const StepLaunch &each) {
+  launch = &each;
+  kernel = tileModule->lookupSymbol<mlir::tile::KernelOp>(each.kernel);
+  makeMemory();
+  os << each.kernel << " of function '" << step.function << "': " << what.step.requests
      << " requests, " << what.step.contextLen << " cached, " << what.step.queryLen
-     << " new tokens; grid " << launch->grid[0] << " x " << launch->grid[1] << " x "
-     << launch->grid[2] << "\n";
+     << " new tokens; grid " << each.grid[0] << " x " << each.grid[1] << " x " << each.grid[2]
+     << "\n";
   if (Error error = checkPackage())
     return error;
   if (Error error = simulate())
@@ -359,7 +376,49 @@ Error Comparison::run(mlir::ModuleOp module) {
   os << "  simulator: no defect, and the same bits under " << what.seeds << " orders of events\n";
   if (Error error = compute())
     return error;
-  return compare();
+  if (Error error = compare())
+    return error;
+  keepMemory();
+  return Error::success();
+}
+
+Error Comparison::runStep() {
+  for (const StepLaunch &each : step.launches)
+    if (Error error = runLaunch(each))
+      return failed(each.kernel + ": " + llvm::toString(std::move(error)));
+  return checkOutputs();
+}
+
+/// What nobody has written is NaN, and arithmetic carries it along.
+Error Comparison::checkOutputs() {
+  for (size_t i = 0; i < memory.size(); ++i) {
+    auto type = mlir::dyn_cast_or_null<mlir::FloatType>(memory[i].element);
+    if (!type || step.buffers[launch->arguments[i].buffer].name != "output")
+      continue;
+    const Bytes &bytes = memory[i].simulated;
+    for (size_t at = 0; at < bytes.size() / (type.getWidth() / 8); ++at)
+      if (!std::isfinite(readNumber(bytes, at, type)))
+        return failed("element " + llvm::Twine(at) + " of the output is no finite number");
+    return Error::success();
+  }
+  return failed("the last launch does not write the buffer 'output'");
+}
+
+Error Comparison::run(mlir::ModuleOp module) {
+  if (Error error = plan(module))
+    return error;
+  if (Error error = lower())
+    return error;
+  if (what.isWholeStep())
+    return runStep();
+  std::string names;
+  for (const StepLaunch &each : step.launches) {
+    if (each.kernel == what.kernel)
+      return runLaunch(each);
+    names += " " + each.kernel;
+  }
+  return failed("function '" + step.function + "' does not launch '" + what.kernel +
+                "' in this step; it launches" + names);
 }
 
 Error mlac::simulateKernel(mlir::ModuleOp module, CompileOptions options,

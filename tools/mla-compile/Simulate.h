@@ -9,7 +9,8 @@
 // Plans a step, takes the first launch of one kernel out of it with the step's real metadata and
 // random numbers for everything else, and runs it twice: at the sm90 level in the simulator
 // (docs/simulator.md), under several orders of events, and as the CPU's code for the same tile
-// program. What both wrote is compared.
+// program. What both wrote is compared. Of a whole step every launch is run so, on what those
+// before it have left: buffers that nothing has been written to yet hold NaN.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +23,12 @@
 
 namespace mlac {
 
+/// In the place of a kernel's name: every launch of the step.
+inline constexpr llvm::StringLiteral kWholeStep = "step";
+
 struct SimulateOptions {
   std::string kernel;
+  bool isWholeStep() const { return kernel == kWholeStep; }
   StepSize step = {2, 100, 1};
   uint64_t seeds = 2;
   /// A package that was compiled from the module with these options; empty: none. Its kernel is

@@ -48,10 +48,11 @@ static cl::opt<int64_t> tunePrefill("tune-prefill", cl::init(4096), cl::value_de
 static cl::opt<int64_t> tuneLimit("tune-limit", cl::init(0), cl::value_desc("n"),
                                   cl::cat(tuneCategory),
                                   cl::desc("Schedules to measure in this run (default: all)"));
-static cl::opt<std::string>
-    simulatedKernel("simulate", cl::value_desc("kernel"), cl::cat(reportCategory),
-                    cl::desc("Write nothing: run one launch of this kernel in the simulator and as "
-                             "the CPU's code for the same program, and compare"));
+static cl::opt<std::string> simulatedKernel(
+    "simulate", cl::value_desc("kernel"), cl::cat(reportCategory),
+    cl::desc("Write nothing: run one launch of this kernel (step: every launch, each on "
+             "what those before it wrote) in the simulator and as "
+             "the CPU's code for the same program, and compare"));
 static cl::opt<std::string>
     simulatedStep("simulate-step", cl::init("2:100:1"), cl::value_desc("requests:cached:new"),
                   cl::cat(reportCategory),

@@ -35,6 +35,7 @@ public:
 
 private:
   Status addSequences(const StepSize &size);
+  Status fillContext(Sequence &sequence, const StepSize &size);
   Status choose(const TargetInfo &target, int64_t queryLen);
   llvm::ArrayRef<uint8_t> findMetadata(const BufferInfo &buffer) const;
   int64_t countBytes(size_t buffer) const;
@@ -62,13 +63,25 @@ static std::unique_ptr<KVCache> makeCache(const Package &package,
   return std::make_unique<KVCache>(std::move(specs), options.max_seq_len);
 }
 
+/// In pieces of the step's queries, which is what pools with windows have room for.
+Status HostPlan::fillContext(Sequence &sequence, const StepSize &size) {
+  while (sequence.length < size.contextLen) {
+    int64_t next = std::min(sequence.length + size.queryLen, size.contextLen);
+    if (!cache->reserve(sequence, next).isOk())
+      return error(MLA_OUT_OF_PAGES, "no pages for ", next, " of ", size.contextLen,
+                   " cached tokens of ", size.requests, " requests");
+    sequence.length = next;
+    cache->leaveWindows(sequence, next);
+  }
+  return Status();
+}
+
 Status HostPlan::addSequences(const StepSize &size) {
   for (int64_t i = 0; i < size.requests; ++i) {
     Sequence *sequence = nullptr;
     MLAC_RETURN_IF_ERROR(cache->create(sequences.emplace_back()));
     MLAC_RETURN_IF_ERROR(cache->find(sequences.back(), sequence));
-    MLAC_RETURN_IF_ERROR(cache->reserve(*sequence, size.contextLen));
-    sequence->length = size.contextLen;
+    MLAC_RETURN_IF_ERROR(fillContext(*sequence, size));
   }
   return Status();
 }
