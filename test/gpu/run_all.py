@@ -189,6 +189,8 @@ CHECKS = (
           **unit("test_sparse.SparseTest", **PREPARED)),
     Check("python.sparse_modes", prepared("test_sparse_modes.SeparateTest"),
           **unit("test_sparse_modes.SeparateTest", **PREPARED)),
+    Check("python.shared_keys", prepared("test_shared_keys.DeviceTest"),
+          **unit("test_shared_keys.DeviceTest", **PREPARED)),
     Check("python.pages", prepared("test_pages.PagesTest"), **unit("test_pages", **PREPARED)),
 )
 

@@ -120,10 +120,11 @@ class GoldenTest(ServedTest):
         self.assertEqual(pools["states"]["window"], 128)
 
 
-class RandomTest(ServedTest):
+class StoryTest(ServedTest):
     """Requests of one story, in steps of every kind, each row against float64."""
 
-    def check(self, kind, element, *options, given=False, steps=STEPS, **more):
+    def check(self, kind, element, *options, given=False, steps=STEPS,
+              quantise=reference.quantise, **more):
         config = shared.config(kind, **more)
         rng = np.random.default_rng(kind)
         weights = shared.random_weights(rng, config, kind)
@@ -135,7 +136,7 @@ class RandomTest(ServedTest):
         selected = scores = None
         if shape.indexer:
             wide = {name: np.asarray(w) for name, w in weights.items()}
-            scores = reference.shared_key_scores(shape, wide, story, reference.quantise)
+            scores = reference.shared_key_scores(shape, wide, story, quantise)
             seen = (np.arange(len(story)) + 1) // shape.every
             selected = reference.top_k(scores, seen, shape.indexer.topk)
         expected, _ = reference.shared_key_layer(shape, weights, story, selected)
@@ -159,23 +160,27 @@ class RandomTest(ServedTest):
         self.assertGreater(compared, skipped)
         return served, sequences, story, expected, selected
 
+
+class RandomTest(StoryTest):
+    """In single precision, which GPUs do not compute in."""
+
     def test_window_in_single_precision_V4_02_V4_30_V4_36(self):
         self.check(shared.WINDOW_ONLY, "f32")
 
     def test_own_selection_in_single_precision_V4_18_V4_20_V4_21_V4_22(self):
         self.check(shared.SELECTED, "f32")
 
+    def test_rotated_queries_and_keys_V4_23(self):
+        """The selection is that of what a Hadamard matrix made of both, rounded behind it."""
+        matrix = np.ones((1, 1))
+        while len(matrix) < 128:
+            matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+        matrix = matrix / np.sqrt(len(matrix))
+        self.check(shared.SELECTED, "f32", "--index-hadamard", steps=STEPS[:4],
+                   quantise=lambda rows: reference.quantise(rows @ matrix))
+
     def test_all_entries_in_single_precision_V4_12_V4_16(self):
         self.check(shared.ALL, "f32", "--page-size=16")
-
-    def test_window_in_bf16_V4_02_V4_40(self):
-        self.check(shared.WINDOW_ONLY, "bf16")
-
-    def test_selected_entries_in_bf16_V4_45(self):
-        self.check(shared.SELECTED, "bf16", given=True)
-
-    def test_all_entries_in_bf16_V4_45(self):
-        self.check(shared.ALL, "bf16")
 
     def test_stretched_rope_V4_04(self):
         yarn = {"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 256,
@@ -243,6 +248,102 @@ class RandomTest(ServedTest):
             else:
                 expected, _ = reference.shared_key_layer(shape, weights, story)
                 self.assertLess(layers.judge_output(output, expected, "f32"), 1)
+
+    def test_dry_runs_and_stale_workspaces_V4_35(self):
+        """A run without a plan gives zeros and writes no row; what a workspace held before a step
+        is never read (`Served.step` fills it with NaN)."""
+        config = shared.config(shared.SELECTED)
+        weights = shared.random_weights(np.random.default_rng(35), config, shared.SELECTED)
+        served = self.serve(self.compile(config, "f32"), weights, "f32", config["index_topk"])
+        story = np.random.default_rng(36).standard_normal((40, config["hidden_size"]))
+        sequence = served.engine.sequence()
+        before, _ = served.step([sequence], [40], story, "prefill")
+        pools = range(len(served.engine.package_info["pools"]))
+
+        def read():
+            return [served.engine.read_cache(0, 8, pool=pool) for pool in pools]
+
+        rows = read()
+        output = np.full((64, config["hidden_size"]), np.nan, np.float32)
+        self.assertTrue(np.all(served.engine.dry_run(output) == 0))
+        self.assertEqual(read(), rows)
+        self.assertEqual(len(sequence), 40)
+        sequence.truncate(0)
+        after, _ = served.step([sequence], [40], story, "prefill")
+        self.assertEqual(after.tobytes(), before.tobytes())
+
+    def test_what_selections_hold_behind_their_entries_V4_30(self):
+        """Of a given selection nothing is read behind the entries that a token sees."""
+        config = shared.config(shared.SELECTED)
+        rng = np.random.default_rng(30)
+        weights = shared.random_weights(rng, config, shared.SELECTED)
+        shape = reference.shared_keys_from_hf(config, 0)
+        story = layers.widen(layers.narrow(rng.standard_normal((60, config["hidden_size"])), "f32"))
+        expected, selected = reference.shared_key_layer(shape, weights, story)
+        seen = np.minimum((np.arange(len(story)) + 1) // shape.every, shape.indexer.topk)
+        behind = np.arange(selected.shape[1]) >= seen[:, None]
+        limits = np.iinfo(np.int32)
+        selected = np.where(behind, rng.choice([limits.max, limits.min, 7, -1], selected.shape),
+                            selected)
+        package = self.compile(config, "f32", "--indexer=shared")
+        served = self.serve(package, weights, "f32", config["index_topk"])
+        output, _ = served.step([served.engine.sequence()], [len(story)], story, "prefill", selected)
+        self.assertLess(layers.judge_output(output, expected, "f32"), 1)
+
+
+# Heads, keys and lists as published; or of no round numbers.
+RELEASED = dict(hidden_size=256, num_attention_heads=64, head_dim=512, qk_rope_head_dim=64,
+                q_lora_rank=128, o_groups=8, o_lora_rank=64, sliding_window=128, index_n_heads=64,
+                index_topk=512)
+# Name: kind, whether the selection is an input, configuration.
+DEVICE_CASES = {
+    "window": (shared.WINDOW_ONLY, False, {}),
+    "given": (shared.SELECTED, True, {}),
+    "selected": (shared.SELECTED, False, {}),
+    "all": (shared.ALL, False, {}),
+    "released_window": (shared.WINDOW_ONLY, False, RELEASED),
+    "released_selected": (shared.SELECTED, False, RELEASED),
+    "released_all": (shared.ALL, False, RELEASED),
+}
+
+
+class DeviceTest(StoryTest):
+    """In bf16, on a CPU or a GPU; packages are compiled ahead, where the compiler is."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.packages = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, (kind, given, more) in DEVICE_CASES.items():
+                cls.packages[name] = layers.compile_layer(
+                    shared.config(kind, **more), folder, name, "--dtype=bf16",
+                    "--functions=prefill,decode,step",
+                    *(["--indexer=shared"] if given else []))
+
+    def compile(self, config, element, *options):
+        return self.packages[self.name]
+
+    def serve_case(self, name, steps=STEPS):
+        kind, given, more = DEVICE_CASES[name]
+        self.name = name
+        self.check(kind, "bf16", given=given, steps=steps, **more)
+
+    def test_window_V4_02_V4_40(self):
+        self.serve_case("window")
+
+    def test_given_selection_V4_45(self):
+        self.serve_case("given")
+
+    def test_own_selection_V4_18_V4_20_V4_21_V4_22(self):
+        self.serve_case("selected")
+
+    def test_all_entries_V4_45(self):
+        self.serve_case("all")
+
+    def test_released_sizes(self):
+        for name in ("released_window", "released_selected", "released_all"):
+            with self.subTest(name):
+                self.serve_case(name, STEPS[:3])
 
 
 if __name__ == "__main__":

@@ -259,11 +259,6 @@ const ProductCase kCases[] = {
     {"rows_260", "rows", 260, 2, 128, 64},
     {"heads_270", "heads", 270, 2, 128, 192},
     {"plain_70", "plain", 70, 1, 128, 2048},  // in four parts
-    {"latents_5", "latents", 5, 1, 192, 512}, // one product with two weights
-    {"latents_40", "latents", 40, 1, 192, 512},
-    {"latents_100", "latents", 100, 1, 192, 512},
-    {"latents_140", "latents", 140, 1, 192, 256},
-    {"latents_uneven", "latents", 7, 1, 160, 256},
     {"joined_5", "joined", 5, 1, 192, 512}, // one product with three weights
     {"joined_100", "joined", 100, 1, 192, 512},
     {"joined_140", "joined", 140, 1, 192, 256}, // three products
@@ -272,6 +267,18 @@ const ProductCase kCases[] = {
     {"latent_130", "latent", 130, 1, 320, 256},
     {"latent_simple", "latent", 3, 1, 320, 256, true},
 };
+
+/// Two latents, each with a norm of its own, by one product with two weights.
+const ProductCase kLatents[] = {
+    {"latents_5", "latents", 5, 1, 192, 512},
+    {"latents_40", "latents", 40, 1, 192, 512},
+    {"latents_100", "latents", 100, 1, 192, 512},
+    {"latents_140", "latents", 140, 1, 192, 256},
+    {"latents_uneven", "latents", 7, 1, 160, 256},
+};
+
+INSTANTIATE_TEST_SUITE_P(V4_01, ProductSchedules, ::testing::ValuesIn(kLatents),
+                         [](const auto &info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Cases, ProductSchedules, ::testing::ValuesIn(kCases),
                          [](const auto &info) { return info.param.name; });
