@@ -272,6 +272,28 @@ class RandomTest(StoryTest):
         after, _ = served.step([sequence], [40], story, "prefill")
         self.assertEqual(after.tobytes(), before.tobytes())
 
+    def test_prompts_in_pieces_of_the_most_tokens(self):
+        """Pools with windows give back what a step leaves behind before the next one takes pages:
+        they have room for the window and one step's tokens."""
+        for kind in (shared.SELECTED, shared.ALL):
+            config = shared.config(kind)
+            rng = np.random.default_rng(12)
+            weights = shared.random_weights(rng, config, kind)
+            shape = reference.shared_keys_from_hf(config, 0)
+            story = layers.widen(layers.narrow(
+                rng.standard_normal((500, config["hidden_size"])), "f32"))
+            expected, selected = reference.shared_key_layer(shape, weights, story)
+            given = ["--indexer=shared"] if kind == shared.SELECTED else []
+            served = layers.Served(self.compile(config, "f32", *given), weights, "f32",
+                                   config["index_topk"], max_num_requests=1, max_num_tokens=160)
+            sequence, states = served.engine.sequence(), served.engine.pool_stats(2)
+            self.assertLess(states["num_pages"] * states["page_size"], 480)
+            for first in (0, 160, 320):
+                rows = slice(first, first + 160)
+                output, _ = served.step([sequence], [160], story[rows], "prefill",
+                                        selected[rows] if given else None)
+                self.assertLess(layers.judge_output(output, expected[rows], "f32"), 1)
+
     def test_what_selections_hold_behind_their_entries_V4_30(self):
         """Of a given selection nothing is read behind the entries that a token sees."""
         config = shared.config(shared.SELECTED)
@@ -293,7 +315,7 @@ class RandomTest(StoryTest):
 
 # Heads, keys and lists as published; or of no round numbers.
 RELEASED = dict(hidden_size=256, num_attention_heads=64, head_dim=512, qk_rope_head_dim=64,
-                q_lora_rank=128, o_groups=8, o_lora_rank=64, sliding_window=128, index_n_heads=64,
+                q_lora_rank=64, o_groups=8, o_lora_rank=32, sliding_window=128, index_n_heads=64,
                 index_topk=512)
 # Name: kind, whether the selection is an input, configuration.
 DEVICE_CASES = {

@@ -401,6 +401,15 @@ void KVCache::leaveWindows(Sequence &sequence, int64_t position) {
   }
 }
 
+int64_t KVCache::countLeaving(size_t pool, const Sequence &sequence, int64_t position) const {
+  const std::vector<int32_t> &table = sequence.table(pool);
+  int64_t end = std::min(firstInWindow(pool, position), static_cast<int64_t>(table.size()));
+  int64_t count = 0;
+  for (int64_t entry = sequence.numGivenBack[pool]; entry < end; ++entry)
+    count += pools[pool].numReferences(table[static_cast<size_t>(entry)]) == 1;
+  return count;
+}
+
 void KVCache::giveBack(size_t pool, Sequence &sequence, int64_t entries) {
   std::vector<int32_t> &table = sequence.table(pool);
   for (int64_t &entry = sequence.numGivenBack[pool]; entry < entries; ++entry) {

@@ -173,6 +173,8 @@ public:
   /// Gives back what a pool's window has left behind when the next token is at
   /// `position`.
   void leaveWindows(Sequence &sequence, int64_t position);
+  /// Pages of a pool that leaveWindows would make free.
+  int64_t countLeaving(size_t pool, const Sequence &sequence, int64_t position) const;
   /// Gives back the first `entries` of a pool's table, as if a window had left them behind.
   void giveBack(size_t pool, Sequence &sequence, int64_t entries);
 

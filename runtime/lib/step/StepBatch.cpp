@@ -38,7 +38,8 @@ static Status addRequest(StepState &state, KVCache &cache, mla_sequence id, int3
   for (size_t pool = 0; pool < state.limits.numPools(); ++pool) {
     int64_t ofPool = cache.missingPages(pool, *sequence, sequence->length + queryLen);
     missing += ofPool;
-    state.missingPages[pool] += ofPool;
+    // What the windows leave behind is given back before pages are taken.
+    state.missingPages[pool] += ofPool - cache.countLeaving(pool, *sequence, sequence->length);
     if (pool > 0)
       state.oldPages.push_back(sequence->table(pool).size());
   }

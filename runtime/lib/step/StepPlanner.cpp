@@ -79,7 +79,7 @@ bool StepPlanner::hasPages(const KVCache &cache) const {
       });
   for (size_t pool = 0; pool < state.limits.numPools(); ++pool) {
     int64_t kept = admits ? cache.spec(pool).watermark : 0, missing = state.missingPages[pool];
-    if (missing != 0 && missing > cache.pool(pool).numFree() - kept)
+    if (missing > 0 && missing > cache.pool(pool).numFree() - kept)
       return false;
   }
   return true;
@@ -93,16 +93,18 @@ std::vector<TableRows> StepPlanner::makeRows() const {
   return rows;
 }
 
-/// Cannot fail: lengths were checked by measure, pages by hasPages.
+/// Cannot fail: lengths were checked by measure, pages by hasPages, which counts those that windows
+/// leave as free.
 static void takePages(const StepState &state, KVCache &cache) {
   if (!state.hasSequences())
     return;
+  // The step's first query still sees the window behind its position; a step that is undone starts
+  // there again.
+  for (const StepRequest &request : state.requests)
+    cache.leaveWindows(*request.sequence, request.contextLen);
   for (const StepRequest &request : state.requests) {
     if (request.missingPages > 0)
       (void)cache.reserve(*request.sequence, request.seqLen());
-    // The step's first query still sees the window behind its position; a step that is
-    // undone starts there again.
-    cache.leaveWindows(*request.sequence, request.contextLen);
     request.sequence->length = request.seqLen();
   }
 }
