@@ -171,6 +171,8 @@ CHECKS = (
           **script("test/python/run_grouped.py", "--gpu", "{}")),
     Check("sparse", by_compiler("test/python/run_sparse.py"),
           **script("test/python/run_sparse.py", "--gpu", "{}")),
+    Check("shared_keys", by_script("test/gpu/shared_keys.py"),
+          **script("test/gpu/shared_keys.py", "run", "{}")),
     Check("padded", by_script("bench/padded.py"),
           **script("bench/padded.py", "run", "{}", "--rounds=1", "--sustain=0")),
     Check("replays", by_script("test/gpu/replays.py"),
@@ -189,8 +191,6 @@ CHECKS = (
           **unit("test_sparse.SparseTest", **PREPARED)),
     Check("python.sparse_modes", prepared("test_sparse_modes.SeparateTest"),
           **unit("test_sparse_modes.SeparateTest", **PREPARED)),
-    Check("python.shared_keys", prepared("test_shared_keys.DeviceTest"),
-          **unit("test_shared_keys.DeviceTest", **PREPARED)),
     Check("python.pages", prepared("test_pages.PagesTest"), **unit("test_pages", **PREPARED)),
 )
 

@@ -12,6 +12,7 @@
 
 #include "mla/Driver/CompileTarget.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 using namespace mlac;

@@ -258,8 +258,8 @@ const ProductCase kCases[] = {
     {"columns_150", "columns", 150, 3, 64, 128},
     {"rows_260", "rows", 260, 2, 128, 64},
     {"heads_270", "heads", 270, 2, 128, 192},
-    {"plain_70", "plain", 70, 1, 128, 2048},  // in four parts
-    {"joined_5", "joined", 5, 1, 192, 512}, // one product with three weights
+    {"plain_70", "plain", 70, 1, 128, 2048}, // in four parts
+    {"joined_5", "joined", 5, 1, 192, 512},  // one product with three weights
     {"joined_100", "joined", 100, 1, 192, 512},
     {"joined_140", "joined", 140, 1, 192, 256}, // three products
     {"latent_1", "latent", 1, 1, 576, 512},
@@ -270,10 +270,8 @@ const ProductCase kCases[] = {
 
 /// Two latents, each with a norm of its own, by one product with two weights.
 const ProductCase kLatents[] = {
-    {"latents_5", "latents", 5, 1, 192, 512},
-    {"latents_40", "latents", 40, 1, 192, 512},
-    {"latents_100", "latents", 100, 1, 192, 512},
-    {"latents_140", "latents", 140, 1, 192, 256},
+    {"latents_5", "latents", 5, 1, 192, 512},      {"latents_40", "latents", 40, 1, 192, 512},
+    {"latents_100", "latents", 100, 1, 192, 512},  {"latents_140", "latents", 140, 1, 192, 256},
     {"latents_uneven", "latents", 7, 1, 160, 256},
 };
 

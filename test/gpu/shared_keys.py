@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""DeepSeek-V4's layers of every kind on a GPU, against float64.
+
+    shared_keys.py build DIR [--build-dir build] [--target sm_90a]   # needs NumPy, no GPU
+    shared_keys.py run DIR [--device cuda]                           # the standard library will do
+
+`build` compiles the layers of test_shared_keys.DeviceTest, two sizes of each kind, and stores their
+weights, the hidden states of a story and the outputs of float64. `run` serves four requests of
+the story in steps of every kind over pools and workspaces that hold NaN, and compares every row
+whose selection no rounding can change. Exit code: 0 all within the bounds of bf16, 1 not.
+"""
+
+import argparse
+import array
+import ctypes
+import json
+import math
+import os
+import pathlib
+import struct
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path += [str(ROOT / "python"), str(ROOT / "test/python")]
+REQUESTS, MOST_TOKENS, LONGEST = 8, 512, 512
+
+
+# ---------------------------------------------------------------------------
+# Here
+# ---------------------------------------------------------------------------
+
+
+def describe(name, kind, given, more):
+    """A case: its configuration, weights, story, expected outputs and clear rows."""
+    import numpy as np
+    import shared_key_layers as shared
+    import sparse_layers as layers
+    from mlac import reference
+
+    config = shared.config(kind, **more)
+    rng = np.random.default_rng(17)  # the same for all: what is stored twice packs to one
+    weights = shared.random_weights(rng, config, kind)
+    shape = reference.shared_keys_from_hf(config, 0)
+    story = layers.widen(layers.narrow(rng.standard_normal((300, config["hidden_size"])), "bf16"))
+    selected, clear = None, np.ones(len(story), bool)
+    if shape.indexer:
+        scores = reference.shared_key_scores(shape, weights, story, reference.quantise)
+        selected = reference.top_k(scores, (np.arange(len(story)) + 1) // shape.every,
+                                   shape.indexer.topk)
+        if not given:
+            clear = shared.clear_rows(shape, scores, np.arange(len(story)),
+                                      layers.SCORE_SLACK["bf16"])
+    expected, _ = reference.shared_key_layer(shape, weights, story, selected)
+    return config, weights, story, expected, selected if given else None, clear
+
+
+def write_weights(path, package, weights):
+    import sparse_layers as layers
+    from test_weights import write_shard
+
+    write_shard(path, [(tensor["name"], {"bf16": "BF16", "f32": "F32"}[tensor["dtype"]],
+                        tensor["shape"],
+                        layers.narrow(weights[tensor["name"]], tensor["dtype"]).tobytes())
+                       for tensor in package.info["weights"]])
+
+
+def build(options):
+    os.environ.setdefault("MLAC_RUNTIME_LIBRARY",
+                          str(options.build_dir.resolve() / "lib/libmla_runtime.so"))
+    os.environ["MLAC_COMPILE"] = str(options.build_dir.resolve() / "bin/mla-compile")
+    import subprocess
+
+    import mlac
+    import numpy as np
+    import sparse_layers as layers
+    from test_shared_keys import DEVICE_CASES, STEPS
+
+    options.folder.mkdir(parents=True, exist_ok=True)
+    cases = []
+    for name, (kind, given, more) in DEVICE_CASES.items():
+        config, weights, story, expected, selected, clear = describe(name, kind, given, more)
+        place = options.folder / name
+        place.mkdir(exist_ok=True)
+        (place / "config.json").write_text(json.dumps(config))
+        subprocess.run([os.environ["MLAC_COMPILE"], place / "config.json", "--dtype=bf16",
+                        f"--target={options.target}", "--functions=prefill,decode,step",
+                        *(["--indexer=shared"] if given else []), "--quiet", "-o",
+                        place / "layer.mlac"], check=True)
+        write_weights(place / "weights.safetensors", mlac.Package(place / "layer.mlac"), weights)
+        (place / "story.bf16").write_bytes(layers.narrow(story, "bf16").tobytes())
+        (place / "expected.f32").write_bytes(expected.astype(np.float32).tobytes())
+        if given:
+            (place / "selected.i32").write_bytes(np.ascontiguousarray(selected, np.int32).tobytes())
+        cases.append({"name": name, "clear": clear.tolist(), "given": given,
+                      "topk": config["index_topk"], "steps": STEPS})
+    allowed = {"wmape": layers.ALLOWED_WMAPE, "cosine": layers.ALLOWED_COSINE}
+    (options.folder / "cases.json").write_text(json.dumps({"cases": cases, "allowed": allowed}))
+    return 0
+
+
+# ---------------------------------------------------------------------------
+# On the machine with a GPU
+# ---------------------------------------------------------------------------
+
+
+class Buffer:
+    """Memory of the device."""
+
+    def __init__(self, device, data):
+        from mlac._library import call, call_out
+
+        self.call, self.device, self.size = call, device, len(data)
+        self.address = call_out("mla_device_malloc", ctypes.c_void_p, device._value, self.size)
+        call("mla_device_upload", device._value, self.address, data, self.size)
+
+    def read(self):
+        data = ctypes.create_string_buffer(self.size)
+        self.call("mla_device_download", self.device._value, data, self.address, self.size)
+        return data.raw
+
+    def free(self):
+        self.call("mla_device_free", self.device._value, self.address)
+
+
+def widen(data):
+    return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
+
+
+class Case:
+    """A layer on the device whose requests follow one story."""
+
+    def __init__(self, folder, case, device):
+        import mlac
+
+        self.case, self.device, place = case, device, folder / case["name"]
+        self.engine = mlac.Engine(mlac.Package(place / "layer.mlac"), device,
+                                  max_num_requests=REQUESTS, max_num_tokens=MOST_TOKENS,
+                                  max_seq_len=LONGEST)
+        self.engine.bind_safetensors(place / "weights.safetensors")
+        self.engine.prepare()
+        self.engine.poison_cache()
+        self.plan, self.hidden = self.engine.plan(), self.engine.hidden_size
+        self.story = (place / "story.bf16").read_bytes()
+        self.expected = array.array("f", (place / "expected.f32").read_bytes())
+        self.selected = (place / "selected.i32").read_bytes() if case["given"] else b""
+
+    def step(self, sequences, function, counts):
+        """Rows of the story, and what the layer makes of them."""
+        from mlac._library import Binding, call
+
+        rows = [row for sequence, count in zip(sequences, counts)
+                for row in range(len(sequence), len(sequence) + count)]
+        width, list_bytes = 2 * self.hidden, 4 * self.case["topk"]
+        content = {"hidden": b"".join(self.story[r * width:(r + 1) * width] for r in rows),
+                   "output": b"\xff" * (width * len(rows))}
+        if self.selected:
+            content["selected"] = b"".join(self.selected[r * list_bytes:(r + 1) * list_bytes]
+                                           for r in rows)
+        buffers = {name: Buffer(self.device, data) for name, data in content.items()}
+        self.plan.fill(sequences, counts, function)
+        self.engine.poison_workspace()
+        bindings = (Binding * len(buffers))(*[
+            Binding(name.encode(), buffer.address, buffer.size)
+            for name, buffer in buffers.items()])
+        call("mla_step_run_bound", self.plan._value, 0, bindings, len(bindings), None)
+        self.device.synchronize()
+        output = widen(buffers["output"].read())
+        for buffer in buffers.values():
+            buffer.free()
+        return rows, output
+
+    def measure(self, rows, output):
+        """Weighted error and cosine difference of the clear rows; their number."""
+        error = norm = product = squares = 0.0
+        count = 0
+        for place, row in enumerate(rows):
+            got = output[place * self.hidden:(place + 1) * self.hidden]
+            if not all(map(math.isfinite, got)):
+                return math.inf, math.inf, count
+            if not self.case["clear"][row]:
+                continue
+            count += 1
+            for a, b in zip(got, self.expected[row * self.hidden:(row + 1) * self.hidden]):
+                error, norm = error + abs(a - b), norm + abs(b)
+                product, squares = product + a * b, squares + a * a + b * b
+        return (error / norm, 1 - 2 * product / squares, count) if count else (0.0, 0.0, 0)
+
+    def run(self, allowed):
+        sequences = [self.engine.sequence() for _ in self.case["steps"][0][1]]
+        compared, passed = 0, True
+        for function, counts in self.case["steps"]:
+            rows, output = self.step(sequences, function, counts)
+            wmape, cosine, count = self.measure(rows, output)
+            good = wmape <= allowed["wmape"] and cosine <= allowed["cosine"]
+            passed, compared = passed and good, compared + count
+            print(f"{self.case['name']:18} {function:8} {str(counts):20} rows {count:4} of "
+                  f"{len(rows):4}  wmape {wmape:.2e}  cosine {cosine:.2e}  "
+                  f"{'ok' if good else 'TOO FAR'}", flush=True)
+        return passed and compared > 0
+
+
+def run(options):
+    import mlac
+
+    content = json.loads((options.folder / "cases.json").read_text())
+    device = mlac.Device(options.device)
+    print(f"allowed: wmape {content['allowed']['wmape']}, cosine {content['allowed']['cosine']}")
+    results = {case["name"]: Case(options.folder, case, device).run(content["allowed"])
+               for case in content["cases"]}
+    failed = [name for name, passed in results.items() if not passed]
+    print(f"FAIL: {', '.join(failed)}" if failed else f"PASS: {len(results)} layers")
+    return int(bool(failed))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("build", "run"):
+        command = commands.add_parser(name)
+        command.add_argument("folder", type=pathlib.Path)
+        if name == "build":
+            command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
+            command.add_argument("--target", default="sm_90a")
+        else:
+            command.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    return globals()[options.command](options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
