@@ -115,7 +115,7 @@ mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config)
 
 mla::RopeAttr mlac::getRopeAttr(MLIRContext &context, const ModelConfig &config,
                                 RopePairing pairing) {
-  if (config.qkRopeHeadDim == 0)
+  if (config.qkRopeHeadDim == 0 || !config.rope.isApplied)
     return {};
   const RopeParams &rope = config.rope;
   RopeTable table = computeRopeTable(config);
@@ -225,6 +225,9 @@ private:
   Value splitHeads(Value weight, int64_t heads, int64_t rows);
   /// Rows [first, first + count) of every head of a [N, rows, in] weight.
   Value sliceRows(Value heads, int64_t first, int64_t count);
+  /// Whether queries and keys have a part that the heads' keys share, rotated or not.
+  bool hasRopePart() const { return config.qkRopeHeadDim > 0; }
+  /// As it is where the model does not rotate.
   Value rotate(Value rows);
   /// A latent and, where `tailDim` > 0, the raw tail behind it.
   mla::LatentProjectOp projectLatent(StringRef projection, StringRef norm, int64_t rank,
@@ -285,7 +288,7 @@ SmallVector<LayerBuilder::Argument> LayerBuilder::listArguments(mla::BatchType b
   if (config.qLoraRank)
     addInput(tokenType(*config.qLoraRank), "q_latent", &queryLatent);
   addInput(tokenType(config.kvLoraRank), "latent", &latent);
-  if (rope)
+  if (hasRopePart())
     addInput(tokenType(config.qkRopeHeadDim), "k_pe", &ropeKey);
   return arguments;
 }
@@ -342,6 +345,8 @@ Value LayerBuilder::sliceRows(Value heads, int64_t first, int64_t count) {
 }
 
 Value LayerBuilder::rotate(Value rows) {
+  if (!rope)
+    return rows;
   return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, rope,
                              /*offset=*/IntegerAttr(), /*inverse=*/false);
 }
@@ -384,7 +389,7 @@ std::pair<Value, Value> LayerBuilder::buildQuery() {
                                   sliceRows(heads, first, rows), /*bias=*/Value());
   };
   Value queryNope = project(0, nope);
-  return {queryNope, rope ? rotate(project(nope, ropeDim)) : Value()};
+  return {queryNope, hasRopePart() ? rotate(project(nope, ropeDim)) : Value()};
 }
 
 Value LayerBuilder::buildOutput(Value heads) {
@@ -477,9 +482,9 @@ func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen, mla::Form
 
   auto [queryNope, queryRope] = buildQuery();
   projectKeys();
-  Value keyRope = rope ? rotate(ropeKey) : Value();
+  Value keyRope = hasRopePart() ? rotate(ropeKey) : Value();
   SmallVector<Value, 2> rows{latent};
-  if (rope)
+  if (hasRopePart())
     rows.push_back(keyRope);
   Value appended = mla::AppendOp::create(builder, loc, cacheType, rows, cache, batch);
 
@@ -577,6 +582,10 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << ": sparse attention is imported as dense, which is equal up to "
                      << "index_topk = " << config.indexer->topk
                      << " tokens; longer sequences will be refused";
+  if (config.rope.scaledFrom > 0 && config.rope.scaledFrom < computeRopeTable(config).length)
+    emitWarning(loc) << config.modelType << ": queries from position " << config.rope.scaledFrom
+                     << " on are scaled by their position, which no kernel does; longer "
+                     << "sequences will be refused";
   if (!config.sharedKeys && !config.grouped && failed(verifyCache(loc, config, options)))
     return {};
   if (options.rotatesIndex && !config.sharedKeys) {

@@ -45,6 +45,10 @@ struct ModelType {
   /// Scales query and latent by sqrt(H / rank).
   bool scalesLatents = false;
   llvm::StringLiteral layersKey = "num_hidden_layers";
+  /// Another key of the longest sequence; empty: none.
+  llvm::StringLiteral positionsKey = "";
+  /// Whether positions rotate the rope part.
+  bool rotates = true;
   /// Keys are values too, of a window and of entries of several tokens (SharedKeyConfig.cpp).
   bool hasSharedKeys = false;
   /// Groups of heads share keys and values of their own (GroupedConfig.cpp).
@@ -55,6 +59,7 @@ using Biases = GroupedType::Biases;
 using Windows = GroupedType::Windows;
 
 constexpr ModelType kModelTypes[] = {
+    {"axk1"},
     {"deepseek_v2"},
     {"deepseek_v3"},
     // DeepSeek's correction of 2025-11-17: the indexer's rope is half-split.
@@ -65,6 +70,8 @@ constexpr ModelType kModelTypes[] = {
     {.name = "glm_moe_dsa", .hasIndexer = true, .indexerPairing = RopePairing::Interleaved},
     {.name = "gpt_oss", .grouped = GroupedType{.hasSinks = true, .windows = Windows::EverySecond}},
     {"kimi_k2"},
+    // Its layers with latent attention; the others are a recurrence.
+    {.name = "kimi_linear", .positionsKey = "model_max_length", .rotates = false},
     {.name = "llama", .grouped = GroupedType{}},
     {.name = "longcat_flash",
      .attentionsPerLayer = 2,
@@ -72,6 +79,7 @@ constexpr ModelType kModelTypes[] = {
      .layersKey = "num_layers"},
     {.name = "minicpm3", .pairing = RopePairing::Half},
     {.name = "mistral", .grouped = GroupedType{.windows = Windows::All}},
+    {"mistral4"},
     {.name = "mixtral", .grouped = GroupedType{.windows = Windows::All}},
     {.name = "qwen2",
      .grouped = GroupedType{.biases = Biases::InputsOnly, .windows = Windows::Optional}},
@@ -156,7 +164,9 @@ static void readDims(const ConfigReader &root, const ModelType &type, ModelConfi
   config.qkRopeHeadDim = root.requireInteger("qk_rope_head_dim", 0, kMaxDim);
   if (config.qkRopeHeadDim % 2 != 0)
     root.error("qk_rope_head_dim", "expected an even number, pairs are rotated");
-  config.maxPositionEmbeddings = root.requireInteger("max_position_embeddings", 1, kMaxPositions);
+  bool hasOther = !type.positionsKey.empty() && root.find(type.positionsKey);
+  config.maxPositionEmbeddings = root.requireInteger(
+      hasOther ? llvm::StringRef(type.positionsKey) : "max_position_embeddings", 1, kMaxPositions);
 
   if (root.find("v_head_dim")) {
     config.vHeadDim = root.requireInteger("v_head_dim", 1, kMaxDim);
@@ -255,6 +265,20 @@ static void readLongRope(const ConfigReader &root, const ConfigReader &rope,
   params.originalMaxPositions = length.value_or(config.maxPositionEmbeddings);
 }
 
+/// Llama 4's scale of queries, 1 + beta ln(1 + floor(p / Lo)), which is 1 below Lo.
+static void readQueryScaling(const ConfigReader &rope, RopeParams &params) {
+  constexpr llvm::StringLiteral kKey = "llama_4_scaling_beta";
+  if (rope.find(kKey) && rope.number(kKey, 0).value_or(0.0) > 0)
+    params.scaledFrom = rope.requireInteger("original_max_position_embeddings", 1, kMaxPositions);
+}
+
+/// Whether positions rotate anything.
+static void readRotation(const ConfigReader &root, const ModelType &type, ModelConfig &config) {
+  config.rope.isApplied = type.rotates;
+  if (!type.rotates && !root.boolean("mla_use_nope").value_or(true))
+    root.error("mla_use_nope", "no model of this type rotates its keys, expected true");
+}
+
 void mlac::readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &config) {
   RopeParams &params = config.rope;
   params.pairing = pairing;
@@ -275,7 +299,8 @@ void mlac::readRope(const ConfigReader &root, RopePairing pairing, ModelConfig &
     return;
   std::optional<RopeKind> kind = readRopeKind(*fields, /*typeRequired=*/!newFields,
                                               config.grouped ? kGroupedRopeTypes : kRopeTypes);
-  if (!kind)
+  readQueryScaling(*fields, params);
+  if (!kind || !params.isApplied)
     return;
   params.kind = *kind;
   if (params.kind != RopeKind::Plain)
@@ -381,8 +406,10 @@ llvm::Expected<ModelConfig> mlac::parseModelConfig(llvm::StringRef text,
     else
       readDims(root, *type, config);
     readTensorParallel(root, options, config);
-    if (!type->hasSharedKeys && !type->grouped)
+    if (!type->hasSharedKeys && !type->grouped) {
+      readRotation(root, *type, config);
       readRope(root, type->pairing, config);
+    }
     if (!type->hasSharedKeys)
       readIndexer(root, *type, options, config);
     readNorms(root, options, config);

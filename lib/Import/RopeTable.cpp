@@ -112,6 +112,8 @@ RopeTable mlac::computeRopeTable(const ModelConfig &config) {
 
 int64_t mlac::getSupportedLength(const ModelConfig &config) {
   int64_t length = computeRopeTable(config).length;
+  if (config.rope.scaledFrom > 0)
+    length = std::min(length, config.rope.scaledFrom);
   bool isDense = config.indexer && !config.isSparse();
   return isDense ? std::min(length, config.indexer->topk) : length;
 }

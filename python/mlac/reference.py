@@ -73,6 +73,8 @@ def rope_and_scale(hf):
     interleaved = hf.get("rope_interleave", hf["model_type"] != "minicpm3")
     multiplier = 1.0
     inv_freq = theta ** (-np.arange(0, r, 2, dtype=np.float64) / max(r, 1))
+    if hf["model_type"] == "kimi_linear":  # positions rotate nothing
+        return Rope(np.zeros(r // 2, np.float32), multiplier, bool(interleaved)) if r else None, scale
     if kind == "yarn":
         factor, original = float(fields["factor"]), fields["original_max_position_embeddings"]
         if r:

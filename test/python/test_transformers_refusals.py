@@ -43,7 +43,7 @@ class PatchTest(unittest.TestCase):
     def test_other_model_type(self):
         model = make_model("deepseek_v3")
         model.config.model_type = "new_mla"
-        self.refuses(model, mlac.Unsupported, "'new_mla': expected one of deepseek_v2, deepseek_v3")
+        self.refuses(model, mlac.Unsupported, "'new_mla': expected one of axk1, deepseek_v2, deepseek_v3")
 
     def test_fp8_without_scales(self):
         for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):

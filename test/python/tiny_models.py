@@ -23,7 +23,10 @@ _YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 1.
 _LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 1.0,
              "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.0, 1.2, 1.5, 3.0],
              "original_max_position_embeddings": 512}
+# A bound of the sequences, from which on queries would be scaled.
+_MISTRAL = {**_YARN, "llama_4_scaling_beta": 0.1}
 CONFIGS = {
+    "axk1": {**_LAYERS, **_EXPERTS, **_GROUPS, "first_k_dense_replace": 2},
     "deepseek_v2": {**_LAYERS, **_EXPERTS, "q_lora_rank": None, "first_k_dense_replace": 3},
     "deepseek_v3": {**_LAYERS, **_EXPERTS, **_GROUPS, "first_k_dense_replace": 2,
                     "rope_parameters": _YARN},
@@ -35,6 +38,8 @@ CONFIGS = {
     "longcat_flash": {"num_layers": 2, "ffn_hidden_size": 64, "expert_ffn_hidden_size": 16,
                       "n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "head_dim": 8},
     "minicpm3": {**_LAYERS, "rope_parameters": _LONGROPE},
+    "mistral4": {**_LAYERS, **_EXPERTS, **_GROUPS, "first_k_dense_replace": 2,
+                 "rope_parameters": _MISTRAL},
     "youtu": _LAYERS,
 }
 

@@ -85,6 +85,8 @@ static void readRope(LayerSpec &spec, const json &config, int64_t longestSequenc
   for (const char *key : {"rope_scaling", "rope_parameters"})
     if (config.contains(key) && config[key].is_object())
       fields.update(config[key]);
+  if (config.at("model_type") == "kimi_linear") // positions rotate nothing
+    return spec.inverseFrequencies.assign(spec.rope / 2, 0.0f);
   double theta = fields.value("rope_theta", config.value("rope_theta", 10000.0));
   std::string kind = fields.value("rope_type", fields.value("type", std::string("default")));
   spec.isInterleaved =

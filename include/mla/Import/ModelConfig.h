@@ -42,10 +42,16 @@ enum class RopePairing { Interleaved, Half };
 /// Rotary embedding parameters; fields of other kinds keep their defaults.
 struct RopeParams {
   RopeKind kind = RopeKind::Plain;
+  /// Whether positions rotate the part of keys and queries that the heads share (Kimi Linear's
+  /// do not: "NoPE").
+  bool isApplied = true;
   RopePairing pairing = RopePairing::Interleaved;
   double theta = 1e4;
   /// Trained length Lo (yarn and longrope).
   int64_t originalMaxPositions = 0;
+  /// Positions from which on queries are scaled by their position (Mistral 4); 0: none. No kernel
+  /// does it: sequences end there.
+  int64_t scaledFrom = 0;
 
   // YaRN.
   double factor = 1.0;

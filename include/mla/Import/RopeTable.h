@@ -44,8 +44,9 @@ std::pair<double, double> yarnCorrectionRange(const RopeParams &rope, int64_t ro
 
 RopeTable computeRopeTable(const ModelConfig &config);
 
-/// Tokens of the longest sequence: the table's length, and for a model whose indexer is not used
-/// at most `index_topk`, up to which dense attention equals its own.
+/// Tokens of the longest sequence: the table's length, for a model whose indexer is not used
+/// at most `index_topk`, up to which dense attention equals its own, and for one that scales
+/// queries by their position those that it does not scale.
 int64_t getSupportedLength(const ModelConfig &config);
 
 } // namespace mlac

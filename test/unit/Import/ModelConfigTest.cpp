@@ -8,6 +8,8 @@
 
 #include "Configs.h"
 
+#include "mla/Import/RopeTable.h"
+
 #include <cmath>
 
 using namespace mlac;
@@ -35,6 +37,12 @@ constexpr int64_t kNone = 0;
 
 // Published configurations; the scale column was derived apart from this code.
 const ModelRow kRows[] = {
+    {"axk1", "axk1", 7168, 61, 64, 1536, 512, 128, 64, 128, 1e4, RopeKind::Plain, 32768, 1e-6,
+     0.0721688},
+    {"kimi_linear_48b", "kimi_linear", 2304, 27, 32, kNone, 512, 128, 64, 128, 1e4, RopeKind::Plain,
+     1048576, 1e-5, 0.0721688},
+    {"mistral4", "mistral4", 4096, 36, 32, 1024, 256, 64, 64, 128, 1e4, RopeKind::Yarn, 1048576,
+     1e-6, 0.1949695},
     {"deepseek_v2_lite", "deepseek_v2", 2048, 27, 16, kNone, 512, 128, 64, 128, 1e4, RopeKind::Yarn,
      163840, 1e-6, 0.1147214},
     {"deepseek_v2", "deepseek_v2", 5120, 60, 128, 1536, 512, 128, 64, 128, 1e4, RopeKind::Yarn,
@@ -110,6 +118,27 @@ TEST(ModelConfig, RopeInterleaveKeyDecides) {
   config = readConfigJson("deepseek_v3");
   config["rope_interleave"] = false;
   EXPECT_EQ(parseOrFail(config.dump()).rope.pairing, RopePairing::Half);
+}
+
+TEST(ModelConfig, KimiLinearRotatesNothing) {
+  json config = readConfigJson("kimi_linear_48b");
+  EXPECT_FALSE(parseOrFail(config.dump()).rope.isApplied);
+  EXPECT_TRUE(loadConfig("deepseek_v3").rope.isApplied);
+  config.erase("model_max_length");
+  config["max_position_embeddings"] = 4096;
+  EXPECT_EQ(parseOrFail(config.dump()).maxPositionEmbeddings, 4096);
+  config["mla_use_nope"] = false;
+  EXPECT_EQ(errorOf(config.dump()),
+            "mla_use_nope = false: no model of this type rotates its keys, expected true");
+}
+
+TEST(ModelConfig, SequencesEndWhereQueriesAreScaled) {
+  json config = readConfigJson("mistral4");
+  EXPECT_EQ(getSupportedLength(parseOrFail(config.dump())), 8192);
+  config["rope_parameters"]["llama_4_scaling_beta"] = 0;
+  EXPECT_EQ(getSupportedLength(parseOrFail(config.dump())), 1048576);
+  config["rope_parameters"].erase("llama_4_scaling_beta");
+  EXPECT_EQ(getSupportedLength(parseOrFail(config.dump())), 1048576);
 }
 
 TEST(ModelConfig, IndexerOfSparseModels) {
@@ -301,10 +330,10 @@ TEST(ModelConfigError, PlacesAreThoseOfTheKeys) {
 }
 
 TEST(ModelConfigError, UnknownModelTypeListsTheKnownOnes) {
-  const std::string known = "known model types are deepseek_v2, deepseek_v3, "
+  const std::string known = "known model types are axk1, deepseek_v2, deepseek_v3, "
                             "deepseek_v32, deepseek_v4, gemma2, glm4_moe_lite, "
-                            "glm_moe_dsa, gpt_oss, kimi_k2, llama, longcat_flash, minicpm3, "
-                            "mistral, mixtral, qwen2, qwen3, qwen3_moe, youtu";
+                            "glm_moe_dsa, gpt_oss, kimi_k2, kimi_linear, llama, longcat_flash, "
+                            "minicpm3, mistral, mistral4, mixtral, qwen2, qwen3, qwen3_moe, youtu";
   const std::string hint = "; --like=TYPE reads it as one of them";
   EXPECT_EQ(errorWith({{"model_type", "bert"}}), "model_type = \"bert\": " + known + hint);
   EXPECT_EQ(errorWith({{"model_type", "deepseek_v5"}}),
