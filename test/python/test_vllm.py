@@ -130,6 +130,106 @@ class KernelsTest(unittest.TestCase):
                         torch.testing.assert_close(lse[token].double(), scores.logsumexp(-1),
                                                    rtol=1e-5, atol=1e-5)
 
+    def compile_kernels(self, name, **fields):
+        """Kernels of one layer, and their shape."""
+        import torch
+        from mlac.vllm._kernels import Kernels
+
+        shape = dataclasses.replace(SHAPE, query_len=1, **fields)
+        with mock.patch.dict(os.environ, MLAC_VLLM_PACKAGE=self.compile(shape, name)):
+            return shape, Kernels(shape, ["layer0"], torch.device("cpu"), max_num_requests=4,
+                                  max_seq_len=256, max_num_tokens=128)
+
+    def make_cache(self, lengths, dtype, random):
+        """A cache of dense rows in blocks anywhere, its block table and the rows of each request;
+        blocks that nobody has are NaN."""
+        import torch
+
+        pages = [-(-length // 16) for length in lengths]
+        cache = torch.full((sum(pages) + 2, 16, 80), math.nan, dtype=dtype)
+        blocks = torch.randperm(len(cache), generator=random)
+        table = torch.full((len(lengths), 16), int(blocks[-1]), dtype=torch.int32)
+        rows, taken = [], 0
+        for request, (length, count) in enumerate(zip(lengths, pages)):
+            table[request, :count] = blocks[taken:taken + count]
+            taken += count
+            rows.append(torch.randn(length, 80, generator=random).to(dtype))
+            for at, row in enumerate(rows[-1]):
+                cache[table[request, at // 16], at % 16] = row
+        return cache, table, rows
+
+    def test_prefills_over_cached_context(self):
+        import torch
+
+        for dtype, name, bound in (("f32", "float32", 1e-5), ("bf16", "bfloat16", 2**-6)):
+            with self.subTest(dtype):
+                torch_dtype = getattr(torch, name)
+                shape, kernels = self.compile_kernels(f"prefill-{dtype}.mlac", dtype=dtype, nope=24,
+                                                      value=40)
+                random = torch.Generator().manual_seed(2)
+                up = (torch.randn(4 * 64, 64, generator=random) / 8).to(torch_dtype)
+                kernels.bind_weight("layer0", up)
+                for query_lens, lengths in (([5, 33], [5, 33]), ([17, 1, 40, 2], [17, 100, 57, 256])):
+                    cache, table, rows = self.make_cache(lengths, torch_dtype, random)
+                    kernels.bind([cache])
+                    plan = kernels.plan_prefills(query_lens, lengths, table)
+                    # As vLLM has them: parts of wider tensors.
+                    query = torch.randn(sum(query_lens), 5, 40, generator=random)[:, 1:]
+                    query = query.to(torch_dtype)
+                    new = torch.cat([row[-count:] for row, count in zip(rows, query_lens)])
+                    output = kernels.run_prefill(plan, "layer0", query, new[:, :64],
+                                                 new[:, 64:].unsqueeze(1))
+                    self.assertEqual(output.shape, (sum(query_lens), 4, 40))
+                    heads, token = up.double().view(4, 64, 64), 0
+                    for row, count in zip(rows, query_lens):
+                        latent, rope = row.double().split([64, 16], -1)
+                        keys = torch.cat([torch.einsum("sl,hpl->hsp", latent, heads[:, :24]),
+                                          rope.expand(4, -1, -1)], -1)
+                        values = torch.einsum("sl,hvl->hsv", latent, heads[:, 24:])
+                        mask = torch.ones(count, len(row), dtype=torch.bool).tril(len(row) - count)
+                        scores = torch.einsum("thd,hsd->hts", query[token:token + count].double(),
+                                              keys) * 0.1
+                        scores = scores.masked_fill(~mask, -math.inf)
+                        wanted = torch.einsum("hts,hsv->thv", scores.softmax(-1), values)
+                        got = output[token:token + count].double()
+                        self.assertLess(((got - wanted).norm() / wanted.norm()).item(), bound)
+                        token += count
+
+    def test_selected_keys_of_decodes_and_prompts(self):
+        import torch
+
+        shape, kernels = self.compile_kernels("select.mlac", topk=9)
+        random = torch.Generator().manual_seed(3)
+        for query_lens, lengths in (([1, 1, 1], [33, 1, 64]), ([1, 1, 20, 7], [40, 2, 20, 90])):
+            cache, table, rows = self.make_cache(lengths, torch.float32, random)
+            kernels.bind([cache])
+            seen = [length - count + step + 1 for count, length in zip(query_lens, lengths)
+                    for step in range(count)]
+            positions = torch.full((len(seen), 9), -1, dtype=torch.int32)
+            for token, most in enumerate(seen):
+                chosen = torch.randperm(most, generator=random)[:token % 10]
+                places = torch.randperm(9, generator=random)[:len(chosen)]
+                positions[token, places] = chosen.int()  # any order, -1 anywhere
+            plan = kernels.plan(query_lens, lengths, torch.tensor(lengths, dtype=torch.int32), table)
+            query = torch.randn(len(seen), 4, 64, generator=random)
+            rope = torch.randn(len(seen), 4, 16, generator=random)
+            output, lse = kernels.run(plan, "layer0", query, rope, positions=positions)
+            requests = [row for row, count in zip(rows, query_lens) for _ in range(count)]
+            for token, row in enumerate(requests):
+                chosen = positions[token][positions[token] >= 0].long()
+                keys = row[chosen].double()
+                scores = torch.cat([query[token], rope[token]], -1).double() @ keys.T * 0.1
+                wanted = scores.softmax(-1) @ keys[:, :64] if len(chosen) else torch.zeros(4, 64)
+                torch.testing.assert_close(output[token].double(), wanted.double(), rtol=1e-5,
+                                           atol=1e-5)
+                torch.testing.assert_close(lse[token].double(), scores.logsumexp(-1), rtol=1e-5,
+                                           atol=1e-5)
+
+    def test_package_without_prefills_is_named(self):
+        other = dataclasses.replace(SHAPE, nope=24, value=40)
+        with self.assertRaisesRegex(mlac.InvalidArgument, "has_prefills: expected True, got False"):
+            self.kernels(shape=other)
+
     def test_cache_that_moved_is_taken(self):
         import torch
 

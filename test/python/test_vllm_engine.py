@@ -1,7 +1,7 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A real vLLM engine on the CPU whose decodes are mlac's: tokens equal to transformers' eager
+"""A real vLLM engine on the CPU whose decodes, or decodes and prefills, are mlac's: tokens equal to transformers' eager
 attention in f32. Skipped where vLLM or transformers are not installed; vllm_cpu stands for what
 vLLM's wheel cannot do without a GPU."""
 
@@ -99,23 +99,24 @@ class EngineTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def start(self, rounds, options):
+    def start(self, rounds, options, prefill):
         job = {"model": self.model, "tokens": TOKENS, "rounds": rounds,
                "options": {"max_model_len": 256, "max_num_seqs": 4, "block_size": 16,
                            "gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": 1 << 26,
                            "enable_prefix_caching": False, **options}}
         paths = [str(info) for info in (Path(self.folder.name) / "site", HERE)]
-        environment = {**os.environ, "MLAC_COMPILER": COMPILE,
+        environment = {**os.environ, "MLAC_COMPILER": COMPILE, "VLLM_CPU_PREFILL": prefill,
                        "PYTHONPATH": os.pathsep.join([*paths, os.environ["PYTHONPATH"]])}
         return subprocess.run([sys.executable, "-m", "vllm_cpu.generate", json.dumps(job)],
                               env=environment, text=True, capture_output=True, timeout=600)
 
-    def generate(self, rounds, **options):
-        done = self.start(rounds, options)
+    def generate(self, rounds, prefill="torch", **options):
+        done = self.start(rounds, options, prefill)
         lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         self.assertTrue(lines, done.stdout[-2000:] + done.stderr[-4000:])
         result = json.loads(lines[0][len("RESULT "):])
-        self.assertGreater(len(result["runs"]), TOKENS, "mlac's kernels did not run")
+        self.assertGreater(len(result["run"]), TOKENS, "mlac's kernels did not run")
+        self.assertEqual(bool(result["run_prefill"]), prefill == "mlac")
         return result["tokens"]
 
     def test_batch(self):
@@ -144,8 +145,24 @@ class EngineTest(unittest.TestCase):
         self.assertNotEqual(wanted, self.wanted, "rounding decides no token")
         self.assertEqual(self.generate([PROMPTS], kv_cache_dtype="fp8"), [wanted])
 
+    def test_prefills(self):
+        # In one piece, and in chunks beside decodes, of prompts whose blocks are cached.
+        self.assertEqual(self.generate([PROMPTS], "mlac"), [self.wanted])
+        self.assertEqual(self.generate([PROMPTS, PROMPTS], "mlac", max_num_batched_tokens=24,
+                                       enable_chunked_prefill=True, enable_prefix_caching=True),
+                         [self.wanted, self.wanted])
+
+    def test_prefills_with_preemption(self):
+        self.assertEqual(self.generate([PROMPTS], "mlac", max_model_len=128,
+                                       num_gpu_blocks_override=9), [self.wanted])
+
+    def test_prefills_over_codes(self):
+        wanted = make_model(self.model + "-fp8", make_cache=make_rounding_cache)
+        self.assertEqual(self.generate([PROMPTS], "mlac", kv_cache_dtype="fp8",
+                                       max_num_batched_tokens=128), [wanted])
+
     def test_what_is_not_served_is_refused_by_name(self):
-        done = self.start([PROMPTS], {"kv_cache_dtype": "fp8_e5m2"})
+        done = self.start([PROMPTS], {"kv_cache_dtype": "fp8_e5m2"}, "torch")
         self.assertNotIn("RESULT", done.stdout)
         self.assertIn("is not valid for this configuration. Reason: ['kv_cache_dtype not supported",
                       done.stdout + done.stderr)

@@ -1,15 +1,17 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""mlac as an attention back end of vLLM: decode over vLLM's own paged MLA cache.
+"""mlac as attention back ends of vLLM: over vLLM's own paged MLA cache.
 
 Installing mlac is enough: vLLM finds ``register`` by its entry point. Then::
 
     LLM(model, attention_config={"backend": "CUSTOM"})
+    LLM(model, attention_config={"backend": "CUSTOM", "mla_prefill_backend": "CUSTOM"})
 
-vLLM keeps the cache, the block tables, the projections, and its prefill back end; mlac's kernels
-attend for every decode (``mlac.vllm.backend``). Their package is compiled when the engine starts,
-by mla-compile, or is the one that MLAC_VLLM_PACKAGE names: ``package_for`` makes it ahead of time.
+vLLM keeps the cache, the block tables and the projections; mlac's kernels attend for every decode
+(``mlac.vllm.backend``), by the second line for every prefill, too, and for all tokens of models with
+an indexer (``mlac.vllm.sparse``). Their package is compiled when the engine starts, by mla-compile, or
+is the one that MLAC_VLLM_PACKAGE names: ``package_for`` makes it ahead of time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from ._module import Shape, package_for
 # The versions whose Python this was tested against; vLLM promises nothing about others.
 OLDEST, NEWEST = (0, 26), (0, 26)
 
-BACKEND = "mlac.vllm.backend.Backend"
+BACKEND = "mlac.vllm.choice.Backend"  # mlac.vllm.backend's, or mlac.vllm.sparse's
+PREFILL_BACKEND = "mlac.vllm.prefill.Prefill"
 
 __all__ = ["Shape", "package_for", "register"]
 
@@ -40,7 +43,7 @@ def unsupported_version(version: str) -> str | None:
 
 
 def register() -> None:
-    """vLLM's entry point: makes mlac the back end CUSTOM. May be called again.
+    """vLLM's entry point: makes mlac the back ends CUSTOM. May be called again.
 
     It never raises: vLLM calls the plugins of everything that is installed, for users of other
     back ends, too. What is wrong is logged, and CUSTOM stays free.
@@ -53,4 +56,10 @@ def register() -> None:
         return
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
+    from vllm.v1.attention.backends.mla.prefill.registry import (
+        MLAPrefillBackendEnum,
+        register_mla_prefill_backend,
+    )
+
     register_backend(AttentionBackendEnum.CUSTOM, BACKEND)
+    register_mla_prefill_backend(MLAPrefillBackendEnum.CUSTOM, PREFILL_BACKEND)

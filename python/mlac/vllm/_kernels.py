@@ -16,7 +16,7 @@ import torch
 from .._errors import InvalidArgument
 from .._plan import Plan
 from .._runtime import Device, Engine, Package
-from ._module import Shape, package_for
+from ._module import UP_WEIGHT, Shape, package_for
 
 # A package compiled ahead of time, for machines without mla-compile.
 PACKAGE_VARIABLE = "MLAC_VLLM_PACKAGE"
@@ -36,29 +36,40 @@ def _load(shape: Shape, target: str) -> Package:
 
 
 class Kernels:
-    """The decodes of all layers. One step is planned once, then every layer runs it."""
+    """Attention of all layers. One step is planned once, then every layer runs it."""
 
     def __init__(self, shape: Shape, layer_names: Sequence[str], device: torch.device,
-                 max_num_requests: int, max_seq_len: int):
+                 max_num_requests: int, max_seq_len: int, max_num_tokens: int = 0):
+        """max_num_tokens: of a step; 0: decodes alone."""
         is_cuda = device.type == "cuda"
         name = f"cuda:{device.index or 0}" if is_cuda else "cpu"
-        max_num_tokens = max_num_requests * shape.query_len
+        max_num_tokens = max(max_num_tokens, max_num_requests * shape.query_len)
         self._layers = {name: index for index, name in enumerate(layer_names)}
         self._engine = Engine(_load(shape, "sm_90a" if is_cuda else "cpu"), Device(name),
                               max_num_requests=max_num_requests, max_num_tokens=max_num_tokens,
                               max_seq_len=max_seq_len, num_layers=len(layer_names),
                               external_pools=1)
-        for layer in range(len(layer_names)):
-            self._engine.prepare(layer)  # there are no weights
+        self._shape = shape
         self._max_seq_len = max_seq_len
         self._bound: tuple[int, ...] = ()
         self._scales = [1.0] * len(layer_names)
         # In turns: the host plans a step while the one before it runs.
         self._plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
+        self._prefill_plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
         # Nothing is appended and nothing rotated here: no slot, any position.
         self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
+        self._host_slots = torch.full((max_num_tokens,), -1, dtype=torch.int64)
         self._positions = torch.zeros(max_num_tokens, dtype=torch.int64, device=device)
         self._device = device
+        if not shape.has_prefills:
+            for layer in range(len(layer_names)):
+                self._engine.prepare(layer)  # there are no weights
+
+    def bind_weight(self, layer_name: str, weight: torch.Tensor) -> None:
+        """W_UK and W_UV of a layer, [heads * (nope + value), rank], for its prefills; copied."""
+        layer = self._layers[layer_name]
+        self._engine.bind({UP_WEIGHT: weight.detach().cpu().contiguous()}, layer)
+        self._engine.prepare(layer)
 
     def bind(self, caches: Sequence[torch.Tensor], scales: Sequence[float] = ()) -> None:
         """Takes vLLM's cache, a tensor [blocks, block_size, rank + rope] for each layer, and where
@@ -81,24 +92,49 @@ class Kernels:
 
     def plan(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
              block_table: torch.Tensor) -> Plan:
-        """Plans a step of decodes: `bounds` are the longest that each request may be, on the
-        host; the lengths and the block table themselves stay on the device."""
+        """Plans a step of decodes, or of anything that selects its keys: `bounds` are the longest
+        that each request may be, on the host; the lengths and the block table themselves stay on
+        the device."""
         plan, tokens = next(self._plans), sum(query_lens)
         bounds = [min(max(bound, query_len), self._max_seq_len)
                   for bound, query_len in zip(bounds, query_lens)]
         plan.fill_device(query_lens, bounds, seq_lens=seq_lens, block_table=block_table,
                          slot_mapping=self._slots[:tokens], positions=self._positions[:tokens],
-                         stream=self._stream())
+                         function="decode", stream=self._stream())
         return plan
 
-    def run(self, plan: Plan, layer_name: str, query: torch.Tensor,
-            rope_query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Outputs [tokens, heads, rank] and log-sum-exps (natural, [tokens, heads]) of a layer."""
+    def plan_prefills(self, query_lens: list[int], seq_lens: list[int],
+                      block_table: torch.Tensor) -> Plan:
+        """Plans a step of prefills, whose lengths are on the host. On a GPU the block table is
+        read back, which waits for the stream: once a step, for all layers."""
+        plan = next(self._prefill_plans)
+        plan.fill_tables(query_lens, seq_lens, block_table.cpu().contiguous(),
+                         self._host_slots[:sum(query_lens)], "prefill", self._stream())
+        return plan
+
+    def _run(self, plan: Plan, layer_name: str, **buffers: torch.Tensor) -> None:
+        plan.run_bound(self._layers[layer_name], self._stream(), **buffers)
+
+    def run(self, plan: Plan, layer_name: str, query: torch.Tensor, rope_query: torch.Tensor,
+            **inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Outputs [tokens, heads, rank] and log-sum-exps (natural, [tokens, heads]) of a layer.
+        inputs: `positions`, where keys are selected."""
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
-        plan.run_bound(self._layers[layer_name], self._stream(), query=query.contiguous(),
-                       rope_query=rope_query.contiguous(), output=output, lse=lse)
+        self._run(plan, layer_name, query=query.contiguous(), rope_query=rope_query.contiguous(),
+                  output=output, lse=lse, **inputs)
         return output, lse
+
+    def run_prefill(self, plan: Plan, layer_name: str, query: torch.Tensor, latent: torch.Tensor,
+                    rope_key: torch.Tensor) -> torch.Tensor:
+        """Outputs [tokens, heads, value] of queries [tokens, heads, nope + rope] and the same
+        tokens' latents and rope keys; those before them are in the cache."""
+        nope, rope = query.split([self._shape.nope, self._shape.rope], dim=-1)
+        output = query.new_empty(*query.shape[:2], self._shape.value)
+        self._run(plan, layer_name, query=nope.contiguous(), rope_query=rope.contiguous(),
+                  latent=latent.contiguous(),
+                  rope_key=rope_key.reshape(len(rope_key), -1).contiguous(), output=output)
+        return output
 
 
 def take_cache(layer: Any) -> torch.Tensor:

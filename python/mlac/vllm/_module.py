@@ -1,7 +1,7 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The package that decodes over vLLM's cache: absorbed attention alone, as a module of mla."""
+"""The packages that run over vLLM's cache: attention alone, as modules of mla."""
 
 from __future__ import annotations
 
@@ -13,27 +13,74 @@ from pathlib import Path
 from .._compile import compile as compile_package
 from .._runtime import Package
 
-# What vLLM's cache types fp8 and fp8_e4m3 are.
-_FP8_FORMAT = "mla_fp8_tensor"
+# What vLLM's cache types are; others are of the activations' type.
+_FORMATS = {"fp8": "mla_fp8_tensor", "fp8_ds_mla": "fp8_ds_mla"}
 
-# queries, rotated rope queries -> outputs and log-sum-exps; the new rows are in the cache already.
-_TEMPLATE = """\
+_TYPES = """\
 !cache = !mla.cache<page_size = {block_size}, fields = [latent: {rank}, rope: {rope}],
                     element = {dtype}, rope_order = interleaved{format}>
 !latent = tensor<?x{heads}x{rank}x{dtype}>
 !rope = tensor<?x{heads}x{rope}x{dtype}>
 !lse = tensor<?x{heads}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
+"""
+
+# queries, rotated rope queries -> outputs and log-sum-exps; the new rows are in the cache already.
+_DECODE = """\
 !batch = !mla.batch<query_len = {query_len}>
-module @vllm_decode {{
-  func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
-                    %batch: !batch, %cache: !cache)
-      -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
-    %output, %lse = mla.absorbed_attention query(%query, %rope : !latent, !rope)
-        over %cache, %batch : !cache, !batch scale {scale!r} -> !latent, !lse
-    return %output, %lse : !latent, !lse
-  }}
+func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
+                  %batch: !batch, %cache: !cache)
+    -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
+  %output, %lse = mla.absorbed_attention query(%query, %rope : !latent, !rope)
+      over %cache, %batch : !cache, !batch scale {scale!r} -> !latent, !lse
+  return %output, %lse : !latent, !lse
 }}
 """
+
+# The same of tokens that see the positions of a list alone: of decodes and prompts alike, up to
+# the most tokens that a step of an engine has.
+_SELECT = """\
+!batch = !mla.batch<query_len = 65536>
+!list = tensor<?x{topk}xi32>
+func.func @decode(%query: !latent {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
+                  %positions: !list {{mla.input = "positions"}}, %batch: !batch, %cache: !cache)
+    -> (!latent {{mla.output = "output"}}, !lse {{mla.output = "lse"}}) {{
+  %rows = mla.convert_indices %positions in %cache, %batch : !list in !cache, !batch
+  %output, %lse = mla.sparse_attention query(%query, %rope : !latent, !rope) rows(%rows : !list)
+      over %cache, %batch : !cache, !batch scale {scale!r} -> !latent lse !lse
+  return %output, %lse : !latent, !lse
+}}
+"""
+
+# Queries of heads, the new tokens' latents and rotated rope keys -> outputs of heads.
+_PREFILL = """\
+!nope = tensor<?x{heads}x{nope}x{dtype}>
+!value = tensor<?x{heads}x{value}x{dtype}>
+!up_key = tensor<{heads}x{nope}x{rank}x{dtype}>
+!up_value = tensor<{heads}x{value}x{rank}x{dtype}>
+!up = tensor<{heads}x{up}x{rank}x{dtype}>
+!weight = tensor<{up_rows}x{rank}x{dtype}>
+!new = tensor<?x{rank}x{dtype}>
+!new_rope = tensor<?x{rope}x{dtype}>
+func.func @prefill(%query: !nope {{mla.input = "query"}}, %rope: !rope {{mla.input = "rope_query"}},
+                   %latent: !new {{mla.input = "latent"}}, %key: !new_rope {{mla.input = "rope_key"}},
+                   %batch: !mla.batch, %cache: !cache,
+                   %weight: !weight {{mla.weight = "{weight}"}})
+    -> (!value {{mla.output = "output"}}) {{
+  %up = tensor.expand_shape %weight [[0, 1], [2]] output_shape [{heads}, {up}, {rank}]
+      : !weight into !up
+  %up_key = tensor.extract_slice %up[0, 0, 0] [{heads}, {nope}, {rank}] [1, 1, 1] : !up to !up_key
+  %up_value = tensor.extract_slice %up[0, {nope}, 0] [{heads}, {value}, {rank}] [1, 1, 1]
+      : !up to !up_value
+  %output = mla.attention query(%query, %rope : !nope, !rope)
+      latent(%latent, %key : !new, !new_rope)
+      weights(%up_key, %up_value : !up_key, !up_value)
+      over %cache, %batch : !cache, !mla.batch scale {scale!r} -> !value
+  return %output : !value
+}}
+"""
+
+# The one weight: W_UK and W_UV of each head, as checkpoints have them.
+UP_WEIGHT = "kv_b_proj.weight"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,22 +94,37 @@ class Shape:
     scale: float  # of the scores
     dtype: str  # "bf16", "f16" or "f32": queries, cache and outputs
     query_len: int = 1  # most tokens of a decode (1 + drafts)
-    cache: str = "auto"  # rows of the cache: "auto" (dtype), or "fp8" (e4m3, a scale for each layer)
+    # Rows of the cache: "auto" (dtype), "fp8" (e4m3, a scale for each layer), "fp8_ds_mla".
+    cache: str = "auto"
+    nope: int = 0  # qk_nope_head_dim, and
+    value: int = 0  # v_head_dim, of packages with prefills; 0: decodes alone
+    topk: int = 0  # positions of a token's list, of sparse attention; 0: all keys
+
+    @property
+    def has_prefills(self) -> bool:
+        return self.value > 0
 
     def module(self) -> str:
         """The mla module's text."""
-        format = f', format = "{_FP8_FORMAT}"' if self.cache == "fp8" else ""
-        return _TEMPLATE.format(**dataclasses.asdict(self), format=format)
+        format = _FORMATS.get(self.cache)
+        fields = dict(dataclasses.asdict(self), weight=UP_WEIGHT, up=self.nope + self.value,
+                      up_rows=self.heads * (self.nope + self.value),
+                      format=f', format = "{format}"' if format else "")
+        parts = [_TYPES, _SELECT if self.topk else _DECODE] + [_PREFILL] * self.has_prefills
+        return "".join(part.format(**fields) for part in parts)
 
     def differences(self, package: Package) -> list[str]:
         """Where a package is of another shape: "what: expected ..., got ..." for each."""
         info = package.info
         pool = info["pools"][0]
         columns = {field["name"]: field["columns"] for field in pool["fields"]}
+        formats = {format: name for name, format in _FORMATS.items()}
+        functions = {function["name"] for target in info["targets"]
+                     for function in target["functions"]}
         found = {"heads": info["model"]["num_heads"], "rank": columns.get("latent"),
                  "rope": columns.get("rope"), "block_size": pool["page_size"],
-                 "dtype": pool["element"],
-                 "cache": "fp8" if pool["format"] == _FP8_FORMAT else "auto"}
+                 "dtype": pool["element"], "cache": formats.get(pool["format"], "auto"),
+                 "has_prefills": "prefill" in functions}
         return [f"{name}: expected {getattr(self, name)}, got {value}"
                 for name, value in found.items() if getattr(self, name) != value]
 

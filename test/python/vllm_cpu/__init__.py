@@ -2,7 +2,9 @@
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What vLLM's wheel for CUDA lacks on a machine without a GPU, in plain torch: a platform, a few
-operators, and prefills. Decodes are mlac's."""
+operators, and prefills. Decodes are mlac's, and prefills where VLLM_CPU_PREFILL is "mlac"."""
+
+import os
 
 
 def platform_plugin():
@@ -13,7 +15,9 @@ def platform_plugin():
 
 
 def register():
-    """vLLM's entry point for plugins: the prefill back end CUSTOM."""
+    """vLLM's entry point for plugins: the prefill back end CUSTOM, in the place of mlac's."""
+    if os.environ.get("VLLM_CPU_PREFILL") == "mlac":
+        return
     from vllm.v1.attention.backends.mla.prefill.registry import (
         MLAPrefillBackendEnum,
         register_mla_prefill_backend,

@@ -15,14 +15,16 @@ def main(job):
     from mlac.vllm import _kernels
     from vllm import LLM, SamplingParams
 
-    runs = []
-    run = _kernels.Kernels.run
+    runs = {"run": [], "run_prefill": []}
 
-    def count(self, plan, layer_name, query, rope_query):
-        runs.append(len(query))
-        return run(self, plan, layer_name, query, rope_query)
+    def count(name, run):
+        def counted(self, plan, layer_name, query, *args, **kwargs):
+            runs[name].append(len(query))
+            return run(self, plan, layer_name, query, *args, **kwargs)
+        setattr(_kernels.Kernels, name, counted)
 
-    _kernels.Kernels.run = count
+    for name in runs:
+        count(name, getattr(_kernels.Kernels, name))
     llm = LLM(model=job["model"], skip_tokenizer_init=True, enforce_eager=True, dtype="float32",
               compilation_config={"custom_ops": ["none"], "mode": 0}, seed=0,
               attention_config={"backend": "CUSTOM", "mla_prefill_backend": "CUSTOM"},
@@ -34,7 +36,7 @@ def main(job):
         done = llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], sampling,
                             use_tqdm=False)
         outputs.append([list(each.outputs[0].token_ids) for each in done])
-    print("RESULT " + json.dumps({"tokens": outputs, "runs": runs}))
+    print("RESULT " + json.dumps({"tokens": outputs, **runs}))
 
 
 if __name__ == "__main__":
