@@ -27,16 +27,17 @@
 
 using namespace mlac;
 
-static bool writeExplanation(mlir::ModuleOp module, const Invocation &invocation,
-                             llvm::ArrayRef<uint8_t> package, StageTimer &timer) {
+/// The page of --explain, empty without it.
+static bool makePage(mlir::ModuleOp module, const Invocation &invocation,
+                     llvm::ArrayRef<uint8_t> package, StageTimer &timer, std::string &page) {
+  if (invocation.explanation.empty())
+    return true;
   timer.begin("explain");
-  llvm::Expected<std::string> page = explain(module, invocation.options, package);
+  llvm::Expected<std::string> made = explain(module, invocation.options, package);
   timer.end();
-  if (!page)
-    return fail("--explain: " + llvm::toString(page.takeError()));
-  llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(page->data()), page->size());
-  if (llvm::Error error = writeResult(invocation.explanation, bytes))
-    return fail("--explain: " + llvm::toString(std::move(error)));
+  if (!made)
+    return fail("--explain: " + llvm::toString(made.takeError()));
+  page = std::move(*made);
   return true;
 }
 
@@ -64,6 +65,7 @@ static bool findKinds(mlir::ModuleOp module, const Invocation &invocation,
   return true;
 }
 
+/// The page comes last, so that there is none without its package.
 static bool writePackage(mlir::ModuleOp module, llvm::ArrayRef<LayerKind> kinds,
                          const Invocation &invocation, StageTimer &timer) {
   mlir::FailureOr<std::vector<uint8_t>> bytes =
@@ -71,10 +73,15 @@ static bool writePackage(mlir::ModuleOp module, llvm::ArrayRef<LayerKind> kinds,
                     : compileKinds(module, kinds, invocation.options, timer);
   if (mlir::failed(bytes))
     return fail("no package was written");
-  if (!invocation.explanation.empty() && !writeExplanation(module, invocation, *bytes, timer))
+  std::string page;
+  if (!makePage(module, invocation, *bytes, timer, page))
     return false;
   if (llvm::Error error = writeResult(invocation.output, *bytes))
     return fail(llvm::toString(std::move(error)));
+  if (!page.empty())
+    if (llvm::Error error = writeResult(
+            invocation.explanation, {reinterpret_cast<const uint8_t *>(page.data()), page.size()}))
+      return fail("--explain: " + llvm::toString(std::move(error)));
   endProgress();
   if (!isSilent())
     llvm::errs() << invocation.output << llvm::format(": %.2f MB\n", bytes->size() / 1e6);

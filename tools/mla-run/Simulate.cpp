@@ -112,7 +112,7 @@ int mlac::run::runSimulate(const std::vector<std::string> &words) {
                        {"query-len", true},
                        {"seeds", true}},
                       {"PACKAGE"});
-  if (!arguments.has("kernel"))
+  if (arguments.get("kernel", "").empty())
     throw std::runtime_error("expected --kernel=NAME (mla-run info lists them)");
   json info = readInfo(openLayer(arguments));
   std::string config = info.at("model").at("config");

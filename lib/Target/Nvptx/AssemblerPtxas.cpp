@@ -76,6 +76,30 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message.str());
 }
 
+/// Writes a file; an error names it and the reason.
+static llvm::Error writeFile(llvm::StringRef path, llvm::StringRef text) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  file << text;
+  file.close();
+  bool isWritten = !error && !file.has_error();
+  std::error_code reason = error ? error : file.error();
+  file.clear_error(); // else its destructor ends the process
+  if (isWritten)
+    return llvm::Error::success();
+  return makeError("cannot write '" + path + "': " + reason.message());
+}
+
+/// Whether the folder was made.
+static llvm::Error check(const TemporaryDir &dir) {
+  if (!dir.error)
+    return llvm::Error::success();
+  llvm::SmallString<128> parent;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, parent);
+  return makeError("cannot make a temporary folder in '" + parent +
+                   "' (TMPDIR): " + dir.error.message());
+}
+
 namespace {
 class PtxasAssembler : public Assembler {
 public:
@@ -88,24 +112,11 @@ public:
   llvm::Expected<AssemblerResult> assemble(llvm::StringRef ptx,
                                            llvm::StringRef chip) const override {
     TemporaryDir dir;
-    if (dir.error) {
-      llvm::SmallString<128> parent;
-      llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, parent);
-      return makeError("cannot make a temporary folder in '" + parent +
-                       "' (TMPDIR): " + dir.error.message());
-    }
+    if (llvm::Error error = check(dir))
+      return std::move(error);
     std::string input = dir.file("kernel.ptx"), output = dir.file("kernel.cubin");
-    {
-      std::error_code error;
-      llvm::raw_fd_ostream file(input, error);
-      file << ptx;
-      file.close();
-      bool isWritten = !error && !file.has_error();
-      std::error_code reason = error ? error : file.error();
-      file.clear_error(); // else its destructor ends the process
-      if (!isWritten)
-        return makeError("cannot write '" + input + "': " + reason.message());
-    }
+    if (llvm::Error error = writeFile(input, ptx))
+      return std::move(error);
     CommandResult result = runCommand(path, {"-arch", chip, "-O3", "-v", input, "-o", output}, dir);
     std::string log = dropDir(result.output, dir);
     if (result.status != 0)
@@ -131,26 +142,32 @@ private:
 } // namespace
 
 /// The version of the `ptxas` at `path`, for instance "13.0.88"; empty if it
-/// does not run or is something else.
-static std::string readVersion(llvm::StringRef path) {
+/// does not run or is something else. Where there is no room for what it prints, nobody can
+/// tell: that is an error, as another assembler would make other code.
+static llvm::Expected<std::string> readVersion(llvm::StringRef path) {
   TemporaryDir dir;
-  if (dir.error)
-    return "";
+  if (llvm::Error error = check(dir))
+    return std::move(error);
+  constexpr size_t kMoreThanItPrints = 4096;
+  if (llvm::Error error = writeFile(dir.file("log"), std::string(kMoreThanItPrints, ' ')))
+    return std::move(error);
   CommandResult result = runCommand(path, {"--version"}, dir);
   llvm::SmallVector<llvm::StringRef, 2> groups;
   if (result.status == 0 && llvm::Regex(", V([0-9.]+)").match(result.output, &groups))
     return groups[1].str();
-  return "";
+  return std::string();
 }
 
 llvm::Expected<std::unique_ptr<Assembler>> detail::createPtxas(const AssemblerOptions &options,
                                                                std::vector<std::string> &tried) {
   if (!options.ptxasPath.empty()) {
-    std::string version = readVersion(options.ptxasPath);
-    if (version.empty())
+    llvm::Expected<std::string> version = readVersion(options.ptxasPath);
+    if (!version)
+      return version.takeError();
+    if (version->empty())
       return makeError("--ptxas names '" + options.ptxasPath +
                        "', which does not run or is not ptxas");
-    return std::make_unique<PtxasAssembler>(options.ptxasPath, version);
+    return std::make_unique<PtxasAssembler>(options.ptxasPath, *version);
   }
   for (const std::string &root : getToolkitRoots(options)) {
     llvm::SmallString<256> path(root);
@@ -158,9 +175,11 @@ llvm::Expected<std::unique_ptr<Assembler>> detail::createPtxas(const AssemblerOp
     tried.push_back(std::string(path));
     if (!llvm::sys::fs::can_execute(path))
       continue;
-    std::string version = readVersion(path);
-    if (!version.empty())
-      return std::make_unique<PtxasAssembler>(std::string(path), version);
+    llvm::Expected<std::string> version = readVersion(path);
+    if (!version)
+      return version.takeError();
+    if (!version->empty())
+      return std::make_unique<PtxasAssembler>(std::string(path), *version);
     tried.back() += " (does not run)";
   }
   return nullptr;
