@@ -4,7 +4,8 @@
 """Random models of transformers with multi-head latent attention, a few hundred kilobytes each."""
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers import (AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText,
+                          Mistral4ForCausalLM)
 
 torch.set_num_threads(1)  # more only wait for one another at these sizes
 
@@ -58,7 +59,9 @@ def make_model(kind, seed=0, dtype=torch.float32, **changes):
     """A model whose tokens vary: the default weights repeat one token for ever."""
     config = make_config(kind, **changes)
     known = AutoModelForImageTextToText if kind == "kimi_k25" else AutoModelForCausalLM
-    model = known.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
+    # transformers knows Mistral 4 as the language model of others only.
+    make = Mistral4ForCausalLM._from_config if kind == "mistral4" else known.from_config
+    model = make(config, attn_implementation="eager", dtype=torch.float32).eval()
     generator = torch.Generator().manual_seed(seed)
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=generator)
