@@ -110,7 +110,8 @@ def _from_dlpack(name, array):
     code = (tensor.dtype.code, tensor.dtype.bits)
     dtype = _DLPACK_DTYPES.get(code) if tensor.dtype.lanes == 1 else None
     if dtype is None:
-        raise ValueError(f"{name}: unsupported dtype (DLPack code and bits {code})")
+        known = getattr(array, "dtype", f"(DLPack code and bits {code})")
+        raise ValueError(f"{name}: unsupported dtype {known}, expected one of {', '.join(DTYPES)}")
     address = (tensor.data or 0) + tensor.byte_offset
     return View(address, shape, dtype, is_cuda, (array, capsule), strides=strides)
 

@@ -7,6 +7,7 @@ up to its first zero, so that 2**32 + 1 tokens would run as one: here they are r
 import ctypes
 from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64
 from operator import index
+from typing import Any
 
 from ._errors import InvalidArgument
 
@@ -75,7 +76,7 @@ class _Text:
         return c_char_p.from_param(value)
 
 
-_ARGUMENTS = {kind: _Integer(kind) for kind in _SIGNED + _UNSIGNED}
+_ARGUMENTS: dict[Any, Any] = {kind: _Integer(kind) for kind in _SIGNED + _UNSIGNED}
 _ARGUMENTS[c_char_p] = _Text()
 
 

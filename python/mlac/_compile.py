@@ -57,7 +57,7 @@ def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
     """What mla-compile reads for `source`: the caller's file, or one in `folder`."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        return path / "config.json" if path.is_dir() else path
+        return _no_option(path / "config.json" if path.is_dir() else path)
     if isinstance(source, Mapping):
         text = json.dumps(source)
     elif hasattr(source, "to_json_string"):
@@ -71,6 +71,11 @@ def _input_file(source: Any, folder: Path, options: dict[str, Any]) -> Path:
     path = folder / "config.json"
     path.write_text(text)
     return path
+
+
+def _no_option(path: Path) -> Path:
+    """The same file under a name that no program takes for an option, or for standard output."""
+    return Path.cwd() / path if str(path).startswith("-") else path
 
 
 def compile(source: Any, target: str | Iterable[str] | None = None, *,
@@ -96,7 +101,7 @@ def compile(source: Any, target: str | Iterable[str] | None = None, *,
         folder = Path(name)
         options = {"target": target, "quiet": True, **options}
         path = _input_file(source, folder, options)
-        package = Path(output) if output is not None else folder / "package.mlac"
+        package = _no_option(Path(output) if output is not None else folder / "package.mlac")
         command = [compiler or find_compiler(), str(path), "-o", str(package)]
         for option, value in options.items():
             command += _argument(option, value)

@@ -162,9 +162,10 @@ class Plan(Handle):
         asynchronous on `stream`.
         """
         shape = (self.dim("num_tokens"), self._engine.hidden_size)
+        given = self._check("hidden", hidden, shape)
         if output is None:
             output = _arrays.empty_like(hidden, shape)
-        views = {"hidden": self._check("hidden", hidden, shape),
+        views = {"hidden": given,
                  "output": self._check("output", output, shape, is_written=True)}
         for name, array in outputs.items():
             views[name] = self._check(name, array, None, is_written=True)

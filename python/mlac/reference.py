@@ -262,30 +262,6 @@ def top_k(scores, lengths, k):
     return selected
 
 
-def gathered_attention(query, keys, values, rows, scale, sink=None):
-    """Each query over the rows that it names: query [T, N, D], keys [S, D], values [S, V], rows
-    [T, K]; entries that are no row do not count. Returns output [T, N, V], lse [T, N] and the
-    largest score [T, N], -inf both where no entry counts; the output is 0 there. A sink [N]
-    is one more score, without a value, that only the output knows of."""
-    query, keys, values = (np.asarray(x, np.float64) for x in (query, keys, values))
-    output = np.zeros(query.shape[:2] + values.shape[1:])
-    lse, most = (np.full(query.shape[:2], -np.inf) for _ in range(2))
-    for token, chosen in enumerate(np.asarray(rows, np.int64)):
-        chosen = chosen[(chosen >= 0) & (chosen < len(keys))]
-        if not len(chosen):
-            continue
-        scores = scale * (query[token] @ keys[chosen].T)
-        most[token] = scores.max(axis=1)
-        numerators = np.exp(scores - most[token][:, None])
-        total = numerators.sum(axis=1)
-        lse[token] = most[token] + np.log(total)
-        output[token] = numerators @ values[chosen] / total[:, None]
-        if sink is not None:
-            with np.errstate(over="ignore"):
-                output[token] /= (1 + np.exp(sink - lse[token]))[:, None]
-    return output, lse, most
-
-
 def sparse_attention_layer(config, indexer, weights, hidden, selected=None):
     """A whole causal layer in which each token attends to the keys that its index scores select, or
     to those given: [S, K] positions, of which those behind the token and negative ones do not

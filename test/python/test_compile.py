@@ -81,6 +81,17 @@ class CompileTest(unittest.TestCase):
             self.compile(TINY, output=path)
             self.assertEqual(mlac.Package(path).info["bytes"], path.stat().st_size)
 
+    def test_names_that_begin_like_options(self):
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                pathlib.Path("-layer.json").write_text(json.dumps(self.fields))
+                self.compile("-layer.json", output="-")  # a file, not standard output
+                self.assertTrue(pathlib.Path("-").is_file())
+            finally:
+                os.chdir(before)
+
     def test_runs(self):
         package = self.compile(TINY, dtype="f32")
         engine = mlac.Engine(package, mlac.Device("cpu", threads=1), max_seq_len=64)

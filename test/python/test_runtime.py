@@ -239,6 +239,8 @@ class RuntimeTest(unittest.TestCase):
             self.plan.run(rows, memoryview(floats(rows)).toreadonly())
         with self.assertRaisesRegex(ValueError, "hidden: expected an array .*, got list"):
             self.plan.run([0] * 2 * HIDDEN, rows)
+        with self.assertRaisesRegex(ValueError, "hidden: expected an array .*, got list"):
+            self.plan.run([0] * 2 * HIDDEN)
         with self.assertRaisesRegex(ValueError, "output: give one"):
             self.plan.run(rows)
         with self.assertRaisesRegex(ValueError, "query_lens: expected 1 lengths, got 2"):
@@ -315,7 +317,7 @@ class RuntimeTest(unittest.TestCase):
             self.plan.run(numpy.ones((3, 2 * HIDDEN), numpy.float32)[:, ::2])
         with self.assertRaisesRegex(ValueError, "hidden: expected dtype f32, got f16"):
             self.plan.run(hidden.astype(numpy.float16), output)
-        with self.assertRaisesRegex(ValueError, "hidden: unsupported dtype"):
+        with self.assertRaisesRegex(ValueError, "hidden: unsupported dtype float64, expected one of"):
             self.plan.run(hidden.astype(numpy.float64), output)
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
