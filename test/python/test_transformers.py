@@ -108,6 +108,34 @@ for _kind in CONFIGS:
     _add(_kind)
 
 
+class KimiLinearTest(unittest.TestCase):
+    """The attention of a model whose other layers are a recurrence: one layer by itself."""
+
+    def test_attention_without_positions(self):
+        from transformers import AutoConfig
+        from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearAttention
+
+        config = AutoConfig.for_model(
+            "kimi_linear", hidden_size=48, num_attention_heads=4, num_key_value_heads=4,
+            kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
+            num_hidden_layers=4, max_position_embeddings=512, attn_implementation="eager")
+        torch.manual_seed(4)
+        module = KimiLinearAttention(config, 0).eval()
+        hidden = torch.randn(1, 90, 48)
+        mask = torch.full((90, 90), -torch.inf).triu(1)[None, None]
+        with torch.no_grad():
+            expected, _ = module(hidden, mask)
+        engine = mlac.Engine(mlac.compile(config, dtype="f32"), mlac.Device("cpu"),
+                             max_seq_len=96, max_num_tokens=96)
+        engine.bind({name: weight.detach() for name, weight in module.named_parameters()})
+        engine.prepare()
+        sequence, plan, outputs = engine.sequence(), engine.plan(), []
+        for begin, end in ((0, 70), (70, 88), (88, 89), (89, 90)):
+            plan.fill([sequence], [end - begin])
+            outputs.append(plan.run(hidden[0, begin:end].contiguous()))
+        torch.testing.assert_close(torch.cat(outputs), expected[0], rtol=1e-4, atol=1e-5)
+
+
 class Fp8Test(unittest.TestCase):
     """Modules of fp8 weights against the same model dequantised: the same bits."""
 
