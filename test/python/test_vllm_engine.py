@@ -59,14 +59,15 @@ def make_rounding_cache():
     return RoundingCache()
 
 
-def make_model(folder, make_cache=lambda: None):
+def make_model(folder, make_cache=lambda: None, kind="V3", **fields):
     """Saves a model whose tokens depend on everything; its greedy tokens after each prompt."""
     import torch
-    from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+    import transformers
 
     torch.manual_seed(3)
-    config = DeepseekV3Config(**CONFIG, attn_implementation="eager")
-    model = DeepseekV3ForCausalLM(config).float().eval()
+    make_config = getattr(transformers, f"Deepseek{kind}Config")
+    config = make_config(**{**CONFIG, **fields}, attn_implementation="eager")
+    model = getattr(transformers, f"Deepseek{kind}ForCausalLM")(config).float().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1:
@@ -99,8 +100,8 @@ class EngineTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def start(self, rounds, options, prefill):
-        job = {"model": self.model, "tokens": TOKENS, "rounds": rounds,
+    def start(self, rounds, options, prefill, model=None):
+        job = {"model": model or self.model, "tokens": TOKENS, "rounds": rounds,
                "options": {"max_model_len": 256, "max_num_seqs": 4, "block_size": 16,
                            "gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": 1 << 26,
                            "enable_prefix_caching": False, **options}}
@@ -110,8 +111,8 @@ class EngineTest(unittest.TestCase):
         return subprocess.run([sys.executable, "-m", "vllm_cpu.generate", json.dumps(job)],
                               env=environment, text=True, capture_output=True, timeout=600)
 
-    def generate(self, rounds, prefill="torch", **options):
-        done = self.start(rounds, options, prefill)
+    def generate(self, rounds, prefill="torch", model=None, **options):
+        done = self.start(rounds, options, prefill, model)
         lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         self.assertTrue(lines, done.stdout[-2000:] + done.stderr[-4000:])
         result = json.loads(lines[0][len("RESULT "):])
@@ -160,6 +161,18 @@ class EngineTest(unittest.TestCase):
         wanted = make_model(self.model + "-fp8", make_cache=make_rounding_cache)
         self.assertEqual(self.generate([PROMPTS], "mlac", kv_cache_dtype="fp8",
                                        max_num_batched_tokens=128), [wanted])
+
+    def test_sparse(self):
+        # Tokens of prompts and decodes see 20 keys of up to 76. The indexer is torch's.
+        model = self.model + "-sparse"
+        # Many heads: where no head likes a key, the scores of several are 0, and any may be taken.
+        fields = {"index_n_heads": 16, "index_head_dim": 128, "index_topk": 20}
+        wanted = make_model(model, kind="V32", **fields)
+        dense = make_model(model + "-dense", kind="V32", **{**fields, "index_topk": 512})
+        self.assertNotEqual(wanted, dense, "the selection decides no token")
+        for options in ({}, {"max_num_batched_tokens": 24, "enable_chunked_prefill": True}):
+            self.assertEqual(self.generate([PROMPTS], model=model, block_size=64, **options),
+                             [wanted])
 
     def test_what_is_not_served_is_refused_by_name(self):
         done = self.start([PROMPTS], {"kv_cache_dtype": "fp8_e5m2"}, "torch")

@@ -14,6 +14,7 @@ os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1",
 def main(job):
     from mlac.vllm import _kernels
     from vllm import LLM, SamplingParams
+    import vllm_cpu.indexer  # noqa: F401  what sparse models need
 
     runs = {"run": [], "run_prefill": []}
 
