@@ -47,6 +47,21 @@ class ArchiveTest(unittest.TestCase):
             got += output
         return got
 
+    def test_layers_of_groups_of_heads_in_a_checkpoint(self):
+        """Their projections have other names; a checkpoint's layers are found by them."""
+        checkpoint = mlac.Checkpoint(GOLDEN / "llama_gqa.safetensors")
+        self.assertEqual(checkpoint.attentions, ["weights/"])
+        package = mlac.compile(GOLDEN / "llama_gqa.safetensors", target="cpu", dtype="f32",
+                               compiler=COMPILE)
+        engine = mlac.Engine(package, mlac.Device("cpu", 1), max_seq_len=64)
+        engine.bind_checkpoint(checkpoint)
+        tensors, _ = read_tensors(GOLDEN / "llama_gqa.safetensors")
+        (_, tokens, width), hidden = tensors["hidden_states"]
+        plan, got = engine.plan(), array.array("f", bytes(4 * tokens * width))
+        plan.fill([engine.sequence()], [tokens])
+        plan.run(hidden, got)
+        self.assertLess(relative_error(got, tensors["output"][1]), TOLERANCE)
+
     def test_E7_golden_outputs(self):
         for archive, config, stored in self.CASES:
             with self.subTest(archive):

@@ -121,7 +121,10 @@ Status Checkpoint::openFolder() {
 Status Checkpoint::open(const std::string &path, std::shared_ptr<Checkpoint> &checkpoint) {
   std::shared_ptr<Checkpoint> result(new Checkpoint(path));
   MLAC_RETURN_IF_ERROR(isFolder(path) ? result->openFolder() : result->openFile(path));
-  result->listAttentions();
+  for (std::string_view projection : kOfAttention)
+    result->listAttentions(projection);
+  if (result->attentions_.empty()) // of groups of heads
+    result->listAttentions("k_proj");
   checkpoint = std::move(result);
   return Status();
 }
@@ -158,12 +161,19 @@ static bool isBefore(std::string_view a, std::string_view b) {
   return a.size() < b.size();
 }
 
-void Checkpoint::listAttentions() {
+void Checkpoint::listAttentions(std::string_view projection) {
   for (auto &[name, shard] : shardOf)
-    for (std::string_view matrix : kOfAttention)
-      for (const char *kind : {".weight", ".qweight", ".weight_packed"})
-        if (std::string suffix = concat(matrix, kind); name.ends_with(suffix))
-          attentions_.push_back(name.substr(0, name.size() - suffix.size()));
+    for (std::string_view suffix : {".weight", ".qweight", ".weight_packed"}) {
+      std::string_view prefix = name;
+      if (!prefix.ends_with(suffix))
+        continue;
+      prefix.remove_suffix(suffix.size());
+      if (!prefix.ends_with(projection))
+        continue;
+      prefix.remove_suffix(projection.size());
+      if (prefix.empty() || prefix.ends_with('.') || prefix.ends_with('/'))
+        attentions_.emplace_back(prefix);
+    }
   std::sort(attentions_.begin(), attentions_.end(), isBefore);
   attentions_.erase(std::unique(attentions_.begin(), attentions_.end()), attentions_.end());
 }
@@ -171,7 +181,8 @@ void Checkpoint::listAttentions() {
 Status Checkpoint::findAttention(int64_t index, std::string &prefix) const {
   if (index < 0 || index >= static_cast<int64_t>(attentions_.size()))
     return error(MLA_NOT_FOUND, "attention ", index, " of '", path_, "', which has ",
-                 attentions_.size(), " (prefixes of kv_b_proj and o_a_proj weights)");
+                 attentions_.size(),
+                 " (prefixes of kv_b_proj and o_a_proj weights, or else of k_proj's)");
   prefix = attentions_[static_cast<size_t>(index)];
   return Status();
 }

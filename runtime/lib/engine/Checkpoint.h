@@ -13,8 +13,9 @@
 //   model.safetensors.index.json       {"weight_map": {tensor: shard, ...}} and the shards
 //
 // Shards are opened when a tensor of theirs is asked for, and stay open. The attentions
-// of the model are the prefixes of its kv_b_proj weights, in the order of the numbers
-// in them ("model.layers.2.self_attn." before "model.layers.10.self_attn.").
+// of the model are the prefixes of its kv_b_proj weights, or where there are none of its k_proj
+// weights, in the order of the numbers in them ("model.layers.2.self_attn." before
+// "model.layers.10.self_attn.").
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +59,7 @@ private:
   Status readConfig();
   Status getShard(std::string_view tensor, const std::string &shard, const Safetensors *&file);
   Status read(std::string_view name, const std::string &shard, SourceTensor &tensor);
-  void listAttentions();
+  void listAttentions(std::string_view projection);
 
   std::string path_, folder;                               // folder of the shards
   std::map<std::string, std::string, std::less<>> shardOf; // by tensor
