@@ -54,11 +54,14 @@ static bool isOfRank(tile::StoreOp store, unsigned rank) {
   return rank == 0 || cast<RankedTensorType>(store.getValue().getType()).getRank() == rank;
 }
 
-/// Whether rows of `value` may go through `scratch` to `view` from a column on.
+/// Whether rows of `value` may go through `scratch` to `view` from a column on. Of an odd number of
+/// panels the second warpgroup's columns go on behind the view's: what is staged is not masked.
 static bool canStage(tile::StoreOp store, Value value, Value scratch, Value view, Value column) {
   auto type = cast<RankedTensorType>(value.getType());
-  if (!scratch || type.getRank() != 2 || cast<MemRefType>(view.getType()).isDynamicDim(1) ||
-      !getConstantIntValue(column))
+  auto viewType = cast<MemRefType>(view.getType());
+  std::optional<int64_t> first = getConstantIntValue(column);
+  if (!scratch || type.getRank() != 2 || viewType.isDynamicDim(1) || !first ||
+      *first + type.getDimSize(1) > viewType.getDimSize(1))
     return false;
   int64_t rowBytes = type.getDimSize(1) * type.getElementTypeBitWidth() / 8;
   int64_t passBytes = cast<sm90::SmemType>(scratch.getType()).getPanels() * sm90::kPanelRowBytes;
