@@ -212,7 +212,7 @@ private:
   bool isOthers(Operation *op) const;
   int64_t getHalfColumns() const { return program.getWidth(0) / 2; }
   SmallVector<Value> loadScales(Value position);
-  Value loadCodes(Value panel, int64_t column);
+  Value loadCodes(Value panel, int64_t column, int64_t columns = sm90::kPanelColumns);
   Value takeCodes(int64_t column);
   Value turn(Value codes, Value scale);
   void closeGroup();
@@ -347,21 +347,22 @@ SmallVector<Value> CodeConsumer::loadScales(Value position) {
 // Scores
 //===----------------------------------------------------------------------===//
 
-/// 64 columns of a panel.
-Value CodeConsumer::loadCodes(Value panel, int64_t column) {
+/// Columns of a panel from one on: 64, but for a narrower RoPE part.
+Value CodeConsumer::loadCodes(Value panel, int64_t column, int64_t columns) {
   Type code = cast<sm90::SmemType>(panel.getType()).getElementType();
-  return sm90::LoadSharedOp::create(b, getFragmentType(sm90::kPanelColumns, code), panel,
+  return sm90::LoadSharedOp::create(b, getFragmentType(columns, code), panel,
                                     b.getI64IntegerAttr(column));
 }
 
 /// Codes as an operand in registers.
 Value CodeConsumer::turn(Value codes, Value scale) {
-  Type wide = getFragmentType(sm90::kPanelColumns, b.getF32Type());
+  int64_t columns = cast<RankedTensorType>(codes.getType()).getDimSize(1);
+  Type wide = getFragmentType(columns, b.getF32Type());
   Value factor = isTile(scale) ? Value(sm90::BroadcastOp::create(b, wide, scale))
                                : Value(sm90::SplatOp::create(b, wide, scale));
   Value scaled = arith::MulFOp::create(b, arith::ExtFOp::create(b, wide, codes), factor);
   Type element = getOperandType(program).getElementType();
-  return arith::TruncFOp::create(b, getFragmentType(sm90::kPanelColumns, element), scaled);
+  return arith::TruncFOp::create(b, getFragmentType(columns, element), scaled);
 }
 
 /// Of this half's columns, awaited and, behind a panel's last, released.
@@ -432,7 +433,7 @@ Value CodeConsumer::emitRope(Value queries, Value acc) {
   if (program.scales[1]) {
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    keys = turn(loadCodes(keys, 0), cloner.get(findScale(program.scales[1], 0)));
+    keys = turn(loadCodes(keys, 0, program.getWidth(1)), cloner.get(findScale(program.scales[1], 0)));
   }
   return multiplyKeys(keys, queries, acc);
 }
