@@ -9,8 +9,8 @@
 #include "mla/Import/ImportConfig.h"
 
 #include "CacheFormats.h"
-
 #include "GroupedLayer.h"
+#include "SelectionLimits.h"
 #include "SharedKeyLayer.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Import/CheckpointTensors.h"
@@ -586,7 +586,8 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
     emitWarning(loc) << config.modelType << ": queries from position " << config.rope.scaledFrom
                      << " on are scaled by their position, which no kernel does; longer "
                      << "sequences will be refused";
-  if (!config.sharedKeys && !config.grouped && failed(verifyCache(loc, config, options)))
+  if (!config.sharedKeys && !config.grouped &&
+      (failed(verifyCache(loc, config, options)) || failed(verifySelection(loc, config))))
     return {};
   if (options.rotatesIndex && !config.sharedKeys) {
     emitError(loc) << "index-hadamard does not apply to " << config.modelType

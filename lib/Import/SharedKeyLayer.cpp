@@ -9,6 +9,7 @@
 #include "SharedKeyLayer.h"
 
 #include "CacheFormats.h"
+#include "SelectionLimits.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -77,19 +78,7 @@ LogicalResult SharedKeyLayer::verify() {
   if (!options.cacheFormat.empty())
     return emitError(loc) << "cache format '" << options.cacheFormat << "' is not supported for "
                           << config.modelType << " yet, expected rows of the activations' type";
-  int64_t heads = config.numHeads();
-  if (heads > mla::SparseAttentionOp::kMaxHeads)
-    return emitError(loc) << "num_attention_heads: " << heads << " heads on a rank, expected 1 to "
-                          << mla::SparseAttentionOp::kMaxHeads;
-  if (config.indexer && config.indexer->topk > mla::TopKOp::kMostSelected)
-    return emitError(loc) << "index_topk = " << config.indexer->topk << ", expected 1 to "
-                          << mla::TopKOp::kMostSelected;
-  int64_t group = cache::findFormat("index_k")->scaleGroup;
-  if (config.indexer && config.indexer->headDim % group != 0)
-    return emitError(loc) << "index_head_dim = " << config.indexer->headDim
-                          << ", expected a multiple of " << group
-                          << ", columns that have one scale";
-  return success();
+  return verifySelection(loc, config);
 }
 
 //===----------------------------------------------------------------------===//

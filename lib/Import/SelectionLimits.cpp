@@ -1,0 +1,37 @@
+//===- SelectionLimits.cpp - what can be selected ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SelectionLimits.h"
+
+#include "CacheFormats.h"
+#include "mla/Dialect/Mla/IR/MlaDialect.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace mlac;
+
+/// Scores of an indexer: a key's scales are one for each group of columns.
+static LogicalResult verifyIndexer(Location loc, const IndexerParams &indexer) {
+  if (indexer.topk > mla::TopKOp::kMostSelected)
+    return emitError(loc) << "index_topk = " << indexer.topk << ", expected 1 to "
+                          << mla::TopKOp::kMostSelected;
+  int64_t group = cache::findFormat("index_k")->scaleGroup;
+  if (indexer.headDim % group != 0)
+    return emitError(loc) << "index_head_dim = " << indexer.headDim << ", expected a multiple of "
+                          << group << ", columns that have one scale";
+  return success();
+}
+
+LogicalResult mlac::verifySelection(Location loc, const ModelConfig &config) {
+  bool takesLists = config.isSparse() || config.sharedKeys;
+  if (int64_t heads = config.numHeads(); takesLists && heads > mla::SparseAttentionOp::kMaxHeads)
+    return emitError(loc) << "num_attention_heads: " << heads << " heads on a rank, expected 1 to "
+                          << mla::SparseAttentionOp::kMaxHeads;
+  return config.hasOwnIndexer() ? verifyIndexer(loc, *config.indexer) : success();
+}
