@@ -107,9 +107,7 @@ Value DotLowering::loadWidened(Type element, Value pointer, int64_t count, bool 
   Value value = count == kernel.lanes || isPadded
                     ? e.loadChunk(element, kernel.lanes, pointer)
                     : e.loadChunkHead(element, kernel.lanes, count, pointer);
-  if (isa<Float8E4M3FNType>(element))
-    return emitWidenE4m3(e, value);
-  return element.isF32() ? value : Value(arith::ExtFOp::create(e, e.loc, vectorType, value));
+  return emitWiden(e, value);
 }
 
 //===----------------------------------------------------------------------===//

@@ -156,9 +156,8 @@ Value KernelLowering::evaluateArithmetic(Operation *op, const Chunk &chunk, Valu
         return arith::TruncFOp::create(e, e.loc, type, operands[0]);
       })
       .Case([&](arith::ExtFOp widening) -> Value {
-        if (isa<Float8E4M3FNType>(getElementTypeOrSelf(widening.getIn())))
-          return emitWidenE4m3(e, operands[0]);
-        return arith::ExtFOp::create(e, e.loc, type, operands[0]);
+        return element.isF32() ? emitWiden(e, operands[0])
+                               : arith::ExtFOp::create(e, e.loc, type, operands[0]);
       })
       .Default([&](Operation *other) {
         OperationState state(e.loc, other->getName(), operands, type, other->getAttrs());
@@ -186,13 +185,8 @@ void KernelLowering::store(Value value, const TileRef &target) {
 
 void KernelLowering::storeWidened(Value value, const TileRef &target) {
   TileShape shape(value.getType());
-  auto type = VectorType::get({lanes}, e.getF32Type());
   forEachChunk(shape, [&](const Chunk &chunk) {
-    Value result = evaluate(value, chunk);
-    if (isa<Float8E4M3FNType>(shape.element))
-      result = emitWidenE4m3(e, result);
-    else if (!shape.element.isF32())
-      result = arith::ExtFOp::create(e, e.loc, type, result);
+    Value result = emitWiden(e, evaluate(value, chunk));
     Value bytes = e.mul(chunk.column, elementBytes(e.getF32Type()));
     e.storeChunk(result, e.advance(rowPointer(target, chunk.row), bytes));
   });

@@ -94,10 +94,11 @@ Value Emitter::advance(Value pointer, Value bytes) {
                              ArrayRef<LLVM::GEPArg>{bytes});
 }
 
-/// Floats that LLVM does not have are moved as their bits, and so are single bf16: a
-/// processor without them would hold them as f32, and round them again by a call.
+/// Floats that LLVM does not have are moved as their bits, and so are bf16: a processor
+/// without them would hold them as f32, and round them again by a call.
 static bool isMovedAsBits(Type type) {
-  return isa<Float8E4M3FNType>(getElementTypeOrSelf(type)) || type.isBF16();
+  Type element = getElementTypeOrSelf(type);
+  return isa<Float8E4M3FNType>(element) || element.isBF16();
 }
 
 /// `type` with the element `element`, or `element` itself where it is a scalar.

@@ -220,6 +220,24 @@ Value mlac::tile_to_cpu::emitRoundToBf16(Emitter &e, Value x) {
   return arith::BitcastOp::create(e, e.loc, likeWith(x.getType(), e.getBF16Type()), high);
 }
 
+static Value emitWidenBf16(Emitter &e, Value x) {
+  constexpr int32_t kDroppedBits = 16;
+  Lanes v(e, likeWith(x.getType(), e.getF32Type()));
+  Value bits = arith::BitcastOp::create(e, e.loc, likeWith(x.getType(), e.getI16Type()), x);
+  Value high = arith::ExtUIOp::create(e, e.loc, likeWith(x.getType(), e.getI32Type()), bits);
+  return v.asFloat(v.shl(high, kDroppedBits));
+}
+
+Value mlac::tile_to_cpu::emitWiden(Emitter &e, Value x) {
+  Type element = getElementTypeOrSelf(x);
+  if (isa<Float8E4M3FNType>(element))
+    return emitWidenE4m3(e, x);
+  if (element.isBF16())
+    return emitWidenBf16(e, x);
+  Type wide = likeWith(x.getType(), e.getF32Type());
+  return element.isF32() ? x : Value(arith::ExtFOp::create(e, e.loc, wide, x));
+}
+
 //===----------------------------------------------------------------------===//
 // e4m3: bias 7, 3 bits of mantissa, subnormals in units of 2^-9, NaN 0x7F
 //===----------------------------------------------------------------------===//

@@ -37,6 +37,10 @@ mlir::Value emitRoundToBf16(Emitter &e, mlir::Value x);
 mlir::Value emitRoundToE4m3(Emitter &e, mlir::Value x);
 mlir::Value emitWidenE4m3(Emitter &e, mlir::Value x);
 
+/// Any floats to f32, exactly. A vector of bf16 that a processor without them keeps from one block
+/// to another is held as f32, and rounded again by __truncsfbf2: bf16 are widened as integers.
+mlir::Value emitWiden(Emitter &e, mlir::Value x);
+
 } // namespace mlac::tile_to_cpu
 
 #endif // MLAC_LIB_CONVERSION_TILETOCPU_VECTORMATH_H
