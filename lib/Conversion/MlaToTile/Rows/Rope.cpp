@@ -22,6 +22,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
+#include "Rows/Angles.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -59,21 +60,16 @@ public:
   void launch();
 
 private:
-  struct Pair {
-    Value a, b;
-  };
   static TensorRef rowsOf(mla::RopeOp op, const TensorRef &ref) {
     return static_cast<int64_t>(op.getEvery()) > 1 ? withHeads(ref) : ref;
   }
   /// Views of the first and of the second elements of all pairs.
-  Pair pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base, OpFoldResult rows);
-  Pair loadPairs(KernelBuilder &b, const Pair &views, Value row, Value column);
-  Pair tokenAngles(KernelBuilder &b, ValueRange args, Value row);
-  Pair headAngles(KernelBuilder &b, ValueRange args, Value token, Value column, OpFoldResult rows);
-  Pair tableColumns(KernelBuilder &b, Value buffer, Value base, OpFoldResult rows,
-                    int64_t rowStride);
-  void rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin, Value row,
-              Value column);
+  TilePair pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
+                 OpFoldResult rows);
+  TilePair headAngles(KernelBuilder &b, ValueRange args, Value token, Value column,
+                      OpFoldResult rows);
+  void rotateTile(KernelBuilder &b, const TilePair &from, const TilePair &to,
+                  const TilePair &cosSin, Value row, Value column);
   /// Programs that rotate a tile of rows.
   int64_t turns() const { return llvm::divideCeil(half, tileColumns); }
   bool hasRest() const { return 2 * half < input.size(input.rank() - 1); }
@@ -91,8 +87,8 @@ private:
 
 } // namespace
 
-RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
-                                   OpFoldResult rows) {
+TilePair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorRef &ref, Value base,
+                           OpFoldResult rows) {
   int64_t rowStride = ref.strides[ref.rank() - 2], stride = ref.strides.back();
   auto viewAt = [&](int64_t offset) {
     return b.view(buffer, b.extent(base, ref.offset + (first + offset) * stride),
@@ -102,51 +98,23 @@ RopeKernel::Pair RopeKernel::pairs(KernelBuilder &b, Value buffer, const TensorR
   return {viewAt(0), viewAt(isInterleaved ? 1 : half)};
 }
 
-RopeKernel::Pair RopeKernel::loadPairs(KernelBuilder &b, const Pair &views, Value row,
-                                       Value column) {
-  SmallVector<int64_t, 2> shape = {tileRows, tileColumns};
-  return {b.loadWide(views.a, {row, column}, shape), b.loadWide(views.b, {row, column}, shape)};
-}
-
-/// The table's halves: cos in columns [0, R/2), sin in [R/2, R).
-RopeKernel::Pair RopeKernel::tableColumns(KernelBuilder &b, Value buffer, Value base,
-                                          OpFoldResult rows, int64_t rowStride) {
-  auto viewAt = [&](int64_t column) {
-    return b.view(buffer, b.extent(base, column), {rows, b.fixed(half)},
-                  {b.fixed(rowStride), b.fixed(1)});
-  };
-  return {viewAt(0), viewAt(half)};
-}
-
-RopeKernel::Pair RopeKernel::tokenAngles(KernelBuilder &b, ValueRange args, Value row) {
-  Pair views = tableColumns(b, args[2], b.index(0), args[5], 2 * half);
-  Value positions = b.view(args[3], b.fixed(0), {OpFoldResult(args[4])}, {b.fixed(1)});
-  auto type = RankedTensorType::get({tileRows, paddedWidth(half)}, b.getF32Type());
-  auto gather = [&](Value view) -> Value {
-    return tile::LoadRowsOp::create(b, type, view, positions, row, b.index(0));
-  };
-  return {gather(views.a), gather(views.b)};
-}
-
-RopeKernel::Pair RopeKernel::headAngles(KernelBuilder &b, ValueRange args, Value token,
-                                        Value column, OpFoldResult rows) {
+TilePair RopeKernel::headAngles(KernelBuilder &b, ValueRange args, Value token, Value column,
+                                OpFoldResult rows) {
   Value position = b.loadScalar(args[3], token);
   if (every > 1)
     position = b.mul(b.divNarrow(position, b.index(every)), every);
-  Pair views = tableColumns(b, args[2], b.mul(position, 2 * half), rows, 0);
-  return loadPairs(b, views, b.index(0), column);
+  return loadPositionAngles(b, {args[2], args[5], half}, position, column, rows,
+                            {tileRows, tileColumns});
 }
 
-void RopeKernel::rotate(KernelBuilder &b, const Pair &from, const Pair &to, const Pair &cosSin,
-                        Value row, Value column) {
-  auto [x, y] = loadPairs(b, from, row, column);
-  auto [cos, sin] = cosSin;
-  Value xCos = b.mulf(x, cos), ySin = b.mulf(y, sin);
-  Value xSin = b.mulf(x, sin), yCos = b.mulf(y, cos);
-  Value first = isInverse ? b.addf(xCos, ySin) : b.subf(xCos, ySin);
-  Value second = isInverse ? b.subf(yCos, xSin) : b.addf(yCos, xSin);
-  b.storeNarrow(first, to.a, {row, column});
-  b.storeNarrow(second, to.b, {row, column});
+void RopeKernel::rotateTile(KernelBuilder &b, const TilePair &from, const TilePair &to,
+                            const TilePair &cosSin, Value row, Value column) {
+  SmallVector<int64_t, 2> shape = {tileRows, tileColumns};
+  Value first = b.loadWide(from.first, {row, column}, shape);
+  Value second = b.loadWide(from.second, {row, column}, shape);
+  TilePair rotated = rotate(b, {first, second}, cosSin, isInverse);
+  b.storeNarrow(rotated.first, to.first, {row, column});
+  b.storeNarrow(rotated.second, to.second, {row, column});
 }
 
 void RopeKernel::copyRest(KernelBuilder &b, ValueRange args, Value token, Value row,
@@ -190,16 +158,18 @@ void RopeKernel::launch() {
     OpFoldResult rows = hasHeads ? b.fixed(heads) : OpFoldResult(args[4]);
     Value row = b.mul(b.programId(hasHeads ? 1 : 0), tileRows);
     Value token = hasHeads ? b.programId(0) : b.index(0);
-    auto rotateTile = [&] {
-      Pair from = pairs(b, args[0], input, b.mul(token, input.strides[0]), rows);
-      Pair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
+    auto rotateOwn = [&] {
+      TilePair from = pairs(b, args[0], input, b.mul(token, input.strides[0]), rows);
+      TilePair to = pairs(b, args[1], output, b.mul(token, output.strides[0]), rows);
       Value column = tileColumns < half ? b.mul(b.programId(2), tileColumns) : b.index(0);
-      Pair angles = hasHeads ? headAngles(b, args, token, column, rows) : tokenAngles(b, args, row);
-      rotate(b, from, to, angles, row, column);
+      TilePair angles =
+          hasHeads ? headAngles(b, args, token, column, rows)
+                   : loadTokenAngles(b, {args[2], args[5], half}, args[3], args[4], row, tileRows);
+      rotateTile(b, from, to, angles, row, column);
     };
     if (!hasRest())
-      return rotateTile();
-    b.ifThenElse(b.isBelow(b.programId(2), b.index(turns())), rotateTile,
+      return rotateOwn();
+    b.ifThenElse(b.isBelow(b.programId(2), b.index(turns())), rotateOwn,
                  [&] { copyRest(b, args, token, row, rows); });
   };
   step.launch(name, grid, args, write, step.chained());
