@@ -62,6 +62,9 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaFuseAppendOptions fuseAppend;
   fuseAppend.target = options.target;
   passes.addPass(mla::createMlaFuseAppend(fuseAppend));
+  mla::MlaFuseIndexerOptions fuseIndexer;
+  fuseIndexer.target = options.target;
+  passes.addPass(mla::createMlaFuseIndexer(fuseIndexer));
   mla::MlaSumPartsOptions sumParts;
   sumParts.target = options.target;
   passes.addPass(mla::createMlaSumParts(sumParts));

@@ -1188,6 +1188,119 @@ module attributes {mla.target = "h200"} {}
 
 // -----
 
+func.func @index_append_c1(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<64xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected bias to be [D] with D = 128 (from input), got 'tensor<64xf32>'}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<64xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c2(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected bias to have weight's element type 'f32', got 'bf16'}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c3(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected epsilon > 0, got 0.000000e+00}}
+  %0 = mla.index_append %x, %g, %u epsilon 0.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c4(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got 65 in 128}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 65 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c4_table(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %t: tensor<?x32xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected table to be [length, R] with R = 64 (from rope), got 'tensor<?x32xf32>'}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x32xf32> into !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c5(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected a cache of index: 128 with one scale and without hadamard, got}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c5_groups(%x: tensor<?x256xbf16>, %g: tensor<256xf32>, %u: tensor<256xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected a cache of index: 256 with one scale and without hadamard, got}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x256xbf16>, tensor<256xf32>, tensor<256xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_append_c5_order(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // expected-error @+1 {{expected the keys in the cache's rope order half, got interleaved}}
+  %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @index_query_c1(%q: tensor<?x8x128xbf16>, %x: tensor<?x8xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected weights to be [T, Hi] with Hi = 8 (from input), got 'tensor<?x4xf32>'}}
+  %0, %1 = mla.index_query %q, %x factor 0.125 rope %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 rule <raw> floor 1.0 amax_floor 0.0 : tensor<?x8x128xbf16>, tensor<?x8xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x8x128xf8E4M3FN>, tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @index_query_c2(%q: tensor<?x8x128xbf16>, %x: tensor<?x8xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got -1 in 128}}
+  %0, %1 = mla.index_query %q, %x factor 0.125 rope %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset -1 rule <raw> floor 1.0 amax_floor 0.0 : tensor<?x8x128xbf16>, tensor<?x8xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x8x128xf8E4M3FN>, tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @index_query_c3(%q: tensor<?x8x128xbf16>, %x: tensor<?x8xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected scale_floor > 0, got 0.000000e+00}}
+  %0, %1 = mla.index_query %q, %x factor 0.125 rope %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 rule <raw> floor 0.0 amax_floor 0.0 : tensor<?x8x128xbf16>, tensor<?x8xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x8x128xf8E4M3FN>, tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @index_query_c3_amax(%q: tensor<?x8x128xbf16>, %x: tensor<?x8xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected amax_floor to be a finite f32 of at least 0, got -1.000000e+00}}
+  %0, %1 = mla.index_query %q, %x factor 0.125 rope %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 rule <raw> floor 1.0 amax_floor -1.0 : tensor<?x8x128xbf16>, tensor<?x8xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x8x128xf8E4M3FN>, tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @index_query_c4(%q: tensor<?x8x128xbf16>, %x: tensor<?x8xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a finite factor, got INF}}
+  %0, %1 = mla.index_query %q, %x factor 0x7FF0000000000000 rope %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 rule <raw> floor 1.0 amax_floor 0.0 : tensor<?x8x128xbf16>, tensor<?x8xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x8x128xf8E4M3FN>, tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @index_scores_c4_index_query(%q: tensor<?x8x128xbf16>, %x: tensor<?x8xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  %c, %w = mla.index_query %q, %x factor 1.0 rope %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 0 rule <raw> floor 1.0 : tensor<?x8x128xbf16>, tensor<?x8xbf16> rope tensor<?x64xf32>, !mla.batch -> tensor<?x8x128xf8E4M3FN>, tensor<?x8xf32>
+  // expected-error @+1 {{expected the query in the cache's rope order half, got interleaved}}
+  %s = mla.index_scores query(%c : tensor<?x8x128xf8E4M3FN>) weights(%w : tensor<?x8xf32>) over %cache, %b : !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
 func.func @latent_append_c1(%h: tensor<?x7168xbf16>, %w: tensor<512x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected weight to be [L + R, I] with L + R = 576 (from gamma and rope), got 'tensor<512x7168xbf16>'}}
   %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<512x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch

@@ -73,6 +73,21 @@ func.func @latent_append(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %ga
   return %0, %1 : !cache, !cache
 }
 
+// CHECK-LABEL: func @index_rows
+func.func @index_rows(%k: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %q: tensor<?x64x128xbf16>, %x: tensor<?x64xbf16>,
+                      %table: tensor<?x64xf32>, %batch: !mla.batch,
+                      %keys: !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">) {
+  // CHECK: mla.index_append %{{.*}}, %{{.*}}, %{{.*}} epsilon 1.000000e+00 rope %{{.*}} with <order = half, {{.*}}> offset 32 into %{{.*}}, %{{.*}} : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32> into <page_size = 64, {{.*}}>, <query_len = ?>
+  %new = mla.index_append %k, %g, %u epsilon 1.0 rope %table with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 32 into %keys, %batch
+      : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32>
+      into <page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, <query_len = ?>
+  // CHECK: mla.index_query %{{.*}}, %{{.*}} factor 1.250000e-01 rope %{{.*}}, %{{.*}} with <order = half, {{.*}}> offset 0 rule <power_of_two> floor {{.*}} amax_floor 1.000000e-04 : tensor<?x64x128xbf16>, tensor<?x64xbf16> rope tensor<?x64xf32>, <query_len = ?> -> tensor<?x64x128xf8E4M3FN>, tensor<?x64xf32>
+  %q8, %w = mla.index_query %q, %x factor 0.125 rope %table, %batch with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0
+      rule <power_of_two> floor 1.0e-38 amax_floor 1.0e-4 : tensor<?x64x128xbf16>, tensor<?x64xbf16> rope tensor<?x64xf32>, <query_len = ?>
+      -> tensor<?x64x128xf8E4M3FN>, tensor<?x64xf32>
+  return
+}
+
 // CHECK-LABEL: func @sum_parts
 func.func @sum_parts(%h: tensor<?x7168xbf16>, %w_q: tensor<1536x7168xbf16>, %gamma_q: tensor<1536xbf16>,
                      %w: tensor<576x7168xbf16>, %gamma: tensor<512xbf16>, %table: tensor<?x64xf32>,

@@ -219,9 +219,9 @@ void IndexScoresKernel::write(KernelBuilder &b, ValueRange args) {
     // Of a group all columns are its scale, so that a vector of them is the largest.
     auto loadScales = [&](Value key, SmallVectorImpl<Value> &scales) {
       for (int64_t index = 0; index < groups; ++index)
-        scales.push_back(loadGroup(
-            b, inner.view(b, Part::Scale, b.fixed(index), kWidthMultiple, /*repeated=*/true), work,
-            key, b.index(0), kWidthMultiple));
+        scales.push_back(
+            loadGroup(b, inner.view(b, Part::Scale, b.fixed(index), kWidthMultiple, /*stride=*/0),
+                      work, key, b.index(0), kWidthMultiple));
     };
     SmallVector<Value> ahead;
     for (int64_t block = 0; block < kScalesAhead; ++block)

@@ -36,17 +36,17 @@ public:
   /// The number of tokens, to be passed to the kernel.
   mlir::Value count() const { return tokens; }
 
-  /// `width` columns from `first` on of a tensor with these rows, in a kernel that got
-  /// `count` as `tokens`. Outside of it loads give 0 and stores drop.
+  /// `width` columns `first`, `first + every`, ... of a tensor with these rows, in a kernel that
+  /// got `count` as `tokens`. Outside of it loads give 0 and stores drop.
   mlir::Value view(KernelBuilder &b, mlir::Value buffer, const TensorRef &ref, mlir::Value tokens,
-                   mlir::Value first, int64_t width) const {
+                   mlir::Value first, int64_t width, int64_t every = 1) const {
     int64_t stride = ref.strides.back();
     mlir::Value base = b.mul(first, stride);
     if (heads)
       base = b.add(b.mul(b.programId(0), ref.strides[0]), base);
     mlir::OpFoldResult rows = heads ? b.fixed(heads) : mlir::OpFoldResult(tokens);
     return b.view(buffer, b.extent(base, ref.offset), {rows, b.fixed(width)},
-                  {b.fixed(ref.strides[ref.rank() - 2]), b.fixed(stride)});
+                  {b.fixed(ref.strides[ref.rank() - 2]), b.fixed(every * stride)});
   }
   /// The tile's first row.
   mlir::Value first(KernelBuilder &b) const { return b.mul(b.programId(heads ? 1 : 0), tileRows); }

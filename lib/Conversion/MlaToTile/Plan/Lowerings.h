@@ -82,7 +82,7 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // TopK.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 
-// Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexScores.cpp
+// Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexRows.cpp, IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
 /// Rows as codes, with a scale for each `group` of columns.
@@ -94,6 +94,8 @@ void emitQuantize(StepLowering &step, const TensorRef &input, const CodedTensor 
                   const cache::ScaleRule &rule);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HadamardOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexWeightsOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexAppendOp op);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexQueryOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexScoresOp op);
 
 // Compress/AddPositionBias.cpp, Compress.cpp, SeenKeys.cpp

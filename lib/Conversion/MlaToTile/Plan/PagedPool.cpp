@@ -132,11 +132,11 @@ Value Pool::row(KernelBuilder &b, cache::Part part, Value page, Value inPage) co
 }
 
 Value Pool::view(KernelBuilder &b, cache::Part part, OpFoldResult first, int64_t width,
-                 bool repeated) const {
+                 int64_t stride) const {
   Place place = find(part);
   return b.view(place.memory->buffer, b.extent(b.value(first), place.offset),
                 {pages, b.fixed(type.getPageSize()), b.fixed(width)},
-                {place.memory->pageStride, b.fixed(place.rowStride), b.fixed(repeated ? 0 : 1)});
+                {place.memory->pageStride, b.fixed(place.rowStride), b.fixed(stride)});
 }
 
 /// Behind the last page there may be nothing.

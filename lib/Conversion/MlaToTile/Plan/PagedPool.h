@@ -73,9 +73,9 @@ struct Pool {
 
   /// Elements [first, first + width) of a field of all rows, [pages, page_size, width]:
   /// a tile wider than the view gets zeros, never the neighbouring elements. With
-  /// `repeated` every column is element `first`.
+  /// a `stride` of 0 every column is element `first`.
   mlir::Value view(KernelBuilder &b, mlac::cache::Part part, mlir::OpFoldResult first,
-                   int64_t width, bool repeated = false) const;
+                   int64_t width, int64_t stride = 1) const;
   /// The scales of codes: the layer's [1], or those of groups, [pages, page_size, groups];
   /// null if the format has none.
   mlir::Value viewScales(KernelBuilder &b) const;

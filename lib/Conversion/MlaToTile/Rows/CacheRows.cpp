@@ -94,7 +94,7 @@ Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Valu
   if (hasGroups(part)) {
     assert(width == pool.type.getLayout().scaleGroup && "a block is a group");
     Value index = b.createOrFold<arith::DivUIOp>(column, b.index(width));
-    Value scales = pool.view(b, Part::Scale, OpFoldResult(index), width, /*repeated=*/true);
+    Value scales = pool.view(b, Part::Scale, OpFoldResult(index), width, /*stride=*/0);
     scale = gather(storage(Part::Scale), width, scales, b.index(0));
   } else if (isa<Float8E4M3FNType>(element)) {
     scale = layerScale({rows, width});

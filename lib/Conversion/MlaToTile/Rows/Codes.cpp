@@ -20,8 +20,13 @@ using namespace mlac::mla_to_tile;
 /// The largest e4m3 number.
 static constexpr double kMaxCode = 448;
 
-Value mlac::mla_to_tile::chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, Value wide) {
-  Value amax = b.reduceMax(b.zeroNan(b.absf(wide)));
+Value mlac::mla_to_tile::chooseScales(KernelBuilder &b, const cache::ScaleRule &rule,
+                                      ValueRange wide) {
+  Value amax;
+  for (Value tile : wide) {
+    Value most = b.reduceMax(b.zeroNan(b.absf(tile)));
+    amax = amax ? b.maxf(amax, most) : most;
+  }
   amax = b.minf(amax, b.like(amax, FLT_MAX));
   if (rule.amaxFloor > 0)
     amax = b.maxf(amax, b.like(amax, rule.amaxFloor));

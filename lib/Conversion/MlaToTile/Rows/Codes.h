@@ -23,8 +23,9 @@ namespace mlac::mla_to_tile {
 inline constexpr cache::ScaleRule kActivationRule = {
     .isPowerOfTwo = false, .amaxFloor = 0, .scaleFloor = 1e-12F};
 
-/// The scales [rows] of an f32 tile whose rows are one group each (chooseScale of the runtime).
-mlir::Value chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, mlir::Value wide);
+/// The scales [rows] of f32 tiles whose rows together are one group each (chooseScale of the
+/// runtime).
+mlir::Value chooseScales(KernelBuilder &b, const cache::ScaleRule &rule, mlir::ValueRange wide);
 
 /// The codes of rows `wide` divided by their scales [rows].
 mlir::Value divideToCodes(KernelBuilder &b, mlir::Value wide, mlir::Value scale);

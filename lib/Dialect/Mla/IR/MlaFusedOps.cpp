@@ -16,6 +16,8 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::mla;
 
@@ -71,6 +73,69 @@ LogicalResult LatentAppendOp::inferReturnTypes(MLIRContext *, std::optional<Loca
                                                OpaqueProperties, RegionRange,
                                                SmallVectorImpl<Type> &types) {
   return inferCache(operands, types);
+}
+
+//===----------------------------------------------------------------------===//
+// mla.index_append, mla.index_query
+//===----------------------------------------------------------------------===//
+
+/// The channels of rows of `columns` that are rotated, and their table.
+static LogicalResult verifyChannels(Operation *op, ShapeCheck &check, RopeAttr rope, int64_t offset,
+                                    int64_t columns, Value table) {
+  if (offset < 0 || ShapedType::isDynamic(columns) || offset + rope.getDim() > columns)
+    return op->emitOpError("expected an offset of at least 0 with ")
+           << rope.getDim() << " channels behind it, got " << offset << " in " << columns;
+  check.bind("R", rope.getDim(), "rope");
+  return check.match("table", table, {"length", "R"});
+}
+
+LogicalResult IndexAppendOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "D"})) || // (C1)
+      failed(check.match("weight", getWeight(), {"D"})) ||
+      failed(check.match("bias", getBias(), {"D"})) ||
+      failed(check.sameElement("weight", getWeight(), "bias", getBias())) || // (C2)
+      failed(verifyPositive(*this, "epsilon", getEpsilon())))                // (C3)
+    return failure();
+  int64_t columns = getTensorType(getInput()).getDimSize(1);
+  if (failed(verifyChannels(*this, check, getRope(), getOffset(), columns, getTable()))) // (C4)
+    return failure();
+  CacheType cache = getCache().getType();
+  if (cache.getFields().size() != 1 || cache.getIndexWidth() != columns || // (C5)
+      cache.getLayout().scaleGroup != columns || cache.getHadamard())
+    return emitOpError("expected a cache of index: ")
+           << columns << " with one scale and without hadamard, got " << cache;
+  if (cache.getRopeOrder() != getRope().getOrder()) // (C5)
+    return emitOpError("expected the keys in the cache's rope order ")
+           << stringifyRopeOrder(cache.getRopeOrder()) << ", got "
+           << stringifyRopeOrder(getRope().getOrder());
+  return success();
+}
+
+LogicalResult IndexAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                              ValueRange operands, DictionaryAttr, OpaqueProperties,
+                                              RegionRange, SmallVectorImpl<Type> &types) {
+  return inferCache(operands, types);
+}
+
+LogicalResult IndexQueryOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("input", getInput(), {"T", "Hi", "Di"})) || // (C1)
+      failed(check.match("head_weights", getHeadWeights(), {"T", "Hi"})) ||
+      failed(check.match("codes", getCodes(), {"T", "Hi", "Di"})) ||
+      failed(check.match("weights", getWeights(), {"T", "Hi"})))
+    return failure();
+  int64_t columns = getTensorType(getInput()).getDimSize(2);
+  if (failed(verifyChannels(*this, check, getRope(), getOffset(), columns, getTable()))) // (C2)
+    return failure();
+  if (double floor = getAmaxFloor().convertToDouble();
+      !(floor >= 0 && floor <= std::numeric_limits<float>::max())) // (C3)
+    return emitOpError("expected amax_floor to be a finite f32 of at least 0, got ") << floor;
+  if (failed(verifyPositive(*this, "scale_floor", getScaleFloor()))) // (C3)
+    return failure();
+  if (!getFactor().isFinite()) // (C4)
+    return emitOpError("expected a finite factor, got ") << getFactor().convertToDouble();
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

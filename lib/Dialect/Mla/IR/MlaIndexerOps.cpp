@@ -48,6 +48,20 @@ LogicalResult IndexWeightsOp::verify() {
   return success();
 }
 
+/// The rotations of rows, of which the rope is null where it is not known.
+static LogicalResult verifyRotations(Operation *op, StringRef name, RopeAttr rope, bool hadamard,
+                                     CacheType cache) {
+  if (hadamard != cache.getHadamard())
+    return op->emitOpError("expected ")
+           << name << (hadamard ? " not to be" : " to be") << " rotated by mla.hadamard, of a "
+           << "cache with hadamard = " << (cache.getHadamard() ? "true" : "false");
+  if (!rope || rope.getOrder() == cache.getRopeOrder())
+    return success();
+  return op->emitOpError("expected ")
+         << name << " in the cache's rope order " << stringifyRopeOrder(cache.getRopeOrder())
+         << ", got " << stringifyRopeOrder(rope.getOrder());
+}
+
 LogicalResult IndexScoresOp::verify() {
   CacheType cache = getCache().getType();
   if (cache.getFields().size() != 1 || cache.getIndexWidth() == 0) // (C1)
@@ -65,6 +79,8 @@ LogicalResult IndexScoresOp::verify() {
   if (scores.getRank() != 2 || !scores.isDynamicDim(1) ||
       scores.isDynamicDim(0) == bool(getFirst())) // (C3)
     return emitOpError("expected scores [T, ?], or [static, ?] with 'from', got ") << scores;
+  if (auto query = getQuery().getDefiningOp<IndexQueryOp>()) // (C4)
+    return verifyRotations(*this, "the query", query.getRope(), /*hadamard=*/false, cache);
   auto quantize = getQuery().getDefiningOp<QuantizeOp>();
   return quantize ? verifyIndexRotations(*this, "the query", quantize.getInput(), cache) // (C4)
                   : success();
@@ -73,14 +89,8 @@ LogicalResult IndexScoresOp::verify() {
 LogicalResult mla::verifyIndexRotations(Operation *op, StringRef name, Value rows,
                                         CacheType cache) {
   auto hadamard = rows.getDefiningOp<HadamardOp>();
-  if (rows.getDefiningOp() && bool(hadamard) != cache.getHadamard())
-    return op->emitOpError("expected ")
-           << name << (hadamard ? " not to be" : " to be") << " rotated by mla.hadamard, of a "
-           << "cache with hadamard = " << (cache.getHadamard() ? "true" : "false");
   auto rope = (hadamard ? hadamard.getInput() : rows).getDefiningOp<RopeOp>();
-  if (!rope || rope.getRope().getOrder() == cache.getRopeOrder())
-    return success();
-  return op->emitOpError("expected ")
-         << name << " in the cache's rope order " << stringifyRopeOrder(cache.getRopeOrder())
-         << ", got " << stringifyRopeOrder(rope.getRope().getOrder());
+  bool isKnown = rows.getDefiningOp() != nullptr;
+  return verifyRotations(op, name, rope ? rope.getRope() : RopeAttr(),
+                         isKnown ? bool(hadamard) : cache.getHadamard(), cache);
 }

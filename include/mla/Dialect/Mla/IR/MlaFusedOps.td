@@ -49,6 +49,76 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
   }];
 }
 
+def Mla_IndexAppendOp : Mla_Op<"index_append", [
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "an indexer's keys normalised, rotated and written to the cache";
+  let description = [{
+    `mla.layer_norm`, `mla.rope` of the channels from `offset` on and `mla.append`, of which
+    nothing but the cache remains: a program has all of a token's row, which is not rounded
+    before its codes. `mla-fuse-indexer` makes it.
+
+    x [T, D]; weight, bias [D].
+    (C1) shapes agree. (C2) weight and bias have one element type. (C3) epsilon > 0. (C4) 0 <= offset <=
+    D - rope.dim; table is [?, rope.dim] f32. (C5) the cache has one field, `index` of D columns, whose
+    codes have one scale, in rope's order and without mla.hadamard.
+
+    Example:
+    ```mlir
+    %after = mla.index_append %x, %weight, %bias epsilon 1.0e-6
+      rope %table with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %batch
+      : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32>
+      into <page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">, <query_len = ?>
+    ```
+
+    Source: DeepSeek-V3.2-Exp (DeepSeek-AI, 2025), section 2.1.
+  }];
+  let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Mla_Tensor:$bias, F64Attr:$epsilon,
+                       RankedTensorOf<[F32]>:$table, Mla_RopeAttr:$rope, I64Attr:$offset,
+                       Mla_CacheType:$cache, Mla_BatchType:$batch);
+  let results = (outs Mla_CacheType:$result);
+  let assemblyFormat = [{
+    $input `,` $weight `,` $bias `epsilon` $epsilon `rope` $table `with` $rope `offset` $offset
+    `into` $cache `,` $batch attr-dict
+    `:` type($input) `,` type($weight) `,` type($bias) `rope` type($table)
+    `into` type($cache) `,` type($batch)
+  }];
+}
+
+def Mla_IndexQueryOp : Mla_Op<"index_query"> {
+  let summary = "an indexer's queries rotated and quantised, their scales in the heads' weights";
+  let description = [{
+    `mla.rope` of the channels from `offset` on, `mla.quantize` of whole rows and
+    `mla.index_weights`: a program has a token's heads, which are not rounded before their
+    codes. `mla-fuse-indexer` makes it.
+
+    x [T, Hi, Di], head_weights [T, Hi]; codes [T, Hi, Di], weights [T, Hi] f32.
+    (C1) shapes agree. (C2) 0 <= offset <= Di - rope.dim; table is [?, rope.dim] f32. (C3) scale_floor > 0,
+    amax_floor >= 0. (C4) factor is finite.
+
+    Example:
+    ```mlir
+    %q8, %w = mla.index_query %q, %x factor 1.1e-2 rope %table, %batch
+      with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0
+      rule <power_of_two> floor 1.0e-38 amax_floor 1.0e-4
+      : tensor<?x64x128xbf16>, tensor<?x64xbf16> rope tensor<?x64xf32>, <query_len = ?>
+      -> tensor<?x64x128xf8E4M3FN>, tensor<?x64xf32>
+    ```
+
+    Source: DeepSeek-V3.2-Exp (DeepSeek-AI, 2025), section 2.1.
+  }];
+  let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$head_weights, F64Attr:$factor,
+                       RankedTensorOf<[F32]>:$table, Mla_BatchType:$batch, Mla_RopeAttr:$rope,
+                       I64Attr:$offset, Mla_ScaleRuleAttr:$rule, F64Attr:$scale_floor,
+                       DefaultValuedAttr<F64Attr, "0.0">:$amax_floor);
+  let results = (outs Mla_Fp8Tensor:$codes, RankedTensorOf<[F32]>:$weights);
+  let assemblyFormat = [{
+    $input `,` $head_weights `factor` $factor `rope` $table `,` $batch `with` $rope `offset` $offset
+    `rule` $rule `floor` $scale_floor (`amax_floor` $amax_floor^)? attr-dict
+    `:` type($input) `,` type($head_weights) `rope` type($table) `,` type($batch)
+    `->` type($codes) `,` type($weights)
+  }];
+}
+
 def Mla_SumPartsOp : Mla_Op<"sum_parts", [SingleBlock, NoRegionArguments]> {
   let summary = "projections of few rows, in parts of the depth";
   let description = [{
