@@ -29,7 +29,7 @@ HEADS, WIDTH, PAGE, ROW_BYTES = 64, 128, 64, 132
 SCHEDULES = ("scores", "simple")
 # Requests and keys of decodes; new tokens and keys of one prompt.
 DECODES = [(1, 32768), (1, 131072), (16, 32768), (16, 131072), (128, 32768), (128, 131072)]
-PROMPTS = [(4096, 4096), (2048, 32768)]
+PROMPTS = [(4096, 4096), (2048, 32768), (4096, 32768), (4, 131072), (1025, 5000)]
 DISTINCT = 4096  # pages of content
 
 STEP = """
@@ -177,7 +177,7 @@ def measure(options, schedule, requests, keys, new):
     wrong = scores.count_wrong(min(requests, 3))
     result = {"schedule": schedule, "requests": requests, "keys": keys, "new": new, "wrong": wrong}
     line = f"  {schedule:7} {requests:>4} x {keys:>7} keys, {new:>5} new: {wrong} wrong"
-    if options.device != "cpu":
+    if options.device != "cpu" and not options.check:
         seconds = seconds_of(torch, scores.run)
         pairs = requests * sum(keys - new + j + 1 for j in range(new))
         result |= {"us": seconds * 1e6, "GB/s": requests * keys * ROW_BYTES / seconds / 1e9,
@@ -213,6 +213,7 @@ def main():
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--target", default="sm_90a", help="of build: sm_90a or cpu")
     parser.add_argument("--device", default="cuda", help="of run: cuda or cpu")
+    parser.add_argument("--check", action="store_true", help="no times")
     parser.add_argument("--out", type=pathlib.Path, help="results as JSON")
     options = parser.parse_args()
     return build_command(options) if options.command == "build" else run_command(options)

@@ -83,6 +83,23 @@ Step Machine::runBroadcast(Warpgroup &warpgroup, BroadcastOp op) {
   return Step::Advanced;
 }
 
+Step Machine::runTakeColumns(Warpgroup &warpgroup, TakeColumnsOp op) {
+  Tile *source = use(warpgroup, op, op.getSource());
+  if (!source)
+    return Step::Failed;
+  auto result = makeTile(warpgroup, op.getResult().getType());
+  int64_t columns = getColumns(op.getResult().getType()),
+          all = getColumns(op.getSource().getType());
+  auto take = [&](auto &from, auto &to) {
+    for (int64_t element = 0; element < static_cast<int64_t>(to.size()); ++element)
+      to[element] = from[element / columns * all + op.getFirst() + element % columns];
+  };
+  take(source->reals, result->reals);
+  take(source->integers, result->integers);
+  set(warpgroup, op.getResult(), TileRef{result});
+  return Step::Advanced;
+}
+
 Step Machine::runIota(Warpgroup &warpgroup, IotaOp op) {
   auto type = cast<RankedTensorType>(op.getResult().getType());
   auto result = makeTile(warpgroup, type);

@@ -439,6 +439,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](ZeroRowsOp zero) { return runZeroRows(wg, zero); })
       .Case([&](ReduceOp reduce) { return runReduce(wg, reduce); })
       .Case([&](BroadcastOp broadcast) { return runBroadcast(wg, broadcast); })
+      .Case([&](TakeColumnsOp columns) { return runTakeColumns(wg, columns); })
       .Case([&](IotaOp iota) { return runIota(wg, iota); })
       .Case([&](SplatOp splat) { return runSplat(wg, splat); })
       .Case([&](WarpAnyOp any) { return runWarpAny(wg, any); })

@@ -273,6 +273,7 @@ private:
   Step reduceSplit(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step reduceColumns(Warpgroup &warpgroup, mlir::sm90::ReduceOp op);
   Step runBroadcast(Warpgroup &warpgroup, mlir::sm90::BroadcastOp op);
+  Step runTakeColumns(Warpgroup &warpgroup, mlir::sm90::TakeColumnsOp op);
   Step runIota(Warpgroup &warpgroup, mlir::sm90::IotaOp op);
   Step runSplat(Warpgroup &warpgroup, mlir::sm90::SplatOp op);
   Step runWarpAny(Warpgroup &warpgroup, mlir::sm90::WarpAnyOp op);

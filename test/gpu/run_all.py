@@ -165,6 +165,7 @@ CHECKS = (
     Check("codes", by_script("bench/codes"), **script("bench/codes", "run", "{}", "--check")),
     Check("select", by_script("bench/select"),
           **script("bench/select", "run", "{}", "--check")),
+    Check("index", by_script("bench/index"), **script("bench/index", "run", "{}", "--check")),
     Check("chunked", by_script("bench/chunked.py"),
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
     Check("grouped", by_compiler("test/python/run_grouped.py"),

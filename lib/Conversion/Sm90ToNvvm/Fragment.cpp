@@ -61,6 +61,18 @@ struct Broadcast : public OpConversionPattern<sm90::BroadcastOp> {
   }
 };
 
+/// Registers 4j to 4j + 3 are of the columns from 8j on.
+struct TakeColumns : public OpConversionPattern<sm90::TakeColumnsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(sm90::TakeColumnsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    int64_t count = getRegisterCount(cast<RankedTensorType>(op.getType()));
+    int64_t first = op.getFirst() / sm90::kColumnGroup * 4;
+    rewriter.replaceOpWithMultiple(op, {adaptor.getSource().slice(first, count)});
+    return success();
+  }
+};
+
 struct Iota : public KernelPattern<sm90::IotaOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::IotaOp op, OneToNOpAdaptor adaptor,
@@ -258,6 +270,6 @@ struct Pin : public OpConversionPattern<sm90::PinOp> {
 
 void mlac::sm90nvvm::populateFragmentPatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<Splat, Constant, Broadcast, Pin>(converter, patterns.getContext());
+  patterns.add<Splat, Constant, Broadcast, TakeColumns, Pin>(converter, patterns.getContext());
   patterns.add<Iota, Reduce>(converter, patterns.getContext(), kernel);
 }

@@ -564,6 +564,38 @@ func.func @broadcast_columns_split(%x: tensor<64xf32, #sm90.columns>) {
 
 // -----
 
+func.func @take_columns_c1(%x: tensor<64x128xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected one element type, got}}
+  %0 = sm90.take_columns %x[0] : tensor<64x128xf32, #sm90.fragment<column_split = 1>> -> tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @take_columns_c2(%x: tensor<64x128xf32, #sm90.fragment<column_split = 2>>) {
+  // expected-error @+1 {{expected fragments with column_split 1, got}}
+  %0 = sm90.take_columns %x[0] : tensor<64x128xf32, #sm90.fragment<column_split = 2>> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @take_columns_c3(%x: tensor<64x128xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected 64 of 128 columns from a multiple of 8 on, got 4}}
+  %0 = sm90.take_columns %x[4] : tensor<64x128xf32, #sm90.fragment<column_split = 1>> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @take_columns_c3_behind(%x: tensor<64x128xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected 64 of 128 columns from a multiple of 8 on, got 72}}
+  %0 = sm90.take_columns %x[72] : tensor<64x128xf32, #sm90.fragment<column_split = 1>> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
 func.func @iota_element() {
   // expected-error @+1 {{expected an i32 tile with a dimension 0}}
   %0 = sm90.iota 0 : tensor<64xf32, #sm90.rows>

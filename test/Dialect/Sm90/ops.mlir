@@ -42,6 +42,8 @@ sm90.kernel @attention(%q: memref<?xbf16>, %pool: memref<?xbf16>, %table: memref
   // CHECK: sm90.reduce max %{{.*}} : tensor<64x64xf32, #sm90.fragment<column_split = 1>> -> tensor<64xf32, #sm90.rows>
   %m = sm90.reduce max %s : tensor<64x64xf32, #fragment> -> tensor<64xf32, #sm90.rows>
   %mb = sm90.broadcast %m : tensor<64xf32, #sm90.rows> -> tensor<64x64xf32, #fragment>
+  // CHECK: sm90.take_columns %{{.*}}[32] : tensor<64x64xf32, #sm90.fragment<column_split = 1>> -> tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+  %some = sm90.take_columns %s[32] : tensor<64x64xf32, #fragment> -> tensor<64x16xf32, #fragment>
   %d = arith.subf %s, %mb : tensor<64x64xf32, #fragment>
   %p = math.exp2 %d : tensor<64x64xf32, #fragment>
   %p16 = arith.truncf %p : tensor<64x64xf32, #fragment> to tensor<64x64xbf16, #fragment>

@@ -42,6 +42,7 @@ public:
   std::string checkProducts();
   std::string checkOps();
   std::string checkCopies();
+  std::string joinQueries();
   std::string chooseStages();
   Program program;
 
@@ -137,6 +138,25 @@ std::string Matcher::checkCopies() {
   return "";
 }
 
+/// Queries of two tokens as one operand, where their products take them in order: of operands of up
+/// to 64 rows wgmma reads as many bytes of keys as of queries, and shared memory is what it waits
+/// for.
+std::string Matcher::joinQueries() {
+  SmallVector<tile::DotOp> products = findProducts(program);
+  bool areInOrder = products.size() == program.queries.size() &&
+                    llvm::all_of(llvm::zip(products, program.queries), [](auto pair) {
+                      auto [dot, query] = pair;
+                      return dot.getRhs() == query.getResult();
+                    });
+  bool isOnePanel = program.queries.front().getType().getDimSize(1) == sm90::kCodePanelColumns;
+  constexpr int64_t kJoined = 2;
+  // A box begins at a whole row of the swizzle's pattern.
+  if (areInOrder && isOnePanel && products.size() % kJoined == 0 &&
+      program.rows % sm90::kColumnGroup == 0 && kJoined * program.rows <= sm90::kMaxWgmmaColumns)
+    program.queriesPerTile = kJoined;
+  return "";
+}
+
 /// As many as let the kernel's programs lie side by side, and at least two.
 std::string Matcher::chooseStages() {
   constexpr int64_t kOfSm = 2 * (sm90::kHalfSharedBytes + 1024), kBarriers = 1024;
@@ -158,7 +178,7 @@ static std::optional<Program> match(tile::KernelOp kernel, std::optional<int64_t
                                     std::string &why) {
   return runMatcher(Matcher(kernel, stages),
                     {&Matcher::findLoads, &Matcher::checkProducts, &Matcher::checkOps,
-                     &Matcher::checkCopies, &Matcher::chooseStages},
+                     &Matcher::checkCopies, &Matcher::joinQueries, &Matcher::chooseStages},
                     why);
 }
 
@@ -191,12 +211,15 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   auto keys = cast<tile::LoadPagedOp>(program.keys.front());
   entry.keyMaps.emplace_back(b, cloner, keys);
   entry.keyRing = createRing(b, "keys", program.stages, {getSharedType(keys.getResult())});
-  SmallVector<sm90::SmemType> queryTiles;
-  for (tile::LoadOp load : program.queries) {
-    queryTiles.push_back(getSharedType(load.getResult()));
+  tile::LoadOp first = program.queries.front();
+  RankedTensorType query = first.getType();
+  SmallVector<sm90::SmemType> queryTiles(
+      program.queries.size() / program.queriesPerTile,
+      getSharedType({program.queriesPerTile * program.rows, query.getDimSize(1)},
+                    query.getElementType()));
+  for (tile::LoadOp load : program.queries)
     entry.queryMaps.push_back(
         createTensorMap(b, cloner, load.getView(), program.rows, sm90::kCodePanelColumns));
-  }
   entry.queryRing = createRing(b, "queries", /*stages=*/1, queryTiles);
   return entry;
 }

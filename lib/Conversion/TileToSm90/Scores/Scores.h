@@ -12,7 +12,7 @@
 //
 //   producer | Q  K(0) K(1) K(2) ...          | K(n)         | K(n+1)
 //   memory   | ====K(0)====|====K(1)====|====K(2)====|====
-//   consumer |       Q Kt(0): a product a token, all issued, waited for in turn
+//   consumer |       Q Kt(0): a product for two tokens, all issued, waited for in turn
 //            |              | relu, weights, sum over heads, scale | store | free
 //
 // A block is 8 KiB of codes. A multiprocessor that is to get its share of 4.6 TB/s, 17.6 bytes

@@ -11,6 +11,7 @@
 #include "Common/ScheduleBuilder.h"
 #include "Stream/StreamRole.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -46,8 +47,8 @@ private:
   void await(tile::DotOp dot);
 
   SmallVector<tile::DotOp> products;
-  DenseMap<Value, Value> shared;   // tiles that lie in shared memory
-  DenseMap<Value, Value> inFlight; // what a block's products become
+  DenseMap<Value, Value> shared; // tiles that lie in shared memory
+  SmallVector<Value> inFlight;   // what a block's products become, the first to be there first
 };
 } // namespace
 
@@ -81,7 +82,8 @@ void Consumer::load(tile::LoadOp load) {
   }
   if (query == program.queries.begin())
     sm90::AwaitOp::create(b, entry.queryRing, queryStage, /*part=*/0);
-  shared[load.getResult()] = getTile(entry.queryRing, queryStage, query - program.queries.begin());
+  shared[load.getResult()] = getTile(entry.queryRing, queryStage,
+                                     (query - program.queries.begin()) / program.queriesPerTile);
 }
 
 void Consumer::load(tile::LoadPagedOp load) {
@@ -97,26 +99,40 @@ void Consumer::load(tile::LoadPagedOp load) {
                                        arePaired(load.getPool(), load.getColumn())));
 }
 
-/// All products of the block, a group each: the first is waited for while the others run.
+/// All products of the block, a group for those that share a tile of queries: the first is waited
+/// for while the others run.
 void Consumer::issue() {
   sm90::AwaitOp::create(b, entry.keyRing, keyStage, /*part=*/0);
   Value keys = shared.lookup(program.getKeys(0));
-  for (tile::DotOp dot : products) {
-    Value acc = cloner.get(dot.getAcc());
+  RankedTensorType type = getFragmentType(program.queriesPerTile * program.rows, b.getF32Type());
+  Value zero = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
+  for (size_t first = 0; first < products.size(); first += program.queriesPerTile) {
     sm90::WgmmaFenceOp::create(b);
-    inFlight[dot.getResult()] =
-        sm90::WgmmaOp::create(b, acc.getType(), keys, shared.lookup(dot.getRhs()), acc,
-                              /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+    inFlight.push_back(sm90::WgmmaOp::create(b, type, keys, shared.lookup(products[first].getRhs()),
+                                             zero,
+                                             /*transpose_lhs=*/false, /*transpose_rhs=*/true));
     sm90::WgmmaCommitOp::create(b);
   }
 }
 
+/// With the first of a group all of it.
 void Consumer::await(tile::DotOp dot) {
-  Value product = inFlight.lookup(dot.getResult());
-  auto behind = static_cast<int32_t>(products.end() - llvm::find(products, dot) - 1);
-  auto wait = sm90::WgmmaWaitOp::create(b, product.getType(), /*pending=*/behind, product);
-  cloner.map(dot.getResult(), wait.getResult(0));
-  if (dot != program.keysEnd)
+  int64_t place = llvm::find(products, dot) - products.begin();
+  if (place % program.queriesPerTile != 0)
+    return;
+  Value product = inFlight.front();
+  inFlight.erase(inFlight.begin());
+  auto wait = sm90::WgmmaWaitOp::create(b, product.getType(), static_cast<int32_t>(inFlight.size()),
+                                        product);
+  for (int64_t index = 0; index < program.queriesPerTile; ++index) {
+    tile::DotOp each = products[place + index];
+    Value part = wait.getResult(0);
+    if (program.queriesPerTile > 1)
+      part = sm90::TakeColumnsOp::create(b, convertRoleType(each.getType()), part,
+                                         index * program.rows);
+    cloner.map(each.getResult(), part);
+  }
+  if (!inFlight.empty())
     return;
   sm90::ReleaseOp::create(b, entry.keyRing, keyStage);
   keyStage = next(keyStage, entry.keyRing);

@@ -45,6 +45,8 @@ struct Program : RoleProgram {
   mlir::Operation *keysEnd = nullptr;    // the same of the keys
   mlir::SmallVector<Part> parts;
   int64_t rows = 0; // N
+  /// Loads of queries whose tiles lie one below the other, as one.
+  int64_t queriesPerTile = 1;
   int64_t queryStages = 0;
   bool usesTma = true; // for keys; else all threads of the producer copy them
 

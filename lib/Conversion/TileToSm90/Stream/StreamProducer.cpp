@@ -75,14 +75,16 @@ void Producer::loadQueries() {
     sm90::AcquireOp::create(b, entry.queryRing, queryStage);
     SmallVector<Value> tiles;
     int32_t bytes = 0;
-    for (unsigned index = 0; index < program.queries.size(); ++index) {
+    int64_t perTile = program.queriesPerTile, count = program.queries.size();
+    for (int64_t index = 0; index < count / perTile; ++index) {
       tiles.push_back(getTile(entry.queryRing, queryStage, index));
       bytes += getBytes(tiles.back());
     }
     sm90::ExpectOp::create(b, entry.queryRing, queryStage, /*part=*/0, bytes);
-    for (auto [map, at, tile] : llvm::zip_equal(entry.queryMaps, offsets, tiles))
-      sm90::TmaLoadOp::create(b, map, at, tile, entry.queryRing, queryStage, /*part=*/0,
-                              /*row=*/0, IntegerAttr());
+    for (int64_t index = 0; index < count; ++index)
+      sm90::TmaLoadOp::create(b, entry.queryMaps[index], offsets[index], tiles[index / perTile],
+                              entry.queryRing, queryStage, /*part=*/0,
+                              /*row=*/index % perTile * program.rows, IntegerAttr());
   };
   program.usesTma ? load() : elect(b, load);
   queryStage = next(queryStage, entry.queryRing);

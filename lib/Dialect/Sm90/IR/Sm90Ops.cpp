@@ -474,6 +474,22 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
+LogicalResult TakeColumnsOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (source.getElementType() != result.getElementType()) // (C1)
+    return emitOpError("expected one element type, got ") << source << " and " << result;
+  if (getColumnSplit(source) != 1 || getColumnSplit(result) != 1) // (C2)
+    return emitOpError("expected fragments with column_split 1, got ")
+           << source << " and " << result;
+  int64_t first = getFirst(), columns = source.getDimSize(1);
+  if (first % kColumnGroup == 0 && first >= 0 && first + result.getDimSize(1) <= columns) // (C3)
+    return success();
+  return emitOpError("expected ") << result.getDimSize(1) << " of " << columns
+                                  << " columns from a multiple of " << kColumnGroup << " on, got "
+                                  << first;
+}
+
 LogicalResult IotaOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   if (result.getElementType().isInteger(32) && getDim() < result.getRank()) // (C1)

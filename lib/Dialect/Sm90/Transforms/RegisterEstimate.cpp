@@ -66,10 +66,10 @@ private:
 };
 } // namespace
 
-/// A broadcast is another name for its source.
+/// A broadcast is another name for its source, and so are some of its columns.
 void Liveness::use(Value value, LiveSet &live) {
-  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getSource();
+  while (isa_and_present<BroadcastOp, TakeColumnsOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
   Operation *definition = value.getDefiningOp();
   bool isFree = matchPattern(value, m_Constant()) || isa_and_present<IotaOp, SplatOp>(definition);
   if (!isFree && getFragmentRegisters(value.getType()) > 0)

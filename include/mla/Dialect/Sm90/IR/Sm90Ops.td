@@ -572,6 +572,27 @@ def Sm90_BroadcastOp : Sm90_Op<"broadcast", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Sm90_TakeColumnsOp : Sm90_Op<"take_columns", [Pure]> {
+  let summary = "columns of a fragment as a fragment of their own";
+  let description = [{
+    `result[i, j] = source[i, first + j]`. No data moves: a thread's registers of these columns
+    follow each other. So one product may serve what is used apart.
+
+    (C1) same element type. (C2) both have column_split 1. (C3) `first` is a multiple of 8, and the
+    columns are the source's.
+
+    Example:
+    ```mlir
+    %right = sm90.take_columns %both[64]
+      : tensor<64x128xf32, #sm90.fragment<column_split = 1>> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+    ```
+  }];
+  let arguments = (ins Sm90_Tile2D:$source, I64Attr:$first);
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = "$source `[` $first `]` attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Sm90_IotaOp : Sm90_Op<"iota", [Pure]> {
   let summary = "position along one dimension of the whole tile";
   let description = [{
