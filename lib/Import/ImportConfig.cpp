@@ -569,6 +569,19 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                 /*hadamard=*/false);
 }
 
+/// The indexer's keys have pages as long as the latents', but rows of their own.
+static LogicalResult verifyIndexCache(Location loc, const ModelConfig &config,
+                                      const ImportOptions &options) {
+  if (!config.hasOwnIndexer())
+    return success();
+  mla::CacheField field = {cache::Part::Index, /*heads=*/1, config.indexer->headDim};
+  return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, field,
+                                getElementType(*loc.getContext(), options.activationType),
+                                getRopeOrder(config.indexer->pairing), "index_k",
+                                mla::ScaleRule::PowerOfTwo, /*tokensPerRow=*/1, /*window=*/0,
+                                /*hadamard=*/false);
+}
+
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,
                                          const ImportOptions &options) {
   loc.getContext()->loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
@@ -587,7 +600,8 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << " on are scaled by their position, which no kernel does; longer "
                      << "sequences will be refused";
   if (!config.sharedKeys && !config.grouped &&
-      (failed(verifyCache(loc, config, options)) || failed(verifySelection(loc, config))))
+      (failed(verifyCache(loc, config, options)) || failed(verifySelection(loc, config)) ||
+       failed(verifyIndexCache(loc, config, options))))
     return {};
   if (options.rotatesIndex && !config.sharedKeys) {
     emitError(loc) << "index-hadamard does not apply to " << config.modelType
