@@ -15,20 +15,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ._compile import compile
 from ._errors import InvalidArgument
 from ._export import _dtype_of
 from ._runtime import Device, Engine, Package
-from .sequence_info import Metadata, SequenceInfo
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+
+    from .sequence_info import Metadata, SequenceInfo
 
 
 def _slots(metadata: Metadata, page_size: int) -> np.ndarray:
     """Of each new token: its page's place in the cache, times the page's size, plus its own."""
+    import numpy as np  # the package's names are there without it
+
     slots = [np.empty(0, np.int64)]
     for length, position, pages in zip(metadata.seq_len, metadata.input_pos, metadata.page_table):
         at = np.arange(position, position + length, dtype=np.int64)
@@ -139,7 +141,7 @@ class CachedModel:
         metadata = self.info.prepare_metadata()
         lengths = metadata.seq_len.tolist()
         ends = (metadata.seq_len + metadata.input_pos).tolist()
-        table = np.maximum(metadata.page_table, 0)
+        table = metadata.page_table.clip(min=0)
         slots = _slots(metadata, self.info.page_size)
         is_decode = all(length == 1 for length in lengths)
         for plan, kind in zip(self._plans, self._kinds):
