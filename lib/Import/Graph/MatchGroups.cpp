@@ -209,17 +209,9 @@ llvm::Error Matcher::matchRope() {
           (!query.isRotated && query.rows[0] - queryRow != key.rows[0] - keyRow))
         return makeError("row " + Twine(query.rows[0]) + " of head " + Twine(h) +
                          "'s query meets another row of its key");
-    llvm::Expected<std::vector<int64_t>> query =
-        rope.match(head.query, static_cast<uint32_t>(queryRow + layer.ropeOffset));
-    if (!query)
-      return makeError("queries: " + llvm::toString(query.takeError()));
-    llvm::Expected<std::vector<int64_t>> key =
-        rope.match(head.key, static_cast<uint32_t>(keyRow + layer.ropeOffset));
-    if (!key)
-      return makeError("keys: " + llvm::toString(key.takeError()));
-    if (*query != *key)
-      return makeError("the rotated channels of head " + Twine(h) +
-                       "'s query and key do not stand in one order");
+    if (llvm::Error error =
+            rope.matchHead(h, head, queryRow + layer.ropeOffset, keyRow + layer.ropeOffset))
+      return error;
   }
   layer.pairing = rope.pairing;
   layer.ropePairs = std::move(rope.pairs);

@@ -130,15 +130,8 @@ llvm::Error Matcher::matchRope() {
   RopeParts rope(*this, layer.rope);
   for (auto [h, head] : llvm::enumerate(heads)) {
     uint32_t width = layer.nope + layer.rope;
-    llvm::Expected<std::vector<int64_t>> query = rope.match(head.query, h * width + layer.nope);
-    if (!query)
-      return makeError("queries: " + llvm::toString(query.takeError()));
-    llvm::Expected<std::vector<int64_t>> key = rope.match(head.key, layer.latent);
-    if (!key)
-      return makeError("keys: " + llvm::toString(key.takeError()));
-    if (*query != *key)
-      return makeError("the rotated channels of head " + Twine(h) +
-                       "'s query and key do not stand in one order");
+    if (llvm::Error error = rope.matchHead(h, head, h * width + layer.nope, layer.latent))
+      return error;
   }
   layer.pairing = rope.pairing;
   layer.ropePairs = std::move(rope.pairs);

@@ -88,6 +88,8 @@ public:
   /// What rope makes at each channel, by number: twice the frequency, plus 1 at y cos + x sin.
   /// The pairs' rows begin at `firstRow`.
   llvm::Expected<std::vector<int64_t>> match(llvm::ArrayRef<Channel> channels, uint32_t firstRow);
+  /// Both sides of head `number`, which must have pairs in one order; they begin at these rows.
+  llvm::Error matchHead(size_t number, const Head &head, uint32_t queryRow, uint32_t keyRow);
 
   RopePairing pairing = RopePairing::Interleaved;
   std::vector<RopePair> pairs; ///< in the order of their frequencies

@@ -124,3 +124,17 @@ llvm::Expected<std::vector<int64_t>> RopeParts::match(ArrayRef<Channel> channels
       return makeError("rope does not rotate every pair once");
   return codes;
 }
+
+llvm::Error RopeParts::matchHead(size_t number, const Head &head, uint32_t queryRow,
+                                 uint32_t keyRow) {
+  llvm::Expected<std::vector<int64_t>> query = match(head.query, queryRow);
+  if (!query)
+    return makeError("queries: " + llvm::toString(query.takeError()));
+  llvm::Expected<std::vector<int64_t>> key = match(head.key, keyRow);
+  if (!key)
+    return makeError("keys: " + llvm::toString(key.takeError()));
+  if (*query != *key)
+    return makeError("the rotated channels of head " + Twine(number) +
+                     "'s query and key do not stand in one order");
+  return llvm::Error::success();
+}
