@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 #include "GroupedLayer.h"
+#include "ModelAttr.h"
 #include "SelectionLimits.h"
 #include "SharedKeyLayer.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
@@ -43,66 +44,6 @@ Type mlac::getElementType(MLIRContext &context, ActivationType type) {
     return Float32Type::get(&context);
   }
   llvm_unreachable("unknown activation type");
-}
-
-static StringRef stringifyActivation(ActivationType type) {
-  switch (type) {
-  case ActivationType::BF16:
-    return "bf16";
-  case ActivationType::F16:
-    return "f16";
-  case ActivationType::F32:
-    return "f32";
-  }
-  llvm_unreachable("unknown activation type");
-}
-
-static StringRef stringifyIndexerUse(IndexerUse use) {
-  switch (use) {
-  case IndexerUse::Full:
-    return "full";
-  case IndexerUse::Shared:
-    return "shared";
-  case IndexerUse::None:
-    return "none";
-  }
-  llvm_unreachable("unknown use of an indexer");
-}
-
-/// As a command line of mla-compile.
-static std::string describeImport(const ConfigOptions &parsing, const ImportOptions &options) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << "--tp=" << parsing.tensorParallel
-         << " --dtype=" << stringifyActivation(options.activationType)
-         << " --page-size=" << options.pageSize;
-  if (!options.cacheFormat.empty())
-    stream << " --cache-format=" << options.cacheFormat;
-  if (options.scaleRule != mla::ScaleRule::Raw)
-    stream << " --scale-rule=" << stringifyScaleRule(options.scaleRule);
-  if (parsing.latentNormEpsFromConfig)
-    stream << " --norm-eps-from-config";
-  if (parsing.dequantisedWeights)
-    stream << " --dequantised-weights";
-  if (!parsing.like.empty())
-    stream << " --like=" << parsing.like;
-  if (options.takesLatents)
-    stream << " --inputs=latents";
-  if (options.rotatesIndex)
-    stream << " --index-hadamard";
-  if (parsing.indexer != IndexerUse::Full)
-    stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
-  if (parsing.layer != 0)
-    stream << " --layer=" << parsing.layer;
-  return text;
-}
-
-/// What the functions do not say.
-static mla::ModelAttr getModelAttr(MLIRContext *context, const ModelConfig &config,
-                                   const ImportOptions &options) {
-  return mla::ModelAttr::get(context, config.modelType, config.tensorParallel,
-                             getSupportedLength(config), describeImport(config.parsing, options),
-                             config.text);
 }
 
 static mla::RopeOrder getRopeOrder(RopePairing pairing) {
@@ -151,15 +92,18 @@ RopeTable mlac::computeRopeTable(mla::RopeAttr rope) {
   return table;
 }
 
-/// Keys of the indexer, in pages as long as the latents': both have one slot mapping.
-static mla::CacheType getIndexCacheType(MLIRContext &context, const ModelConfig &config,
+/// Keys of the indexer, in pages as long as the latents': both have one slot mapping. Null, with an
+/// error at `loc`, where there are no such pages.
+static mla::CacheType getIndexCacheType(Location loc, const ModelConfig &config,
                                         const ImportOptions &options) {
   mla::CacheField field = {cache::Part::Index, /*heads=*/1, config.indexer->headDim};
-  return mla::CacheType::get(&context, options.pageSize, field,
-                             getElementType(context, options.activationType),
-                             getRopeOrder(config.indexer->pairing), "index_k",
-                             mla::ScaleRule::PowerOfTwo, /*tokensPerRow=*/1, /*window=*/0,
-                             /*hadamard=*/false);
+  MLIRContext *context = loc.getContext();
+  return mla::CacheType::getChecked(
+      [&] { return emitError(loc); }, context, options.pageSize, ArrayRef(field),
+      getElementType(*context, options.activationType), getRopeOrder(config.indexer->pairing),
+      StringRef("index_k"), mla::ScaleRule::PowerOfTwo, /*tokensPerRow=*/int64_t(1),
+      /*window=*/int64_t(0),
+      /*hadamard=*/false);
 }
 
 namespace {
@@ -178,7 +122,7 @@ public:
     if (options.takesLatents)
       llvm::erase_if(tensors, isOfDownProjection);
     if (config.hasOwnIndexer())
-      indexType = getIndexCacheType(*module.getContext(), config, options);
+      indexType = getIndexCacheType(loc, config, options);
   }
 
   /// Adds function `name` for requests of `queryLen` new tokens.
@@ -569,19 +513,6 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                 /*hadamard=*/false);
 }
 
-/// The indexer's keys have pages as long as the latents', but rows of their own.
-static LogicalResult verifyIndexCache(Location loc, const ModelConfig &config,
-                                      const ImportOptions &options) {
-  if (!config.hasOwnIndexer())
-    return success();
-  mla::CacheField field = {cache::Part::Index, /*heads=*/1, config.indexer->headDim};
-  return mla::CacheType::verify([&] { return emitError(loc); }, options.pageSize, field,
-                                getElementType(*loc.getContext(), options.activationType),
-                                getRopeOrder(config.indexer->pairing), "index_k",
-                                mla::ScaleRule::PowerOfTwo, /*tokensPerRow=*/1, /*window=*/0,
-                                /*hadamard=*/false);
-}
-
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,
                                          const ImportOptions &options) {
   loc.getContext()->loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
@@ -601,7 +532,7 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << "sequences will be refused";
   if (!config.sharedKeys && !config.grouped &&
       (failed(verifyCache(loc, config, options)) || failed(verifySelection(loc, config)) ||
-       failed(verifyIndexCache(loc, config, options))))
+       (config.hasOwnIndexer() && !getIndexCacheType(loc, config, options))))
     return {};
   if (options.rotatesIndex && !config.sharedKeys) {
     emitError(loc) << "index-hadamard does not apply to " << config.modelType
