@@ -8,6 +8,8 @@
 
 #include "GroupedLayer.h"
 
+#include "WeightArguments.h"
+
 #include "GroupedCache.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -55,12 +57,7 @@ func::FuncOp GroupedLayer::createFunction(StringRef name, mla::BatchType batchTy
   cache = body->getArgument(2);
   function.setArgAttr(0, mla::kInputAttr, builder.getStringAttr("hidden"));
   function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
-  values.clear();
-  for (auto [position, tensor] : llvm::enumerate(tensors)) {
-    unsigned argument = firstWeight + position;
-    function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
-    values[tensor.name] = body->getArgument(argument);
-  }
+  values = nameWeights(function, firstWeight, tensors);
   return function;
 }
 

@@ -13,6 +13,7 @@
 #include "ModelAttr.h"
 #include "SelectionLimits.h"
 #include "SharedKeyLayer.h"
+#include "WeightArguments.h"
 #include "mla/Dialect/Mla/IR/WeightScales.h"
 #include "mla/Import/CheckpointTensors.h"
 
@@ -261,12 +262,7 @@ func::FuncOp LayerBuilder::createFunction(StringRef name, mla::BatchType batchTy
   function.setResultAttr(0, mla::kOutputAttr, builder.getStringAttr("output"));
   if (givesSelection)
     function.setResultAttr(results.size() - 1, mla::kOutputAttr, builder.getStringAttr(kSelection));
-  values.clear();
-  for (auto [index, tensor] : llvm::enumerate(tensors)) {
-    unsigned argument = arguments.size() + index;
-    function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
-    values[tensor.name] = body->getArgument(argument);
-  }
+  values = nameWeights(function, arguments.size(), tensors);
   return function;
 }
 

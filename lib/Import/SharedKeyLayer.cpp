@@ -10,6 +10,7 @@
 
 #include "CacheFormats.h"
 #include "SelectionLimits.h"
+#include "WeightArguments.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -123,12 +124,7 @@ func::FuncOp SharedKeyLayer::createFunction(StringRef name, mla::BatchType batch
     selected = body->getArgument(firstWeight - 1);
     function.setArgAttr(firstWeight - 1, mla::kInputAttr, builder.getStringAttr("selected"));
   }
-  values.clear();
-  for (auto [position, tensor] : llvm::enumerate(tensors)) {
-    unsigned argument = firstWeight + position;
-    function.setArgAttr(argument, mla::kWeightAttr, builder.getStringAttr(tensor.name));
-    values[tensor.name] = body->getArgument(argument);
-  }
+  values = nameWeights(function, firstWeight, tensors);
   return function;
 }
 
