@@ -7,7 +7,7 @@ section 11). Needs NumPy alone, no native library."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,8 @@ _EXAMPLE_BATCH, _EXAMPLE_LENGTH = 2, 4
 
 class Metadata(NamedTuple):
     """Of the n live sequences; page_table is [n, most pages of one], -1 behind a row's pages. A row
-    of padding, of a graph of more tokens than live sequences, has the last page in use, or page 0."""
+    of padding, of a graph of more tokens than live sequences, has a page that no sequence has, or
+    -1 where there is none: what is written to it harms nobody."""
 
     seq_len: np.ndarray
     input_pos: np.ndarray
@@ -42,6 +43,30 @@ def live_lengths(input_ids: np.ndarray, seq_len: np.ndarray) -> np.ndarray:
     return seq_len[:live]
 
 
+def _split_pages(cache_loc: np.ndarray, pages_per_seq: np.ndarray) -> list[np.ndarray]:
+    ends = np.cumsum(pages_per_seq)
+    return [cache_loc[end - count:end] for end, count in zip(ends, pages_per_seq)]
+
+
+def prepare_metadata(input_ids: np.ndarray, seq_len: np.ndarray, input_pos: np.ndarray,
+                     cache_loc: np.ndarray, pages_per_seq: np.ndarray, page_size: int) -> Metadata:
+    """Metadata of SequenceInfo.args. Whether the tokens fit the pages, SequenceInfo checks."""
+    _check(page_size >= 1, f"page_size is {page_size}, expected 1 or more")
+    lengths = live_lengths(input_ids, seq_len).astype(np.int32)
+    live = int(np.count_nonzero(seq_len[:len(lengths)] > 0))
+    pages = _split_pages(cache_loc, pages_per_seq[:live])
+    width = max([len(own) for own in pages] + [int(live < len(lengths))])
+    table = np.full((len(lengths), max(width, 1)), -1, np.int32)
+    for row, own in zip(table, pages):
+        row[:len(own)] = own
+    # Behind those of all sequences, also of those that are not in this batch.
+    table[live:, 0] = [*cache_loc[int(pages_per_seq.sum()):][:1], -1][0]
+    positions = np.zeros(len(lengths), np.int32)
+    positions[:live] = input_pos[:live]
+    starts = (np.cumsum(lengths) - lengths).astype(np.int32)
+    return Metadata(lengths, positions, table, starts)
+
+
 class SequenceInfo:
     """Buffers of fixed size for up to max_batch_size sequences; input_ids is [b, 1] where every
     sequence has one token, else [1, total]."""
@@ -53,6 +78,8 @@ class SequenceInfo:
         self.max_seq_len, self.max_batch_size = max_seq_len, max_batch_size
         self.page_size = page_size if page_size >= 1 else max_seq_len
         self.max_num_tokens = max_num_tokens if max_num_tokens >= 1 else max_batch_size * max_seq_len
+        self.device: Any = None  # of torch; None: the host, by NumPy
+        self._tensors: dict[str, Any] = {}
         self.input_ids = np.ones((max_batch_size, 1), np.int32)
         self.seq_len, self.input_pos, self.pages_per_seq = (
             np.zeros(max_batch_size, np.int32) for _ in range(3))
@@ -88,9 +115,31 @@ class SequenceInfo:
         """Of an empty batch too."""
         return bool(np.all(self.seq_len[:self.num_sequences] == 1))
 
+    def to(self, device: Any) -> SequenceInfo:
+        """Has `args` as tensors on a device of torch, or, with None, as NumPy's arrays again."""
+        if device is not None:
+            import torch
+
+            device = torch.device(device)
+        self.device, self._tensors = device, {}
+        return self
+
+    def _on_device(self, name: str, array: np.ndarray) -> Any:
+        if self.device is None:
+            return array
+        import torch
+
+        old = self._tensors.get(name)
+        if old is None or old.shape != array.shape:
+            self._tensors[name] = old = torch.empty(array.shape, dtype=torch.int32,
+                                                    device=self.device)
+        return old.copy_(torch.from_numpy(array))
+
     @property
-    def args(self) -> tuple[np.ndarray, ...]:
-        return (self.input_ids, *(getattr(self, name) for name in self.extra_arg_names))
+    def args(self) -> tuple[Any, ...]:
+        """Tensors where there is a device, always the same ones but for input_ids."""
+        names = ("input_ids", *self.extra_arg_names)
+        return tuple(self._on_device(name, getattr(self, name)) for name in names)
 
     @property
     def extra_arg_names(self) -> tuple[str, ...]:
@@ -102,6 +151,14 @@ class SequenceInfo:
         shapes: dict[str, dict[int, tuple[str, int]]] = {name: {} for name in self.extra_arg_names}
         batch = {0: ("batch_size", self.max_batch_size)} if self.max_batch_size > 1 else {}
         return {"input_ids": {**batch, 1: ("seq_len", self.max_seq_len)}, **shapes}
+
+    @property
+    def export_shapes(self) -> dict[str, dict[int, Any]]:
+        """dynamic_shapes as torch.export takes them. Needs torch."""
+        from torch.export import Dim
+
+        return {name: {axis: Dim(symbol, max=most) for axis, (symbol, most) in open_.items()}
+                for name, open_ in self.dynamic_shapes.items()}
 
     def reset(self) -> None:
         """A token for each sequence, or for as many as there are pages and room: no two share a
@@ -146,22 +203,22 @@ class SequenceInfo:
         self.input_pos[:len(values)] = new
 
     def assign_cache_loc(self, pages: Sequence[Sequence[int]]) -> None:
-        """The pages of each sequence, in the order of its tokens."""
+        """The pages of each sequence, in the order of its tokens; cache_loc has the others behind
+        them."""
         _check(len(pages) <= self.max_batch_size,
                f"pages of {len(pages)} sequences, at most {self.max_batch_size} (max_batch_size)")
         flat = [page for own in pages for page in own]
         for page in flat:
             _check(0 <= page < self.num_pages, f"page {page}, 0 to {self.num_pages - 1} exist")
         _check(len(set(flat)) == len(flat), "a page is assigned twice")
-        self.cache_loc[:len(flat)] = flat
+        self.cache_loc[:] = [*flat, *np.setdiff1d(np.arange(self.num_pages), flat)]
         self.pages_per_seq[:] = 0
         self.pages_per_seq[:len(pages)] = [len(own) for own in pages]
 
     @property
     def page_assignments(self) -> list[list[int]]:
-        ends = np.cumsum(self.pages_per_seq[:self.num_sequences])
-        return [self.cache_loc[end - count:end].tolist()
-                for end, count in zip(ends, self.pages_per_seq)]
+        return [own.tolist() for own in
+                _split_pages(self.cache_loc, self.pages_per_seq[:self.num_sequences])]
 
     def check_capacity(self) -> None:
         """Raises where a sequence's tokens do not fit its pages."""
@@ -173,16 +230,8 @@ class SequenceInfo:
     def prepare_metadata(self) -> Metadata:
         """What attention takes of the live sequences, once a step."""
         self.check_capacity()
-        lengths = live_lengths(self.input_ids, self.seq_len).copy()
-        pages = self.page_assignments
-        width = max([len(own) for own in pages] + [int(len(pages) < len(lengths))])
-        table = np.full((len(lengths), width), -1, np.int32)
-        last = next((own[-1] for own in reversed(pages) if own), 0)
-        for index, row in enumerate(table):
-            own = pages[index] if index < len(pages) else [last]
-            row[:len(own)] = own
-        start = (np.cumsum(lengths) - lengths).astype(np.int32)
-        return Metadata(lengths, self.input_pos[:len(lengths)].copy(), table, start)
+        return prepare_metadata(self.input_ids, self.seq_len, self.input_pos, self.cache_loc,
+                                self.pages_per_seq, self.page_size)
 
     def sync(self, other: SequenceInfo) -> None:
         """Copies what `other` holds; both must be of the same sizes."""

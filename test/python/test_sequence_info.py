@@ -9,6 +9,11 @@ import numpy as np
 
 from mlac.sequence_info import SequenceInfo, live_lengths
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 
 class SequenceInfoTest(unittest.TestCase):
     def setUp(self):
@@ -53,6 +58,8 @@ class SequenceInfoTest(unittest.TestCase):
         self.assertEqual(self.info.input_pos.tolist(), [9, 5, 3])
         self.info.assign_cache_loc([[7, 2], [0], [5, 1, 3]])
         self.assertEqual(self.info.page_assignments, [[7, 2], [0], [5, 1, 3]])
+        # Those that no sequence has stand behind.
+        self.assertEqual(sorted(self.info.cache_loc.tolist()), list(range(8)))
         with self.refuses("page 8, 0 to 7 exist"):
             self.info.assign_cache_loc([[8]])
         with self.refuses("assigned twice"):
@@ -75,6 +82,25 @@ class SequenceInfoTest(unittest.TestCase):
         with self.refuses("page_size is 4 here and 5 there"):
             self.info.sync(SequenceInfo(10, 3, 5))
 
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_D28_D32_tensors_and_open_dimensions_of_torch(self):
+        self.info.nest_sequences([[1, 2], [3]])
+        host = self.info.args
+        before = self.info.to("cpu").args
+        for array, tensor in zip(host, before):
+            self.assertEqual((tensor.dtype, tensor.tolist()), (torch.int32, array.tolist()))
+        self.info.update_pos(3)
+        after = self.info.args
+        # The same memory, as graphs that were captured need it.
+        self.assertEqual(after[2].tolist(), [3, 3, 3])
+        self.assertEqual([tensor.data_ptr() for tensor in after],
+                         [tensor.data_ptr() for tensor in before])
+        self.assertIs(self.info.to(None).args[1], self.info.seq_len)
+        dims = self.info.export_shapes
+        self.assertEqual({axis: (dim.__name__, dim.max) for axis, dim in
+                          dims["input_ids"].items()}, self.info.dynamic_shapes["input_ids"])
+        self.assertEqual(dims["seq_len"], {})
+
     def test_D29_capacity(self):
         self.info.nest_sequences([[1] * 4])
         self.info.prepare_metadata()
@@ -91,13 +117,20 @@ class SequenceInfoTest(unittest.TestCase):
         self.assertEqual((table.tolist(), starts.tolist()), ([[6, 1], [3, -1]], [0, 5]))
         # A graph of four rows, of which two are padding.
         self.assertEqual(live_lengths(np.ones((4, 1)), np.array([1, 1, 0, 0])).tolist(), [1] * 4)
-        # Its rows of padding have a page that may be read: the last in use.
+        # Its rows of padding have a page that nobody has, or none.
         self.info.nest_sequences([[1], [2]])
         self.info.assign_cache_loc([[6], [3]])
         self.info.update_pos(0, reset=True)
         self.info.input_ids = np.ones((4, 1), np.int32)
-        table = self.info.prepare_metadata().page_table
-        self.assertEqual(table.tolist(), [[6], [3], [3], [3]])
+        self.info.input_pos[2] = 9  # of a sequence that is gone
+        made = self.info.prepare_metadata()
+        self.assertEqual(made.page_table.tolist(), [[6], [3], [0], [0]])
+        self.assertEqual(made.input_pos.tolist(), [0, 0, 0, 0])
+        # A page of a sequence that this batch leaves out is not free.
+        self.info.pages_per_seq[2] = 1
+        self.assertEqual(self.info.prepare_metadata().page_table[2:].tolist(), [[1], [1]])
+        self.info.assign_cache_loc([[6, 1, 2], [3, 4], [0, 5, 7]])
+        self.assertEqual(self.info.prepare_metadata().page_table[2:, 0].tolist(), [-1, -1])
         with self.refuses("is not zero behind its first 2"):
             live_lengths(np.ones((1, 5)), np.array([2, 0, 3]))
 
