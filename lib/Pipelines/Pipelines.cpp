@@ -62,6 +62,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaFuseAppendOptions fuseAppend;
   fuseAppend.target = options.target;
   passes.addPass(mla::createMlaFuseAppend(fuseAppend));
+  passes.addPass(mla::createMlaFuseGroupedAppend());
   mla::MlaFuseIndexerOptions fuseIndexer;
   fuseIndexer.target = options.target;
   passes.addPass(mla::createMlaFuseIndexer(fuseIndexer));

@@ -87,14 +87,14 @@ def _is_empty(freqs_cis: Any) -> bool:
 
 
 def _table(freqs_cis: Any, head_dim: int, step: Step) -> Any:
-    """[length, head_dim], cosines before sines, of [length, head_dim / 2, 2]."""
+    """As kernels read it."""
     check(len(freqs_cis.shape) == 3 and tuple(freqs_cis.shape[1:]) == (head_dim // 2, 2),
           f"freqs_cis: expected [positions, {head_dim // 2}, 2], got {list(freqs_cis.shape)}")
     most = max(step.ends, default=0)
     check(most <= freqs_cis.shape[0],
           f"freqs_cis has {freqs_cis.shape[0]} positions, {most} are needed")
-    halves = _memory.as_type(freqs_cis, "f32").swapaxes(1, 2)
-    return _memory.contiguous(halves.reshape(freqs_cis.shape[0], head_dim))
+    is_half = _memory.dtype_of("freqs_cis", freqs_cis) == "f16"
+    return _memory.contiguous(freqs_cis if is_half else _memory.as_type(freqs_cis, "f32"))
 
 
 def _attend(rows: _Rows, step: Step, k_cache: Any, v_cache: Any, freqs_cis: Any,
@@ -106,8 +106,8 @@ def _attend(rows: _Rows, step: Step, k_cache: Any, v_cache: Any, freqs_cis: Any,
                "output": _memory.empty_like(rows.query, (tokens, heads, value_dim))}
     rope = None
     if not _is_empty(freqs_cis):
-        buffers["table"] = _table(freqs_cis, key_dim, step)
-        rope = Rope("half", key_dim, buffers["table"].shape[0])
+        table = buffers["table"] = _table(freqs_cis, key_dim, step)
+        rope = Rope("half", key_dim, table.shape[0], _memory.dtype_of("freqs_cis", table))
     scale = key_dim**-0.5 if scores.scale is None else float(scores.scale)
     module = grouped_module(Grouped(
         heads, kv_heads, key_dim, value_dim, page, _memory.dtype_of("k_cache", k_cache), scale,

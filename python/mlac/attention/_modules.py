@@ -12,20 +12,28 @@ _FUNCTIONS = (("step", "?"), ("decode", "1"))
 
 
 class Rope(NamedTuple):
-    """By a table [length, dim] of f32 that is an input, cosines before sines."""
+    """By a table that is an input: [length, dim] of f32, cosines before sines, or, where `element` is
+    said, [length, dim / 2, 2] of it."""
 
     order: str
     dim: int
     length: int
+    element: str | None = None
+
+    @property
+    def table(self) -> str:
+        if self.element is None:
+            return f"tensor<{self.length}x{self.dim}xf32>"
+        return f"tensor<{self.length}x{self.dim // 2}x2x{self.element}>"
 
     def argument(self) -> str:
-        return f'%table: tensor<{self.length}x{self.dim}xf32> {{mla.input = "table"}}'
+        return f'%table: {self.table} {{mla.input = "table"}}'
 
     def rotate(self, result: str, rows: str, row_type: str) -> str:
         # The table is given: theta says nothing.
         rope = f"<order = {self.order}, dim = {self.dim}, theta = 1.0e4, length = {self.length}>"
         return (f"{result} = mla.rope {rows}, %table, %batch with {rope} : {row_type}, "
-                f"tensor<{self.length}x{self.dim}xf32>, !batch")
+                f"{self.table}, !batch")
 
 
 class Grouped(NamedTuple):

@@ -1301,6 +1301,126 @@ func.func @index_scores_c4_index_query(%q: tensor<?x8x128xbf16>, %x: tensor<?x8x
 
 // -----
 
+func.func @rope_c2_beside(%x: tensor<?x64xbf16>, %t: tensor<?x16x2xf16>, %b: !mla.batch) {
+  // expected-error @+1 {{expected table to be [length, R / 2, 2] with R / 2 = 32 (from rope), got 'tensor<?x16x2xf16>'}}
+  %0 = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xbf16>, tensor<?x16x2xf16>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @rope_c2_triples(%x: tensor<?x64xbf16>, %t: tensor<?x32x3xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected table to be [length, R / 2, 2] with 2 = 2 (from cosine and sine), got 'tensor<?x32x3xf32>'}}
+  %0 = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xbf16>, tensor<?x32x3xf32>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @rope_c2_f16(%x: tensor<?x64xbf16>, %t: tensor<?x64xf16>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a table of f32 where cosines stand before sines, got 'tensor<?x64xf16>'}}
+  %0 = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> : tensor<?x64xbf16>, tensor<?x64xf16>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c1_key(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x32xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected key to be [T, Nkv, Dk] with Dk = 64 (from query), got 'tensor<?x2x32xbf16>'}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x32xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c1_value(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x4x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected value to be [T, Nkv, Dv] with Nkv = 2 (from key), got 'tensor<?x4x32xbf16>'}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x4x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c2(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected value to have query's element type 'bf16', got 'f16'}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c2_cache(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = f16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected key to have the cache's element type 'f16', got 'bf16'}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = f16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c3(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got 16 in 64}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 16 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c3_negative(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected an offset of at least 0 with 64 channels behind it, got -1 in 64}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset -1 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c4(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x32xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected table to be [length, R] with R = 64 (from rope), got 'tensor<?x32xf32>'}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x32xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c5_alone(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd">, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache of keys and values, got}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c5_latent(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [latent: 64, rope: 64], element = bf16, rope_order = half>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a cache of keys and values, got}}
+  %0:2 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [latent: 64, rope: 64], element = bf16, rope_order = half>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c5_both(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd">, %b: !mla.batch, %d: !mla.cache<page_size = 16, fields = [value: 2x32], element = bf16, format = "v_nhd">) {
+  // expected-error @+1 {{expected a cache of keys beside that of values, got}}
+  %0:3 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c values %d, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64, value: 2x32], element = bf16, format = "kv_nhd"> values !mla.cache<page_size = 16, fields = [value: 2x32], element = bf16, format = "v_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c5_values(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd">, %b: !mla.batch, %d: !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd">) {
+  // expected-error @+1 {{expected a cache of values, got}}
+  %0:3 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c values %d, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd"> values !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd">, !mla.batch
+  return
+}
+
+// -----
+
+func.func @grouped_append_c5_width(%q: tensor<?x8x64xbf16>, %k: tensor<?x2x64xbf16>, %v: tensor<?x2x32xbf16>, %t: tensor<?x64xf32>, %c: !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd">, %b: !mla.batch, %d: !mla.cache<page_size = 16, fields = [value: 2x16], element = bf16, format = "v_nhd">) {
+  // expected-error @+1 {{expected value to be [T, value heads, value columns] with value columns = 16 (from cache), got 'tensor<?x2x32xbf16>'}}
+  %0:3 = mla.grouped_append %q, %k, %v rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %c values %d, %b : tensor<?x8x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x32xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 16, fields = [key: 2x64], element = bf16, format = "k_nhd"> values !mla.cache<page_size = 16, fields = [value: 2x16], element = bf16, format = "v_nhd">, !mla.batch
+  return
+}
+
+// -----
+
 func.func @latent_append_c1(%h: tensor<?x7168xbf16>, %w: tensor<512x7168xbf16>, %g: tensor<512xbf16>, %t: tensor<?x64xf32>, %cache: !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, %b: !mla.batch) {
   // expected-error @+1 {{expected weight to be [L + R, I] with L + R = 576 (from gamma and rope), got 'tensor<512x7168xbf16>'}}
   %0 = mla.latent_append %h, %w, %g eps 1.0 rope %t with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> into %cache, %b : tensor<?x7168xbf16>, tensor<512x7168xbf16>, tensor<512xbf16> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = interleaved>, !mla.batch

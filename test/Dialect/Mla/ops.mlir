@@ -73,6 +73,23 @@ func.func @latent_append(%h: tensor<?x7168xbf16>, %w: tensor<576x7168xbf16>, %ga
   return %0, %1 : !cache, !cache
 }
 
+// CHECK-LABEL: func @grouped_append
+func.func @grouped_append(%q: tensor<?x32x128xbf16>, %k: tensor<?x8x128xbf16>, %v: tensor<?x8x64xbf16>, %table: tensor<?x64xf32>, %pairs: tensor<4096x32x2xf16>,
+    %both: !mla.cache<page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">,
+    %keys: !mla.cache<page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">,
+    %values: !mla.cache<page_size = 64, fields = [value: 8x64], element = bf16, format = "v_nhd">, %batch: !mla.batch) {
+  // CHECK: %{{.*}}, %{{.*}} = mla.grouped_append %{{.*}}, %{{.*}}, %{{.*}} rope %{{.*}} with <order = interleaved, {{.*}}> offset 64 into %{{.*}}, %{{.*}} : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x64xbf16> rope tensor<?x64xf32> into <page_size = 16, {{.*}}>, <query_len = ?>
+  %0, %1 = mla.grouped_append %q, %k, %v rope %table with #rope offset 64 into %both, %batch
+      : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x64xbf16> rope tensor<?x64xf32>
+      into <page_size = 16, fields = [key: 8x128, value: 8x64], element = bf16, format = "kv_nhd">, !mla.batch
+  // CHECK: %{{.*}}, %{{.*}}, %{{.*}} = mla.grouped_append {{.*}} offset 0 into %{{.*}} values %{{.*}}, %{{.*}} : {{.*}} rope tensor<4096x32x2xf16> into <page_size = 16, {{.*}}> values !mla.cache<page_size = 64, {{.*}}>, <query_len = ?>
+  %2, %3, %4 = mla.grouped_append %q, %k, %v rope %pairs with #rope offset 0 into %keys values %values, %batch
+      : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x64xbf16> rope tensor<4096x32x2xf16>
+      into <page_size = 16, fields = [key: 8x128], element = bf16, format = "k_nhd">
+      values !mla.cache<page_size = 64, fields = [value: 8x64], element = bf16, format = "v_nhd">, !mla.batch
+  return
+}
+
 // CHECK-LABEL: func @index_rows
 func.func @index_rows(%k: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %q: tensor<?x64x128xbf16>, %x: tensor<?x64xbf16>,
                       %table: tensor<?x64xf32>, %batch: !mla.batch,
@@ -161,7 +178,7 @@ func.func @fold(%w_uq: tensor<16x128x1536xbf16>, %w_uk: tensor<16x128x512xbf16>,
 }
 
 // CHECK-LABEL: func @rope
-func.func @rope(%k: tensor<?x64xbf16>, %q: tensor<?x16x64xbf16>, %batch: !mla.batch) {
+func.func @rope(%k: tensor<?x64xbf16>, %q: tensor<?x16x64xbf16>, %pairs: tensor<4096x32x2xf16>, %batch: !mla.batch) {
   // CHECK: mla.rope_table <order = interleaved, dim = 64, theta = 1.000000e+04, length = 4096> : tensor<?x64xf32>
   %table = mla.rope_table #rope : tensor<?x64xf32>
   // CHECK: mla.rope_table <order = half, dim = 64, theta = 1.000000e+04, length = 163840, multiplier = 5.000000e-01, scaling = yarn, factor = 4.000000e+01, beta_fast = 1.600000e+01, beta_slow = 2.000000e+00, original_max_position = 4096> : tensor<163840x64xf32>
@@ -172,6 +189,8 @@ func.func @rope(%k: tensor<?x64xbf16>, %q: tensor<?x16x64xbf16>, %batch: !mla.ba
   %0 = mla.rope %k, %table, %batch with #rope : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch
   // CHECK: mla.rope {{.*}} inverse : tensor<?x16x64xbf16>
   %1 = mla.rope %q, %table, %batch with #rope inverse : tensor<?x16x64xbf16>, tensor<?x64xf32>, !mla.batch
+  // CHECK: mla.rope {{.*}} : tensor<?x64xbf16>, tensor<4096x32x2xf16>, <query_len = ?>
+  %2 = mla.rope %k, %pairs, %batch with #rope : tensor<?x64xbf16>, tensor<4096x32x2xf16>, !mla.batch
   return
 }
 

@@ -68,6 +68,9 @@ void emitLatentRows(StepLowering &step, mlir::Value rows, llvm::ArrayRef<LatentR
 // Rope.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);
 
+// GroupedAppend.cpp
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::GroupedAppendOp op);
+
 // Cache.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::AppendOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::GatherOp op);
@@ -82,7 +85,8 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // TopK.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 
-// Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexRows.cpp, IndexScores.cpp
+// Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexRows.cpp,
+// IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
 /// Rows as codes, with a scale for each `group` of columns.

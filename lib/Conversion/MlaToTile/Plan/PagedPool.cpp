@@ -125,6 +125,16 @@ Pool::Place Pool::find(cache::Part part) const {
           cache::sectionBytes(format, field.section, widths) / bytes};
 }
 
+Pool::Slot Pool::findSlot(KernelBuilder &b, Value slot) const {
+  Value pageSize = b.index(type.getPageSize()), zero = b.index(0);
+  Value isInside =
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, zero),
+                            b.isBelow(slot, b.mul(pages, pageSize)));
+  Value safe = b.choose(isInside, slot, zero);
+  Value inPage = b.createOrFold<arith::RemUIOp>(safe, pageSize);
+  return {isInside, b.createOrFold<arith::DivUIOp>(safe, pageSize), inPage};
+}
+
 Value Pool::row(KernelBuilder &b, cache::Part part, Value page, Value inPage) const {
   Place place = find(part);
   Value row = b.add(b.mul(page, place.memory->pageStride), b.mul(inPage, place.rowStride));

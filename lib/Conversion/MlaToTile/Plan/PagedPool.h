@@ -89,6 +89,11 @@ struct Pool {
   /// The first element of a part of the row at `inPage` of `page`, from the pool's start.
   mlir::Value row(KernelBuilder &b, mlac::cache::Part part, mlir::Value page,
                   mlir::Value inPage) const;
+  /// Where the row of a slot lies; somewhere, if the slot is outside of the pool.
+  struct Slot {
+    mlir::Value isInside, page, inPage;
+  };
+  Slot findSlot(KernelBuilder &b, mlir::Value slot) const;
   /// Elements of a part of a row.
   int64_t width(mlac::cache::Part part) const;
 };

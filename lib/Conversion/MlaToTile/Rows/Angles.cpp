@@ -16,10 +16,10 @@ static TilePair viewTable(KernelBuilder &b, const AngleTable &table, Value base,
                           int64_t rowStride) {
   auto viewAt = [&](int64_t column) {
     return b.view(table.buffer, b.extent(base, column), {rows, b.fixed(table.half)},
-                  {b.fixed(rowStride), b.fixed(1)});
+                  {b.fixed(rowStride), b.fixed(table.pairStride())});
   };
   Value cos = viewAt(0);
-  return {cos, viewAt(table.half)};
+  return {cos, viewAt(table.sineOffset())};
 }
 
 TilePair mlac::mla_to_tile::loadTokenAngles(KernelBuilder &b, const AngleTable &table,
@@ -27,9 +27,10 @@ TilePair mlac::mla_to_tile::loadTokenAngles(KernelBuilder &b, const AngleTable &
                                             int64_t rows) {
   TilePair views = viewTable(b, table, b.index(0), table.length, 2 * table.half);
   Value numbers = b.view(positions, b.fixed(0), {OpFoldResult(tokens)}, {b.fixed(1)});
-  auto type = RankedTensorType::get({rows, paddedWidth(table.half)}, b.getF32Type());
+  auto type = RankedTensorType::get({rows, paddedWidth(table.half)},
+                                    getElementTypeOrSelf(table.buffer.getType()));
   auto gather = [&](Value view) -> Value {
-    return tile::LoadRowsOp::create(b, type, view, numbers, row, b.index(0));
+    return b.widen(tile::LoadRowsOp::create(b, type, view, numbers, row, b.index(0)));
   };
   Value cos = gather(views.first);
   return {cos, gather(views.second)};

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The table has cosines of all pairs of a position, then their sines (mla.rope_table).
+// The table has cosines of all pairs of a position, then their sines (mla.rope_table), or cosine
+// and sine of each pair beside each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +24,19 @@ struct TilePair {
 };
 
 struct AngleTable {
-  mlir::Value buffer; ///< f32 [length, 2 * half]
+  mlir::Value buffer; ///< [length, 2 * half]
   mlir::Value length; ///< index
   int64_t half;       ///< pairs of a row
+  bool isBeside = false;
+
+  /// In a kernel, of a table that the plan has.
+  static AngleTable of(const TensorRef &table, mlir::Value buffer, mlir::Value length,
+                       int64_t half) {
+    return {buffer, length, half, table.rank() == 3};
+  }
+  /// Elements from a pair's cosine to that of the next, and to its sine.
+  int64_t pairStride() const { return isBeside ? 2 : 1; }
+  int64_t sineOffset() const { return isBeside ? 1 : half; }
 };
 
 /// Of the tokens from `row` on, as many as `rows`: positions [tokens].

@@ -117,15 +117,10 @@ RowKernel LatentRow::pairs(KernelBuilder &b) const {
 
 /// The row's place in the cache; somewhere, if it has none.
 void LatentRow::find(KernelBuilder &b, const Pool &pool, Value slot, Appended &row) {
-  Value pageSize = b.index(pool.type.getPageSize()), zero = b.index(0);
-  row.isInside =
-      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, slot, zero),
-                            b.isBelow(slot, b.mul(pool.pages, pageSize)));
-  Value safe = b.choose(row.isInside, slot, zero);
-  Value inPage = b.createOrFold<arith::RemUIOp>(safe, pageSize);
-  Value page = b.createOrFold<arith::DivUIOp>(safe, pageSize);
-  row.latentBase = pool.row(b, mlac::cache::Part::Latent, page, inPage);
-  row.ropeBase = pool.row(b, mlac::cache::Part::Rope, page, inPage);
+  Pool::Slot place = pool.findSlot(b, slot);
+  row.isInside = place.isInside;
+  row.latentBase = pool.row(b, mlac::cache::Part::Latent, place.page, place.inPage);
+  row.ropeBase = pool.row(b, mlac::cache::Part::Rope, place.page, place.inPage);
 }
 
 LatentRow::Appended LatentRow::loadRow(KernelBuilder &b, ValueRange args, RowKernel &head,

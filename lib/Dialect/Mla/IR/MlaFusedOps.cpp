@@ -76,6 +76,63 @@ LogicalResult LatentAppendOp::inferReturnTypes(MLIRContext *, std::optional<Loca
 }
 
 //===----------------------------------------------------------------------===//
+// mla.grouped_append
+//===----------------------------------------------------------------------===//
+
+/// The rows of `cache`, as many as it has fields for. (C5)
+static LogicalResult verifyGroupedCaches(GroupedAppendOp op) {
+  using mlac::cache::Part;
+  CacheType cache = op.getCache().getType();
+  ArrayRef<CacheField> fields = cache.getFields();
+  bool hasKeys = fields.front().part == Part::Key;
+  if (!op.getValueCache()) {
+    if (!hasKeys || fields.size() != 2)
+      return op.emitOpError("expected a cache of keys and values, got ") << cache;
+    return verifyCacheRows(op, "T", cache, {op.getKey(), op.getValue()});
+  }
+  CacheType values = op.getValueCache().getType();
+  if (!hasKeys || fields.size() != 1)
+    return op.emitOpError("expected a cache of keys beside that of values, got ") << cache;
+  if (values.getFields().size() != 1 || values.getFields().front().part != Part::Value)
+    return op.emitOpError("expected a cache of values, got ") << values;
+  if (failed(verifyCacheRows(op, "T", cache, op.getKey())))
+    return failure();
+  return verifyCacheRows(op, "T", values, op.getValue());
+}
+
+LogicalResult GroupedAppendOp::verify() {
+  ShapeCheck check(*this);
+  if (failed(check.match("query", getQuery(), {"T", "N", "Dk"})) || // (C1)
+      failed(check.match("key", getKey(), {"T", "Nkv", "Dk"})) ||
+      failed(check.match("value", getValue(), {"T", "Nkv", "Dv"})) ||
+      failed(check.match("rotated", getRotated(), {"T", "N", "Dk"})))
+    return failure();
+  for (auto [name, value] : {std::pair<StringRef, Value>("key", getKey()), // (C2)
+                             {"value", getValue()},
+                             {"rotated", getRotated()}})
+    if (failed(check.sameElement("query", getQuery(), name, value)))
+      return failure();
+  int64_t offset = getOffset(), columns = getTensorType(getKey()).getDimSize(2);
+  if (offset < 0 || ShapedType::isDynamic(columns) || offset + getRope().getDim() > columns) // (C3)
+    return emitOpError("expected an offset of at least 0 with ")
+           << getRope().getDim() << " channels behind it, got " << offset << " in " << columns;
+  if (failed(verifyAngles(*this, check, getRope(), getTable()))) // (C4)
+    return failure();
+  return verifyGroupedCaches(*this);
+}
+
+LogicalResult GroupedAppendOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                ValueRange operands, DictionaryAttr,
+                                                OpaqueProperties, RegionRange,
+                                                SmallVectorImpl<Type> &types) {
+  types.push_back(operands.front().getType());
+  for (Value operand : operands)
+    if (isa<CacheType>(operand.getType()))
+      types.push_back(operand.getType());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // mla.index_append, mla.index_query
 //===----------------------------------------------------------------------===//
 

@@ -230,7 +230,7 @@ LogicalResult RopeOp::verify() {
            << result << " of " << input;
   if (static_cast<int64_t>(getEvery()) < 1) // (C4)
     return emitOpError("expected every > 0, got ") << static_cast<int64_t>(getEvery());
-  return check.match("table", getTable(), {"length", "R"}); // (C2)
+  return verifyAngles(*this, check, getRope(), getTable()); // (C2)
 }
 
 /// The type of a result, which is said only where it is not the input's.

@@ -182,6 +182,18 @@ LogicalResult mla::verifyLatentRows(Operation *op, ShapeCheck &check,
   return success();
 }
 
+LogicalResult mla::verifyAngles(Operation *op, ShapeCheck &check, RopeAttr rope, Value table) {
+  check.bind("R", rope.getDim(), "rope");
+  check.bind("R / 2", rope.getDim() / 2, "rope");
+  check.bind("2", 2, "cosine and sine");
+  bool isBeside = getTensorType(table).getRank() == 3;
+  if (!isBeside && !getElementTypeOrSelf(table).isF32())
+    return op->emitOpError("expected a table of f32 where cosines stand before sines, got ")
+           << table.getType();
+  return isBeside ? check.match("table", table, {"length", "R / 2", "2"})
+                  : check.match("table", table, {"length", "R"});
+}
+
 LogicalResult mla::inferCache(ValueRange operands, SmallVectorImpl<Type> &types) {
   for (Value operand : operands)
     if (isa<CacheType>(operand.getType()))

@@ -87,6 +87,9 @@ LogicalResult verifyCacheRows(Operation *op, StringRef tokens, CacheType cache,
 /// cache's.
 LogicalResult verifyIndexRotations(Operation *op, StringRef name, Value rows, CacheType cache);
 
+/// Checks a table of angles: cosines before sines, or those of a pair beside each other.
+LogicalResult verifyAngles(Operation *op, ShapeCheck &check, RopeAttr rope, Value table);
+
 /// The type of an operation that returns its only cache operand.
 LogicalResult inferCache(ValueRange operands, SmallVectorImpl<Type> &types);
 

@@ -33,7 +33,7 @@ static RopeOp findRotation(LatentProjectOp project) {
   if (!tail || !tail.hasOneUse())
     return {};
   auto rope = dyn_cast<RopeOp>(*tail.user_begin());
-  bool isWhole = rope && !rope.getInverse() &&
+  bool isWhole = rope && !rope.getInverse() && rope.getTable().getType().getRank() == 2 &&
                  rope.getRope().getDim() == cast<RankedTensorType>(tail.getType()).getDimSize(1);
   return isWhole ? rope : RopeOp();
 }

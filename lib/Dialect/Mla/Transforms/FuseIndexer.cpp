@@ -38,7 +38,8 @@ static bool canHold(RopeOp rope, const mlac::TileShapes &shapes) {
   int64_t columns = cast<RankedTensorType>(rope.getInput().getType()).getShape().back();
   int64_t widths[] = {half, before, columns - before - 2 * half};
   return !rope.getInverse() && static_cast<int64_t>(rope.getEvery()) == 1 &&
-         rope.getInput().getType() == rope.getType() && llvm::all_of(widths, [&](int64_t width) {
+         rope.getTable().getType().getRank() == 2 && rope.getInput().getType() == rope.getType() &&
+         llvm::all_of(widths, [&](int64_t width) {
            return width % mlac::kWidthMultiple == 0 && width <= shapes.columns;
          });
 }

@@ -49,6 +49,44 @@ def Mla_LatentAppendOp : Mla_Op<"latent_append", [
   }];
 }
 
+def Mla_GroupedAppendOp : Mla_Op<"grouped_append", [
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "queries and keys of groups of heads rotated, keys and values written to the cache";
+  let description = [{
+    `mla.rope` of queries and of keys by one table, and `mla.append` of keys and values: rotated
+    queries are a tensor, of keys and values nothing but the cache remains. A program rotates or
+    copies heads of one token. `mla-fuse-grouped-append` makes it.
+
+    query [T, N, Dk], key [T, Nkv, Dk], value [T, Nkv, Dv]; the channels from `offset` on are
+    rotated, the others stay as they are.
+    (C1) shapes agree. (C2) one element type, which is that of the caches, and no scales. (C3) 0 <= offset <= Dk - R
+    with R = rope.dim. (C4) table is [?, R] f32, or [?, R/2, 2] f16 or f32, as of mla.rope.
+    (C5) the cache's fields are keys and values, or keys alone, with `values` a cache of the values.
+
+    Example:
+    ```mlir
+    %rotated, %after = mla.grouped_append %q, %k, %v
+      rope %table with <order = half, dim = 128, theta = 1.0e4, length = 4096> offset 0 into %cache, %batch
+      : tensor<?x32x128xbf16>, tensor<?x8x128xbf16>, tensor<?x8x128xbf16> rope tensor<?x128xf32>
+      into <page_size = 16, fields = [key: 8x128, value: 8x128], element = bf16, format = "kv_nhd">, <query_len = ?>
+    ```
+
+    Source: RoFormer (Su et al., 2021); PagedAttention (Kwon et al., 2023).
+  }];
+  let arguments = (ins Mla_Tensor:$query, Mla_Tensor:$key, Mla_Tensor:$value,
+                       RankedTensorOf<[F16, F32]>:$table, Mla_RopeAttr:$rope, I64Attr:$offset,
+                       Mla_CacheType:$cache, Optional<Mla_CacheType>:$value_cache,
+                       Mla_BatchType:$batch);
+  let results = (outs Mla_Tensor:$rotated, Mla_CacheType:$result,
+                      Optional<Mla_CacheType>:$value_result);
+  let assemblyFormat = [{
+    $query `,` $key `,` $value `rope` $table `with` $rope `offset` $offset
+    `into` $cache (`values` $value_cache^)? `,` $batch attr-dict
+    `:` type($query) `,` type($key) `,` type($value) `rope` type($table)
+    `into` type($cache) (`values` type($value_cache)^)? `,` type($batch)
+  }];
+}
+
 def Mla_IndexAppendOp : Mla_Op<"index_append", [
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "an indexer's keys normalised, rotated and written to the cache";

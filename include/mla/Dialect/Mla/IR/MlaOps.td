@@ -270,7 +270,9 @@ def Mla_RopeOp : Mla_Op<"rope"> {
     tokens have the position of the first of them: a token's, rounded down to a multiple.
 
     (C1) input is [T, R] or [T, N, R] with R = rope.dim, or, with `offset`, [T, D] or
-    [T, N, D] with 0 <= offset <= D - R. (C2) table is [?, R] f32. (C3) the result has the
+    [T, N, D] with 0 <= offset <= D - R. (C2) table is [?, R] f32, the cosines of all pairs before
+    the sines as mla.rope_table makes it, or [?, R/2, 2] f16 or f32, each pair's cosine and sine
+    beside each other. (C3) the result has the
     shape of the input, whose element type may be f32 instead. (C4) every > 0.
 
     Example:
@@ -288,7 +290,7 @@ def Mla_RopeOp : Mla_Op<"rope"> {
 
     Source: RoFormer (Su et al., 2021).
   }];
-  let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F32]>:$table, Mla_BatchType:$batch,
+  let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F16, F32]>:$table, Mla_BatchType:$batch,
                        Mla_RopeAttr:$rope, OptionalAttr<I64Attr>:$offset, UnitAttr:$inverse,
                        DefaultValuedAttr<I64Attr, "1">:$every);
   let results = (outs Mla_Tensor:$result);

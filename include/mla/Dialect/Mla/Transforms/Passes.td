@@ -574,6 +574,38 @@ def MlaFuseAppend : Pass<"mla-fuse-append", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::mla::MlaDialect"];
 }
 
+def MlaFuseGroupedAppend : Pass<"mla-fuse-grouped-append", "::mlir::ModuleOp"> {
+  let summary = "rotates queries and keys of groups of heads and appends at once";
+  let description = [{
+    Keys of heads are rotated and go to the cache and nowhere else, beside their values, and queries
+    are rotated by the same angles: three or four launches that one does.
+
+    Before:
+    ```mlir
+    %rotated = mla.rope %q, %table, %batch with <order = half, dim = 128, …> …
+    %k_rope = mla.rope %k, %table, %batch with <order = half, dim = 128, …> …
+    %after = mla.append %k_rope, %v into %cache, %batch …
+    ```
+    After:
+    ```mlir
+    %rotated, %after = mla.grouped_append %q, %k, %v
+      rope %table with <order = half, dim = 128, …> offset 0 into %cache, %batch …
+    ```
+
+    | | launches | bytes of a token's keys, heads of 128 bf16 |
+    |---|---|---|
+    | apart | rotations, append | 256 r, 256 w; then 256 r, 256 w |
+    | fused | one | 256 r, 256 w |
+
+    It is done where both rotations have the same table and channels and are no inverse, the rotated keys have no other
+    use, and nothing uses the rotated queries or the cache before the append, where the operation will stand. Values of
+    a pool of their own are taken along if they are appended in the same block.
+
+    Preconditions: none. Guarantee: no such append remains. Numerics: the same bits.
+  }];
+  let dependentDialects = ["::mlir::mla::MlaDialect"];
+}
+
 def MlaFuseIndexer : Pass<"mla-fuse-indexer", "::mlir::ModuleOp"> {
   let summary = "an indexer's keys in one pass over a row, and its queries in one";
   let description = [{

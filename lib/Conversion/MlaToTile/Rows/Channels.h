@@ -1,0 +1,71 @@
+//===- Channels.h - the channels of heads' rows that are rotated ---*- C++ -*-===//
+//
+// Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The two elements of every pair are two strided views of one row:
+//
+//     interleaved  a = x[0::2]        b = x[1::2]
+//     half         a = x[0 : R/2]     b = x[R/2 : R]
+//
+// so that rotation is element-wise on [M, R/2] tiles. Where rows are wider than R, the channels
+// before and behind are copied by a program of their own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CHANNELS_H
+#define MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CHANNELS_H
+
+#include "Rows/Angles.h"
+
+namespace mlac::mla_to_tile {
+
+/// Rows of channels in a buffer, from element base + offset on.
+struct ChannelRows {
+  mlir::Value buffer, base;
+  int64_t offset;
+  mlir::OpFoldResult count; ///< what is behind them is neither read nor written
+  int64_t rowStride, stride;
+};
+
+/// What a program has of heads' rows; columns: pairs, where it rotates.
+struct ChannelTile {
+  int64_t rows, columns;
+  mlir::Value row, column;
+};
+
+struct RotatedChannels {
+  int64_t first, half, columns; ///< `half` pairs from channel `first` on, of `columns` channels
+  bool isInterleaved, isInverse;
+
+  static RotatedChannels of(mlir::mla::RopeAttr rope, int64_t first, int64_t columns,
+                            bool isInverse = false);
+  /// Pairs that a program of tiles with `rows` heads rotates: few where rows alone are too few
+  /// programs.
+  int64_t tileColumns(const TileShapes &shapes, bool hasHeads) const;
+  bool hasRest() const { return 2 * half < columns; }
+  /// Programs of a tile of rows: for tiles of pairs and, if there are any, for the other channels.
+  int64_t programs(int64_t tileColumns) const {
+    return llvm::divideCeil(half, tileColumns) + (hasRest() ? 1 : 0);
+  }
+
+  void rotate(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
+              llvm::function_ref<TilePair()> loadAngles, const ChannelTile &tile) const;
+  /// Channels before and behind those that are rotated, at most `limit` at a time.
+  void copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
+                const ChannelTile &tile, int64_t limit) const;
+
+private:
+  TilePair pairs(KernelBuilder &b, const ChannelRows &rows) const;
+};
+
+/// One tile of rows of `width` channels as they are.
+void copyTile(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
+              const ChannelTile &tile, int64_t width);
+
+} // namespace mlac::mla_to_tile
+
+#endif // MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CHANNELS_H

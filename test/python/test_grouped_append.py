@@ -1,0 +1,179 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Queries and keys of groups of heads rotated, keys and values appended, in one kernel
+(paged-cache.md sections 9 and 10), against float64: parts of the channels, both orders of pairs,
+both forms of tables, one pool and two, slots that are not written."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import mlac
+
+from attention_steps import rotate_halves, rotate_neighbours
+from narrow_floats import narrow, widen
+
+COMPILE = os.environ["MLAC_COMPILE"]
+LENGTH, PAGES = 64, 9
+# Of rotated numbers of about 1: two products and a sum, rounded once.
+ALLOWED = {"f32": 1e-6, "f16": 2e-3, "bf16": 1.6e-2}
+
+
+@dataclasses.dataclass
+class Case:
+    heads: int
+    kv_heads: int
+    dim: int
+    value_dim: int
+    offset: int
+    rope_dim: int
+    order: str
+    element: str
+    page: int
+    value_page: int  # 0: one pool
+    table: str  # element type of pairs, or empty: cosines before sines
+
+    def table_type(self):
+        return f"tensor<{LENGTH}x{self.rope_dim // 2}x2x{self.table}>" if self.table else \
+            f"tensor<{LENGTH}x{self.rope_dim}xf32>"
+
+    def module(self):
+        """What the pass makes one operation of."""
+        e, nkv = self.element, self.kv_heads
+        query, key, value = (f"tensor<?x{h}x{d}x{e}>" for h, d in (
+            (self.heads, self.dim), (nkv, self.dim), (nkv, self.value_dim)))
+        fields = [f"key: {nkv}x{self.dim}", f"value: {nkv}x{self.value_dim}"]
+        cache = f"!mla.cache<page_size = {{}}, fields = [{{}}], element = {e}, format = \"{{}}\">"
+        rope = (f"<order = {self.order}, dim = {self.rope_dim}, theta = 1.0e4, length = {LENGTH}> "
+                f"offset {self.offset}")
+        if self.value_page:
+            types = {"keys": cache.format(self.page, fields[0], "k_nhd"),
+                     "vals": cache.format(self.value_page, fields[1], "v_nhd")}
+            append = ("%1 = mla.append %rk into %keys, %b : !key into !keys, !b\n"
+                      "  %2 = mla.append %v into %vals, %b : !value into !vals, !b\n"
+                      "  return %rq, %1, %2 : !query, !keys, !vals")
+        else:
+            types = {"keys": cache.format(self.page, ", ".join(fields), "kv_nhd")}
+            append = ("%1 = mla.append %rk, %v into %keys, %b : !key, !value into !keys, !b\n"
+                      "  return %rq, %1 : !query, !keys")
+        more = ', %vals: !vals {mla.pool = "vals"}' if self.value_page else ""
+        types.update(query=query, key=key, value=value, b="!mla.batch<query_len = ?>",
+                     table=self.table_type())
+        return "\n".join([*(f"!{name} = {text}" for name, text in types.items()), f"""
+func.func @step(%q: !query {{mla.input = "q"}}, %k: !key {{mla.input = "k"}},
+    %v: !value {{mla.input = "v"}}, %t: !table {{mla.input = "table"}}, %b: !b,
+    %keys: !keys{more}) -> (!query {{mla.output = "rotated"}}, !keys{", !vals" if more else ""}) {{
+  %rq = mla.rope %q, %t, %b with {rope} : !query, !table, !b
+  %rk = mla.rope %k, %t, %b with {rope} : !key, !table, !b
+  {append}
+}}
+"""])
+
+    def expected(self, rows, positions, cos, sin):
+        rows = widen(rows)
+        own = slice(self.offset, self.offset + self.rope_dim)
+        turned = rotate_neighbours(rows[..., own], positions, cos, sin) \
+            if self.order == "interleaved" else \
+            rotate_halves(rows[..., own], positions, np.stack([cos, sin], -1))
+        rows[..., own] = turned
+        return rows
+
+
+CASES = (
+    Case(8, 2, 64, 64, 0, 64, "half", "f32", 4, 0, ""),
+    Case(8, 2, 64, 32, 0, 64, "half", "bf16", 16, 4, "f16"),
+    Case(6, 2, 48, 40, 16, 24, "interleaved", "f32", 4, 8, "f32"),
+    Case(5, 1, 40, 24, 8, 32, "half", "f16", 1, 0, "f16"),
+    Case(12, 4, 24, 24, 0, 8, "interleaved", "bf16", 4, 0, ""),
+)
+
+
+class GroupedAppendTest(unittest.TestCase):
+    def compile(self, case):
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder) / "append.mlir"
+            module.write_text(case.module())
+            package = module.with_suffix(".mlac")
+            subprocess.run([COMPILE, module, "--quiet", "--target=cpu", "-o", package], check=True)
+            return mlac.Package(package.read_bytes())
+
+    def run_step(self, case, rng, lengths, cached):
+        package = self.compile(case)
+        kernels = [kernel["name"] for kernel in package.info["targets"][0]["kernels"]]
+        self.assertEqual(kernels, [f"rope_{case.rope_dim}_append"])
+        pools = 1 + bool(case.value_page)
+        engine = mlac.Engine(package, mlac.Device("cpu", 2), max_num_requests=len(lengths),
+                             max_num_tokens=sum(lengths), max_seq_len=LENGTH,
+                             external_pools=(1 << pools) - 1)
+        engine.prepare()
+        draw = lambda *shape: narrow(rng.standard_normal(shape), case.element)
+        tokens = sum(lengths)
+        q, k, v = draw(tokens, case.heads, case.dim), draw(tokens, case.kv_heads, case.dim), \
+            draw(tokens, case.kv_heads, case.value_dim)
+        phi = rng.uniform(-np.pi, np.pi, (LENGTH, case.rope_dim // 2))
+        table = narrow(np.stack([np.cos(phi), np.sin(phi)], -1), case.table or "f32")
+        cos, sin = np.moveaxis(widen(table), -1, 0)
+        if not case.table:
+            table = np.concatenate([cos, sin], 1).astype(np.float32)
+        widths = [case.kv_heads * case.dim, case.kv_heads * case.value_dim]
+        memories = [narrow(np.full((PAGES, page, width), np.nan), case.element)
+                    for page, width in zip(
+            (case.page, case.value_page), widths if case.value_page else [sum(widths)])]
+        # Any slots, of which some are not written.
+        slots = [rng.permutation(memory.shape[0] * memory.shape[1])[:tokens].astype(np.int64)
+                 for memory in memories]
+        for own in slots:
+            own[0], own[3:4] = -1, -7
+        for index, memory in enumerate(memories):
+            engine.bind_pool(memory, index=index)
+        blocks = np.zeros((len(lengths), LENGTH), np.int32)
+        plan, rotated = engine.plan(), narrow(np.full(q.shape, np.nan), case.element)
+        ends = [c + n for c, n in zip(cached, lengths)]
+        plan.fill_tables(lengths, ends, blocks, slots[0], "step",
+                         pools=[(blocks, own) for own in slots[1:]])
+        plan.run_bound(q=q, k=k, v=v, table=table, rotated=rotated)
+        positions = np.concatenate([np.arange(c, e) for c, e in zip(cached, ends)]).astype(int)
+        self.compare(case, widen(rotated), case.expected(q, positions, cos, sin))
+        keys = case.expected(k, positions, cos, sin)
+        self.check_pools(case, memories, slots, keys, v)
+
+    def compare(self, case, got, expected):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=ALLOWED[case.element] *
+                                   max(1.0, np.abs(expected).max() / 2), err_msg=str(case))
+
+    def check_pools(self, case, memories, slots, keys, values):
+        """Rows of one pool: keys of all of a page's tokens, then values."""
+        width = case.kv_heads * case.dim
+        flat = [memory.reshape(len(memory), -1) for memory in memories]
+        parts = [flat[0][:, :case.page * width], flat[0][:, case.page * width:]]
+        if case.value_page:
+            parts = flat
+        pages = (case.page, case.value_page or case.page)
+        for part, own, page, rows, is_exact in zip(parts, (slots[0], slots[-1]), pages,
+                                                   (keys, values), (False, True)):
+            got = part.reshape(PAGES * page, -1)
+            written = own >= 0
+            new = got[own[written]].reshape(-1, *rows.shape[1:])
+            if is_exact:
+                np.testing.assert_array_equal(new, rows[written], err_msg=str(case))
+            else:
+                self.compare(case, widen(new), rows[written])
+            rest = np.delete(got, own[written], 0)
+            self.assertTrue(np.isnan(widen(rest)).all(), case)
+
+    def test_D13_D14_D15_against_float64(self):
+        rng = np.random.default_rng()
+        for case in CASES:
+            with self.subTest(case=case):
+                self.run_step(case, rng, (5, 0, 1), (0, 7, 59))
+                self.run_step(case, rng, (1, 1), (63, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
