@@ -329,9 +329,22 @@ static bool isNumber(Type type) {
 
 /// The same numbers, maybe in the same memory: casts between types of real numbers, and to real
 /// ones.
+/// What the schema of an operator that gives the same numbers has beside them. Any other argument
+/// would be of an operator that nobody knows.
+static SmallVector<StringLiteral> getCastArguments(StringRef name) {
+  if (name == "to")
+    return {"dtype",        "layout", "device",        "pin_memory",
+            "non_blocking", "copy",   "memory_format", "other"};
+  if (name == "_to_copy")
+    return {"dtype", "layout", "device", "pin_memory", "non_blocking", "memory_format"};
+  if (name == "type_as")
+    return {"other"};
+  if (name == "contiguous" || name == "clone")
+    return {"memory_format"};
+  return {};
+}
+
 Results Call::alias(StringRef name) {
-  ignore({"dtype", "layout", "device", "pin_memory", "non_blocking", "copy", "memory_format",
-          "other"});
   Cell *self = cell(name);
   if (!self || node->getNumResults() != 1)
     return std::nullopt;
@@ -373,6 +386,7 @@ Results Call::evaluateShape(StringRef name, bool &isKnown) {
   }
   if (name == "sym_size" || name == "size")
     return readSize();
+  ignore(getCastArguments(name));
   if (llvm::is_contained(
           {"to", "contiguous", "detach", "detach_", "alias", "lift_fresh_copy", "type_as"}, name))
     return alias("self");
