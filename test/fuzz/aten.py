@@ -117,12 +117,19 @@ class Failure:
         self.why = why
 
 
+def _whole(value):
+    """JSON has one type of number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _argument(argument, values):
     (kind, value), = argument.items()
     if kind == "as_none":
         return None
-    if kind == "as_int" and isinstance(value, float) and value.is_integer():
-        return int(value)  # JSON has one type of number
+    if kind == "as_int":
+        return _whole(value)
+    if kind == "as_ints":
+        return [_whole(item) for item in value]
     if kind == "as_tensor":
         return values[value["name"]]
     if kind == "as_tensors":
