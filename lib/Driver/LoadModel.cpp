@@ -257,7 +257,9 @@ static llvm::Error writeParts(const TorchArchive &archive, const RaisedLayer &la
 /// A whole model's attention alone, over caches.
 static OwningOpRef<ModuleOp> loadCachedGraph(StringRef path, ModuleOp graph,
                                              const CompileOptions &options) {
-  FailureOr<CachedGraph> cached = cacheAttention(*graph.getOps<func::FuncOp>().begin());
+  FailureOr<CachedGraph> cached =
+      cacheAttention(*graph.getOps<func::FuncOp>().begin(), getAttentionOperators().front(),
+                     options.import.pageSize);
   if (failed(cached))
     return {};
   OwningOpRef<ModuleOp> module = buildCachedSteps(graph.getLoc(), *cached, options.import);

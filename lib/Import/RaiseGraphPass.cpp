@@ -54,8 +54,23 @@ struct CacheAttentionPass : mlac::impl::CacheAttentionBase<CacheAttentionPass> {
 
   void runOnOperation() override {
     func::FuncOp graph = getGraph(getOperation());
-    if (!graph || failed(cacheAttention(graph)))
+    const AttentionOperator *found = graph ? findOperator() : nullptr;
+    if (!found || failed(cacheAttention(graph, *found, pageSize)))
       signalPassFailure();
+  }
+
+private:
+  /// Null: a diagnostic says which there are.
+  const AttentionOperator *findOperator() {
+    const AttentionOperator *found = findAttentionOperator(attention);
+    if (!found) {
+      InFlightDiagnostic diagnostic = getOperation().emitError()
+                                      << "option attention is '" << attention
+                                      << "', expected one of ";
+      llvm::interleaveComma(getAttentionOperators(), diagnostic,
+                            [&](const AttentionOperator &each) { diagnostic << each.name; });
+    }
+    return found;
   }
 };
 

@@ -136,7 +136,7 @@ class ModelTest(unittest.TestCase):
                 torch.nn.init.normal_(weight, std=2 * weight.shape[-1]**-0.5)
         return model
 
-    def make_cached(self, model, info):
+    def make_cached(self, model, info, **options):
         """Batch and tokens are open; the mask is an input that nothing reads any more."""
         batch, tokens = torch.export.Dim("batch", max=64), torch.export.Dim("tokens", max=128)
         ids = torch.ones(2, 5, dtype=torch.long)
@@ -148,7 +148,7 @@ class ModelTest(unittest.TestCase):
             return mlac.cached(
                 model, {"input_ids": ids, "position_ids": torch.arange(5).expand(2, 5),
                         "attention_mask": mask, "use_cache": False},
-                info, dynamic_shapes=shapes, device=mlac.Device("cpu", 1), target="cpu")
+                info, dynamic_shapes=shapes, **options)
 
     def step(self, cached, sequences):
         """The last logits of each sequence whose next tokens are given."""
@@ -197,9 +197,82 @@ class ModelTest(unittest.TestCase):
             with self.subTest(kind, implementation=implementation):
                 model = self.make_model(kind, sizes, implementation)
                 info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
-                cached = self.make_cached(model, info)
+                cached = self.make_cached(model, info, device=mlac.Device("cpu", 1),
+                                          target="cpu")
                 self.assertEqual(len(cached.caches), sizes["num_hidden_layers"])
                 self.assertEqual(self.generate(cached), self.expected(model))
+
+    def test_D46_tokens_by_the_operator_of_a_descriptor(self):
+        """Chosen by name, also one that is registered here; buffers are made once."""
+        from mlac.attention import AttentionRegistry, PagedMultiHead
+
+        made = []
+
+        class Counted(PagedMultiHead):
+            @classmethod
+            def get_global_buffer_initializers(cls, get_info):
+                ((name, make),) = super().get_global_buffer_initializers(get_info).items()
+                return {name: lambda info: made.append(name) or make(info)}
+
+        AttentionRegistry.register("Counted")(Counted)
+        self.addCleanup(AttentionRegistry._descriptors.pop, "Counted")
+        model = self.make_model("llama", TINY, "sdpa")
+        expected = self.expected(model)
+        for name, page in (("Counted", 4), ("PagedMultiHead", 4), ("MultiHead", 0),
+                           ("TritonWithFlattenedInputs", 0)):
+            with self.subTest(name):
+                info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=page)
+                cached = self.make_cached(model, info, attention=name)
+                self.assertIsNone(cached.package)
+                self.assertEqual(len(cached.caches), 2 * TINY["num_hidden_layers"])
+                self.assertEqual(self.generate(cached), expected)
+        self.assertEqual(made, ["freqs_cis_None_10000_0_1_0"])
+        # Keys of other widths than values; eager's products.
+        model = self.make_model("deepseek_v3", LATENT, "eager")
+        info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+        cached = self.make_cached(model, info, attention="PagedMultiHead")
+        self.assertEqual(self.generate(cached), self.expected(model))
+
+    def test_D43_D46_canonical_node(self):
+        """torch.ops.attention.scaled_dot_product_attention is an attention."""
+        import mlac.attention.torch  # noqa: F401
+
+        class Layer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.joined, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+
+            def forward(self, x):
+                q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2)
+                           for part in self.joined(x).split(32, -1))
+                o = torch.ops.attention.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                                                     scale=0.3)
+                return self.out(o.transpose(1, 2).flatten(2))
+
+        layer, x = Layer().eval(), torch.randn(1, 7, 32)
+        info = SequenceInfo(max_seq_len=16, max_batch_size=1, page_size=4)
+        cached = mlac.cached(layer, (torch.randn(2, 5, 32),), info, attention="PagedMultiHead",
+                             dynamic_shapes=({0: torch.export.Dim("batch", max=8),
+                                              1: torch.export.Dim("tokens", max=16)},))
+        info.assign_cache_loc([[2, 0, 1]])
+        parts = []
+        for begin, end in ((0, 5), (5, 6), (6, 7)):
+            info.nest_sequences([[1] * (end - begin)])
+            with torch.no_grad():
+                parts.append(cached(x[:, begin:end]))
+            info.update_pos(end - begin)
+        with torch.no_grad():
+            torch.testing.assert_close(torch.cat(parts, 1), layer(x), atol=1e-5, rtol=1e-5)
+
+    def test_D46_refusals_of_descriptors(self):
+        model = self.make_model("llama", TINY, "sdpa")
+        info = SequenceInfo(max_seq_len=32, max_batch_size=3, page_size=4)
+        with self.assertRaisesRegex(LookupError, "no attention 'Other' is registered"):
+            self.make_cached(model, info, attention="Other")
+        with self.assertRaisesRegex(ValueError, "MultiHead has no pages: page_size is 4"):
+            self.make_cached(model, info, attention="MultiHead")
+        with self.assertRaisesRegex(ValueError, "option 'target' is of packages"):
+            self.make_cached(model, info, attention="PagedMultiHead", target="cpu")
 
 
 if __name__ == "__main__":

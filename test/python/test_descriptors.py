@@ -5,6 +5,9 @@
 what operators refuse. What needs torch skips itself where it is not installed."""
 
 import os
+import pathlib
+import re
+import subprocess
 import unittest
 
 import numpy as np
@@ -243,6 +246,46 @@ class NodesTest(RefusingTest):
         self.assertEqual([x.tolist() for x in rows], [[5, 1], [1, 3], [7, 5], [0, 5]])
         with self.refuses("page_size is 0, expected 1 or more"):
             attention.prepare_paged_metadata(*sequences.args, 0)
+
+
+class CompilerTest(RefusingTest):
+    """mla-cache-attention puts the same operators into graphs."""
+
+    def nodes_of(self, name):
+        """Of the metadata and of the attention: target, operands by number, constants."""
+        archive = pathlib.Path(__file__).parent.parent / "data/golden/llama_gqa_dynamic.pt2"
+        done = subprocess.run(
+            [os.environ["MLAC_OPT"], "-", f"--mla-import-archive=archive={archive}",
+             f"--mla-cache-attention=attention={name} page-size=4"],
+            input="module {}", capture_output=True, text=True, check=True)
+        found = []
+        for line in done.stdout.splitlines():
+            match = re.search(r'graph.node "((?:attention|mlac)\..*?)\.default"\(.*?\) {(.*?)}', line)
+            if match:
+                operands = dict(re.findall(r"(\w+) = #graph.in<(\d+)>", match[2]))
+                constants = set(re.findall(r"(\w+) = ", match[2])) - set(operands)
+                found.append((match[1], sorted(operands, key=lambda x: int(operands[x])),
+                              constants))
+        return found, re.findall(r'graph.input = "(\w+)"', done.stdout)
+
+    def test_D36_D40_D46_operands_in_the_compiler_and_here(self):
+        for name in NAMES[:3]:
+            descriptor = AttentionRegistry.get(name)
+            (prepare, attend), inputs = self.nodes_of(name)
+            for (target, operands, constants), op in (
+                    (prepare, descriptor.get_prepare_metadata_op()[0]),
+                    (attend, descriptor.get_attention_op()[0])):
+                self.assertEqual(target.replace(".", "::"), op.name)
+                arguments = re.findall(r"(\S+) (\w+)(?:=[^,)]*)?[,)]", op.schema)
+                tensors = [own for kind, own in arguments if "Tensor" in kind]
+                self.assertEqual(operands, tensors, name)
+                self.assertEqual(constants, {own for _, own in arguments} - set(tensors), name)
+            sequences = SequenceInfo(16, 1, 4 if descriptor.is_paged() else 0)
+            nodes = AttentionNodes(descriptor, sequences)
+            nodes.add(INFO)
+            nodes.initialize()
+            for own in (*sequences.extra_arg_names, *nodes.caches, *nodes.buffers):
+                self.assertIn(own, inputs)
 
 
 class TwinTest(unittest.TestCase):

@@ -17,6 +17,7 @@
 #ifndef MLA_IMPORT_CACHEATTENTION_H
 #define MLA_IMPORT_CACHEATTENTION_H
 
+#include "mla/Import/AttentionOperators.h"
 #include "mla/Import/ImportConfig.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,9 +54,12 @@ struct CachedGraph {
   std::vector<AttentionInfo> kinds; ///< those that differ
 };
 
-/// Rewrites `graph`, a function of the `graph` dialect. Fails with a diagnostic that names the
-/// node.
-mlir::FailureOr<CachedGraph> cacheAttention(mlir::func::FuncOp graph);
+/// Rewrites `graph`, a function of the `graph` dialect, to calls of this operator over pages of so
+/// many tokens. Fails with a diagnostic that names the node, which may have what the operator
+/// does not take; then nothing is rewritten.
+mlir::FailureOr<CachedGraph> cacheAttention(mlir::func::FuncOp graph,
+                                            const AttentionOperator &attention,
+                                            int64_t pageSize);
 
 /// The names of the steps of a kind: of any new tokens, and of one of each request.
 std::string getStepName(size_t kind, bool isDecode);

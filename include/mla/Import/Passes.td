@@ -179,9 +179,25 @@ def CacheAttention : Pass<"mla-cache-attention", "::mlir::ModuleOp"> {
     for groups of queries are taken once. Masks are left without uses: a causal mask, or one that is
     an input, is taken as the causal one, with a window where it has one.
 
-    Fails at the node whose attention is not causal, whose operands are not found, or whose heads
-    are not alike.
+    `attention` names another operator, as mlac.attention registers them: MultiHead,
+    TritonWithFlattenedInputs and PagedMultiHead. Their metadata is also made of the graph's tokens,
+    `input_ids`, and of the page's size; keys and values have caches of their own, k_cache_N and
+    v_cache_N; a buffer of angles is one input of all nodes, empty, because rope stays in
+    the graph; scale, window and softcap are constants, but of TritonWithFlattenedInputs:
+
+    ```mlir
+    %o = graph.node "mlac.paged_mha_with_cache.default"(%q, %k, %v, %seq_len, %input_pos,
+        %cache_loc, %seq_start, %page_table, %k_cache_0, %v_cache_0, %freqs_cis) {...}
+    ```
+
+    Fails at the node whose attention is not causal, whose operands are not found, whose heads
+    are not alike, or that has what the operator does not take.
   }];
+  let options = [
+    Option<"attention", "attention", "std::string", "\"Packaged\"",
+           "the operator: Packaged, MultiHead, TritonWithFlattenedInputs or PagedMultiHead">,
+    Option<"pageSize", "page-size", "int64_t", "64",
+           "tokens of a page, a constant of the metadata">];
   let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::graph::GraphDialect"];
 }
 

@@ -12,40 +12,65 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace mlac;
 using namespace mlac::graph;
 using namespace mlir;
 using mlir::graph::InAttr;
 using mlir::graph::NodeOp;
 
-/// Operands of prepare_metadata (paged-cache.md section 12), inputs of the graph from then on; and
-/// what the operators of attention take of it (mlac.sequence_info).
+/// What metadata is made of (paged-cache.md section 12): inputs of the graph from then on.
 static constexpr StringLiteral kBatchInputs[] = {"seq_len", "input_pos", "cache_loc",
                                                  "pages_per_seq"};
-static constexpr StringLiteral kMetadata[] = {"seq_len", "input_pos", "page_table", "seq_start"};
+static constexpr StringLiteral kTokens = "input_ids", kPageTable = "page_table";
+/// Rope is the graph's own: what a buffer of angles is called that holds none, as descriptors name
+/// it (mode, theta, scale).
+static constexpr StringLiteral kNoRope = "_None_10000_0_1_0";
 
 namespace {
 class Cacher {
 public:
-  explicit Cacher(func::FuncOp function) : function(function), builder(function.getContext()) {}
+  Cacher(func::FuncOp function, const AttentionOperator &attention, int64_t pageSize)
+      : function(function), attention(attention), pageSize(pageSize),
+        builder(function.getContext()) {}
   FailureOr<CachedGraph> run();
 
 private:
+  /// Operands of a node by their names, in order.
+  struct Operands {
+    SmallVector<Value> values;
+    SmallVector<NamedAttribute> arguments;
+  };
+  void add(Operands &operands, StringRef name, Value value);
+  LogicalResult verify(FoundAttention &found);
   void addMetadata(Block &body);
   Value addArgument(Type type, StringRef name);
+  Value findOrAddArgument(Type type, StringRef name);
   Value call(StringRef target, ValueRange operands, ArrayRef<NamedAttribute> attributes,
              Type result, const Twine &name);
   Value toRows(Value heads, bool isTransposed, int64_t group, const Twine &name);
-  Value addCache(const FoundAttention &found, size_t index);
-  Value callAttention(const FoundAttention &found, const CachedNode &cached, Value cache,
+  void addCaches(Operands &operands, const FoundAttention &found, size_t index);
+  void addScores(Operands &operands, const AttentionInfo &info);
+  Value callAttention(const FoundAttention &found, const CachedNode &cached, size_t index,
                       const std::string &name);
+  Value splitHeads(Value joined, const AttentionInfo &info, Type type, const Twine &name);
   CachedNode replace(FoundAttention &found, size_t index);
 
   func::FuncOp function;
+  const AttentionOperator &attention;
+  int64_t pageSize;
   OpBuilder builder;
   SmallVector<Value> metadata;
 };
 } // namespace
+
+void Cacher::add(Operands &operands, StringRef name, Value value) {
+  operands.arguments.push_back(
+      builder.getNamedAttr(name, InAttr::get(builder.getContext(), operands.values.size())));
+  operands.values.push_back(value);
+}
 
 /// The name of a value: its node's result, or the argument's.
 static std::string getName(func::FuncOp function, Value value) {
@@ -82,22 +107,31 @@ Value Cacher::call(StringRef target, ValueRange operands, ArrayRef<NamedAttribut
       .getResult(0);
 }
 
+/// That of the graph, if it has one.
+Value Cacher::findOrAddArgument(Type type, StringRef name) {
+  for (BlockArgument argument : function.getArguments())
+    if (getName(function, argument) == name)
+      return argument;
+  return addArgument(type, name);
+}
+
 /// The node that makes the metadata, once, for all attention.
 void Cacher::addMetadata(Block &body) {
-  Type list = RankedTensorType::get(ShapedType::kDynamic, builder.getI32Type());
-  SmallVector<Value> inputs;
-  SmallVector<NamedAttribute> attributes;
-  for (StringRef name : kBatchInputs) {
-    attributes.push_back(
-        builder.getNamedAttr(name, InAttr::get(builder.getContext(), inputs.size())));
-    inputs.push_back(addArgument(list, name));
-  }
-  Type table =
-      RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic}, builder.getI32Type());
-  SmallVector<Type> results{list, list, table, list};
+  Type i32 = builder.getI32Type(), list = RankedTensorType::get(ShapedType::kDynamic, i32);
+  Type table = RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic}, i32);
+  Operands operands;
+  if (attention.takesTokens)
+    add(operands, kTokens, findOrAddArgument(table, kTokens));
+  for (StringRef name : kBatchInputs)
+    add(operands, name, addArgument(list, name));
+  if (attention.takesTokens)
+    operands.arguments.push_back(
+        builder.getNamedAttr("page_size", builder.getI64IntegerAttr(pageSize)));
+  auto results = llvm::map_to_vector(
+      attention.metadata, [&](StringRef name) { return name == kPageTable ? table : list; });
   builder.setInsertionPointToStart(&body);
-  auto node = NodeOp::create(builder, function.getLoc(), results, "mlac.prepare_metadata", inputs,
-                             builder.getDictionaryAttr(attributes),
+  auto node = NodeOp::create(builder, function.getLoc(), results, attention.prepareOp,
+                             operands.values, builder.getDictionaryAttr(operands.arguments),
                              builder.getStringAttr("prepare_metadata"), StringAttr());
   llvm::append_range(metadata, node.getResults());
 }
@@ -133,43 +167,93 @@ Value Cacher::toRows(Value heads, bool isTransposed, int64_t group, const Twine 
               permute(heads.getType(), order), name + "_rows");
 }
 
-/// The operator's call: query, key, value; metadata; caches; buffers; constants (paged-cache.md
-/// section 12).
-Value Cacher::callAttention(const FoundAttention &found, const CachedNode &cached, Value cache,
-                            const std::string &name) {
-  const AttentionOperands &from = found.operands;
-  SmallVector<StringRef> names{"query", "key", "value"};
-  SmallVector<Value> operands{
-      toRows(from.query, /*isTransposed=*/false, /*group=*/1, name + "_query"),
-      toRows(from.key, from.isKeyTransposed, cached.group, name + "_key"),
-      toRows(from.value, /*isTransposed=*/false, cached.group, name + "_value")};
-  llvm::append_range(names, kMetadata);
-  llvm::append_range(operands, metadata);
-  names.push_back("kv_cache");
-  operands.push_back(cache);
-  if (found.sinks) {
-    names.push_back("sinks");
-    operands.push_back(function.getArgument(*found.sinks));
-  }
-  SmallVector<NamedAttribute> attributes;
-  for (auto [number, each] : llvm::enumerate(names))
-    attributes.push_back(builder.getNamedAttr(each, InAttr::get(builder.getContext(), number)));
-  const AttentionInfo &info = found.info;
-  attributes.push_back(builder.getNamedAttr("scale", builder.getF64FloatAttr(info.scale)));
-  attributes.push_back(builder.getNamedAttr("softcap", builder.getF64FloatAttr(info.softcap)));
-  attributes.push_back(builder.getNamedAttr("window", builder.getI64IntegerAttr(info.window)));
-  Type result = permute(NodeOp(found.node)->getResult(0).getType(), {0, 2, 1, 3});
-  return call("mlac.cached_attention", operands, attributes, result, name);
-}
-
-/// A cache of the node's own: keys and values of each KV head, by pages.
-Value Cacher::addCache(const FoundAttention &found, size_t index) {
+/// Caches of the node's own, by pages: a row has keys or values of each KV head, or both.
+void Cacher::addCaches(Operands &operands, const FoundAttention &found, size_t index) {
   const AttentionInfo &info = found.info;
   Type element = cast<RankedTensorType>(found.operands.key.getType()).getElementType();
-  int64_t width = info.kvHeads * (info.keyDim + info.valueDim);
-  return addArgument(
-      RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic, width}, element),
-      "kv_cache_" + std::to_string(index));
+  for (const CacheOperand &cache : attention.caches) {
+    SmallVector<int64_t> shape(2, ShapedType::kDynamic);
+    if (cache.hasKeys && cache.hasValues)
+      shape.push_back(info.kvHeads * (info.keyDim + info.valueDim));
+    else
+      shape.append({info.kvHeads, cache.hasKeys ? info.keyDim : info.valueDim});
+    std::string name = cache.name.str() + "_" + std::to_string(index);
+    add(operands, cache.name, addArgument(RankedTensorType::get(shape, element), name));
+  }
+}
+
+void Cacher::addScores(Operands &operands, const AttentionInfo &info) {
+  auto constant = [&](StringRef name, Attribute value) {
+    operands.arguments.push_back(builder.getNamedAttr(name, value));
+  };
+  constant("scale", builder.getF64FloatAttr(info.scale));
+  constant("softcap", builder.getF64FloatAttr(info.softcap));
+  constant("window", builder.getI64IntegerAttr(info.window));
+}
+
+/// [batch, tokens, heads, channels] of what the operator gives.
+Value Cacher::splitHeads(Value joined, const AttentionInfo &info, Type type, const Twine &name) {
+  return call("aten.unflatten.int", joined,
+              {builder.getNamedAttr("self", InAttr::get(builder.getContext(), 0)),
+               builder.getNamedAttr("dim", builder.getI64IntegerAttr(-1)),
+               builder.getNamedAttr("sizes", builder.getI64ArrayAttr({info.heads, info.valueDim}))},
+              type, name + "_heads");
+}
+
+/// The operator's call: query, key, value; metadata; caches; buffers; constants (paged-cache.md
+/// section 12).
+Value Cacher::callAttention(const FoundAttention &found, const CachedNode &cached, size_t index,
+                            const std::string &name) {
+  const AttentionOperands &from = found.operands;
+  Value rows[] = {toRows(from.query, /*isTransposed=*/false, /*group=*/1, name + "_query"),
+                  toRows(from.key, from.isKeyTransposed, cached.group, name + "_key"),
+                  toRows(from.value, /*isTransposed=*/false, cached.group, name + "_value")};
+  Operands operands;
+  for (auto [input, value] : llvm::zip_equal(attention.inputs, rows))
+    add(operands, input, value);
+  for (auto [each, value] : llvm::zip_equal(attention.metadata, metadata))
+    add(operands, each, value);
+  addCaches(operands, found, index);
+  if (!attention.buffer.empty())
+    add(operands, attention.buffer,
+        findOrAddArgument(RankedTensorType::get(0, builder.getF32Type()),
+                          attention.buffer.str() + kNoRope.str()));
+  if (found.sinks)
+    add(operands, "sinks", function.getArgument(*found.sinks));
+  if (attention.hasScores)
+    addScores(operands, found.info);
+  RankedTensorType result = permute(NodeOp(found.node)->getResult(0).getType(), {0, 2, 1, 3});
+  if (!attention.joinsHeads)
+    return call(attention.op, operands.values, operands.arguments, result, name);
+  auto joined = RankedTensorType::get(
+      {result.getDimSize(0), result.getDimSize(1), found.info.heads * found.info.valueDim},
+      result.getElementType());
+  return splitHeads(call(attention.op, operands.values, operands.arguments, joined, name),
+                    found.info, result, name);
+}
+
+/// Whether the operator takes all that the attention has.
+LogicalResult Cacher::verify(FoundAttention &found) {
+  const AttentionInfo &info = found.info;
+  auto fail = [&](const Twine &what) -> LogicalResult {
+    return emitError(found.node->getLoc())
+           << Evaluator::describe(found.node) << ": its attention has " << what.str()
+           << ", which the operator of '" << attention.name << "' does not take";
+  };
+  if (found.sinks && !attention.hasSinks)
+    return fail("sinks");
+  if (attention.hasScores)
+    return success();
+  if (info.window > 0)
+    return fail("a window of " + Twine(info.window));
+  if (info.softcap > 0)
+    return fail("a softcap of " + Twine(std::to_string(info.softcap)));
+  // Both are rounded once.
+  double expected = 1 / std::sqrt(static_cast<double>(info.keyDim));
+  if (std::abs(info.scale - expected) > expected * std::numeric_limits<float>::epsilon())
+    return fail("a scale of " + Twine(std::to_string(info.scale)) + ", not " +
+                Twine(std::to_string(expected)));
+  return success();
 }
 
 CachedNode Cacher::replace(FoundAttention &found, size_t index) {
@@ -185,10 +269,9 @@ CachedNode Cacher::replace(FoundAttention &found, size_t index) {
   cached.group = keyHeads / found.info.kvHeads;
   if (found.sinks)
     cached.sinks = getName(function, function.getArgument(*found.sinks));
-  Value cache = addCache(found, index);
   std::string name = "cached_attention_" + std::to_string(index);
   builder.setInsertionPointAfter(found.node);
-  Value attended = callAttention(found, cached, cache, name);
+  Value attended = callAttention(found, cached, index, name);
   Value back = call("aten.permute.default", attended,
                     {builder.getNamedAttr("self", InAttr::get(builder.getContext(), 0)),
                      builder.getNamedAttr("dims", builder.getI64ArrayAttr({0, 2, 1, 3}))},
@@ -202,6 +285,9 @@ FailureOr<CachedGraph> Cacher::run() {
   FailureOr<std::vector<FoundAttention>> all = AttentionFinder(function).run();
   if (failed(all))
     return failure();
+  for (FoundAttention &found : *all)
+    if (failed(verify(found)))
+      return failure();
   addMetadata(function.getBody().front());
   CachedGraph graph;
   for (auto [index, found] : llvm::enumerate(*all)) {
@@ -214,4 +300,7 @@ FailureOr<CachedGraph> Cacher::run() {
   return graph;
 }
 
-FailureOr<CachedGraph> mlac::cacheAttention(func::FuncOp graph) { return Cacher(graph).run(); }
+FailureOr<CachedGraph> mlac::cacheAttention(func::FuncOp graph, const AttentionOperator &attention,
+                                            int64_t pageSize) {
+  return Cacher(graph, attention, pageSize).run();
+}

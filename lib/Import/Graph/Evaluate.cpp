@@ -129,6 +129,10 @@ void Evaluator::readArguments() {
 // Nodes
 //===----------------------------------------------------------------------===//
 
+/// AutoDeploy's, with the schema of aten's.
+static constexpr StringLiteral kCanonicalAttention =
+    "attention.scaled_dot_product_attention.default";
+
 /// By its name, torch's convention; operators of others may do anything.
 static bool mayWrite(NodeOp node) {
   StringRef name = node.getTarget().split('.').second.split('.').first;
@@ -179,6 +183,8 @@ void Evaluator::evaluate(NodeOp node) {
   StringRef name = node.getTarget();
   if (name.consume_front("aten."))
     name = name.rsplit('.').first;
+  else if (name == kCanonicalAttention)
+    name = name.split('.').second.split('.').first;
   Call call(*this, node);
   Results results = call.evaluate(name);
   if (!results)
