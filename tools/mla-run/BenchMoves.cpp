@@ -8,6 +8,8 @@
 
 #include "BenchMoves.h"
 
+#include "Functions.h"
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -55,13 +57,8 @@ Moves::Moves(const Session &session, const MoveOptions &options)
 
 void Moves::fill(Group &group) {
   group = std::make_unique<Sequences>(engine.get(), options.requests);
-  constexpr int64_t kFirst = 0;
-  auto tokens = static_cast<int32_t>(options.tokens);
-  for (int64_t r = 0; r < options.requests; ++r) {
-    mla_sequence id = (*group)[r];
-    mla_cache_append_batch batch = {sizeof batch, 1, &id, &kFirst, &tokens};
-    check(mla_cache_append(cache.get(), &batch, nullptr, 0), "taking pages");
-  }
+  for (int64_t r = 0; r < options.requests; ++r)
+    takeTokens(engine.get(), (*group)[r], options.tokens);
 }
 
 double Moves::time(const std::function<void()> &work) {

@@ -73,9 +73,18 @@ StepFunction mlac::run::plannedFunction(const Session &session, mla_plan *plan) 
 
 void mlac::run::takeTokens(mla_engine *engine, mla_sequence sequence, int64_t tokens) {
   Cache cache;
-  constexpr int64_t kFirst = 0;
-  auto count = static_cast<int32_t>(tokens);
-  mla_cache_append_batch batch = {sizeof batch, 1, &sequence, &kFirst, &count};
   check(mla_engine_cache(engine, cache.out()), "asking for the cache");
-  check(mla_cache_append(cache.get(), &batch, nullptr, 0), "taking pages");
+  // Pools with windows have room for a window and a step's tokens: long sequences grow by steps.
+  int64_t step = tokens;
+  for (int64_t taken = 0; taken < tokens;) {
+    auto count = static_cast<int32_t>(std::min(step, tokens - taken));
+    mla_cache_append_batch batch = {sizeof batch, 1, &sequence, &taken, &count};
+    mla_status status = mla_cache_append(cache.get(), &batch, nullptr, 0);
+    if (status == MLA_OUT_OF_PAGES && step > 1) {
+      step /= 2;
+      continue;
+    }
+    check(status, "taking pages");
+    taken += count;
+  }
 }
