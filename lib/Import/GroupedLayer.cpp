@@ -88,7 +88,8 @@ Value GroupedLayer::buildRows(StringRef projection, StringRef norm, int64_t head
   IntegerAttr offset =
       rope.getDim() < config.vHeadDim ? builder.getI64IntegerAttr(0) : IntegerAttr();
   return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, rope, offset,
-                             /*inverse=*/false);
+                             /*inverse=*/false, /*every=*/1,
+                             /*codes_group=*/IntegerAttr());
 }
 
 func::FuncOp GroupedLayer::buildStep(StringRef name, int64_t queryLen) {

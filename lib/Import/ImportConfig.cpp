@@ -288,7 +288,8 @@ Value LayerBuilder::rotate(Value rows) {
   if (!rope)
     return rows;
   return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, rope,
-                             /*offset=*/IntegerAttr(), /*inverse=*/false);
+                             /*offset=*/IntegerAttr(), /*inverse=*/false, /*every=*/1,
+                             /*codes_group=*/IntegerAttr());
 }
 
 mla::LatentProjectOp LayerBuilder::projectLatent(StringRef projection, StringRef norm, int64_t rank,
@@ -343,7 +344,8 @@ Value LayerBuilder::rotateIndex(Value rows) {
   mla::RopeAttr pairs = getRopeAttr(*builder.getContext(), config, config.indexer->pairing);
   // The first channels, where the attention's own rope takes the last ones.
   return mla::RopeOp::create(builder, loc, rows.getType(), rows, table, batch, pairs,
-                             builder.getI64IntegerAttr(0), /*inverse=*/false);
+                             builder.getI64IntegerAttr(0), /*inverse=*/false, /*every=*/1,
+                             /*codes_group=*/IntegerAttr());
 }
 
 Value LayerBuilder::buildIndexQuery() {
@@ -509,8 +511,17 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
                                 /*hadamard=*/false);
 }
 
+/// Names of inference engines (vLLM's kv_cache_dtype) stand for ours. All their kinds of codes are
+/// one format of DeepSeek-V4's layers (v4.md, its decisions).
+static StringRef getCacheFormat(const ModelConfig &config, StringRef name) {
+  if (config.sharedKeys && name.starts_with("fp8"))
+    return "model1_584";
+  return name == "fp8" ? "mla_fp8_tensor" : name;
+}
+
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,
-                                         const ImportOptions &options) {
+                                         ImportOptions options) {
+  options.cacheFormat = getCacheFormat(config, options.cacheFormat).str();
   loc.getContext()->loadDialect<func::FuncDialect, mla::MlaDialect, tensor::TensorDialect>();
   if (options.pageSize < 1 || options.pageSize > kMaxPageSize) {
     emitError(loc) << "page size " << options.pageSize << ", expected 1 to " << kMaxPageSize;
@@ -533,6 +544,11 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
   if (options.rotatesIndex && !config.sharedKeys) {
     emitError(loc) << "index-hadamard does not apply to " << config.modelType
                    << ", expected a model whose indexer selects entries (deepseek_v4)";
+    return {};
+  }
+  if (options.roundsStates && !config.sharedKeys) {
+    emitError(loc) << "round-states does not apply to " << config.modelType
+                   << ", expected a model that makes entries of tokens (deepseek_v4)";
     return {};
   }
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc, config.modelType);

@@ -61,7 +61,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
                           .cacheFormat = cacheFormat,
                           .scaleRule = scaleRule,
                           .decodeThreshold = decodeThreshold,
-                          .rotatesIndex = indexHadamard};
+                          .rotatesIndex = indexHadamard,
+                          .roundsStates = roundStates};
     OwningOpRef<ModuleOp> imported =
         importConfig(getFileLoc(getContext(), config), *model, options);
     if (!imported)

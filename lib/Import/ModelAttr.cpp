@@ -58,6 +58,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --inputs=latents";
   if (options.rotatesIndex)
     stream << " --index-hadamard";
+  if (options.roundsStates)
+    stream << " --round-states";
   if (parsing.indexer != IndexerUse::Full)
     stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
   if (parsing.layer != 0)

@@ -22,6 +22,8 @@ using namespace mlir;
 
 /// Tokens of a page of entries, which are what tables of such pools count in (v4.md section 4).
 static constexpr int64_t kTokensOfPage = 256;
+/// What keys are stored in but rows of the activations' type.
+static constexpr StringLiteral kKeyFormat = "model1_584";
 /// Rows of a page of states: those of one entry, of the longer entries 8 (v4.md section 4).
 static constexpr int64_t kStatesOfPage = 8;
 
@@ -29,12 +31,26 @@ static constexpr int64_t kStatesOfPage = 8;
 // Pools
 //===----------------------------------------------------------------------===//
 
-mla::CacheType SharedKeyLayer::entryType(mla::CacheField field, StringRef format,
-                                         mla::ScaleRule rule, bool hadamard) {
-  int64_t rows = std::max<int64_t>(kTokensOfPage / shared.every, 1);
-  return mla::CacheType::get(builder.getContext(), rows, field, element,
-                             mla::RopeOrder::Interleaved, format, rule, shared.every,
-                             /*window=*/0, hadamard);
+/// Null where there is no such type, with an error.
+mla::CacheType SharedKeyLayer::poolType(const RowFormat &rows, int64_t pageSize,
+                                        int64_t tokensPerRow, bool hadamard) {
+  return mla::CacheType::getChecked([&] { return emitError(loc); }, builder.getContext(), pageSize,
+                                    ArrayRef(rows.fields), element, mla::RopeOrder::Interleaved,
+                                    rows.name, rows.rule, tokensPerRow,
+                                    /*window=*/int64_t(0), hadamard);
+}
+
+mla::CacheType SharedKeyLayer::entryType(const RowFormat &rows, bool hadamard) {
+  return poolType(rows, std::max<int64_t>(kTokensOfPage / shared.every, 1), shared.every, hadamard);
+}
+
+/// Keys: whole rows of the activations' type, or codes and the columns that are rotated.
+SharedKeyLayer::RowFormat SharedKeyLayer::keyFormat() {
+  if (options.cacheFormat.empty())
+    return {"", {{cache::Part::Latent, /*heads=*/1, config.vHeadDim}}, mla::ScaleRule::Raw};
+  return {options.cacheFormat,
+          mla::CacheType::latentFields(config.qkNopeHeadDim, config.qkRopeHeadDim),
+          mla::ScaleRule::PowerOfTwo};
 }
 
 /// What entries are made of, of the tokens that the next one may need.
@@ -54,32 +70,36 @@ SharedKeyLayer::SharedKeyLayer(ModuleOp module, const ModelConfig &config,
       shared(*config.sharedKeys),
       element(getElementType(*module.getContext(), options.activationType)),
       single(builder.getF32Type()), rope(getRopeAttr(*module.getContext(), config)),
-      tensors(getStepTensors(config)) {
-  window = {"", mla::CacheType::getLatent(module.getContext(), options.pageSize, config.vHeadDim,
-                                          /*ropeDim=*/0, element, mla::RopeOrder::Interleaved)};
+      tensors(getStepTensors(config)) {}
+
+LogicalResult SharedKeyLayer::makePools() {
+  RowFormat keys = keyFormat();
+  window = {"", poolType(keys, options.pageSize, /*tokensPerRow=*/1)};
   pools.push_back(&window);
-  if (!shared.hasEntries())
-    return;
-  entries = {"entries", entryType({cache::Part::Latent, /*heads=*/1, config.vHeadDim}, "",
-                                  mla::ScaleRule::Raw)};
-  states = {"states", stateType(config.vHeadDim)};
-  pools.append({&entries, &states});
-  if (!config.hasOwnIndexer())
-    return;
-  index = {"index", entryType({cache::Part::Index, /*heads=*/1, config.indexer->headDim}, "index_k",
-                              mla::ScaleRule::PowerOfTwo, options.rotatesIndex)};
-  indexStates = {"index_states", stateType(config.indexer->headDim)};
-  pools.append({&index, &indexStates});
+  if (shared.hasEntries()) {
+    entries = {"entries", entryType(keys)};
+    states = {"states", stateType(config.vHeadDim)};
+    pools.append({&entries, &states});
+  }
+  if (config.hasOwnIndexer()) {
+    mla::CacheField key{cache::Part::Index, /*heads=*/1, config.indexer->headDim};
+    index = {"index",
+             entryType({"index_k", {key}, mla::ScaleRule::PowerOfTwo}, options.rotatesIndex)};
+    indexStates = {"index_states", stateType(config.indexer->headDim)};
+    pools.append({&index, &indexStates});
+  }
+  return success(llvm::all_of(pools, [](const Pool *pool) { return pool->type; }));
 }
 
 LogicalResult SharedKeyLayer::verify() {
   if (options.takesLatents)
     return emitError(loc) << "layers of " << config.modelType
                           << " take hidden states: --inputs=latents does not apply";
-  if (!options.cacheFormat.empty())
-    return emitError(loc) << "cache format '" << options.cacheFormat << "' is not supported for "
-                          << config.modelType << " yet, expected rows of the activations' type";
-  return verifySelection(loc, config);
+  if (StringRef format = options.cacheFormat; !format.empty() && format != kKeyFormat)
+    return emitError(loc) << "cache format '" << format << "' is not supported for "
+                          << config.modelType << ", expected " << kKeyFormat
+                          << " (fp8) or rows of the activations' type";
+  return success(succeeded(verifySelection(loc, config)) && succeeded(makePools()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,6 +174,12 @@ Value SharedKeyLayer::project(Value input, Value weight, ArrayRef<int64_t> shape
                                 /*bias=*/Value());
 }
 
+/// f32, rounded to the activations' type where the import asks for it.
+Value SharedKeyLayer::projectStates(Value weight, int64_t columns) {
+  return mla::ProjectOp::create(builder, loc, tokens(columns, single), hidden, weight,
+                                /*bias=*/Value(), options.roundsStates && element != single);
+}
+
 /// The [groups, rows, in] view of a weight [groups * rows, in].
 Value SharedKeyLayer::splitRows(Value weight, int64_t groups) {
   auto type = cast<RankedTensorType>(weight.getType());
@@ -163,12 +189,29 @@ Value SharedKeyLayer::splitRows(Value weight, int64_t groups) {
                                        ArrayRef<ReassociationIndices>{{0, 1}, {2}});
 }
 
+/// Rows [T, D] as the columns of each field.
+SmallVector<Value, 2> SharedKeyLayer::splitColumns(Value rows, ArrayRef<mla::CacheField> fields) {
+  SmallVector<Value, 2> parts;
+  int64_t column = 0;
+  OpFoldResult one = builder.getIndexAttr(1), none = builder.getIndexAttr(0);
+  OpFoldResult count = tensor::DimOp::create(builder, loc, rows, 0).getResult();
+  for (const mla::CacheField &field : fields) {
+    OpFoldResult width = builder.getIndexAttr(field.columns);
+    SmallVector<OpFoldResult, 2> offsets = {none, builder.getIndexAttr(column)},
+                                 sizes = {count, width}, strides = {one, one};
+    parts.push_back(tensor::ExtractSliceOp::create(builder, loc, tokens(field.columns, element),
+                                                   rows, offsets, sizes, strides));
+    column += field.columns;
+  }
+  return parts;
+}
+
 Value SharedKeyLayer::rotate(Value rows, int64_t every, bool isInverse) {
   auto type = cast<RankedTensorType>(rows.getType());
   int64_t offset = type.getShape().back() - rope.getDim();
   return mla::RopeOp::create(builder, loc, RankedTensorType::get(type.getShape(), element), rows,
                              table, batch, rope, builder.getI64IntegerAttr(offset), isInverse,
-                             every);
+                             every, /*codes_group=*/IntegerAttr());
 }
 
 Value SharedKeyLayer::latent(StringRef projection, StringRef norm, int64_t width) {
@@ -180,7 +223,10 @@ Value SharedKeyLayer::latent(StringRef projection, StringRef norm, int64_t width
 }
 
 void SharedKeyLayer::append(Pool &pool, ValueRange rows) {
-  pool.cache = mla::AppendOp::create(builder, loc, pool.type, rows, pool.cache, batch);
+  SmallVector<Value, 2> parts(rows);
+  if (pool.type.getQkRopeHeadDim() > 0) // whole rows
+    parts = splitColumns(rows.front(), pool.type.getFields());
+  pool.cache = mla::AppendOp::create(builder, loc, pool.type, parts, pool.cache, batch);
 }
 
 /// Heads are normalised without weights, and not rounded before they are rotated.
@@ -203,8 +249,8 @@ void SharedKeyLayer::appendEntries(const Compressor &compressor) {
   auto own = [&](StringRef name) { return weight(compressor.prefix + name); };
   bool overlaps = shared.selectsEntries();
   int64_t columns = overlaps ? 2 * compressor.dim : compressor.dim;
-  Value rows = project(hidden, own("kv_proj.weight"), columns, single);
-  Value gates = project(hidden, own("gate_proj.weight"), columns, single);
+  Value rows = projectStates(own("kv_proj.weight"), columns);
+  Value gates = projectStates(own("gate_proj.weight"), columns);
   gates = mla::AddPositionBiasOp::create(builder, loc, gates, own("position_bias"), batch);
   append(*compressor.states, {rows, gates});
   RankedTensorType type = tokens(compressor.dim, single);

@@ -31,7 +31,7 @@ class SharedKeyLayer {
 public:
   SharedKeyLayer(mlir::ModuleOp module, const ModelConfig &config, const ImportOptions &options);
 
-  /// Says which options do not apply, or what pools they cannot have.
+  /// Says which options do not apply, or what pools they cannot have. Comes before the steps.
   llvm::LogicalResult verify();
   /// Adds function `name` for requests of `queryLen` new tokens.
   mlir::func::FuncOp buildStep(llvm::StringRef name, int64_t queryLen);
@@ -44,6 +44,12 @@ private:
     mlir::mla::CacheType type;
     Value cache = {};
   };
+  /// How rows of a pool are stored.
+  struct RowFormat {
+    llvm::StringRef name;
+    llvm::SmallVector<mlir::mla::CacheField, 2> fields;
+    mlir::mla::ScaleRule rule;
+  };
   /// What makes entries of `dim` columns: of keys, or of the indexer.
   struct Compressor {
     llvm::StringRef prefix;
@@ -51,19 +57,25 @@ private:
     Pool *states, *entries;
   };
 
-  mlir::mla::CacheType entryType(mlir::mla::CacheField field, llvm::StringRef format,
-                                 mlir::mla::ScaleRule rule, bool hadamard = false);
+  RowFormat keyFormat();
+  mlir::mla::CacheType poolType(const RowFormat &rows, int64_t pageSize, int64_t tokensPerRow,
+                                bool hadamard = false);
+  mlir::mla::CacheType entryType(const RowFormat &rows, bool hadamard = false);
   mlir::mla::CacheType stateType(int64_t dim);
   /// [T, shape...]
   mlir::RankedTensorType tokens(llvm::ArrayRef<int64_t> shape, mlir::Type type);
   mlir::func::FuncOp createFunction(llvm::StringRef name, mlir::mla::BatchType batchType);
   Value weight(const llvm::Twine &name) { return values.lookup(name.str()); }
   Value project(Value input, Value weight, llvm::ArrayRef<int64_t> shape, mlir::Type type);
+  Value projectStates(Value weight, int64_t columns);
   Value splitRows(Value weight, int64_t groups);
   /// Rotates the last columns, by the position of the first of `every` tokens.
   Value rotate(Value rows, int64_t every = 1, bool isInverse = false);
   Value latent(llvm::StringRef projection, llvm::StringRef norm, int64_t width);
+  llvm::SmallVector<Value, 2> splitColumns(Value rows,
+                                           llvm::ArrayRef<mlir::mla::CacheField> fields);
   void append(Pool &pool, mlir::ValueRange rows);
+  llvm::LogicalResult makePools();
   Value buildQuery();
   void appendEntries(const Compressor &compressor);
   Value transform(Value rows);

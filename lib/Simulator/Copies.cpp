@@ -36,6 +36,8 @@ static std::optional<float> readElement(const View &view, ArrayRef<int64_t> indi
   char *element = view.locate(indices);
   if (!element)
     return std::nullopt;
+  if (isa<IntegerType>(view.elementType)) // of few bits, which f32 holds
+    return static_cast<float>(readInteger(element, view.elementType));
   return readReal(element, view.elementType);
 }
 
@@ -47,7 +49,12 @@ Machine::Fetch Machine::fetchRows(Warpgroup &, Operation *, ViewRef view, ViewRe
     std::optional<int64_t> picked = readIndex(*indices, first + row);
     if (!picked)
       return std::nullopt;
-    return readElement(*view, {*picked, column + j});
+    if (view->sizes.size() == 2)
+      return readElement(*view, {*picked, column + j});
+    int64_t pageSize = view->sizes[1]; // of pages
+    if (*picked < 0)
+      return 0.0f;
+    return readElement(*view, {*picked / pageSize, *picked % pageSize, column + j});
   };
 }
 

@@ -191,11 +191,16 @@ Step Machine::fillEach(Warpgroup &warpgroup, Operation *op, SetElement setElemen
 }
 
 Step Machine::fill(Warpgroup &warpgroup, Operation *op, Fetch fetch) {
-  if (!isa<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType()))
-    return fail(Defect::Unsupported, op, "of integers is not known to the simulator");
+  Type type = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  bool isInteger = isa<IntegerType>(type);
+  if (isInteger && type.getIntOrFloatBitWidth() > 16) // what is fetched is an f32
+    return fail(Defect::Unsupported, op, "of such integers is not known to the simulator");
   return fillEach(warpgroup, op, [&](Tile &tile, int64_t element, int64_t row, int64_t column) {
     std::optional<float> value = fetch(row, column);
-    tile.reals[element] = value.value_or(0);
+    if (isInteger)
+      tile.integers[element] = static_cast<int64_t>(value.value_or(0));
+    else
+      tile.reals[element] = value.value_or(0);
     return value.has_value();
   });
 }

@@ -481,9 +481,10 @@ def shared_key_scores(config, weights, hidden, stored=lambda rows: rows):
     return index_scores(stored(queries), stored(keys), heads)
 
 
-def shared_key_layer(config, weights, hidden, selected=None):
+def shared_key_layer(config, weights, hidden, selected=None, stored=lambda rows: rows):
     """A whole layer over a sequence: output [S, H] and, of a layer that selects entries, which
-    [S, K] each token does; with `selected` those, where they are complete at the token."""
+    [S, K] each token does; with `selected` those, where they are complete at the token. `stored`
+    says what pools make of rows of keys."""
     weights = {name: np.asarray(w, np.float64) for name, w in weights.items()}
     hidden = np.asarray(hidden, np.float64)
     count, n, dim = len(hidden), config.num_heads, config.head_dim
@@ -502,6 +503,7 @@ def shared_key_layer(config, weights, hidden, selected=None):
             chosen = range(seen[p]) if selected is None else selected[p]
             own.extend(count + entry for entry in chosen if 0 <= entry < seen[p])
         keys = np.concatenate([keys, entries_of(config, weights, "compressor.", hidden)])
+    keys = stored(keys)
     output, _, _ = gathered_attention(query, keys, keys, lists, dim ** -0.5, weights["sinks"])
     output = rotate_last(output, config.rope, positions, inverse=True)
     groups = output.reshape(count, config.groups, n // config.groups * dim)

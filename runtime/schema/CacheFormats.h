@@ -96,7 +96,7 @@ struct Format {
 
 inline constexpr ScaleRule kNoRule = {false, 0, 0};
 
-/// Alignment in bytes of the pool. In formats that kernels take, rows of each section that has
+/// Alignment in bytes of the pool. Rows of each section that has
 /// fields of the model's row are multiples of it, too (paged-cache.md section 1).
 inline constexpr int64_t kPoolAlignment = 16;
 
@@ -269,12 +269,18 @@ constexpr size_t findField(const Format &format, Part part) {
   return index;
 }
 
-/// Whether kernels and engines take a format: scales are numbers, not bare exponents.
-constexpr bool hasKernels(const Format &format) {
+/// Whether pages have several sections: no one number then says where all of a row lies.
+constexpr bool hasSections(const Format &format) {
   for (size_t i = 0; i < format.numFields; ++i)
-    if (format.fields[i].storage == Storage::E8M0)
-      return false;
-  return true;
+    if (format.fields[i].section != 0)
+      return true;
+  return false;
+}
+
+/// Whether scales are bare exponents, bytes that say 2^(byte - 127).
+constexpr bool hasExponents(const Format &format) {
+  size_t index = findField(format, Part::Scale);
+  return index < format.numFields && format.fields[index].storage == Storage::E8M0;
 }
 
 /// Whether a section has fields of the row as the model has it.

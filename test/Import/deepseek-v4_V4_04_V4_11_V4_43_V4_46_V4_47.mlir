@@ -6,7 +6,10 @@
 // RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json layer=4 indexer=shared" | FileCheck %s --check-prefix=GIVEN
 // RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json layer=3" | FileCheck %s --check-prefix=ALL
 // RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json layer=43" | FileCheck %s --check-prefix=WINDOW
-// RUN: not mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json cache-format=fp8_ds_mla" 2>&1 | FileCheck %s --check-prefix=FORMAT
+// RUN: not mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json cache-format=mla_fp8_tensor" 2>&1 | FileCheck %s --check-prefix=FORMAT
+// RUN: not mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json cache-format=fp8 dtype=f16" 2>&1 | FileCheck %s --check-prefix=ELEMENT
+// RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json layer=3 cache-format=fp8_ds_mla" | FileCheck %s --check-prefix=RECORD
+// RUN: mla-opt %s --mla-import-config="config=%data/configs/deepseek_v4.json layer=2 cache-format=fp8" | mla-opt --verify-roundtrip
 
 // WINDOW: module @deepseek_v4
 // WINDOW-LABEL: func.func @prefill
@@ -55,6 +58,14 @@
 // ALL: mla.compress %{{.*}}, %{{.*}} every 128 :
 // ALL: mla.seen_keys %{{.*}} every 128 : <query_len = ?> -> tensor<?xi32>, tensor<?x8192xi32>
 
-// FORMAT: cache format 'fp8_ds_mla' is not supported for deepseek_v4 yet, expected rows of the activations' type
+// FORMAT: cache format 'mla_fp8_tensor' is not supported for deepseek_v4, expected model1_584 (fp8) or rows of the activations' type
+// ELEMENT: cache format model1_584 does not take elements of 'f16'
+
+// Keys and entries in records of 584 bytes; a query of whole rows.
+// RECORD-LABEL: func.func @prefill
+// RECORD-SAME: !mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = interleaved, format = "model1_584", scale_rule = power_of_two>
+// RECORD-SAME: !mla.cache<page_size = 2, fields = [latent: 448, rope: 64], element = bf16, rope_order = interleaved, format = "model1_584", scale_rule = power_of_two, tokens_per_row = 128> {mla.pool = "entries"}
+// RECORD: mla.append %{{.*}}, %{{.*}} into
+// RECORD: mla.sparse_attention query(%{{.*}} : tensor<?x64x512xbf16>) {{.*}} beside({{.*}} -> tensor<?x64x512xbf16>
 
 module {}

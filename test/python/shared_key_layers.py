@@ -6,6 +6,7 @@
 import numpy as np
 
 import sparse_layers as layers
+from mlac import reference
 from narrow_floats import narrow, widen
 
 GOLDEN = layers.DATA / "golden/deepseek_v4_attention.safetensors"
@@ -61,6 +62,36 @@ def random_weights(rng, config, kind):
     weights.update({name: rng.standard_normal(shape) for name, shape in biases.items()})
     weights["sinks"] = rng.standard_normal(n)
     return {name: widen(narrow(w, "bf16")) for name, w in weights.items()}
+
+
+# Columns of a record that are codes, and those that have one scale (v4.md section 4).
+CODES, GROUP = 448, 64
+
+
+def record_bytes(bits):
+    """Rows [n, 512] of bf16 bits as records [n, 584]: codes, columns as they are, exponents, a
+    zero."""
+    values = widen(bits[:, :CODES]).astype(np.float32).reshape(len(bits), -1, GROUP)
+    largest = np.maximum(np.abs(values).max(axis=-1), np.float32(1e-4)) / np.float32(448)
+    words = largest.view(np.uint32)  # up to a power of two, on bits
+    exponents = ((words >> 23) + ((words & 0x7FFFFF) != 0)).astype(np.uint8)
+    scaled = values.astype(np.float64) * 2.0 ** (127.0 - exponents[..., None])
+    rounded = reference.round_e4m3(scaled)
+    codes = np.searchsorted(reference.e4m3_values()[:127], np.abs(rounded)).astype(np.uint8)
+    codes |= np.signbit(values).astype(np.uint8) << 7
+    return np.concatenate([codes.reshape(len(bits), CODES),
+                           np.ascontiguousarray(bits[:, CODES:]).view(np.uint8), exponents,
+                           np.zeros((len(bits), 1), np.uint8)], axis=1)
+
+
+def records(rows):
+    """What readers of records see of rows [n, 512]."""
+    bits = narrow(rows, "bf16")
+    stored = record_bytes(bits)
+    exponents = stored[:, -8:-1].astype(np.float64)
+    codes = reference.e4m3_values()[stored[:, :CODES]].reshape(len(rows), -1, GROUP)
+    return np.concatenate([(codes * 2.0 ** (exponents[..., None] - 127)).reshape(len(rows), CODES),
+                           widen(bits[:, CODES:])], axis=1)
 
 
 def clear_rows(shape, scores, rows, slack):

@@ -87,7 +87,8 @@ static cl::opt<std::string> cacheFormat(
         "Rows of the cache: auto (the activations' type, the default), bfloat16 (auto where the "
         "activations are bf16), mla_fp8_tensor or fp8 (e4m3, one scale per layer), fp8_ds_mla "
         "(656 bytes: e4m3 with four scales, bf16 rope) or split_ckv_kpe (latents of a page, "
-        "then its rope keys, as FlashInfer has them)"));
+        "then its rope keys, as FlashInfer has them); of deepseek_v4 every fp8 name is model1_584 "
+        "(584 bytes: e4m3 with seven scales, bf16 rope)"));
 static cl::opt<int64_t> rowWidth(
     "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(cacheCategory),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "
@@ -252,6 +253,10 @@ static cl::opt<int64_t> layer("layer", cl::init(0), cl::value_desc("index"), cl:
                                        "(DeepSeek-V4; default: a package has all kinds, what is "
                                        "short of one the first layer)"));
 static cl::opt<bool>
+    roundStates("round-states", cl::cat(modelCategory),
+                cl::desc("Round what tokens contribute to entries to the activations' type, as "
+                         "engines do whose weights are quantised (deepseek_v4)"));
+static cl::opt<bool>
     indexHadamard("index-hadamard", cl::cat(modelCategory),
                   cl::desc("Multiply the queries and keys of DeepSeek-V4's indexer by a Hadamard "
                            "matrix before they are rounded to e4m3, as some engines' caches have "
@@ -409,14 +414,12 @@ static constexpr int64_t kMostSplits = 65536;
 /// Far above every crossover of the forms (mla.md section 12).
 static constexpr int64_t kMostDecodeTokens = 65536;
 
-/// The names of inference engines (vLLM's kv_cache_dtype) stand for ours.
+/// Names of inference engines (vLLM's kv_cache_dtype) for rows of the activations' type.
 static bool readCacheFormat(std::string &format) {
   if (cacheFormat == "bfloat16" && dtype != ActivationType::BF16)
     return fail(llvm::Twine("--cache-format=bfloat16: expected --dtype=bf16, got ") +
                 (dtype == ActivationType::F16 ? "f16" : "f32"));
-  if (cacheFormat == "fp8")
-    format = "mla_fp8_tensor";
-  else if (cacheFormat != "auto" && cacheFormat != "bfloat16")
+  if (cacheFormat != "auto" && cacheFormat != "bfloat16")
     format = cacheFormat;
   return true;
 }
@@ -462,7 +465,8 @@ static bool readOptions(CompileOptions &options) {
                     scaleRule,
                     hasStep ? decodeThreshold : 0,
                     layerInputs == LayerInputs::Latents,
-                    indexHadamard};
+                    indexHadamard,
+                    roundStates};
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
@@ -492,7 +496,7 @@ static bool checkModuleOptions() {
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
            &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs, &layer,
-           &indexHadamard})
+           &indexHadamard, &roundStates})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

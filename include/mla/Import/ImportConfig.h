@@ -38,13 +38,16 @@ struct ImportOptions {
   ActivationType activationType = ActivationType::BF16;
   int64_t pageSize = 64; ///< tokens per cache page
   mlir::mla::Form form = mlir::mla::Form::Auto;
-  std::string cacheFormat = {}; ///< of CacheFormats.h; empty: the activations' type
+  std::string cacheFormat = {}; ///< of CacheFormats.h, or fp8; empty: the activations' type
   mlir::mla::ScaleRule scaleRule = mlir::mla::ScaleRule::Raw;
   int64_t decodeThreshold = 0; ///< longest query of a decode in @step; 0: no @step
   /// Whether the caller projects down: functions take normalised latents and unrotated keys.
   bool takesLatents = false;
   /// Whether an indexer's queries and keys are multiplied by a Hadamard matrix (v4.md section 6).
   bool rotatesIndex = false;
+  /// Whether what tokens contribute to entries is rounded to the activations' type (v4.md section
+  /// 6).
+  bool roundsStates = false;
 };
 
 mlir::Type getElementType(mlir::MLIRContext &context, ActivationType type);
@@ -69,7 +72,7 @@ mlir::Location getFileLoc(mlir::MLIRContext &context, llvm::StringRef path);
 /// The mla module of `config`, whose operations are at `loc`. Fails with a
 /// diagnostic for options out of range.
 mlir::OwningOpRef<mlir::ModuleOp> importConfig(mlir::Location loc, const ModelConfig &config,
-                                               const ImportOptions &options);
+                                               ImportOptions options);
 
 } // namespace mlac
 

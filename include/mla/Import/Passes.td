@@ -103,6 +103,8 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
              clEnumValN(::mlac::IndexerUse::None, "none", "all keys, up to index_topk"))}]>,
     Option<"layer", "layer", "int64_t", "0",
            "which layer, of a model whose layers differ in kind">,
+    Option<"roundStates", "round-states", "bool", "false",
+           "round what tokens contribute to entries to the activations' type">,
     Option<"indexHadamard", "index-hadamard", "bool", "false",
            "multiply the queries and keys of DeepSeek-V4's indexer by a Hadamard matrix">,
   ];

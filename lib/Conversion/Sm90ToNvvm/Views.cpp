@@ -114,6 +114,8 @@ TileAccess mlac::sm90nvvm::getDenseAccess(const Kernel &kernel, const View &view
 
 TileAccess mlac::sm90nvvm::getListAccess(const Kernel &kernel, const View &view,
                                          const View &indices, Value first, Value column) {
+  if (view.sizes.size() == 3) // numbers of rows of pages are slots
+    return getSlotAccess(kernel, view, indices, first, column);
   auto getRow = [&kernel, view, indices, first](ImplicitLocOpBuilder &b, Value row) {
     Int position = Int(b, first) + toI64(b, row);
     Value listed = compare(b, CmpIPredicate::slt, position, indices.sizes[0]);

@@ -214,6 +214,7 @@ LogicalResult KernelLowering::lowerTileOp(Operation *op) {
       .Case([&](tile::DotOp dot) { lowerDot(dot); })
       .Case([&](tile::ReduceOp reduce) { lowerReduce(reduce); })
       .Case([&](tensor::ExtractSliceOp slice) { lowerSlice(slice); })
+      .Case([&](tensor::ConcatOp concat) { lowerConcat(concat); })
       .Default([&](Operation *other) {
         if (uses.isVirtual(other->getResult(0)))
           return; // its consumers evaluate it
@@ -254,6 +255,19 @@ void KernelLowering::lowerSlice(Operation *op) {
     ref.firstRow += offsets.front();
   ref.columnBytes += offsets.back() * TileShape(slice.getType()).bytesPerElement();
   memory[slice.getResult()] = ref;
+}
+
+/// Columns side by side: each operand is stored to its part of the rows.
+void KernelLowering::lowerConcat(Operation *op) {
+  auto concat = cast<tensor::ConcatOp>(op);
+  TileRef target = destination(concat.getResult()), part = target;
+  part.isOwned = part.isPadded = false;
+  for (Value operand : concat.getInputs()) {
+    TileShape shape(operand.getType());
+    store(operand, part);
+    part.columnBytes += shape.columns * shape.bytesPerElement();
+  }
+  memory[concat.getResult()] = target;
 }
 
 //===----------------------------------------------------------------------===//

@@ -86,6 +86,7 @@ private:
   void lowerScalarAccess(mlir::Operation *op);
   llvm::SmallVector<mlir::Value> lookupAll(mlir::ValueRange values);
   void lowerSlice(mlir::Operation *op);
+  void lowerConcat(mlir::Operation *op);
 
   // Scratch.
   TileRef allocateTile(mlir::Type type);

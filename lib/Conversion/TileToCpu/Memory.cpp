@@ -226,9 +226,15 @@ void KernelLowering::lowerLoadRows(tile::LoadRowsOp op) {
       scf::YieldOp::create(e, e.loc, e.i64(-1));
     }
     Value index = read.getResult(0);
-    Value exists = e.both(e.compare(Predicate::sge, index, e.i64(0)),
-                          e.compare(Predicate::slt, index, view.sizes.front()));
-    return {elementAddress(view, {index, column}), exists};
+    bool isOfPages = view.sizes.size() == 3;
+    Value rows = isOfPages ? e.mul(view.sizes[0], view.sizes[1]) : view.sizes[0];
+    Value exists =
+        e.both(e.compare(Predicate::sge, index, e.i64(0)), e.compare(Predicate::slt, index, rows));
+    if (!isOfPages)
+      return {elementAddress(view, {index, column}), exists};
+    Value page = arith::DivUIOp::create(e, e.loc, index, view.sizes[1]);
+    Value inPage = arith::RemUIOp::create(e, e.loc, index, view.sizes[1]);
+    return {elementAddress(view, {page, inPage, column}), exists};
   });
 }
 

@@ -52,6 +52,9 @@ static LogicalResult checkOperation(Operation *op) {
     return op->emitOpError("expected a tile constant of equal elements");
   if (auto dot = dyn_cast<tile::DotOp>(op); dot && dot.getTransposeLhs())
     return op->emitOpError("expected lhs [M, K] on the CPU target, got transpose_lhs");
+  auto concat = dyn_cast<tensor::ConcatOp>(op);
+  if (concat && (concat.getDim() != 1 || concat.getResultType().getRank() != 2))
+    return op->emitOpError("expected tiles of rank 2 side by side");
   auto slice = dyn_cast<tensor::ExtractSliceOp>(op);
   if (slice && (slice.getType().getRank() != slice.getSourceType().getRank() ||
                 llvm::any_of(slice.getStaticOffsets(), ShapedType::isDynamic) ||

@@ -163,7 +163,8 @@ Status mlac::runtime::resolveOptions(const Package &package, const mla_engine_op
 int64_t mlac::runtime::pageStrideBytes(const Package &package, const mla_engine_options &options,
                                        size_t pool) {
   const PoolInfo &info = package.pools()[pool];
-  return (info.pageRows() + options.page_padding_tokens) * info.rowBytes();
+  return roundUp((info.pageRows() + options.page_padding_tokens) * info.rowBytes(),
+                 info.layout.format().pageMultiple);
 }
 
 int64_t mlac::runtime::poolPages(const Package &package, const mla_engine_options &options,

@@ -54,7 +54,8 @@ static Status checkRope(const mla_external_pool &given, const CacheLayout &layou
   if (!given.rope)
     return Status();
   constexpr size_t kRopeSection = 1;
-  if (layout.sectionBytes(kRopeSection) == 0)
+  size_t field = mlac::cache::findField(layout.format(), mlac::cache::Part::Rope);
+  if (field == layout.format().numFields || layout.format().fields[field].section != kRopeSection)
     return error(MLA_INVALID_ARGUMENT, "pool.rope is not null: rows of ", layout.format().name,
                  " are whole");
   int64_t distance = static_cast<const char *>(given.rope) - static_cast<const char *>(given.data);

@@ -184,8 +184,7 @@ Status CacheLayout::check(const Encoding &encoding) const {
                  ", expected a positive finite number");
   if (format_->scaleGroup == 0)
     return Status();
-  bool hasBytes = format_->fields[cache::findField(*format_, Part::Scale)].storage == Storage::E8M0;
-  if (hasBytes && !encoding.rule.isPowerOfTwo)
+  if (cache::hasExponents(*format_) && !encoding.rule.isPowerOfTwo)
     return error(MLA_INVALID_ARGUMENT, "format ", format_->name,
                  " stores exponents: its scales are powers of two");
   for (float floor : {encoding.rule.amaxFloor, encoding.rule.scaleFloor})

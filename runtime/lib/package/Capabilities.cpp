@@ -34,6 +34,8 @@ static Json namesOf(const PoolInfo &pool, mla_dtype activation) {
   std::string format(text(pool.raw->format()));
   if (format == "mla_fp8_tensor")
     return Json::array({"fp8", "fp8_e4m3"});
+  if (format == "model1_584") // which engines call as V3.2's rows, of another model version
+    return Json::array({"fp8", "fp8_e4m3", "fp8_ds_mla"});
   return isPlain(pool, activation) ? Json::array({"auto", engineName(activation)})
                                    : Json::array({format});
 }

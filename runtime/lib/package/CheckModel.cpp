@@ -76,9 +76,6 @@ Status PackageVerifier::readPool(const fb::Pool &raw, PoolInfo &pool) {
   // As of a file: what a caller of the formats passes wrongly is damage here.
   if (Status status = CacheLayout::make(format->name, shape, pool.layout); !status.isOk())
     return Status(MLA_CORRUPT, status.message());
-  if (!cache::hasKernels(*format))
-    return error(MLA_UNSUPPORTED, "format '", format->name,
-                 "': this runtime's engines need scales beside what they scale");
   mla_dtype stored = storageType(*format, shape.dtype);
   if (toType(raw.dtype()) != stored)
     return error(MLA_CORRUPT, "dtype ", typeName(toType(raw.dtype())), ", rows of format ",

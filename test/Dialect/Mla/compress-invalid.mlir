@@ -26,6 +26,22 @@ func.func @rope_c3(%x: tensor<?x64xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) 
 
 // -----
 
+func.func @rope_c5_heads(%x: tensor<?x64xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected rows of heads [T, N, D] to become codes, got 'tensor<?x64xbf16>'}}
+  %0 = mla.rope %x, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> {codes_group = 64 : i64} : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch
+  return
+}
+
+// -----
+
+func.func @rope_c5_group(%x: tensor<?x2x64xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
+  // expected-error @+1 {{expected a group above 0 that divides 64 columns, got 48}}
+  %0 = mla.rope %x, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> {codes_group = 48 : i64} : tensor<?x2x64xbf16>, tensor<?x64xf32>, !mla.batch
+  return
+}
+
+// -----
+
 func.func @rope_c4(%x: tensor<?x64xbf16>, %t: tensor<?x64xf32>, %b: !mla.batch) {
   // expected-error @+1 {{expected every > 0, got 0}}
   %0 = mla.rope %x, %t, %b with <order = half, dim = 64, theta = 1.0e4, length = 4096> every 0 : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch

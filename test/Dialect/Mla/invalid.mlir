@@ -38,8 +38,19 @@ func.func private @cache_v3(!mla.cache<page_size = 64, fields = [latent: 512, ro
 
 // -----
 
-// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, index_k, got model1_584}}
-func.func private @cache_v4_name(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_584">)
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, index_k, model1_584, got model1_585}}
+func.func private @cache_v4_name(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_585">)
+
+// -----
+
+// expected-error @+1 {{expected scale_rule power_of_two: scales of cache format model1_584 are bare exponents}}
+func.func private @cache_v5_exponents(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_584">)
+
+// -----
+
+// A view of whole rows of 584 bytes is none of this format: its scales are no field of a row.
+// expected-error @+1 {{cache format model1_584 has latent 448, got 512}}
+func.func private @cache_v4_interleaved(!mla.cache<page_size = 64, fields = [latent: 512], element = bf16, rope_order = half, format = "model1_584", scale_rule = power_of_two>)
 
 // -----
 
@@ -151,6 +162,14 @@ func.func @project_c2(%x: tensor<?x1536xbf16>, %w: tensor<16x128x1536xbf16>) {
 func.func @project_c3(%x: tensor<?x1536xbf16>, %w: tensor<64x1536xf32>) {
   // expected-error @+1 {{expected weight to have input's element type 'bf16', got 'f32'}}
   %0 = mla.project %x, %w : tensor<?x1536xbf16>, tensor<64x1536xf32> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @project_c5(%x: tensor<?x1536xbf16>, %w: tensor<64x1536xbf16>) {
+  // expected-error @+1 {{expected rows [T, O] of f32 and no bias of rounded sums, got 'tensor<?x64xbf16>'}}
+  %0 = mla.project %x, %w {rounded} : tensor<?x1536xbf16>, tensor<64x1536xbf16> -> tensor<?x64xbf16>
   return
 }
 
@@ -1831,7 +1850,7 @@ func.func @sparse_c3_output(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r
 !sl = tensor<?x8xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 func.func @sparse_c4(%q: tensor<?x8x32xbf16>, %p: tensor<?x8x16xbf16>, %r: tensor<?x40xi32>, %c: !sc, %b: !mla.batch,
     %k: tensor<?x32xbf16>, %kp: tensor<?x16xbf16>, %x: !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half, format = "split_ckv_kpe">, %n: index) {
-  // expected-error @+1 {{expected a cache of rows that begin with a latent, in one section of a page, got format split_ckv_kpe}}
+  // expected-error @+1 {{expected a cache of rows that begin with a latent, in one section of a page or read whole, got format split_ckv_kpe}}
   %0 = mla.sparse_attention query(%q, %p : tensor<?x8x32xbf16>, tensor<?x8x16xbf16>) rows(%r : tensor<?x40xi32>) over %x, %b : !mla.cache<page_size = 16, fields = [latent: 32, rope: 16], element = bf16, rope_order = half, format = "split_ckv_kpe">, !mla.batch scale 0.1 -> tensor<?x8x32xbf16>
   return
 }

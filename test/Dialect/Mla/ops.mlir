@@ -43,6 +43,8 @@ func.func @project(%x: tensor<?x1536xbf16>, %heads: tensor<?x16x128xbf16>, %w3: 
                    %w2: tensor<7168x2048xbf16>, %bias: tensor<7168xbf16>) {
   // CHECK: mla.project %{{.*}}, %{{.*}} : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x128xbf16>
   %0 = mla.project %x, %w3 : tensor<?x1536xbf16>, tensor<16x128x1536xbf16> -> tensor<?x16x128xbf16>
+  // CHECK: mla.project %{{.*}}, %{{.*}} {rounded} : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xf32>
+  %r = mla.project %heads, %w2 {rounded} : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xf32>
   // CHECK: mla.project %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<7168xbf16>) : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xbf16>
   %1 = mla.project %heads, %w2 bias(%bias : tensor<7168xbf16>) : tensor<?x16x128xbf16>, tensor<7168x2048xbf16> -> tensor<?x7168xbf16>
   return
@@ -187,6 +189,8 @@ func.func @rope(%k: tensor<?x64xbf16>, %q: tensor<?x16x64xbf16>, %pairs: tensor<
   %long = mla.rope_table #longrope : tensor<?x4xf32>
   // CHECK: mla.rope {{.*}} with <order = interleaved, dim = 64, theta = 1.000000e+04, length = 4096> : tensor<?x64xbf16>, tensor<?x64xf32>, <query_len = ?>
   %0 = mla.rope %k, %table, %batch with #rope : tensor<?x64xbf16>, tensor<?x64xf32>, !mla.batch
+  // CHECK: mla.rope {{.*}} inverse {codes_group = 64 : i64} : tensor<?x16x64xbf16>
+  %coded = mla.rope %q, %table, %batch with #rope inverse {codes_group = 64 : i64} : tensor<?x16x64xbf16>, tensor<?x64xf32>, !mla.batch
   // CHECK: mla.rope {{.*}} inverse : tensor<?x16x64xbf16>
   %1 = mla.rope %q, %table, %batch with #rope inverse : tensor<?x16x64xbf16>, tensor<?x64xf32>, !mla.batch
   // CHECK: mla.rope {{.*}} : tensor<?x64xbf16>, tensor<4096x32x2xf16>, <query_len = ?>

@@ -621,8 +621,39 @@ tile.kernel @rounded_sum(%a: memref<?xf32>, %x: f32) {
 
 !rows = memref<?x64xbf16, strided<[64, 1]>>
 func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
-  // expected-error @below {{expected a view of keys for each of at least one tile of queries, got 1 and 2}}
+  // expected-error @below {{expected a view of keys for each of at least one tile of queries, got 2 and 3}}
+  %m, %l, %o = tile.attend queries(%q, %q : tensor<64x64xbf16>, tensor<64x64xbf16>) keys(%k, %k, %k : !rows, !rows, !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+func.func @attend_parts(%n: index, %q: tensor<64x64xbf16>, %k: !rows) {
+  // expected-error @below {{expected parts of keys to come by a list}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k, %k : !rows, !rows)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x48xbf16, strided<[64, 1]>>
+func.func @attend_parts(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<?xi32>) {
+  // expected-error @below {{expected parts as wide as the queries together, 64 columns, got 96}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k, %k : !rows, !rows) rows(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!near = memref<?x16x32xbf16, strided<[1024, 64, 1]>>
+!far = memref<?x8x32xbf16, strided<[1024, 64, 1]>>
+func.func @attend_parts(%n: index, %q: tensor<64x64xbf16>, %k: !near, %f: !far, %t: memref<?xi32>) {
+  // expected-error @below {{expected one static page size (dimension 1), got 'memref<?x8x32xbf16, strided<[1024, 64, 1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k, %f : !near, !far) rows(%t : memref<?xi32>)
       range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
 }
@@ -795,7 +826,7 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %e: !dense, %s: memref<?xf3
 !codes = memref<?x64x64xf8E4M3FN, strided<[4096, 64, 1]>>
 !groups = memref<?x64x3xf32, strided<[192, 3, 1]>>
 func.func @attend(%n: index, %q: tensor<64x64xbf16>, %c: !codes, %g: !groups, %t: memref<?xi32>) {
-  // expected-error @below {{expected f32 scales [n], or [pages, 64, G] with G a divisor of 64, got 'memref<?x64x3xf32, strided<[192, 3, 1]>>'}}
+  // expected-error @below {{expected f32 scales [n], or f32 or i8 [pages, 64, G] with G a divisor of 64, got 'memref<?x64x3xf32, strided<[192, 3, 1]>>'}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%c : !codes) pages(%t : memref<?xi32>) scales(%g : !groups)
       range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
@@ -958,13 +989,14 @@ func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %t: memref<
 
 // -----
 
+!flat = memref<?xbf16, strided<[1]>>
 !rows = memref<?x64xbf16, strided<[64, 1]>>
 !pages = memref<?x16x64xbf16, strided<[1024, 64, 1]>>
 !codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
 !groups = memref<?x3xf32, strided<[3, 1]>>
-func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !pages, %t: memref<?xi32>) {
-  // expected-error @below {{expected keys [rows, W], got 'memref<?x16x64xbf16, strided<[1024, 64, 1]>>'}}
-  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !pages)
+func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !flat, %t: memref<?xi32>) {
+  // expected-error @below {{expected keys [rows, W], got 'memref<?xbf16, strided<[1]>>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !flat)
       rows(%t : memref<?xi32>) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return
 }
@@ -976,7 +1008,7 @@ func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !pages, %t: memref
 !codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
 !groups = memref<?x3xf32, strided<[3, 1]>>
 func.func @attend_list(%n: index, %q: tensor<64x64xbf16>, %k: !codes, %g: !groups, %t: memref<?xi32>) {
-  // expected-error @below {{expected f32 scales [n], or [rows, G] with G a divisor of 64, got 'memref<?x3xf32, strided<[3, 1]>>'}}
+  // expected-error @below {{expected f32 scales [n], or f32 or i8 [rows, G] with G a divisor of 64, got 'memref<?x3xf32, strided<[3, 1]>>'}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !codes)
       rows(%t : memref<?xi32>) scales(%g : !groups) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return

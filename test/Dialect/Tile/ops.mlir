@@ -139,8 +139,10 @@ tile.kernel @elements(%table: memref<?xi32>, %n: index) {
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x64x2xf32{{.*}}>)
 // CHECK: tile.attend {{.*}} keys(%{{.*}} : memref<?x128xbf16, {{.*}}>) rows(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} {block = 64 : i64, exact, scale = {{.*}}
 // CHECK: tile.attend {{.*}} rows(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x2xf32{{.*}}>)
+// CHECK: tile.load_rows %{{.*}}[%{{.*}} at %{{.*}}, %{{.*}}] : memref<?x64x64xbf16{{.*}}>, memref<?xi32> -> tensor<64x64xbf16>
+// CHECK: tile.attend {{.*}} keys(%{{.*}}, %{{.*}} : memref<?x64x128xf8E4M3FN{{.*}}>, memref<?x64x64xbf16{{.*}}>) rows(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x64x2xi8{{.*}}>)
 tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?xf8E4M3FN>, %scales: memref<?xf32>,
-                    %table: memref<?xi32>, %n: index) {
+                    %table: memref<?xi32>, %bytes: memref<?xi8>, %n: index) {
   %c0 = arith.constant 0 : index
   %seen = arith.constant dense<7> : tensor<64xi32>
   %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 128], strides: [128, 1]
@@ -195,6 +197,16 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
       keys(%cf : memref<?x128xf8E4M3FN, strided<[128, 1]>>) rows(%table : memref<?xi32>)
       scales(%sf : memref<?x2xf32, strided<[2, 1]>>) range %c0 to %n limit %n
       {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x128xf32>
+  %rt2 = tile.load_rows %rv[%table at %c0, %c0] : memref<?x64x64xbf16, strided<[12288, 192, 1], offset: 128>>, memref<?xi32>
+      -> tensor<64x64xbf16>
+  %wide = tensor.concat dim(1) %qt, %rt : (tensor<64x128xbf16>, tensor<64x64xbf16>) -> tensor<64x192xbf16>
+  %ev = memref.reinterpret_cast %bytes to offset: [0], sizes: [%n, 64, 2], strides: [128, 2, 1]
+      : memref<?xi8> to memref<?x64x2xi8, strided<[128, 2, 1]>>
+  %m7, %l7, %o7 = tile.attend queries(%wide : tensor<64x192xbf16>)
+      keys(%cv, %rv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>,
+           memref<?x64x64xbf16, strided<[12288, 192, 1], offset: 128>>) rows(%table : memref<?xi32>)
+      scales(%ev : memref<?x64x2xi8, strided<[128, 2, 1]>>) range %c0 to %n limit %n
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x192xf32>
   tile.return
 }
 

@@ -140,10 +140,11 @@ bool Counter::runLoadRows(tile::LoadRowsOp op) {
   if (!first || !column)
     return fail(*op, "a place that only the device knows");
   int64_t count = list.sizes.empty() ? shape[0] : std::min(shape[0], list.sizes[0] - *first);
-  int64_t columns = std::min(shape[1], view.sizes[1] - *column);
+  int64_t columns = std::min(shape[1], view.sizes.back() - *column);
+  bool isOfPages = view.sizes.size() == 3;
   for (int64_t i = 0; i < count; ++i) {
     std::optional<int64_t> row = readInteger(list, *first + i);
-    if (!row)
+    if (!row || isOfPages)
       touchLoosely(static_cast<double>(columns * view.elementBytes), false);
     else if (*row >= 0)
       touchRows(view, *row, 1, *column, columns, false);

@@ -51,7 +51,7 @@ double Attention::flops() const {
 bool Counter::touchKeys(tile::AttendOp op, const View &view, Value table, int64_t first,
                         int64_t end) {
   if (op.isListed()) {
-    touchLoosely(static_cast<double>((end - first) * view.sizes[1] * view.elementBytes), false);
+    touchLoosely(static_cast<double>((end - first) * view.sizes.back() * view.elementBytes), false);
     return true;
   }
   if (!table) {

@@ -251,7 +251,7 @@ SparseKernel::Source SparseKernel::viewSource(KernelBuilder &b, ValueRange args,
   if (scope.pool) {
     Pool inner = scope.pool->inKernel(args.drop_front(scope.poolArg));
     source.keys.push_back(inner.viewNumbered(b, Part::Latent, count));
-    if (qPe)
+    if (qPe || op.areValuesRows()) // of its own query, or the second part of whole rows
       source.keys.push_back(inner.viewNumbered(b, Part::Rope, count));
     source.scales = inner.viewNumberedScales(b, count);
     return source;

@@ -44,10 +44,12 @@ Value mlac::mla_to_tile::blockTableRow(KernelBuilder &b, Value table, Value requ
 
 /// The unit of page_stride is the pool's first element.
 Value mlac::mla_to_tile::rowsPerPage(StepLowering &step, Value cache) {
+  auto type = cast<mla::CacheType>(cache.getType());
+  if (cache::hasSections(type.getLayout()))
+    return step.constant(type.getPageSize());
   auto pool = cast<MemRefType>(step.cache(cache).getType());
   int64_t unit = pool.getElementTypeBitWidth() / 8;
-  int64_t rowBytes = cast<mla::CacheType>(cache.getType()).getRowBytes();
-  return step.divide(step.poolDim(cache, "page_stride"), rowBytes / unit);
+  return step.divide(step.poolDim(cache, "page_stride"), type.getRowBytes() / unit);
 }
 
 Pool Pool::ofPlan(StepLowering &step, Value cache) {
@@ -159,6 +161,8 @@ Value Pool::countNumbers(StepLowering &step, Value cache) const {
 }
 
 Value Pool::viewNumbered(KernelBuilder &b, Part part, Value count) const {
+  if (cache::hasSections(type.getLayout()))
+    return view(b, part, b.fixed(0), width(part));
   Place place = find(part);
   return b.view(place.memory->buffer, b.fixed(place.offset), {count, b.fixed(width(part))},
                 {b.fixed(place.rowStride), b.fixed(1)});

@@ -42,7 +42,8 @@ struct TokenArrays {
 mlir::Value blockTableRow(KernelBuilder &b, mlir::Value table, mlir::Value request,
                           mlir::Value maxBlocks);
 
-/// Rows from a page of `cache` to the next, in the plan.
+/// From the number of a page's first row to the next page's, in the plan: rows that fit in between,
+/// or, where pages have sections, those that a page has.
 mlir::Value rowsPerPage(StepLowering &step, mlir::Value cache);
 
 /// The plan's arguments of a kernel that touches the pool, and the pool's views
@@ -80,11 +81,13 @@ struct Pool {
   /// null if the format has none.
   mlir::Value viewScales(KernelBuilder &b) const;
   /// How many numbers rows have, in the plan: those of one page follow each other, those of the
-  /// next begin page_stride behind. Precondition: the format has one section.
+  /// next begin rowsPerPage behind.
   mlir::Value countNumbers(StepLowering &step, mlir::Value cache) const;
-  /// A field of all rows by their numbers, [count, width].
+  /// A field of all rows by their numbers: [count, width], or, where pages have sections,
+  /// [pages, page_size, width].
   mlir::Value viewNumbered(KernelBuilder &b, mlac::cache::Part part, mlir::Value count) const;
-  /// The scales of codes by the rows' numbers: the layer's [1], or [count, groups]; or null.
+  /// The scales of codes by the rows' numbers: the layer's [1], or those of groups in such views;
+  /// or null.
   mlir::Value viewNumberedScales(KernelBuilder &b, mlir::Value count) const;
   /// The first element of a part of the row at `inPage` of `page`, from the pool's start.
   mlir::Value row(KernelBuilder &b, mlac::cache::Part part, mlir::Value page,

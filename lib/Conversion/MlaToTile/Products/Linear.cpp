@@ -28,6 +28,7 @@
 #include "Products/CodedRows.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlac::mla_to_tile;
@@ -56,6 +57,26 @@ static Product makeProduct(StepLowering &step, const TensorRef &x, const TensorR
   return product;
 }
 
+/// Rows in another type, rounded already.
+static void widenRows(StepLowering &step, const TensorRef &from, const TensorRef &to) {
+  int64_t width = from.size(1), tileRows = step.shapes.rows,
+          block = blockWidth(width, step.shapes.columns);
+  Value rows = step.value(from.sizes[0]);
+  auto write = [&](KernelBuilder &b, ValueRange args) {
+    b.markRowKernel();
+    SmallVector<Value, 2> at = {b.mul(b.programId(0), tileRows), b.mul(b.programId(1), block)};
+    auto view = [&](unsigned arg, const TensorRef &ref) {
+      return b.view(args[arg], b.fixed(ref.offset), {args[2], b.fixed(width)},
+                    {b.fixed(ref.strides[0]), b.fixed(ref.strides[1])});
+    };
+    b.store(b.loadWide(view(0, from), at, {tileRows, block}), view(1, to), at);
+  };
+  step.launch(llvm::formatv("widen_{0}", width).str(),
+              {step.ceilDiv(rows, tileRows), step.constant(llvm::divideCeil(width, block)),
+               step.constant(1)},
+              {from.buffer, to.buffer, rows}, write, step.chained());
+}
+
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight());
   for (int64_t i = 2; i < x.rank(); ++i)
@@ -64,10 +85,14 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::ProjectOp op) {
   std::optional<TensorRef> bias;
   if (op.getBias())
     bias = step.lookup(op.getBias());
-  Product product = makeProduct(step, x, w, bias, step.allocate(op.getResult()));
+  TensorRef result = step.allocate(op.getResult());
+  TensorRef sums = op.getRounded() ? step.workspace(result.sizes, x.element()) : result;
+  Product product = makeProduct(step, x, w, bias, sums);
   if (failed(checkCodedProduct(op, product)))
     return failure();
   emitProduct(step, product);
+  if (op.getRounded())
+    widenRows(step, sums, result);
   return success();
 }
 
@@ -257,14 +282,16 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::SumPartsOp op) {
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::HeadProjectOp op) {
   TensorRef x = step.lookup(op.getInput()), w = step.lookup(op.getWeight()),
             y = step.allocate(op.getResult());
-  Product product{.lhs = {x.buffer, x.offset, x.strides[1], x.strides[0], x.strides[2]},
-                  .rhs = {w.buffer, w.offset, w.strides[0], w.strides[1], w.strides[2]},
+  Product product{.lhs = {x.buffer, x.offset, x.strides[1], x.strides[0], x.strides[2], x.scales},
+                  .rhs = {w.buffer, w.offset, w.strides[0], w.strides[1], w.strides[2], w.scales},
                   .out = {y.buffer, y.offset, y.strides[1], y.strides[0], y.strides[2]},
                   .transposeRhs = !op.getContractRows(),
                   .batch = w.size(0),
                   .rows = step.value(x.sizes[0]),
                   .columns = y.size(2),
                   .depth = x.size(2)};
+  if (failed(checkCodedProduct(op, product)))
+    return failure();
   emitProduct(step, product);
   return success();
 }

@@ -55,6 +55,12 @@ static ArrayRef<int64_t> shapeOf(Value tile) {
   return cast<RankedTensorType>(tile.getType()).getShape();
 }
 
+/// Bytes, of which the first column is stored.
+Value CacheRows::zeros(int64_t rows) {
+  auto type = RankedTensorType::get({rows, kWidthMultiple}, b.getI8Type());
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(type, int8_t(0)));
+}
+
 /// The layer's scale in every element of a tile.
 Value CacheRows::layerScale(ArrayRef<int64_t> shape) {
   Value scale = memref::LoadOp::create(b, pool.layerScale, b.index(0));
@@ -67,20 +73,26 @@ void CacheRows::store(Part part, Value tile, Value column, Value slots, Value fi
   };
   Type element = storage(part);
   Value to = view(part);
+  const cache::Format &format = pool.type.getLayout();
+  // Once for a row: its last field is as it is.
+  if (cache::findField(format, Part::Padding) < format.numFields && !hasGroups(part))
+    scatter(zeros(shapeOf(tile)[0]), pool.view(b, Part::Padding, b.fixed(0), 1), b.index(0));
   if (element == cast<RankedTensorType>(tile.getType()).getElementType())
     return scatter(tile, to, column);
   Value wide = b.widen(tile);
   if (!hasGroups(part))
     return scatter(divideToCodes(b, wide, layerScale(shapeOf(wide)[0])), to, column);
   int64_t group = shapeOf(wide)[1];
-  cache::ScaleRule rule = pool.type.getLayout().rule;
+  cache::ScaleRule rule = format.rule;
   rule.isPowerOfTwo = pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
   Value scale = chooseScales(b, rule, wide);
   scatter(divideToCodes(b, wide, scale), to, column);
   // One element wide: of the tile's equal columns the first is stored.
   Value index = b.createOrFold<arith::DivUIOp>(column, b.index(group));
-  scatter(b.broadcast(scale, kWidthMultiple), pool.view(b, Part::Scale, OpFoldResult(index), 1),
-          b.index(0));
+  Value stored = b.broadcast(scale, kWidthMultiple);
+  if (cache::hasExponents(format))
+    stored = b.exponentBytes(stored);
+  scatter(stored, pool.view(b, Part::Scale, OpFoldResult(index), 1), b.index(0));
 }
 
 Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Value table,
@@ -96,6 +108,8 @@ Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Valu
     Value index = b.createOrFold<arith::DivUIOp>(column, b.index(width));
     Value scales = pool.view(b, Part::Scale, OpFoldResult(index), width, /*stride=*/0);
     scale = gather(storage(Part::Scale), width, scales, b.index(0));
+    if (cache::hasExponents(pool.type.getLayout()))
+      scale = b.powersOf2(scale);
   } else if (isa<Float8E4M3FNType>(element)) {
     scale = layerScale({rows, width});
   }

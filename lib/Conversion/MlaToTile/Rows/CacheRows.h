@@ -11,7 +11,7 @@
 //
 //   as they are        stored = row
 //   one layer scale    code = e4m3(x / scale)       x' = round(code * scale)
-//   groups             scale = max(max|x|, ...) / 448 over the group, in the row
+//   groups             scale = max(max|x|, ...) / 448 over the group, in the row or its page
 //
 // Tiles are blocks of columns of one part of the row; where groups have scales a block
 // is one group.
@@ -49,6 +49,7 @@ private:
   mlir::Value view(cache::Part part) const;
   bool hasGroups(cache::Part part) const;
   mlir::Value layerScale(mlir::ArrayRef<int64_t> shape);
+  mlir::Value zeros(int64_t rows);
 
   KernelBuilder &b;
   const Pool &pool;

@@ -31,6 +31,10 @@ bool mlac::isInItems(tile::AttendOp attend, std::string &why) {
   scf::ForOp items = findItems(attend);
   bool areLoaded = llvm::all_of(attend.getQueries(),
                                 [](Value query) { return query.getDefiningOp<tile::LoadOp>(); });
+  if (attend.hasParts()) {
+    why = "its keys are parts of rows";
+    return false;
+  }
   bool areKnown = true;
   for (unsigned term = 0; term < attend.getKeys().size(); ++term)
     areKnown &= attend.isPlain(term) || hasCodes(attend, term);

@@ -99,9 +99,10 @@ Placement::Placement(tile::KernelOp kernel) {
 }
 
 /// Whether an op's results are computed in registers whoever uses them: all but
-/// loads, which may go to shared memory only, and slices.
+/// loads, which may go to shared memory only, slices, and what is joined there.
 static bool isComputed(Operation *op) {
-  return !isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tensor::ExtractSliceOp>(op);
+  return !isa<tile::LoadOp, tile::LoadRowsOp, tile::LoadPagedOp, tensor::ExtractSliceOp,
+              tensor::ConcatOp>(op);
 }
 
 FailureOr<int32_t> mlac::chooseWarpgroups(tile::KernelOp kernel, const Placement &placement) {

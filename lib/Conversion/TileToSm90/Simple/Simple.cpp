@@ -58,6 +58,7 @@ private:
   LogicalResult emitReduce(tile::ReduceOp reduce);
   LogicalResult emitLoadElements(tile::LoadElementsOp load);
   LogicalResult emitSlice(tensor::ExtractSliceOp slice);
+  LogicalResult emitConcat(tensor::ConcatOp concat);
   LogicalResult emitCopied(Operation *op);
   template <typename OpTy> LogicalResult emitLoad(OpTy load);
   template <typename OpTy> void emitStore(OpTy store, Value view, Value column);
@@ -299,6 +300,7 @@ LogicalResult SimpleSchedule::emit(Operation *op) {
           [&](auto op) { return emitLoad(op); })
       .Case([&](tile::LoadElementsOp op) { return emitLoadElements(op); })
       .Case([&](tensor::ExtractSliceOp op) { return emitSlice(op); })
+      .Case([&](tensor::ConcatOp op) { return emitConcat(op); })
       .Case([&](tile::TopKOp op) {
         emitSelection(builder, op, fragments);
         return success();
@@ -425,6 +427,34 @@ LogicalResult SimpleSchedule::emitSlice(tensor::ExtractSliceOp slice) {
     return failure();
   shared[slice.getResult()] = sm90::SliceOp::create(
       builder, slice.getLoc(), *type, shared.lookup(slice.getSource()), slice.getStaticOffset(1));
+  return success();
+}
+
+/// Columns of fragments side by side meet in shared memory.
+LogicalResult SimpleSchedule::emitConcat(tensor::ConcatOp concat) {
+  Value tile = concat.getResult();
+  auto isPiece = [&](Value piece) {
+    int64_t columns = cast<RankedTensorType>(piece.getType()).getDimSize(1);
+    return columns % sm90::kWgmmaDepth == 0 && chooseColumnSplit(columns) == 1;
+  };
+  if (concat.getDim() != 1 || placement.needsFragment(tile) ||
+      !llvm::all_of(concat.getInputs(), isPiece))
+    return concat.emitOpError("expected operands of dots side by side, of multiples of ")
+           << sm90::kWgmmaDepth << " columns that a warpgroup holds";
+  FailureOr<sm90::SmemType> type = convertSharedType(concat, tile.getType());
+  if (failed(type))
+    return failure();
+  Location loc = concat.getLoc();
+  beforeWrite(loc);
+  Value target = alloc(loc, *type);
+  int64_t column = 0;
+  for (Value piece : concat.getInputs()) {
+    sm90::StoreSharedOp::create(builder, loc, get(piece), target, /*transposed=*/false,
+                                builder.getI64IntegerAttr(column));
+    column += cast<RankedTensorType>(piece.getType()).getDimSize(1);
+  }
+  shared[tile] = target;
+  written = true;
   return success();
 }
 

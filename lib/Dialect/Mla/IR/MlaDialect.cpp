@@ -99,11 +99,10 @@ static cache::Widths getWidthsOf(const cache::Format &format, ArrayRef<CacheFiel
 static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, StringRef name,
                                   int64_t pageSize, ArrayRef<CacheField> fields, Type element) {
   const cache::Format *format = cache::findFormat(std::string_view(name));
-  if (!format || !cache::hasKernels(*format)) {
+  if (!format) {
     InFlightDiagnostic diag = emitError() << "expected a cache format of";
     for (const cache::Format &known : cache::kFormats)
-      if (cache::hasKernels(known))
-        diag << " " << StringRef(known.name) << ",";
+      diag << " " << StringRef(known.name) << ",";
     return diag << " got " << name;
   }
   uint8_t kind = element.isBF16() ? cache::kBF16 : element.isF16() ? cache::kF16 : cache::kF32;
@@ -121,7 +120,7 @@ static LogicalResult verifyFormat(function_ref<InFlightDiagnostic()> emitError, 
     return emitError() << "cache format " << name << ": expected "
                        << cache::partName(fields.front().part) << " of a multiple of "
                        << format->scaleGroup << ", got " << widths.columns[0];
-  if (int64_t bytes = pageSize * cache::tokenBytes(*format, widths); bytes % cache::kPoolAlignment)
+  if (int64_t bytes = cache::pageBytes(*format, pageSize, widths); bytes % cache::kPoolAlignment)
     return emitError() << "cache format " << name << ": expected pages of a multiple of "
                        << cache::kPoolAlignment << " bytes, got " << bytes;
   return success();
@@ -154,6 +153,10 @@ LogicalResult CacheType::verify(function_ref<InFlightDiagnostic()> emitError, in
   bool hasGroups = !format.empty() && cache::findFormat(format)->scaleGroup > 0;
   if (rule != ScaleRule::Raw && !hasGroups) // (V6)
     return emitError() << "expected scale_rule raw: the format has no groups of scales";
+  if (hasGroups && rule != ScaleRule::PowerOfTwo &&
+      cache::hasExponents(*cache::findFormat(format))) // (V5)
+    return emitError() << "expected scale_rule power_of_two: scales of cache format " << format
+                       << " are bare exponents";
   if (hadamard && llvm::none_of(fields, isIndexKey)) // (V7)
     return emitError() << "expected a field 'index' of a cache with hadamard = true";
   return success();

@@ -74,6 +74,10 @@ LogicalResult ProjectOp::verify() {
                                getWeight())) || // (C3)
       failed(verifyResultElement(*this, check, getInput(), getResult())))
     return failure();
+  bool isWidened = getElementTypeOrSelf(getResult()).isF32() && weight.getRank() == 2;
+  if (getRounded() && (getBias() || !isWidened)) // (C5)
+    return emitOpError("expected rows [T, O] of f32 and no bias of rounded sums, got ")
+           << getResult().getType() << (getBias() ? " with a bias" : "");
   if (!getBias())
     return success();
   if (perHead) // (C4)
@@ -230,6 +234,12 @@ LogicalResult RopeOp::verify() {
            << result << " of " << input;
   if (static_cast<int64_t>(getEvery()) < 1) // (C4)
     return emitOpError("expected every > 0, got ") << static_cast<int64_t>(getEvery());
+  if (std::optional<int64_t> group = getCodesGroup()) { // (C5)
+    if (!perHead)
+      return emitOpError("expected rows of heads [T, N, D] to become codes, got ") << input;
+    if (failed(verifyCodesGroup(*this, *group, columns)))
+      return failure();
+  }
   return verifyAngles(*this, check, getRope(), getTable()); // (C2)
 }
 

@@ -29,10 +29,20 @@ int64_t SparseAttentionOp::getRopeWidth() {
   return getQPe() ? getTensorType(getQPe()).getShape().back() : 0;
 }
 
+bool SparseAttentionOp::areValuesRows() {
+  return getCache() && !getQPe() && getCache().getType().getQkRopeHeadDim() > 0 &&
+         getLatentWidth() == getCache().getType().getRowWidth();
+}
+
 /// (C2), and the widths of the rows that are there.
 static LogicalResult verifySource(SparseAttentionOp op, ShapeCheck &check) {
   if (!op.getCache() == !op.getLatent() || !op.getCache() != !op.getBatch())
     return op.emitOpError("expected rows over a cache and a batch, or of keys");
+  if (op.areValuesRows()) { // one query of both parts
+    check.bind("Lkv", op.getCache().getType().getRowWidth(), "cache's whole rows");
+    check.bind("R", 0, "cache's whole rows");
+    return success();
+  }
   if (op.getCache()) {
     bindCacheWidths(check, op.getCache().getType());
     return success();
@@ -71,7 +81,6 @@ static LogicalResult verifyElements(SparseAttentionOp op, ShapeCheck &check) {
   return verifyOutputElement(op, op.getQLat(), op.getOutput());
 }
 
-/// (C4): a number says where a row lies only if all of it lies there.
 /// (C10)
 static LogicalResult verifyBeside(SparseAttentionOp op, ShapeCheck &check) {
   Value rows = op.getBesideRows(), lengths = op.getBesideLengths();
@@ -94,17 +103,16 @@ static LogicalResult verifyBeside(SparseAttentionOp op, ShapeCheck &check) {
   return success();
 }
 
+/// (C4)
 static LogicalResult verifyFormat(SparseAttentionOp op) {
   if (!op.getCache())
     return success();
   const mlac::cache::Format &format = op.getCache().getType().getLayout();
-  bool hasOneSection = true;
-  for (size_t i = 0; i < format.numFields; ++i)
-    hasOneSection &= format.fields[i].section == 0;
-  if (hasOneSection && format.fields[0].part == Part::Latent)
+  if ((!mlac::cache::hasSections(format) || op.areValuesRows()) &&
+      format.fields[0].part == Part::Latent)
     return success();
   return op.emitOpError("expected a cache of rows that begin with a latent, in one section of a "
-                        "page, got format ")
+                        "page or read whole, got format ")
          << format.name;
 }
 

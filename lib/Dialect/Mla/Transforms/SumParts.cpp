@@ -42,6 +42,8 @@ struct Projection {
                             typed.getBias()};
         })
         .Case<ProjectOp>([](ProjectOp plain) {
+          if (plain.getRounded()) // parts are summed in f32, and not rounded before
+            return Projection();
           return Projection{plain, plain.getInput(), plain.getWeight(), {}, plain.getBias()};
         })
         .Default(Projection());

@@ -216,9 +216,17 @@ LogicalResult CopyOp::verify() {
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
 
+/// (C1) of what loads or copies rows by a list: rows, or rows of pages.
+static LogicalResult verifyListed(Operation *op, MemRefType view, Type tile) {
+  if (view.getRank() == 3)
+    return verifyPool(op, view, tile);
+  if (failed(verifyRank(op, "a view", view, 2)))
+    return failure();
+  return verifySameElement(op, view, tile);
+}
+
 LogicalResult CopyRowsOp::verify() {
-  if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
-      failed(verifySameElement(*this, getView().getType(), getTarget().getType())))
+  if (failed(verifyListed(*this, getView().getType(), getTarget().getType())))
     return failure(); // (C1)
   return verifyVector(*this, getVectorBytes(), getView().getType());
 }
@@ -371,8 +379,7 @@ LogicalResult StoreOp::verify() {
 }
 
 LogicalResult LoadRowsOp::verify() {
-  if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
-      failed(verifySameElement(*this, getView().getType(), getResult().getType())))
+  if (failed(verifyListed(*this, getView().getType(), getResult().getType())))
     return failure(); // (C1)
   return verifyPaired(*this, getPaired(), getView().getType());
 }

@@ -120,6 +120,8 @@ LogicalResult LoadOp::verify() {
 }
 
 LogicalResult LoadRowsOp::verify() {
+  if (getView().getType().getRank() == 3) // (C1)
+    return verifyPaged(*this, getView().getType(), getResult().getType());
   if (failed(verifyRank(*this, "a view", getView().getType(), 2)) ||
       failed(verifyRank(*this, "a tile", getResult().getType(), 2)))
     return failure(); // (C1)
@@ -240,9 +242,12 @@ Type tile::getRowType(Type type) {
 }
 
 static LogicalResult verifyQueries(AttendOp op) { // (C1)
-  if (op.getQueries().empty() || op.getQueries().size() != op.getKeys().size())
+  if (op.getQueries().empty() || op.getKeys().empty() ||
+      (op.getQueries().size() != op.getKeys().size() && !op.hasParts()))
     return op.emitOpError("expected a view of keys for each of at least one tile of queries, got ")
            << op.getQueries().size() << " and " << op.getKeys().size();
+  if (op.hasParts() && !op.isListed())
+    return op.emitOpError("expected parts of keys to come by a list");
   for (Value query : op.getQueries()) {
     auto type = cast<RankedTensorType>(query.getType());
     if (type.getRank() != 2 || type.getDimSize(0) != op.getRows())
@@ -262,21 +267,27 @@ static LogicalResult verifyKeys(AttendOp op) { // (C2)
   if (op.isListed() && (op.isPaged() || !isOfI32))
     return op.emitOpError("expected a list of i32 and no table beside it, got ")
            << op.getList().getType() << (op.isPaged() ? " and a table" : "");
-  int64_t rank = op.isPaged() ? 3 : 2;
+  bool areInPages = op.isPaged() || (op.isListed() && op.areKeysInPages());
+  int64_t rank = areInPages ? 3 : 2, partsWidth = 0;
   int64_t pageSize = ShapedType::kDynamic;
   for (auto [index, keys] : llvm::enumerate(op.getKeys())) {
     auto type = cast<MemRefType>(keys.getType());
     if (type.getRank() != rank)
       return op.emitOpError("expected keys ")
-             << (op.isPaged() ? "[pages, page_size, W]" : "[rows, W]") << ", got " << type;
-    if (op.isPaged() && (type.isDynamicDim(1) || (index && type.getDimSize(1) != pageSize)))
+             << (areInPages ? "[pages, page_size, W]" : "[rows, W]") << ", got " << type;
+    if (areInPages && (type.isDynamicDim(1) || (index && type.getDimSize(1) != pageSize)))
       return op.emitOpError("expected one static page size (dimension 1), got ") << type;
-    if (op.isPaged())
+    if (areInPages)
       pageSize = type.getDimSize(1);
-    if (type.isDynamicDim(rank - 1) || type.getDimSize(rank - 1) > op.getWidth(index))
+    int64_t most = op.getWidth(op.hasParts() ? 0 : index);
+    if (type.isDynamicDim(rank - 1) || type.getDimSize(rank - 1) > most)
       return op.emitOpError("expected keys of at most the ")
-             << op.getWidth(index) << " columns of their queries, got " << type;
+             << most << " columns of their queries, got " << type;
+    partsWidth += type.getDimSize(rank - 1);
   }
+  if (op.hasParts() && partsWidth != op.getWidth(0)) // (C1)
+    return op.emitOpError("expected parts as wide as the queries together, ")
+           << op.getWidth(0) << " columns, got " << partsWidth;
   return success();
 }
 
@@ -318,11 +329,12 @@ static LogicalResult verifyScales(AttendOp op, bool hasCodes) { // (C4)
   int64_t groups = type.getShape().back(), width = first.getShape().back();
   bool isGrouped = type.getRank() > 1 && type.getRank() == first.getRank() &&
                    !ShapedType::isDynamic(groups) && width % groups == 0 &&
-                   (op.isListed() || type.getDimSize(1) == first.getDimSize(1));
-  if (type.getElementType().isF32() && (type.getRank() == 1 || isGrouped))
+                   (first.getRank() == 2 || type.getDimSize(1) == first.getDimSize(1));
+  bool isScale = type.getElementType().isF32() || type.getElementType().isInteger(8);
+  if (type.getRank() == 1 ? type.getElementType().isF32() : isScale && isGrouped)
     return success();
-  InFlightDiagnostic diag = op.emitOpError("expected f32 scales [n], or ");
-  if (op.isListed())
+  InFlightDiagnostic diag = op.emitOpError("expected f32 scales [n], or f32 or i8 ");
+  if (first.getRank() == 2)
     diag << "[rows";
   else
     diag << "[pages, " << first.getDimSize(1);

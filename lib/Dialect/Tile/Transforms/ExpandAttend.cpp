@@ -19,6 +19,7 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "llvm/Support/MathExtras.h"
@@ -54,13 +55,16 @@ private:
   SmallVector<Value> emitBlock(Value key, ValueRange carried);
   void emitTerm(unsigned term, Value key, Value &scores);
   Value emitKeys(unsigned term, Value key);
+  Value joinParts(Value key);
+  void emitPart(unsigned part, Value key, SmallVectorImpl<Value> &pieces);
   Value emitScale(unsigned term, Value key);
   Value emitGroupScales(Value key, int64_t groups);
   Value emitGroupScale(Value key, int64_t group, int64_t width);
-  Value gather(Value view, int64_t width, Value key) {
-    return gather(view, op.getTable(), width, key);
+  Value emitRowScale(Value key, int64_t group);
+  Value gather(Value view, int64_t width, Value key, int64_t column = 0) {
+    return gather(view, op.getTable(), width, key, column);
   }
-  Value gather(Value view, Value table, int64_t width, Value key);
+  Value gather(Value view, Value table, int64_t width, Value key, int64_t column = 0);
   Value viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides);
   Value isListed(Value key);
   Value isSeen(Value key);
@@ -79,16 +83,17 @@ private:
 // Keys
 //===----------------------------------------------------------------------===//
 
-/// The block's rows of a view of the key source, or of values in pages of `table`.
-Value Expander::gather(Value view, Value table, int64_t width, Value key) {
+/// The block's rows of a view of the key source from `column` on, or of values in pages of
+/// `table`.
+Value Expander::gather(Value view, Value table, int64_t width, Value key, int64_t column) {
   if (!op.isPaged() && !op.isListed())
-    return b.load(view, {key, b.index(0)}, {block, width});
+    return b.load(view, {key, b.index(column)}, {block, width});
   Type element = cast<MemRefType>(view.getType()).getElementType();
   auto type = RankedTensorType::get({block, width}, element);
   if (op.isPaged())
-    return LoadPagedOp::create(b, type, view, table, key, b.index(0), op.getLimit());
+    return LoadPagedOp::create(b, type, view, table, key, b.index(column), op.getLimit());
   Value list = viewList({OpFoldResult(op.getLimit())}, {b.fixed(1)});
-  return LoadRowsOp::create(b, type, view, list, key, b.index(0));
+  return LoadRowsOp::create(b, type, view, list, key, b.index(column));
 }
 
 /// What a view is made by, behind casts of sizes that canonicalisation found to be constant.
@@ -110,8 +115,11 @@ Value Expander::isListed(Value key) {
   Value repeated = viewList({b.fixed(rows), op.getLimit()}, {b.fixed(0), b.fixed(1)});
   Value entries = b.load(repeated, {b.index(0), key}, {rows, block});
   loop.entries = entries.getDefiningOp<LoadOp>();
-  OpFoldResult rowCount = findView(op.getKeys()[0]).getMixedSizes().front();
-  Value count = b.minimum(b.value(rowCount), b.index(std::numeric_limits<int32_t>::max()));
+  SmallVector<OpFoldResult> sizes = findView(op.getKeys()[0]).getMixedSizes();
+  Value rowCount = b.value(sizes.front());
+  if (op.areKeysInPages())
+    rowCount = b.mul(rowCount, b.value(sizes[1]));
+  Value count = b.minimum(rowCount, b.index(std::numeric_limits<int32_t>::max()));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, entries,
                                b.splat(b.toI32(count), {rows, block}));
 }
@@ -124,7 +132,14 @@ Value Expander::emitGroupScale(Value key, int64_t group, int64_t width) {
   sizes.back() = b.fixed(width);
   strides.back() = b.fixed(0);
   Value repeated = b.view(view.getSource(), b.extent(b.value(first), group), sizes, strides);
-  return gather(repeated, width, key);
+  Value scale = gather(repeated, width, key);
+  return isa<IntegerType>(getElementTypeOrSelf(scale)) ? b.powersOf2(scale) : scale;
+}
+
+/// The same, loaded once for each row: [block].
+Value Expander::emitRowScale(Value key, int64_t group) {
+  loop.groupScales.push_back(b.reduceMax(emitGroupScale(key, group, kScaleColumns)));
+  return loop.groupScales.back();
 }
 
 /// The scale of each element of rows that are several groups each. A scale is loaded once
@@ -134,8 +149,7 @@ Value Expander::emitGroupScales(Value key, int64_t groups) {
   int64_t width = op.getWidth(0), group = width / groups;
   SmallVector<Value> scales;
   for (int64_t index = 0; index < groups; ++index) {
-    loop.groupScales.push_back(b.reduceMax(emitGroupScale(key, index, kScaleColumns)));
-    scales.push_back(b.broadcast(loop.groupScales.back(), width));
+    scales.push_back(b.broadcast(emitRowScale(key, index), width));
   }
   Value column = b.iota(1, {block, width}), zero = b.constantI32({block, width}, 0);
   for (int64_t bit = group; scales.size() > 1; bit *= 2) {
@@ -162,7 +176,41 @@ Value Expander::emitScale(unsigned term, Value key) {
   return groups == 1 ? emitGroupScale(key, 0, op.getWidth(term)) : emitGroupScales(key, groups);
 }
 
+/// The columns of a part as operands of products, in pieces that have one scale each.
+void Expander::emitPart(unsigned part, Value key, SmallVectorImpl<Value> &pieces) {
+  Value view = op.getKeys()[part];
+  int64_t width = op.getStoredWidth(part);
+  bool isCode = isa<Float8E4M3FNType>(op.getStorageType(part));
+  auto scales = isCode ? cast<MemRefType>(op.getScales().getType()) : MemRefType();
+  int64_t groups = isCode && scales.getRank() > 1 ? scales.getShape().back() : 1;
+  for (int64_t group = 0; group < groups; ++group) {
+    int64_t columns = width / groups;
+    Value factor;
+    if (isCode && scales.getRank() > 1)
+      factor = b.broadcast(emitRowScale(key, group), columns);
+    else if (isCode)
+      factor = b.splat(memref::LoadOp::create(b, op.getScales(), b.index(0)), {block, columns});
+    Value wide = gather(view, columns, key, group * columns);
+    if (!op.isPlain(part)) {
+      wide = b.widen(wide);
+      wide = b.narrow(factor ? b.mulf(wide, factor) : wide, op.getElementType());
+    }
+    pieces.push_back(wide);
+  }
+}
+
+/// Parts of rows side by side.
+Value Expander::joinParts(Value key) {
+  SmallVector<Value> pieces;
+  for (unsigned part = 0; part < op.getKeys().size(); ++part)
+    emitPart(part, key, pieces);
+  auto type = RankedTensorType::get({block, op.getWidth(0)}, op.getElementType());
+  return tensor::ConcatOp::create(b, type, /*dim=*/1, pieces);
+}
+
 Value Expander::emitKeys(unsigned term, Value key) {
+  if (op.hasParts())
+    return joinParts(key);
   // Ahead of the codes, which take registers.
   Value scale = op.isPlain(term) ? Value() : emitScale(term, key);
   Value stored = gather(op.getKeys()[term], op.getWidth(term), key);

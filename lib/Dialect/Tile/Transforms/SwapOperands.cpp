@@ -59,6 +59,8 @@ static std::string checkAttend(AttendOp attend) {
     return "its keys do not come in pages or by a list";
   if (!attend.getStart().empty() && !matchPattern(attend.getStart().back(), m_AnyZeroFloat()))
     return "its attention goes on from a partial";
+  if (attend.hasParts())
+    return "its keys are parts of rows";
   if (attend.getBlock() != kTileRows)
     return "its blocks of keys are not of 64";
   for (unsigned term = 0; term < attend.getKeys().size(); ++term)

@@ -221,6 +221,28 @@ Value KernelBuilder::roundUpToPowerOf2(Value tile) {
   return arith::BitcastOp::create(*this, type, word);
 }
 
+/// Mantissa bits of f32, above which its exponent is with the same bias.
+static constexpr int32_t kMantissaBits = 23;
+
+Value KernelBuilder::exponentBytes(Value tile) {
+  RankedTensorType bits = tileType(tile).clone(getI32Type());
+  Value word = arith::BitcastOp::create(*this, bits, tile);
+  word = arith::ShRUIOp::create(*this, word, constantI32(bits.getShape(), kMantissaBits));
+  return arith::TruncIOp::create(*this, bits.clone(getI8Type()), word);
+}
+
+/// 2^-127, of the byte 0, is subnormal: the mantissa's first bit.
+Value KernelBuilder::powersOf2(Value bytes) {
+  RankedTensorType bits = tileType(bytes).clone(getI32Type());
+  ArrayRef<int64_t> shape = bits.getShape();
+  Value word = arith::ExtUIOp::create(*this, bits, bytes);
+  Value isZero =
+      arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, word, constantI32(shape, 0));
+  word = arith::ShLIOp::create(*this, word, constantI32(shape, kMantissaBits));
+  word = select(isZero, constantI32(shape, 1 << (kMantissaBits - 1)), word);
+  return arith::BitcastOp::create(*this, bits.clone(getF32Type()), word);
+}
+
 Value KernelBuilder::maxf(Value a, Value b) { return arith::MaximumFOp::create(*this, a, b); }
 Value KernelBuilder::exp(Value a) { return math::ExpOp::create(*this, a); }
 Value KernelBuilder::exp2(Value a) { return math::Exp2Op::create(*this, a); }

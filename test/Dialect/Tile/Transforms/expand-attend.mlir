@@ -63,3 +63,47 @@ tile.kernel @listed(%q: memref<?xbf16>, %k: memref<?xbf16>, %list: memref<?xi32>
   tile.store %l, %out[%c0] : tensor<64xf32>, memref<?xf32>
   tile.return
 }
+
+// Parts of rows in pages, by slots: codes whose bare exponents are in a section of their own, and
+// columns as they are. Each group of codes is multiplied by its exponent; then all columns are one
+// operand of both products.
+// CHECK-LABEL: tile.kernel @parts
+// CHECK: scf.for
+// CHECK: %[[BYTES:.*]] = tile.load_rows %{{.*}} : memref<?x2x16xi8, strided<[?, 8, 0], offset: 1152>>, {{.*}} -> tensor<64x16xi8>
+// CHECK: arith.extui %[[BYTES]] : tensor<64x16xi8> to tensor<64x16xi32>
+// CHECK: arith.shli
+// CHECK: %[[POWERS:.*]] = arith.bitcast %{{.*}} : tensor<64x16xi32> to tensor<64x16xf32>
+// CHECK: %[[SCALE:.*]] = tile.reduce max %[[POWERS]]
+// CHECK: %[[WIDE:.*]] = tile.broadcast %[[SCALE]]
+// CHECK: %[[CODES:.*]] = tile.load_rows %{{.*}}[%{{.*}} at %{{.*}}, %c0{{[_0-9]*}}] : memref<?x2x128xf8E4M3FN, {{.*}} -> tensor<64x64xf8E4M3FN>
+// CHECK: arith.extf %[[CODES]]
+// CHECK: %[[FIRST:.*]] = arith.truncf
+// CHECK: tile.load_rows %{{.*}}[%{{.*}} at %{{.*}}, %c64{{[_0-9]*}}] : memref<?x2x128xf8E4M3FN, {{.*}} -> tensor<64x64xf8E4M3FN>
+// CHECK: %[[SECOND:.*]] = arith.truncf
+// CHECK: %[[PLAIN:.*]] = tile.load_rows {{.*}} -> tensor<64x64xbf16>
+// CHECK: %[[ROWS:.*]] = tensor.concat dim(1) %[[FIRST]], %[[SECOND]], %[[PLAIN]] : {{.*}} -> tensor<64x192xbf16>
+// CHECK: tile.dot %{{.*}}, %[[ROWS]]
+// CHECK: arith.muli %{{.*}}, %c2
+// CHECK: tile.dot %{{.*}}, %[[ROWS]]
+tile.kernel @parts(%q: memref<?xbf16>, %codes: memref<?xf8E4M3FN>, %plain: memref<?xbf16>, %bytes: memref<?xi8>,
+                   %list: memref<?xi32>, %out: memref<?xf32>, %pages: index, %stride: index, %half: index, %n: index) {
+  %c0 = arith.constant 0 : index
+  %qs = memref.reinterpret_cast %q to offset: [0], sizes: [64, 192], strides: [192, 1]
+      : memref<?xbf16> to memref<64x192xbf16, strided<[192, 1]>>
+  %cs = memref.reinterpret_cast %codes to offset: [0], sizes: [%pages, 2, 128], strides: [%stride, 256, 1]
+      : memref<?xf8E4M3FN> to memref<?x2x128xf8E4M3FN, strided<[?, 256, 1]>>
+  %ps = memref.reinterpret_cast %plain to offset: [64], sizes: [%pages, 2, 64], strides: [%half, 128, 1]
+      : memref<?xbf16> to memref<?x2x64xbf16, strided<[?, 128, 1], offset: 64>>
+  %bs = memref.reinterpret_cast %bytes to offset: [1152], sizes: [%pages, 2, 2], strides: [%stride, 8, 1]
+      : memref<?xi8> to memref<?x2x2xi8, strided<[?, 8, 1], offset: 1152>>
+  %ls = memref.reinterpret_cast %list to offset: [0], sizes: [%n], strides: [1]
+      : memref<?xi32> to memref<?xi32, strided<[1]>>
+  %t = tile.load %qs[%c0, %c0] : memref<64x192xbf16, strided<[192, 1]>> -> tensor<64x192xbf16>
+  %m, %l, %o = tile.attend queries(%t : tensor<64x192xbf16>)
+      keys(%cs, %ps : memref<?x2x128xf8E4M3FN, strided<[?, 256, 1]>>, memref<?x2x64xbf16, strided<[?, 128, 1], offset: 64>>)
+      rows(%ls : memref<?xi32, strided<[1]>>)
+      scales(%bs : memref<?x2x2xi8, strided<[?, 8, 1], offset: 1152>>)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x192xf32>
+  tile.store %l, %out[%c0] : tensor<64xf32>, memref<?xf32>
+  tile.return
+}

@@ -73,10 +73,12 @@ public:
   Cache(const std::string &name, int64_t latent, int64_t rope, float layerScale, bool isPower,
         int64_t pageSize = 4, int64_t numPages = kPages)
       : scale({layerScale}), numPages(numPages) {
-    constexpr int64_t padding = 1;
     CacheShape shape{MLA_BF16, {latent, rope}, pageSize, 0};
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
-    shape.pageStride = layout.pageStride() + padding * layout.tokenBytes();
+    // Room for a row behind each page.
+    int64_t multiple = std::max<int64_t>(layout.format().pageMultiple, 1);
+    int64_t padding = (layout.tokenBytes() + multiple - 1) / multiple * multiple;
+    shape.pageStride = layout.pageStride() + (multiple == 1 ? layout.tokenBytes() : padding);
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
     encoding = layout.defaultEncoding();
     encoding.layerScale = layerScale;
@@ -202,11 +204,13 @@ void checkBothWays(Cache cache) {
   auto rows = hardRows(slots.size() * cache.layout.rowWidth(), /*hasNonFinite=*/true);
   cache.append(rows, slots);
   expectSameBytes(cache.pool, cache.hostPool(rows, slots));
-  // Pages 2 and 0 hold slots 8 to 11 and 0 to 3.
-  int64_t length = 7, width = cache.layout.rowWidth();
-  std::vector<Bf16> got = cache.gather({2, 0}, length), expected(width);
+  // The rows of slots 8 to 11 and 0 to 3, or what pages of such sizes hold of them.
+  int64_t page = cache.layout.shape().pageSize, width = cache.layout.rowWidth();
+  std::vector<int32_t> pages = {static_cast<int32_t>(8 / page), 0};
+  int64_t length = std::min<int64_t>(7, 2 * page - 1);
+  std::vector<Bf16> got = cache.gather(pages, length), expected(width);
   for (int64_t i = 0; i < length; ++i) {
-    int64_t slot = i < 4 ? 8 + i : i - 4;
+    int64_t slot = pages[i / page] * page + i % page;
     cache.layout.decode(cache.encoding.layerScale, cache.pool.data(), slot, expected.data());
     for (int64_t column = 0; column < width; ++column) {
       double x = got[i * width + column], y = expected[column];
@@ -273,6 +277,12 @@ TEST(QuantizedCache, A23_PerTensorRowsAreThoseOfTheHost) {
 TEST(QuantizedCache, B03_RowsOf656BytesAreThoseOfTheHost) {
   checkBothWays(Cache("fp8_ds_mla", 512, 64, 1, /*isPower=*/false));
   checkBothWays(Cache("fp8_ds_mla", 512, 64, 1, /*isPower=*/true));
+}
+
+/// Page padding and places without a row are compared, too.
+TEST(QuantizedCache, V4_05_V4_06_V4_07_V4_08_RowsOf584BytesAreThoseOfTheHost) {
+  for (int64_t pageSize : {2, 4, 16, 64})
+    checkBothWays(Cache("model1_584", 448, 64, 1, /*isPower=*/true, pageSize, 16 / pageSize + 1));
 }
 
 TEST(SplitCache, C01_SectionsAreThoseOfTheHost) {

@@ -62,7 +62,9 @@ def Mla_ProjectOp : Mla_Op<"project"> {
 
     (C1) w's last dimension is the number of elements of one row of x.
     (C2) y is x's first dimension followed by w's leading dimensions.
+    A y of f32 that is `rounded` holds sums rounded to x's type.
     (C3) one element type, but y may be f32. (C4) bias, if given, is [O] and w has rank 2.
+    (C5) `rounded` is of a y [T, O] of f32, and there is no bias.
 
     Example:
     ```mlir
@@ -72,7 +74,8 @@ def Mla_ProjectOp : Mla_Op<"project"> {
 
     Source: DeepSeek-V2 (DeepSeek-AI, 2024), section 2.1.
   }];
-  let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Optional<Mla_Tensor>:$bias);
+  let arguments = (ins Mla_Tensor:$input, Mla_Tensor:$weight, Optional<Mla_Tensor>:$bias,
+                       UnitAttr:$rounded);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = [{
     $input `,` $weight (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict
@@ -269,11 +272,15 @@ def Mla_RopeOp : Mla_Op<"rope"> {
     only the R channels from there on are rotated; the others pass through. Rows of `every`
     tokens have the position of the first of them: a token's, rounded down to a multiple.
 
+    With `codes_group` the result is coded rows (`mla.coded_rows`) whose scales are powers of two, of largest
+    magnitudes of at least 1e-10; what is rotated is not rounded before (v4.md section 11).
+
     (C1) input is [T, R] or [T, N, R] with R = rope.dim, or, with `offset`, [T, D] or
     [T, N, D] with 0 <= offset <= D - R. (C2) table is [?, R] f32, the cosines of all pairs before
     the sines as mla.rope_table makes it, or [?, R/2, 2] f16 or f32, each pair's cosine and sine
     beside each other. (C3) the result has the
-    shape of the input, whose element type may be f32 instead. (C4) every > 0.
+    shape of the input, whose element type may be f32 instead. (C4) every > 0. (C5) `codes_group`, if
+    given, is above 0 and divides D; the input is [T, N, D].
 
     Example:
     ```mlir
@@ -292,7 +299,7 @@ def Mla_RopeOp : Mla_Op<"rope"> {
   }];
   let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F16, F32]>:$table, Mla_BatchType:$batch,
                        Mla_RopeAttr:$rope, OptionalAttr<I64Attr>:$offset, UnitAttr:$inverse,
-                       DefaultValuedAttr<I64Attr, "1">:$every);
+                       DefaultValuedAttr<I64Attr, "1">:$every, OptionalAttr<I64Attr>:$codes_group);
   let results = (outs Mla_Tensor:$result);
   let assemblyFormat = [{
     $input `,` $table `,` $batch `with` $rope (`offset` $offset^)? (`inverse` $inverse^)?
@@ -410,7 +417,8 @@ def Mla_ConvertIndicesOp : Mla_Op<"convert_indices", [
     | p beyond the block table | −1 |
     | else | block_table[r, p / page_size] · rows + p mod page_size |
 
-    where rows = page_stride / row width lie from page to page. Nothing is trusted: a
+    where rows = page_stride / row width lie from page to page, and page_size where pages have
+    sections, which no one number of rows measures. Nothing is trusted: a
     request, prefill or page that is not there, and a row that needs more than 31 bits,
     give −1, and nothing is read for them. `mla_cache_convert_indices` is the same on the host.
 

@@ -18,12 +18,12 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
   let summary = "multi-query attention on the rows that a list names";
   let description = [{
     One KV head, as in mla.absorbed_attention: the key is a row [c | k_pe], the value its first
-    Lkv columns, `S = scale · (q_lat·c + q_pe·k_pe)`. The keys of token t, for all of its heads, are
+    Lkv columns, `S = scale · (q_lat·c + q_pe·k_pe)`; or, with one query of both parts' columns, the
+    value is the whole row. The keys of token t, for all of its heads, are
     the rows rows[t, k] for k < lengths[t], or for all K (sparse.md sections 7 to 10). Nothing else
     says what a token sees: no causality, block table or length of its request does.
 
-    **Rows** lie `over` a cache's pool, where mla.convert_indices numbers them (page · rows from page
-    to page + place in the page), or are those of `keys`, a gathered workspace. An entry that
+    **Rows** lie `over` a cache's pool, where mla.convert_indices numbers them, or are those of `keys`, a gathered workspace. An entry that
     is negative, or not below their number, is invalid: it contributes nothing and nothing is read for it. An
     entry at `lengths[t]` and behind is itself not read; a length below 0 is 0, one above K is K. Each
     occurrence of a row counts.
@@ -40,14 +40,14 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     tokens of these requests are attended to, gather_query_loc[chunk] up to [chunk + 1]; other rows of
     the output are `onto`'s.
 
-    q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0), rows [T, K] i32, lengths [T] i32, sink [N] f32;
-    keys [S, Lkv] and [S, R]; beside: rows [T, K2], lengths [T].
+    q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0) or q_lat [T, N, Lkv + R] over a cache, which is
+    Lkv below; rows [T, K] i32, lengths [T] i32, sink [N] f32; keys [S, Lkv] and [S, R]; beside: rows [T, K2], lengths [T].
     Without `num_splits`: output [T, N, Lkv], lse and max_logits [T, N] f32. With it: split s covers
     the s-th of `num_splits` equal ranges of a list's blocks, and the results are partials with a
     leading dimension, as mla.merge_splits takes them; that is also where a sink goes then.
     (C1) shapes agree; K > 0 is static. (C2) rows are over a cache and a batch, or of keys.
     (C3) q_lat, q_pe and the rows have one element type, the output has it or is f32.
-    (C4) a cache's rows are latents, with whatever stands beside them in one section of its pages.
+    (C4) a cache's rows begin with a latent; those of several sections of a page are whole values.
     (C5) N is static, from 1 to 128. (C6) scale > 0.
     (C7) lse, if there, has an encoding with base e, token_major, empty = neg_inf; max_logits has none.
     (C8) with num_splits: output is f32, lse is there, and there is no sink.
@@ -113,6 +113,8 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     /// Columns of a row: of its latent, and of its rope key.
     int64_t getLatentWidth();
     int64_t getRopeWidth();
+    /// Whether values are whole rows, of a latent and a rope key.
+    bool areValuesRows();
   }];
 }
 

@@ -47,10 +47,11 @@ def Mla_CacheType : Mla_Type<"Cache", "cache"> {
     (V1) page_size, tokens_per_row and all widths > 0, window >= 0.
     (V2) the rope key's width is even.
     (V3) element is bf16, f16 or f32.
-    (V4) format is one that kernels take (scales are not bare exponents), that takes the
-    element and has the fields, in its order; only a rope key may be missing.
+    (V4) format is one of the table's that takes the element and has the fields, in its order; only
+    a rope key may be missing.
     (V5) rows of each section of a given format that has fields are multiples of 16 bytes, and
-    so are pages where scales have a section; groups of scales divide the first field.
+    so are pages where scales have a section; groups of scales divide the first field. Scales that are
+    bare exponents have the rule power_of_two.
     (V6) scale_rule is raw unless the format has groups.
     (V7) hadamard is false unless there is an index field.
   }];

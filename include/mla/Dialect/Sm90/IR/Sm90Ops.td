@@ -186,10 +186,11 @@ def Sm90_CopyRowsOp : Sm90_Op<"copy_rows"> {
   let description = [{
     `target[i, j] = view[indices[first + i], column + j]`. Zero where
     `first + i` is outside the list (which is then not read), where the index is
-    negative or not below the view's rows, and where the column is outside. Completion and `vector_bytes` as in
-    `sm90.copy`.
+    negative or not below the view's rows, and where the column is outside. Of pages, a view
+    [pages, page_size, D], index n names the row `view[n / page_size, n % page_size]`. Completion and
+    `vector_bytes` as in `sm90.copy`.
 
-    (C1) view and target have rank 2 and the same element type.
+    (C1) the view has rank 2, or 3 with a static page_size, and the target's element type.
     (C2), (C3) as `sm90.copy`.
   }];
   let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$view,
@@ -405,7 +406,7 @@ def Sm90_LoadRowsOp : Sm90_Op<"load_rows"> {
   let description = [{
     Meaning as `sm90.copy_rows`, `paired` as `sm90.load`.
 
-    (C1) view and result have rank 2 and the same element type.
+    (C1) the view has rank 2, or 3 with a static page_size, and the result's element type.
     (C2) `paired`: column stride 1.
   }];
   let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$view,

@@ -26,7 +26,7 @@ def Tile_Dialect : Dialect {
     is a stride. Tiles are builtin static-shaped tensors of rank 1 or 2;
     element-wise work on them is upstream `arith` and `math`, control flow is
     `scf`, column slices of loaded tiles are `tensor.extract_slice` with static
-    offsets. There are no threads, no barriers and no shared memory here.
+    offsets, columns side by side `tensor.concat`. There are no threads, no barriers and no shared memory here.
 
     `tile.plan` is the host side of one package function: which kernels run
     with which grid and arguments. It is data in the end: only named buffers

@@ -137,9 +137,10 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows"> {
   let description = [{
     `result[i, j] = view[indices[first + i], column + j]`. Zero where
     `first + i` is outside the list, where the index is negative or not below
-    the view's rows, and where the column is outside.
+    the view's rows, and where the column is outside. Of pages, a view [pages, page_size, D],
+    index n names the row `view[n / page_size, n % page_size]` out of pages · page_size.
 
-    (C1) view and result have rank 2 and the same element type.
+    (C1) the view has rank 2, or 3 with a static page_size; the result has rank 2 and its element type.
   }];
   let arguments = (ins Arg<Tile_View, "", [MemRead]>:$view,
                        Arg<Tile_IndexList, "", [MemRead]>:$indices,
@@ -399,12 +400,14 @@ def Tile_AttendOp : Tile_Op<"attend", [
       rows    keys(%k : memref<?xW>)                          s of the view
       pages   keys(%k : memref<?x64xW>) pages(%table)         (table[s / 64], s mod 64)
       list    keys(%k : memref<?xW>) rows(%list)              list[s]; none where that is not a row
+      slots   keys(%k : memref<?x64xW>) rows(%list)           (list[s] / 64, list[s] mod 64), likewise
     ```
     Rows at `limit` and behind are not there: nothing of them is read, nor of the list. An
     entry of the list that is negative or not below the view's rows names none: no row of queries sees that
     key, and nothing is read for it. Each term has a
     view; all have the same source. Of rows of several KV heads a view holds one head's
-    columns: its strides are those of whole rows, its offset is the head's.
+    columns: its strides are those of whole rows, its offset is the head's. One tile of queries
+    with views of several *parts* has them side by side: the columns of the second part follow the W of the first.
 
     **Values** are rows of a view of their own, of the same list, or in pages where the keys are, of a table
     and a page size of their own; or, where none is given, the first columns of the first term's keys
@@ -418,6 +421,7 @@ def Tile_AttendOp : Tile_Op<"attend", [
       f8E4M3FN, scales(%s : memref<?x64xG>)  code . s[row, group of the column] for the G equal
                                              groups of columns of the first term; likewise
                                              memref<?xG> of rows by a list
+      f8E4M3FN, scales(%s : memref<...xGxi8>) the same of bare exponents: 2^(byte - 127)
     ```
     Products are made in f32 and rounded to the queries' type once.
 
@@ -464,18 +468,19 @@ def Tile_AttendOp : Tile_Op<"attend", [
         {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x512xf32>
     ```
 
-    (C1) one view of keys for each tile of queries, at least one; queries have as many
+    (C1) one view of keys for each tile of queries, at least one, or one tile of queries and several
+         parts, which come by a list and are together as wide as it; queries have as many
          rows as the output and one element type out of bf16, f16, f32.
     (C2) with a table the views of keys are [pages, page_size, W] with one static
-         page_size; without they are [rows, W]. W is at most the width of its queries. There is
-         a table, a list of i32, or neither.
+         page_size; without they are [rows, W], by a list either. W is at most the width of its queries.
+         There is a table, a list of i32, or neither.
     (C3) values are [rows, V] where the keys are rows, [pages, page_size, V] with a static
          page_size and a table where they come in pages; V is at most the output's columns, their
          type the queries'. Without values there is no table of theirs, and the output is as wide
          as the first queries.
     (C4) element types of keys are floats. Those of 8 bits are f8E4M3FN and come in pages or by a list,
-         with scales; there are no scales without them. Scales are f32: [1 or more], or
-         [pages, page_size, G] with the keys' page_size, by a list [rows, G], G a divisor of the first
+         with scales; there are no scales without them. Scales are f32: [1 or more], or f32 or i8,
+         [pages, page_size, G] with the keys' page_size, of rows by a list [rows, G], G a divisor of the first
          term's W.
     (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it; so is
          `behind`, which stands beside `sees` only. By a list, keys have no order, and there is none of them.
@@ -540,6 +545,16 @@ def Tile_AttendOp : Tile_Op<"attend", [
     }
     /// Whether a term's keys are multiplied as they are stored.
     bool isPlain(unsigned term) { return getStorageType(term) == getElementType(); }
+    /// Whether the views are parts of the rows that one tile of queries is multiplied with.
+    bool hasParts() { return getQueries().size() == 1 && getKeys().size() > 1; }
+    /// Whether the views are of pages, [pages, page_size, columns].
+    bool areKeysInPages() {
+      return ::mlir::cast<::mlir::MemRefType>(getKeys()[0].getType()).getRank() == 3;
+    }
+    /// Columns of a view of keys.
+    int64_t getStoredWidth(unsigned view) {
+      return ::mlir::cast<::mlir::MemRefType>(getKeys()[view].getType()).getShape().back();
+    }
   }];
 }
 

@@ -111,6 +111,10 @@ public:
   Value zeroNan(Value tile);
   /// The smallest powers of two that are not below positive normal numbers.
   Value roundUpToPowerOf2(Value tile);
+  /// The i8 exponents of positive powers of two (f32), and of 0 the byte 0.
+  Value exponentBytes(Value tile);
+  /// 2^(byte - 127) of i8 bytes from 0 to 254.
+  Value powersOf2(Value bytes);
   /// Ordered equality with a constant: false for NaN.
   Value equals(Value tile, double value);
 
