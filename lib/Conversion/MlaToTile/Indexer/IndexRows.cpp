@@ -6,9 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A row is four tiles at most, so that pairs meet without moving between threads:
-//
-//     first elements of the pairs | second ones | channels in front | behind
+// A row is four tiles at most (RotatedRows.h).
 //
 // Keys, a program for some tokens:      norm over all tiles, rotation, codes, to the token's slot
 // Queries, a program for some heads of a token:      rotation, codes; weight times scale
@@ -20,8 +18,8 @@
 #include "Indexer/TokenRows.h"
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
-#include "Rows/Angles.h"
 #include "Rows/Codes.h"
+#include "Rows/RotatedRows.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -29,38 +27,6 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
 using cache::Part;
-
-namespace {
-/// Columns of a row: `first`, `first + stride`, ...
-struct Run {
-  int64_t first, width, stride;
-};
-
-/// Rows whose channels [offset, offset + dim) are rotated, as tiles.
-class RotatedRows {
-public:
-  RotatedRows(mla::RopeAttr rope, int64_t offset, int64_t columns) : half(rope.getDim() / 2) {
-    bool isInterleaved = rope.getOrder() == mla::RopeOrder::Interleaved;
-    int64_t behind = offset + rope.getDim();
-    runs.push_back({offset, half, isInterleaved ? 2 : 1});
-    runs.push_back({offset + (isInterleaved ? 1 : half), half, isInterleaved ? 2 : 1});
-    for (Run rest : {Run{0, offset, 1}, Run{behind, columns - behind, 1}})
-      if (rest.width != 0)
-        runs.push_back(rest);
-  }
-  SmallVector<Value> map(llvm::function_ref<Value(const Run &)> make) const {
-    return llvm::map_to_vector(runs, make);
-  }
-  /// Of f32 tiles in the order of `runs`.
-  void rotatePairs(KernelBuilder &b, SmallVectorImpl<Value> &tiles, const TilePair &cosSin) const {
-    TilePair rotated = rotate(b, {tiles[0], tiles[1]}, cosSin);
-    tiles[0] = rotated.first, tiles[1] = rotated.second;
-  }
-
-  int64_t half;
-  SmallVector<Run, 4> runs;
-};
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Keys

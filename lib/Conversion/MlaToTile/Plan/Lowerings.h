@@ -67,6 +67,8 @@ void emitLatentRows(StepLowering &step, mlir::Value rows, llvm::ArrayRef<LatentR
 
 // Rope.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::RopeOp op);
+// CodedRope.cpp: where the result is codes
+mlir::LogicalResult lowerCodedRope(StepLowering &step, mlir::mla::RopeOp op);
 
 // GroupedAppend.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::GroupedAppendOp op);

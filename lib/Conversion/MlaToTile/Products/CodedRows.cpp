@@ -11,6 +11,8 @@
 #include "Products/CodedWeights.h"
 #include "Rows/Codes.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 using namespace mlir;
 using namespace mlac::mla_to_tile;
 
@@ -37,7 +39,14 @@ TensorRef mlac::mla_to_tile::makeCodedRows(StepLowering &step, ArrayRef<OpFoldRe
 LogicalResult mlac::mla_to_tile::checkReadByProducts(Operation *op, Value rows) {
   for (OpOperand &use : rows.getUses()) {
     Operation *user = use.getOwner();
-    if (isa<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(user) &&
+    if (isa<tensor::DimOp>(user)) // reads no element
+      continue;
+    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user)) {
+      if (failed(checkReadByProducts(op, user->getResult(0))))
+        return failure();
+      continue;
+    }
+    if (isa<mla::ProjectOp, mla::HeadProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(user) &&
         use.getOperandNumber() == 0)
       continue;
     auto diag = op->emitOpError("expected codes that are activations of projections only");

@@ -24,6 +24,13 @@ static constexpr int64_t kTileColumns = SwappedTile::kColumns;
 // The view
 //===----------------------------------------------------------------------===//
 
+/// With the weight's columns as its depth, which codes are multiplied along.
+static bool isProduct(Operation *op) {
+  auto heads = dyn_cast<mla::HeadProjectOp>(op);
+  return isa<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(op) ||
+         (heads && !heads.getContractRows());
+}
+
 /// What reads `weight`, or views of it, as anything but a product's weight; null: nothing.
 static Operation *findOtherUser(Value weight) {
   for (OpOperand &use : weight.getUses()) {
@@ -31,7 +38,7 @@ static Operation *findOtherUser(Value weight) {
     if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(user)) {
       if (Operation *other = findOtherUser(user->getResult(0)))
         return other;
-    } else if (!isa<mla::ProjectOp, mla::LatentProjectOp, mla::LatentAppendOp>(user)) {
+    } else if (!isProduct(user)) {
       return user;
     }
   }
@@ -104,6 +111,8 @@ ScaleTiles::ScaleTiles(KernelBuilder &b, const Product &product, ValueRange buff
     addSource(others.from, others.rhs, buffer);
   int64_t apart = product.rhs.batchStride / product.rhs.scales->matrixColumns;
   batchRow = product.batch == 1 ? b.index(0) : b.mul(batch, apart);
+  if (rowScales && product.batch != 1) // parts of the rows, side by side
+    batchGroup = b.mul(batch, product.lhs.batchStride / rowScales->columns);
 }
 
 void ScaleTiles::addSource(int64_t from, const Matrices &weights, Value buffer) {
@@ -165,6 +174,8 @@ Value ScaleTiles::factor(KernelBuilder &b, const Place &at, Value sum) const {
   Value ofBlock =
       choose(b, at.column, [&](const Source &source) { return load(b, source, at.column, at.k); });
   Value group = b.divNarrow(at.k, b.index(rowScales->columns));
+  if (batchGroup)
+    group = b.add(group, batchGroup);
   Value view = b.view(rowBuffer, b.extent(group), {tokens}, {b.fixed(rowScales->countAcross())});
   Value ofRows = b.load(view, at.row, {shape[0]});
   return b.broadcast(b.mulf(ofRows, b.splat(ofBlock, {shape[0]})), shape[1]);

@@ -83,7 +83,8 @@ private:
   std::optional<CodeScales> rowScales;
   Value rowBuffer;
   mlir::OpFoldResult tokens;
-  Value batchRow; // of the matrix, that of this part of the batch
+  Value batchRow;   // of the matrix, that of this part of the batch
+  Value batchGroup; // of the rows' groups, that of this part's columns; null: the first
   bool weightsAreRows;
 };
 

@@ -120,6 +120,8 @@ void RopeKernel::launch() {
 }
 
 LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::RopeOp op) {
+  if (op.getCodesGroup())
+    return lowerCodedRope(step, op);
   RopeKernel(step, op).launch();
   return success();
 }

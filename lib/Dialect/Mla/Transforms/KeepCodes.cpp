@@ -68,9 +68,11 @@ static void findUses(Value weight, Uses &uses) {
     auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
     auto project = dyn_cast<ProjectOp>(user);
     auto latent = dyn_cast<LatentProjectOp>(user);
+    auto heads = dyn_cast<HeadProjectOp>(user);
     bool isView = isa<tensor::ExpandShapeOp>(user) || (slice && isSliceOfTiles(slice));
     bool isWeight = (project && &use == &project.getWeightMutable()) ||
-                    (latent && &use == &latent.getWeightMutable());
+                    (latent && &use == &latent.getWeightMutable()) ||
+                    (heads && &use == &heads.getWeightMutable() && !heads.getContractRows());
     uses.areProducts &= isView || isWeight;
     uses.areLatents &= isView || latent;
     if (isView)

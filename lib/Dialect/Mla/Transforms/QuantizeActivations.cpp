@@ -44,17 +44,34 @@ static ScaledWeightOp findCodes(Value weight) {
 /// The activations that a product multiplies with codes; null for other operations.
 static OpOperand *findActivations(Operation *op) {
   return llvm::TypeSwitch<Operation *, OpOperand *>(op)
-      .Case<ProjectOp, LatentProjectOp, LatentAppendOp>([](auto product) -> OpOperand * {
-        return findCodes(product.getWeight()) ? &product.getInputMutable() : nullptr;
-      })
+      .Case<ProjectOp, HeadProjectOp, LatentProjectOp, LatentAppendOp>(
+          [](auto product) -> OpOperand * {
+            return findCodes(product.getWeight()) ? &product.getInputMutable() : nullptr;
+          })
       .Default([](Operation *) -> OpOperand * { return nullptr; });
 }
 
-static int64_t countColumns(Value rows) {
+/// Columns that a sum of `op` is over.
+static int64_t countColumns(Operation *op, Value rows) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(rows.getType()).getShape();
+  if (isa<HeadProjectOp>(op))
+    return shape.back();
   int64_t width = 1;
-  for (int64_t size : cast<RankedTensorType>(rows.getType()).getShape().drop_front())
+  for (int64_t size : shape.drop_front())
     width *= size;
   return width;
+}
+
+/// What rotates `rows`, which nothing else reads, behind views of all of them.
+static RopeOp findRotation(Value rows) {
+  while (Operation *op = rows.getDefiningOp()) {
+    if (auto rope = dyn_cast<RopeOp>(op))
+      return rope;
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) || !op->getOperand(0).hasOneUse())
+      break;
+    rows = op->getOperand(0);
+  }
+  return {};
 }
 
 namespace {
@@ -86,15 +103,23 @@ private:
       return op->emitOpError("expected weights with scales of ")
              << group.getValue() << " columns beside activations in groups of as many, got block "
              << scaled.getBlockAttr();
-    if (countColumns(rows) % group != 0)
+    if (countColumns(op, rows) % group != 0)
       return op->emitOpError("expected activations in whole groups of ")
              << group.getValue() << " columns, got " << rows.getType();
     return success();
   }
 
+  /// Whether the groups are of heads, and all that is rotated lies in one.
+  bool canHaveCodes(RopeOp rope) const {
+    auto type = cast<RankedTensorType>(rope.getType());
+    int64_t first = rope.getOffset().value_or(0), last = first + rope.getRope().getDim() - 1;
+    return type.getRank() == 3 && type.getShape().back() % group == 0 &&
+           first / group == last / group && static_cast<int64_t>(rope.getEvery()) == 1;
+  }
+
   static Value findWeight(Operation *op) {
     return llvm::TypeSwitch<Operation *, Value>(op)
-        .Case<ProjectOp, LatentProjectOp, LatentAppendOp>(
+        .Case<ProjectOp, HeadProjectOp, LatentProjectOp, LatentAppendOp>(
             [](auto product) -> Value { return product.getWeight(); });
   }
 
@@ -103,6 +128,8 @@ private:
     bool isOfProducts = rows.hasNUses(operands.size());
     if (latent && rows == latent.getLatent() && isOfProducts)
       return latent.setCodesGroup(group);
+    if (RopeOp rope = isOfProducts ? findRotation(rows) : RopeOp(); rope && canHaveCodes(rope))
+      return rope.setCodesGroup(group);
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfterValue(rows);
     Value coded =
