@@ -481,10 +481,12 @@ def shared_key_scores(config, weights, hidden, stored=lambda rows: rows):
     return index_scores(stored(queries), stored(keys), heads)
 
 
-def shared_key_layer(config, weights, hidden, selected=None, stored=lambda rows: rows):
+def shared_key_layer(config, weights, hidden, selected=None, stored=as_they_are,
+                     multiplied=as_they_are):
     """A whole layer over a sequence: output [S, H] and, of a layer that selects entries, which
     [S, K] each token does; with `selected` those, where they are complete at the token. `stored`
-    says what pools make of rows of keys."""
+    says what pools make of rows of keys, `multiplied` what becomes of groups of heads [S, G, I] in
+    front of their product."""
     weights = {name: np.asarray(w, np.float64) for name, w in weights.items()}
     hidden = np.asarray(hidden, np.float64)
     count, n, dim = len(hidden), config.num_heads, config.head_dim
@@ -508,7 +510,7 @@ def shared_key_layer(config, weights, hidden, selected=None, stored=lambda rows:
     output = rotate_last(output, config.rope, positions, inverse=True)
     groups = output.reshape(count, config.groups, n // config.groups * dim)
     down = weights["o_a_proj.weight"].reshape(config.groups, config.group_rank, -1)
-    latents_out = np.einsum("tgi,goi->tgo", groups, down).reshape(count, -1)
+    latents_out = np.einsum("tgi,goi->tgo", multiplied(groups), down).reshape(count, -1)
     return latents_out @ weights["o_b_proj.weight"].T, selected
 
 

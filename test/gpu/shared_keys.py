@@ -4,13 +4,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """DeepSeek-V4's layers of every kind on a GPU, against float64.
 
-    shared_keys.py build DIR [--build-dir build] [--target sm_90a]   # needs NumPy, no GPU
+    shared_keys.py build DIR [--build-dir build] [--target sm_90a] [--records]   # needs NumPy, no GPU
     shared_keys.py run DIR [--device cuda]                           # the standard library will do
 
 `build` compiles the layers of test_shared_keys.DeviceTest, two sizes of each kind, and stores their
 weights, the hidden states of a story and the outputs of float64. `run` serves four requests of
 the story in steps of every kind over pools and workspaces that hold NaN, and compares every row
 whose selection no rounding can change. Exit code: 0 all within the bounds of bf16, 1 not.
+With `--records` keys are kept in records of 584 bytes, and bounds are those of codes.
 """
 
 import argparse
@@ -33,7 +34,7 @@ REQUESTS, MOST_TOKENS, LONGEST = 8, 512, 512
 # ---------------------------------------------------------------------------
 
 
-def describe(name, kind, given, more):
+def describe(name, kind, given, more, stored):
     """A case: its configuration, weights, story, expected outputs and clear rows."""
     import numpy as np
     import shared_key_layers as shared
@@ -53,7 +54,7 @@ def describe(name, kind, given, more):
         if not given:
             clear = shared.clear_rows(shape, scores, np.arange(len(story)),
                                       layers.SCORE_SLACK["bf16"])
-    expected, _ = reference.shared_key_layer(shape, weights, story, selected)
+    expected, _ = reference.shared_key_layer(shape, weights, story, selected, stored)
     return config, weights, story, expected, selected if given else None, clear
 
 
@@ -76,18 +77,27 @@ def build(options):
     import mlac
     import numpy as np
     import sparse_layers as layers
+    import shared_key_layers as shared
+    from mlac import reference
     from test_shared_keys import DEVICE_CASES, STEPS
 
+    stored, format_options, widths = reference.as_they_are, [], {}
+    allowed = {"wmape": layers.ALLOWED_WMAPE, "cosine": layers.ALLOWED_COSINE}
+    if options.records:
+        stored, format_options = shared.records, ["--cache-format=fp8"]
+        widths = {"head_dim": 512, "qk_rope_head_dim": 64}
+        allowed = {"wmape": layers.ALLOWED_WMAPE_CODES, "cosine": layers.ALLOWED_COSINE_CODES}
     options.folder.mkdir(parents=True, exist_ok=True)
     cases = []
     for name, (kind, given, more) in DEVICE_CASES.items():
-        config, weights, story, expected, selected, clear = describe(name, kind, given, more)
+        config, weights, story, expected, selected, clear = describe(
+            name, kind, given, {**more, **widths}, stored)
         place = options.folder / name
         place.mkdir(exist_ok=True)
         (place / "config.json").write_text(json.dumps(config))
         subprocess.run([os.environ["MLAC_COMPILE"], place / "config.json", "--dtype=bf16",
                         f"--target={options.target}", "--functions=prefill,decode,step",
-                        *(["--indexer=shared"] if given else []), "--quiet", "-o",
+                        *(["--indexer=shared"] if given else []), *format_options, "--quiet", "-o",
                         place / "layer.mlac"], check=True)
         write_weights(place / "weights.safetensors", mlac.Package(place / "layer.mlac"), weights)
         (place / "story.bf16").write_bytes(layers.narrow(story, "bf16").tobytes())
@@ -96,7 +106,6 @@ def build(options):
             (place / "selected.i32").write_bytes(np.ascontiguousarray(selected, np.int32).tobytes())
         cases.append({"name": name, "clear": clear.tolist(), "given": given,
                       "topk": config["index_topk"], "steps": STEPS})
-    allowed = {"wmape": layers.ALLOWED_WMAPE, "cosine": layers.ALLOWED_COSINE}
     (options.folder / "cases.json").write_text(json.dumps({"cases": cases, "allowed": allowed}))
     return 0
 
@@ -225,6 +234,7 @@ def main():
         if name == "build":
             command.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
             command.add_argument("--target", default="sm_90a")
+            command.add_argument("--records", action="store_true")
         else:
             command.add_argument("--device", default="cuda")
     options = parser.parse_args()

@@ -102,13 +102,16 @@ def random_weights(rng, config):
 class Served:
     """An engine of a sparse layer whose requests all follow one sequence of hidden states."""
 
-    def __init__(self, package, weights, element, topk, **options):
+    def __init__(self, package, weights, element, topk, codes=None, **options):
+        """`codes`: weights and scales that are bound as they are."""
         self.element, self.topk = element, topk
         defaults = dict(max_num_requests=MOST_REQUESTS, max_num_tokens=MOST_TOKENS,
                         max_seq_len=LONGEST)
         self.engine = mlac.Engine(package, mlac.Device(DEVICE), **{**defaults, **options})
-        self.engine.bind({tensor["name"]: narrow(weights[tensor["name"]], tensor["dtype"])
-                          for tensor in package.info["weights"]})
+        codes = codes or {}
+        self.engine.bind({**{tensor["name"]: narrow(weights[tensor["name"]], tensor["dtype"])
+                             for tensor in package.info["weights"] if tensor["name"] not in codes},
+                          **codes})
         self.engine.prepare()
         self.engine.poison_cache()
         self.plan = self.engine.plan()

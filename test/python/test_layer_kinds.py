@@ -106,7 +106,7 @@ class LayerKindsTest(unittest.TestCase):
                                  ["cache", "entries", "states"]])
         self.assertIn("heavily_compressed_attention", repr(self.package))
 
-    def test_layers_of_a_checkpoint_of_codes_V4_46_V4_50(self):
+    def test_layers_of_a_checkpoint_of_codes_V4_31_V4_46_V4_50(self):
         served = self.serve()
         served.bind_checkpoint(self.checkpoint)
         for engine in served.engines:
@@ -134,6 +134,23 @@ class LayerKindsTest(unittest.TestCase):
                 self.assertLess(worst, 1, f"layer {layer}, {function} of {counts}")
                 compared += clear.sum()
         self.assertGreater(compared, 0.5 * len(expected) * sum(sum(c) for _, c in STEPS))
+
+    def test_plans_are_of_steps_and_kinds_V4_31(self):
+        """One plan of a kind serves its layers and any number of runs; without a step there is none."""
+        served = self.serve()
+        served.bind_checkpoint(self.checkpoint)
+        hidden = np.random.default_rng(31).standard_normal((9, CONFIG["hidden_size"]))
+        hidden, output = hidden.astype(np.float32), np.full_like(hidden, np.nan, np.float32)
+        plan = served.plan()
+        with self.assertRaisesRegex(mlac.WrongState, "plan"):
+            plan.parts[1].run_bound(hidden=hidden, output=output)
+        plan.fill([served.sequence()], [9])
+        for layer in (1, 3):
+            first = plan.run(hidden, layer=layer)
+            self.assertEqual(plan.run(hidden, layer=layer).tobytes(), first.tobytes())
+        with self.assertRaisesRegex(mlac.InvalidArgument, "layer = 2|layer 2"):
+            plan.parts[1].run(hidden, output, 2)
+        self.assertTrue(np.all(np.isnan(output)))
 
     def test_what_is_wrong_is_named(self):
         device = mlac.Device("cpu")

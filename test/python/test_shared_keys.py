@@ -167,7 +167,7 @@ class RandomTest(StoryTest):
     def test_window_in_single_precision_V4_02_V4_30_V4_36(self):
         self.check(shared.WINDOW_ONLY, "f32")
 
-    def test_own_selection_in_single_precision_V4_18_V4_20_V4_21_V4_22(self):
+    def test_own_selection_in_single_precision_V4_18_V4_20_V4_21_V4_22_V4_48(self):
         self.check(shared.SELECTED, "f32")
 
     def test_rotated_queries_and_keys_V4_23(self):
@@ -311,6 +311,54 @@ class RandomTest(StoryTest):
         served = self.serve(package, weights, "f32", config["index_topk"])
         output, _ = served.step([served.engine.sequence()], [len(story)], story, "prefill", selected)
         self.assertLess(layers.judge_output(output, expected, "f32"), 1)
+
+
+class OutputCodesTest(ServedTest):
+    """Groups of heads whose weights are e4m3 with scales of 128 x 128: products of codes and codes,
+    beside those of bf16."""
+
+    def test_codes_beside_values_V4_38_V4_39_V4_40(self):
+        config = shared.config(
+            shared.WINDOW_ONLY, head_dim=256, qk_rope_head_dim=64, o_lora_rank=64,
+            quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]})
+        rng = np.random.default_rng(40)
+        weights = shared.random_weights(rng, config, shared.WINDOW_ONLY)
+        name, scale_name = "o_a_proj.weight", "o_a_proj.weight_scale_inv"
+        codes = rng.integers(0, 0x70, weights[name].shape).astype(np.uint8)
+        codes |= (rng.integers(0, 2, codes.shape) << 7).astype(np.uint8)
+        grid = tuple(-(-size // 128) for size in codes.shape)
+        scales = (0.01 * rng.uniform(0.5, 2, grid)).astype(np.float32)
+        coded = {name: codes, scale_name: scales}
+        weights[name] = reference.dequantise(codes, scales, (128, 128)).astype(np.float64)
+        shape = reference.shared_keys_from_hf(config, 0)
+        story = layers.widen(layers.narrow(rng.standard_normal((60, config["hidden_size"])), "bf16"))
+        outputs = {}
+        for mode in ("both", "off"):
+            package = self.compile(config, "bf16", f"--keep-codes={mode}")
+            types = {tensor["name"]: tensor["dtype"] for tensor in package.info["weights"]}
+            self.assertEqual(types[name], "e4m3" if mode == "both" else "bf16")
+            served = layers.Served(package, weights, "bf16", 1, codes=coded)
+            sequence = served.engine.sequence()
+            outputs[mode] = np.concatenate(
+                [served.step([sequence], [count], story[len(sequence):len(sequence) + count],
+                             function)[0]
+                 for count, function in ((50, "prefill"), (1, "decode"), (9, "prefill"))])
+        # As v4.md has it of the product: 1 - 2 sum xy / sum (x^2 + y^2).
+        x, y = outputs["both"], outputs["off"]
+        self.assertLess(1 - 2 * (x * y).sum() / (x * x + y * y).sum(), 1e-3)
+        self.assertGreater(np.abs(x - y).max(), 0)
+
+        def quantise(rows):
+            groups = rows.reshape(*rows.shape[:-1], -1, 128)
+            return reference.quantise(groups, amax_floor=1e-10).reshape(rows.shape)
+
+        plain, _ = reference.shared_key_layer(shape, weights, story)
+        coded, _ = reference.shared_key_layer(shape, weights, story, multiplied=quantise)
+        self.assertLess(layers.judge_output(outputs["off"], plain, "bf16"), 1)
+        # Attention's rounding to bf16 moves few codes; other scales would move them all.
+        self.assertLess(layers.judge_output(outputs["both"], coded, "bf16", "model1_584"), 1)
+        self.assertLess(reference.cosine_difference(outputs["both"], coded),
+                        0.5 * reference.cosine_difference(outputs["both"], plain))
 
 
 class StatesTest(StoryTest):

@@ -93,9 +93,9 @@ void CodedRope::write(KernelBuilder &b, ValueRange args) {
   auto turn = [&] {
     SmallVector<Value> tiles = row.map([&](const Run &run) { return load(b, args, run); });
     Value position = b.loadScalar(args[kPositions], b.programId(0));
+    AngleTable angles = AngleTable::of(table, args[kTable], args[kLength], row.half);
     row.rotatePairs(b, tiles,
-                    loadPositionAngles(b, {args[kTable], args[kLength], row.half}, position,
-                                       b.index(0), b.fixed(input.size(1)),
+                    loadPositionAngles(b, angles, position, b.index(0), b.fixed(input.size(1)),
                                        {heads.tileRows, paddedWidth(row.half)}));
     store(b, args, tiles, row.runs);
   };

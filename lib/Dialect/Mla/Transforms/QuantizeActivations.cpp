@@ -62,12 +62,19 @@ static int64_t countColumns(Operation *op, Value rows) {
   return width;
 }
 
+/// Whether one operation reads elements; others may ask for sizes.
+static bool hasOneReader(Value rows) {
+  return llvm::count_if(rows.getUsers(),
+                        [](Operation *user) { return !isa<tensor::DimOp>(user); }) == 1;
+}
+
 /// What rotates `rows`, which nothing else reads, behind views of all of them.
 static RopeOp findRotation(Value rows) {
   while (Operation *op = rows.getDefiningOp()) {
     if (auto rope = dyn_cast<RopeOp>(op))
       return rope;
-    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) || !op->getOperand(0).hasOneUse())
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) ||
+        !hasOneReader(op->getOperand(0)))
       break;
     rows = op->getOperand(0);
   }

@@ -59,3 +59,37 @@ func.func @channels(%x: tensor<?x256xbf16>, %c: tensor<128x256xf8E4M3FN>, %s: te
   %y = mla.project %x, %w : tensor<?x256xbf16>, tensor<128x256xbf16> -> tensor<?x128xbf16>
   return %y : tensor<?x128xbf16>
 }
+
+// -----
+
+// A rotation that a product of groups of heads reads makes codes itself, whatever asks for sizes; one
+// whose rotated columns lie in two groups does not, and another reader keeps it what it is.
+// CHECK-LABEL: func.func @groups_of_heads
+// CHECK: mla.rope {{.*}} offset 192 inverse {codes_group = 128 : i64}
+// CHECK-NOT: mla.coded_rows
+// CHECK: mla.rope {{.*}} offset 96 inverse :
+// CHECK: mla.coded_rows %{{.*}} group 128 : tensor<?x2x512xbf16>
+// CHECK: mla.rope {{.*}} offset 192 inverse :
+// CHECK: mla.coded_rows %{{.*}} group 128 : tensor<?x2x512xbf16>
+#rope = #mla.rope<order = interleaved, dim = 64, theta = 1.0e4, length = 4096>
+func.func @groups_of_heads(%x: tensor<?x4x256xbf16>, %c: tensor<128x512xf8E4M3FN>, %s: tensor<1x4xf32>,
+    %t: tensor<?x64xf32>, %b: !mla.batch, %n: index)
+    -> (tensor<?x2x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x64xbf16>, tensor<?x4x256xbf16>, index) {
+  %c0 = arith.constant 0 : index
+  %w = mla.scaled_weight %c, %s block [128, 128] : tensor<128x512xf8E4M3FN>, tensor<1x4xf32> -> tensor<128x512xbf16>
+  %g = tensor.expand_shape %w [[0, 1], [2]] output_shape [2, 64, 512] : tensor<128x512xbf16> into tensor<2x64x512xbf16>
+  %0 = mla.rope %x, %t, %b with #rope offset 192 inverse : tensor<?x4x256xbf16>, tensor<?x64xf32>, !mla.batch
+  %f0 = tensor.collapse_shape %0 [[0], [1, 2]] : tensor<?x4x256xbf16> into tensor<?x1024xbf16>
+  %d = tensor.dim %f0, %c0 : tensor<?x1024xbf16>
+  %e0 = tensor.expand_shape %f0 [[0], [1, 2]] output_shape [%d, 2, 512] : tensor<?x1024xbf16> into tensor<?x2x512xbf16>
+  %y0 = mla.head_project %e0, %g : tensor<?x2x512xbf16>, tensor<2x64x512xbf16> -> tensor<?x2x64xbf16>
+  %1 = mla.rope %x, %t, %b with #rope offset 96 inverse : tensor<?x4x256xbf16>, tensor<?x64xf32>, !mla.batch
+  %f1 = tensor.collapse_shape %1 [[0], [1, 2]] : tensor<?x4x256xbf16> into tensor<?x1024xbf16>
+  %e1 = tensor.expand_shape %f1 [[0], [1, 2]] output_shape [%n, 2, 512] : tensor<?x1024xbf16> into tensor<?x2x512xbf16>
+  %y1 = mla.head_project %e1, %g : tensor<?x2x512xbf16>, tensor<2x64x512xbf16> -> tensor<?x2x64xbf16>
+  %2 = mla.rope %x, %t, %b with #rope offset 192 inverse : tensor<?x4x256xbf16>, tensor<?x64xf32>, !mla.batch
+  %f2 = tensor.collapse_shape %2 [[0], [1, 2]] : tensor<?x4x256xbf16> into tensor<?x1024xbf16>
+  %e2 = tensor.expand_shape %f2 [[0], [1, 2]] output_shape [%n, 2, 512] : tensor<?x1024xbf16> into tensor<?x2x512xbf16>
+  %y2 = mla.head_project %e2, %g : tensor<?x2x512xbf16>, tensor<2x64x512xbf16> -> tensor<?x2x64xbf16>
+  return %y0, %y1, %y2, %2, %d : tensor<?x2x64xbf16>, tensor<?x2x64xbf16>, tensor<?x2x64xbf16>, tensor<?x4x256xbf16>, index
+}
