@@ -59,6 +59,7 @@ private:
   LogicalResult emitLoadElements(tile::LoadElementsOp load);
   LogicalResult emitSlice(tensor::ExtractSliceOp slice);
   LogicalResult emitConcat(tensor::ConcatOp concat);
+  LogicalResult sharePiece(Value piece);
   LogicalResult emitCopied(Operation *op);
   template <typename OpTy> LogicalResult emitLoad(OpTy load);
   template <typename OpTy> void emitStore(OpTy store, Value view, Value column);
@@ -386,8 +387,11 @@ template <typename OpTy> LogicalResult SimpleSchedule::emitLoad(OpTy load) {
     shared[tile] = target;
     copiesInFlight = written = true;
   }
-  if (placement.needsFragment(tile))
+  if (placement.needsFragment(tile)) {
     fragments.map(tile, loadFragment(load, convert(load, tile.getType()), get(getColumn(load))));
+    if (failed(sharePiece(tile)))
+      return failure();
+  }
   for (Operation *user : tile.getUsers()) {
     auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
     if (!slice || !placement.needsFragment(slice.getResult()))
@@ -430,31 +434,41 @@ LogicalResult SimpleSchedule::emitSlice(tensor::ExtractSliceOp slice) {
   return success();
 }
 
-/// Columns of fragments side by side meet in shared memory.
+/// Columns of fragments side by side meet in shared memory, where each was stored as it was made.
 LogicalResult SimpleSchedule::emitConcat(tensor::ConcatOp concat) {
-  Value tile = concat.getResult();
   auto isPiece = [&](Value piece) {
     int64_t columns = cast<RankedTensorType>(piece.getType()).getDimSize(1);
     return columns % sm90::kWgmmaDepth == 0 && chooseColumnSplit(columns) == 1;
   };
-  if (concat.getDim() != 1 || placement.needsFragment(tile) ||
-      !llvm::all_of(concat.getInputs(), isPiece))
+  if (concat.getDim() != 1 || placement.needsFragment(concat.getResult()) ||
+      !llvm::all_of(concat.getInputs(), isPiece) || !shared.count(concat.getResult()))
     return concat.emitOpError("expected operands of dots side by side, of multiples of ")
            << sm90::kWgmmaDepth << " columns that a warpgroup holds";
-  FailureOr<sm90::SmemType> type = convertSharedType(concat, tile.getType());
-  if (failed(type))
-    return failure();
-  Location loc = concat.getLoc();
-  beforeWrite(loc);
-  Value target = alloc(loc, *type);
-  int64_t column = 0;
-  for (Value piece : concat.getInputs()) {
-    sm90::StoreSharedOp::create(builder, loc, get(piece), target, /*transposed=*/false,
-                                builder.getI64IntegerAttr(column));
-    column += cast<RankedTensorType>(piece.getType()).getDimSize(1);
+  return success();
+}
+
+/// Of a piece of a concatenation, at once, so that few of them are in registers.
+LogicalResult SimpleSchedule::sharePiece(Value piece) {
+  for (Operation *user : piece.getUsers()) {
+    auto concat = dyn_cast<tensor::ConcatOp>(user);
+    if (!concat)
+      continue;
+    FailureOr<sm90::SmemType> type = convertSharedType(concat, concat.getType());
+    if (failed(type))
+      return failure();
+    beforeWrite(piece.getLoc());
+    Value &target = shared[concat.getResult()];
+    if (!target)
+      target = alloc(concat.getLoc(), *type);
+    int64_t column = 0;
+    for (Value input : concat.getInputs()) {
+      if (input == piece)
+        sm90::StoreSharedOp::create(builder, piece.getLoc(), get(piece), target,
+                                    /*transposed=*/false, builder.getI64IntegerAttr(column));
+      column += cast<RankedTensorType>(input.getType()).getDimSize(1);
+    }
+    written = true;
   }
-  shared[tile] = target;
-  written = true;
   return success();
 }
 
@@ -537,6 +551,8 @@ LogicalResult SimpleSchedule::emitCopied(Operation *op) {
 /// outside a loop is not stored again in each iteration.
 LogicalResult SimpleSchedule::shareResults(Operation *op, ValueRange values) {
   for (Value value : values) {
+    if (isa<RankedTensorType>(value.getType()) && failed(sharePiece(value)))
+      return failure();
     if (!placement.needsShared(value))
       continue;
     FailureOr<sm90::SmemType> type = convertSharedType(op, value.getType());
