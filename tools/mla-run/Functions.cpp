@@ -74,17 +74,23 @@ StepFunction mlac::run::plannedFunction(const Session &session, mla_plan *plan) 
 void mlac::run::takeTokens(mla_engine *engine, mla_sequence sequence, int64_t tokens) {
   Cache cache;
   check(mla_engine_cache(engine, cache.out()), "asking for the cache");
-  // Pools with windows have room for a window and a step's tokens: long sequences grow by steps.
-  int64_t step = tokens;
-  for (int64_t taken = 0; taken < tokens;) {
-    auto count = static_cast<int32_t>(std::min(step, tokens - taken));
-    mla_cache_append_batch batch = {sizeof batch, 1, &sequence, &taken, &count};
-    mla_status status = mla_cache_append(cache.get(), &batch, nullptr, 0);
+  int64_t taken = 0;
+  auto append = [&](int64_t count) {
+    auto tokensOfStep = static_cast<int32_t>(count);
+    mla_cache_append_batch batch = {sizeof batch, 1, &sequence, &taken, &tokensOfStep};
+    return mla_cache_append(cache.get(), &batch, nullptr, 0);
+  };
+  // Pools with windows have room for a window and a step's tokens: long sequences grow by steps,
+  // and one of no tokens gives back what the last one left behind.
+  for (int64_t step = tokens; taken < tokens;) {
+    int64_t count = std::min(step, tokens - taken);
+    mla_status status = append(count);
     if (status == MLA_OUT_OF_PAGES && step > 1) {
       step /= 2;
       continue;
     }
     check(status, "taking pages");
     taken += count;
+    check(append(0), "leaving windows");
   }
 }
