@@ -3,11 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Queries and keys of groups of heads rotated, keys and values appended, in one kernel
 (paged-cache.md sections 9 and 10), against float64: parts of the channels, both orders of pairs,
-both forms of tables, one pool and two, slots that are not written."""
+both forms of tables, one pool and two, slots that are not written. With MLAC_TEST_DEVICE=cuda and
+torch on a GPU."""
 
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -18,8 +20,10 @@ import mlac
 
 from attention_steps import rotate_halves, rotate_neighbours
 from narrow_floats import narrow, widen
+from random_layers import Cpu, Gpu
 
 COMPILE = os.environ["MLAC_COMPILE"]
+MACHINE = {"cpu": Cpu, "cuda": Gpu}[os.environ.get("MLAC_TEST_DEVICE", "cpu")]
 LENGTH, PAGES = 64, 9
 # Of rotated numbers of about 1: two products and a sum, rounded once.
 ALLOWED = {"f32": 1e-6, "f16": 2e-3, "bf16": 1.6e-2}
@@ -95,20 +99,26 @@ CASES = (
 
 
 class GroupedAppendTest(unittest.TestCase):
-    def compile(self, case):
+    @classmethod
+    def setUpClass(cls):
+        cls.packages = [cls.compile(case) for case in CASES]
+
+    @staticmethod
+    def compile(case):
         with tempfile.TemporaryDirectory() as folder:
             module = pathlib.Path(folder) / "append.mlir"
             module.write_text(case.module())
             package = module.with_suffix(".mlac")
-            subprocess.run([COMPILE, module, "--quiet", "--target=cpu", "-o", package], check=True)
+            subprocess.run([COMPILE, module, "--quiet", f"--target={MACHINE.target}", "-o",
+                            package], check=True)
             return mlac.Package(package.read_bytes())
 
-    def run_step(self, case, rng, lengths, cached):
-        package = self.compile(case)
+    def run_step(self, case, package, rng, lengths, cached):
         kernels = [kernel["name"] for kernel in package.info["targets"][0]["kernels"]]
         self.assertEqual(kernels, [f"rope_{case.rope_dim}_append"])
         pools = 1 + bool(case.value_page)
-        engine = mlac.Engine(package, mlac.Device("cpu", 2), max_num_requests=len(lengths),
+        machine = MACHINE(2)
+        engine = mlac.Engine(package, machine.device, max_num_requests=len(lengths),
                              max_num_tokens=sum(lengths), max_seq_len=LENGTH,
                              external_pools=(1 << pools) - 1)
         engine.prepare()
@@ -130,18 +140,20 @@ class GroupedAppendTest(unittest.TestCase):
                  for memory in memories]
         for own in slots:
             own[0], own[3:4] = -1, -7
+        memories = [machine.put(memory) for memory in memories]
         for index, memory in enumerate(memories):
             engine.bind_pool(memory, index=index)
         blocks = np.zeros((len(lengths), LENGTH), np.int32)
-        plan, rotated = engine.plan(), narrow(np.full(q.shape, np.nan), case.element)
+        plan, rotated = engine.plan(), machine.put(narrow(np.full(q.shape, np.nan), case.element))
         ends = [c + n for c, n in zip(cached, lengths)]
         plan.fill_tables(lengths, ends, blocks, slots[0], "step",
                          pools=[(blocks, own) for own in slots[1:]])
-        plan.run_bound(q=q, k=k, v=v, table=table, rotated=rotated)
+        inputs = {"q": q, "k": k, "v": v, "table": table}
+        plan.run_bound(rotated=rotated, **{name: machine.put(x) for name, x in inputs.items()})
         positions = np.concatenate([np.arange(c, e) for c, e in zip(cached, ends)]).astype(int)
-        self.compare(case, widen(rotated), case.expected(q, positions, cos, sin))
+        self.compare(case, widen(machine.get(rotated)), case.expected(q, positions, cos, sin))
         keys = case.expected(k, positions, cos, sin)
-        self.check_pools(case, memories, slots, keys, v)
+        self.check_pools(case, [machine.get(memory) for memory in memories], slots, keys, v)
 
     def compare(self, case, got, expected):
         np.testing.assert_allclose(got, expected, rtol=0, atol=ALLOWED[case.element] *
@@ -169,10 +181,28 @@ class GroupedAppendTest(unittest.TestCase):
 
     def test_D13_D14_D15_against_float64(self):
         rng = np.random.default_rng()
-        for case in CASES:
+        for case, package in zip(CASES, self.packages):
             with self.subTest(case=case):
-                self.run_step(case, rng, (5, 0, 1), (0, 7, 59))
-                self.run_step(case, rng, (1, 1), (63, 0))
+                self.run_step(case, package, rng, (5, 0, 1), (0, 7, 59))
+                self.run_step(case, package, rng, (1, 1), (63, 0))
+
+
+class SimulatorTest(unittest.TestCase):
+    """The kernels for a GPU, without one."""
+
+    def test_D13_no_defect_and_the_bits_of_the_cpu(self):
+        for case in CASES:
+            with self.subTest(case=case), tempfile.TemporaryDirectory() as folder:
+                module = pathlib.Path(folder) / "append.mlir"
+                module.write_text(case.module())
+                done = subprocess.run(
+                    [COMPILE, module, "--quiet", "--target=sm_90a", "--simulate-step=2:20:3",
+                     f"--simulate=rope_{case.rope_dim}_append"], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("no defect, and the same bits under 2 orders", done.stdout)
+                errors = re.findall("relative error (\\S+) of", done.stdout)
+                self.assertEqual(set(errors), {"0.00e+00"})
+                self.assertEqual(len(errors), 2 + bool(case.value_page))
 
 
 if __name__ == "__main__":
