@@ -95,6 +95,8 @@ CASES = (
     Case(6, 2, 48, 40, 16, 24, "interleaved", "f32", 4, 8, "f32"),
     Case(5, 1, 40, 24, 8, 32, "half", "f16", 1, 0, "f16"),
     Case(12, 4, 24, 24, 0, 8, "interleaved", "bf16", 4, 0, ""),
+    # More tiles of queries than of keys.
+    Case(72, 2, 32, 16, 8, 16, "half", "bf16", 4, 0, ""),
 )
 
 

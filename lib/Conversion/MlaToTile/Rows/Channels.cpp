@@ -40,31 +40,53 @@ TilePair RotatedChannels::pairs(KernelBuilder &b, const ChannelRows &rows) const
   return {a, viewChannels(b, rows, first + (isInterleaved ? 1 : half), half, step)};
 }
 
+static TilePair loadPairs(KernelBuilder &b, const TilePair &views, const ChannelTile &tile) {
+  SmallVector<int64_t, 2> shape = {tile.rows, tile.columns};
+  SmallVector<Value, 2> at = {tile.row, tile.column};
+  Value first = b.loadWide(views.first, at, shape);
+  return {first, b.loadWide(views.second, at, shape)};
+}
+
+void RotatedChannels::storeRotated(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
+                                   const TilePair &target, const ChannelTile &tile) const {
+  TilePair rotated = mla_to_tile::rotate(b, loaded, angles, isInverse);
+  b.storeNarrow(rotated.first, target.first, {tile.row, tile.column});
+  b.storeNarrow(rotated.second, target.second, {tile.row, tile.column});
+}
+
 void RotatedChannels::rotate(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
                              llvm::function_ref<TilePair()> loadAngles,
                              const ChannelTile &tile) const {
   TilePair source = pairs(b, from), target = pairs(b, to), angles = loadAngles();
-  SmallVector<int64_t, 2> shape = {tile.rows, tile.columns};
-  SmallVector<Value, 2> at = {tile.row, tile.column};
-  Value a = b.loadWide(source.first, at, shape);
-  Value other = b.loadWide(source.second, at, shape);
-  TilePair rotated = mla_to_tile::rotate(b, {a, other}, angles, isInverse);
-  b.storeNarrow(rotated.first, target.first, at);
-  b.storeNarrow(rotated.second, target.second, at);
+  storeRotated(b, loadPairs(b, source, tile), angles, target, tile);
 }
 
-static void copy(KernelBuilder &b, Value from, Value to, const ChannelTile &tile) {
-  SmallVector<Value, 2> at = {tile.row, tile.column};
-  Value loaded = b.load(from, at, {tile.rows, tile.columns});
+TilePair RotatedChannels::load(KernelBuilder &b, const ChannelRows &from,
+                               const ChannelTile &tile) const {
+  return loadPairs(b, pairs(b, from), tile);
+}
+
+void RotatedChannels::store(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
+                            const ChannelRows &to, const ChannelTile &tile) const {
+  storeRotated(b, loaded, angles, pairs(b, to), tile);
+}
+
+Value mlac::mla_to_tile::loadChannels(KernelBuilder &b, const ChannelRows &from,
+                                      const ChannelTile &tile, int64_t width) {
+  return b.load(viewChannels(b, from, 0, width), {tile.row, tile.column},
+                {tile.rows, tile.columns});
+}
+
+static void storeTile(KernelBuilder &b, Value loaded, Value to, const ChannelTile &tile) {
   if (getElementTypeOrSelf(to) == getElementTypeOrSelf(loaded))
-    b.store(loaded, to, at);
+    b.store(loaded, to, {tile.row, tile.column});
   else // of f32, rounded like what is rotated
-    b.storeNarrow(loaded, to, at);
+    b.storeNarrow(loaded, to, {tile.row, tile.column});
 }
 
-void mlac::mla_to_tile::copyTile(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
-                                 const ChannelTile &tile, int64_t width) {
-  copy(b, viewChannels(b, from, 0, width), viewChannels(b, to, 0, width), tile);
+void mlac::mla_to_tile::storeChannels(KernelBuilder &b, Value loaded, const ChannelRows &to,
+                                      const ChannelTile &tile, int64_t width) {
+  storeTile(b, loaded, viewChannels(b, to, 0, width), tile);
 }
 
 void RotatedChannels::copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
@@ -74,8 +96,10 @@ void RotatedChannels::copyRest(KernelBuilder &b, const ChannelRows &from, const 
       continue;
     int64_t width = end - begin, block = blockWidth(width, limit);
     b.forBlocks(width, block, {}, [&, begin = begin](Value column, ValueRange) {
-      copy(b, viewChannels(b, from, begin, width), viewChannels(b, to, begin, width),
-           {tile.rows, block, tile.row, column});
+      ChannelTile part{tile.rows, block, tile.row, column};
+      Value source = viewChannels(b, from, begin, width);
+      Value loaded = b.load(source, {part.row, part.column}, {part.rows, part.columns});
+      storeTile(b, loaded, viewChannels(b, to, begin, width), part);
       return SmallVector<Value>();
     });
   }

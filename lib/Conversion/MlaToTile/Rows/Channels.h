@@ -54,17 +54,25 @@ struct RotatedChannels {
 
   void rotate(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
               llvm::function_ref<TilePair()> loadAngles, const ChannelTile &tile) const;
+  /// The same in two steps: pairs as they are, and their rotation.
+  TilePair load(KernelBuilder &b, const ChannelRows &from, const ChannelTile &tile) const;
+  void store(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
+             const ChannelRows &to, const ChannelTile &tile) const;
   /// Channels before and behind those that are rotated, at most `limit` at a time.
   void copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
                 const ChannelTile &tile, int64_t limit) const;
 
 private:
   TilePair pairs(KernelBuilder &b, const ChannelRows &rows) const;
+  void storeRotated(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
+                    const TilePair &target, const ChannelTile &tile) const;
 };
 
-/// One tile of rows of `width` channels as they are.
-void copyTile(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
-              const ChannelTile &tile, int64_t width);
+/// A tile of rows of `width` channels as they are.
+mlir::Value loadChannels(KernelBuilder &b, const ChannelRows &from, const ChannelTile &tile,
+                         int64_t width);
+void storeChannels(KernelBuilder &b, mlir::Value loaded, const ChannelRows &to,
+                   const ChannelTile &tile, int64_t width);
 
 } // namespace mlac::mla_to_tile
 

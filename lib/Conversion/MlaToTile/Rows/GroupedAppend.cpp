@@ -6,13 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A program takes one token and one of its units, which are, in this order:
+// A program takes one token, a tile of heads and a block of columns, of its queries, keys and
+// values as far as they have such a tile:
 //
-//     queries   a tile of heads and some of their pairs, rotated to a tensor
-//     keys      the same, rotated to the token's slot in the cache
-//     values    a tile of heads and a block of their columns, as they are, to its slot
+//     queries   some pairs of the heads, rotated to a tensor
+//     keys      the same pairs by the same angles, to the token's slot in the cache
+//     values    a part of the columns, as they are, to its slot
 //
-// A slot outside of the pool drops the row (paged-cache.md section 5).
+// It loads all of it before it stores anything. Where a part of the channels is rotated, the last
+// block is that of the others. A slot outside of the pool drops the row (paged-cache.md section 5).
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,23 +29,21 @@ using namespace mlac::mla_to_tile;
 using mlac::cache::Part;
 
 namespace {
-/// The heads of a token's query, key or value, and how programs share them.
+/// The heads of a token's query, key or value.
 struct Heads {
   TensorRef rows;
-  int64_t tileRows, blocks; // blocks: programs of a tile of heads
+  int64_t tileRows;
 
-  Heads(StepLowering &step, TensorRef rows, int64_t blocks)
-      : rows(std::move(rows)), tileRows(step.shapes.rowsFor(this->rows.size(1))), blocks(blocks) {}
-  int64_t units() const { return llvm::divideCeil(rows.size(1), tileRows) * blocks; }
-  /// Of unit `unit` of these: its first head, and which block it is.
-  std::pair<Value, Value> place(KernelBuilder &b, Value unit) const {
-    Value tile = b.divNarrow(unit, b.index(blocks));
-    return {b.mul(tile, tileRows), b.sub(unit, b.mul(tile, blocks))};
-  }
+  Heads(StepLowering &step, TensorRef rows)
+      : rows(std::move(rows)), tileRows(step.shapes.rowsFor(this->rows.size(1))) {}
+  int64_t tiles() const { return llvm::divideCeil(rows.size(1), tileRows); }
   ChannelRows from(KernelBuilder &b, Value buffer, Value token) const {
     return {buffer,          b.mul(token, rows.strides[0]),
             rows.offset,     b.fixed(rows.size(1)),
             rows.strides[1], rows.strides[2]};
+  }
+  ChannelTile tile(KernelBuilder &b, Value index, int64_t columns, Value column) const {
+    return {tileRows, columns, b.mul(index, tileRows), column};
   }
 };
 
@@ -51,11 +51,12 @@ class GroupedAppend {
 public:
   GroupedAppend(StepLowering &step, mla::GroupedAppendOp op)
       : step(step), op(op), table(step.lookup(op.getTable())),
-        output(step.allocate(op.getRotated())), query(step.lookup(op.getQuery())),
-        key(step.lookup(op.getKey())), value(step.lookup(op.getValue())),
-        channels(RotatedChannels::of(op.getRope(), op.getOffset(), query.size(2))),
+        output(step.allocate(op.getRotated())), query(step, step.lookup(op.getQuery())),
+        key(step, step.lookup(op.getKey())), value(step, step.lookup(op.getValue())),
+        channels(RotatedChannels::of(op.getRope(), op.getOffset(), query.rows.size(2))),
         tileColumns(channels.tileColumns(step.shapes, /*hasHeads=*/true)),
-        valueBlock(blockWidth(value.size(2), step.shapes.columns)) {}
+        blocks(channels.programs(tileColumns)),
+        valueColumns(paddedWidth(llvm::divideCeil(value.rows.size(2), blocks))) {}
 
   void launch();
 
@@ -63,9 +64,21 @@ private:
   struct Argument {
     enum { Query, Output, Key, Value, Table, Length, Positions, First };
   };
+  /// What a program has in a kernel; queries or keys and values may lack the tile.
+  struct Program {
+    ValueRange args;
+    Value token, tile, block;
+    bool hasQueries, hasKeys;
+    ChannelRows query, output, key, keySlot, value, valueSlot;
+  };
+  int64_t tiles() const { return std::max(query.tiles(), key.tiles()); }
   void write(KernelBuilder &b, ValueRange args);
-  void rotate(KernelBuilder &b, ValueRange args, const Heads &heads, Value unit, Value token,
-              const ChannelRows &from, const ChannelRows &to);
+  void writeTile(KernelBuilder &b, Program program);
+  void findSlots(KernelBuilder &b, Program &program);
+  TilePair loadAngles(KernelBuilder &b, const Program &program, const ChannelTile &tile,
+                      OpFoldResult rows);
+  void rotate(KernelBuilder &b, const Program &program);
+  void copyRest(KernelBuilder &b, const Program &program);
   /// The rows of a token's slot in a pool, none where the slot is outside of it.
   ChannelRows inCache(KernelBuilder &b, const Pool &pool, Part part, Value slots, Value token,
                       const TensorRef &rows);
@@ -73,9 +86,10 @@ private:
 
   StepLowering &step;
   mla::GroupedAppendOp op;
-  TensorRef table, output, query, key, value;
+  TensorRef table, output;
+  Heads query, key, value;
   RotatedChannels channels;
-  int64_t tileColumns, valueBlock;
+  int64_t tileColumns, blocks, valueColumns;
 };
 } // namespace
 
@@ -91,81 +105,105 @@ ChannelRows GroupedAppend::inCache(KernelBuilder &b, const Pool &pool, Part part
           1};
 }
 
-void GroupedAppend::rotate(KernelBuilder &b, ValueRange args, const Heads &heads, Value unit,
-                           Value token, const ChannelRows &from, const ChannelRows &to) {
-  auto [row, block] = heads.place(b, unit);
-  ChannelTile tile{heads.tileRows, tileColumns, row, {}};
-  auto rotateOwn = [&, block = block] {
-    tile.column = b.mul(block, tileColumns);
-    AngleTable angles =
-        AngleTable::of(table, args[Argument::Table], args[Argument::Length], channels.half);
-    channels.rotate(
-        b, from, to,
-        [&] {
-          Value position = b.loadScalar(args[Argument::Positions], token);
-          return loadPositionAngles(b, angles, position, tile.column, from.count,
-                                    {heads.tileRows, tileColumns});
-        },
-        tile);
-  };
-  if (!channels.hasRest())
-    return rotateOwn();
-  b.ifThenElse(b.isBelow(block, b.index(heads.blocks - 1)), rotateOwn,
-               [&] { channels.copyRest(b, from, to, tile, step.shapes.columns); });
+void GroupedAppend::findSlots(KernelBuilder &b, Program &program) {
+  Pool keyPool = Pool::ofPlan(step, op.getCache());
+  ValueRange own = program.args.drop_front(Argument::First);
+  Pool keys = keyPool.inKernel(own), values = keys;
+  own = own.drop_front(keyPool.args().size());
+  Value keySlots = own.front(), valueSlots = keySlots;
+  if (op.getValueCache()) {
+    values = Pool::ofPlan(step, op.getValueCache()).inKernel(own.drop_front());
+    valueSlots = own.back();
+  }
+  program.keySlot = inCache(b, keys, Part::Key, keySlots, program.token, key.rows);
+  program.valueSlot = inCache(b, values, Part::Value, valueSlots, program.token, value.rows);
+}
+
+TilePair GroupedAppend::loadAngles(KernelBuilder &b, const Program &program,
+                                   const ChannelTile &tile, OpFoldResult rows) {
+  AngleTable angles = AngleTable::of(table, program.args[Argument::Table],
+                                     program.args[Argument::Length], channels.half);
+  Value position = b.loadScalar(program.args[Argument::Positions], program.token);
+  return loadPositionAngles(b, angles, position, tile.column, rows, {tile.rows, tile.columns});
+}
+
+void GroupedAppend::rotate(KernelBuilder &b, const Program &program) {
+  Value column = b.mul(program.block, tileColumns);
+  ChannelTile queries = query.tile(b, program.tile, tileColumns, column);
+  ChannelTile keys = key.tile(b, program.tile, tileColumns, column);
+  // All rows of a tile have the same angles.
+  OpFoldResult rows = b.fixed(std::max(queries.rows, keys.rows));
+  std::optional<TilePair> ofQueries, ofKeys, loadedQueries, loadedKeys;
+  if (program.hasQueries) {
+    ofQueries = loadAngles(b, program, queries, rows);
+    loadedQueries = channels.load(b, program.query, queries);
+  }
+  if (program.hasKeys) {
+    bool isShared = ofQueries && keys.rows == queries.rows;
+    ofKeys = isShared ? *ofQueries : loadAngles(b, program, keys, rows);
+    loadedKeys = channels.load(b, program.key, keys);
+  }
+  if (loadedQueries)
+    channels.store(b, *loadedQueries, *ofQueries, program.output, queries);
+  if (loadedKeys)
+    channels.store(b, *loadedKeys, *ofKeys, program.keySlot, keys);
+}
+
+void GroupedAppend::copyRest(KernelBuilder &b, const Program &program) {
+  int64_t limit = step.shapes.columns;
+  if (program.hasQueries)
+    channels.copyRest(b, program.query, program.output,
+                      query.tile(b, program.tile, tileColumns, {}), limit);
+  if (program.hasKeys)
+    channels.copyRest(b, program.key, program.keySlot, key.tile(b, program.tile, tileColumns, {}),
+                      limit);
+}
+
+void GroupedAppend::writeTile(KernelBuilder &b, Program program) {
+  program.query = query.from(b, program.args[Argument::Query], program.token);
+  Heads rotated(step, output);
+  program.output = rotated.from(b, program.args[Argument::Output], program.token);
+  program.key = key.from(b, program.args[Argument::Key], program.token);
+  program.value = value.from(b, program.args[Argument::Value], program.token);
+  Value loaded;
+  ChannelTile values;
+  if (program.hasKeys) {
+    findSlots(b, program);
+    values = value.tile(b, program.tile, valueColumns, b.mul(program.block, valueColumns));
+    loaded = loadChannels(b, program.value, values, value.rows.size(2));
+  }
+  auto rotateOwn = [&] { rotate(b, program); };
+  if (channels.hasRest())
+    b.ifThenElse(b.isBelow(program.block, b.index(blocks - 1)), rotateOwn,
+                 [&] { copyRest(b, program); });
+  else
+    rotateOwn();
+  if (loaded)
+    storeChannels(b, loaded, program.valueSlot, values, value.rows.size(2));
 }
 
 void GroupedAppend::write(KernelBuilder &b, ValueRange args) {
-  int64_t blocks = channels.programs(tileColumns);
-  Heads queries(step, query, blocks), keys(step, key, blocks);
-  Heads values(step, value, llvm::divideCeil(value.size(2), valueBlock));
-  Pool keyPool = Pool::ofPlan(step, op.getCache());
-  ValueRange own = args.drop_front(Argument::First);
-  Pool inner = keyPool.inKernel(own);
-  own = own.drop_front(keyPool.args().size());
-  Value keySlots = own.front(), valueSlots = keySlots;
-  Pool valueInner = inner;
-  if (op.getValueCache()) {
-    valueInner = Pool::ofPlan(step, op.getValueCache()).inKernel(own.drop_front());
-    valueSlots = own.back();
-  }
-  Value token = b.programId(0), unit = b.programId(1);
-  Value keyUnit = b.sub(unit, b.index(queries.units()));
-  Value valueUnit = b.sub(keyUnit, b.index(keys.units()));
-  auto writeQuery = [&] {
-    Heads rotated(step, output, blocks);
-    rotate(b, args, queries, unit, token, queries.from(b, args[Argument::Query], token),
-           rotated.from(b, args[Argument::Output], token));
-  };
-  auto writeKey = [&] {
-    rotate(b, args, keys, keyUnit, token, keys.from(b, args[Argument::Key], token),
-           inCache(b, inner, Part::Key, keySlots, token, key));
-  };
-  auto writeValue = [&] {
-    auto [row, block] = values.place(b, valueUnit);
-    ChannelRows from = values.from(b, args[Argument::Value], token);
-    ChannelRows to = inCache(b, valueInner, Part::Value, valueSlots, token, value);
-    copyTile(b, from, to, {values.tileRows, valueBlock, row, b.mul(block, valueBlock)},
-             value.size(2));
-  };
-  b.ifThenElse(b.isBelow(unit, b.index(queries.units())), writeQuery, [&] {
-    b.ifThenElse(b.isBelow(keyUnit, b.index(keys.units())), writeKey, writeValue);
-  });
+  Value tile = b.divNarrow(b.programId(1), b.index(blocks));
+  Value block = b.sub(b.programId(1), b.mul(tile, blocks));
+  Program program{args, b.programId(0), tile, block, true, true, {}, {}, {}, {}, {}, {}};
+  if (query.tiles() == key.tiles())
+    return writeTile(b, program);
+  Program more = program;
+  bool hasMoreQueries = query.tiles() > key.tiles();
+  more.hasQueries = hasMoreQueries;
+  more.hasKeys = !hasMoreQueries;
+  Value both = b.index(std::min(query.tiles(), key.tiles()));
+  b.ifThenElse(
+      b.isBelow(tile, both), [&] { writeTile(b, program); }, [&] { writeTile(b, more); });
 }
 
 void GroupedAppend::launch() {
   step.forwardCache(op.getResult(), op.getCache());
   if (op.getValueCache())
     step.forwardCache(op.getValueResult(), op.getValueCache());
-  int64_t blocks = channels.programs(tileColumns);
-  int64_t units = Heads(step, query, blocks).units() + Heads(step, key, blocks).units() +
-                  Heads(step, value, llvm::divideCeil(value.size(2), valueBlock)).units();
-  Value tokens = step.value(query.sizes[0]);
-  SmallVector<Value> args = {query.buffer,
-                             output.buffer,
-                             key.buffer,
-                             value.buffer,
-                             table.buffer,
-                             step.value(table.sizes[0]),
+  Value tokens = step.value(query.rows.sizes[0]);
+  SmallVector<Value> args = {query.rows.buffer,         output.buffer, key.rows.buffer,
+                             value.rows.buffer,         table.buffer,  step.value(table.sizes[0]),
                              step.metadata("positions")};
   llvm::append_range(args, Pool::ofPlan(step, op.getCache()).args());
   args.push_back(slots(op.getCache()));
@@ -175,7 +213,7 @@ void GroupedAppend::launch() {
   }
   std::string name = llvm::formatv("rope_{0}_append", 2 * channels.half).str();
   step.launch(
-      name, {tokens, step.constant(units), step.constant(1)}, args,
+      name, {tokens, step.constant(tiles() * blocks), step.constant(1)}, args,
       [&](KernelBuilder &b, ValueRange inner) { write(b, inner); }, step.chained());
 }
 
