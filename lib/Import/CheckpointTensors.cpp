@@ -187,7 +187,7 @@ static std::string formatDims(const ModelConfig &config) {
 static constexpr llvm::StringLiteral kMatrix = ".weight";
 static constexpr llvm::StringLiteral kMatrixNames[] = {".weight", ".qweight", ".weight_packed"};
 static constexpr llvm::StringLiteral kScaleNames[] = {".weight_scale_inv", ".weight_scale",
-                                                      ".input_scale"};
+                                                      ".input_scale", ".weight_scale_2"};
 
 std::vector<std::string> mlac::getStoredNames(llvm::StringRef name) {
   if (!name.ends_with(kMatrix))

@@ -52,7 +52,7 @@ static bool allowOneOf(const ConfigReader &reader, llvm::StringRef key, llvm::St
   return !reader.find(key) || requireOneOf(reader, key, what, known);
 }
 
-static constexpr WeightScales kTensor{0, 0}, kChannel{1, 0};
+static constexpr WeightScales kTensor{0, 0}, kChannel{1, 0}, kFourGroup{1, 16};
 
 //===----------------------------------------------------------------------===//
 // Excluded modules
@@ -228,11 +228,20 @@ static std::optional<WeightScales> readCompressedTensors(const ConfigReader &qua
 
 static std::optional<WeightScales> readModelOpt(const ConfigReader &quantization) {
   constexpr llvm::StringLiteral kKey = "quant_algo", kPerTensor = "FP8",
-                                kPerChannel = "FP8_PER_CHANNEL_PER_TOKEN";
+                                kPerChannel = "FP8_PER_CHANNEL_PER_TOKEN", kFours = "NVFP4",
+                                kGroup = "group_size";
   if (!requireOneOf(quantization, kKey, "weights of this algorithm are not supported",
-                    {kPerTensor, kPerChannel}))
+                    {kPerTensor, kPerChannel, kFours}))
     return std::nullopt;
-  return *quantization.string(kKey) == kPerTensor ? kTensor : kChannel;
+  std::string algorithm = *quantization.string(kKey);
+  if (algorithm != kFours)
+    return algorithm == kPerTensor ? kTensor : kChannel;
+  if (quantization.find(kGroup) && *quantization.find(kGroup) != kFourGroup.columns) {
+    refuse(quantization, kGroup, "numbers of four bits in these groups are not supported",
+           llvm::Twine(kFourGroup.columns).str());
+    return std::nullopt;
+  }
+  return kFourGroup;
 }
 
 static std::optional<WeightScales> readFbgemm(const ConfigReader &) { return kChannel; }

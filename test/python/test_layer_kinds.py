@@ -204,5 +204,81 @@ class LayerKindsTest(unittest.TestCase):
         self.assertEqual(len(sequence), 38)
 
 
+class Fours(Codes):
+    """Matrices as bytes of two e2m1 numbers, each 16 with a scale of e4m3, and one of the tensor."""
+
+    VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+    def _store(self, name, values, is_power):
+        del is_power
+        rows, columns = values.shape
+        groups = values.reshape(rows, -1, 16)
+        factor = np.float32(np.abs(values).max() / (6 * 448))
+        scales = np.maximum(np.abs(groups).max(axis=-1) / 6 / factor, 2.0 ** -9)
+        scale_codes = np.abs(reference.e4m3_values()[:127] - scales[..., None]).argmin(axis=-1)
+        exact = (reference.e4m3_values().astype(np.float32)[scale_codes] * factor)[..., None]
+        magnitudes = np.abs(np.abs(groups / exact)[..., None] - self.VALUES).argmin(axis=-1)
+        fours = (magnitudes | np.where(groups < 0, 8, 0)).reshape(rows, columns).astype(np.uint8)
+        stem = name.removesuffix("weight")
+        self.stored += [(name, "U8", (rows, columns // 2), (fours[:, ::2] | fours[:, 1::2] << 4)
+                         .tobytes()),
+                        (stem + "weight_scale", "F8_E4M3", scale_codes.shape,
+                         scale_codes.astype(np.uint8).tobytes()),
+                        (stem + "weight_scale_2", "F32", (), factor.tobytes())]
+        signs = np.where(groups < 0, -1, 1)
+        return (signs * self.VALUES[magnitudes] * exact).reshape(rows, columns).astype(np.float64)
+
+
+class FoursTest(unittest.TestCase):
+    """NVFP4, dequantised when it is bound."""
+
+    CONFIG = shared.config(shared.SELECTED, quantization_config={
+        "quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16})
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.package = layers.compile_layer(self.CONFIG, self.folder, "layer", "--dtype=f32",
+                                            "--indexer=shared", "--functions=prefill,decode")
+        self.weights = Fours(50, shared.SELECTED,
+                             {tensor["name"] for tensor in self.package.info["weights"]})
+        self.engine = mlac.Engine(self.package, mlac.Device("cpu"), **OPTIONS)
+
+    def bind(self):
+        write_folder(self.folder, self.CONFIG, [self.weights])
+        self.engine.bind_checkpoint(self.folder)
+
+    def test_four_bits_a_number_V4_50(self):
+        self.bind()
+        rng = np.random.default_rng(6)
+        story = rng.standard_normal((40, self.CONFIG["hidden_size"])).astype(np.float32)
+        shape = reference.shared_keys_from_hf(self.CONFIG, 0)
+        seen = (np.arange(len(story)) + 1) // shape.every
+        scores = rng.standard_normal((len(story), len(story) // shape.every))
+        selected = reference.top_k(scores, seen, shape.indexer.topk).astype(np.int32)
+        expected, _ = reference.shared_key_layer(shape, self.weights.values, story, selected)
+        self.engine.prepare()
+        plan, output = self.engine.plan(), np.full(story.shape, np.nan, np.float32)
+        plan.fill([self.engine.sequence()], [len(story)])
+        plan.run_bound(hidden=story, output=output, selected=selected)
+        self.assertLess(layers.judge_output(output, expected, "f32"), 1)
+
+    def test_what_is_missing_is_named_V4_50(self):
+        self.weights.stored = [tensor for tensor in self.weights.stored
+                               if tensor[0] != "o_b_proj.weight_scale_2"]
+        with self.assertRaisesRegex(mlac.NotFound, "'o_b_proj.weight': has numbers of four bits, and "
+                                                   "lacks '.*o_b_proj.weight_scale_2'"):
+            self.bind()
+
+    def test_scales_of_other_groups_V4_50(self):
+        self.weights.stored = [(name, kind, (shape[0], shape[1] // 2), data[:len(data) // 2])
+                               if name == "q_a_proj.weight_scale" else (name, kind, shape, data)
+                               for name, kind, shape, data in self.weights.stored]
+        with self.assertRaisesRegex(mlac.InvalidArgument, r"scales of e4m3 and shape \[48, 6\].*"
+                                                          r"got e4m3 \[48, 3\]"):
+            self.bind()
+
+
 if __name__ == "__main__":
     unittest.main()

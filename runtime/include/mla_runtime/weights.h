@@ -20,6 +20,9 @@
 //     by block [128, 128]   [ceil(out / 128), ceil(in / 128)]
 //     by channel            [out, 1] or [out]
 //     by tensor             one number, in any shape
+//   or, where the configuration says NVFP4, two e2m1 numbers in each byte of [out, in / 2] (u8), with
+//   q_b_proj.weight_scale   [out, in / 16] of e4m3, and
+//   q_b_proj.weight_scale_2 one f32 that these are multiplied by
 //   q_b_proj.input_scale                                  ignored: activations stay as they are
 //
 // A package compiled with --keep-codes lists matrices of e4m3, and with each its scales of f32

@@ -22,6 +22,8 @@ static constexpr std::string_view kMatrix = "weight";
 static constexpr std::string_view kMatrixNames[] = {kMatrix, "qweight", "weight_packed"};
 static constexpr std::string_view kScaleNames[] = {"weight_scale_inv", "weight_scale"};
 static constexpr std::string_view kInputScale = "input_scale";
+/// What the scales of numbers of four bits are multiplied by.
+static constexpr std::string_view kTensorScale[] = {"weight_scale_2"};
 
 std::string mlac::runtime::listNames(const std::vector<TensorInfo> &tensors) {
   std::string names;
@@ -35,10 +37,10 @@ std::string mlac::runtime::listNames(const std::vector<TensorInfo> &tensors) {
 //===----------------------------------------------------------------------===//
 
 ScaledMatrix WeightMatch::matrix() const {
-  return {static_cast<const uint8_t *>(tensor->data),
+  return {unpacked.empty() ? static_cast<const uint8_t *>(tensor->data) : unpacked.data(),
           scales.data(),
-          tensor->shape[0],
-          tensor->shape[1],
+          shape[0],
+          shape[1],
           block,
           first[0],
           first[1],
@@ -94,7 +96,7 @@ const void *WeightMatch::bytes(std::vector<char> &room) const {
     cut(scales.data(), room.data());
     return room.data();
   }
-  bool isWhole = tensor->shape == expected->shape;
+  bool isWhole = shape == expected->shape;
   if (isWhole && *tensor->type == expected->dtype)
     return tensor->data;
   room.resize(static_cast<size_t>(expected->bytes()));
@@ -135,7 +137,7 @@ static int64_t shardedDim(const std::vector<int64_t> &expected, const std::vecto
 }
 
 Status WeightMatcher::matchShape(WeightMatch &match) const {
-  const std::vector<int64_t> &expected = match.expected->shape, &got = match.tensor->shape;
+  const std::vector<int64_t> &expected = match.expected->shape, &got = match.shape;
   if (got == expected)
     return Status();
   int64_t dim = shard.count > 1 ? shardedDim(expected, got, shard.count) : -1;
@@ -206,6 +208,74 @@ Status WeightMatcher::matchCodes(WeightMatch &match, const Entry &codes, const E
   match.block = *block;
   return readScales(scale->second, *block, codes.second.shape, match.scales)
       .in("tensor '", prefix, scale->first, "'");
+}
+
+/// Columns of a row that have one scale of NVFP4, and numbers in a byte, the first in its low bits.
+static constexpr int64_t kFourBlock = 16, kFoursOfByte = 2;
+
+bool WeightMatcher::arePacked(const SourceTensor &tensor) const {
+  const std::optional<ScaleBlock> &block = package.weightScales();
+  return block && block->rows == 1 && block->columns == kFourBlock && tensor.type == MLA_U8 &&
+         tensor.shape.size() == 2;
+}
+
+/// e2m1 as e4m3, which has all of its numbers.
+static std::array<uint8_t, 16> makeFours() {
+  constexpr float kMagnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  std::array<uint8_t, 16> codes{};
+  for (size_t i = 0; i < codes.size(); ++i)
+    codes[i] = roundToE4m3(i < 8 ? kMagnitudes[i] : -kMagnitudes[i - 8]);
+  return codes;
+}
+
+static std::vector<uint8_t> unpack(const SourceTensor &fours) {
+  const std::array<uint8_t, 16> codes = makeFours();
+  auto *bytes = static_cast<const uint8_t *>(fours.data);
+  auto count = static_cast<size_t>(fours.shape[0] * fours.shape[1]);
+  std::vector<uint8_t> unpacked(kFoursOfByte * count);
+  for (size_t i = 0; i < count; ++i) {
+    unpacked[kFoursOfByte * i] = codes[bytes[i] & 15];
+    unpacked[kFoursOfByte * i + 1] = codes[bytes[i] >> 4];
+  }
+  return unpacked;
+}
+
+/// The scales of blocks times that of the tensor, in f32.
+static Status readFourScales(const SourceTensor &scale, const SourceTensor &ofTensor,
+                             const std::vector<int64_t> &matrix, std::vector<float> &scales) {
+  std::vector<int64_t> grid = {matrix[0], matrix[1] / kFourBlock};
+  if (matrix[1] % kFourBlock != 0 || scale.shape != grid || scale.type != MLA_E4M3)
+    return error(MLA_INVALID_ARGUMENT, "expected scales of e4m3 and shape ", shapeText(grid),
+                 " for rows of a multiple of ", kFourBlock, " numbers, got ", scale.typeText, " ",
+                 shapeText(scale.shape), " for ", shapeText(matrix));
+  if (!withoutOnes(ofTensor.shape).empty() || ofTensor.type != MLA_F32)
+    return error(MLA_INVALID_ARGUMENT, "expected one f32 as '", kTensorScale[0], "', got ",
+                 ofTensor.typeText, " ", shapeText(ofTensor.shape));
+  float factor;
+  std::memcpy(&factor, ofTensor.data, sizeof factor);
+  auto *codes = static_cast<const uint8_t *>(scale.data);
+  scales.resize(static_cast<size_t>(grid[0] * grid[1]));
+  for (size_t i = 0; i < scales.size(); ++i)
+    scales[i] = widenE4m3(codes[i]) * factor;
+  return Status();
+}
+
+Status WeightMatcher::matchFours(WeightMatch &match, std::string_view stem, const Entry &fours,
+                                 const Entry *scale) {
+  const Entry *ofTensor = nullptr;
+  MLAC_RETURN_IF_ERROR(findOne(stem, kTensorScale, ofTensor));
+  if (!scale || !ofTensor)
+    return error(MLA_NOT_FOUND, "has numbers of four bits, and lacks '", prefix, stem,
+                 scale ? kTensorScale[0] : kScaleNames[1], "'");
+  match.shape[1] *= kFoursOfByte;
+  match.isCoded = true;
+  match.valueType = match.expected->dtype;
+  match.block = *package.weightScales();
+  MLAC_RETURN_IF_ERROR(readFourScales(scale->second, ofTensor->second, match.shape, match.scales)
+                           .in("tensor '", prefix, scale->first, "'"));
+  MLAC_RETURN_IF_ERROR(matchShape(match));
+  match.unpacked = unpack(fours.second);
+  return Status();
 }
 
 Status WeightMatcher::matchType(WeightMatch &match, const Entry &tensor, const Entry *scale) const {
@@ -307,6 +377,12 @@ Status WeightMatcher::matchOne(size_t index, std::vector<WeightMatch> &matches, 
     return needsAll ? error(MLA_NOT_FOUND, "lacks tensor '", prefix, expected.name, "'") : Status();
 
   WeightMatch match(index, expected, tensor->second);
+  if (isMatrix && arePacked(tensor->second)) {
+    MLAC_RETURN_IF_ERROR(
+        matchFours(match, stem, *tensor, scale).in("weight '", expected.name, "'"));
+    matches.push_back(std::move(match));
+    return Status();
+  }
   MLAC_RETURN_IF_ERROR(matchShape(match).in("weight '", expected.name, "'"));
   MLAC_RETURN_IF_ERROR(matchType(match, *tensor, scale).in("weight '", expected.name, "'"));
   matches.push_back(std::move(match));

@@ -13,6 +13,9 @@
 //   q_b_proj.weight | qweight | weight_packed            in the package's type
 //   the same, e4m3, with                                 where the package says how it is
 //   q_b_proj.weight_scale_inv | weight_scale             scaled (Package::weightScales)
+//   the same, u8, each byte two e2m1 numbers, with        blocks of 1 x 16 (NVFP4)
+//   q_b_proj.weight_scale, e4m3, and
+//   q_b_proj.weight_scale_2, one f32
 //
 // A package whose products read codes has both among its weights, `q_b_proj.weight` of e4m3 and
 // `q_b_proj.weight_scale_inv` of f32, and they are bound as they are.
@@ -53,7 +56,8 @@ struct Shard {
 class WeightMatch {
 public:
   WeightMatch(size_t index, const TensorInfo &expected, const SourceTensor &tensor)
-      : index(index), expected(&expected), tensor(&tensor), first(tensor.shape.size()) {}
+      : index(index), expected(&expected), tensor(&tensor), shape(tensor.shape),
+        first(tensor.shape.size()) {}
 
   /// Position in Package::weights.
   size_t weight() const { return index; }
@@ -65,13 +69,15 @@ public:
 private:
   friend class WeightMatcher;
   ScaledMatrix matrix() const;
-  const std::vector<int64_t> &wholeShape() const { return isScales ? grid : tensor->shape; }
+  const std::vector<int64_t> &wholeShape() const { return isScales ? grid : shape; }
   Status checkF16() const;
   void cut(const void *from, char *to) const;
 
   size_t index;
   const TensorInfo *expected;
   const SourceTensor *tensor;
+  std::vector<int64_t> shape;    // of the tensor's numbers
+  std::vector<uint8_t> unpacked; // codes of numbers of four bits
   std::vector<int64_t> first;    // of the share in the tensor
   bool isCoded = false;          // the tensor is codes
   bool isScales = false;         // the tensor is scales, and so is the weight
@@ -102,6 +108,9 @@ private:
   Status matchShape(WeightMatch &match) const;
   Status matchType(WeightMatch &match, const Entry &tensor, const Entry *scale) const;
   Status matchCodes(WeightMatch &match, const Entry &codes, const Entry *scale) const;
+  Status matchFours(WeightMatch &match, std::string_view stem, const Entry &fours,
+                    const Entry *scale);
+  bool arePacked(const SourceTensor &tensor) const;
   /// The one of `names` behind `stem` that there is; null: none. Two are an error.
   Status findOne(std::string_view stem, std::span<const std::string_view> names,
                  const Entry *&found);

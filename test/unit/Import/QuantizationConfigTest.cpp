@@ -129,9 +129,11 @@ TEST(QuantizationConfig, A14_OtherStrategiesAreNamed) {
   empty["format"] = "naive-quantized";
   empty["config_groups"] = json::object();
   expect(empty, "config_groups = {}: weights without a group are not supported, expected a group");
-  expect({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}},
-         "quant_algo = \"NVFP4\": weights of this algorithm are not supported, expected \"FP8\" or "
-         "\"FP8_PER_CHANNEL_PER_TOKEN\"");
+  expect({{"quant_method", "modelopt"}, {"quant_algo", "W4A16"}},
+         "quant_algo = \"W4A16\": weights of this algorithm are not supported, expected \"FP8\" or "
+         "\"FP8_PER_CHANNEL_PER_TOKEN\" or \"NVFP4\"");
+  expect({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}, {"group_size", 32}},
+         "group_size = 32: numbers of four bits in these groups are not supported, expected 16");
   EXPECT_EQ(errorWith({{"quantization_config", 8}}), "quantization_config = 8: expected an object");
 }
 
