@@ -35,7 +35,11 @@
 // CHECK:         arith.cmpi eq, %[[WARPGROUP]], %c0
 // CHECK:         scf.if
 // CHECK:           nvvm.setmaxregister decrease 40
-// CHECK:           scf.if
+// A thread that copies by TMA is elected within the first warp.
+// CHECK:           %[[WARP:.*]] = arith.cmpi ult, %{{.*}}, %c32_i32
+// CHECK:           scf.if %[[WARP]] {
+// CHECK:             %[[ELECTED:.*]] = nvvm.elect.sync -> i1
+// CHECK:             scf.if %[[ELECTED]] {
 // CHECK:             scf.for {{.*}} -> (i32, i32)
 // Waits for the parity before: a fresh barrier is free.
 // CHECK:               %[[BEFORE:.*]] = arith.xori %[[PHASE:.*]], %c1_i32
