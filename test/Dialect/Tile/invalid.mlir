@@ -785,7 +785,7 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages, %v: !any, %t: m
 
 !rows = memref<?x64xbf16, strided<[64, 1]>>
 func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %s: tensor<64xi32>) {
-  // expected-error @below {{expected behind of type 'tensor<64xi32>' beside sees, got 'tensor<64xi32>'}}
+  // expected-error @below {{expected behind of type 'tensor<64xi32>' beside sees or a diagonal, got 'tensor<64xi32>'}}
   %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows)
       range %n to %n limit %n behind(%s : tensor<64xi32>) {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   return

@@ -356,9 +356,10 @@ static LogicalResult verifyStorage(AttendOp op) { // (C4)
 
 static LogicalResult verifyRows(AttendOp op) {
   auto expected = RankedTensorType::get({op.getRows()}, IntegerType::get(op.getContext(), 32));
-  if (op.getBehind() && (!op.getSeen() || op.getBehind().getType() != expected)) // (C5)
+  bool hasEnd = op.getSeen() || op.getDiagonal();
+  if (op.getBehind() && (!hasEnd || op.getBehind().getType() != expected)) // (C5)
     return op.emitOpError("expected behind of type ")
-           << expected << (op.getSeen() ? "" : " beside sees") << ", got "
+           << expected << (hasEnd ? "" : " beside sees or a diagonal") << ", got "
            << op.getBehind().getType();
   if (op.getSeen()) { // (C5)
     if (op.getSeen().getType() != expected || op.getDiagonal())

@@ -254,9 +254,14 @@ Value Expander::isSeen(Value key) {
     return isThere;
   Value diagonal = arith::AddIOp::create(b, b.iota(0, rows),
                                          b.splat(b.toI32(b.sub(op.getDiagonal(), key)), rows));
-  Value isPast =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sle, column, b.broadcast(diagonal, block));
-  return arith::AndIOp::create(b, isThere, isPast);
+  auto isColumn = [&](arith::CmpIPredicate predicate, Value bounds) {
+    return arith::CmpIOp::create(b, predicate, column, b.broadcast(bounds, block));
+  };
+  isThere = arith::AndIOp::create(b, isThere, isColumn(arith::CmpIPredicate::sle, diagonal));
+  if (!op.getBehind())
+    return isThere;
+  Value start = arith::SubIOp::create(b, op.getBehind(), b.splat(b.toI32(key), rows));
+  return arith::AndIOp::create(b, isThere, isColumn(arith::CmpIPredicate::sge, start));
 }
 
 SmallVector<Value> Expander::makeStart() {

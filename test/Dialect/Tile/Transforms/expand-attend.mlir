@@ -107,3 +107,34 @@ tile.kernel @parts(%q: memref<?xbf16>, %codes: memref<?xf8E4M3FN>, %plain: memre
   tile.store %l, %out[%c0] : tensor<64xf32>, memref<?xf32>
   tile.return
 }
+
+// A window beside a diagonal: bounds are counted from the block's first key, so that no element of
+// the tile is added to.
+// CHECK-LABEL: tile.kernel @window
+// CHECK: %[[COLUMN:.*]] = tile.iota 1 : tensor<64x64xi32>
+// CHECK: %[[THERE:.*]] = arith.cmpi slt, %[[COLUMN]], %{{.*}}
+// CHECK: %[[OWN:.*]] = arith.cmpi sle, %[[COLUMN]], %{{.*}}
+// CHECK: %[[PAST:.*]] = arith.andi %[[THERE]], %[[OWN]]
+// CHECK: %[[START:.*]] = arith.subi %{{.*}}, %{{.*}} : tensor<64xi32>
+// CHECK: %[[STARTS:.*]] = tile.broadcast %[[START]] : tensor<64xi32> -> tensor<64x64xi32>
+// CHECK: %[[SEEN:.*]] = arith.cmpi sge, %[[COLUMN]], %[[STARTS]]
+// CHECK: arith.andi %[[PAST]], %[[SEEN]]
+tile.kernel @window(%q: memref<?xbf16>, %k: memref<?xbf16>, %v: memref<?xbf16>, %out: memref<?xf32>,
+                    %n: index, %own: index) {
+  %c0 = arith.constant 0 : index
+  %first = tile.iota 0 : tensor<64xi32>
+  %qs = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to !rows
+  %ks = memref.reinterpret_cast %k to offset: [0], sizes: [%n, 128], strides: [128, 1]
+      : memref<?xbf16> to !rows
+  %vs = memref.reinterpret_cast %v to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to !values
+  %os = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xf32> to !outputs
+  %rows = tile.load %qs[%c0, %c0] : !rows -> tensor<64x128xbf16>
+  %m, %l, %o = tile.attend queries(%rows : tensor<64x128xbf16>) keys(%ks : !rows) values(%vs : !values)
+      range %c0 to %n limit %n behind(%first : tensor<64xi32>) diagonal %own
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.store %o, %os[%c0, %c0] : tensor<64x64xf32>, !outputs
+  tile.return
+}

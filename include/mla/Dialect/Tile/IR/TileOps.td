@@ -429,7 +429,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
     blocks); its end may lie in a block, whose keys are all looked at. Of these row i sees
     s < seen[i] where `sees` is given (at most `limit`, for rows whose results count), else
     s < limit; with `behind` s >= behind[i] as well (a window), with `diagonal`
-    s <= diagonal + i.
+    s <= diagonal + i. Windows of rows begin one key after another at most, the first row's at
+    most one block behind %first.
 
     **Start**: reference, sum and output to go on from; else no keys have been seen yet. So keys of
     two sources are two of these ops.
@@ -483,7 +484,7 @@ def Tile_AttendOp : Tile_Op<"attend", [
          [pages, page_size, G] with the keys' page_size, of rows by a list [rows, G], G a divisor of the first
          term's W.
     (C5) `sees` is i32 with an element for each row, and there is no diagonal beside it; so is
-         `behind`, which stands beside `sees` only. By a list, keys have no order, and there is none of them.
+         `behind`, which stands beside one of both. By a list, keys have no order, and there is none of them.
     (C6) the start is nothing, or has the types of the results.
     (C7) `block` is positive, `unit` is 1 or `block`; `scale` is finite and positive,
          `lag` from 0 to 15: numerators of up to 2^15 are the largest that f16 holds; 0 if `exact`.
