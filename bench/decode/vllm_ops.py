@@ -156,12 +156,13 @@ class Fa3Decode:
 
 def fa3_forward(ops, query, keys, values, output, scale, *, query_latent=None, query_starts=None,
                 key_starts=None, seq_lens=None, query_len=None, longest=None, table=None,
-                made=None, splits=0):
+                made=None, splits=0, window=0):
     """The causal attention; returns the LSE, [heads, rows] or [batch, heads, rows]."""
+    left, right = (window - 1, 0) if window else (-1, -1)
     results = ops.fwd(
         query, keys, values, None, None, query_latent, output, query_starts, key_starts, None, None,
         seq_lens, query_len, longest, table, None, None, None, None, None, None, None, None, scale,
-        True, -1, -1, 0.0, True, made, splits, None, 0, None, 1, 0, None)
+        True, left, right, 0.0, True, made, splits, None, 0, None, 1, 0, None)
     return results[1]
 
 

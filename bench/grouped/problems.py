@@ -1,0 +1,128 @@
+# Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is timed: kernels of grouped heads, and batches for them."""
+
+import dataclasses
+import random
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    heads: int
+    kv_heads: int
+    dim: int
+    page: int
+    window: int = 0  # 0: none
+    queries: int = 1  # of each request; 0: any
+
+    def name(self):
+        window = f", window {self.window}" if self.window else ""
+        return f"{self.heads}/{self.kv_heads} of {self.dim}, page {self.page}{window}"
+
+    def file(self):
+        return "-".join(str(value) for value in dataclasses.astuple(self)) + ".mlac"
+
+    def module(self):
+        kv, d = self.kv_heads, self.dim
+        pool = f"!mla.cache<page_size = {self.page}, fields = [{{0}}: {kv}x{d}], element = bf16, " \
+               f"format = \"{{1}}\">"
+        query = f"tensor<?x{self.heads}x{d}xbf16>"
+        batch = f"!mla.batch<query_len = {self.queries or '?'}>"
+        window = f"window {self.window} " if self.window else ""
+        return f"""!keys = {pool.format('key', 'k_nhd')}
+!values = {pool.format('value', 'v_nhd')}
+func.func @attend(%q: {query} {{mla.input = "query"}}, %batch: {batch}, %k: !keys,
+    %v: !values {{mla.pool = "values"}}) -> ({query} {{mla.output = "output"}}) {{
+  %o = mla.grouped_attention query(%q : {query}) keys(%k : !keys) values(%v : !values)
+      over %batch : {batch} {window}scale {d ** -0.5:.17e} -> {query}
+  return %o : {query}
+}}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A batch of a kernel: keys and queries of each request."""
+    kernel: Kernel
+    keys: tuple
+    queries: tuple
+    what: str
+
+    def name(self):
+        return f"{self.kernel.name()}: {self.what}"
+
+    def pairs(self):
+        """Queries times keys that they see, causal."""
+        total = 0
+        for keys, queries in zip(self.keys, self.queries):
+            for end in (keys - queries + 1, keys):  # of the first and the last query
+                total += queries * min(end, self.kernel.window or end) / 2
+            # In between it is linear, but for where a window begins to cut.
+            window = self.kernel.window
+            first = keys - queries + 1
+            if window and first < window < keys:
+                rising = window - first
+                total += (queries - rising) * rising / 2
+        return total
+
+    def flops(self):
+        return 4 * self.pairs() * self.kernel.heads * self.kernel.dim
+
+    def bytes(self):
+        """Keys and values that some query sees, once; queries and outputs."""
+        kernel = self.kernel
+        seen = sum(min(keys, kernel.window + queries - 1) if kernel.window else keys
+                   for keys, queries in zip(self.keys, self.queries))
+        return 4 * kernel.dim * (seen * kernel.kv_heads + sum(self.queries) * kernel.heads)
+
+    def is_prompt(self):
+        return max(self.queries) > 64
+
+
+def decodes(kernel, batch, keys):
+    return Row(kernel, (keys,) * batch, (kernel.queries or 1,) * batch, f"{batch} x {keys}")
+
+
+def prompts(kernel, batch, tokens, context=0):
+    behind = f" behind {context}" if context else ""
+    return Row(kernel, (context + tokens,) * batch, (tokens,) * batch,
+               f"prompt {batch} x {tokens}{behind}")
+
+
+def skewed(kernel, long, count, short):
+    keys = (long,) + (short,) * (count - 1)
+    return Row(kernel, keys, (1,) * count, f"{long} and {count - 1} x {short}")
+
+
+def ragged(kernel, count, longest):
+    lengths = tuple(random.Random(1).randint(1, longest) for _ in range(count))
+    return Row(kernel, lengths, lengths, f"prompts {count} x 1..{longest}")
+
+
+def rows():
+    for heads, kv in ((64, 8), (32, 8)):
+        for page in (16, 64):
+            kernel = Kernel(heads, kv, 128, page)
+            yield decodes(kernel, 1, 4096)
+            yield decodes(kernel, 64, 4096)
+            if page == 64:
+                yield from (decodes(kernel, *shape) for shape in
+                            ((1, 32768), (4, 8192), (16, 4096), (128, 1024), (16, 32768)))
+                yield skewed(kernel, 65536, 64, 1024)
+            prompt = Kernel(heads, kv, 128, page, 0, 0)
+            yield prompts(prompt, 1, 8192)
+            if page == 64:
+                yield from (prompts(prompt, *shape) for shape in
+                            ((1, 2048), (1, 16384), (4, 2048), (1, 512, 16384), (1, 256, 4096)))
+                yield ragged(prompt, 16, 2048)
+    for kernel in (Kernel(8, 1, 128, 64), Kernel(64, 1, 128, 64), Kernel(32, 32, 128, 64),
+                   Kernel(64, 8, 128, 64, 4096), Kernel(64, 8, 128, 64, 128)):
+        keys = 32768 if kernel.window == 4096 else 4096
+        yield from (decodes(kernel, batch, keys) for batch in (1, 16, 64))
+    for kernel in (Kernel(64, 8, 128, 64, 4096, 0), Kernel(16, 16, 64, 16, 0, 0),
+                   Kernel(40, 8, 128, 32, 0, 0), Kernel(16, 8, 256, 64, 0, 0)):
+        yield prompts(kernel, 1, 8192)
+    yield decodes(Kernel(64, 8, 128, 64, 0, 4), 16, 4096)
+    for page in (16, 32, 128, 256):
+        yield prompts(Kernel(64, 8, 128, page, 0, 0), 1, 8192)
