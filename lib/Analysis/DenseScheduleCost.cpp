@@ -21,6 +21,13 @@ int64_t DenseAttentionProblem::getKeyWidth() const {
   return std::accumulate(keyWidths.begin(), keyWidths.end(), int64_t(0));
 }
 
+bool DenseAttentionProblem::hasBoxes(int64_t keys) const {
+  return llvm::all_of(pageSizes, [&](int64_t page) {
+    int64_t rows = std::min(page, keys);
+    return page % rows == 0 && keys % rows == 0 && firstMultiple % rows == 0;
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Choice
 //===----------------------------------------------------------------------===//

@@ -159,3 +159,12 @@ def case(rng, layer, index, most_requests, most_tokens, most_keys):
         query[0] = 1
     context = [max(0, _length(rng, page, most_keys) - q) for q in query]
     return Case(function, tuple(context), tuple(query), bool(rng.random() < 0.2))
+
+
+def prompt_case(rng, page, most_tokens, most_keys):
+    """Queries of one or two requests that fill a GPU, whole or behind a context."""
+    first = int(rng.integers(most_tokens // 2, most_tokens - 3))
+    query = (first,) if rng.random() < 0.5 else (int(rng.integers(0, 4)), first)
+    context = tuple(int(rng.random() < 0.7) * _length(rng, page, most_keys - most_tokens)
+                    for _ in query)
+    return Case("mixed", context, query, bool(rng.random() < 0.2))

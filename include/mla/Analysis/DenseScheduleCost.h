@@ -36,8 +36,14 @@ struct DenseAttentionProblem {
   llvm::SmallVector<int64_t, 2> keyWidths; ///< of the terms of the scores, padded
   int64_t valueWidth = 128;                ///< padded
   int64_t elementBytes = 2;
+  /// Of keys and values in pages: rows of a page, and what the first key's position is a multiple
+  /// of (0: it is 0).
+  llvm::SmallVector<int64_t, 2> pageSizes = {};
+  int64_t firstMultiple = 0;
 
   int64_t getKeyWidth() const;
+  /// Whether blocks of `keys` are boxes of pages.
+  bool hasBoxes(int64_t keys) const;
 };
 
 struct DenseScheduleCost : StepCost {

@@ -13,11 +13,15 @@
 #include "mla/Conversion/TileToSm90/AttentionKernels.h"
 
 #include "Common/AttentionLoop.h"
+#include "Common/DenseRows.h"
+#include "Common/Divisibility.h"
 #include "Schedules.h"
 
 #include "mla/Analysis/ScheduleModel.h"
 #include "mla/Dialect/Tile/IR/MachineAttr.h"
 #include "mla/Dialect/Tile/Transforms/ExpandAttend.h"
+
+#include "mlir/IR/Matchers.h"
 
 #include <algorithm>
 
@@ -52,6 +56,9 @@ static void readCodes(tile::AttendOp attend, AttentionProblem &problem) {
       attend.getKeys().size() > 1 && isa<Float8E4M3FNType>(attend.getStorageType(1));
 }
 
+/// Of [pages, page_size, columns].
+static constexpr unsigned kTokenDim = 1;
+
 /// Without a bound, the fewest rows that a plan gives a request: its decode step.
 /// A list is a table of pages of one row.
 static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) {
@@ -60,7 +67,6 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   problem.ropeDim = 0;
   for (unsigned term = 1; term < attend.getQueries().size(); ++term)
     problem.ropeDim += attend.getWidth(term);
-  constexpr unsigned kTokenDim = 1; // of [pages, page_size, columns]
   problem.pageSize =
       attend.isListed() ? 1 : cast<MemRefType>(attend.getKeys()[0].getType()).getDimSize(kTokenDim);
   if (attend.getValues()) {
@@ -89,20 +95,39 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
   return problem;
 }
 
+/// Whether each program has a tile of one head's queries of one request, so that programs can be
+/// looped over, whose keys and values are dense or in pages.
+static bool isOfPrograms(tile::AttendOp attend) {
+  auto isCounted = [](Value query) {
+    std::string why;
+    auto load = query.getDefiningOp<tile::LoadOp>();
+    return load && DenseRows::match(load.getView(), why);
+  };
+  if (!attend.isPaged())
+    return !attend.isListed();
+  return attend.getValues() && llvm::all_of(attend.getQueries(), isCounted);
+}
+
 static DenseAttentionProblem readDense(tile::AttendOp attend) {
   DenseAttentionProblem problem;
   for (unsigned term = 0; term < attend.getQueries().size(); ++term)
     problem.keyWidths.push_back(attend.getWidth(term));
   problem.valueWidth = attend.getOutputWidth();
   problem.elementBytes = attend.getElementType().getIntOrFloatBitWidth() / 8;
+  if (!attend.isPaged())
+    return problem;
+  for (Value view : {Value(attend.getKeys().front()), Value(attend.getValues())})
+    problem.pageSizes.push_back(cast<MemRefType>(view.getType()).getDimSize(kTokenDim));
+  if (!matchPattern(attend.getFirst(), m_Zero()))
+    problem.firstMultiple = getKnownDivisor(OpFoldResult(attend.getFirst()));
   return problem;
 }
 
 /// What of `attend` stands against the schedules that may be for it.
 static ScheduleObjections findObjections(tile::AttendOp attend) {
   ScheduleObjections objections;
-  bool isDense = !attend.isPaged() && !attend.isListed();
-  for (ScheduleKind kind : isDense ? getDenseScheduleKinds() : getPagedScheduleKinds()) {
+  for (ScheduleKind kind :
+       isOfPrograms(attend) ? getDenseScheduleKinds() : getPagedScheduleKinds()) {
     std::string why;
     if (auto accepts = getSchedule(kind).accepts; accepts && !accepts(attend, why))
       objections[kind] = why;
@@ -119,7 +144,7 @@ std::optional<AttentionKernel> mlac::readAttentionKernel(tile::KernelOp kernel, 
         {plan.getSymName().str(), static_cast<int64_t>(plan.getMaxQueryLen())});
   tile::AttendOp attend = tile::findAttend(kernel);
   why = "it has not one attention";
-  bool isDense = attend && !attend.isPaged() && !attend.isListed();
+  bool isDense = attend && isOfPrograms(attend);
   if (!attend || (!isDense && !isInItems(attend, why)))
     return std::nullopt;
   if (!isDense) {

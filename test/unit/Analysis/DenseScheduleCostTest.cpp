@@ -137,6 +137,37 @@ TEST(DenseScheduleCost, ForcedParametersNarrowThePoints) {
   EXPECT_NE(error.find("key-block 256"), std::string::npos) << error;
 }
 
+/// A block is whole pages or a part of one, wherever the first key lies.
+TEST(DenseScheduleCost, BlocksAreBoxesOfPages) {
+  DenseAttentionProblem problem = makeProblem(192, 0, 192);
+  auto chooseKeys = [&] {
+    return chooseDenseSchedule(problem, kH200, {}, {}).get().parameters.get(pingpong::kKeyBlock);
+  };
+  auto chooseRegisters = [&] {
+    return chooseDenseSchedule(problem, kH200, {}, {})
+        .get()
+        .parameters.get(pingpong::kProducerRegisters);
+  };
+  ASSERT_EQ(chooseKeys(), 96); // what registers hold
+  int64_t dense = *chooseRegisters();
+  problem.pageSizes = {16};
+  EXPECT_EQ(chooseKeys(), 80); // numbers of five pages take the consumers' registers
+  EXPECT_GT(*chooseRegisters(), dense);
+  problem.pageSizes = {64, 32};
+  EXPECT_EQ(chooseKeys(), 64);
+  EXPECT_EQ(chooseRegisters(), dense);
+  problem.pageSizes = {256};
+  EXPECT_EQ(chooseKeys(), 64);
+  problem = makeProblem(128, 0, 128);
+  problem.pageSizes = {128};
+  EXPECT_EQ(chooseKeys(), 128);
+  problem.firstMultiple = 64; // a window's first
+  EXPECT_EQ(chooseKeys(), 64);
+  DenseScheduleChoice refused =
+      chooseDenseSchedule(problem, kH200, makeRequest({"key-block=128"}), {});
+  EXPECT_EQ(refused.get().parameters.kind, ScheduleKind::Simple);
+}
+
 TEST(DenseScheduleCost, FilteredRequestsConcernOneFamily) {
   ScheduleRequest request = makeRequest({"left-stages=3", "key-block=64", "lazy-threshold=4"});
   request.kind = ScheduleKind::Relay;

@@ -12,6 +12,7 @@
 
 #include "mla/Conversion/Passes.h"
 #include "mla/Dialect/Tile/IR/TileDialect.h"
+#include "mla/Dialect/Tile/Transforms/Passes.h"
 #include "mla/Pipelines/Pipelines.h"
 #include "mla/Simulator/Mutations.h"
 
@@ -88,12 +89,18 @@ bool ScheduledStep::lowerToTile(MLIRContext &context, const std::string &graph,
   for (const std::string &parameter : parameters)
     schedules.parameters.push_back(parameter);
   passes.addPass(createTilePlanSchedules(schedules));
+  passes.addPass(tile::createTileLoopOverPrograms());
   return succeeded(passes.run(*module));
 }
 
 bool ScheduledStep::lowerToSm90() {
   chosen = "simple";
-  for (auto kernel : module->getOps<tile::KernelOp>())
+  auto isLaunched = [&](tile::KernelOp kernel) {
+    return plan.launches.empty() || llvm::any_of(plan.launches, [&](const auto &launch) {
+             return launch.kernel == kernel.getSymName();
+           });
+  };
+  for (auto kernel : llvm::make_filter_range(module->getOps<tile::KernelOp>(), isLaunched))
     if (auto schedule = kernel->getAttrOfType<tile::ScheduleInterface>(tile::kScheduleAttr))
       chosen = schedule.getScheduleName().str();
   PassManager passes(module->getContext());
@@ -128,10 +135,10 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
     params.window = work.getWindow();
   });
   std::vector<runtime::WorkRequest> planned;
-  int32_t firstToken = 0;
+  std::vector<int32_t> starts = {0};
   for (const Request &request : requests) {
-    planned.push_back({request.seqLen, firstToken, request.queryLen});
-    firstToken += request.queryLen;
+    planned.push_back({request.seqLen, starts.back(), request.queryLen});
+    starts.push_back(starts.back() + request.queryLen);
   }
   runtime::WorkPlanner planner;
   planner.plan(params, planned, numSms);
@@ -140,6 +147,8 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
   for (const Request &request : requests)
     seqLens.push_back(request.seqLen);
   plan.buffers["seq_lens"] = seqLens;
+  plan.buffers["query_start_loc"] = starts;
+  plan.buffers["item_counters"] = std::vector<int32_t>(2 + 2 * numSms, 0);
   plan.buffers["work_starts"] = flatten(planner.starts());
   plan.buffers["work_items"] = flatten(planner.items());
   plan.buffers["merge_items"] = flatten(planner.merges());

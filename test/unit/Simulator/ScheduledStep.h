@@ -62,7 +62,8 @@ protected:
   /// To the tile dialect, with schedules planned.
   bool lowerToTile(mlir::MLIRContext &context, const std::string &graph,
                    const std::string &schedule, const std::vector<std::string> &parameters);
-  /// On to sm90; notes the schedule of the last kernel that has one.
+  /// On to sm90; notes the schedule of the last kernel that has one, of those that are launched
+  /// where the plan has been evaluated.
   bool lowerToSm90();
   /// Sizes and metadata of a step of attention in pieces (tile.work). Cut requests have pieces
   /// wherever that balances parts.

@@ -15,10 +15,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Attention/GroupedPrompts.h"
+#include "Attention/HeadRows.h"
 #include "Attention/PagedKernel.h"
 #include "Plan/Lowerings.h"
-
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -31,15 +31,11 @@ public:
   GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op);
 
 private:
-  /// Rows of keys or values: their pool, from which argument on it comes, and its table.
-  struct Source {
-    Pool pool;
-    unsigned firstArg, table;
-    int64_t columns; // of a head
+  struct Source : HeadRows {
+    unsigned table;
   };
   static Rows chooseRows(mla::GroupedAttentionOp op);
   Source addSource(TypedValue<mla::CacheType> cache, Part part);
-  Value viewHead(KernelBuilder &b, ValueRange args, const Source &source, Part part, Value head);
   SmallVector<Value> startWithSink(KernelBuilder &b, ValueRange args, const Work &work);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work) override;
 
@@ -87,23 +83,11 @@ GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op)
 }
 
 GroupedKernel::Source GroupedKernel::addSource(TypedValue<mla::CacheType> cache, Part part) {
-  Source source{Pool::ofPlan(step, cache), static_cast<unsigned>(planArgs.size()), 0, 0};
-  llvm::append_range(planArgs, source.pool.args());
-  source.table = addTable(cache);
-  source.columns = source.pool.width(part) * op.getGroup() / op.getHeads();
-  return source;
+  HeadRows rows = HeadRows::add(step, op, cache, part, planArgs);
+  return {rows, addTable(cache)};
 }
 
-/// A KV head's columns of all rows.
-Value GroupedKernel::viewHead(KernelBuilder &b, ValueRange args, const Source &source, Part part,
-                              Value head) {
-  Pool inner = source.pool.inKernel(args.drop_front(source.firstArg));
-  OpFoldResult first = head ? OpFoldResult(b.mul(head, source.columns)) : b.fixed(0);
-  return inner.view(b, part, first, source.columns);
-}
-
-/// The sink is a score that the request's first range has seen already, of no value. Infinite
-/// ones stay finite, so that nothing is inf − inf.
+/// The request's first range has seen it already.
 SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange args,
                                                 const Work &work) {
   if (!op.getSink())
@@ -115,23 +99,12 @@ SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange arg
                       {b.fixed(isOneHead ? tileRows : layout.run)},
                       {b.fixed(isOneHead ? 0 : ref.strides[0])});
   Value sink = b.load(view, isOneHead ? b.index(0) : work.row, tileRows);
-  Value lowest = b.like(sink, tile::AttendOp::kStartReference);
-  Value score = b.mulf(sink, b.like(sink, llvm::numbers::log2e));
-  // NaN stays, whichever side of the bounds it is compared with.
-  auto choose = [&](arith::CmpFPredicate predicate, Value bound, Value of) {
-    return b.select(arith::CmpFOp::create(b, predicate, of, bound), bound, of);
-  };
-  score = choose(arith::CmpFPredicate::OLT, lowest, score);
-  score = choose(arith::CmpFPredicate::OGT, b.like(sink, -tile::AttendOp::kStartReference), score);
   Type f32 = b.getF32Type();
   auto constant = [&](double value) -> Value {
     return arith::ConstantOp::create(b, b.getFloatAttr(f32, value));
   };
   Value isFirst = b.choose(isFirstRange(b, args, work), constant(1), constant(0));
-  score = b.select(b.equals(b.splat(isFirst, tileRows), 1), score, lowest);
-  Value isThere = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, score, lowest);
-  Value weight = b.select(isThere, b.like(sink, 1), b.like(sink, 0));
-  return {score, weight, b.constant({tileRows, step.shapes.accumulatorWidth(values.columns)}, 0)};
+  return startFromSink(b, sink, isFirst, step.shapes.accumulatorWidth(values.columns));
 }
 
 tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, const Work &work) {
@@ -140,8 +113,8 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
   Value head = work.run; // of keys
   if (int64_t runs = op.getGroup() / layout.run; runs != 1)
     head = arith::DivUIOp::create(b, head, b.index(runs));
-  Value keyView = viewHead(b, args, keys, Part::Key, head);
-  Value valueView = viewHead(b, args, values, Part::Value, head);
+  Value keyView = keys.view(b, args, Part::Key, head);
+  Value valueView = values.view(b, args, Part::Value, head);
   Value limits = rowLimits(b, work), starts = rowStarts(b, limits);
   limits = limitsInPiece(b, limits, work);
   Type row = RankedTensorType::get({tileRows}, b.getF32Type());
@@ -163,5 +136,6 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::GroupedAttention
   TensorRef queries = step.lookup(op.getQuery());
   if (queries.strides[0] != queries.size(1) * queries.strides[1])
     return op.emitOpError("expected queries whose heads lie together in memory");
-  return GroupedKernel(step, op).launch();
+  GroupedKernel pieces(step, op);
+  return launchBesidePrompts(step, op, [&] { return pieces.launch(); });
 }

@@ -63,10 +63,12 @@ DenseAttentionLoop mlac::expandDense(tile::AttendOp attend) {
   loop.requests = requests, loop.items = items, loop.programs = programs;
   loop.starts = *findStarts(attend, why);
   loop.counters = findCounters(attend->getParentOfType<tile::KernelOp>());
+  loop.isPaged = attend.isPaged();
+  loop.diagonal = loop.isPaged ? attend.getDiagonal() : Value();
+  loop.hasWindow = static_cast<bool>(attend.getBehind());
   static_cast<SoftmaxLoop &>(loop) = tile::expandAttend(attend);
   for (SoftmaxLoop::Summand &summand : loop.summands)
-    loop.terms.push_back(
-        {summand.query.getDefiningOp<tile::LoadOp>(), cast<tile::LoadOp>(summand.load)});
-  loop.values = cast<tile::LoadOp>(loop.valuesLoad);
+    loop.terms.push_back({summand.query.getDefiningOp<tile::LoadOp>(), summand.load});
+  loop.values = loop.valuesLoad;
   return loop;
 }

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Like AttentionLoop.h, for keys and values that lie densely in memory, per head:
+// Like AttentionLoop.h, for programs that compute a tile of one head's queries each, over keys
+// and values that lie densely in memory or in pages:
 //
 //     for request                                        requests  } by
 //       for item of the request                          items     } tile-loop-
@@ -14,8 +15,8 @@
 //           q_t = load                                   terms[t].query
 //           state = f(load), or nothing yet              starts
 //           for block in first .. last                   ExpandAttend.h
-//             k_t = load                                 terms[t].keys
-//             v = load                                   values
+//             k_t = load, or load_paged                  terms[t].keys
+//             v = load, or load_paged                    values
 //             ...
 //           store f(output, state)
 //
@@ -35,12 +36,16 @@ namespace mlac {
 struct DenseAttentionLoop : SoftmaxLoop {
   struct Term {
     mlir::tile::LoadOp query; // [rows, width], outside of the key loop
-    mlir::tile::LoadOp keys;  // [block, width], inside
-    int64_t getWidth() { return keys.getType().getDimSize(1); }
+    mlir::Operation *keys;    // tile.load or load_paged of [block, width], inside
   };
 
   llvm::SmallVector<Term, 2> terms;
-  mlir::tile::LoadOp values;
+  mlir::Operation *values;
+  /// Whether keys lie in pages, and whether rows see none before a window.
+  bool isPaged, hasWindow;
+  /// The last key that a program's first row sees, where that need not be a block's first since
+  /// cached keys come before it; else null.
+  mlir::Value diagonal;
   /// What the loop's carried values are computed from: a partial's output and LSE.
   llvm::SmallVector<mlir::tile::LoadOp, 2> starts;
   mlir::scf::ForOp requests, items, programs;

@@ -139,8 +139,9 @@ static int64_t getPanelColumns(tile::LoadPagedOp load) {
 }
 
 PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp load,
-                       int64_t columns)
-    : load(load), boxRows(getBoxRows(load)) {
+                       int64_t columns, int64_t block)
+    : load(load), block(block ? block : load.getType().getDimSize(0)),
+      boxRows(getBoxRows(load.getPool(), this->block)) {
   std::optional<HeadColumns> heads = matchHead(load.getPool());
   Value view =
       heads ? viewHeads(builder, cloner, load.getPool(), *heads) : cloner.get(load.getPool());
@@ -148,28 +149,42 @@ PagedTiles::PagedTiles(OpBuilder &builder, LazyCloner &cloner, tile::LoadPagedOp
                     columns && countBoxes() == 1 ? columns : getPanelColumns(load));
 }
 
-int64_t PagedTiles::countBoxes() const { return load.getType().getDimSize(0) / boxRows; }
+int64_t PagedTiles::countBoxes() const { return block / boxRows; }
 
-PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner) const {
+void PagedTiles::hoist(LazyCloner &cloner) const {
+  (void)cloner.get(load.getTable());
+  (void)cloner.get(load.getLimit());
+  if (std::optional<HeadColumns> heads = matchHead(load.getPool()))
+    (void)cloner.get(heads->head);
+}
+
+PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner, bool isInside) const {
   Location loc = load.getLoc();
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
-  int64_t page = getPageSize(load), block = load.getType().getDimSize(0);
-  Value table = cloner.get(load.getTable()), limit = cloner.get(load.getLimit());
-  Value key = cloner.get(load.getToken());
-  Value last = arith::MaxSIOp::create(
-      builder, loc, arith::SubIOp::create(builder, loc, limit, constant(1)), constant(0));
+  int64_t page = getPageSize(load);
+  Value table = cloner.get(load.getTable()), key = cloner.get(load.getToken());
+  // Tokens are not negative, and unsigned division by powers of two is a shift.
+  auto toEntry = [&](Value token) -> Value {
+    return arith::DivUIOp::create(builder, loc, token, constant(page));
+  };
+  auto add = [&](Value value, int64_t more) {
+    return more == 0 ? value : Value(arith::AddIOp::create(builder, loc, value, constant(more)));
+  };
+  Value last, firstEntry;
+  if (isInside)
+    firstEntry = toEntry(key);
+  else
+    last = arith::MaxSIOp::create(builder, loc, add(cloner.get(load.getLimit()), -1), constant(0));
   Block found;
   if (std::optional<HeadColumns> heads = matchHead(load.getPool()))
     found.column =
         arith::MulIOp::create(builder, loc, cloner.get(heads->head), constant(heads->stride));
   for (int64_t first = 0; first < block; first += boxRows) {
-    Value token =
-        first == 0 ? key : Value(arith::AddIOp::create(builder, loc, key, constant(first)));
-    token = arith::MinSIOp::create(builder, loc, token, last);
-    // Tokens are not negative, and unsigned division by powers of two is a shift.
-    Value entry = arith::DivUIOp::create(builder, loc, token, constant(page));
+    // Several boxes are whole pages.
+    Value entry = isInside ? add(firstEntry, first / page)
+                           : toEntry(arith::MinSIOp::create(builder, loc, add(key, first), last));
     Value number = memref::LoadOp::create(builder, loc, table, entry);
     found.pages.push_back(arith::IndexCastOp::create(builder, loc, builder.getIndexType(), number));
   }

@@ -46,12 +46,16 @@ public:
 
   PagedTiles() = default;
   /// At the kernel's entry. `columns` is what `copy` copies by one instruction where
-  /// a block is one box; 0: a panel.
+  /// a block is one box; 0: a panel. `block`: rows of a block; 0: those of the load.
   PagedTiles(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::tile::LoadPagedOp load,
-             int64_t columns = 0);
+             int64_t columns = 0, int64_t block = 0);
 
   /// Boxes of one block.
   int64_t countBoxes() const;
+
+  /// Computes what does not depend on the block at the place that `cloner` is at: later finds
+  /// read it there.
+  void hoist(LazyCloner &cloner) const;
 
   /// Where the boxes of the block that `cloner` is at lie: a page for each, and the
   /// row of the first (all others start pages). Reads the block table.
@@ -60,7 +64,8 @@ public:
     mlir::Value row;
     mlir::Value column; // of the head in rows of several; null: 0
   };
-  Block find(mlir::OpBuilder &builder, LazyCloner &cloner) const;
+  /// `isInside`: all of the block's rows are there, so that no entry has to be asked for.
+  Block find(mlir::OpBuilder &builder, LazyCloner &cloner, bool isInside = false) const;
 
   /// Copies the columns from `column` on to `target`; they complete `part` of
   /// the ring's stage.
@@ -69,7 +74,7 @@ public:
 
 private:
   mutable mlir::tile::LoadPagedOp load; // op accessors are not const
-  int64_t boxRows = 0;
+  int64_t block = 0, boxRows = 0;
   mlir::Value map;
 };
 

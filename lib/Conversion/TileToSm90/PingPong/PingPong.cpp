@@ -37,10 +37,6 @@ bool mlac::canPingPong(tile::AttendOp attend, std::string &why) {
           std::to_string(sm90::kTileRows);
     return false;
   }
-  if (!attend.getSoftcap().isZero()) {
-    why = "its scores are capped";
-    return false;
-  }
   if (!canCloneInRoles(attend->getParentOfType<tile::KernelOp>(), why))
     return false;
   Type element = attend.getElementType();
@@ -52,14 +48,14 @@ bool mlac::canPingPong(tile::AttendOp attend, std::string &why) {
     auto load = query.getDefiningOp<tile::LoadOp>();
     why = load ? "its keys are not stored as they are multiplied" : "a query is not a load";
     if (!load || !attend.isPlain(term) || !DenseRows::match(load.getView(), why) ||
-        !DenseRows::match(attend.getKeys()[term], why))
+        !KeyBlocks::canCopy(attend, attend.getKeys()[term], why))
       return false;
   }
   if (!attend.getValues()) {
     why = "its values are columns of its keys";
     return false;
   }
-  return DenseRows::match(attend.getValues(), why) && findStarts(attend, why);
+  return KeyBlocks::canCopy(attend, attend.getValues(), why) && findStarts(attend, why);
 }
 
 Options::Options(DenseAttentionLoop &loop) {
@@ -69,7 +65,8 @@ Options::Options(DenseAttentionLoop &loop) {
   keyBlock = given.getKeyBlock().value_or(tuning.pingPongKeys);
   stages = given.getStages().value_or(2);
   producerRegisters = given.getProducerRegisters().value_or(tuning.pingPongProducerRegisters);
-  consumerRegisters = given.getConsumerRegisters().value_or(getConsumerRegisters(tuning));
+  consumerRegisters =
+      given.getConsumerRegisters().value_or(getConsumerRegisters(producerRegisters));
 }
 
 //===----------------------------------------------------------------------===//
@@ -80,8 +77,9 @@ pingpong::Kernel::Kernel(DenseAttentionLoop &loop)
     : RoleKernel(loop.kernel, [](Operation *, Type type) { return convertRoleType(type); }),
       loop(loop), options(loop) {}
 
-sm90::SmemType pingpong::Kernel::sharedType(int64_t rows, tile::LoadOp load) {
-  return getSharedType({rows, load.getType().getDimSize(1)}, load.getType().getElementType());
+sm90::SmemType pingpong::Kernel::sharedType(int64_t rows, Operation *load) {
+  auto type = cast<RankedTensorType>(load->getResult(0).getType());
+  return getSharedType({rows, type.getDimSize(1)}, type.getElementType());
 }
 
 /// The output, whose width may be that of a block too, is rescaled and multiplied by
@@ -117,11 +115,12 @@ std::pair<Value, Value> pingpong::Kernel::slotsOf(LazyCloner &cloner) {
 /// Both programs of an item go over the blocks of the longer one, so that turns and
 /// stages are the same for both.
 Value pingpong::Kernel::countBlocks(LazyCloner &cloner) {
-  Value count;
+  // What it loads of the request, once.
+  (void)cloner.get(valueBlocks.front().getRowCount());
+  Value count, from = firstOf(cloner);
   for (int32_t consumer = 0; consumer < kConsumers; ++consumer) {
     LazyCloner::Scope scope(cloner);
     cloner.map(loop.programs.getInductionVar(), constantIndex(consumer));
-    Value from = cloner.get(loop.keys.getLowerBound());
     Value tokens = to32(arith::SubIOp::create(b, cloner.get(loop.keys.getUpperBound()), from));
     count = count ? Value(arith::MaxSIOp::create(b, count, tokens)) : tokens;
   }
@@ -130,9 +129,15 @@ Value pingpong::Kernel::countBlocks(LazyCloner &cloner) {
   return arith::MaxSIOp::create(b, count, constant32(1));
 }
 
-Value pingpong::Kernel::positionOf(LazyCloner &cloner, Value block) {
+Value pingpong::Kernel::firstOf(LazyCloner &cloner) {
+  LazyCloner::Scope scope(cloner);
+  cloner.map(loop.programs.getInductionVar(), constantIndex(0));
+  return cloner.get(loop.keys.getLowerBound());
+}
+
+Value pingpong::Kernel::positionOf(Value first, Value block) {
   Value tokens = arith::MulIOp::create(b, block, constant32(options.keyBlock));
-  return arith::AddIOp::create(b, cloner.get(loop.keys.getLowerBound()), toIndex(tokens));
+  return arith::AddIOp::create(b, first, toIndex(tokens));
 }
 
 //===----------------------------------------------------------------------===//
@@ -140,15 +145,11 @@ Value pingpong::Kernel::positionOf(LazyCloner &cloner, Value block) {
 //===----------------------------------------------------------------------===//
 
 void pingpong::Kernel::createMaps() {
-  std::string why;
   for (DenseAttentionLoop::Term &term : loop.terms) {
-    queryRows.push_back(*DenseRows::match(term.query, why));
-    keyRows.push_back(*DenseRows::match(term.keys, why));
-    queryMaps.push_back(queryRows.back().createMap(b, entry, sm90::kTileRows));
-    keyMaps.push_back(keyRows.back().createMap(b, entry, options.keyBlock));
+    queryBlocks.emplace_back(b, entry, term.query, sm90::kTileRows);
+    keyBlocks.emplace_back(b, entry, term.keys, options.keyBlock);
   }
-  valueRows = DenseRows::match(loop.values, why);
-  valueMap = valueRows->createMap(b, entry, options.keyBlock);
+  valueBlocks.emplace_back(b, entry, loop.values, options.keyBlock);
 }
 
 /// Filled by one thread, freed by every warp of `consumers` warpgroups.
@@ -199,6 +200,10 @@ sm90::KernelOp pingpong::Kernel::build() {
   createMaps();
   createRings();
   createScratch();
+  // The thread that copies boxes of pages may spill their numbers: it waits most of the time.
+  constexpr int64_t kSpillBytes = 64;
+  if (loop.isPaged)
+    kernel->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(kSpillBytes));
   emitRole("load", 0, options.producerRegisters, [&] { emitProducer(); });
   emitRole("first", 1, options.consumerRegisters, [&] { emitConsumer(0); });
   emitRole("second", 2, options.consumerRegisters, [&] { emitConsumer(1); });

@@ -35,6 +35,7 @@ struct pingpong::Kernel::State {
   SmallVector<Value> carried;         // of the key loop, null for the output
   Value queries, keys, values, items; // stages
   Value item, request;                // the next item's number in its request, i32
+  Value first;                        // position of the item's first block
 
   SmallVector<Value> pack() const {
     SmallVector<Value> all{weights, output, keys, values};
@@ -100,7 +101,7 @@ void pingpong::Kernel::emitSoftmax(State &state, Value position) {
   if (position)
     cloner.map(loop.keys.getInductionVar(), position);
   else
-    cloner.map(loop.mask.getResult(), state.scores);
+    cloner.map(loop.mask.getResult(), cloner.get(loop.mask.getTrueValue()));
   state.correction = cloner.get(loop.correction);
   // Under the product in flight, not behind the wait for it.
   Value numerators = sm90::PinOp::create(b, cloner.get(loop.numerators));
@@ -152,8 +153,9 @@ void pingpong::Kernel::emitStep(State &state, Value position) {
 
 /// Zeros in the values' rows behind the request's end, in the block that comes first.
 void pingpong::Kernel::clearTail(State &state, Value blocks) {
-  Value position = positionOf(state.cloner, arith::SubIOp::create(b, blocks, constant32(1)));
-  Value rows = arith::SubIOp::create(b, state.cloner.get(valueRows->getRowCount()), position);
+  Value position = positionOf(state.first, arith::SubIOp::create(b, blocks, constant32(1)));
+  Value count = state.cloner.get(valueBlocks.front().getRowCount());
+  Value rows = arith::SubIOp::create(b, count, position);
   Value isShort =
       arith::CmpIOp::create(b, arith::CmpIPredicate::slt, rows, constantIndex(options.keyBlock));
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
@@ -241,11 +243,39 @@ void pingpong::Kernel::emitSteps(State &state, Value last, Value from, Value to,
     state.unpack(all);
     Value position;
     if (isMasked)
-      position = positionOf(state.cloner, arith::SubIOp::create(b, last, step));
+      position = positionOf(state.first, arith::SubIOp::create(b, last, step));
     emitStep(state, position);
     return state.pack();
   });
   state.unpack(steps.getResults());
+}
+
+/// The rows of an item, whose diagonal crosses the last blocks.
+static constexpr int64_t kItemRows = kConsumers * sm90::kTileRows;
+
+/// Null where the diagonal of dense keys crosses the first block only. Behind cached keys it
+/// begins anywhere, so the blocks before it are counted.
+Value pingpong::Kernel::countMaskedSteps(State &state, Value blocks) {
+  if (loop.diagonal) {
+    Value seen = arith::AddIOp::create(b, state.cloner.get(loop.diagonal), constantIndex(1));
+    seen = to32(arith::SubIOp::create(b, seen, state.first));
+    Value before = arith::DivUIOp::create(b, seen, constant32(options.keyBlock));
+    Value rest = arith::SubIOp::create(b, blocks, before);
+    return arith::MinSIOp::create(b, blocks, arith::MaxSIOp::create(b, rest, constant32(1)));
+  }
+  int64_t masked = llvm::divideCeil(kItemRows, options.keyBlock);
+  if (kItemRows % options.keyBlock == 0 && masked == 1)
+    return {};
+  masked += kItemRows % options.keyBlock ? 1 : 0;
+  return arith::MinSIOp::create(b, blocks, constant32(masked));
+}
+
+/// The first row's first key lies up to one of the tile program's blocks behind the first
+/// position (tile.attend), the last row's as many keys later as there are rows.
+int64_t pingpong::Kernel::countWindowSteps() const {
+  if (!loop.hasWindow)
+    return 0;
+  return llvm::divideCeil(loop.getBlockKeys() + kItemRows, options.keyBlock);
 }
 
 void pingpong::Kernel::emitConsumerItem(State &state) {
@@ -255,6 +285,7 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
   cloner.map(loop.items.getInductionVar(), state.item);
   (void)cloner.get(loop.items.getUpperBound()); // what it loads of the request, once
   Value blocks = countBlocks(cloner);
+  state.first = firstOf(cloner);
   cloner.map(loop.programs.getInductionVar(), constantIndex(state.consumer));
   loadStarts(state);
   sm90::AwaitOp::create(b, queries[state.consumer], state.queries, 0);
@@ -269,22 +300,22 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
     return arith::CmpIOp::create(b, predicate, last, constant32(0));
   };
   releaseQueries(state, isSingle(arith::CmpIPredicate::eq));
-  emitSoftmax(state, positionOf(cloner, last));
+  emitSoftmax(state, positionOf(state.first, last));
   startOutput(state);
   state.weights = arith::TruncFOp::create(
       b, getFragmentType(options.keyBlock, loop.getElementType()), state.scores);
   clearTail(state, blocks);
 
-  // The blocks that reach into the item's own rows: the diagonal crosses them.
-  constexpr int64_t rows = kConsumers * sm90::kTileRows;
-  int64_t masked = llvm::divideCeil(rows, options.keyBlock) + (rows % options.keyBlock ? 1 : 0);
-  Value from = constant32(1);
-  if (masked > 1) {
-    Value to = arith::MinSIOp::create(b, blocks, constant32(masked));
-    emitSteps(state, last, from, to, /*isMasked=*/true);
-    from = to;
+  Value from = constant32(1), to = blocks;
+  if (Value end = countMaskedSteps(state, blocks)) {
+    emitSteps(state, last, from, end, /*isMasked=*/true);
+    from = end;
   }
-  emitSteps(state, last, from, blocks, /*isMasked=*/false);
+  if (int64_t masked = countWindowSteps())
+    to = arith::MaxSIOp::create(b, from, arith::SubIOp::create(b, blocks, constant32(masked)));
+  emitSteps(state, last, from, to, /*isMasked=*/false);
+  if (loop.hasWindow)
+    emitSteps(state, last, to, blocks, /*isMasked=*/true);
   releaseQueries(state, isSingle(arith::CmpIPredicate::ne));
   state.queries = next(state.queries, queries[state.consumer]);
   finishItem(state);
@@ -293,8 +324,9 @@ void pingpong::Kernel::emitConsumerItem(State &state) {
 void pingpong::Kernel::emitConsumer(int32_t consumer) {
   auto convert = [](Operation *, Type type) { return convertRoleType(type); };
   Value start = sm90::StageStartOp::create(b);
-  State state{consumer, LazyCloner(entry, convert), {},    {},    {}, {}, {},
-              start,    start,                      start, start, {}, {}};
+  State state{
+      consumer, LazyCloner(entry, convert), {}, {}, {}, {}, {}, start, start, start, start, {}, {},
+      {}};
   // The first turn is the first consumer's, and it takes the one that is left over.
   auto meetAtFirstTurn = [&](bool arrives) {
     sm90::NamedBarrierOp::create(b, kFirstTurn, kConsumers * sm90::kWarpgroupWarps, arrives);

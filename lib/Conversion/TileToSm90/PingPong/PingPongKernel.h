@@ -14,8 +14,8 @@
 #ifndef MLAC_LIB_CONVERSION_TILETOSM90_PINGPONG_PINGPONGKERNEL_H
 #define MLAC_LIB_CONVERSION_TILETOSM90_PINGPONG_PINGPONGKERNEL_H
 
-#include "Common/DenseRows.h"
 #include "Common/RoleKernel.h"
+#include "PingPong/KeyBlocks.h"
 #include "PingPong/PingPong.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -60,8 +60,11 @@ private:
   /// Blocks of the mapped item, i32, at least 1: an item without keys has one block,
   /// which is masked.
   Value countBlocks(LazyCloner &cloner);
-  /// The key loop's induction variable at a block (i32) of the mapped item.
-  Value positionOf(LazyCloner &cloner, Value block);
+  /// The key loop's induction variable at the first block of the mapped item, whose programs
+  /// have the same blocks: that of its first program.
+  Value firstOf(LazyCloner &cloner);
+  /// And at a block (i32) of an item whose first is at `first`.
+  Value positionOf(Value first, Value block);
   mlir::scf::ForOp createLoop(Value from, Value to, ValueRange carried,
                               llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body);
 
@@ -79,11 +82,13 @@ private:
   Value takeItem(Cursor &cursor);
   void sendItem(Cursor &cursor, Value item, Value request);
   void returnCounters(Cursor &cursor);
-  void fillStage(Value ring, Value stage, llvm::ArrayRef<Value> maps,
-                 llvm::ArrayRef<DenseRows> rows, LazyCloner &cloner);
+  Value fillStage(Value ring, Value stage, llvm::ArrayRef<KeyBlocks> blocks, LazyCloner &cloner,
+                  bool isInside);
   void copyQueries(Cursor &cursor, int32_t consumer);
-  void copyKeys(Cursor &cursor, Value block);
-  void copyValues(Cursor &cursor, Value block);
+  void copyKeys(Cursor &cursor, Value block, bool isInside);
+  void copyValues(Cursor &cursor, Value block, bool isInside);
+  /// Before the blocks of an item's loop: where there are two.
+  void copySecondBlock(Cursor &cursor, Value last);
 
   // PingPongConsumer.cpp
   struct State;
@@ -103,17 +108,19 @@ private:
   void clearTail(State &state, Value blocks);
   void finishItem(State &state);
 
-  mlir::sm90::SmemType sharedType(int64_t rows, mlir::tile::LoadOp load);
+  mlir::sm90::SmemType sharedType(int64_t rows, mlir::Operation *load);
+  /// The first step, of those behind the first block, from which on rows of the consumer see all
+  /// keys up to a window's begin, and how many steps from the last on that may be in.
+  Value countMaskedSteps(State &state, Value blocks);
+  int64_t countWindowSteps() const;
   /// Inside the loop over keys, tiles over a block's keys are as wide as the schedule's
   /// blocks.
   Type convertLoopType(Type type);
 
   DenseAttentionLoop &loop;
   Options options;
-  SmallVector<DenseRows> queryRows, keyRows; // by term
-  std::optional<DenseRows> valueRows;
-  SmallVector<Value> queryMaps, keyMaps;
-  Value valueMap;
+  SmallVector<KeyBlocks> queryBlocks, keyBlocks; // by term
+  SmallVector<KeyBlocks, 1> valueBlocks;
   Value queries[kConsumers], keys, values, items; // rings
   Value scratch[kConsumers];                      // null where there is no room
 };

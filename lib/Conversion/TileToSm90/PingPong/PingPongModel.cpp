@@ -12,6 +12,7 @@
 #include "mla/Analysis/ScheduleSearch.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlac;
 using namespace mlir;
@@ -41,6 +42,14 @@ private:
     return countKeyBytes(kMathWarpgroups * sm90::kTileRows) +
            stages * (countKeyBytes(keys) + countValueBytes(keys)) + kSmallBytes;
   }
+  /// A page's number for each box of a block: with 8 (4) of them ptxas spills 76 (12) bytes at 56
+  /// registers and none at 72.
+  int64_t countProducerRegisters(int64_t keys) const {
+    constexpr int64_t kFewBoxes = 2, kOfMany = 16;
+    bool areMany =
+        llvm::any_of(problem.pageSizes, [&](int64_t page) { return keys > kFewBoxes * page; });
+    return target.tuning.pingPongProducerRegisters + (areMany ? kOfMany : 0);
+  }
   /// Scores, weights and output of one thread.
   int64_t countFragments(int64_t keys) const {
     constexpr int64_t perRegister = sm90::kWarpgroupThreads / sm90::kTileRows;
@@ -52,20 +61,29 @@ private:
 /// The widest block of keys that registers and, with the least stages, shared memory
 /// hold; then as many stages as fit.
 bool Planner::chooseBlock() {
-  int64_t most =
-      pingpong::getConsumerRegisters(target.tuning) - target.tuning.pingPongWorkingRegisters;
+  auto countMost = [&](int64_t keys) {
+    return pingpong::getConsumerRegisters(countProducerRegisters(keys)) -
+           target.tuning.pingPongWorkingRegisters;
+  };
   std::optional<int64_t> askedBlock = request.get(pingpong::kKeyBlock);
   std::optional<int64_t> askedStages = request.get(pingpong::kKeyStages);
   int64_t stages = askedStages.value_or(kLeastStages);
   auto fits = [&](int64_t keys) {
-    return countFragments(keys) <= most && countBytes(keys, stages) <= target.sharedBytes;
+    return countFragments(keys) <= countMost(keys) &&
+           countBytes(keys, stages) <= target.sharedBytes && problem.hasBoxes(keys);
   };
   int64_t keys = askedBlock.value_or(target.tuning.pingPongKeys);
   while (!askedBlock && keys > pingpong::kKeyBlockMultiple && !fits(keys))
     keys -= pingpong::kKeyBlockMultiple;
   cost.keys = keys;
   cost.parameters.set(pingpong::kKeyBlock, keys);
-  if (countFragments(keys) > most)
+  if (!problem.hasBoxes(keys))
+    return refuse("blocks of " + Twine(keys) + " keys are not boxes of pages of " +
+                  llvm::join(llvm::map_range(problem.pageSizes,
+                                             [](int64_t size) { return std::to_string(size); }),
+                             " and ") +
+                  " rows");
+  if (int64_t most = countMost(keys); countFragments(keys) > most)
     return refuse("key-block " + Twine(keys) + " and values of " + Twine(problem.valueWidth) +
                   " columns take " + Twine(countFragments(keys)) + " registers of a thread, " +
                   Twine(most) + " are left for them");
@@ -105,10 +123,12 @@ void Planner::count() {
   if (problem.valueWidth > sm90::kMaxWgmmaColumns)
     return (void)refuse("values of " + Twine(problem.valueWidth) + " columns, a product has " +
                         Twine(sm90::kMaxWgmmaColumns));
-  cost.parameters.set(pingpong::kProducerRegisters, target.tuning.pingPongProducerRegisters);
-  cost.parameters.set(pingpong::kConsumerRegisters, pingpong::getConsumerRegisters(target.tuning));
-  if (chooseBlock())
-    countCycles();
+  if (!chooseBlock())
+    return;
+  int64_t producer = countProducerRegisters(cost.keys);
+  cost.parameters.set(pingpong::kProducerRegisters, producer);
+  cost.parameters.set(pingpong::kConsumerRegisters, pingpong::getConsumerRegisters(producer));
+  countCycles();
 }
 
 static DenseScheduleCost plan(const DenseAttentionProblem &problem, const TargetDescription &target,

@@ -37,13 +37,13 @@ inline constexpr auto kProducerRegisters =
 
 /// Warpgroups with 64 rows each.
 constexpr int64_t kMathWarpgroups = 2;
-/// What the producer leaves of the launch's registers.
-inline int64_t getConsumerRegisters(const Tuning &tuning) {
+/// What a producer of so many registers leaves of the launch's.
+inline int64_t getConsumerRegisters(int64_t producerRegisters) {
   constexpr int64_t kWarpgroups = 1 + kMathWarpgroups;
   int64_t launched =
       llvm::alignDown(mlir::sm90::kRegisterFile / (kWarpgroups * mlir::sm90::kWarpgroupThreads),
                       mlir::sm90::kRegisterGranule);
-  int64_t rest = (kWarpgroups * launched - tuning.pingPongProducerRegisters) / kMathWarpgroups;
+  int64_t rest = (kWarpgroups * launched - producerRegisters) / kMathWarpgroups;
   return llvm::alignDown(std::min(rest, mlir::sm90::kMaxRoleRegisters),
                          mlir::sm90::kRegisterGranule);
 }

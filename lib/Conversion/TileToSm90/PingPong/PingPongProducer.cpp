@@ -27,6 +27,7 @@ using namespace mlac::pingpong;
 struct pingpong::Kernel::Cursor {
   LazyCloner cloner;
   Value queries, keys, values, items; // both rings of queries are at the same stage
+  Value first;                        // position of the item's first block
 
   SmallVector<Value> pack() const { return {queries, keys, values, items}; }
   void unpack(ValueRange stages) {
@@ -77,35 +78,37 @@ SmallVector<Value> pingpong::Kernel::emitRequest(LazyCloner &cloner, Value begin
   return SmallVector<Value>(items.getResults());
 }
 
-/// One copy into each tile of a stage that is free; the loops' positions are mapped.
-void pingpong::Kernel::fillStage(Value ring, Value stage, ArrayRef<Value> maps,
-                                 ArrayRef<DenseRows> rows, LazyCloner &cloner) {
+/// Copies what `cloner` is at to each tile of a stage once it is free. Returns the next stage.
+Value pingpong::Kernel::fillStage(Value ring, Value stage, ArrayRef<KeyBlocks> blocks,
+                                  LazyCloner &cloner, bool isInside) {
+  // Block tables are read while the stage is not free yet.
+  auto places = llvm::map_to_vector(
+      blocks, [&](const KeyBlocks &rows) { return rows.find(b, cloner, isInside); });
   sm90::AcquireOp::create(b, ring, stage);
   int64_t bytes = cast<sm90::RingType>(ring.getType()).getStageBytes();
   sm90::ExpectOp::create(b, ring, stage, 0, bytes);
-  for (auto [index, map] : llvm::enumerate(maps))
-    sm90::TmaLoadOp::create(b, map, rows[index].getCoordinates(b, cloner),
-                            tileOf(ring, stage, index), ring, stage, 0, 0, IntegerAttr());
+  for (auto [index, rows] : llvm::enumerate(blocks))
+    rows.copy(b, places[index], tileOf(ring, stage, index), ring, stage);
+  return next(stage, ring);
 }
 
 void pingpong::Kernel::copyQueries(Cursor &cursor, int32_t consumer) {
   LazyCloner::Scope scope(cursor.cloner);
   cursor.cloner.map(loop.programs.getInductionVar(), constantIndex(consumer));
-  fillStage(queries[consumer], cursor.queries, queryMaps, queryRows, cursor.cloner);
+  (void)fillStage(queries[consumer], cursor.queries, queryBlocks, cursor.cloner,
+                  /*isInside=*/false);
 }
 
-void pingpong::Kernel::copyKeys(Cursor &cursor, Value block) {
+void pingpong::Kernel::copyKeys(Cursor &cursor, Value block, bool isInside) {
   LazyCloner::Scope scope(cursor.cloner);
-  cursor.cloner.map(loop.keys.getInductionVar(), positionOf(cursor.cloner, block));
-  fillStage(keys, cursor.keys, keyMaps, keyRows, cursor.cloner);
-  cursor.keys = next(cursor.keys, keys);
+  cursor.cloner.map(loop.keys.getInductionVar(), positionOf(cursor.first, block));
+  cursor.keys = fillStage(keys, cursor.keys, keyBlocks, cursor.cloner, isInside);
 }
 
-void pingpong::Kernel::copyValues(Cursor &cursor, Value block) {
+void pingpong::Kernel::copyValues(Cursor &cursor, Value block, bool isInside) {
   LazyCloner::Scope scope(cursor.cloner);
-  cursor.cloner.map(loop.keys.getInductionVar(), positionOf(cursor.cloner, block));
-  fillStage(values, cursor.values, valueMap, *valueRows, cursor.cloner);
-  cursor.values = next(cursor.values, values);
+  cursor.cloner.map(loop.keys.getInductionVar(), positionOf(cursor.first, block));
+  cursor.values = fillStage(values, cursor.values, valueBlocks, cursor.cloner, isInside);
 }
 
 Value pingpong::Kernel::addToCounter(int64_t index, Value number) {
@@ -141,27 +144,51 @@ void pingpong::Kernel::returnCounters(Cursor &cursor) {
     memref::StoreOp::create(b, constant32(0), entry.get(loop.counters), constantIndex(index));
 }
 
+/// The last block's rows need not all be there; those of all others are.
+void pingpong::Kernel::copySecondBlock(Cursor &cursor, Value last) {
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, last, constant32(0));
+  SmallVector<Value> before = cursor.pack();
+  auto branch = scf::IfOp::create(b, ValueRange(before).getTypes(), isThere,
+                                  /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    copyKeys(cursor, arith::SubIOp::create(b, last, constant32(1)), /*isInside=*/true);
+    copyValues(cursor, last, /*isInside=*/false);
+    scf::YieldOp::create(b, cursor.pack());
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, before);
+  }
+  cursor.unpack(branch.getResults());
+}
+
 /// Returns the next item's number.
 Value pingpong::Kernel::emitProducerItem(Cursor &cursor) {
   // What does not differ between the programs is computed once.
   Value blocks = countBlocks(cursor.cloner);
+  cursor.first = firstOf(cursor.cloner);
+  for (const KeyBlocks &rows : llvm::concat<const KeyBlocks>(keyBlocks, valueBlocks))
+    rows.hoist(cursor.cloner);
   Value last = arith::SubIOp::create(b, blocks, constant32(1));
-  copyKeys(cursor, last);
+  copyKeys(cursor, last, /*isInside=*/false);
   sendItem(cursor, cursor.cloner.get(loop.items.getInductionVar()),
            cursor.cloner.get(loop.requests.getInductionVar()));
   for (int32_t consumer = 0; consumer < kConsumers; ++consumer)
     copyQueries(cursor, consumer);
   cursor.queries = next(cursor.queries, queries[0]);
-  auto rest = createLoop(constant32(1), blocks, cursor.pack(), [&](Value step, ValueRange stages) {
+  if (loop.isPaged)
+    copySecondBlock(cursor, last);
+  Value from = constant32(loop.isPaged ? 2 : 1);
+  auto rest = createLoop(from, blocks, cursor.pack(), [&](Value step, ValueRange stages) {
     cursor.unpack(stages);
     Value block = arith::SubIOp::create(b, last, step);
-    copyKeys(cursor, block);
-    copyValues(cursor, arith::AddIOp::create(b, block, constant32(1)));
+    copyKeys(cursor, block, /*isInside=*/true);
+    copyValues(cursor, arith::AddIOp::create(b, block, constant32(1)), /*isInside=*/true);
     return cursor.pack();
   });
   cursor.unpack(rest.getResults());
   Value item = takeItem(cursor);
-  copyValues(cursor, constant32(0));
+  copyValues(cursor, constant32(0), /*isInside=*/false);
   return item;
 }
 
@@ -173,7 +200,7 @@ void pingpong::Kernel::emitProducer() {
   b.setInsertionPointToStart(&elect.getBody().front());
   Value start = sm90::StageStartOp::create(b);
   auto convert = [](Operation *, Type type) { return convertRoleType(type); };
-  Cursor cursor{LazyCloner(entry, convert), start, start, start, start};
+  Cursor cursor{LazyCloner(entry, convert), start, start, start, start, Value()};
   (void)cursor.cloner.get(loop.items.getStep()); // outside of the loops
   (void)slotsOf(cursor.cloner);
   SmallVector<Value> stages = emitItems(cursor.cloner, cursor.pack(), [&](ValueRange stages) {

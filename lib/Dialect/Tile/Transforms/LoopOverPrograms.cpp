@@ -46,6 +46,9 @@ struct Program {
   Value rows;           // of the request
   /// Of keys and values that depend on the head: how many rows, and the bytes of one.
   SmallVector<std::pair<Value, int64_t>> headRows;
+  /// Whether they lie in pages: then heads come one after the other. Programs at work are of a few
+  /// neighbouring heads, which share keys, and nothing of an item has to be divided by lengths.
+  bool isPaged = false;
 };
 } // namespace
 
@@ -87,6 +90,7 @@ static StringRef matchGuard(Program &program) {
 
 /// What of `attend` depends on the head, as wide as the tiles are that it is loaded into.
 static void findHeadRows(AttendOp attend, Program &program) {
+  program.isPaged = attend.isPaged();
   auto note = [&](Value memory, int64_t width) {
     auto view = memory.getDefiningOp<memref::ReinterpretCastOp>();
     if (!view || !(getGridDims(memory) & bit(kHead)))
@@ -186,6 +190,8 @@ Value Rewriter::get(Value value) {
 
 /// Heads whose keys and values fit in the cache together, at least one.
 Value Rewriter::countSectionHeads() {
+  if (program.isPaged)
+    return constant(1);
   Value bytes = constant(0);
   for (auto [rows, rowBytes] : program.headRows)
     bytes = add(bytes, mul(to32(get(rows)), constant(rowBytes)));

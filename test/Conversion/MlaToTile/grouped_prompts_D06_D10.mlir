@@ -1,0 +1,86 @@
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --canonicalize --cse | FileCheck %s
+// RUN: mla-opt %s --convert-mla-to-tile=target=cpu --canonicalize --cse | FileCheck %s --check-prefix=NONE
+// RUN: mla-opt %s --convert-mla-to-tile="target=sm90 fixed-blocks=1" --canonicalize --cse | FileCheck %s --check-prefix=NONE
+// RUN: mla-opt %s --convert-mla-to-tile=target=sm90 --canonicalize --cse --tile-plan-schedules 2>&1 >/dev/null | FileCheck %s --check-prefix=PLAN
+
+// Queries that fill the machine's tiles have a kernel of their own. On the CPU, and where results
+// must not depend on the batch, there is one kernel.
+// NONE-NOT: @grouped_prompts
+
+!keys = !mla.cache<page_size = 16, fields = [key: 2x128], element = bf16, format = "k_nhd">
+!values = !mla.cache<page_size = 64, fields = [value: 2x64], element = bf16, format = "v_nhd">
+!tiny = !mla.cache<page_size = 8, fields = [key: 2x128, value: 2x64], element = bf16, format = "kv_nhd">
+!any = !mla.batch
+
+// Half a tile of two is lost for each request; what is left, times the heads and what a full machine
+// gains, is compared with the machine's tiles.
+// CHECK-LABEL: tile.plan @prompt
+// CHECK-DAG: %[[SMS:.*]] = tile.dim "num_sms"
+// CHECK-DAG: %[[TOKENS:.*]] = tile.dim "num_tokens"
+// CHECK-DAG: %[[REQUESTS:.*]] = tile.dim "num_requests"
+// CHECK-DAG: %[[STARTS:.*]] = tile.buffer metadata "query_start_loc"
+// CHECK: %[[LOST:.*]] = arith.muli %[[REQUESTS]], %c64
+// CHECK: %[[MOST:.*]] = arith.minsi %[[TOKENS]], %[[LOST]]
+// CHECK: %[[FILLED:.*]] = arith.subi %[[TOKENS]], %[[MOST]]
+// CHECK: %[[WORK:.*]] = arith.muli %[[FILLED]], %c24
+// CHECK: %[[EACH:.*]] = arith.ceildivsi %[[WORK]], %[[SMS]]
+// CHECK: %[[FEW:.*]] = arith.cmpi sle, %[[EACH]], %c128
+// CHECK: scf.if %[[FEW]] {
+// CHECK:   tile.launch @grouped_attention grid
+// CHECK: } else {
+// CHECK:   tile.launch @grouped_prompts grid(%{{.*}}, %c8, %[[REQUESTS]]) args(%[[STARTS]],
+// PLAN-DAG: kernel 'grouped_prompts': schedule pingpong key-block=128
+func.func @prompt(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
+    %v: !values {mla.pool = "values"}) -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%k : !keys) values(%v : !values)
+      over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
+  return %o : tensor<?x8x64xbf16>
+}
+
+// Of pages that no box of 16 rows fits into, and of few queries at most, there are pieces alone.
+// CHECK-LABEL: tile.plan @tiny_pages
+// CHECK-NOT: @grouped_prompts
+// CHECK: tile.launch @grouped_attention
+// CHECK-NOT: tile.launch @grouped_prompts
+// CHECK: tile.return
+func.func @tiny_pages(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %kv: !tiny)
+    -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%kv : !tiny) values(%kv : !tiny)
+      over %batch : !any scale 0.088 -> tensor<?x8x64xbf16>
+  return %o : tensor<?x8x64xbf16>
+}
+
+// CHECK-LABEL: tile.plan @few_queries
+// CHECK-NOT: @grouped_prompts
+// CHECK: tile.return
+func.func @few_queries(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !mla.batch<query_len = 4>, %k: !keys,
+    %v: !values {mla.pool = "values"}) -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%k : !keys) values(%v : !values)
+      over %batch : !mla.batch<query_len = 4> scale 0.088 -> tensor<?x8x64xbf16>
+  return %o : tensor<?x8x64xbf16>
+}
+
+// A window's range begins where a block does, up to a block before the tile's first key; no row
+// sees what lies before its own first.
+// CHECK-LABEL: tile.plan @window
+// CHECK: tile.launch @grouped_prompts_[[WINDOW:[0-9]+]] grid
+// PLAN-DAG: kernel 'grouped_prompts_{{[0-9]+}}': schedule pingpong key-block=128
+func.func @window(%q: tensor<?x8x128xbf16> {mla.input = "q"}, %batch: !any, %k: !keys,
+    %v: !values {mla.pool = "values"}) -> (tensor<?x8x64xbf16> {mla.output = "output"}) {
+  %o = mla.grouped_attention query(%q : tensor<?x8x128xbf16>) keys(%k : !keys) values(%v : !values)
+      over %batch : !any window 100 scale 0.088 -> tensor<?x8x64xbf16>
+  return %o : tensor<?x8x64xbf16>
+}
+
+// CHECK: tile.kernel @grouped_prompts(%{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>, {{.*}}tile.row_count = 2
+// CHECK-DAG: %[[HEAD:.*]] = tile.program_id 1
+// CHECK: scf.if
+// CHECK: %[[CONTEXT:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK-DAG: %[[KV:.*]] = arith.divui %[[HEAD]], %c4
+// CHECK-DAG: %[[OWN:.*]] = arith.addi %[[CONTEXT]], %{{.*}} : index
+// CHECK: tile.attend {{.*}} range %c0 to %{{.*}} limit %{{.*}} diagonal %[[OWN]]
+
+// CHECK: tile.kernel @grouped_prompts_[[WINDOW]](
+// CHECK: %[[BLOCK:.*]] = arith.divui %{{.*}}, %c64
+// CHECK: %[[FIRST:.*]] = arith.muli %[[BLOCK]], %c64
+// CHECK: tile.attend {{.*}} range %[[FIRST]] to %{{.*}} behind(%{{.*}}) diagonal
