@@ -164,19 +164,21 @@ PagedTiles::Block PagedTiles::find(OpBuilder &builder, LazyCloner &cloner, bool 
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
   int64_t page = getPageSize(load);
-  Value table = cloner.get(load.getTable()), key = cloner.get(load.getToken());
+  Value table = cloner.get(load.getTable());
+  Value limit = isInside ? Value() : cloner.get(load.getLimit()), key = cloner.get(load.getToken());
+  auto add = [&](Value value, int64_t more) {
+    return more == 0 ? value : Value(arith::AddIOp::create(builder, loc, value, constant(more)));
+  };
   // Tokens are not negative, and unsigned division by powers of two is a shift.
   auto toEntry = [&](Value token) -> Value {
     return arith::DivUIOp::create(builder, loc, token, constant(page));
   };
-  auto add = [&](Value value, int64_t more) {
-    return more == 0 ? value : Value(arith::AddIOp::create(builder, loc, value, constant(more)));
-  };
-  Value last, firstEntry;
-  if (isInside)
-    firstEntry = toEntry(key);
-  else
-    last = arith::MaxSIOp::create(builder, loc, add(cloner.get(load.getLimit()), -1), constant(0));
+  Value last = isInside
+                   ? Value()
+                   : arith::MaxSIOp::create(builder, loc,
+                                            arith::SubIOp::create(builder, loc, limit, constant(1)),
+                                            constant(0));
+  Value firstEntry = isInside ? toEntry(key) : Value();
   Block found;
   if (std::optional<HeadColumns> heads = matchHead(load.getPool()))
     found.column =

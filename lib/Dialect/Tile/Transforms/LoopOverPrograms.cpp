@@ -46,8 +46,9 @@ struct Program {
   Value rows;           // of the request
   /// Of keys and values that depend on the head: how many rows, and the bytes of one.
   SmallVector<std::pair<Value, int64_t>> headRows;
-  /// Whether they lie in pages: then heads come one after the other. Programs at work are of a few
-  /// neighbouring heads, which share keys, and nothing of an item has to be divided by lengths.
+  /// Whether they lie in pages: then there is one section. Heads share keys, and of an item nothing
+  /// has to be divided by its request's length, which took 6 % of ragged prompts. Heads one by one
+  /// lose up to 13 % where items are few, as the longest are not first.
   bool isPaged = false;
 };
 } // namespace
@@ -191,7 +192,7 @@ Value Rewriter::get(Value value) {
 /// Heads whose keys and values fit in the cache together, at least one.
 Value Rewriter::countSectionHeads() {
   if (program.isPaged)
-    return constant(1);
+    return heads;
   Value bytes = constant(0);
   for (auto [rows, rowBytes] : program.headRows)
     bytes = add(bytes, mul(to32(get(rows)), constant(rowBytes)));
