@@ -18,7 +18,8 @@ class Kernel:
 
     def name(self):
         window = f", window {self.window}" if self.window else ""
-        return f"{self.heads}/{self.kv_heads} of {self.dim}, page {self.page}{window}"
+        queries = f", {self.queries} queries" if self.queries > 1 else ""
+        return f"{self.heads}/{self.kv_heads} of {self.dim}, page {self.page}{window}{queries}"
 
     def file(self):
         return "-".join(str(value) for value in dataclasses.astuple(self)) + ".mlac"
