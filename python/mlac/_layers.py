@@ -113,6 +113,15 @@ class LayersPlan:
         self._layers = layers
         self.parts: list[Plan] = [engine.plan() for engine in layers.engines]
 
+    @property
+    def layers(self) -> list[int]:
+        """The numbers of the model's layers."""
+        return sorted(self._layers._places)
+
+    def place(self, layer: int) -> tuple[int, int]:
+        """The number of the part that has a layer of the model, and the layer's number there."""
+        return self._layers.place(layer)
+
     def fill(self, sequences: List[LayersSequence], query_lens: Ints,
              function: str | None = None, stream: Stream = None) -> None:
         """Plans a step of all kinds and advances the sequences by their query lengths.
@@ -133,5 +142,5 @@ class LayersPlan:
     def run(self, hidden: Array, output: Array | None = None, layer: int = 0,
             stream: Stream = None, **outputs: Array) -> Array:
         """Runs the filled plan for a layer of the model and returns `output` (Plan.run)."""
-        number, index = self._layers.place(layer)
+        number, index = self.place(layer)
         return self.parts[number].run(hidden, output, index, stream, **outputs)

@@ -174,6 +174,8 @@ CHECKS = (
           **script("test/python/run_sparse.py", "--gpu", "{}")),
     Check("shared_keys", by_script("test/gpu/shared_keys.py"),
           **script("test/gpu/shared_keys.py", "run", "{}")),
+    Check("shared_key_replays", by_script("test/gpu/shared_keys.py"),
+          **script("test/gpu/shared_keys.py", "replay", "{}")),
     Check("padded", by_script("bench/padded.py"),
           **script("bench/padded.py", "run", "{}", "--rounds=1", "--sustain=0")),
     Check("replays", by_script("test/gpu/replays.py"),

@@ -13,11 +13,13 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 try:
+    import numpy as np
     import torch
 except ImportError as error:
     raise unittest.SkipTest(f"not installed: {error.name}")
 
 import external_caller
+import shared_key_layers as shared
 import mlac
 import mlac.torch
 
@@ -140,6 +142,77 @@ class LayerTest(unittest.TestCase):
         with ThreadPoolExecutor(4) as pool:
             for output in pool.map(use, range(32)):
                 self.assertTrue(torch.equal(output, expected))
+
+
+class LayerKindsTest(unittest.TestCase):
+    """V4-44: layers of all kinds of DeepSeek-V4, each an operator that writes its output alone."""
+
+    KINDS = (shared.WINDOW_ONLY, shared.SELECTED, shared.ALL, shared.SELECTED)
+
+    @classmethod
+    def setUpClass(cls):
+        names = [shared.config(kind)["layer_types"][0] for kind in cls.KINDS]
+        cls.config = shared.config(shared.WINDOW_ONLY, num_hidden_layers=len(names),
+                                   layer_types=names)
+        cls.package = mlac.compile(cls.config, target="cpu", dtype="f32", compiler=COMPILE)
+
+    def setUp(self):
+        self.served = mlac.Layers(self.package, mlac.Device("cpu", 1), max_seq_len=320)
+        self.addCleanup(self.served.close)
+        for layer, kind in enumerate(self.KINDS):
+            number, index = self.served.place(layer)
+            engine = self.served.engines[number]
+            weights = shared.random_weights(np.random.default_rng(layer), self.config, kind)
+            engine.bind({w["name"]: torch.from_numpy(weights[w["name"]].astype(np.float32))
+                         for w in self.package.kinds[number].info["weights"]}, index)
+            engine.prepare(index)
+        self.plan, self.sequence = self.served.plan(), self.served.sequence()
+        self.handles = mlac.torch.handles(self.plan)
+        self.fill(140)
+
+    def fill(self, tokens):
+        self.plan.fill([self.sequence], [tokens])
+        self.hidden = random(tokens, self.served.hidden_size, dtype=torch.float32)
+
+    def model(self, hidden):
+        for layer in sorted(self.handles):
+            output = torch.empty_like(hidden)
+            torch.ops.mlac.layer(output, hidden * 0.5, *self.handles[layer])
+            hidden = hidden + output
+        return hidden
+
+    def test_equals_plan_V4_44(self):
+        self.assertEqual(sorted(self.handles), [0, 1, 2, 3])
+        for tokens in (1, 30, 1):
+            for layer, place in self.handles.items():
+                given, output = self.hidden.clone(), torch.full_like(self.hidden, torch.nan)
+                torch.ops.mlac.layer(output, given, *place)
+                self.assertTrue(torch.equal(output, self.plan.run(self.hidden, layer=layer)))
+                self.assertTrue(torch.equal(given, self.hidden))
+            self.fill(tokens)
+
+    def test_opcheck_V4_44(self):
+        for place in self.handles.values():
+            torch.library.opcheck(torch.ops.mlac.layer.default,
+                                  (torch.zeros_like(self.hidden), self.hidden, *place))
+
+    def test_fullgraph_V4_44(self):
+        """One graph of all kinds, refilled between calls."""
+        compiled = torch.compile(self.model, fullgraph=True, backend="aot_eager")
+        for tokens in (1, 1, 1):
+            torch.testing.assert_close(compiled(self.hidden), self.model(self.hidden))
+            self.fill(tokens)
+
+    def test_refusals_V4_44(self):
+        """Before anything is written."""
+        output = torch.full_like(self.hidden, torch.nan)
+        for place, hidden, text in (
+                ((self.handles[1][0], 2), self.hidden, "layer 2"),
+                (self.handles[0], self.hidden[:3], "hidden: expected rows for the 140 tokens"),
+                (self.handles[2], self.hidden.half(), "hidden: expected the package's dtype")):
+            with self.subTest(text=text), self.assertRaisesRegex(Exception, text):
+                torch.ops.mlac.layer(output, hidden, *place)
+        self.assertTrue(output.isnan().all())
 
 
 class AttentionTest(unittest.TestCase):

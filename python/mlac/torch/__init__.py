@@ -18,14 +18,17 @@
     torch.ops.mlac.append(cache!, latent, rope_key?, plan, layer=0)
         new rows into the cache alone
 
+Of a model whose layers are of several kinds (mlac.Layers), `handles` says for each layer which handle and which
+number it has: torch.ops.mlac.layer(output, hidden, *handles[layer]).
+
 They write what is given (!), return nothing, and run on torch's current stream. `cache` is
 the tensor that Engine.bind_pool was given for the layer, so that torch knows who writes it
 and who reads it; None where the cache is the engine's. Needs torch 2.4 or later.
 """
 
-from ._handle import handle
+from ._handle import handle, handles
 from ._schema import is_native, register
 
 register()
 
-__all__ = ["handle", "is_native"]
+__all__ = ["handle", "handles", "is_native"]

@@ -14,6 +14,7 @@ import torch
 
 from .. import _pools
 from .._errors import InvalidArgument
+from .._layers import LayersPlan
 from .._library import ExternalPool
 from .._plan import Plan
 from .._runtime import Engine
@@ -102,3 +103,11 @@ def handle(plan: Plan, **names: str) -> int:
     for function in on_declare:
         function(value, signature)
     return value
+
+
+def handles(plan: LayersPlan, **names: str) -> dict[int, tuple[int, int]]:
+    """What torch.ops.mlac takes for each layer of a model whose layers are of several kinds: the
+    handle of the plan of its kind, and the layer's number there. As handle() otherwise."""
+    numbers = [handle(part, **names) for part in plan.parts]
+    places = {layer: plan.place(layer) for layer in plan.layers}
+    return {layer: (numbers[kind], index) for layer, (kind, index) in places.items()}
