@@ -125,6 +125,53 @@ INSTANTIATE_TEST_SUITE_P(B12, ListedSchedules,
 INSTANTIATE_TEST_SUITE_P(B05_B10, ListedSchedules, ::testing::ValuesIn(kCases),
                          [](const auto &info) { return info.param.name; });
 
+/// A window and entries of a pool of their own under one softmax.
+ListsCase ofTwo(std::string name, std::string schedule, std::string chosen, int64_t heads,
+                int64_t width, std::vector<int32_t> lengths, int64_t others,
+                std::vector<int32_t> otherLengths, int64_t numSms, int64_t splits, int64_t rank) {
+  ListsCase test{std::move(name),
+                 std::move(schedule),
+                 std::move(chosen),
+                 heads,
+                 rank,
+                 0,
+                 width,
+                 std::move(lengths),
+                 numSms,
+                 splits};
+  test.hasSink = true;
+  test.others = others;
+  test.otherLengths = std::move(otherLengths);
+  return test;
+}
+
+/// Lengths of both lists at ends of blocks and beside them, in all pairs with an empty list.
+const std::vector<int32_t> kWindow = {128, 0, 0, 63, 64, 65, 127, 1, 128},
+                           kEntries = {130, 0, 65, 0, 64, 63, 129, 128, -1};
+
+INSTANTIATE_TEST_SUITE_P(
+    V4_27_V4_28_V4_30, ListedSchedules,
+    ::testing::Values(
+        ofTwo("two_simple", "simple", "simple", 20, 128, kWindow, 130, kEntries, 2, 0, 128),
+        ofTwo("two_relay", "auto", "relay", 64, 128, kWindow, 130, kEntries, 2, 0, 256),
+        ofTwo("two_relay_tiles", "auto", "relay", 128, 100, {100, 3, 0}, 200, {200, 0, 70}, 4, 0,
+              512),
+        ofTwo("two_relay_few", "relay", "relay", 40, 128, {128, 5}, 64, {0, 64}, 1, 0, 128),
+        ofTwo("two_stream", "stream", "stream", 16, 128, kWindow, 130, kEntries, 2, 0, 256),
+        ofTwo("two_stream_wide", "auto", "stream", 8, 100, {100, 3, 0}, 200, {200, 0, 70}, 2, 0,
+              512)),
+    [](const auto &info) { return info.param.name; });
+
+/// A split may be of either list, of both or of none.
+INSTANTIATE_TEST_SUITE_P(V4_29, ListedSchedules,
+                         ::testing::Values(ofTwo("two_simple_splits", "simple", "simple", 20, 128,
+                                                 kWindow, 130, kEntries, 4, 3, 128),
+                                           ofTwo("two_relay_splits", "auto", "relay", 64, 128,
+                                                 kWindow, 130, kEntries, 4, 3, 128),
+                                           ofTwo("two_stream_splits", "stream", "stream", 8, 128,
+                                                 kWindow, 260, kEntries, 5, 4, 128)),
+                         [](const auto &info) { return info.param.name; });
+
 class ListedMutations : public ::testing::TestWithParam<ListsCase>, protected Context {};
 
 /// In rings that all threads of a role fill by a list.
@@ -136,8 +183,11 @@ TEST_P(ListedMutations, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, ListedMutations,
-    ::testing::Values(ListsCase{"relay", "relay", "relay", 64, 128, 64, 300, {300, 170}, 1},
-                      ListsCase{"stream", "auto", "stream", 8, 128, 64, 300, {300, 170}, 1}),
+    ::testing::Values(
+        ListsCase{"relay", "relay", "relay", 64, 128, 64, 300, {300, 170}, 1},
+        ListsCase{"stream", "auto", "stream", 8, 128, 64, 300, {300, 170}, 1},
+        ofTwo("V4_27_relay", "relay", "relay", 64, 128, {128, 70}, 200, {200, 90}, 1, 0, 128),
+        ofTwo("V4_27_stream", "stream", "stream", 8, 128, {128, 70}, 200, {200, 90}, 1, 0, 128)),
     [](const auto &info) { return info.param.name; });
 
 } // namespace

@@ -20,41 +20,60 @@ using namespace mlac::test;
 using namespace mlir;
 
 static constexpr double kScale = 0.1;
-static constexpr int64_t kPage = 16, kPages = 20, kRows = kPage * kPages;
+/// The second pool has other pages, and so other rows.
+static constexpr int64_t kPage = 16, kOtherPage = 12, kPages = 20, kRows = kPage * kPages;
 
 std::string Lists::makeGraph() const {
-  // {0} heads, {1} rank, {2} RoPE width, {3} entries of a list, {4} splits, {5} sink, {6} how it is
-  // merged, {7} the format.
+  // {0} heads, {1} rank, {2} entries of a list, {3} results, {4} sink, {5} splits, scale and how
+  // they are merged, {6} the format, {7} to {9} RoPE: its field, argument and operand, {10} and
+  // {11} a second pool: its arguments and operands.
   constexpr const char *text = R"(
 !q = tensor<?x{0}x{1}xbf16>
-!r = tensor<?x{0}x{2}xbf16>
 !lse = tensor<?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
 !po = tensor<?x?x{0}x{1}xf32>
 !pl = tensor<?x?x{0}xf32, #mla.lse<base = e, layout = token_major, empty = neg_inf>>
-!cache = !mla.cache<page_size = 16, fields = [latent: {1}, rope: {2}], element = bf16, rope_order = half{7}>
-func.func @decode(%q: !q {{mla.input = "q"}, %q_pe: !r {{mla.input = "q_pe"},
-    %rows: tensor<?x{3}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
-    %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache)
+!cache = !mla.cache<page_size = 16, fields = [latent: {1}{7}], element = bf16, rope_order = half{6}>
+func.func @decode(%q: !q {{mla.input = "q"}{8},
+    %rows: tensor<?x{2}xi32> {{mla.input = "rows"}, %lengths: tensor<?xi32> {{mla.input = "lengths"},
+    %sink: tensor<{0}xf32> {{mla.input = "sink"}, %batch: !mla.batch<query_len = 1>, %cache: !cache{10})
     -> (!q {{mla.output = "output"}, !lse {{mla.output = "lse"}) {{
-  {4} = mla.sparse_attention query(%q, %q_pe : !q, !r) rows(%rows : tensor<?x{3}xi32>)
-      lengths(%lengths : tensor<?xi32>) {5} over %cache, %batch : !cache, !mla.batch<query_len = 1>
-      {6}
+  {3} = mla.sparse_attention query({9}) rows(%rows : tensor<?x{2}xi32>)
+      lengths(%lengths : tensor<?xi32>) {4} over %cache, %batch : !cache, !mla.batch<query_len = 1> {11}
+      {5}
   return %o, %l : !q, !lse
 })";
-  std::string sink = llvm::formatv("sink(%sink : tensor<{0}xf32>)", test.heads).str();
-  std::string scale = llvm::formatv("scale {0:f2} -> ", kScale).str();
+  std::string results = "%o, %l", sink, splits = llvm::formatv("scale {0:f2} -> ", kScale);
+  std::string given = llvm::formatv("sink(%sink : tensor<{0}xf32>)", test.heads);
   if (!test.hasSink)
-    sink = "";
+    given = "";
+  if (test.splits == 0) {
+    sink = given;
+    splits += "!q lse !lse";
+  } else {
+    results = llvm::formatv("%n = arith.constant {0} : index\n  %p, %m", test.splits);
+    splits = "splits %n " + splits + "!po lse !pl\n  %o, %l = mla.merge_splits %p, %m " + given +
+             " : !po, !pl -> !q, !lse";
+  }
+  std::string field, argument, operand = "%q : !q", pool, beside;
+  if (test.rope != 0) {
+    std::string type = llvm::formatv("tensor<?x{0}x{1}xbf16>", test.heads, test.rope);
+    field = llvm::formatv(", rope: {0}", test.rope);
+    argument = ", %q_pe: " + type + " {mla.input = \"q_pe\"}";
+    operand = "%q, %q_pe : !q, " + type;
+  }
+  if (test.others != 0) {
+    std::string type =
+        llvm::formatv("!mla.cache<page_size = {0}, fields = [latent: {1}], element = "
+                      "bf16, rope_order = half, tokens_per_row = 4>",
+                      kOtherPage, test.rank);
+    std::string lists = llvm::formatv("tensor<?x{0}xi32>", test.others);
+    pool = ", %others: " + lists + " {mla.input = \"others\"}, %counts: tensor<?xi32> " +
+           "{mla.input = \"counts\"}, %far: " + type + " {mla.pool = \"far\"}";
+    beside = "beside(%others, %counts, %far : " + lists + ", tensor<?xi32>, " + type + ")";
+  }
   std::string format = test.format.empty() ? "" : ", format = \"" + test.format + "\"";
-  if (test.splits == 0)
-    return llvm::formatv(text, test.heads, test.rank, test.rope, test.width, "%o, %l", sink,
-                         scale + "!q lse !lse", format);
-  return llvm::formatv(
-      text, test.heads, test.rank, test.rope, test.width,
-      llvm::formatv("%n = arith.constant {0} : index\n  %p, %m", test.splits).str(), "",
-      "splits %n " + scale + "!po lse !pl\n  %o, %l = mla.merge_splits %p, %m " + sink +
-          " : !po, !pl -> !q, !lse",
-      format);
+  return llvm::formatv(text, test.heads, test.rank, test.width, results, sink, splits, format,
+                       field, argument, operand, pool, beside);
 }
 
 std::string Lists::makeChunkGraph() const {
@@ -80,13 +99,14 @@ int64_t Lists::countRow() const {
   return test.format.empty() ? test.rank + test.rope : countGroupedRow(test.rank, test.rope);
 }
 
-void Lists::storeRow(int32_t row) {
-  unsigned seed = row + 7;
-  keys[row].clear();
+void Lists::storeRow(Scope &scope, int32_t row) {
+  unsigned seed = row + 7 + 1000 * static_cast<unsigned>(&scope - scopes.data());
+  std::vector<float> &key = scope.keys[row];
+  key.clear();
   if (!test.format.empty()) {
-    Codes &pool = std::get<Codes>(plan.buffers["cache"]);
+    Codes &pool = std::get<Codes>(plan.buffers[scope.pool]);
     return storeCodeRow(&pool[row * countRow()], test.rank, test.rope, /*isGrouped=*/true, 0, seed,
-                        keys[row]);
+                        key);
   }
   Bits bits = makeRandom(countRow(), seed);
   auto put = [&](StringRef name, auto first, int64_t width) {
@@ -96,48 +116,55 @@ void Lists::storeRow(int32_t row) {
     put("c", bits.begin(), test.rank);
     put("k_pe", bits.begin() + test.rank, test.rope);
   } else {
-    put("cache", bits.begin(), countRow());
+    put(scope.pool, bits.begin(), countRow());
   }
   for (uint16_t value : bits)
-    keys[row].push_back(toFloat(value));
+    key.push_back(toFloat(value));
 }
 
 /// Listed rows are even; the others are NaN.
-void Lists::makeLists() {
-  constexpr int32_t hostile[] = {std::numeric_limits<int32_t>::min(), -1, kRows,
-                                 std::numeric_limits<int32_t>::max()};
+void Lists::makeLists(Scope &scope) {
+  auto rows = static_cast<int32_t>(scope.page * kPages);
+  const int32_t hostile[] = {std::numeric_limits<int32_t>::min(), -1, rows,
+                             std::numeric_limits<int32_t>::max()};
   if (test.isChunk) {
     plan.buffers["c"] = Bits(kRows * test.rank, kNaN);
     plan.buffers["k_pe"] = Bits(kRows * test.rope, kNaN);
   } else if (test.format.empty())
-    plan.buffers["cache"] = Bits(kRows * countRow(), kNaN);
+    plan.buffers[scope.pool] = Bits(rows * countRow(), kNaN);
   else
-    plan.buffers["cache"] = Codes(kRows * countRow(), 0xFF);
-  keys.resize(kRows);
-  std::vector<int32_t> lists(getTokens() * test.width, 1);
+    plan.buffers[scope.pool] = Codes(rows * countRow(), 0xFF);
+  scope.keys.resize(rows);
+  std::vector<int32_t> lists(getTokens() * scope.width, 1);
   std::mt19937 engine(3);
   for (int64_t token = 0; token < getTokens(); ++token)
-    for (int64_t k = 0; k < std::min<int64_t>(test.lengths[token], test.width); ++k) {
-      int32_t &entry = lists[token * test.width + k];
-      entry = static_cast<int32_t>(engine() % (kRows / 2) * 2);
+    for (int64_t k = 0; k < std::min<int64_t>(scope.given[token], scope.width); ++k) {
+      int32_t &entry = lists[token * scope.width + k];
+      entry = static_cast<int32_t>(engine() % (rows / 2) * 2);
       if (engine() % 5 == 0) {
         entry = hostile[engine() % std::size(hostile)];
         continue;
       }
-      storeRow(entry);
+      storeRow(scope, entry);
     }
-  plan.buffers["rows"] = std::move(lists);
-  plan.buffers["lengths"] = test.lengths;
+  plan.buffers[scope.rows] = std::move(lists);
+  plan.buffers[scope.lengths] = scope.given;
 }
 
 Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
+  scopes = {{"cache", "rows", "lengths", test.width, kPage, test.lengths, {}}};
+  if (test.others != 0)
+    scopes.push_back({"far", "others", "counts", test.others, kOtherPage, test.otherLengths, {}});
   if (!lowerToTile(context, test.isChunk ? makeChunkGraph() : makeGraph(), test.schedule, {}))
     return;
   plan.dims["num_tokens"] = getTokens();
   plan.dims["num_sms"] = test.numSms;
   plan.dims["num_pages"] = kPages;
   plan.dims["page_stride"] = kPage * countRow();
-  makeLists();
+  plan.dims["far/num_pages"] = kPages;
+  plan.dims["far/page_stride"] = kOtherPage * countRow();
+  for (Scope &scope : scopes)
+    makeLists(scope);
   plan.buffers["q"] = makeRandom(getTokens() * test.heads * test.rank, 1);
   plan.buffers["q_pe"] = makeRandom(getTokens() * test.heads * test.rope, 2);
   std::vector<float> sinks(test.heads);
@@ -160,7 +187,6 @@ Lists::Lists(const ListsCase &test, MLIRContext &context) : test(test) {
 Lists::Results Lists::computeReference() const {
   const Bits &q = std::get<Bits>(plan.buffers.at("q")),
              &pe = std::get<Bits>(plan.buffers.at("q_pe"));
-  const auto &lists = std::get<std::vector<int32_t>>(plan.buffers.at("rows"));
   const auto &sinks = std::get<std::vector<float>>(plan.buffers.at("sink"));
   int64_t width = test.rank + test.rope;
   Results results{std::vector<double>(getTokens() * test.heads * test.rank),
@@ -171,18 +197,21 @@ Lists::Results Lists::computeReference() const {
     int64_t token = row / test.heads;
     std::vector<std::pair<double, const float *>> seen;
     double max = -INFINITY, sum = 0;
-    for (int64_t k = 0; k < std::min<int64_t>(test.lengths[token], test.width); ++k) {
-      int32_t entry = lists[token * test.width + k];
-      if (entry < 0 || entry >= kRows)
-        continue;
-      const float *key = keys[entry].data();
-      double score = 0;
-      for (int64_t i = 0; i < width; ++i)
-        score +=
-            kScale * key[i] *
-            toFloat(i < test.rank ? q[row * test.rank + i] : pe[row * test.rope + i - test.rank]);
-      seen.push_back({score, key});
-      max = std::max(max, score);
+    for (const Scope &scope : scopes) {
+      const auto &lists = std::get<std::vector<int32_t>>(plan.buffers.at(scope.rows));
+      for (int64_t k = 0; k < std::min<int64_t>(scope.given[token], scope.width); ++k) {
+        int32_t entry = lists[token * scope.width + k];
+        if (entry < 0 || entry >= scope.page * kPages)
+          continue;
+        const float *key = scope.keys[entry].data();
+        double score = 0;
+        for (int64_t i = 0; i < width; ++i)
+          score +=
+              kScale * key[i] *
+              toFloat(i < test.rank ? q[row * test.rank + i] : pe[row * test.rope + i - test.rank]);
+        seen.push_back({score, key});
+        max = std::max(max, score);
+      }
     }
     for (auto [score, key] : seen)
       sum += std::exp(score - max);

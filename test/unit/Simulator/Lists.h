@@ -25,11 +25,14 @@ struct ListsCase {
   std::string format = ""; ///< of the cache; "": rows as they are
   /// Rows are keys that were gathered, the tokens behind the first are a chunk's.
   bool isChunk = false;
+  /// Entries of lists over a pool of entries beside the first, and their lengths; 0: none.
+  int64_t others = 0;
+  std::vector<int32_t> otherLengths = {};
 };
 
 /// A case, lowered and planned. Rows that no valid entry names hold NaN; a fifth of the entries is
 /// invalid, those behind a length are numbers of NaN rows. Results are in "output" and, not of a
-/// chunk, "lse".
+/// chunk, "lse". Keys of two pools have no RoPE part of their own.
 class Lists : public ScheduledStep {
 public:
   Lists(const ListsCase &test, mlir::MLIRContext &context);
@@ -42,17 +45,24 @@ public:
 private:
   std::string makeGraph() const;
   std::string makeChunkGraph() const;
-  void makeLists();
+  /// Rows of a pool, and the lists of them.
+  struct Scope {
+    const char *pool, *rows, *lengths;
+    int64_t width, page;
+    std::vector<int32_t> given;
+    /// What attention multiplies, of the rows that lists name.
+    std::vector<std::vector<float>> keys;
+  };
+  void makeLists(Scope &scope);
   /// What a token has that is not of the chunk.
   static constexpr float kOnto = 0.5f;
   /// Elements of a row, bytes of codes.
   int64_t countRow() const;
-  void storeRow(int32_t row);
+  void storeRow(Scope &scope, int32_t row);
   int64_t getTokens() const { return test.lengths.size(); }
 
   ListsCase test;
-  /// What attention multiplies, of the rows that lists name.
-  std::vector<std::vector<float>> keys;
+  std::vector<Scope> scopes;
 };
 
 } // namespace mlac::test

@@ -12,7 +12,8 @@
 //     grid    x: tiles of N heads, of each token   z: split
 //     items   x: tiles of N heads   y: part of the (token, split) pairs
 //             The program goes over its part of them, one after the other.
-// A second scope is a second tile.attend, which goes on from the first one's results.
+// A second scope is a second tile.attend, which goes on from the first one's results; a split then
+// is an equal share of the blocks of both lists, one behind the other.
 //
 // Of a chunk of requests, tokens are counted from the chunk's first one, and there are as many
 // as the step's metadata says. Tokens are not in y or z, which have no more than 65535 places. A
@@ -85,7 +86,8 @@ private:
     return loadRange(b, args[chunkStartsArg], args[chunkArg]);
   }
   Work placeItem(KernelBuilder &b, ValueRange args, Value item);
-  Entries findEntries(KernelBuilder &b, ValueRange args, const Scope &scope, const Work &work);
+  Value countEntries(KernelBuilder &b, ValueRange args, const Scope &scope, const Work &work);
+  SmallVector<Entries, 2> findEntries(KernelBuilder &b, ValueRange args, const Work &work);
   Value loadQueries(KernelBuilder &b, ValueRange args, const Operand &query, const Work &work,
                     int64_t width);
   Source viewSource(KernelBuilder &b, ValueRange args, const Scope &scope);
@@ -210,20 +212,42 @@ SparseKernel::Work SparseKernel::placeItem(KernelBuilder &b, ValueRange args, Va
   return work;
 }
 
-SparseKernel::Entries SparseKernel::findEntries(KernelBuilder &b, ValueRange args,
-                                                const Scope &scope, const Work &work) {
-  Value length = args[scope.widthArg];
-  if (const std::optional<Operand> &lengths = scope.lengths) {
-    Value place = b.mul(work.token, lengths->ref.strides[0]);
-    Value given = b.loadScalar(args[lengths->arg], b.add(place, lengths->ref.offset));
-    length = b.minimum(b.maximum(given, b.index(0)), length);
-  }
+/// Of the token's list.
+Value SparseKernel::countEntries(KernelBuilder &b, ValueRange args, const Scope &scope,
+                                 const Work &work) {
+  Value width = args[scope.widthArg];
+  const std::optional<Operand> &lengths = scope.lengths;
+  if (!lengths)
+    return width;
+  Value place = b.mul(work.token, lengths->ref.strides[0]);
+  Value given = b.loadScalar(args[lengths->arg], b.add(place, lengths->ref.offset));
+  return b.minimum(b.maximum(given, b.index(0)), width);
+}
+
+/// Of each scope what the split covers.
+SmallVector<SparseKernel::Entries, 2> SparseKernel::findEntries(KernelBuilder &b, ValueRange args,
+                                                                const Work &work) {
+  SmallVector<Entries, 2> entries;
+  for (const Scope &scope : scopes)
+    entries.push_back({b.index(0), countEntries(b, args, scope, work)});
   if (!work.split)
-    return {b.index(0), length};
-  Value blocks = b.ceilDiv(length, b.index(tileKeys));
+    return entries;
+  SmallVector<Value, 2> begins; // in blocks; what is behind the last is their number
+  Value blocks;
+  for (const Entries &ofScope : entries) {
+    begins.push_back(blocks);
+    Value own = b.ceilDiv(ofScope.last, b.index(tileKeys));
+    blocks = blocks ? b.add(blocks, own) : own;
+  }
   Value perSplit = b.mul(b.ceilDivNarrow(blocks, args[splitsArg]), tileKeys);
-  Value first = b.mul(work.split, perSplit);
-  return {first, b.minimum(length, b.add(first, perSplit))};
+  Value share = b.mul(work.split, perSplit);
+  for (auto [ofScope, begin] : llvm::zip_equal(entries, begins)) {
+    Value first = begin ? b.sub(share, b.mul(begin, tileKeys)) : share;
+    Value end = b.add(first, perSplit);
+    ofScope.first = begin ? b.maximum(first, b.index(0)) : first;
+    ofScope.last = b.minimum(ofScope.last, begin ? b.maximum(end, b.index(0)) : end);
+  }
+  return entries;
 }
 
 /// Rows behind the token's last head are zeros, or of the next token, which are computed like
@@ -286,9 +310,7 @@ tile::AttendOp SparseKernel::emitAttend(KernelBuilder &b, ValueRange args, const
 }
 
 tile::AttendOp SparseKernel::emitScopes(KernelBuilder &b, ValueRange args, const Work &work) {
-  SmallVector<Entries, 2> entries;
-  for (const Scope &scope : scopes)
-    entries.push_back(findEntries(b, args, scope, work));
+  SmallVector<Entries, 2> entries = findEntries(b, args, work);
   SmallVector<Value> queries = {loadQueries(b, args, qLat, work, latentWidth)};
   if (qPe)
     queries.push_back(loadQueries(b, args, *qPe, work, ropeWidth));

@@ -46,12 +46,26 @@ enum State : unsigned { kReference, kSum, kOutput };
 namespace {
 class Expander {
 public:
-  explicit Expander(AttendOp op)
-      : op(op), b(op), rows(op.getRows()), block(op.getBlock()), columns(op.getOutputWidth()) {}
+  explicit Expander(ArrayRef<AttendOp> sources)
+      : sources(sources), op(sources.back()), b(op), rows(op.getRows()), block(op.getBlock()),
+        columns(op.getOutputWidth()) {}
   SoftmaxLoop run();
 
 private:
+  /// Where the keys of a block lie.
+  struct Place {
+    SmallVector<Value, 2> views;
+    Value list, limit;
+    Value key; // the block's first
+  };
+
   SmallVector<Value> makeStart();
+  Value countPositions();
+  Place place(AttendOp source, Value key) {
+    return {source.getKeys(), source.getList(), source.getLimit(), key};
+  }
+  void findPlace(Value position);
+  Value chooseView(Value condition, Value view, Value other);
   SmallVector<Value> emitBlock(Value key, ValueRange carried);
   void emitTerm(unsigned term, Value key, Value &scores);
   Value emitKeys(unsigned term, Value key);
@@ -72,7 +86,10 @@ private:
   SmallVector<Value> advance(ValueRange state, Value scores, Value isSeen, Value values);
   Value moveReference(Value carried, Value candidate);
 
-  AttendOp op;
+  SmallVector<AttendOp, 2> sources;
+  SmallVector<Value, 1> begins; // positions of the first blocks of all sources but the first
+  Place now;                    // of the present block
+  AttendOp op;                  // of which all sources have what is not where keys lie
   KernelBuilder b;
   int64_t rows, block, columns;
   SoftmaxLoop loop;
@@ -91,8 +108,8 @@ Value Expander::gather(Value view, Value table, int64_t width, Value key, int64_
   Type element = cast<MemRefType>(view.getType()).getElementType();
   auto type = RankedTensorType::get({block, width}, element);
   if (op.isPaged())
-    return LoadPagedOp::create(b, type, view, table, key, b.index(column), op.getLimit());
-  Value list = viewList({OpFoldResult(op.getLimit())}, {b.fixed(1)});
+    return LoadPagedOp::create(b, type, view, table, key, b.index(column), now.limit);
+  Value list = viewList({OpFoldResult(now.limit)}, {b.fixed(1)});
   return LoadRowsOp::create(b, type, view, list, key, b.index(column));
 }
 
@@ -105,17 +122,17 @@ static memref::ReinterpretCastOp findView(Value view) {
 
 /// The list as another view, of nothing behind `limit`.
 Value Expander::viewList(ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides) {
-  memref::ReinterpretCastOp view = findView(op.getList());
+  memref::ReinterpretCastOp view = findView(now.list);
   OpFoldResult offset = view ? view.getMixedOffsets().front() : b.fixed(0);
-  return b.view(view ? view.getSource() : Value(op.getList()), offset, sizes, strides);
+  return b.view(view ? view.getSource() : now.list, offset, sizes, strides);
 }
 
 /// Whether the list's entries name rows, as a tile: unsigned, so that negative ones do not.
 Value Expander::isListed(Value key) {
-  Value repeated = viewList({b.fixed(rows), op.getLimit()}, {b.fixed(0), b.fixed(1)});
+  Value repeated = viewList({b.fixed(rows), now.limit}, {b.fixed(0), b.fixed(1)});
   Value entries = b.load(repeated, {b.index(0), key}, {rows, block});
   loop.entries = entries.getDefiningOp<LoadOp>();
-  SmallVector<OpFoldResult> sizes = findView(op.getKeys()[0]).getMixedSizes();
+  SmallVector<OpFoldResult> sizes = findView(now.views[0]).getMixedSizes();
   Value rowCount = b.value(sizes.front());
   if (op.areKeysInPages())
     rowCount = b.mul(rowCount, b.value(sizes[1]));
@@ -178,7 +195,7 @@ Value Expander::emitScale(unsigned term, Value key) {
 
 /// The columns of a part as operands of products, in pieces that have one scale each.
 void Expander::emitPart(unsigned part, Value key, SmallVectorImpl<Value> &pieces) {
-  Value view = op.getKeys()[part];
+  Value view = now.views[part];
   int64_t width = op.getStoredWidth(part);
   bool isCode = isa<Float8E4M3FNType>(op.getStorageType(part));
   auto scales = isCode ? cast<MemRefType>(op.getScales().getType()) : MemRefType();
@@ -213,7 +230,7 @@ Value Expander::emitKeys(unsigned term, Value key) {
     return joinParts(key);
   // Ahead of the codes, which take registers.
   Value scale = op.isPlain(term) ? Value() : emitScale(term, key);
-  Value stored = gather(op.getKeys()[term], op.getWidth(term), key);
+  Value stored = gather(now.views[term], op.getWidth(term), key);
   loop.summands[term].load = stored.getDefiningOp();
   if (op.isPlain(term))
     return stored;
@@ -246,7 +263,7 @@ Value Expander::isSeen(Value key) {
     return arith::AndIOp::create(b, isBefore, isBehind);
   }
   Value column = b.iota(1, shape);
-  Value limit = b.splat(b.toI32(b.sub(op.getLimit(), key)), shape);
+  Value limit = b.splat(b.toI32(b.sub(now.limit, key)), shape);
   Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, limit);
   if (op.isListed())
     return arith::AndIOp::create(b, isThere, isListed(key));
@@ -265,8 +282,8 @@ Value Expander::isSeen(Value key) {
 }
 
 SmallVector<Value> Expander::makeStart() {
-  if (!op.getStart().empty())
-    return op.getStart();
+  if (OperandRange start = sources.front().getStart(); !start.empty())
+    return start;
   return {b.constant({rows}, AttendOp::kStartReference), b.constant({rows}, 0),
           b.constant({rows, columns}, 0)};
 }
@@ -320,8 +337,57 @@ SmallVector<Value> Expander::advance(ValueRange state, Value scores, Value isSee
 // Loop
 //===----------------------------------------------------------------------===//
 
+/// Of the sources' blocks one behind the other; sets where each begins.
+Value Expander::countPositions() {
+  Value count;
+  for (AttendOp source : sources) {
+    Value keys = b.maximum(b.sub(source.getLast(), source.getFirst()), b.index(0));
+    if (source != op) {
+      Value blocks = b.mul(b.ceilDiv(keys, b.index(block)), block);
+      begins.push_back(count ? b.add(count, blocks) : blocks);
+    }
+    count = source != op ? begins.back() : b.add(count, keys);
+  }
+  return count;
+}
+
+Value Expander::chooseView(Value condition, Value view, Value other) {
+  memref::ReinterpretCastOp ofView = findView(view), ofOther = findView(other);
+  auto choose = [&](ArrayRef<OpFoldResult> extents, ArrayRef<OpFoldResult> others) {
+    SmallVector<OpFoldResult> chosen;
+    for (auto [extent, other] : llvm::zip_equal(extents, others))
+      chosen.push_back(extent == other
+                           ? extent
+                           : OpFoldResult(b.choose(condition, b.value(extent), b.value(other))));
+    return chosen;
+  };
+  return b.view(b.choose(condition, ofView.getSource(), ofOther.getSource()),
+                choose(ofView.getMixedOffsets(), ofOther.getMixedOffsets()).front(),
+                choose(ofView.getMixedSizes(), ofOther.getMixedSizes()),
+                choose(ofView.getMixedStrides(), ofOther.getMixedStrides()));
+}
+
+void Expander::findPlace(Value position) {
+  AttendOp first = sources.front();
+  if (sources.size() == 1) {
+    now = place(first, op.getUnit() == 1 ? position : b.mul(position, op.getUnit()));
+    return;
+  }
+  now = place(first, b.add(first.getFirst(), position));
+  for (auto [begin, source] : llvm::zip_equal(begins, ArrayRef(sources).drop_front())) {
+    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, begin);
+    Place other = place(source, b.add(AttendOp(source).getFirst(), b.sub(position, begin)));
+    for (auto [view, otherView] : llvm::zip_equal(now.views, other.views))
+      view = chooseView(isBehind, otherView, view);
+    now.list = chooseView(isBehind, other.list, now.list);
+    now.limit = b.choose(isBehind, other.limit, now.limit);
+    now.key = b.choose(isBehind, other.key, now.key);
+  }
+}
+
 SmallVector<Value> Expander::emitBlock(Value position, ValueRange carried) {
-  Value key = op.getUnit() == 1 ? position : b.mul(position, op.getUnit());
+  findPlace(position);
+  Value key = now.key;
   loop.summands.resize(op.getQueries().size());
   Value scores = b.constant({rows, block}, 0);
   for (unsigned term = 0; term < loop.summands.size(); ++term)
@@ -339,17 +405,21 @@ SoftmaxLoop Expander::run() {
   loop.outputIndex = kOutput;
   Value step = b.index(op.getUnit() == 1 ? block : 1);
   SmallVector<Value> start = makeStart();
+  bool isOne = sources.size() == 1;
+  Value first = isOne ? Value(op.getFirst()) : b.index(0);
+  Value last = isOne ? Value(op.getLast()) : countPositions();
   SmallVector<Value> results =
-      b.loop(op.getFirst(), op.getLast(), step, start,
+      b.loop(first, last, step, start,
              [&](Value position, ValueRange carried) { return emitBlock(position, carried); });
   loop.keys = results.front().getDefiningOp<scf::ForOp>();
   op.replaceAllUsesWith(results);
-  op.erase();
+  for (AttendOp source : llvm::reverse(sources))
+    source.erase();
   return std::move(loop);
 }
 
-SoftmaxLoop tile::expandAttend(AttendOp op) {
-  SoftmaxLoop loop = Expander(op).run();
+static SoftmaxLoop expand(ArrayRef<AttendOp> sources) {
+  SoftmaxLoop loop = Expander(sources).run();
   // What the loop has in common with what stands around it.
   IRRewriter rewriter(loop.kernel->getContext());
   DominanceInfo dominance(loop.kernel);
@@ -357,10 +427,49 @@ SoftmaxLoop tile::expandAttend(AttendOp op) {
   return loop;
 }
 
+SoftmaxLoop tile::expandAttend(AttendOp op) { return expand(findSources(op)); }
+
+/// Whether keys are rows of views that lists name, multiplied as they are.
+static bool areRowsByList(AttendOp op) {
+  bool arePlain = op.isListed() && !op.hasParts() && findView(op.getList());
+  for (unsigned term = 0; arePlain && term < op.getKeys().size(); ++term)
+    arePlain = op.isPlain(term) && !op.areKeysInPages() && findView(op.getKeys()[term]);
+  return arePlain && op.getUnit() == 1;
+}
+
+/// Whether `op` is to `other` what a list is to another.
+static bool differInLists(AttendOp op, AttendOp other) {
+  auto areAlike = [](Value view, Value otherView) {
+    return cast<MemRefType>(view.getType()).getShape().back() ==
+               cast<MemRefType>(otherView.getType()).getShape().back() &&
+           findView(view).getSource().getType() == findView(otherView).getSource().getType();
+  };
+  return areRowsByList(op) && areRowsByList(other) &&
+         llvm::equal(op.getQueries(), other.getQueries()) &&
+         llvm::equal(op.getKeys(), other.getKeys(), areAlike) &&
+         op.getOutputType() == other.getOutputType() && op.getBlock() == other.getBlock() &&
+         op.getScaleAttr() == other.getScaleAttr() && op.getLagAttr() == other.getLagAttr() &&
+         op.getExact() == other.getExact() && op.getSoftcapAttr() == other.getSoftcapAttr();
+}
+
+SmallVector<AttendOp, 2> tile::findSources(AttendOp last) {
+  SmallVector<AttendOp, 2> sources{last};
+  while (!sources.back().getStart().empty()) {
+    AttendOp op = sources.back();
+    auto before = op.getStart().front().getDefiningOp<AttendOp>();
+    bool goesOn = before && llvm::equal(op.getStart(), before->getResults()) &&
+                  llvm::all_of(before->getResults(), [](Value v) { return v.hasOneUse(); });
+    if (!goesOn || before->getBlock() != op->getBlock() || !differInLists(op, before))
+      break;
+    sources.push_back(before);
+  }
+  return llvm::to_vector<2>(llvm::reverse(sources));
+}
+
 AttendOp tile::findAttend(KernelOp kernel) {
-  SmallVector<AttendOp, 1> all;
+  SmallVector<AttendOp, 2> all;
   kernel.walk([&](AttendOp op) { all.push_back(op); });
-  return all.size() == 1 ? all.front() : AttendOp();
+  return !all.empty() && findSources(all.back()).size() == all.size() ? all.back() : AttendOp();
 }
 
 /// The first, or null.
@@ -377,7 +486,7 @@ void tile::expandAttends(KernelOp kernel) {
   // Each is looked up anew: one whose results nobody reads may have gone with another's
   // common subexpressions.
   while (AttendOp op = findFirstAttend(kernel))
-    expandAttend(op);
+    expand(op);
 }
 
 namespace {

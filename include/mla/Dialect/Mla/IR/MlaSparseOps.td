@@ -29,7 +29,7 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     occurrence of a row counts.
 
     **A second scope.** The rows of `beside`, of a cache of their own, are keys under the same softmax: those
-    of a window, say, and what has been compressed of the tokens before. Of splits each covers its share of both lists.
+    of a window, say, and what has been compressed of the tokens before. A split covers its share of the blocks of both lists, one behind the other.
 
     **Results.** `output[t, n] = Σ p · c / Σ p · 1 / (1 + exp(sink[n] − lse[t, n]))`, the factor only
     with a sink: −inf has no effect, +inf makes 0. lse and `max_logits`, the maximum of S,
@@ -43,7 +43,7 @@ def Mla_SparseAttentionOp : Mla_Op<"sparse_attention", [
     q_lat [T, N, Lkv], q_pe [T, N, R] (absent iff R = 0) or q_lat [T, N, Lkv + R] over a cache, which is
     Lkv below; rows [T, K] i32, lengths [T] i32, sink [N] f32; keys [S, Lkv] and [S, R]; beside: rows [T, K2], lengths [T].
     Without `num_splits`: output [T, N, Lkv], lse and max_logits [T, N] f32. With it: split s covers
-    the s-th of `num_splits` equal ranges of a list's blocks, and the results are partials with a
+    the s-th of `num_splits` equal ranges of the list's blocks, and the results are partials with a
     leading dimension, as mla.merge_splits takes them; that is also where a sink goes then.
     (C1) shapes agree; K > 0 is static. (C2) rows are over a cache and a batch, or of keys.
     (C3) q_lat, q_pe and the rows have one element type, the output has it or is f32.

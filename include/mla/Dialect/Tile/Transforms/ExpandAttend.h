@@ -18,6 +18,9 @@
 //       output = output · broadcast(correction)        rescale, correction
 //       output = output + weights · v                  product, valuesLoad
 //
+// Attention over lists that goes on from attention over other lists is one loop, over the blocks of
+// the first list, then those of the next: of several sources a block's is chosen where it begins.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MLA_DIALECT_TILE_TRANSFORMS_EXPANDATTEND_H
@@ -84,13 +87,20 @@ struct SoftmaxLoop {
   }
 };
 
-/// The attention of `kernel`, or null if it has none or several.
+/// The attentions whose keys one loop goes over: `last` behind those that it goes on from, where
+/// they differ in nothing but their lists and where these' rows lie.
+SmallVector<AttendOp, 2> findSources(AttendOp last);
+
+/// What the first source of `last` starts from.
+inline OperandRange findStart(AttendOp last) { return findSources(last).front().getStart(); }
+
+/// The attention of `kernel`, or null if it has none or several. Of sources of one loop the last.
 AttendOp findAttend(KernelOp kernel);
 
-/// Puts the loop in the place of `op`, which is erased.
+/// Puts one loop in the place of `op` and its other sources, which are erased.
 SoftmaxLoop expandAttend(AttendOp op);
 
-/// The same for every attention of `kernel`.
+/// A loop for each attention of `kernel`, of whatever source.
 void expandAttends(KernelOp kernel);
 
 } // namespace mlir::tile
