@@ -359,8 +359,11 @@ bool Evaluator::evaluate() {
 
 /// A choice between views, stages and other things that are no numbers.
 static bool selectsNoNumber(Operation *op) {
-  return isa<arith::SelectOp>(op) &&
-         !isa<FloatType, IntegerType, IndexType>(getElementTypeOrSelf(op->getResult(0).getType()));
+  if (!isa<arith::SelectOp>(op))
+    return false;
+  Type type = op->getResult(0).getType();
+  return isa<MemRefType>(type) ||
+         !isa<FloatType, IntegerType, IndexType>(getElementTypeOrSelf(type));
 }
 
 Step Machine::runElementwise(Warpgroup &warpgroup, Operation *op) {

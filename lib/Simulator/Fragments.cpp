@@ -220,14 +220,10 @@ Step Machine::fill(Warpgroup &warpgroup, Operation *op, ViewRef view, Place2D pl
 }
 
 Step Machine::runLoad(Warpgroup &warpgroup, LoadOp op) {
-  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
-  return fill(warpgroup, op, getAs<ViewRef>(warpgroup, op.getView()),
-              [=](int64_t row, int64_t column) mutable {
-                indices.front() = offsets.front() + row;
-                if (indices.size() == 2)
-                  indices[1] = offsets[1] + column;
-                return indices;
-              });
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets());
+  ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
+  return fill(warpgroup, op, view,
+              [=](int64_t row, int64_t column) { return view->getIndices(offsets, row, column); });
 }
 
 Step Machine::runLoadElements(Warpgroup &warpgroup, LoadElementsOp op) {
@@ -302,17 +298,15 @@ Step Machine::runStore(Warpgroup &warpgroup, StoreOp op) {
   if (!tile || checkDependency(warpgroup, op) == Step::Failed)
     return Step::Failed;
   const View &view = *getAs<ViewRef>(warpgroup, op.getView());
-  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets()), indices = offsets;
+  std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets());
   auto type = cast<RankedTensorType>(op.getValue().getType());
   auto [first, end] = getWrittenColumns(warpgroup, type);
   int64_t columns = getColumns(type);
   for (int64_t row = 0; row < type.getDimSize(0); ++row)
     for (int64_t column = first; column < end; ++column) {
-      indices[0] = offsets[0] + (op.getTransposed() ? column : row);
-      if (type.getRank() == 2)
-        indices[1] = offsets[1] + (op.getTransposed() ? row : column);
-      if (storeElement(op, op.getValue(), *tile, row * columns + column, view, indices) ==
-          Step::Failed)
+      auto [i, j] = op.getTransposed() ? std::pair(column, row) : std::pair(row, column);
+      if (storeElement(op, op.getValue(), *tile, row * columns + column, view,
+                       view.getIndices(offsets, i, j)) == Step::Failed)
         return Step::Failed;
     }
   return Step::Advanced;

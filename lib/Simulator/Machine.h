@@ -264,6 +264,10 @@ private:
   Step runStoreStaged(Warpgroup &warpgroup, mlir::sm90::StoreStagedOp op);
   Step runLoadCodeScales(Warpgroup &warpgroup, mlir::sm90::LoadCodeScalesOp op);
   Step runTransformCodes(Warpgroup &warpgroup, mlir::sm90::TransformCodesOp op);
+  Step runLoadCodeWords(Warpgroup &warpgroup, mlir::sm90::LoadCodeWordsOp op);
+  Step runScaleCodes(Warpgroup &warpgroup, mlir::sm90::ScaleCodesOp op);
+  Step runOrderRuns(Warpgroup &warpgroup, mlir::sm90::OrderRunsOp op);
+  Step runStoreRuns(Warpgroup &warpgroup, mlir::sm90::StoreRunsOp op);
   Step runPark(Warpgroup &warpgroup, mlir::sm90::ParkOp op);
   Step runUnpark(Warpgroup &warpgroup, mlir::sm90::UnparkOp op);
   Step accessParked(Warpgroup &warpgroup, mlir::Operation *op, const Place &place, bool isWrite);

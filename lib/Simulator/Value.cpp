@@ -115,6 +115,17 @@ bool View::contains(llvm::ArrayRef<int64_t> indices) const {
   return true;
 }
 
+std::vector<int64_t> View::getIndices(llvm::ArrayRef<int64_t> offsets, int64_t row,
+                                      int64_t column) const {
+  int64_t number = offsets.front() + row;
+  std::vector<int64_t> indices = {number};
+  if (sizes.size() > offsets.size())
+    indices = {number / sizes[1], number % sizes[1]};
+  if (offsets.size() == 2)
+    indices.push_back(offsets[1] + column);
+  return indices;
+}
+
 char *View::locate(llvm::ArrayRef<int64_t> indices) const {
   int64_t element = offset;
   for (auto [index, stride] : llvm::zip(indices, strides))

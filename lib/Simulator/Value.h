@@ -61,6 +61,10 @@ struct View {
   std::vector<int64_t> sizes, strides;
 
   bool contains(llvm::ArrayRef<int64_t> indices) const;
+  /// The indices of an element of a tile at `offsets`; rows of a view with one dimension more are
+  /// in groups (tile.load).
+  std::vector<int64_t> getIndices(llvm::ArrayRef<int64_t> offsets, int64_t row,
+                                  int64_t column) const;
   /// The element's place, or null where that is outside of the buffer.
   char *locate(llvm::ArrayRef<int64_t> indices) const;
 };

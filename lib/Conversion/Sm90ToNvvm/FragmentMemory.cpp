@@ -173,11 +173,10 @@ static SmallVector<Value> emitVectorLoad(ImplicitLocOpBuilder &b, const Kernel &
   SmallVector<Value> registers;
   for (int64_t reg = 0; reg < getRegisterCount(type); ++reg) {
     Int index = Int(b, offset) + toI64(b, getVectorIndex(b, kernel, type, reg));
-    Value inside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
-    Value address = getElementAddress(b, view.base, view.elementType,
-                                      Int(b, view.offset) + index * Int(b, view.strides[0]));
+    Row row = getViewRow(b, view, index, view.sizes.size() == 2);
+    Value address = getElementAddress(b, view.base, view.elementType, row.offset);
     registers.push_back(
-        LLVM::LoadOp::create(b, view.elementType, selectOf(b, inside, address, kernel.zeros)));
+        LLVM::LoadOp::create(b, view.elementType, selectOf(b, row.inside, address, kernel.zeros)));
   }
   return registers;
 }
@@ -217,21 +216,26 @@ static void emitStore(ImplicitLocOpBuilder &b, const Kernel &kernel, const TileA
 }
 
 /// view[first + column, second + row] = value[row, column]. Eight lanes have
-/// consecutive rows of the fragment, so they write consecutive elements.
+/// consecutive rows of the fragment, so they write consecutive elements; `inRuns`, pairs, between
+/// which the other half's are.
 static void emitTransposedStore(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                const TileAccess &tile, RankedTensorType type,
+                                const TileAccess &tile, RankedTensorType type, bool inRuns,
                                 ValueRange registers) {
   bool known = tile.areColumnsInside(sm90::kTileRows);
   Int firstColumn = kernel.getColumn(b, type);
   emitIf(b, kernel.isWriter(b, sm90::getColumnSplit(type)), [&] {
     Int fragmentRow = kernel.getRow(b, 0);
+    // Row 16w + 2t + e of half 0 is 16w + 4t + e.
+    if (inRuns)
+      fragmentRow = fragmentRow + fragmentRow % sm90::kColumnGroup / 2 * 2;
     for (int64_t reg = 0; reg < getRegisterCount(type); reg += reg % 2 ? 3 : 1) {
       // Registers reg and reg + 2 are the two rows of one column.
       Row row = tile.getRow(b, firstColumn + (reg / 4 * sm90::kColumnGroup + reg % 2));
       emitIf(b, row.inside, [&] {
         Value address = tile.getAddress(b, row, fragmentRow);
         for (int64_t h = 0; h < sm90::kFragmentRows; ++h) {
-          int64_t below = h * sm90::kColumnGroup; // rows of the halves are 8 apart
+          // Rows of the halves are 8 apart, or next to each other's pairs.
+          int64_t below = h * (inRuns ? 2 : sm90::kColumnGroup);
           emitIf(b, tile.isColumnInside(b, fragmentRow + below, known), [&] {
             LLVM::StoreOp::create(b, registers[reg + 2 * h],
                                   getAccessAddress(b, tile, address, below));
@@ -257,11 +261,10 @@ static void emitVectorStore(ImplicitLocOpBuilder &b, const Kernel &kernel, Ranke
   emitIf(b, kernel.isWriter(b, 1), [&] {
     for (int64_t reg = 0; reg < getRegisterCount(type); ++reg) {
       Int index = Int(b, offset) + toI64(b, getVectorIndex(b, kernel, type, reg));
-      Value isInside = compare(b, arith::CmpIPredicate::slt, index, view.sizes[0]);
-      emitIf(b, andOf(b, isStorer(reg), isInside), [&] {
-        Value address = getElementAddress(b, view.base, view.elementType,
-                                          Int(b, view.offset) + index * Int(b, view.strides[0]));
-        LLVM::StoreOp::create(b, registers[reg], address);
+      Row row = getViewRow(b, view, index, view.sizes.size() == 2);
+      emitIf(b, andOf(b, isStorer(reg), row.inside), [&] {
+        LLVM::StoreOp::create(b, registers[reg],
+                              getElementAddress(b, view.base, view.elementType, row.offset));
       });
     }
   });
@@ -363,9 +366,29 @@ struct Store : public KernelPattern<sm90::StoreOp> {
     } else {
       TileAccess access = getDenseAccess(kernel, view, first, toI64(b, adaptor.getOffsets()[1][0]));
       if (op.getTransposed())
-        emitTransposedStore(b, kernel, access, type, adaptor.getValue());
+        emitTransposedStore(b, kernel, access, type, /*inRuns=*/false, adaptor.getValue());
       else
         emitStore(b, kernel, access, type, op.getPaired(), adaptor.getValue());
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// A thread's columns are as in a kernel whose fragments have runs of four (Layout.h).
+struct StoreRuns : public KernelPattern<sm90::StoreRunsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::StoreRunsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Kernel kernel = pinThread(b, getKernel(op));
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    TileAccess access = getAccess(b, kernel, op, adaptor);
+    if (op.getTransposed()) {
+      emitTransposedStore(b, kernel, access, type, /*inRuns=*/true, adaptor.getValue());
+    } else {
+      kernel.columnRun = 4;
+      emitStore(b, kernel, access, type, op.getPaired(), adaptor.getValue());
     }
     rewriter.eraseOp(op);
     return success();
@@ -391,5 +414,6 @@ void mlac::sm90nvvm::populateFragmentMemoryPatterns(const TypeConverter &convert
                                                     RewritePatternSet &patterns,
                                                     const Kernel &kernel) {
   patterns.add<Load, LoadTile<sm90::LoadRowsOp>, LoadTile<sm90::LoadPagedOp>, LoadCodeScales,
-               LoadElements, Store, StoreSlots>(converter, patterns.getContext(), kernel);
+               LoadElements, Store, StoreRuns, StoreSlots>(converter, patterns.getContext(),
+                                                           kernel);
 }

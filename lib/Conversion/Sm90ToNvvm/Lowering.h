@@ -208,6 +208,9 @@ struct TileAccess {
   /// Loads need no branch this way, so that the assembler may overlap them.
   Value getLoadAddress(ImplicitLocOpBuilder &b, Value address, Value inside) const;
 };
+/// Row `index` (i64) of a view whose rows are its first dimension, or its first two where they are
+/// `inGroups` (tile.load).
+Row getViewRow(ImplicitLocOpBuilder &b, const View &view, Value index, bool inGroups);
 TileAccess getDenseAccess(const Kernel &kernel, const View &view, Value rowOffset,
                           Value columnOffset);
 TileAccess getListAccess(const Kernel &kernel, const View &view, const View &indices, Value first,
@@ -301,6 +304,7 @@ void populateCopyPatterns(const TypeConverter &, RewritePatternSet &, const Kern
 void populateFragmentMemoryPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateFragmentPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateSharedTilePatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
+void populateCodeTilePatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateElementwisePatterns(const TypeConverter &, RewritePatternSet &);
 void populateWgmmaPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);
 void populateBarrierPatterns(const TypeConverter &, RewritePatternSet &, const Kernel &);

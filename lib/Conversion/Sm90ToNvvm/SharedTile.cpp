@@ -6,20 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Fragments of 16-bit elements travel by ldmatrix and stmatrix, 8 x 8 elements a
-// time: lane 8m + r names row r of matrix m, and every lane gets or gives the
-// pair that a fragment has of each matrix. A group of 16 columns is four
-// matrices, in the order of the fragment's registers:
-//
-//                 columns 16q ..  +7 | +8 ..  +15
-//     rows 16w .. +7      matrix 0   | matrix 2
-//     rows +8 .. +15      matrix 1   | matrix 3
-//
-// The eight rows of a matrix lie in eight different chunks of the swizzle: one
-// access takes every bank once.
+// Places of tiles, and fragments to and from them by Matrices.h. Codes: CodeTiles.cpp.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Matrices.h"
 #include "TileAccess.h"
 
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
@@ -62,66 +53,7 @@ struct Slice : public OpConversionPattern<sm90::SliceOp> {
 };
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// Matrices
-//===----------------------------------------------------------------------===//
-
-/// Rows of a matrix, and matrices of one instruction.
-static constexpr int64_t kMatrixRows = 8, kMatrices = 4;
-
-static NVVM::LdStMatrixShapeAttr getMatrixShape(ImplicitLocOpBuilder &b) {
-  return NVVM::LdStMatrixShapeAttr::get(b.getContext(), kMatrixRows, kMatrixRows);
-}
-static NVVM::LdStMatrixEltTypeAttr getMatrixElement(ImplicitLocOpBuilder &b) {
-  return NVVM::LdStMatrixEltTypeAttr::get(b.getContext(), NVVM::LdStMatrixEltType::B16);
-}
-static NVVM::MMALayoutAttr getMatrixLayout(ImplicitLocOpBuilder &b, bool transposed) {
-  return NVVM::MMALayoutAttr::get(b.getContext(),
-                                  transposed ? NVVM::MMALayout::col : NVVM::MMALayout::row);
-}
-
-/// The byte of column chunk `chunk`, a constant, of the row that a thread names by `first`, the
-/// byte of chunk 0. The swizzle exchanges three bits of it. Pinned: those of a few columns after
-/// the other would else all be computed at the role's entry and take registers from
-/// everything in between.
-static Int getChunkFrom(ImplicitLocOpBuilder &b, Int first, int64_t chunk, int64_t rows) {
-  Int pinned(b, emitPin(b, Value(first)).front());
-  return (pinned ^ chunk % sm90::kPanelChunks * sm90::kChunkBytes) +
-         chunk / sm90::kPanelChunks * (rows * sm90::kPanelRowBytes);
-}
-
 namespace {
-/// The address that each lane names for the matrices of column group pair `q`.
-struct MatrixAddresses {
-  ImplicitLocOpBuilder &b;
-  const Kernel &kernel;
-  sm90::SmemType type;
-  Value tile;
-
-  Int getWarp() const { return Int(b, kernel.groupThread) / (kMatrixRows * kMatrices); }
-  /// A fragment of the tile's shape whose first column is in chunk `firstChunk`.
-  Value get(Int firstChunk, int64_t q) const {
-    Int lane(b, kernel.lane);
-    Int row = getWarp() * (2 * kMatrixRows) + lane % (2 * kMatrixRows);
-    Int chunk = firstChunk + lane / (2 * kMatrixRows) + 2 * q;
-    return kernel.getSharedAddress(b, tile, sm90::getSwizzledChunkByte(row, chunk, type.getRows()));
-  }
-  /// The same, of a chunk that is even and known.
-  Value getFrom(int64_t chunk) const {
-    Int lane(b, kernel.lane);
-    Int row = getWarp() * (2 * kMatrixRows) + lane % (2 * kMatrixRows);
-    Int first = sm90::getSwizzledChunkByte(row, lane / (2 * kMatrixRows), type.getRows());
-    return kernel.getSharedAddress(b, tile, getChunkFrom(b, first, chunk, type.getRows()));
-  }
-  /// A fragment of the reversed shape: its columns are the tile's rows.
-  Value getTransposed(int64_t q) const {
-    Int lane(b, kernel.lane);
-    Int row = lane / (2 * kMatrixRows) * kMatrixRows + lane % kMatrixRows + q * 2 * kMatrixRows;
-    Int chunk = getWarp() * 2 + lane / kMatrixRows % 2;
-    return kernel.getSharedAddress(b, tile, sm90::getSwizzledChunkByte(row, chunk, type.getRows()));
-  }
-};
-
 struct StoreShared : public KernelPattern<sm90::StoreSharedOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(sm90::StoreSharedOp op, OneToNOpAdaptor adaptor,
@@ -371,116 +303,6 @@ private:
   }
 };
 
-/// Two neighbouring codes as operands: exactly in f16, then f32, where they are scaled.
-Value transformPair(ImplicitLocOpBuilder &b, Value bits, Value scale, Type element) {
-  Value codes = LLVM::BitcastOp::create(b, VectorType::get({2}, b.getI8Type()), bits);
-  Value halves =
-      NVVM::ConvertF8x2ToF16x2Op::create(b, VectorType::get({2}, b.getF16Type()), codes,
-                                         /*relu=*/false, Float8E4M3FNType::get(b.getContext()));
-  Value scaled = LLVM::UndefOp::create(b, VectorType::get({2}, b.getF32Type()));
-  for (int64_t i = 0; i < 2; ++i) {
-    Value one = LLVM::ExtractElementOp::create(b, halves, constant32(b, i));
-    Value product = arith::MulFOp::create(b, arith::ExtFOp::create(b, b.getF32Type(), one), scale);
-    scaled = LLVM::InsertElementOp::create(b, scaled, product, constant32(b, i));
-  }
-  Value narrow = LLVM::FPTruncOp::create(b, VectorType::get({2}, element), scaled);
-  return LLVM::BitcastOp::create(b, b.getI32Type(), narrow);
-}
-
-/// Thread (row g, g + 8; lane t of the row's quad) takes chunks t and t + 4 of a row of codes,
-/// odd rows the second first. So the eight lanes of an access, which are two neighbouring rows,
-/// have eight different chunks of the swizzle, of codes and of either target panel:
-///
-///     codes   row g      t = 0 1 2 3 . . . .    then . . . . 0 1 2 3
-///             row g + 1      . . . . 0 1 2 3         0 1 2 3 . . . .
-class TransformCodes : public KernelPattern<sm90::TransformCodesOp> {
-public:
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(sm90::TransformCodesOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Kernel kernel = getKernel(op);
-    // Addresses are computed here: kept from panel to panel they would spill.
-    kernel.groupThread = emitPin(b, kernel.groupThread).front();
-    sm90::SmemType codes = op.getCodes().getType(), target = op.getTarget().getType();
-    int64_t first = static_cast<int64_t>(op.getColumn()) / sm90::kPanelColumns;
-    int64_t panels = op.countColumns() / sm90::kPanelColumns; // of the target
-    for (int64_t panel = 0; panel < panels; panel += kMaxPieces) {
-      Value source = moveTile(b, adaptor.getCodes()[0], panel / kMaxPieces * codes.getPanelBytes());
-      Value result = moveTile(b, adaptor.getTarget()[0], (first + panel) * target.getPanelBytes());
-      transformPanel(b, kernel,
-                     {source, result, adaptor.getScale(), target.getElementType(),
-                      std::min(panels - panel, kMaxPieces)});
-    }
-    rewriter.eraseOp(op);
-    return success();
-  }
-
-private:
-  /// 128 columns of codes, and the two panels that they become.
-  struct Panel {
-    Value codes, target;
-    ValueRange scale; // of all, or of each row of a thread
-    Type element;
-    int64_t pieces; // of a row and thread: as many as target panels
-  };
-  static constexpr int64_t kMaxPieces = 2;
-  static constexpr int64_t kPanelBytes = sm90::kTileRows * sm90::kPanelRowBytes;
-
-  static Value moveTile(ImplicitLocOpBuilder &b, Value tile, int64_t bytes) {
-    return Int(b, tile) + bytes / sm90::kDescriptorUnit;
-  }
-
-  static void transformPanel(ImplicitLocOpBuilder &b, const Kernel &kernel, const Panel &panel) {
-    Int row = kernel.getRow(b, 0), lane = Int(b, kernel.groupThread) % sm90::kQuadLanes;
-    Int parity = row % 2;
-    constexpr int64_t quarter = sm90::kQuadLanes,
-                      halfRows = sm90::kSwizzleRows * sm90::kPanelRowBytes;
-    Type words = VectorType::get({sm90::kChunkBytes / 4}, b.getI32Type());
-    SmallVector<Value> sources, loaded;
-    SmallVector<std::pair<Int, Int>> targets; // of a piece's halves
-    for (int64_t piece = 0; piece < panel.pieces; ++piece) {
-      // Whether it is the row's second half, if there is one.
-      Int second = panel.pieces == 1 ? constant32(b, 0) : parity ^ piece;
-      sources.push_back(sm90::getSwizzledChunkByte(row, lane + second * quarter, sm90::kTileRows));
-      Int base = second * kPanelBytes;
-      Int chunk = lane * 2;
-      targets.push_back({base + sm90::getSwizzledChunkByte(row, chunk, sm90::kTileRows),
-                         base + sm90::getSwizzledChunkByte(row, chunk + 1, sm90::kTileRows)});
-    }
-    auto load = [&](int64_t number) {
-      Int byte = Int(b, sources[number % panel.pieces]) + number / panel.pieces * halfRows;
-      Value address = kernel.getSharedAddress(b, panel.codes, byte);
-      loaded.push_back(LLVM::LoadOp::create(b, words, address, sm90::kChunkBytes));
-    };
-    // One piece ahead: what is stored in between may be what is loaded, for all that LLVM knows.
-    int64_t count = panel.pieces * sm90::kFragmentRows;
-    load(0);
-    for (int64_t number = 0; number < count; ++number) {
-      if (number + 1 < count)
-        load(number + 1);
-      int64_t h = number / panel.pieces;
-      auto [low, high] = targets[number % panel.pieces];
-      Value scale = panel.scale[panel.scale.size() == 1 ? 0 : h];
-      for (int64_t half = 0; half < 2; ++half) {
-        Value operands = LLVM::UndefOp::create(b, words);
-        for (int64_t word = 0; word < 2; ++word) {
-          Value codes =
-              LLVM::ExtractElementOp::create(b, loaded[number], constant32(b, half * 2 + word));
-          auto [first, second] = unpackPair(b, b.getI16Type(), codes);
-          int64_t pair = 2 * word;
-          for (Value bits : {first, second})
-            operands = LLVM::InsertElementOp::create(
-                b, operands, transformPair(b, bits, scale, panel.element), constant32(b, pair++));
-        }
-        Int byte = (half == 0 ? low : high) + h * halfRows;
-        LLVM::StoreOp::create(b, operands, kernel.getSharedAddress(b, panel.target, byte),
-                              sm90::kChunkBytes);
-      }
-    }
-  }
-};
-
 /// Where a thread's registers are parked: four, 16 bytes, of each thread of the warp side by side.
 class ParkedRegisters {
 public:
@@ -587,6 +409,6 @@ struct ZeroRows : public KernelPattern<sm90::ZeroRowsOp> {
 void mlac::sm90nvvm::populateSharedTilePatterns(const TypeConverter &converter,
                                                 RewritePatternSet &patterns, const Kernel &kernel) {
   patterns.add<Alloc, Slice>(converter, patterns.getContext());
-  patterns.add<StoreShared, StoreStaged, LoadShared, TransformCodes, Park, Unpark, ZeroRows>(
+  patterns.add<StoreShared, StoreStaged, LoadShared, Park, Unpark, ZeroRows>(
       converter, patterns.getContext(), kernel);
 }

@@ -282,6 +282,10 @@ static bool hasTile(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile);
 }
 
+static bool hasView(Operation *op) {
+  return llvm::any_of(op->getResultTypes(), llvm::IsaPred<MemRefType>);
+}
+
 /// Functions of f32 that Elementwise.cpp has instructions for.
 static bool isFunctionOfF32(Operation *op) {
   return isa<math::Exp2Op, math::ExpOp, math::Log2Op, math::LogOp, math::RsqrtOp, math::SqrtOp,
@@ -299,7 +303,7 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel
   // Patterns read the attributes of rings.
   target.addLegalOp<UnrealizedConversionCastOp, sm90::RingOp>();
   target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
-      [](Operation *op) { return !hasTile(op) && !isFunctionOfF32(op); });
+      [](Operation *op) { return !hasTile(op) && !hasView(op) && !isFunctionOfF32(op); });
   RewritePatternSet patterns(context);
   scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
   populateViewPatterns(converter, patterns);
@@ -307,6 +311,7 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function, const Kernel &kernel
   populateFragmentMemoryPatterns(converter, patterns, kernel);
   populateFragmentPatterns(converter, patterns, kernel);
   populateSharedTilePatterns(converter, patterns, kernel);
+  populateCodeTilePatterns(converter, patterns, kernel);
   populateElementwisePatterns(converter, patterns);
   populateWgmmaPatterns(converter, patterns, kernel);
   populateBarrierPatterns(converter, patterns, kernel);

@@ -61,6 +61,10 @@ Attribute mlac::sm90nvvm::describeTensorMap(sm90::TensorMapOp map) {
   }
   if (view.getType().getRank() == 3)
     box.insert(box.begin(), 1); // of one page
+  if (view.getType().getRank() == 4) {
+    int64_t group = view.getType().getDimSize(2);
+    box = {type.getRows() / group, 1, group, panelColumns}; // of one run
+  }
   int64_t argument = cast<BlockArgument>(view.getSource()).getArgNumber();
   return b.getDictionaryAttr({
       b.getNamedAttr("argument", b.getI64IntegerAttr(argument)),

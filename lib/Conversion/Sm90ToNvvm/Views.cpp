@@ -100,13 +100,26 @@ static Int loadEntry(ImplicitLocOpBuilder &b, const Kernel &kernel, const View &
       b, LLVM::LoadOp::create(b, list.elementType, selectOf(b, inside, address, kernel.zeros)));
 }
 
+Row mlac::sm90nvvm::getViewRow(ImplicitLocOpBuilder &b, const View &view, Value index,
+                               bool inGroups) {
+  Int number(b, index), offset(b, view.offset);
+  if (!inGroups)
+    return {compare(b, CmpIPredicate::slt, number, view.sizes[0]),
+            offset + number * Int(b, view.strides[0])};
+  Int size(b, view.sizes[1]), group = number / size;
+  return {compare(b, CmpIPredicate::slt, group, view.sizes[0]),
+          offset + group * Int(b, view.strides[0]) + number % size * Int(b, view.strides[1])};
+}
+
 TileAccess mlac::sm90nvvm::getDenseAccess(const Kernel &kernel, const View &view, Value rowOffset,
                                           Value columnOffset) {
-  auto getRow = [view, rowOffset](ImplicitLocOpBuilder &b, Value row) {
-    Int index = Int(b, rowOffset) + toI64(b, row);
-    return Row{compare(b, CmpIPredicate::slt, index, view.sizes[0]),
-               Int(b, view.offset) + index * Int(b, view.strides[0])};
+  bool inGroups = view.sizes.size() == 3;
+  auto getRow = [view, rowOffset, inGroups](ImplicitLocOpBuilder &b, Value row) {
+    return getViewRow(b, view, Int(b, rowOffset) + toI64(b, row), inGroups);
   };
+  if (inGroups)
+    return {view.base,    kernel.zeros,  view.elementType, getRow,
+            columnOffset, view.sizes[2], view.strides[2]};
   return {view.base,    kernel.zeros,  view.elementType, getRow,
           columnOffset, view.sizes[1], view.strides[1],  view.offset,
           rowOffset,    view.sizes[0], view.strides[0]};
@@ -222,6 +235,23 @@ struct Cast : public OpConversionPattern<memref::CastOp> {
   }
 };
 
+/// A choice of two views is one of each of their parts.
+struct Choice : public OpConversionPattern<arith::SelectOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult matchAndRewrite(arith::SelectOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (!isa<MemRefType>(op.getType()))
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    SmallVector<Value> parts;
+    for (auto [yes, no] : llvm::zip_equal(adaptor.getTrueValue(), adaptor.getFalseValue()))
+      parts.push_back(arith::SelectOp::create(b, adaptor.getCondition()[0], yes, no));
+    rewriter.replaceOpWithMultiple(op, {parts});
+    return success();
+  }
+};
+
 /// A size of a view.
 struct Dim : public OpConversionPattern<memref::DimOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -286,6 +316,6 @@ struct ScalarAtomic : public OpConversionPattern<memref::AtomicRMWOp> {
 
 void mlac::sm90nvvm::populateViewPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<Cast, Dim, ReinterpretCast, ScalarLoad, ScalarStore, ScalarAtomic>(
+  patterns.add<Cast, Choice, Dim, ReinterpretCast, ScalarLoad, ScalarStore, ScalarAtomic>(
       converter, patterns.getContext());
 }

@@ -41,6 +41,37 @@ sm90.kernel @vectors(%x: memref<?xbf16>, %n: index)
   sm90.return
 }
 
+// Rows in groups of 3: a row's address is its group's and its place in it, and there are as many
+// groups as the view has.
+// CHECK-LABEL: llvm.func @groups
+// CHECK:         %[[GROUP:.*]] = arith.divui %{{.*}}, %[[SIZE:.*]] : i64
+// CHECK:         arith.cmpi slt, %[[GROUP]], %{{.*}} : i64
+// CHECK:         arith.remui %{{.*}}, %[[SIZE]] : i64
+// CHECK:         nvvm.cp.async.shared.global
+sm90.kernel @groups(%x: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 16384 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 3, 128], strides: [1536, 128, 1]
+      : memref<?xbf16> to memref<?x3x128xbf16, strided<[1536, 128, 1]>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x128xbf16>
+  sm90.copy %v[%c0, %c0] to %t vector_bytes 16
+      : memref<?x3x128xbf16, strided<[1536, 128, 1]>>, !sm90.smem<64x128xbf16>
+  sm90.copy_commit
+  sm90.copy_wait 0
+  sm90.return
+}
+
+// A map of rows in groups has boxes of whole groups of one run.
+// CHECK-LABEL: llvm.func @map_of_groups
+// CHECK-SAME:    mlac.tensor_maps = [{argument = 0 : i64, box = array<i64: 10, 1, 3, 64>
+sm90.kernel @map_of_groups(%x: memref<?xbf16>, %n: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 16384 : i64} {
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [%n, 4, 3, 128], strides: [1536, 384, 128, 1]
+      : memref<?xbf16> to memref<?x4x3x128xbf16, strided<[1536, 384, 128, 1]>>
+  %m = sm90.tensor_map %v : memref<?x4x3x128xbf16, strided<[1536, 384, 128, 1]>> -> !sm90.tensor_map<30x64xbf16>
+  sm90.return
+}
+
 // Without a promise of alignment elements go one by one.
 // CHECK-LABEL: llvm.func @elements
 // CHECK-NOT:     nvvm.cp.async.shared.global
@@ -208,5 +239,28 @@ sm90.kernel @unpinned(%x: memref<?xf32>)
 // CHECK-SAME: nvvm.minctasm = 3 : i32
 sm90.kernel @resident()
     attributes {warpgroups = 1 : i32, shared_bytes = 0 : i64, tile.resident_programs = 3 : i64} {
+  sm90.return
+}
+
+// Of two buffers one is chosen: its address, not what is there.
+// CHECK-LABEL: llvm.func @chosen(
+// CHECK-SAME:    %[[X:.*]]: !llvm.ptr<1>, %[[Y:.*]]: !llvm.ptr<1>, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK:         %[[FIRST:.*]] = arith.cmpi slt
+// CHECK:         %[[BASE:.*]] = arith.select %[[FIRST]], %[[X]], %[[Y]] : !llvm.ptr<1>
+// CHECK-NOT:     llvm.load
+// CHECK:         llvm.getelementptr %[[BASE]]
+// CHECK:         nvvm.cp.async.shared.global
+sm90.kernel @chosen(%x: memref<?xbf16>, %y: memref<?xbf16>, %n: index, %m: index)
+    attributes {warpgroups = 1 : i32, shared_bytes = 8192 : i64} {
+  %c0 = arith.constant 0 : index
+  %first = arith.cmpi slt, %n, %m : index
+  %z = arith.select %first, %x, %y : memref<?xbf16>
+  %v = memref.reinterpret_cast %z to offset: [0], sizes: [%n, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<?x64xbf16, strided<[64, 1]>>
+  %t = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
+  sm90.copy %v[%c0, %c0] to %t vector_bytes 16
+      : memref<?x64xbf16, strided<[64, 1]>>, !sm90.smem<64x64xbf16>
+  sm90.copy_commit
+  sm90.copy_wait 0
   sm90.return
 }

@@ -1,5 +1,5 @@
 // Keys that are codes, behind two consumers: each turns half of the latent's columns into operands in
-// registers, which it stores once, for the values; the scores of the halves add up.
+// registers, of f16 and in runs of four columns, which it stores once, for the values; the scores of the halves add up.
 // RUN: mla-opt %s --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s
 
 // CHECK: sm90.kernel @absorbed_attention
@@ -7,7 +7,7 @@
 // CHECK: sm90.ring "queries" full_count 1 empty_count 8
 // CHECK: %[[LEFT:.*]] = sm90.ring "left codes" full_count 1 empty_count 4 : <stages = 4, parts = 1, tiles = [<64x128xf8E4M3FN>]>
 // CHECK: %[[LSCORES:.*]] = sm90.ring "left scores" full_count 4 empty_count 4 : <stages = 1, parts = 1, tiles = [<4x256xf32, linear>]>
-// CHECK: %[[VALUES:.*]] = sm90.alloc : <64x256xbf16>
+// CHECK: %[[VALUES:.*]] = sm90.alloc : <64x256xf16>
 // CHECK: %[[RIGHT:.*]] = sm90.ring "right codes"
 // CHECK: %[[RSCORES:.*]] = sm90.ring "right scores"
 // CHECK: %[[ROPE:.*]] = sm90.ring "rope" full_count 1 empty_count 4 : <stages = 2, parts = 1, tiles = [<64x64xbf16>]>
@@ -22,19 +22,22 @@
 
 // The left one: scales a block ahead, codes a step, no RoPE, no more than one product behind the turning.
 // CHECK: sm90.role "left" warpgroups 1 to 2 registers 232 {
+// CHECK: %[[SLICE:.*]] = sm90.slice %{{.*}}[0] : <16x512xbf16> -> <16x256xbf16>
+// CHECK: %[[QUERIES:.*]] = sm90.order_runs %[[SLICE]] by 6.250000e-02 : <16x256xbf16> -> <16x256xf16>
+// CHECK-NOT: sm90.order_runs
 // CHECK: sm90.wait_dependency
 // CHECK: sm90.load_code_scales
 // CHECK: sm90.load_code_scales
 // CHECK: scf.for
 // CHECK: sm90.load_code_scales
 // CHECK: sm90.await %[[LEFT]]
-// CHECK: sm90.load_shared %{{.*}} column 0 : <64x128xf8E4M3FN>
-// CHECK: %[[KEYS:.*]] = arith.truncf {{.*}} to tensor<64x64xbf16
-// CHECK: sm90.load_shared %{{.*}} column 64
+// CHECK: %[[WORDS:.*]] = sm90.load_code_words %{{.*}} column 0 columns 64 : <64x128xf8E4M3FN>
+// CHECK: %[[KEYS:.*]] = sm90.scale_codes %[[WORDS]] by %{{.*}} : tensor<64x16xi32, {{.*}}>, tensor<64xf32, #sm90.rows> -> tensor<64x64xf16
+// CHECK: sm90.load_code_words %{{.*}} column 64 columns 64
 // CHECK: sm90.release %[[LEFT]]
 // CHECK: sm90.barrier
 // CHECK: sm90.store_shared %[[KEYS]], %[[VALUES]] column 0
-// CHECK: sm90.wgmma %[[KEYS]], %{{.*}} transpose_rhs : tensor<64x64xbf16, #sm90.fragment<column_split = 1>>, <16x64xbf16>
+// CHECK: sm90.wgmma %[[KEYS]], %{{.*}} transpose_rhs : tensor<64x64xf16, #sm90.fragment<column_split = 1>>, <16x64xf16>
 // CHECK: sm90.wgmma_commit
 // CHECK: sm90.await %[[LEFT]]
 // CHECK: sm90.store_shared %{{.*}}, %[[VALUES]] column 64
@@ -52,6 +55,7 @@
 // CHECK-NEXT: sm90.zero_rows %[[VALUES]]
 // CHECK-COUNT-4: sm90.wgmma {{.*}} transpose_lhs transpose_rhs
 // CHECK-NOT: transpose_lhs
+// CHECK: sm90.store_runs {{.*}} transposed
 // CHECK: sm90.role "right" warpgroups 2 to 3 registers 232 {
 // CHECK: sm90.await %[[ROPE]]
 // CHECK: sm90.wgmma %{{.*}} : !sm90.smem<64x64xbf16>, <16x64xbf16>

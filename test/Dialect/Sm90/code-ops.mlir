@@ -14,6 +14,9 @@ sm90.kernel @codes(%p: memref<?xf32>, %table: memref<?xi32>, %n: index, %s: f32)
       : memref<?xf32> to !pool
   %tile = sm90.alloc : !codes
   %target = sm90.alloc : !operands
+  %queries = sm90.alloc : !sm90.smem<16x128xbf16>
+  %view = memref.reinterpret_cast %p to offset: [0], sizes: [64, 128], strides: [128, 1]
+      : memref<?xf32> to memref<64x128xf32, strided<[128, 1]>>
   %rope = sm90.alloc : !sm90.smem<64x64xf16>
   sm90.role "output" warpgroups 0 to 1 {
     // CHECK: %[[SCALES:.*]] = sm90.load_code_scales %{{.*}}[%{{.*}} at %{{.*}}, %{{.*}}] limit %{{.*}} : memref<{{.*}}>, memref<?xi32> -> tensor<64xf32, #sm90.rows>
@@ -28,6 +31,20 @@ sm90.kernel @codes(%p: memref<?xf32>, %table: memref<?xi32>, %n: index, %s: f32)
     sm90.park %scores to %rest : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, !sm90.smem<4x256xf32, linear>
     // CHECK: sm90.unpark %[[REST]] : <4x256xf32, linear> -> tensor<64x16xf32
     %back = sm90.unpark %rest : !sm90.smem<4x256xf32, linear> -> tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+
+    // Words of four codes, 48 columns are three words of a thread: the fourth is 0.
+    // CHECK: %[[WORDS:.*]] = sm90.load_code_words %{{.*}} column 64 columns 48 : <64x128xf8E4M3FN> -> tensor<64x16xi32, {{.*}}>
+    %words = sm90.load_code_words %tile column 64 columns 48 : !codes -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+    // CHECK: sm90.scale_codes %[[WORDS]] by %[[SCALES]] : tensor<64x16xi32, {{.*}}>, tensor<64xf32, #sm90.rows> -> tensor<64x48xf16, {{.*}}>
+    %keys = sm90.scale_codes %words by %scales : tensor<64x16xi32, #sm90.fragment<column_split = 1>>, tensor<64xf32, #sm90.rows> -> tensor<64x48xf16, #sm90.fragment<column_split = 1>>
+    // CHECK: sm90.scale_codes %[[WORDS]] by %{{.*}} : tensor<64x16xi32, {{.*}}>, f32 -> tensor<64x64xf16, {{.*}}>
+    %all = sm90.scale_codes %words by %s : tensor<64x16xi32, #sm90.fragment<column_split = 1>>, f32 -> tensor<64x64xf16, #sm90.fragment<column_split = 1>>
+    // CHECK: sm90.order_runs %{{.*}} by 6.250000e-02 : <16x128xbf16> -> <16x128xf16>
+    %ordered = sm90.order_runs %queries by 0.0625 : !sm90.smem<16x128xbf16> -> !sm90.smem<16x128xf16>
+    // CHECK: sm90.store_runs %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] paired : tensor<64x16xf32, {{.*}}>, memref<64x128xf32, {{.*}}>
+    sm90.store_runs %back, %view[%c0, %c0] paired : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x128xf32, strided<[128, 1]>>
+    // CHECK: sm90.store_runs %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] transposed
+    sm90.store_runs %back, %view[%c0, %c0] transposed : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x128xf32, strided<[128, 1]>>
   }
   sm90.return
 }

@@ -93,3 +93,166 @@ sm90.kernel @park_c2() attributes {warpgroups = 2 : i32} {
   }
   sm90.return
 }
+
+// -----
+
+sm90.kernel @words_c1() attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected a swizzle128 tile of 64 rows of f8E4M3FN, got '!sm90.smem<16x64xbf16>'}}
+    %w = sm90.load_code_words %queries column 0 columns 64 : !sm90.smem<16x64xbf16> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @words_c2_start() attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected 8 words for each 32 columns, from a multiple of 32 on, within the tile's 128, got 'tensor<64x16xi32, #sm90.fragment<column_split = 1>>' of 64 from 16 on}}
+    %w = sm90.load_code_words %codes column 16 columns 64 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @words_c2_count() attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{got 'tensor<64x16xi32, #sm90.fragment<column_split = 1>>' of 96 from 0 on}}
+    %w = sm90.load_code_words %codes column 0 columns 96 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @words_c3() attributes {warpgroups = 2 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 2 {
+    // expected-error @+1 {{expected a role of one warpgroup around it}}
+    %w = sm90.load_code_words %codes column 0 columns 64 : !sm90.smem<64x128xf8E4M3FN> -> tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @scale_c1() attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    %w = arith.constant dense<0> : tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a whole fragment of f16 and 8 words for each 32 columns of it, got 'tensor<64x64xbf16, #sm90.fragment<column_split = 1>>' of 'tensor<64x16xi32, #sm90.fragment<column_split = 1>>'}}
+    %k = sm90.scale_codes %w by %s : tensor<64x16xi32, #sm90.fragment<column_split = 1>>, f32 -> tensor<64x64xbf16, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @scale_c2() attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    %w = arith.constant dense<0> : tensor<64x16xi32, #sm90.fragment<column_split = 1>>
+    %rows = arith.constant dense<1.0> : tensor<64xf16, #sm90.rows>
+    // expected-error @+1 {{expected a scale of each row as f32, got 'tensor<64xf16, #sm90.rows>'}}
+    %k = sm90.scale_codes %w by %rows : tensor<64x16xi32, #sm90.fragment<column_split = 1>>, tensor<64xf16, #sm90.rows> -> tensor<64x64xf16, #sm90.fragment<column_split = 1>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @order_c1() attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    // expected-error @+1 {{expected swizzle128 tiles of one shape, of bf16 or f16 and of f16, got '!sm90.smem<16x64xbf16>' and '!sm90.smem<16x64xbf16>'}}
+    %o = sm90.order_runs %queries by 1.0 : !sm90.smem<16x64xbf16> -> !sm90.smem<16x64xbf16>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @order_c2() attributes {warpgroups = 2 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 2 {
+    // expected-error @+1 {{expected a role of one warpgroup around it}}
+    %o = sm90.order_runs %queries by 1.0 : !sm90.smem<16x64xbf16> -> !sm90.smem<16x64xf16>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @store_c1(%p: memref<?xbf16>) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    %view = memref.reinterpret_cast %p to offset: [0], sizes: [64, 16], strides: [16, 1]
+        : memref<?xbf16> to memref<64x16xbf16, strided<[16, 1]>>
+    %v = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a whole fragment, and a view and offsets of rank 2 of its element type, got 'tensor<64x16xf32, #sm90.fragment<column_split = 1>>', 'memref<64x16xbf16, strided<[16, 1]>>' and 2 offsets}}
+    sm90.store_runs %v, %view[%c0, %c0] : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x16xbf16, strided<[16, 1]>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @store_c2_paired(%p: memref<?xf32>) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %view = memref.reinterpret_cast %p to offset: [0], sizes: [16, 64], strides: [64, 1]
+      : memref<?xf32> to memref<16x64xf32, strided<[64, 1]>>
+  sm90.role "left" warpgroups 0 to 1 {
+    %v = arith.constant dense<0.0> : tensor<64x16xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a transposed store not to be paired}}
+    sm90.store_runs %v, %view[%c0, %c0] paired transposed : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<16x64xf32, strided<[64, 1]>>
+  }
+  sm90.return
+}
+
+// -----
+
+sm90.kernel @store_c2(%p: memref<?xf32>) attributes {warpgroups = 1 : i32} {
+  %c0 = arith.constant 0 : index
+  %codes = sm90.alloc : !sm90.smem<64x128xf8E4M3FN>
+  %queries = sm90.alloc : !sm90.smem<16x64xbf16>
+  %s = arith.constant 1.0 : f32
+  sm90.role "left" warpgroups 0 to 1 {
+    %view = memref.reinterpret_cast %p to offset: [0], sizes: [64, 8], strides: [8, 1]
+        : memref<?xf32> to memref<64x8xf32, strided<[8, 1]>>
+    %v = arith.constant dense<0.0> : tensor<64x8xf32, #sm90.fragment<column_split = 1>>
+    // expected-error @+1 {{expected a multiple of 16 columns, got 8}}
+    sm90.store_runs %v, %view[%c0, %c0] : tensor<64x8xf32, #sm90.fragment<column_split = 1>>, memref<64x8xf32, strided<[8, 1]>>
+  }
+  sm90.return
+}

@@ -203,6 +203,14 @@ func.func @load_offsets(%x: memref<?x64xf32>, %i: index) {
 
 // -----
 
+func.func @load_groups(%x: memref<?x?x64xf32>, %i: index) {
+  // expected-error @+1 {{expected groups of a static size (view dimension 1), got 'memref<?x?x64xf32>'}}
+  %0 = sm90.load %x[%i, %i] : memref<?x?x64xf32> -> tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
 func.func @load_encoding(%x: memref<?x64xf32>, %i: index) {
   // expected-error @+1 {{tensor with a #sm90.fragment encoding}}
   %0 = sm90.load %x[%i, %i] : memref<?x64xf32> -> tensor<64x64xf32>

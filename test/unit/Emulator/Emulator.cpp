@@ -502,6 +502,14 @@ bool Emulator::runLlvm(Operation *op, const Mask &mask) {
             target[t] = fromFloat(toFloat(source[t], from), to);
         return true;
       })
+      .Case<LLVM::FMulOp>([&](LLVM::FMulOp product) { // of pairs
+        Type type = getElement(product.getType());
+        for (auto [left, right, target] : llvm::zip_equal(
+                 parts(product.getLhs()), parts(product.getRhs()), parts(product.getRes())))
+          for (size_t t = 0; t < threads; ++t)
+            target[t] = fromFloat(toFloat(left[t], type) * toFloat(right[t], type), type);
+        return true;
+      })
       .Case<LLVM::CallIntrinsicOp>([&](LLVM::CallIntrinsicOp call) {
         runIntrinsic(call, mask);
         return true;

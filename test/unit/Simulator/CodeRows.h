@@ -29,7 +29,7 @@ inline int64_t countGroupedRow(int64_t rank, int64_t rope) {
 }
 
 /// A row of codes of numbers up to 7.5 times `scale`, or, grouped, times scales about 1/8 with RoPE
-/// keys behind. Appends what attention multiplies to `values`.
+/// keys behind. Appends what it stands for, exactly, to `values`.
 inline void storeCodeRow(uint8_t *row, int64_t rank, int64_t rope, bool isGrouped, float scale,
                          unsigned seed, std::vector<float> &values) {
   std::mt19937 engine(seed);
@@ -41,7 +41,7 @@ inline void storeCodeRow(uint8_t *row, int64_t rank, int64_t rope, bool isGroupe
       memcpy(row + rank + i / kCodeGroup * 4, &scale, 4);
     }
     row[i] = magnitude(engine) | sign(engine) << 7;
-    values.push_back(toFloat(toBf16(decode(row[i]) * scale)));
+    values.push_back(decode(row[i]) * scale);
   }
   if (!isGrouped)
     return;

@@ -8,11 +8,15 @@
 //
 // Where keys are codes there are two consumers, each with half of the latent's columns:
 //
-//   codes [64, 128]  -> registers, times scales, rounded -> A of  Sᵀ += K · Qᵀ
-//                                                        -> V, half of the columns
+//   codes [64, 128]  -> registers, times scales, as f16 -> A of  Sᵀ += K · Qᵀ
+//                                                       -> V, half of the columns
 //   Sᵀ of one half   -> parked -> the other consumer, which adds its own: both have Sᵀ
 //   softmax          both the same; each has its own Pᵀ
 //   Oᵀ of one half  += Vᵀ · Pᵀ
+//
+// Columns of keys are in the runs of four in which a thread gets codes, so queries are put into the
+// same order, once, and what is stored in the end is in it. Operands are f16, which has every code:
+// two instructions for two codes, and more digits than bf16 (kCodeFactor says what it costs).
 //
 // So a key's operand is stored once, for the values, and never read back for the scores, and what
 // turns codes is two warpgroups. A panel of codes is free as soon as it is in registers.
@@ -47,6 +51,11 @@
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
+
+/// Operands of f16 are so many times what codes stand for: groups whose largest element is 1.7e-3
+/// (a scale of 2^-18) or more keep all of f16's digits, and the largest element is 65504 / 16 =
+/// 4094. Latents are normalised: of 512 columns none is above 22.6 times its weight.
+static constexpr float kCodeFactor = 16;
 
 //===----------------------------------------------------------------------===//
 // Recognition
@@ -212,9 +221,14 @@ private:
   bool isOthers(Operation *op) const;
   int64_t getHalfColumns() const { return program.getWidth(0) / 2; }
   SmallVector<Value> loadScales(Value position);
+  void awaitQueries() override;
+  void emitStore(tile::StoreOp store) override;
+  Value makeOperand(Operation *op, sm90::SmemType target) override;
   Value loadCodes(Value panel, int64_t column, int64_t columns = sm90::kPanelColumns);
   Value takeCodes(int64_t column);
-  Value turn(Value codes, Value scale);
+  Value turn(Value words, Value scale, int64_t columns = sm90::kPanelColumns);
+  Value getScale(unsigned term, int64_t column);
+  Value getCodeFactor(Type type);
   void closeGroup();
   Value multiplyKeys(Value keys, Value queries, Value acc);
   Value emitLatent(Value queries, Value acc);
@@ -313,6 +327,24 @@ void CodeConsumer::barrier() {
   valuesRead = false;
 }
 
+/// Of the latent's queries those that meet this half of the keys' columns, in the codes' order and
+/// without their factor, and RoPE's where its keys are codes.
+void CodeConsumer::awaitQueries() {
+  Consumer::awaitQueries();
+  auto order = [&](tile::LoadOp load, Value tile) {
+    auto type = cast<sm90::SmemType>(tile.getType());
+    shared[load.getResult()] = sm90::OrderRunsOp::create(
+        b, getSharedType({type.getRows(), type.getColumns()}, b.getF16Type()), tile,
+        b.getF32FloatAttr(1 / kCodeFactor));
+    written = true;
+  };
+  tile::LoadOp latent = program.queries.front(), last = program.queries.back();
+  order(latent,
+        slice(shared.lookup(latent.getResult()), side * getHalfColumns(), getHalfColumns()));
+  if (side == 1 && program.hasRope() && program.scales[1])
+    order(last, shared.lookup(last.getResult()));
+}
+
 /// The scales of the first block are loaded in front of the loop: keys come from kernels before.
 void CodeConsumer::emitFor(scf::ForOp op) {
   if (op != loop)
@@ -322,6 +354,42 @@ void CodeConsumer::emitFor(scf::ForOp op) {
   outside.emplace(cloner, [](Operation *, Type type) { return convertRoleType(type); });
   panelScales = loadScales(cloner.get(loop.getLowerBound()));
   Role::emitFor(op);
+  for (auto [result, yielded] : llvm::zip_equal(op.getResults(), op.getYieldedValues())) {
+    if (!yielded.getDefiningOp<tile::DotOp>() || !keeps(result))
+      continue;
+    Value output = cloner.get(result);
+    Value inverse =
+        arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(output.getType()),
+                                                            b.getF32FloatAttr(1 / kCodeFactor)));
+    cloner.map(result, arith::MulFOp::create(b, output, inverse));
+  }
+}
+
+/// What operands of codes are multiplied by, as a tile's or a scalar's constant.
+Value CodeConsumer::getCodeFactor(Type type) {
+  auto tile = dyn_cast<ShapedType>(type);
+  FloatAttr factor = b.getF32FloatAttr(kCodeFactor);
+  if (!tile)
+    return arith::ConstantOp::create(b, factor);
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(tile, factor));
+}
+
+/// Weights meet values that are f16.
+Value CodeConsumer::makeOperand(Operation *op, sm90::SmemType target) {
+  auto narrow = dyn_cast<arith::TruncFOp>(op);
+  Value value = cloner.get(narrow ? narrow.getIn() : op->getResult(0));
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == target.getElementType())
+    return value;
+  return arith::TruncFOp::create(b, type.clone(target.getElementType()), value);
+}
+
+/// The output's rows are columns of keys.
+void CodeConsumer::emitStore(tile::StoreOp store) {
+  if (!store.getTransposed())
+    return Consumer::emitStore(store);
+  sm90::StoreRunsOp::create(b, cloner.get(store.getValue()), cloner.get(store.getView()),
+                            cloner.get(store.getOffsets()), /*paired=*/false, /*transposed=*/true);
 }
 
 //===----------------------------------------------------------------------===//
@@ -338,7 +406,8 @@ SmallVector<Value> CodeConsumer::loadScales(Value position) {
     Value rows = findScale(program.scales[0], side * getHalfColumns() + column);
     if (!isTile(rows))
       continue;
-    loaded.push_back(loadRowScales(b, at, getScaleLoad(rows)));
+    Value scales = loadRowScales(b, at, getScaleLoad(rows));
+    loaded.push_back(arith::MulFOp::create(b, scales, getCodeFactor(scales.getType())));
   }
   return loaded;
 }
@@ -347,22 +416,23 @@ SmallVector<Value> CodeConsumer::loadScales(Value position) {
 // Scores
 //===----------------------------------------------------------------------===//
 
+/// Of a term's elements from a column on, the same in all rows.
+Value CodeConsumer::getScale(unsigned term, int64_t column) {
+  Value scale = cloner.get(findScale(program.scales[term], column));
+  return arith::MulFOp::create(b, scale, getCodeFactor(scale.getType()));
+}
+
 /// Columns of a panel from one on: 64, but for a narrower RoPE part.
 Value CodeConsumer::loadCodes(Value panel, int64_t column, int64_t columns) {
-  Type code = cast<sm90::SmemType>(panel.getType()).getElementType();
-  return sm90::LoadSharedOp::create(b, getFragmentType(columns, code), panel,
-                                    b.getI64IntegerAttr(column));
+  constexpr int64_t wordColumns = 4;
+  int64_t words = llvm::alignTo(columns, sm90::kColumnGroup * wordColumns) / wordColumns;
+  return sm90::LoadCodeWordsOp::create(b, getFragmentType(words, b.getI32Type()), panel, column,
+                                       columns);
 }
 
 /// Codes as an operand in registers.
-Value CodeConsumer::turn(Value codes, Value scale) {
-  int64_t columns = cast<RankedTensorType>(codes.getType()).getDimSize(1);
-  Type wide = getFragmentType(columns, b.getF32Type());
-  Value factor = isTile(scale) ? Value(sm90::BroadcastOp::create(b, wide, scale))
-                               : Value(sm90::SplatOp::create(b, wide, scale));
-  Value scaled = arith::MulFOp::create(b, arith::ExtFOp::create(b, wide, codes), factor);
-  Type element = getOperandType(program).getElementType();
-  return arith::TruncFOp::create(b, getFragmentType(columns, element), scaled);
+Value CodeConsumer::turn(Value words, Value scale, int64_t columns) {
+  return sm90::ScaleCodesOp::create(b, getFragmentType(columns, b.getF16Type()), words, scale);
 }
 
 /// Of this half's columns, awaited and, behind a panel's last, released.
@@ -408,8 +478,7 @@ Value CodeConsumer::emitLatent(Value queries, Value acc) {
     closeGroup();
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    Value scale = scales.empty() ? cloner.get(findScale(program.scales[0], column))
-                                 : scales[column / sm90::kCodePanelColumns];
+    Value scale = scales.empty() ? getScale(0, column) : scales[column / sm90::kCodePanelColumns];
     Value keys = turn(codes, scale);
     if (int64_t ahead = column + sm90::kPanelColumns; ahead < getHalfColumns())
       codes = takeCodes(ahead);
@@ -419,8 +488,7 @@ Value CodeConsumer::emitLatent(Value queries, Value acc) {
     sm90::StoreSharedOp::create(b, keys, half.values, /*transposed=*/false,
                                 b.getI64IntegerAttr(column));
     written = true;
-    acc = multiplyKeys(keys, slice(queries, side * getHalfColumns() + column, sm90::kPanelColumns),
-                       acc);
+    acc = multiplyKeys(keys, slice(queries, column, sm90::kPanelColumns), acc);
   }
   return acc;
 }
@@ -433,7 +501,8 @@ Value CodeConsumer::emitRope(Value queries, Value acc) {
   if (program.scales[1]) {
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    keys = turn(loadCodes(keys, 0, program.getWidth(1)), cloner.get(findScale(program.scales[1], 0)));
+    int64_t columns = program.getWidth(1);
+    keys = turn(loadCodes(keys, 0, columns), getScale(1, 0), columns);
   }
   return multiplyKeys(keys, queries, acc);
 }

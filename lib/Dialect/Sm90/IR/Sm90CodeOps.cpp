@@ -74,5 +74,81 @@ LogicalResult UnparkOp::verify() {
   return verifyParked(*this, getResult().getType(), getSource().getType());
 }
 
+//===----------------------------------------------------------------------===//
+// Runs of four columns
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kRunGroup = 16; // columns whose order changes among themselves
+
+static bool isWholeFragment(Type type) {
+  return isFragment(type) && getColumnSplit(cast<RankedTensorType>(type)) == 1;
+}
+
+/// Whether a fragment of i32 has the words of as many columns of codes.
+static bool areWordsOf(Type words, int64_t columns) {
+  auto type = cast<RankedTensorType>(words);
+  return isWholeFragment(type) && type.getElementType().isInteger(32) && columns % kRunGroup == 0 &&
+         type.getDimSize(1) == llvm::divideCeilSigned(columns, 2 * kRunGroup) * kColumnGroup;
+}
+
+LogicalResult LoadCodeWordsOp::verify() {
+  SmemType codes = getCodes().getType();
+  bool fits = codes.getLayout() == SmemLayout::Swizzle128 && codes.getRows() == kTileRows &&
+              isa<Float8E4M3FNType>(codes.getElementType());
+  if (!fits) // (C1)
+    return emitOpError("expected a swizzle128 tile of ")
+           << kTileRows << " rows of f8E4M3FN, got " << codes;
+  auto column = static_cast<int64_t>(getColumn()), columns = static_cast<int64_t>(getColumns());
+  if (column % (2 * kRunGroup) != 0 || column + columns > codes.getColumns() ||
+      !areWordsOf(getResult().getType(), columns)) // (C2)
+    return emitOpError("expected 8 words for each 32 columns, from a multiple of 32 on, within the "
+                       "tile's ")
+           << codes.getColumns() << ", got " << getResult().getType() << " of " << columns
+           << " from " << column << " on";
+  return verifyWarpgroup(*this); // (C3)
+}
+
+LogicalResult ScaleCodesOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!isWholeFragment(result) || !result.getElementType().isF16() ||
+      !areWordsOf(getWords().getType(), result.getDimSize(1))) // (C1)
+    return emitOpError(
+               "expected a whole fragment of f16 and 8 words for each 32 columns of it, got ")
+           << result << " of " << getWords().getType();
+  auto scales = dyn_cast<RankedTensorType>(getScale().getType());
+  if (scales && (!isRows(scales) || !scales.getElementType().isF32())) // (C2)
+    return emitOpError("expected a scale of each row as f32, got ") << scales;
+  return success();
+}
+
+LogicalResult OrderRunsOp::verify() {
+  SmemType source = getSource().getType(), result = getResult().getType();
+  Type element = source.getElementType();
+  bool fits = source.getLayout() == SmemLayout::Swizzle128 &&
+              result.getLayout() == SmemLayout::Swizzle128 &&
+              source.getRows() == result.getRows() && source.getColumns() == result.getColumns() &&
+              result.getElementType().isF16() && (element.isBF16() || element.isF16());
+  if (!fits) // (C1)
+    return emitOpError("expected swizzle128 tiles of one shape, of bf16 or f16 and of f16, got ")
+           << source << " and " << result;
+  return verifyWarpgroup(*this); // (C2)
+}
+
+LogicalResult StoreRunsOp::verify() {
+  auto value = cast<RankedTensorType>(getValue().getType());
+  auto view = cast<MemRefType>(getView().getType());
+  if (!isWholeFragment(value) || view.getRank() != 2 || getOffsets().size() != 2 ||
+      view.getElementType() != value.getElementType()) // (C1)
+    return emitOpError("expected a whole fragment, and a view and offsets of rank 2 of its element "
+                       "type, got ")
+           << value << ", " << view << " and " << getOffsets().size() << " offsets";
+  if (!getTransposed() && value.getDimSize(1) % kRunGroup != 0) // (C2)
+    return emitOpError("expected a multiple of ")
+           << kRunGroup << " columns, got " << value.getDimSize(1);
+  if (getTransposed() && getPaired()) // (C2)
+    return emitOpError("expected a transposed store not to be paired");
+  return success();
+}
+
 #define GET_OP_CLASSES
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.cpp.inc"

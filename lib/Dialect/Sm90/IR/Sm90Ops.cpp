@@ -206,8 +206,17 @@ static LogicalResult verifyNoCodes(Operation *op, SmemType target) {
   return op->emitOpError("expected elements of 16 bits in a swizzle128 target, got ") << target;
 }
 
+/// Of a view of as many dimensions as the tile has, `rank`, or one more for rows in groups.
+static LogicalResult verifyGroups(Operation *op, MemRefType view, int64_t rank) {
+  if (view.getRank() != rank + 1)
+    return verifyRank(op, "a view", view, rank);
+  if (view.isDynamicDim(1))
+    return op->emitOpError("expected groups of a static size (view dimension 1), got ") << view;
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
-  if (failed(verifyRank(*this, "a view", getView().getType(), 2)))
+  if (failed(verifyGroups(*this, getView().getType(), 2)))
     return failure(); // (C1)
   if (getOffsets().size() != 2)
     return emitOpError("expected 2 offsets, got ") << getOffsets().size();
@@ -350,10 +359,10 @@ LogicalResult WgmmaOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// (C1) and (C2) of dense loads and stores.
-static LogicalResult verifyDense(Operation *op, Type view, Type tile, int64_t offsets,
+static LogicalResult verifyDense(Operation *op, MemRefType view, Type tile, int64_t offsets,
                                  bool paired) {
   int64_t rank = cast<ShapedType>(tile).getRank();
-  if (failed(verifyRank(op, "a view", view, rank)))
+  if (failed(verifyGroups(op, view, rank)))
     return failure();  // (C1)
   if (offsets != rank) // (C1)
     return op->emitOpError("expected ") << rank << " offsets, got " << offsets;

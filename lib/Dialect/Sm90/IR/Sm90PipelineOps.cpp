@@ -211,8 +211,13 @@ LogicalResult TensorMapOp::verify() {
   if (!(*this)->getParentOfType<KernelOp>()) // (C5)
     return emitOpError("expected to stand in an sm90.kernel");
   auto view = cast<MemRefType>(getView().getType());
-  if (view.getRank() != 2 && view.getRank() != 3) // (C3)
-    return emitOpError("expected a view of rank 2 or 3, got rank ") << view.getRank();
+  if (view.getRank() < 2 || view.getRank() > 4) // (C3)
+    return emitOpError("expected a view of rank 2 to 4, got rank ") << view.getRank();
+  int64_t rows = getResult().getType().getRows();
+  if (view.getRank() == 4 && (view.isDynamicDim(2) || rows % view.getDimSize(2) != 0 ||
+                              getResult().getType().getPanels() != 1)) // (C3)
+    return emitOpError("expected groups of a static size that divides ")
+           << rows << " rows, and boxes of one panel, got " << view;
   if (view.getStridesAndOffset().first.back() != 1 ||
       view.getElementType() != getResult().getType().getElementType()) // (C2)
     return emitOpError("expected a view of ")
@@ -254,8 +259,7 @@ static LogicalResult verifyCoordinates(Operation *op, TypedValue<TensorMapType> 
 /// That the columns of a shared tile are whole boxes of the map.
 static LogicalResult verifyWholeBoxes(Operation *op, TensorMapType map, SmemType tile) {
   int64_t columns = map.getColumns();
-  if (map.getPanels() == 1 ||
-      (map.getRows() == tile.getRows() && tile.getColumns() % columns == 0))
+  if (map.getPanels() == 1 || (map.getRows() == tile.getRows() && tile.getColumns() % columns == 0))
     return success();
   return op->emitOpError("expected a tile of whole boxes of ")
          << map.getRows() << " rows and " << columns << " columns, got " << tile;

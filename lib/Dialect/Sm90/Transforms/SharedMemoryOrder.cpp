@@ -21,8 +21,9 @@ using namespace mlir::sm90;
 //===----------------------------------------------------------------------===//
 
 SharedRoot mlir::sm90::getSharedRoot(Value tile) {
-  while (auto slice = tile.getDefiningOp<SliceOp>())
-    tile = slice.getSource();
+  // Columns of a tile, and the tile in another order, lie where it does.
+  while (isa_and_present<SliceOp, OrderRunsOp>(tile.getDefiningOp()))
+    tile = tile.getDefiningOp()->getOperand(0);
   if (auto alloc = tile.getDefiningOp<AllocOp>())
     return {alloc, 0};
   auto stage = tile.getDefiningOp<StageTileOp>();
@@ -197,6 +198,10 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
         read(op, transform.getCodes(), state, report);
         write(op, transform.getTarget(), state, report);
       })
+      .Case<OrderRunsOp>([&](OrderRunsOp order) {
+        read(op, order.getSource(), state, report);
+        write(op, order.getSource(), state, report);
+      })
       // Its reads are ordered with its writes, warp by warp.
       .Case<StoreStagedOp>([&](auto store) { write(op, store.getScratch(), state, report); })
       .Case<ReduceOp>([&](ReduceOp reduce) {
@@ -213,6 +218,7 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
       .Case<TmaStoreOp>(
           [&](TmaStoreOp store) { readByAsyncProxy(op, store.getSource(), state, report); })
       .Case<LoadSharedOp, UnparkOp>([&](auto load) { read(op, load.getSource(), state, report); })
+      .Case<LoadCodeWordsOp>([&](auto load) { read(op, load.getCodes(), state, report); })
       .Case<CopyWaitOp>([&](CopyWaitOp wait) { waitForCopies(wait, state); })
       .Case<WgmmaWaitOp, StoreWaitOp>([&](auto wait) {
         if (wait.getPending() == 0)

@@ -13,10 +13,6 @@
 
 #include "Fixture.h"
 
-#include "llvm/ADT/APFloat.h"
-
-#include <cmath>
-
 using namespace mlac;
 using namespace mlac::sm90test;
 
@@ -300,79 +296,6 @@ sm90.kernel @zero(%x: memref<?xbf16>, %y: memref<?xbf16>, %first: index)
     for (int64_t i = 0; i < 64 * 96; ++i)
       ASSERT_EQ(y[i], i / 96 >= first ? 0 : x[i]) << first << ": " << i / 96 << ", " << i % 96;
   }
-  assemble();
-}
-
-//===----------------------------------------------------------------------===//
-// Codes
-//===----------------------------------------------------------------------===//
-
-/// Bytes of e4m3 travel to shared memory as rows of 64 bf16, which take the same place.
-constexpr const char *kCodes = R"(
-sm90.kernel @codes(%x: memref<?xbf16>, %f: memref<?xf32>, %y: memref<?xbf16>, %all: f32)
-    attributes {warpgroups = 2 : i32, shared_bytes = 40960 : i64} {
-  %c0 = arith.constant 0 : index
-  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1]
-      : memref<?xbf16> to memref<64x64xbf16, strided<[64, 1]>>
-  %yv = memref.reinterpret_cast %y to offset: [0], sizes: [64, 192], strides: [192, 1]
-      : memref<?xbf16> to memref<64x192xbf16, strided<[192, 1]>>
-  %bytes = sm90.alloc offset 0 : !sm90.smem<64x64xbf16>
-  %codes = sm90.alloc offset 0 : !sm90.smem<64x128xf8E4M3FN>
-  %tile = sm90.alloc offset 8192 : !sm90.smem<64x192xbf16>
-  sm90.role "idle" warpgroups 0 to 1 {
-  }
-  sm90.role "codes" warpgroups 1 to 2 {
-    sm90.copy %xv[%c0, %c0] to %bytes vector_bytes 16
-        : memref<64x64xbf16, strided<[64, 1]>>, !sm90.smem<64x64xbf16>
-    sm90.copy_commit
-    sm90.copy_wait 0
-    sm90.barrier
-    %scales = sm90.load %f[%c0] : memref<?xf32> -> tensor<64xf32, #sm90.rows>
-    sm90.transform_codes %codes by %scales to %tile column 0
-        : !sm90.smem<64x128xf8E4M3FN>, tensor<64xf32, #sm90.rows>, !sm90.smem<64x192xbf16>
-    sm90.transform_codes %codes by %all to %tile column 128
-        : !sm90.smem<64x128xf8E4M3FN>, f32, !sm90.smem<64x192xbf16>
-    sm90.barrier
-    %t = sm90.load_shared %tile : !sm90.smem<64x192xbf16> -> tensor<64x192xbf16, #f1>
-    sm90.store %t, %yv[%c0, %c0] paired : tensor<64x192xbf16, #f1>, memref<64x192xbf16, strided<[192, 1]>>
-  }
-  sm90.return
-})";
-
-float decodeE4m3(uint8_t code) {
-  llvm::APFloat value(llvm::APFloat::Float8E4M3FN(), llvm::APInt(8, code));
-  bool isInexact;
-  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &isInexact);
-  return value.convertToFloat();
-}
-
-/// All 256 codes, with a scale of each row and with one; the second tile has room for half of them.
-TEST_F(Roles, TurnCodesIntoOperands) {
-  constexpr int64_t rows = 64, columns = 128, width = 192;
-  lower(fill(kCodes, {}));
-  if (HasFatalFailure())
-    return;
-  std::vector<Bf16> x(rows * columns / 2), y(rows * width, 0);
-  std::vector<float> scales(rows);
-  auto code = [](int64_t row, int64_t column) { return uint8_t(37 * row + column); };
-  for (int64_t row = 0; row < rows; ++row) {
-    scales[row] = 0.013f * float(row + 1);
-    for (int64_t column = 0; column < columns; ++column)
-      reinterpret_cast<uint8_t *>(x.data())[row * columns + column] = code(row, column);
-  }
-  constexpr float all = 0.37f;
-  run({Argument::buffer(x), Argument::buffer(scales), Argument::buffer(y), Argument::f32(all)});
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < width; ++column) {
-      bool isFirst = column < columns;
-      float value = decodeE4m3(code(row, isFirst ? column : column - columns)) *
-                    (isFirst ? scales[row] : all);
-      float got = toFloat(y[row * width + column]);
-      if (std::isnan(value))
-        ASSERT_TRUE(std::isnan(got)) << row << ", " << column;
-      else
-        ASSERT_EQ(got, toFloat(toBf16(value))) << row << ", " << column;
-    }
   assemble();
 }
 

@@ -101,4 +101,92 @@ def Sm90_UnparkOp : Sm90_Parked<"unpark", (ins Arg<Sm90_Smem, "", [MemRead]>:$so
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
+//===----------------------------------------------------------------------===//
+// Codes that go from shared memory to registers
+//===----------------------------------------------------------------------===//
+//
+// A thread gets whole words of four codes. Columns are in runs of four then: in every 16,
+// position 8h + 2t + i, which a fragment's thread t of a row's four holds, is column 4t + 2h + i.
+//
+//   position   0  1 |  2  3 |  4  5 |  6  7 |  8  9 | 10 11 | 12 13 | 14 15
+//   column     0  1 |  4  5 |  8  9 | 12 13 |  2  3 |  6  7 | 10 11 | 14 15
+//   thread       0  |   1   |   2   |   3   |   0   |   1   |   2   |   3
+//
+// A sum over columns may be in any order: the other operand is put into the same one, and what has
+// such rows or columns in the end is stored by it.
+
+class Sm90_Runs<string mnemonic, dag operands> : Sm90_Op<mnemonic> {
+  let arguments = operands;
+  let hasVerifier = 1;
+}
+
+def Sm90_LoadCodeWordsOp : Sm90_Runs<"load_code_words", (ins
+    Arg<Sm90_Smem, "", [MemRead]>:$codes, ConfinedAttr<I64Attr, [IntNonNegative]>:$column,
+    ConfinedAttr<I64Attr, [IntPositive]>:$columns)> {
+  let summary = "loads codes from shared memory, four of a word";
+  let description = [{
+    `result[i, 8 (s / 2) + 2 t + s % 2]` is the word of `codes[i, column + 16 s + 4 t .. + 3]`, the first in the
+    lowest byte, for each 16 `s` of the columns, and 0 where there are none. `sm90.load_shared` loads
+    pairs, with eight times as many accesses.
+
+    (C1) codes are a swizzle128 tile of 64 rows of f8E4M3FN.
+    (C2) `column` is a multiple of 32, `columns` of 16, both within the tile; the result is a whole
+    fragment of i32 with 8 columns for each 32.
+    (C3) stands in a role of one warpgroup.
+  }];
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = [{
+    $codes `column` $column `columns` $columns attr-dict `:` type($codes) `->` type($result)
+  }];
+}
+
+def Sm90_ScaleCodesOp : Sm90_Runs<"scale_codes", (ins
+    Sm90_Tile2D:$words, AnyTypeOf<[F32, Sm90_Tile1D]>:$scale)> {
+  let summary = "turns words of codes into operands of f16, columns in runs of four";
+  let description = [{
+    `result[i, 16 s + 8 h + 2 t + e] = code(16 s + 4 t + 2 h + e) * round(scale[i])` in f16, or times one
+    `scale`, of what `sm90.load_code_words` gives: codes are exact there, the scale and the product are
+    rounded once each. 65504 is the largest product.
+
+    (C1) whole fragments of i32 and of f16, as `sm90.load_code_words` has them for the result's columns.
+    (C2) a vector of scales is f32, 64 rows.
+  }];
+  let results = (outs Sm90_Tile2D:$result);
+  let assemblyFormat = "$words `by` $scale attr-dict `:` type($words) `,` type($scale) `->` type($result)";
+}
+
+def Sm90_OrderRunsOp : Sm90_Runs<"order_runs", (ins
+    Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$source, F32Attr:$factor)> {
+  let summary = "puts a shared operand's columns in runs of four, as f16, in its place";
+  let description = [{
+    `result[i, 16 s + 8 h + 2 t + e] = f16(source[i, 16 s + 4 t + 2 h + e] * factor)`, where the source was: it is
+    no more. Beyond f16's largest number stands that number. All threads of the role take part, each
+    with 32 bytes of a row at a time; what others read needs a barrier and, for products, a fence.
+
+    (C1) swizzle128 tiles of one shape, bf16 or f16, then f16.
+    (C2) stands in a role of one warpgroup.
+  }];
+  let results = (outs Sm90_Smem:$result);
+  let assemblyFormat = "$source `by` $factor attr-dict `:` type($source) `->` type($result)";
+}
+
+def Sm90_StoreRunsOp : Sm90_Runs<"store_runs", (ins
+    Sm90_Tile2D:$value, Arg<Sm90_View, "", [MemWrite]>:$view, Variadic<Index>:$offsets,
+    UnitAttr:$paired, UnitAttr:$transposed)> {
+  let summary = "stores a fragment whose columns are in runs of four to global memory";
+  let description = [{
+    `view[offsets[0] + i, offsets[1] + 16 s + 4 t + 2 h + e] = value[i, 16 s + 8 h + 2 t + e]`, dropping what is
+    outside of the view. `paired` promises that runs of four are aligned and both inside or outside of it,
+    and may be one access. With `transposed` the value's rows are in runs: `view[offsets[0] + j, offsets[1] + 16 s + 4 t + 2 h + e] =
+    value[16 s + 8 h + 2 t + e, j]`.
+
+    (C1) a whole fragment, a view and offsets of rank 2, of the same element type.
+    (C2) its columns are a multiple of 16, or it is `transposed`; then it is not `paired`.
+  }];
+  let assemblyFormat = [{
+    $value `,` $view `[` $offsets `]` (`paired` $paired^)? (`transposed` $transposed^)? attr-dict
+    `:` type($value) `,` type($view)
+  }];
+}
+
 #endif // MLA_DIALECT_SM90_IR_SM90CODEOPS_TD

@@ -153,7 +153,8 @@ def Sm90_CopyOp : Sm90_Op<"copy"> {
   let summary = "asynchronous copy of a dense tile from global to shared memory";
   let description = [{
     `target[i, j] = view[offsets[0] + i, offsets[1] + j]`, or 0 where an index
-    is outside the view's sizes, for every row and column of the target's type.
+    is outside the view's sizes, for every row and column of the target's type; of a view of
+    rank 3 rows are in groups (tile.load).
     Executed by all threads of the CTA; each copies its share. Reads nothing
     outside the view's sizes.
 
@@ -168,7 +169,8 @@ def Sm90_CopyOp : Sm90_Op<"copy"> {
     value sizeof(T) promises nothing beyond natural alignment and any column
     stride: the copy is then made with plain loads and stores.
 
-    (C1) view and target have rank 2 and the same element type.
+    (C1) view and target have rank 2 and the same element type; the view may have groups, whose
+    size is static.
     (C2) `vector_bytes` is 4, 8, 16 or the size of an element.
     (C3) `vector_bytes` above the size of an element: column stride 1.
   }];
@@ -382,14 +384,15 @@ def Sm90_LoadOp : Sm90_Op<"load"> {
   let description = [{
     `result[i, j] = view[offsets[0] + i, offsets[1] + j]`, or 0 where an index is
     outside the view's sizes; rank 1 accordingly. Each thread loads the elements
-    it holds. Any strides, 0 included.
+    it holds. Any strides, 0 included. A view with one dimension more has rows in groups (tile.load).
 
     `paired` promises for this and the following ops that an element in an even
     column of the tile and its right neighbour are adjacent in memory, aligned
     together to two elements, and both inside or both outside the view, so that
     one access may move both.
 
-    (C1) view rank = number of offsets = result rank; same element type.
+    (C1) number of offsets = result rank; the view has as many dimensions, or one more, of
+    which the second is static; same element type.
     (C2) `paired`: rank 2 and column stride 1.
   }];
   let arguments = (ins Arg<Sm90_View, "", [MemRead]>:$view, Variadic<Index>:$offsets,
@@ -465,9 +468,10 @@ def Sm90_StoreOp : Sm90_Op<"store"> {
     `view[offsets[0] + i, offsets[1] + j] = value[i, j]`, dropping what is
     outside the view. Who writes: see the encodings; of `#sm90.columns` the lanes
     0 to 3 of warpgroup 0. `paired` as `sm90.load`. With `transposed`,
-    `view[offsets[0] + j, offsets[1] + i] = value[i, j]`.
+    `view[offsets[0] + j, offsets[1] + i] = value[i, j]`. Rows in groups: as `sm90.load`.
 
-    (C1) view rank = number of offsets = tile rank; same element type.
+    (C1) number of offsets = tile rank; the view has as many dimensions, or one more, of
+    which the second is static; same element type.
     (C2) `paired`: rank 2, column stride 1, not `transposed`.
     (C3) `transposed`: rank 2.
     (C4) the value is not `#sm90.partial`.
