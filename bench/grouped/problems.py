@@ -124,6 +124,9 @@ def rows():
     for kernel in (Kernel(64, 8, 128, 64, 4096, 0), Kernel(16, 16, 64, 16, 0, 0),
                    Kernel(40, 8, 128, 32, 0, 0), Kernel(16, 8, 256, 64, 0, 0)):
         yield prompts(kernel, 1, 8192)
-    yield decodes(Kernel(64, 8, 128, 64, 0, 4), 16, 4096)
+    for heads, kv in ((64, 8), (32, 8), (8, 1)):
+        for queries in (2, 4, 8, 16):
+            kernel = Kernel(heads, kv, 128, 64, 0, queries)
+            yield from (decodes(kernel, *shape) for shape in ((16, 4096), (1, 32768), (64, 4096)))
     for page in (16, 32, 128, 256):
         yield prompts(Kernel(64, 8, 128, page, 0, 0), 1, 8192)

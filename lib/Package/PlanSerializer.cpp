@@ -179,6 +179,7 @@ LogicalResult PlanSerializer::convertWork(tile::WorkOp op) {
         static_cast<uint32_t>(std::min<int64_t>(value, std::numeric_limits<uint32_t>::max())));
   function->work->merge_programs = op.getMergePrograms().value_or(0);
   function->work->window = op.getWindow();
+  function->work->runs_per_token = op.getRunsPerToken();
   return success();
 }
 

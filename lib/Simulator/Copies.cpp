@@ -123,7 +123,7 @@ Step Machine::runDenseCopy(Warpgroup &warpgroup, CopyOp op) {
   ViewRef view = getAs<ViewRef>(warpgroup, op.getView());
   std::vector<int64_t> offsets = getInts(warpgroup, op.getOffsets());
   return runCopy(warpgroup, op, op.getTarget(), [=](int64_t row, int64_t column) {
-    return readElement(*view, {offsets[0] + row, offsets[1] + column});
+    return readElement(*view, view->getIndices(offsets, row, column));
   });
 }
 
@@ -223,15 +223,20 @@ Step Machine::deliver(Warpgroup &warpgroup, Operation *op, Place place, SharedMe
   return Step::Advanced;
 }
 
-/// Calls `function(row, column, indices)` for every element of the box.
+/// Calls `function(row, column, indices)` for every element of the box in `view`, whose rows are of
+/// one run in groups where it has four dimensions.
 template <typename Function>
-static void forEachOfBox(ArrayRef<int64_t> coordinates, int64_t rows, int64_t columns,
-                         Function function) {
+static void forEachOfBox(const View &view, ArrayRef<int64_t> coordinates, int64_t rows,
+                         int64_t columns, Function function) {
   std::vector<int64_t> indices(coordinates);
   size_t rowAt = indices.size() - 2, columnAt = indices.size() - 1;
+  bool hasGroups = view.sizes.size() == 4;
+  int64_t group = hasGroups ? view.sizes[rowAt] : rows;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
-      indices[rowAt] = coordinates[rowAt] + row;
+      indices[rowAt] = coordinates[rowAt] + row % group;
+      if (hasGroups)
+        indices[0] = coordinates[0] + row / group;
       indices[columnAt] = coordinates[columnAt] + column;
       function(row, column, ArrayRef<int64_t>(indices));
     }
@@ -253,12 +258,13 @@ Step Machine::runTmaLoad(Warpgroup &warpgroup, TmaLoadOp op) {
   int64_t bytes = place.type.getPanels() * map.rows * kPanelRowBytes;
   auto move = [=, this]() -> Step {
     bool isInside = true;
-    forEachOfBox(coordinates, map.rows, columns, [&](int64_t row, int64_t column, auto indices) {
-      std::optional<float> value =
-          indices.back() < map.endColumn ? readElement(*map.view, indices) : 0.0f;
-      isInside &= value.has_value();
-      memory->set(place, first + row, column, value.value_or(0));
-    });
+    forEachOfBox(*map.view, coordinates, map.rows, columns,
+                 [&](int64_t row, int64_t column, auto indices) {
+                   std::optional<float> value =
+                       indices.back() < map.endColumn ? readElement(*map.view, indices) : 0.0f;
+                   isInside &= value.has_value();
+                   memory->set(place, first + row, column, value.value_or(0));
+                 });
     return isInside ? Step::Advanced
                     : fail(Defect::OutOfBounds, op, "reads a view that exceeds its buffer");
   };
@@ -306,7 +312,7 @@ Step Machine::runTmaStore(Warpgroup &warpgroup, TmaStoreOp op) {
   warpgroup.stores.pending.push_back(
       {op, accessor.access.count, false, [=, this]() -> Step {
          Step step = Step::Advanced;
-         forEachOfBox(coordinates, map.rows, place.type.getColumns(),
+         forEachOfBox(*map.view, coordinates, map.rows, place.type.getColumns(),
                       [&](int64_t row, int64_t column, auto indices) {
                         if (!map.view->contains(indices) || indices.back() >= map.endColumn ||
                             step == Step::Failed)

@@ -123,6 +123,9 @@ private:
   };
   using RowSourceFn = llvm::function_ref<RowSource(mlir::Value)>;
   void gatherRows(mlir::Operation *op, const View &view, mlir::Value column, RowSourceFn source);
+  RowSource rowInGroups(const View &view, mlir::Value number, mlir::Value column);
+  void loadInGroups(mlir::tile::LoadOp op, const View &view, mlir::ValueRange offsets);
+  void storeInGroups(mlir::tile::StoreOp op, const View &view, mlir::ValueRange offsets);
 
   // Elementwise.cpp
   struct Chunk {

@@ -153,11 +153,41 @@ static Value validColumns(Emitter &e, const DenseTile &tile, const TileShape &sh
 // Loads
 //===----------------------------------------------------------------------===//
 
+/// Row `number` of a view whose rows are in groups (tile.load), at `column`; null: of a vector.
+KernelLowering::RowSource KernelLowering::rowInGroups(const View &view, Value number,
+                                                      Value column) {
+  Value size = view.sizes[1];
+  SmallVector<Value> indices = {arith::DivUIOp::create(e, e.loc, number, size),
+                                arith::RemUIOp::create(e, e.loc, number, size)};
+  Value exists = e.compare(Predicate::slt, indices[0], view.sizes[0]);
+  if (column)
+    indices.push_back(column);
+  return {elementAddress(view, indices), exists};
+}
+
+void KernelLowering::loadInGroups(tile::LoadOp op, const View &view, ValueRange offsets) {
+  if (offsets.size() == 2)
+    return gatherRows(op, view, offsets[1], [&](Value row) {
+      return rowInGroups(view, e.add(offsets[0], row), offsets[1]);
+    });
+  TileShape shape(op.getType());
+  TileRef target = allocateTile(op.getType());
+  e.loop(shape.columns, 1, [&](Value row) {
+    RowSource from = rowInGroups(view, e.add(offsets[0], row), Value());
+    Value zeros = zeroRow(shape.bytesPerElement());
+    Value element = e.loadScalar(shape.element, e.select(from.exists, from.pointer, zeros));
+    e.storeScalar(element, e.advance(target.pointer, e.mul(row, shape.bytesPerElement())));
+  });
+  memory[op.getResult()] = target;
+}
+
 void KernelLowering::lowerLoad(tile::LoadOp op) {
   View view = viewOf(op.getView());
   TileShape shape(op.getType());
   SmallVector<Value> offsets =
       llvm::map_to_vector(op.getOffsets(), [&](Value offset) { return scalar(offset); });
+  if (view.sizes.size() > offsets.size())
+    return loadInGroups(op, view, offsets);
   DenseTile tile = locate(e, view, offsets, elementAddress(view, offsets));
   TileRef scratch = allocateTile(op.getType());
   auto copyRows = [&] {
@@ -172,7 +202,8 @@ void KernelLowering::lowerLoad(tile::LoadOp op) {
     return;
   }
   Value inside = isInside(e, tile, shape);
-  e.ifThenElse(inside, [] {}, copyRows);
+  e.ifThenElse(
+      inside, [] {}, copyRows);
   TileRef ref;
   ref.pointer = e.select(inside, tile.pointer, scratch.pointer);
   ref.rowBytes = e.select(inside, tile.rowBytes, scratch.rowBytes);
@@ -296,11 +327,41 @@ void KernelLowering::lowerLoadElements(tile::LoadElementsOp op) {
 // Stores
 //===----------------------------------------------------------------------===//
 
+/// Rows of the view are rows of the tile, or columns of a vector and of a transposed tile.
+void KernelLowering::storeInGroups(tile::StoreOp op, const View &view, ValueRange offsets) {
+  TileShape shape(op.getValue().getType());
+  TileRef from = memoryOf(op.getValue());
+  bool isMatrix = offsets.size() == 2;
+  if (isMatrix && !op.getTransposed()) {
+    Value valid = e.clamp(e.sub(view.sizes.back(), offsets[1]), 0, shape.columns);
+    e.loop(shape.rows, 1, [&](Value row) {
+      RowSource to = rowInGroups(view, e.add(offsets[0], row), offsets[1]);
+      e.ifThen(to.exists, [&] { drainRow(view, shape, rowPointer(from, row), to.pointer, valid); });
+    });
+    return;
+  }
+  e.loop(shape.rows, 1, [&](Value row) {
+    Value column = isMatrix ? e.add(offsets[1], row) : Value();
+    e.loop(shape.columns, 1, [&](Value number) {
+      RowSource to = rowInGroups(view, e.add(offsets[0], number), column);
+      Value exists = to.exists;
+      if (isMatrix)
+        exists = e.both(exists, e.compare(Predicate::slt, column, view.sizes.back()));
+      e.ifThen(exists, [&] {
+        Value at = e.advance(rowPointer(from, row), e.mul(number, shape.bytesPerElement()));
+        e.storeScalar(e.loadScalar(shape.element, at), to.pointer);
+      });
+    });
+  });
+}
+
 void KernelLowering::lowerStore(tile::StoreOp op) {
   View view = viewOf(op.getView());
   TileShape shape(op.getValue().getType());
   SmallVector<Value> offsets =
       llvm::map_to_vector(op.getOffsets(), [&](Value offset) { return scalar(offset); });
+  if (view.sizes.size() > offsets.size())
+    return storeInGroups(op, view, offsets);
   if (op.getTransposed())
     for (SmallVectorImpl<Value> *pair :
          std::initializer_list<SmallVectorImpl<Value> *>{&offsets, &view.sizes, &view.strides})
@@ -326,7 +387,8 @@ void KernelLowering::lowerStore(tile::StoreOp op) {
     });
   };
   if (isDirect)
-    e.ifThenElse(inside, [] {}, copyRows);
+    e.ifThenElse(
+        inside, [] {}, copyRows);
   else
     copyRows();
 }

@@ -85,7 +85,8 @@ static AttentionProblem readPaged(tile::KernelOp kernel, tile::AttendOp attend) 
       continue;
     int64_t rows = (*works.begin()).getRowsPerToken() * std::max<int64_t>(1, plan.getMaxQueryLen());
     if (maxRows) {
-      problem.runs = std::max<int64_t>(1, rows / maxRows.getInt());
+      auto runs = static_cast<int64_t>((*works.begin()).getRunsPerToken());
+      problem.runs = std::max(runs, rows / maxRows.getInt());
       continue;
     }
     problem.rowsPerToken = problem.rowsPerToken ? std::min(problem.rowsPerToken, rows) : rows;

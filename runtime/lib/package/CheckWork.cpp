@@ -59,9 +59,8 @@ Status mlac::runtime::readWork(const fb::Function &raw, std::optional<WorkParams
   MLAC_RETURN_IF_ERROR(requireRange("keys_per_block", given->keys_per_block(), 1, kMaxPageSize));
   MLAC_RETURN_IF_ERROR(requireRange("rows_per_token", given->rows_per_token(), 1, kMaxModelDim));
   MLAC_RETURN_IF_ERROR(requireRange("rows_per_tile", given->rows_per_tile(), 1, kMaxModelDim));
-  MLAC_RETURN_IF_ERROR(requireRange("tiles of a token",
-                                    ceilDiv(given->rows_per_token(), given->rows_per_tile()), 1,
-                                    kMaxTilesPerToken));
+  MLAC_RETURN_IF_ERROR(requireRange("runs_per_token", given->runs_per_token(), 1,
+                                    std::min<int64_t>(given->rows_per_token(), kMaxTilesPerToken)));
   MLAC_RETURN_IF_ERROR(requireRange("fixed_blocks", given->fixed_blocks(), 0, kMaxFixedBlocks));
   MLAC_RETURN_IF_ERROR(requireCost("item_cost", given->item_cost()));
   MLAC_RETURN_IF_ERROR(requireCost("merge_cost", given->merge_cost()));
@@ -71,5 +70,8 @@ Status mlac::runtime::readWork(const fb::Function &raw, std::optional<WorkParams
           given->partial_cost()};
   MLAC_RETURN_IF_ERROR(requireRange("window", given->window(), 0, kMaxWindow));
   work->window = given->window();
+  work->runsPerToken = given->runs_per_token();
+  MLAC_RETURN_IF_ERROR(
+      requireRange("tiles of a token", countTiles(*work, /*queryLen=*/1), 1, kMaxTilesPerToken));
   return readMergeForms(*given, *work);
 }

@@ -35,7 +35,14 @@ struct WorkParams {
   std::array<MergeForm, 3> mergeForms = {};
   int64_t mergePrograms = 0; // on each multiprocessor
   int64_t window = 0;        // keys that a query sees; 0: all
+  int64_t runsPerToken = 1;  // of a token's rows, with tiles of their own
 };
+
+/// Tiles of a request with so many queries.
+inline int64_t countTiles(const WorkParams &params, int64_t queryLen) {
+  int64_t rows = (queryLen * params.rowsPerToken + params.runsPerToken - 1) / params.runsPerToken;
+  return params.runsPerToken * ((rows + params.rowsPerTile - 1) / params.rowsPerTile);
+}
 
 } // namespace mlac::runtime
 

@@ -26,8 +26,7 @@ static constexpr int64_t kMaxFixedPieces = 32;
 static int64_t toUnits(double blocks) { return std::llround(blocks * kUnit); }
 
 int64_t mlac::runtime::countParts(const WorkParams &params, int64_t maxQueryLen, int64_t numSms) {
-  int64_t rows = std::max<int64_t>(maxQueryLen, 1) * params.rowsPerToken;
-  return std::max<int64_t>(numSms / ceilDiv(rows, params.rowsPerTile), 1);
+  return std::max<int64_t>(numSms / countTiles(params, std::max<int64_t>(maxQueryLen, 1)), 1);
 }
 
 /// Most pieces of a request with fixed blocks. The machine holds as many pieces

@@ -13,9 +13,9 @@
 !any = !mla.batch
 
 // One query: the 4 heads of a group are a tile's rows; 8 programs side by side for the KV heads.
-// 32 rows a token in tiles of 4: what the runtime divides for its parts.
+// 8 runs of 4 rows a token, each with tiles of its own: what the runtime divides for its parts.
 // CHECK-LABEL: tile.plan @decode max_query_len 1
-// GPU: tile.work keys_per_block 64 rows_per_token 32 rows_per_tile 4 {{.*}} merge_forms
+// GPU: tile.work keys_per_block 64 rows_per_token 32 rows_per_tile 64 runs_per_token 8 {{.*}} merge_forms
 // CHECK-DAG: %[[KT:.*]] = tile.buffer metadata "block_table"
 // CHECK-DAG: %[[VT:.*]] = tile.buffer metadata "values/block_table"
 // CHECK-DAG: %[[VB:.*]] = tile.dim "values/max_blocks_per_request"
@@ -29,10 +29,10 @@ func.func @decode(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %batch: !one, %k:
   return %o : tensor<?x32x64xbf16>
 }
 
-// Any queries: rows are those of one head, 4 programs side by side; one pool has one table. The first
+// Any queries: rows are pairs of a query and one of the 2 heads of a group; one pool has one table. The first
 // key of the tile begins the range, so that what lies before a window is never read.
 // CHECK-LABEL: tile.plan @window
-// GPU: tile.work keys_per_block 64 rows_per_token 4 rows_per_tile 64 {{.*}} window 100 merge_forms
+// GPU: tile.work keys_per_block 64 rows_per_token 4 rows_per_tile 64 runs_per_token 2 {{.*}} window 100 merge_forms
 // SPLIT: tile.launch @grouped_attention{{.*}}_split grid(%{{.*}}, %{{.*}}, %c3{{.*}})
 // SPLIT: tile.launch @merge_splits
 // PLAN-DAG: kernel 'grouped_attention{{.*}}': schedule simple {{.*}}not relay: its values have rows of their own{{.*}}not stream: a value of 80 columns is not of whole panels of 64
@@ -43,8 +43,8 @@ func.func @window(%q: tensor<?x4x40xbf16> {mla.input = "q"}, %batch: !any, %kv: 
   return %o : tensor<?x4x72xbf16>
 }
 
-// Queries of one head fill their tiles whatever their number, and a map of whole rows has them: the
-// head is a column. A sink is what a request's first piece starts from; scores are capped.
+// Few rows are one tile, more are two side by side that share keys; queries, outputs and sinks are in
+// groups of the 4 heads. A sink is what a request's first piece starts from; scores are capped.
 // PLAN-DAG: kernel 'grouped_attention{{.*}}': schedule stream {{.*}}; not simple: 
 func.func @prompt(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %sink: tensor<32xf32> {mla.input = "sink"},
     %batch: !any, %k: !keys, %v: !values {mla.pool = "values"}) -> (tensor<?x32x64xbf16> {mla.output = "output"}) {
@@ -64,16 +64,14 @@ func.func @prompt(%q: tensor<?x32x128xbf16> {mla.input = "q"}, %sink: tensor<32x
 // CPU: tile.attend queries(%{{.*}} : tensor<4x128xbf16>) {{.*}} value_pages({{.*}}) range {{.*}} unit = 1 : i64} -> tensor<4x64xf32>
 // CHECK-NOT: behind
 // CHECK: tile.kernel @grouped_attention_0(
-// 4 runs of one head, two of which read a KV head.
+// 2 runs of two heads, rows of a tile query by query.
 // CHECK: %[[Y:.*]] = tile.program_id 0
-// CHECK: %[[HEAD2:.*]] = arith.remui %[[Y]], %c4
-// CHECK: arith.divui %[[HEAD2]], %c2
+// CHECK: %[[HEAD2:.*]] = arith.remui %[[Y]], %c2
+// CHECK: tile.load %{{.*}} : memref<?x2x40xbf16, strided<[160, 40, 1], offset: ?>> -> tensor<{{64|16}}x48xbf16>
 // CHECK: tile.attend {{.*}} values(%{{.*}} : memref<?x16x72xbf16, strided<[?, 144, 1], offset: ?>>) {{.*}} sees({{.*}}) behind({{.*}}) {block = 64 : i64, scale = 1.580000e-01 : f64, unit = 1 : i64} -> tensor<{{[0-9]+}}x80xf32>
 // CHECK: tile.kernel @grouped_attention_{{[12]}}(
 // CHECK: %[[Z:.*]] = tile.program_id 0
-// CHECK: %[[HEAD3:.*]] = arith.remui %[[Z]], %c32
-// GPU: memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%{{.*}}, 4096], strides: [4096, 1]
-// GPU: %[[COLUMN:.*]] = arith.muli %[[HEAD3]], %c128
-// GPU: %[[Q:.*]] = tile.load %{{.*}}[%{{.*}}, %[[COLUMN]]] : memref<?x4096xbf16, strided<[4096, 1]>> -> tensor<64x128xbf16>
-// CHECK: %[[SINKS:.*]] = tile.load %{{.*}} : memref<{{.*}}xf32, strided<[0], offset: ?>>
+// CHECK: %[[HEAD3:.*]] = arith.remui %[[Z]], %c8
+// CHECK: tile.load %{{.*}} : memref<?x4x128xbf16, strided<[4096, 128, 1], offset: ?>> -> tensor<{{.*}}x128xbf16>
+// CHECK: %[[SINKS:.*]] = tile.load %{{.*}} : memref<{{.*}}x4xf32, strided<[0, 1], offset: ?>>
 // CHECK: tile.attend {{.*}} start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<{{.*}}xf32>, tensor<{{.*}}xf32>, tensor<{{.*}}x64xf32>) {block = 64 : i64, scale = {{.*}} : f64, softcap = 5.000000e+01 : f64

@@ -27,6 +27,17 @@ tile.kernel @load_rank(%a: memref<?xbf16>) {
 
 // -----
 
+tile.kernel @load_groups(%a: memref<?xbf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %a to offset: [0], sizes: [%n, %n, 64], strides: [512, 64, 1]
+      : memref<?xbf16> to memref<?x?x64xbf16, strided<[512, 64, 1]>>
+  // expected-error@+1 {{expected groups of a static size (view dimension 1), got 'memref<?x?x64xbf16}}
+  %t = tile.load %v[%c0, %c0] : memref<?x?x64xbf16, strided<[512, 64, 1]>> -> tensor<64x64xbf16>
+  tile.return
+}
+
+// -----
+
 tile.kernel @load_element(%a: memref<?xbf16>) {
   %c0 = arith.constant 0 : index
   // expected-error@+1 {{expected the tile's element type to be the view's, 'bf16', got 'f32'}}
@@ -251,6 +262,22 @@ tile.plan @work_rows {
 tile.plan @work_tile {
   // expected-error@+1 {{expected rows_per_tile of at least 1, got -64}}
   tile.work keys_per_block 64 rows_per_token 128 rows_per_tile -64 item_cost 5.0 merge_cost 2.0 fixed_blocks 0
+  tile.return
+}
+
+// -----
+
+tile.plan @work_runs {
+  // expected-error@+1 {{expected runs_per_token of at least 1, got 0}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 runs_per_token 0 item_cost 5.0 merge_cost 2.0
+  tile.return
+}
+
+// -----
+
+tile.plan @work_unequal_runs {
+  // expected-error@+1 {{expected runs_per_token to divide the 128 rows of a token, got 3}}
+  tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 64 runs_per_token 3 item_cost 5.0 merge_cost 2.0
   tile.return
 }
 

@@ -93,6 +93,29 @@ tile.plan @batch_invariant {
   tile.return
 }
 
+// CHECK-LABEL: tile.plan @runs
+// CHECK: tile.work keys_per_block 64 rows_per_token 32 rows_per_tile 64 runs_per_token 8 item_cost
+tile.plan @runs {
+  tile.work keys_per_block 64 rows_per_token 32 rows_per_tile 64 runs_per_token 8 item_cost 5.0 merge_cost 0.0
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @rows_in_groups
+// CHECK: tile.load %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x3x32xbf16, strided<[384, 32, 1]>> -> tensor<64x32xbf16>
+// CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}] : tensor<64xf32>, memref<?x3xf32, strided<[12, 1]>>
+tile.kernel @rows_in_groups(%src: memref<?xbf16>, %dst: memref<?xf32>, %tokens: index) {
+  %c0 = arith.constant 0 : index
+  %in = memref.reinterpret_cast %src to offset: [0], sizes: [%tokens, 3, 32], strides: [384, 32, 1]
+      : memref<?xbf16> to memref<?x3x32xbf16, strided<[384, 32, 1]>>
+  %out = memref.reinterpret_cast %dst to offset: [0], sizes: [%tokens, 3], strides: [12, 1]
+      : memref<?xf32> to memref<?x3xf32, strided<[12, 1]>>
+  %t = tile.load %in[%c0, %c0] : memref<?x3x32xbf16, strided<[384, 32, 1]>> -> tensor<64x32xbf16>
+  %f = arith.extf %t : tensor<64x32xbf16> to tensor<64x32xf32>
+  %sum = tile.reduce sum %f dim 1 : tensor<64x32xf32> -> tensor<64xf32>
+  tile.store %sum, %out[%c0] : tensor<64xf32>, memref<?x3xf32, strided<[12, 1]>>
+  tile.return
+}
+
 // CHECK-LABEL: tile.plan @shared_prefix
 // CHECK: %[[COMMON:.*]] = tile.dim "num_common_tokens"
 // CHECK: tile.shared_prefix %[[COMMON]]

@@ -218,7 +218,7 @@ TEST_F(PlanSerializerTest, NamedBuffersAreKeptOnceWithTheirShape) {
 
 TEST_F(PlanSerializerTest, B26_WorkKeepsItsNumbers) {
   auto function = serialize(R"mlir(
-    tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 32 item_cost 2.5 merge_cost 0.75 fixed_blocks 8
+    tile.work keys_per_block 64 rows_per_token 128 rows_per_tile 32 runs_per_token 4 item_cost 2.5 merge_cost 0.75 fixed_blocks 8
     %parts = tile.dim "num_parts"
     tile.launch @fill grid(%parts, %c1, %c1) args(%hidden, %t, %f) : memref<?xbf16>, index, f32
     tile.launch @patient grid(%c1, %c1, %c1) dependent args(%t) : index
@@ -228,6 +228,7 @@ TEST_F(PlanSerializerTest, B26_WorkKeepsItsNumbers) {
   EXPECT_EQ(function->work->keys_per_block, 64u);
   EXPECT_EQ(function->work->rows_per_token, 128u);
   EXPECT_EQ(function->work->rows_per_tile, 32u);
+  EXPECT_EQ(function->work->runs_per_token, 4u);
   EXPECT_EQ(function->work->item_cost, 2.5);
   EXPECT_EQ(function->work->merge_cost, 0.75);
   EXPECT_EQ(function->work->fixed_blocks, 8u);

@@ -181,6 +181,8 @@ TEST(Package, B26_BadPartitionsAreRefused) {
   refuse("keys_per_block is 65537", inPrefill([](auto &w) { w.keys_per_block = 65537; }));
   refuse("rows_per_token is 0", inPrefill([](auto &w) { w.rows_per_token = 0; }));
   refuse("rows_per_tile is 0", inPrefill([](auto &w) { w.rows_per_tile = 0; }));
+  refuse("runs_per_token is 0", inPrefill([](auto &w) { w.runs_per_token = 0; }));
+  refuse("runs_per_token is 4294967295", inPrefill([](auto &w) { w.runs_per_token = ~0u; }));
   refuse("rows_per_tile is 4294967295", inPrefill([](auto &w) { w.rows_per_tile = ~0u; }));
   refuse("fixed_blocks is 2097152", inPrefill([](auto &w) { w.fixed_blocks = 1 << 21; }));
   refuse("window is 4294967295", inPrefill([](auto &w) { w.window = ~0u; }));

@@ -206,6 +206,12 @@ TEST(WorkPlanner, B26_PartsFollowTheMachineAndTheRows) {
   EXPECT_EQ(countParts({64, 16, 64, 5, 2, 0}, 5, 132), 66); // 80 rows
   EXPECT_EQ(countParts({64, 63, 64, 5, 2, 0}, 1, 78), 78);
   EXPECT_EQ(countParts(kV3, 4096, 132), 1);
+  // 8 runs of 4 rows a token, each with a tile of its own whatever the others have.
+  WorkParams runs = {64, 32, 64, 5, 2, 0};
+  runs.runsPerToken = 8;
+  EXPECT_EQ(countParts(runs, 1, 132), 16);
+  EXPECT_EQ(countParts(runs, 16, 132), 16);
+  EXPECT_EQ(countParts(runs, 17, 132), 8);
   EXPECT_EQ(countParts(kV3, 0, 132), 66); // nobody asks anything
   EXPECT_EQ(sizeof(WorkItem), 8 * sizeof(int32_t));
   EXPECT_EQ(sizeof(MergeItem), 5 * sizeof(int32_t));

@@ -133,6 +133,7 @@ void ScheduledStep::planWork(ArrayRef<Request> requests, int64_t numSms, bool is
         params.mergeForms[i] = {(*forms)[3 * i], (*forms)[3 * i + 1], (*forms)[3 * i + 2]};
     params.mergePrograms = work.getMergePrograms().value_or(0);
     params.window = work.getWindow();
+    params.runsPerToken = work.getRunsPerToken();
   });
   std::vector<runtime::WorkRequest> planned;
   std::vector<int32_t> starts = {0};

@@ -9,9 +9,8 @@
 // Keys and values of a KV head are columns of rows of all heads: a view with the row's stride
 // and the head's offset. Nothing behind this conversion knows of groups.
 //
-// A tile's rows are the g heads of a query where requests have one, so that keys are read once
-// for all of them; else the queries of one head, which fill a tile by themselves. (With one KV
-// head both are all heads of all queries.)
+// A tile's rows are the g heads of a query where requests have one, or of several queries, so that
+// keys are read once for all of them. A group of more heads than a tile has rows is cut into runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +18,8 @@
 #include "Attention/HeadRows.h"
 #include "Attention/PagedKernel.h"
 #include "Plan/Lowerings.h"
+
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlac;
@@ -34,7 +35,7 @@ private:
   struct Source : HeadRows {
     unsigned table;
   };
-  static Rows chooseRows(mla::GroupedAttentionOp op);
+  static Rows chooseRows(StepLowering &step, mla::GroupedAttentionOp op, int64_t tileRows);
   Source addSource(TypedValue<mla::CacheType> cache, Part part);
   SmallVector<Value> startWithSink(KernelBuilder &b, ValueRange args, const Work &work);
   tile::AttendOp emitAttend(KernelBuilder &b, ValueRange args, const Work &work) override;
@@ -46,13 +47,25 @@ private:
 };
 } // namespace
 
-PagedKernel::Rows GroupedKernel::chooseRows(mla::GroupedAttentionOp op) {
+/// Values of whole panels, which the swapped side of products takes.
+static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
+  constexpr int64_t kPanelColumns = 64;
+  auto output = cast<RankedTensorType>(op.getOutput().getType());
+  return step.shapes.partitionsAttention && output.getElementType().getIntOrFloatBitWidth() == 16 &&
+         output.getShape().back() % kPanelColumns == 0;
+}
+
+PagedKernel::Rows GroupedKernel::chooseRows(StepLowering &step, mla::GroupedAttentionOp op,
+                                            int64_t tileRows) {
   int64_t heads = op.getHeads(), group = op.getGroup();
   bool hasOneQuery = op.getBatch().getType().getQueryLen() == 1;
-  // Sinks are rows of heads, so that a tile of several queries has those of one.
+  // Sinks are those of heads, so that a tile of several queries has to know where queries begin.
   if (hasOneQuery || (group == heads && !op.getSink()))
     return {.heads = heads, .run = group, .stride = 1};
-  return {.heads = heads, .run = 1, .stride = heads};
+  int64_t run = std::min(group, canHaveSides(step, op) ? tileRows / 2 : tileRows);
+  while (group % run != 0)
+    --run;
+  return {.heads = heads, .run = run, .stride = run == 1 ? heads : 0};
 }
 
 static int64_t chooseTileRows(StepLowering &step, mla::GroupedAttentionOp op) {
@@ -64,8 +77,8 @@ GroupedKernel::GroupedKernel(StepLowering &step, mla::GroupedAttentionOp op)
     : PagedKernel(step,
                   {op, op.getBatch(), op.getNumSplits(), "grouped_attention",
                    static_cast<int64_t>(op.getWindow()), /*countsKeys=*/true,
-                   /*hasOwnValues=*/true},
-                  chooseRows(op), chooseTileRows(step, op)),
+                   /*hasOwnValues=*/true, canHaveSides(step, op)},
+                  chooseRows(step, op, chooseTileRows(step, op)), chooseTileRows(step, op)),
       op(op), query(step.lookup(op.getQuery())), keys(addSource(op.getKeyCache(), Part::Key)) {
   bool isOnePool = step.cache(op.getKeyCache()) == step.cache(op.getValueCache());
   values = isOnePool ? keys : addSource(op.getValueCache(), Part::Value);
@@ -93,12 +106,16 @@ SmallVector<Value> GroupedKernel::startWithSink(KernelBuilder &b, ValueRange arg
   if (!op.getSink())
     return {};
   TensorRef ref = step.lookup(op.getSink());
-  bool isOneHead = layout.run == 1;
   Value first = work.run ? firstHead(b, work) : b.index(0);
-  Value view = b.view(args[sinkArg], b.extent(b.mul(first, ref.strides[0]), ref.offset),
-                      {b.fixed(isOneHead ? tileRows : layout.run)},
-                      {b.fixed(isOneHead ? 0 : ref.strides[0])});
-  Value sink = b.load(view, isOneHead ? b.index(0) : work.row, tileRows);
+  // Of the heads for each query: a tile of several begins with the first head of one.
+  SmallVector<OpFoldResult> sizes = {b.fixed(layout.run)}, strides = {b.fixed(ref.strides[0])};
+  if (!hasOneQuery) {
+    sizes.insert(sizes.begin(), b.fixed(llvm::divideCeil(tileRows, layout.run)));
+    strides.insert(strides.begin(), b.fixed(0));
+  }
+  Value view =
+      b.view(args[sinkArg], b.extent(b.mul(first, ref.strides[0]), ref.offset), sizes, strides);
+  Value sink = b.load(view, hasOneQuery ? work.ownRow : b.index(0), tileRows);
   Type f32 = b.getF32Type();
   auto constant = [&](double value) -> Value {
     return arith::ConstantOp::create(b, b.getFloatAttr(f32, value));

@@ -13,6 +13,8 @@
 
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
+#include <tuple>
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
@@ -53,7 +55,7 @@ void PagedKernel::findTables(KernelBuilder &b, ValueRange args, Value request, W
 /// Tiles of each run of heads.
 Value PagedKernel::rowTiles() {
   Value queries = hasOneQuery ? step.constant(1) : step.dim(problem.batch, "max_query_len");
-  Value tiles = step.ceilDiv(step.multiply(queries, layout.run), tileRows);
+  Value tiles = step.ceilDiv(step.multiply(queries, layout.run), getUsedRows());
   return step.multiply(tiles, layout.countRuns());
 }
 
@@ -64,7 +66,30 @@ void PagedKernel::placeTile(KernelBuilder &b, Work &work) {
     work.run = arith::RemUIOp::create(b, tile, b.index(runs));
     tile = arith::DivUIOp::create(b, tile, b.index(runs));
   }
-  work.row = b.mul(tile, tileRows);
+  int64_t queries = getSideRows() / layout.run;
+  auto place = [&](Value first, int64_t perTile, int64_t perSide) {
+    Value all = b.mul(first, perTile);
+    return std::pair(all, work.side ? b.add(all, b.mul(work.side, perSide)) : all);
+  };
+  if (!layout.areInGroups()) {
+    std::tie(work.row, work.ownRow) = place(tile, getUsedRows(), getSideRows());
+    return;
+  }
+  auto [first, own] = place(tile, sides * queries, queries);
+  work.query = own;
+  work.row = b.mul(first, layout.run);
+  work.ownRow = b.mul(own, layout.run);
+}
+
+Value PagedKernel::viewGroups(KernelBuilder &b, Value buffer, OpFoldResult offset,
+                              OpFoldResult queries, int64_t stride, std::optional<int64_t> width) {
+  SmallVector<OpFoldResult> sizes = {queries, b.fixed(layout.run)},
+                            strides = {b.fixed(layout.heads * stride), b.fixed(stride)};
+  if (width) {
+    sizes.push_back(b.fixed(*width));
+    strides.push_back(b.fixed(1));
+  }
+  return b.view(buffer, offset, sizes, strides);
 }
 
 /// A tile of the rows of all tokens. It may hold rows of the next request or run, which
@@ -72,19 +97,26 @@ void PagedKernel::placeTile(KernelBuilder &b, Work &work) {
 Value PagedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
                                const TensorRef &ref, const Work &work, int64_t width) {
   int64_t columns = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
+  if (layout.areInGroups()) {
+    Value start = work.run ? b.mul(work.run, layout.run * stride) : b.index(0);
+    Value view =
+        viewGroups(b, buffer, b.extent(start, ref.offset), args[arg.tokens], stride, columns);
+    Value row = b.add(b.mul(work.firstToken, layout.run), work.ownRow);
+    return b.load(view, {row, b.index(0)}, {tileRows, width});
+  }
   // TMA's maps are of whole rows: the head is a column where its tile has no columns behind it.
   if (layout.stride == layout.heads && stride == columns && width == columns) {
     Value view = b.view(buffer, b.fixed(ref.offset),
                         {OpFoldResult(args[arg.tokens]), b.fixed(layout.heads * columns)},
                         {b.fixed(layout.heads * stride), b.fixed(1)});
     Value column = work.run ? b.mul(work.run, columns) : b.index(0);
-    return b.load(view, {b.add(work.firstToken, work.row), column}, {tileRows, width});
+    return b.load(view, {b.add(work.firstToken, work.ownRow), column}, {tileRows, width});
   }
   if (layout.stride != 1) {
     Value view = b.view(buffer, b.extent(b.mul(work.run, stride), ref.offset),
                         {OpFoldResult(args[arg.tokens]), b.fixed(columns)},
                         {b.fixed(layout.stride * stride), b.fixed(1)});
-    return b.load(view, {b.add(work.firstToken, work.row), b.index(0)}, {tileRows, width});
+    return b.load(view, {b.add(work.firstToken, work.ownRow), b.index(0)}, {tileRows, width});
   }
   Value view = b.view(buffer, b.fixed(ref.offset),
                       {OpFoldResult(b.mul(args[arg.tokens], layout.heads)), b.fixed(columns)},
@@ -92,13 +124,14 @@ Value PagedKernel::loadQueries(KernelBuilder &b, ValueRange args, Value buffer,
   Value row = b.mul(work.firstToken, layout.heads);
   if (work.run)
     row = b.add(row, firstHead(b, work));
-  return b.load(view, {b.add(row, work.row), b.index(0)}, {tileRows, width});
+  return b.load(view, {b.add(row, work.ownRow), b.index(0)}, {tileRows, width});
 }
 
 /// Steps with one query per request take the general form too, so that they share the kernel
 /// with the others.
 Value PagedKernel::rowLimits(KernelBuilder &b, const Work &work) {
-  Value row = arith::AddIOp::create(b, b.iota(0, tileRows), b.splat(b.toI32(work.row), tileRows));
+  Value row =
+      arith::AddIOp::create(b, b.iota(0, tileRows), b.splat(b.toI32(work.ownRow), tileRows));
   Value query = arith::DivSIOp::create(b, row, b.constantI32(tileRows, layout.run));
   Value ofFirst = b.add(b.sub(work.seqLen, work.queryLen), 1);
   return arith::AddIOp::create(b, query, b.splat(b.toI32(ofFirst), tileRows));
@@ -132,7 +165,7 @@ Value PagedKernel::firstKey(KernelBuilder &b, const Work &work, Value row) {
 
 /// Behind the last key that the tile's last row sees.
 Value PagedKernel::endKey(KernelBuilder &b, const Work &work) {
-  Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
+  Value endRow = b.minimum(b.add(work.row, getUsedRows()), work.rows);
   Value unseen = b.sub(work.queryLen, b.ceilDiv(endRow, b.index(layout.run)));
   return b.sub(work.seqLen, unseen);
 }
@@ -148,15 +181,27 @@ void PagedKernel::store(KernelBuilder &b, const Work &work, const Target &target
                         const Result &result) {
   const TensorRef &ref = target.output;
   int64_t width = ref.size(ref.rank() - 1), stride = ref.strides[ref.rank() - 2];
-  Value view = b.view(target.outputBuffer, b.extent(b.mul(target.firstRow, stride), ref.offset),
-                      {OpFoldResult(work.rows), b.fixed(width)},
-                      {b.fixed(layout.stride * stride), b.fixed(1)});
-  b.storeNarrow(result.output, view, {work.row, b.index(0)});
-  if (!target.lseBuffer)
-    return;
-  Value lseView = b.view(target.lseBuffer, b.extent(target.firstRow, target.lseOffset),
-                         {OpFoldResult(work.rows)}, {b.fixed(layout.stride)});
-  b.store(result.lse, lseView, work.row);
+  OpFoldResult offset = b.extent(b.mul(target.firstRow, stride), ref.offset),
+               lseOffset = b.extent(target.firstRow, target.lseOffset);
+  Value view, lseView;
+  if (layout.areInGroups()) {
+    // Rows behind the tile's last whole query are the next tile's.
+    Value queries = b.minimum(work.queryLen, b.add(work.query, getSideRows() / layout.run));
+    view = viewGroups(b, target.outputBuffer, offset, queries, stride, width);
+    if (target.lseBuffer)
+      lseView = viewGroups(b, target.lseBuffer, lseOffset, queries, /*stride=*/1);
+  } else {
+    Value rows = work.rows;
+    if (sides > 1)
+      rows = b.minimum(rows, b.add(work.ownRow, getSideRows()));
+    view = b.view(target.outputBuffer, offset, {OpFoldResult(rows), b.fixed(width)},
+                  {b.fixed(layout.stride * stride), b.fixed(1)});
+    if (target.lseBuffer)
+      lseView = b.view(target.lseBuffer, lseOffset, {OpFoldResult(rows)}, {b.fixed(layout.stride)});
+  }
+  b.storeNarrow(result.output, view, {work.ownRow, b.index(0)});
+  if (lseView)
+    b.store(result.lse, lseView, work.ownRow);
 }
 
 //===----------------------------------------------------------------------===//
@@ -253,7 +298,7 @@ Value PagedKernel::seenBlocks(KernelBuilder &b, const Work &work, Value blocks) 
   Value end = work.seqLen;
   // Few queries all end in the last two blocks of their request.
   if (!batch.hasStaticQueryLen() || batch.getQueryLen() > tileKeys) {
-    Value endRow = b.minimum(b.add(work.row, tileRows), work.rows);
+    Value endRow = b.minimum(b.add(work.row, getUsedRows()), work.rows);
     end = b.sub(end, b.sub(work.queryLen, b.ceilDiv(endRow, b.index(layout.run))));
   }
   Value endBlock = b.ceilDiv(end, b.index(tileKeys));
@@ -263,8 +308,9 @@ Value PagedKernel::seenBlocks(KernelBuilder &b, const Work &work, Value blocks) 
 
 /// A tile beyond the request's rows goes over one block only; its results are
 /// dropped.
-PagedKernel::Work PagedKernel::loadItem(KernelBuilder &b, ValueRange args, Value item) {
+PagedKernel::Work PagedKernel::loadItem(KernelBuilder &b, ValueRange args, Value item, Value side) {
   Work work;
+  work.side = side;
   Value request = loadField(b, args, item, kRequest);
   work.first = work.piece = loadField(b, args, item, kFirstBlock);
   Value blocks = loadField(b, args, item, kBlocks);
@@ -294,10 +340,12 @@ void PagedKernel::rangeInWindow(KernelBuilder &b, Value blocks, Work &work) {
 
 /// Reads the item again, so that nothing of it needs registers during the loop
 /// over keys, which uses them all.
-void PagedKernel::storeItem(KernelBuilder &b, ValueRange args, Value item, const Result &result,
-                            bool isWhole) {
+void PagedKernel::storeItem(KernelBuilder &b, ValueRange args, Value item, Value side,
+                            const Result &result, bool isWhole) {
   Work work;
-  work.rows = b.mul(loadField(b, args, item, kQueryLen), layout.run);
+  work.side = side;
+  work.queryLen = loadField(b, args, item, kQueryLen);
+  work.rows = b.mul(work.queryLen, layout.run);
   placeTile(b, work);
   Value firstRow = b.mul(loadField(b, args, item, isWhole ? kFirstToken : kPartial), layout.heads);
   if (work.run)
@@ -309,21 +357,13 @@ void PagedKernel::storeItem(KernelBuilder &b, ValueRange args, Value item, const
   store(b, work, isWhole ? whole : piece, result);
 }
 
-void PagedKernel::writeItem(KernelBuilder &b, ValueRange args, Value item) {
-  Work work = loadItem(b, args, item);
+void PagedKernel::writeItem(KernelBuilder &b, ValueRange args, Value item, Value side) {
+  Work work = loadItem(b, args, item, side);
   Result result = attend(b, args, work, /*wantsLse=*/true);
   Value isWhole = b.isBelow(loadField(b, args, item, kPartial), b.index(0));
   b.ifThenElse(
-      isWhole, [&] { storeItem(b, args, item, result, true); },
-      [&] { storeItem(b, args, item, result, false); });
-}
-
-/// Rows of a tile as the runtime counts them, which divides the rows of all heads by it: those
-/// of a run need not fill their tile.
-int64_t PagedKernel::getPlannedRows() const {
-  if (!hasOneQuery || layout.countRuns() == 1)
-    return tileRows;
-  return llvm::divideCeil(layout.run, llvm::divideCeil(layout.run, tileRows));
+      isWhole, [&] { storeItem(b, args, item, side, result, true); },
+      [&] { storeItem(b, args, item, side, result, false); });
 }
 
 /// Of a request. Runs that are cut into tiles anyway have no more than a tile's.
@@ -339,7 +379,9 @@ std::optional<int64_t> PagedKernel::getMostRows() const {
 
 LogicalResult PagedKernel::launchItems() {
   isInKeys = problem.window != 0;
-  if (failed(step.requestWork(problem.op, layout.heads, getPlannedRows(), problem.window)))
+  sides = problem.canHaveSides ? 2 : 1;
+  if (failed(step.requestWork(problem.op, layout.heads, getUsedRows(), layout.countRuns(),
+                              problem.window)))
     return failure();
   Type f32 = Float32Type::get(problem.op->getContext());
   int64_t width = output.size(output.rank() - 1);
@@ -353,21 +395,46 @@ LogicalResult PagedKernel::launchItems() {
   arg.workItems = addArg(step.metadata("work_items"));
   arg.partialOutput = addArg(partialOutput.buffer);
   arg.partialLse = addArg(partialLse.buffer);
+  std::optional<int64_t> most = getMostRows();
+  int64_t few = getSideRows();
+  // A batch-invariant step has one kernel whatever its sizes are.
+  bool isKnown = problem.batch.getType().hasStaticQueryLen() || step.costs.fixedBlocks != 0;
+  if (sides > 1 && !isKnown && layout.run <= few) {
+    Value rows = step.multiply(step.dim(problem.batch, "max_query_len"), layout.run);
+    step.versionByRows(
+        rows, few, [&] { launchParts(few, /*hasSides=*/false); },
+        [&] { launchParts(most, /*hasSides=*/true); });
+  } else {
+    launchParts(most, sides > 1 && most.value_or(tileRows) > few);
+  }
+  bool isLast = llvm::all_of(problem.op->getUsers(), llvm::IsaPred<func::ReturnOp>);
+  return emitMergePartials(step, {problem.batch, partialOutput, partialLse, output, lse, isLast},
+                           problem.op);
+}
+
+/// `mostRows`: of a request; known few rows may go to the side of a product that is not padded to
+/// 64. Without sides there is the first only.
+void PagedKernel::launchParts(std::optional<int64_t> mostRows, bool hasSides) {
   std::array<Value, 3> grid = {rowTiles(), step.dim("num_parts"), step.constant(1)};
   auto write = [&](KernelBuilder &b, ValueRange args) {
-    // Known few rows may go to the side of a product that is not padded to 64.
-    if (std::optional<int64_t> rows = getMostRows())
-      b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr, b.getI64IntegerAttr(*rows));
+    if (mostRows)
+      b.getInsertionBlock()->getParentOp()->setAttr(tile::kMaxRowsAttr,
+                                                    b.getI64IntegerAttr(*mostRows));
     Value part = b.programId(1);
     Value first = b.loadScalar(args[arg.workStarts], part);
     Value end = b.loadScalar(args[arg.workStarts], b.add(part, 1));
     b.loop(first, end, b.index(1), {}, [&](Value item, ValueRange) {
-      writeItem(b, args, item);
+      if (!hasSides) {
+        writeItem(b, args, item, Value());
+        return SmallVector<Value>();
+      }
+      b.loop(b.index(0), b.index(sides), b.index(1), {}, [&](Value side, ValueRange) {
+        writeItem(b, args, item, side);
+        return SmallVector<Value>();
+      });
+      b.getInsertionBlock()->back().setAttr(tile::kSideBySideAttr, b.getUnitAttr());
       return SmallVector<Value>();
     });
   };
   step.launch(problem.name, grid, planArgs, write, StepLowering::Overlap::Both);
-  bool isLast = llvm::all_of(problem.op->getUsers(), llvm::IsaPred<func::ReturnOp>);
-  return emitMergePartials(step, {problem.batch, partialOutput, partialLse, output, lse, isLast},
-                           problem.op);
 }

@@ -43,9 +43,11 @@ protected:
   struct Rows {
     int64_t heads, run;
     int64_t countRuns() const { return heads / run; }
-    /// Heads in memory from one row of a tile to the next. Runs of many queries are of one
-    /// head, or of all.
+    /// Heads in memory from one row of a tile to the next. Rows of several queries have one stride
+    /// if their runs are of one head or of all, else 0: they are in groups (tile.load), of whole
+    /// queries in each tile.
     int64_t stride;
+    bool areInGroups() const { return stride == 0; }
   };
   /// What the op says.
   struct Problem {
@@ -59,12 +61,17 @@ protected:
     /// Values are not columns of the keys, so that outputs are narrow and 64 rows fit on either
     /// side of a product.
     bool hasOwnValues = false;
+    /// Schedules may have two tiles of half as many rows side by side, which share keys.
+    bool canHaveSides = false;
   };
   /// Rows of one request and a range of its keys.
   struct Work {
     mlir::Value firstToken, queryLen, seqLen;
     mlir::Value rows;        // query_len · run
-    mlir::Value row;         // first of the tile
+    mlir::Value row;         // first of the tile, or of both sides', whose range of keys is one
+    mlir::Value side;        // which one; null: the first
+    mlir::Value ownRow;      // first of the side's
+    mlir::Value query;       // its query, where rows are in groups
     mlir::Value run;         // of heads, which one; null: the only one
     mlir::Value first, last; // of the range, in `getUnit` keys
     mlir::Value piece;       // its place in the request; null: the grid's split says
@@ -113,8 +120,22 @@ protected:
     unsigned workStarts, workItems, partialOutput, partialLse; // items
   } arg{};
   int64_t tileRows, tileKeys;
+  bool hasOneQuery;
 
 private:
+  /// Rows of the request that a side computes: all of its tile, or those of whole queries.
+  int64_t getSideRows() const {
+    int64_t rows = tileRows / sides;
+    return layout.areInGroups() ? rows / layout.run * layout.run : rows;
+  }
+  /// Rows that a program computes.
+  int64_t getUsedRows() const { return sides * getSideRows(); }
+  /// A view of the run's rows of `queries` queries in `buffer`, where rows of all heads are
+  /// `stride` elements apart, from `offset` on; no `width`: of a vector.
+  mlir::Value viewGroups(KernelBuilder &b, mlir::Value buffer, mlir::OpFoldResult offset,
+                         mlir::OpFoldResult queries, int64_t stride,
+                         std::optional<int64_t> width = std::nullopt);
+
   /// A place of the kernel for results: rows of `ref`, and their LSEs.
   struct Target {
     mlir::Value outputBuffer, lseBuffer; // the latter may be null
@@ -140,16 +161,16 @@ private:
 
   // A program for each part.
   mlir::LogicalResult launchItems();
-  int64_t getPlannedRows() const;
   std::optional<int64_t> getMostRows() const;
+  void launchParts(std::optional<int64_t> mostRows, bool hasSides);
   enum ItemField { kRequest, kFirstBlock, kBlocks, kSeqLen, kFirstToken, kQueryLen, kPartial };
   mlir::Value loadField(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, ItemField field);
   mlir::Value seenBlocks(KernelBuilder &b, const Work &work, mlir::Value blocks);
-  Work loadItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item);
+  Work loadItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, mlir::Value side);
   void rangeInWindow(KernelBuilder &b, mlir::Value blocks, Work &work);
-  void writeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item);
-  void storeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, const Result &result,
-                 bool isWhole);
+  void writeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, mlir::Value side);
+  void storeItem(KernelBuilder &b, mlir::ValueRange args, mlir::Value item, mlir::Value side,
+                 const Result &result, bool isWhole);
 
   void findTables(KernelBuilder &b, mlir::ValueRange args, mlir::Value request, Work &work);
 
@@ -159,7 +180,8 @@ private:
   };
   mlir::SmallVector<Table, 2> tables;
   TensorRef partialOutput, partialLse; // of items
-  bool hasOneQuery, isOwn, isInKeys = false;
+  bool isOwn, isInKeys = false;
+  int64_t sides = 1; // of a program
 };
 
 } // namespace mlac::mla_to_tile

@@ -151,12 +151,12 @@ void StepLowering::ifAbove(Value size, int64_t limit, llvm::function_ref<void()>
 }
 
 LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken, int64_t rowsPerTile,
-                                        int64_t window) {
-  int64_t asked[] = {rowsPerToken, rowsPerTile, window};
+                                        int64_t runs, int64_t window) {
+  int64_t asked[] = {rowsPerToken, rowsPerTile, window, runs};
   if (work) {
-    int64_t before[] = {static_cast<int64_t>(work.getRowsPerToken()),
-                        static_cast<int64_t>(work.getRowsPerTile()),
-                        static_cast<int64_t>(work.getWindow())};
+    int64_t before[] = {
+        static_cast<int64_t>(work.getRowsPerToken()), static_cast<int64_t>(work.getRowsPerTile()),
+        static_cast<int64_t>(work.getWindow()), static_cast<int64_t>(work.getRunsPerToken())};
     if (ArrayRef(asked) == ArrayRef(before))
       return success();
     InFlightDiagnostic error = user->emitOpError("expected all attentions of a step to have ")
@@ -170,11 +170,11 @@ LogicalResult StepLowering::requestWork(Operation *user, int64_t rowsPerToken, i
   }
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&planOp.getBody().front());
-  work =
-      tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
-                           llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
-                           /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks, window,
-                           /*merge_forms=*/DenseI64ArrayAttr(), /*merge_programs=*/IntegerAttr());
+  work = tile::WorkOp::create(builder, loc, shapes.keys, rowsPerToken, rowsPerTile,
+                              llvm::APFloat(costs.item), llvm::APFloat(costs.merge),
+                              /*partial_cost=*/llvm::APFloat(0.0), costs.fixedBlocks, window,
+                              /*merge_forms=*/DenseI64ArrayAttr(), /*merge_programs=*/IntegerAttr(),
+                              runs);
   return success();
 }
 

@@ -119,7 +119,7 @@ public:
   /// Asks for the partition of attentions with so many rows, over the keys of a window (0: all);
   /// a plan has one.
   mlir::LogicalResult requestWork(mlir::Operation *user, int64_t rowsPerToken, int64_t rowsPerTile,
-                                  int64_t window);
+                                  int64_t runs, int64_t window);
   /// Says how its pieces are merged (tile.work), alike for all attentions.
   mlir::LogicalResult requestMerge(mlir::Operation *user, llvm::ArrayRef<int64_t> forms,
                                    int64_t programs);

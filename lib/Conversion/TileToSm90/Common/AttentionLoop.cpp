@@ -8,6 +8,8 @@
 
 #include "Common/AttentionLoop.h"
 
+#include "mla/Dialect/KernelAttrs.h"
+
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -15,6 +17,8 @@ using namespace mlac;
 
 static scf::ForOp findItems(tile::AttendOp attend) {
   auto items = attend->getParentOfType<scf::ForOp>();
+  if (items && items->hasAttr(tile::kSideBySideAttr)) // tiles that share keys
+    items = items->getParentOfType<scf::ForOp>();
   return items && isa<tile::KernelOp>(items->getParentOp()) ? items : scf::ForOp();
 }
 
@@ -38,12 +42,12 @@ bool mlac::isInItems(tile::AttendOp attend, std::string &why) {
   bool areKnown = true;
   for (unsigned term = 0; term < attend.getKeys().size(); ++term)
     areKnown &= attend.isPlain(term) || hasCodes(attend, term);
-  why = !items                         ? "no loop over work items around the loop over keys"
-        : items.getNumResults() != 0   ? "the loop over work items carries values"
-        : !areLoaded                   ? "a query is not a load"
-        : isPartial(attend.getStart()) ? "it goes on from a partial"
-        : !areKnown                    ? "its keys are converted, and are no codes"
-                                       : "";
+  why = !items                               ? "no loop over work items around the loop over keys"
+        : items.getNumResults() != 0         ? "the loop over work items carries values"
+        : !areLoaded                         ? "a query is not a load"
+        : isPartial(tile::findStart(attend)) ? "it goes on from a partial"
+        : !areKnown                          ? "its keys are converted, and are no codes"
+                                             : "";
   return why.empty();
 }
 

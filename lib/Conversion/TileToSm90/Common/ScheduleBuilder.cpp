@@ -260,6 +260,13 @@ Value mlac::findBuffer(Value view) {
   return view;
 }
 
+/// Whether a buffer is a kernel argument, whose base is aligned, or one of several.
+static bool isArgument(Value buffer) {
+  auto choice = buffer.getDefiningOp<arith::SelectOp>();
+  return choice ? isArgument(choice.getTrueValue()) && isArgument(choice.getFalseValue())
+                : isa<BlockArgument>(buffer);
+}
+
 /// What divides the address, in elements, of every row of the view at `column`;
 /// 1 if the columns are not contiguous.
 static int64_t getAddressDivisor(Value view, OpFoldResult column) {
@@ -271,7 +278,7 @@ static int64_t getAddressDivisor(Value view, OpFoldResult column) {
   auto cast = skipCasts(view).getDefiningOp<memref::ReinterpretCastOp>();
   if (!cast) // a kernel argument: rank 1, aligned base
     return divisor;
-  if (!isa<BlockArgument>(cast.getSource()))
+  if (!isArgument(cast.getSource()))
     return 1;
   divisor = std::min(divisor, getKnownDivisor(cast.getMixedOffsets().front()));
   for (OpFoldResult stride : ArrayRef(cast.getMixedStrides()).drop_back())

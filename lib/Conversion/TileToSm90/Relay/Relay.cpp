@@ -81,7 +81,7 @@ static bool hasSharedSlots(tile::AttendOp attend, std::string &why) {
     why = "its values have rows of their own, not the keys' slots";
   else if (attend.getBehind())
     why = "its first keys have masks";
-  else if (!attend.getStart().empty())
+  else if (!tile::findStart(attend).empty())
     why = "its rows start from sinks";
   else if (!attend.getSoftcap().isZero())
     why = "its scores are capped";

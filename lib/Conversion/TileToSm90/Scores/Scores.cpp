@@ -218,8 +218,7 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
       getSharedType({program.queriesPerTile * program.rows, query.getDimSize(1)},
                     query.getElementType()));
   for (tile::LoadOp load : program.queries)
-    entry.queryMaps.push_back(
-        createTensorMap(b, cloner, load.getView(), program.rows, sm90::kCodePanelColumns));
+    entry.queryMaps.emplace_back(b, cloner, load, program.rows, sm90::kCodePanelColumns);
   entry.queryRing = createRing(b, "queries", /*stages=*/1, queryTiles);
   return entry;
 }

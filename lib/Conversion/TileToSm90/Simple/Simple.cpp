@@ -333,8 +333,8 @@ Value SimpleSchedule::addColumns(Location loc, Value column, int64_t more) {
 Value SimpleSchedule::loadFragment(tile::LoadOp load, Type type, Value column) {
   SmallVector<Value> offsets = get(load.getOffsets());
   offsets.back() = column;
-  return sm90::LoadOp::create(builder, load.getLoc(), type, get(load.getView()), offsets,
-                              arePaired(load.getView(), load.getOffsets().back()));
+  bool paired = offsets.size() == 2 && arePaired(load.getView(), load.getOffsets().back());
+  return sm90::LoadOp::create(builder, load.getLoc(), type, get(load.getView()), offsets, paired);
 }
 
 Value SimpleSchedule::loadFragment(tile::LoadRowsOp load, Type type, Value column) {
@@ -474,7 +474,8 @@ LogicalResult SimpleSchedule::sharePiece(Value piece) {
 
 void SimpleSchedule::store(tile::StoreOp op, Value value, bool paired) {
   sm90::StoreOp::create(builder, op.getLoc(), value, get(op.getView()), get(op.getOffsets()),
-                        paired && !op.getTransposed(), op.getTransposed());
+                        paired && !op.getTransposed() && op.getOffsets().size() == 2,
+                        op.getTransposed());
 }
 
 void SimpleSchedule::store(tile::StoreSlotsOp op, Value value, bool paired) {

@@ -21,14 +21,16 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
 
-/// Warpgroups: the producer's, of which one thread works, and the consumer.
-static constexpr int32_t kProducer = 0, kConsumer = 1, kWarpgroups = 2, kCodeWarpgroups = 3;
+/// Warpgroups: the producer's, of which one thread works, and the first consumer.
+static constexpr int32_t kProducer = 0, kConsumer = 1, kCodeWarpgroups = 3;
 
 namespace {
 /// Registers of a thread: consumers get what the producer leaves of the register file.
@@ -63,13 +65,20 @@ sm90::SmemType stream::getScratchType(const Program &program) {
 }
 sm90::SmemType stream::getOperandType(const Program &program) {
   tile::LoadOp query = program.queries.front();
-  return getSharedType({program.rows, sm90::kTileRows}, query.getType().getElementType());
+  Type element = query.getType().getElementType();
+  return getSharedType({program.rows, sm90::kTileRows},
+                       program.hasCodes() ? Float16Type::get(element.getContext()) : element);
 }
 
 bool Program::isKeys(Value tile) const {
   if (auto slice = tile.getDefiningOp<tensor::ExtractSliceOp>())
     tile = slice.getSource();
   return llvm::is_contained(operands, tile);
+}
+
+/// A sides loop goes from 0 to a constant.
+int64_t Program::countSides() const {
+  return sides ? *getConstantIntValue(scf::ForOp(sides).getUpperBound()) : 1;
 }
 
 bool Program::hasLoads(Operation *op) const {
@@ -217,6 +226,13 @@ std::string Matcher::findLoads() {
   auto loop = dyn_cast<scf::ForOp>(program.keys.front()->getParentOp());
   if (!loop || program.queries.front()->getBlock() != loop->getBlock())
     return "its keys are not loaded in a loop behind the queries";
+  if (auto around = loop->getParentOfType<scf::ForOp>();
+      around && around->hasAttr(tile::kSideBySideAttr)) {
+    if (!matchPattern(around.getLowerBound(), m_Zero()) || around.getNumResults() != 0 ||
+        !getConstantIntValue(around.getUpperBound()) || !matchPattern(around.getStep(), m_One()))
+      return "tiles side by side whose number is not known";
+    program.sides = around;
+  }
   if (std::string why = findOperands(program); !why.empty())
     return why;
   program.keysEnd = findLastUse(program.operands);
@@ -230,7 +246,7 @@ std::string Matcher::findLoads() {
 std::string Matcher::checkLoads() {
   for (tile::LoadOp query : program.queries) {
     RankedTensorType type = query.getType();
-    if (type.getRank() != 2 || type.getDimSize(0) != program.rows || !canMapView(query.getView()))
+    if (type.getRank() != 2 || type.getDimSize(0) != program.rows || !QueryRows::canCopy(query))
       return "TMA cannot copy its queries";
   }
   for (Operation *keys : program.keys) {
@@ -280,7 +296,7 @@ std::string Matcher::chooseStages() {
   auto countPanels = [](Operation *load) {
     return llvm::divideCeil(getTileType(load->getResult(0)).getDimSize(1), sm90::kPanelColumns);
   };
-  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes()};
+  Tiles tiles{program.rows, 0, 0, 0, program.hasCodes(), program.countSides()};
   for (tile::LoadOp query : program.queries)
     tiles.queryPanels += countPanels(query);
   for (Operation *keys : program.keys)
@@ -330,12 +346,13 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     if (program.usesTma)
       entry.keyMaps.emplace_back(b, cloner, cast<tile::LoadPagedOp>(load));
   }
-  for (tile::LoadOp load : program.queries) {
-    queryTiles.push_back(getSharedType(load.getResult()));
-    entry.queryMaps.push_back(createTensorMap(b, cloner, load.getView(), program.rows));
-  }
+  for (tile::LoadOp load : program.queries)
+    entry.queryMaps.emplace_back(b, cloner, load, program.rows);
+  for (int64_t side = 0; side < program.countSides(); ++side)
+    for (tile::LoadOp load : program.queries)
+      queryTiles.push_back(getSharedType(load.getResult()));
   // One thread fills, or each of the producer's; consumers' warps free.
-  constexpr int32_t consumer = sm90::kWarpgroupWarps;
+  const auto consumer = static_cast<int32_t>(sm90::kWarpgroupWarps * program.countSides());
   auto createQueries = [&](int32_t readers) {
     return createRing(b, "queries", program.queryStages, /*parts=*/1, queryTiles, /*fullCount=*/1,
                       readers);
@@ -348,6 +365,11 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
   entry.keyRing = createRing(b, "keys", program.stages, program.parts.size(), keyTiles,
                              program.countFillers(), consumer);
   entry.queryRing = createQueries(consumer);
+  return entry;
+}
+
+/// What each consumer has for itself.
+static void createOwnTiles(ImplicitLocOpBuilder &b, const Program &program, Entry &entry) {
   tile::KernelOp kernel = program.kernel;
   kernel.walk([&](Operation *op) {
     if (isa<tile::ReduceOp>(op))
@@ -356,12 +378,11 @@ static Entry createEntry(ImplicitLocOpBuilder &b, LazyCloner &cloner, const Prog
     if (dot && dot.getTransposeLhs() && !entry.operands.contains(dot.getRhs()))
       entry.operands[dot.getRhs()] = alloc(b, getOperandType(program));
   });
-  return entry;
 }
 
 bool mlac::canStream(tile::AttendOp attend, std::string &why) {
   for (Value query : attend.getQueries())
-    if (auto load = query.getDefiningOp<tile::LoadOp>(); !load || !canMapView(load.getView()))
+    if (auto load = query.getDefiningOp<tile::LoadOp>(); !load || !QueryRows::canCopy(load))
       why = "TMA cannot copy its queries";
   return why.empty();
 }
@@ -378,12 +399,16 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   if (!program)
     return {};
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getOperation());
-  auto result = createRoleKernel(b, kernel, program->hasCodes() ? kCodeWarpgroups : kWarpgroups);
+  int64_t sides = program->countSides();
+  auto result = createRoleKernel(b, kernel, program->hasCodes() ? kCodeWarpgroups : 1 + sides);
   LazyCloner cloner(b, [](Operation *, Type type) { return convertType(type); });
   cloner.map(kernel.getBody().getArguments(), result.getBody().getArguments());
   emitLaunchDependents(b, kernel);
   cloneScalars(cloner, kernel.getBody().front(), isScalar);
   Entry entry = createEntry(b, cloner, *program);
+  SmallVector<Entry, 2> own(program->hasCodes() ? 0 : sides, entry);
+  for (Entry &tiles : own)
+    createOwnTiles(b, *program, tiles);
   IntegerAttr producer, consumer; // as the launch gives
   if (program->hasCodes()) {
     CodeRegisters registers(program->usesTma);
@@ -392,7 +417,9 @@ sm90::KernelOp mlac::buildStreamSchedule(tile::KernelOp kernel, std::string &why
   }
   emitRole(b, "load", kProducer, producer, [&] { emitProducer(b, *program, entry, cloner); });
   if (!program->hasCodes()) {
-    emitRole(b, "math", kConsumer, consumer, [&] { emitConsumer(b, *program, entry, cloner); });
+    for (unsigned side = 0; side < sides; ++side)
+      emitRole(b, side == 0 ? "math" : "math" + std::to_string(side), kConsumer + side, consumer,
+               [&] { emitConsumer(b, *program, own[side], cloner, side); });
   } else {
     emitRole(b, "left", kConsumer, consumer,
              [&] { emitCodeConsumer(b, *program, entry, cloner, 0); });

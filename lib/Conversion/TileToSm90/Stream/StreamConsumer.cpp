@@ -31,6 +31,8 @@ void Consumer::settle() {
 void Consumer::beginRegion() { operandsRead = true; }
 
 void Consumer::emit(Operation *op) {
+  if (op == program.sides)
+    return emitSide(number);
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](scf::ForOp loop) { emitFor(loop); })
       .Case([&](scf::IfOp branch) { emitIf(branch); })
@@ -54,7 +56,8 @@ void Consumer::emit(Operation *op) {
       .Case([&](tile::ReduceOp reduce) { emitReduce(reduce); })
       .Case([&](tile::StoreOp store) { emitStore(store); })
       .Default([&](Operation *op) {
-        clone(op);
+        if (!isOperand(op))
+          return clone(op);
         share(op);
       });
   if (op == program.queriesEnd) {
@@ -69,7 +72,8 @@ void Consumer::emit(Operation *op) {
 void Consumer::awaitQueries() {
   sm90::AwaitOp::create(b, entry.queryRing, queryStage, /*part=*/0);
   for (auto [index, load] : llvm::enumerate(program.queries))
-    shared[load->getResult(0)] = getTile(entry.queryRing, queryStage, index);
+    shared[load->getResult(0)] =
+        getTile(entry.queryRing, queryStage, number * program.queries.size() + index);
 }
 
 /// What rows start from may come from the kernels before.
@@ -102,24 +106,22 @@ void Consumer::emitStore(tile::StoreOp store) {
 
 /// Stores what a product reads, transposed: [64 keys, N] to [N, 64], K-major.
 void Consumer::share(Operation *op) {
-  for (Value result : op->getResults()) {
-    Value target = entry.operands.lookup(result);
-    if (!target)
-      continue;
-    if (operandsRead)
-      barrier();
-    sm90::StoreSharedOp::create(b, cloner.get(result), target, /*transposed=*/true,
-                                /*column=*/IntegerAttr());
-    shared[result] = target;
-    written = true;
-  }
+  Value result = op->getResult(0), target = entry.operands.lookup(result);
+  Value operand = makeOperand(op, cast<sm90::SmemType>(target.getType()));
+  if (operandsRead)
+    barrier();
+  sm90::StoreSharedOp::create(b, operand, target, /*transposed=*/true, /*column=*/IntegerAttr());
+  shared[result] = target;
+  written = true;
+}
+
+bool Consumer::isOperand(Operation *op) const {
+  return op->getNumResults() == 1 && entry.operands.contains(op->getResult(0));
 }
 
 /// Ops that neither wait nor write may run earlier than they stand.
 bool Consumer::canMove(Operation *op) {
-  bool makesOperand =
-      llvm::any_of(op->getResults(), [&](Value result) { return entry.operands.contains(result); });
-  return op->getNumRegions() == 0 && !makesOperand && !isa<tile::ReduceOp, tile::StoreOp>(op);
+  return op->getNumRegions() == 0 && !isOperand(op) && !isa<tile::ReduceOp, tile::StoreOp>(op);
 }
 
 /// The dots that follow `first` and read nothing that an earlier one makes but its
@@ -191,7 +193,11 @@ Value Consumer::emitOutput(tile::DotOp dot, Value acc) {
   return multiply(values, weights, acc, /*transposeLhs=*/true);
 }
 
-/// Weights behind the request's end are 0, but values there may be NaN.
+/// Where consumers that share values meet behind zeroed rows: a named barrier.
+static constexpr int32_t kMeeting = 8;
+
+/// Weights behind the request's end are 0, but values there may be NaN. The first consumer clears
+/// them, the others wait.
 void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   Value rows = arith::SubIOp::create(b, cloner.get(keys.getLimit()), cloner.get(keys.getToken()));
   Value all = arith::ConstantIndexOp::create(b, keys.getType().getDimSize(0));
@@ -201,8 +207,11 @@ void Consumer::zeroTail(tile::LoadPagedOp keys, Value tile) {
   auto branch = scf::IfOp::create(b, isShort, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  sm90::ZeroRowsOp::create(b, tile, rows);
+  if (number == 0)
+    sm90::ZeroRowsOp::create(b, tile, rows);
   written = true;
+  if (int64_t sides = program.countSides(); sides > 1)
+    sm90::NamedBarrierOp::create(b, kMeeting, sides * sm90::kWarpgroupWarps, /*arrive=*/false);
 }
 
 /// Copies without TMA have put zeros there.
@@ -270,6 +279,6 @@ void Consumer::emitRun(tile::DotOp first) {
 }
 
 void stream::emitConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-                          const LazyCloner &cloner) {
-  Consumer(b, program, entry, cloner).run();
+                          const LazyCloner &cloner, unsigned side) {
+  Consumer(b, program, entry, cloner).run(side);
 }

@@ -36,6 +36,12 @@ struct Run {
 class Consumer : public Role {
 public:
   using Role::Role;
+  using Role::run;
+  /// As the one of several that share keys.
+  void run(unsigned which) {
+    number = which;
+    Role::run();
+  }
 
 protected:
   using Operation = mlir::Operation;
@@ -46,12 +52,18 @@ protected:
   void settle() override;
   void beginRegion() override;
 
-  void awaitQueries();
+  virtual void awaitQueries();
   void loadRows(mlir::tile::LoadOp load);
   void emitReduce(mlir::tile::ReduceOp reduce);
-  void emitStore(mlir::tile::StoreOp store);
+  virtual void emitStore(mlir::tile::StoreOp store);
   void share(Operation *op);
+  /// The op, whose result a product reads, as what the product takes.
+  virtual Value makeOperand(Operation *op, mlir::sm90::SmemType target) {
+    return cloner.get(op->getResult(0));
+  }
   Run collectRun(mlir::tile::DotOp first);
+  /// Whether a product reads its result, computed, from shared memory.
+  bool isOperand(Operation *op) const;
   bool canMove(Operation *op);
   void emitRun(mlir::tile::DotOp first);
   virtual Value emitScores(mlir::tile::DotOp dot, Value acc);
@@ -73,6 +85,7 @@ protected:
 
   llvm::DenseMap<Value, Value> shared; // tiles that lie in shared memory
   llvm::DenseSet<unsigned> awaited;    // parts of the block at hand
+  unsigned number = 0;                 // of consumers that share keys
   bool needsFence = false;             // before the next wgmma
 
   // Since the last barrier:

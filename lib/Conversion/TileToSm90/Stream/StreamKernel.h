@@ -17,6 +17,7 @@
 #define MLAC_LIB_CONVERSION_TILETOSM90_STREAM_STREAMKERNEL_H
 
 #include "Common/PagedTiles.h"
+#include "Common/QueryRows.h"
 #include "Common/RoleKernel.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -45,6 +46,8 @@ struct Program : RoleProgram {
   mlir::Operation *keysEnd = nullptr;    // the same of the keys
   mlir::SmallVector<Part> parts;
   int64_t rows = 0; // N
+  /// The loop over tiles of queries that share keys, a consumer each; null: there is one.
+  mlir::scf::ForOp sides;
   /// Loads of queries whose tiles lie one below the other, as one.
   int64_t queriesPerTile = 1;
   int64_t queryStages = 0;
@@ -52,6 +55,7 @@ struct Program : RoleProgram {
 
   mlir::Value getKeys(unsigned tile) const { return keys[tile]->getResult(0); }
   bool hasCodes() const { return !scales.empty() && scales.front(); }
+  int64_t countSides() const;
   /// Threads that arrive for a stage of keys.
   int32_t countFillers() const { return usesTma ? 1 : mlir::sm90::kWarpgroupThreads; }
   bool hasRope() const { return keys.size() > 1; }
@@ -84,7 +88,7 @@ struct Entry {
   mlir::SmallVector<Half, 2> halves;     // of codes
   mlir::Value ropeRing;                  // with codes; null without RoPE
   mlir::SmallVector<PagedTiles> keyMaps; // with TMA
-  mlir::SmallVector<mlir::Value> queryMaps;
+  mlir::SmallVector<QueryRows> queryMaps;
   /// Shared tiles of computed operands, and scratch of reductions.
   llvm::DenseMap<mlir::Value, mlir::Value> operands;
   llvm::DenseMap<mlir::Operation *, mlir::Value> scratch;
@@ -106,8 +110,9 @@ mlir::sm90::SmemType getOperandType(const Program &program);
 /// Fills the role that `b` stands in.
 void emitProducer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                   const LazyCloner &cloner);
+/// Of the tile of queries `side`, whose own shared tiles `entry` has.
 void emitConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
-                  const LazyCloner &cloner);
+                  const LazyCloner &cloner, unsigned side);
 /// Of the half `side`, 0 or 1.
 void emitCodeConsumer(mlir::ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                       const LazyCloner &cloner, unsigned side);

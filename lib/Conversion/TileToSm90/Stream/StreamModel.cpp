@@ -42,7 +42,7 @@ int64_t stream::Tiles::fixedBytesBeside(int64_t queryStages) const {
   int64_t queries = queryStages * queryPanels * rows * sm90::kPanelRowBytes;
   if (!hasCodes) {
     constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
-    return queries + rows * sm90::kPanelRowBytes + kSmallBytes;
+    return sides * (queries + rows * sm90::kPanelRowBytes + kSmallBytes);
   }
   int64_t weights = rows * sm90::kPanelRowBytes,
           scores = kBlockKeys * rows * static_cast<int64_t>(sizeof(float)),
@@ -148,7 +148,11 @@ void Planner::count() {
   int64_t keys =
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
   int64_t panels = keys + (problem.keyWidth ? latent : 0);
-  const stream::Tiles tiles{rows, keys, panels, latent};
+  // As the conversion to tile divides the rows of values of their own (PagedKernel).
+  constexpr int64_t kSideRows = sm90::kTileRows / 2;
+  int64_t sides = problem.keyWidth && rows > kSideRows ? 2 : 1;
+  rows = sides > 1 ? kSideRows : rows;
+  const stream::Tiles tiles{rows, keys, panels, latent, /*hasCodes=*/false, sides};
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
     return (void)refuse("an output of " + Twine(tiles.heldRegisters()) +
                         " registers per thread, it has " +
@@ -167,11 +171,11 @@ void Planner::count() {
                         " bytes of shared memory, a CTA has " + Twine(target.sharedBytes));
   // wgmma with `rows` columns reads its left operand of 64 rows whatever `rows` is.
   double readPerPanel = kPanelBytes + rows * sm90::kPanelRowBytes;
-  double scores = keys * readPerPanel / sm.sharedBytesPerClock;
-  double values = latent * readPerPanel / sm.sharedBytesPerClock;
+  double scores = sides * keys * readPerPanel / sm.sharedBytesPerClock;
+  double values = sides * latent * readPerPanel / sm.sharedBytesPerClock;
   double width = problem.scoreWidth();
-  cost.tensorCycles =
-      productCycles(kBlockKeys, rows, width) + productCycles(problem.kvLoraRank, rows, kBlockKeys);
+  cost.tensorCycles = sides * (productCycles(kBlockKeys, rows, width) +
+                               productCycles(problem.kvLoraRank, rows, kBlockKeys));
   cost.sharedCycles = scores + values + stageBytes / sm.sharedBytesPerClock;
   // Maxima and sums run over M, so warps meet for each: two handovers more.
   double softmax =
@@ -185,7 +189,7 @@ void Planner::count() {
   double boxes = panels * problem.boxesPerPanel();
   double load = sm.loadLatencyCycles + std::max(cost.loadCycles, boxes * sm.copyIssueCycles);
   cost.recurrenceCycles = std::max(chain, (load + held) / stages);
-  cost.itemCycles = itemCycles(chain, rows * width * problem.elementBytes, rows);
+  cost.itemCycles = itemCycles(chain, sides * rows * width * problem.elementBytes, rows);
 }
 
 static ScheduleCost plan(const AttentionProblem &problem, const TargetDescription &target,

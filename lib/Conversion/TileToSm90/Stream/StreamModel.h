@@ -33,6 +33,8 @@ struct Tiles {
   int64_t queryPanels, stagePanels, outputPanels;
   /// Keys are codes, of which two consumers make values: panels of a stage are of codes.
   bool hasCodes = false;
+  /// Tiles of queries, of so many rows each, that share the keys, a consumer each.
+  int64_t sides = 1;
 
   /// A block of keys.
   int64_t stageBytes() const;

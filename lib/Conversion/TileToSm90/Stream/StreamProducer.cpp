@@ -27,16 +27,22 @@ public:
 private:
   bool keeps(Value value) const override { return !isTile(value); }
   void emit(Operation *op) override;
+  void emitSides();
   void loadQueries();
   void loadKeys();
   void loadCodes();
   /// Where blocks lie, by the terms; empty where threads copy rows.
   SmallVector<PagedTiles::Block> findBlocks();
   void copyPart(const Part &part, int32_t number, Value target);
+
+  /// What was known before the sides, and which one: each has queries of its own.
+  SmallVector<LazyCloner, 2> sides;
 };
 } // namespace
 
 void Producer::emit(Operation *op) {
+  if (op == program.sides)
+    return emitSides();
   if (op == program.queries.back())
     return loadQueries();
   if (op == program.keys.back())
@@ -64,10 +70,22 @@ static void elect(ImplicitLocOpBuilder &b, llvm::function_ref<void()> body) {
   body();
 }
 
+/// Keys are those of all sides, so that the first one says which.
+void Producer::emitSides() {
+  sides.clear();
+  scf::ForOp loop = program.sides;
+  for (int64_t side = 0; side < program.countSides(); ++side) {
+    sides.emplace_back(cloner, [](Operation *, Type type) { return convertType(type); });
+    sides.back().map(loop.getInductionVar(), arith::ConstantIndexOp::create(b, side));
+  }
+  emitSide(0);
+}
+
 void Producer::loadQueries() {
   SmallVector<SmallVector<Value>> offsets;
-  for (tile::LoadOp load : program.queries)
-    offsets.push_back(cloner.get(load.getOffsets()));
+  for (int64_t side = 0; side < program.countSides(); ++side)
+    for (const QueryRows &rows : entry.queryMaps)
+      offsets.push_back(rows.getCoordinates(b, program.sides ? sides[side] : cloner));
   // What was read so far came from the host; keys are loaded behind the queries.
   if (program.waits)
     sm90::WaitDependencyOp::create(b);
@@ -75,15 +93,19 @@ void Producer::loadQueries() {
     sm90::AcquireOp::create(b, entry.queryRing, queryStage);
     SmallVector<Value> tiles;
     int32_t bytes = 0;
-    int64_t perTile = program.queriesPerTile, count = program.queries.size();
-    for (int64_t index = 0; index < count / perTile; ++index) {
+    int64_t perTile = program.queriesPerTile, queries = program.queries.size(),
+            count = offsets.size();
+    for (int64_t index = 0; index < count / perTile; ++index)
       tiles.push_back(getTile(entry.queryRing, queryStage, index));
-      bytes += getBytes(tiles.back());
+    for (int64_t index = 0; index < count; ++index) {
+      auto type = cast<sm90::SmemType>(tiles[index / perTile].getType());
+      bytes += static_cast<int32_t>(
+          type.getPanels() * entry.queryMaps[index % queries].getBoxRows() * sm90::kPanelRowBytes);
     }
     sm90::ExpectOp::create(b, entry.queryRing, queryStage, /*part=*/0, bytes);
     for (int64_t index = 0; index < count; ++index)
-      sm90::TmaLoadOp::create(b, entry.queryMaps[index], offsets[index], tiles[index / perTile],
-                              entry.queryRing, queryStage, /*part=*/0,
+      sm90::TmaLoadOp::create(b, entry.queryMaps[index % queries].getMap(), offsets[index],
+                              tiles[index / perTile], entry.queryRing, queryStage, /*part=*/0,
                               /*row=*/index % perTile * program.rows, IntegerAttr());
   };
   program.usesTma ? load() : elect(b, load);

@@ -8,6 +8,8 @@
 
 #include "Stream/StreamRole.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
@@ -101,6 +103,13 @@ void Role::emitFor(scf::ForOp loop) {
   mapKept(loop.getResults(), result.getResults());
   setStages(result.getResults());
   beginRegion();
+}
+
+void Role::emitSide(int64_t side) {
+  LazyCloner::Scope scope(cloner);
+  scf::ForOp sides = program.sides;
+  cloner.map(sides.getInductionVar(), arith::ConstantIndexOp::create(b, side));
+  emitBlock(*sides.getBody());
 }
 
 void Role::emitIf(scf::IfOp branch) {

@@ -48,6 +48,8 @@ protected:
   void emitBlock(mlir::Block &block);
   virtual void emitFor(mlir::scf::ForOp loop);
   void emitIf(mlir::scf::IfOp branch);
+  /// The body of the loop over sides for one of them.
+  void emitSide(int64_t side);
   void emitRegion(mlir::Region &from, mlir::Block &to, mlir::Operation *parent);
   /// Scalars, and for roles that have them tiles, op by op.
   void clone(mlir::Operation *op) {

@@ -46,12 +46,15 @@ static LogicalResult verifyRank(Operation *op, StringRef what, Type type, int64_
   return op->emitOpError("expected ") << what << " of rank " << rank << ", got rank " << got;
 }
 
-/// Dense access: as many offsets as view and tile have dimensions, 1 or 2.
+/// Dense access: as many offsets as the tile has dimensions, 1 or 2; rows may be in groups.
 static LogicalResult verifyDense(Operation *op, Type view, Type tile, int64_t offsets) {
   int64_t rank = cast<ShapedType>(tile).getRank();
   if (rank != 1 && rank != 2) // (C1)
     return op->emitOpError("expected a tile of rank 1 or 2, got rank ") << rank;
-  if (failed(verifyRank(op, "a view", view, rank)))
+  bool hasGroups = cast<ShapedType>(view).getRank() == rank + 1;
+  if (hasGroups && cast<ShapedType>(view).isDynamicDim(1))
+    return op->emitOpError("expected groups of a static size (view dimension 1), got ") << view;
+  if (!hasGroups && failed(verifyRank(op, "a view", view, rank)))
     return failure();
   if (offsets != rank)
     return op->emitOpError("expected ") << rank << " offsets, got " << offsets;
@@ -523,9 +526,13 @@ LogicalResult WorkOp::verify() {
   if (failed(check("keys_per_block", getKeysPerBlock(), 1)) || // (C1)
       failed(check("rows_per_token", getRowsPerToken(), 1)) ||
       failed(check("rows_per_tile", getRowsPerTile(), 1)) ||
-      failed(check("fixed_blocks", getFixedBlocks(), 0)) || // (C3)
+      failed(check("runs_per_token", getRunsPerToken(), 1)) || // (C6)
+      failed(check("fixed_blocks", getFixedBlocks(), 0)) ||    // (C3)
       failed(check("window", getWindow(), 0)))
     return failure();
+  if (getRowsPerToken() % getRunsPerToken() != 0) // (C6)
+    return emitOpError("expected runs_per_token to divide the ")
+           << getRowsPerToken() << " rows of a token, got " << getRunsPerToken();
   for (auto [name, cost] : {std::pair("item_cost", getItemCost()),
                             {"merge_cost", getMergeCost()},
                             {"partial_cost", getPartialCost()}})

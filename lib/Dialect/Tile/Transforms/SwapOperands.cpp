@@ -27,8 +27,10 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -57,7 +59,8 @@ static RankedTensorType getTile(Value value) { return dyn_cast<RankedTensorType>
 static std::string checkAttend(AttendOp attend) {
   if (!attend.isPaged() && !attend.isListed())
     return "its keys do not come in pages or by a list";
-  if (!attend.getStart().empty() && !matchPattern(attend.getStart().back(), m_AnyZeroFloat()))
+  OperandRange start = findStart(attend);
+  if (!start.empty() && !matchPattern(start.back(), m_AnyZeroFloat()))
     return "its attention goes on from a partial";
   if (attend.hasParts())
     return "its keys are parts of rows";
@@ -67,7 +70,8 @@ static std::string checkAttend(AttendOp attend) {
     if (!attend.isPlain(term) && !isa<Float8E4M3FNType>(attend.getStorageType(term)))
       return "its keys are neither stored as they are multiplied nor codes";
   for (Value query : attend.getQueries())
-    if (!query.getDefiningOp<LoadOp>() || !query.hasOneUse())
+    if (!query.getDefiningOp<LoadOp>() ||
+        !query.hasNUses(static_cast<unsigned>(findSources(attend).size())))
       return "a query is more than a loaded tile";
   return "";
 }
@@ -86,9 +90,10 @@ static std::string checkTiles(Operation *op) {
 /// What stands around the attention of `kernel`.
 static std::string checkOp(Operation *op) {
   // Its tiles stay as they are but for the number of rows.
-  if (auto load = dyn_cast<LoadOp>(op); load && load->hasOneUse() &&
-                                        isa<AttendOp>(*load->user_begin()) &&
-                                        load.getType().getRank() == 2)
+  auto isAttend = llvm::IsaPred<AttendOp>;
+  if (auto load = dyn_cast<LoadOp>(op); load && load.getType().getRank() == 2 &&
+                                        !load->use_empty() &&
+                                        llvm::all_of(load->getUsers(), isAttend))
     return "";
   if (auto load = dyn_cast<LoadOp>(op); load && load.getType().getRank() == 1)
     return checkTiles(op);
@@ -480,6 +485,14 @@ static bool isForOthers(KernelOp kernel) {
   return schedule && !schedule.swapsOperands();
 }
 
+/// Tiles side by side that share the rows of a request.
+static int64_t countSides(AttendOp attend) {
+  auto loop = attend ? attend->getParentOfType<scf::ForOp>() : scf::ForOp();
+  if (!loop || !loop->hasAttr(kSideBySideAttr))
+    return 1;
+  return getConstantIntValue(loop.getUpperBound()).value_or(1);
+}
+
 namespace {
 struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
   using TileSwapOperandsBase::TileSwapOperandsBase;
@@ -489,10 +502,11 @@ struct SwapOperands : tile::impl::TileSwapOperandsBase<SwapOperands> {
     auto bound = kernel->getAttrOfType<IntegerAttr>(kMaxRowsAttr);
     if (!bound || isForOthers(kernel))
       return;
-    int64_t rows = llvm::alignTo(bound.getInt(), kColumnGroup);
+    AttendOp attend = findAttend(kernel);
+    int64_t sides = countSides(attend);
+    int64_t rows = sides > 1 ? kTileRows / sides : llvm::alignTo(bound.getInt(), kColumnGroup);
     auto refuse = [&] { return kernel.emitRemark("operands not swapped: "); };
     // Values of their own are narrow: as many rows as a tile has.
-    AttendOp attend = findAttend(kernel);
     int64_t most = attend && attend.getValues() ? kTileRows : maxRows.getValue();
     if (rows > most) {
       refuse() << bound.getInt() << " query rows, padded to " << rows << ", are more than " << most;

@@ -196,3 +196,83 @@ tile.kernel @with_sinks(%q: memref<?xbf16>, %s: memref<?xf32>, %table: memref<?x
   tile.store %o, %ov[%c0, %c0] : tensor<64x64xf32>, memref<?x64xf32, strided<[64, 1], offset: 64>>
   tile.return
 }
+
+// -----
+
+// Attention over two lists is one loop, over the blocks of the first (%n keys from 0 on) and then the second's: V4-27.
+// Pool, list, limit and the block's first entry are chosen where a block begins.
+!row = memref<?x64xbf16, strided<[64, 1]>>
+!list = memref<?xi32, strided<[1], offset: ?>>
+// CHECK-LABEL: tile.kernel @two_lists
+// CHECK-SAME: (%{{.*}}, %[[NEAR:.*]]: memref<?xbf16>, %[[FAR:.*]]: memref<?xbf16>, %[[LIST:.*]]: memref<?xi32>, %[[OTHER:.*]]: memref<?xi32>, {{.*}}, %[[N:.*]]: index, %[[M:.*]]: index)
+// CHECK: %[[FIRST:.*]] = arith.maxsi %[[N]]
+// CHECK: %[[BEGIN:.*]] = arith.muli %{{.*}}, %c64
+// CHECK: %[[SECOND:.*]] = arith.maxsi %[[M]]
+// CHECK: %[[END:.*]] = arith.addi %[[BEGIN]], %[[SECOND]]
+// CHECK: scf.for %[[POSITION:.*]] = %c0 to %[[END]] step %c64
+// CHECK: %[[BEHIND:.*]] = arith.cmpi sge, %[[POSITION]], %[[BEGIN]]
+// CHECK-DAG: %[[POOL:.*]] = arith.select %[[BEHIND]], %[[FAR]], %[[NEAR]] : memref<?xbf16>
+// CHECK-DAG: %[[CHOSEN:.*]] = arith.select %[[BEHIND]], %[[OTHER]], %[[LIST]] : memref<?xi32>
+// CHECK-DAG: arith.select %[[BEHIND]], %[[M]], %[[N]] : index
+// CHECK: tile.load_rows
+// CHECK-NOT: scf.for
+// CHECK: tile.store
+tile.kernel @two_lists(%q: memref<?xbf16>, %near: memref<?xbf16>, %far: memref<?xbf16>, %list: memref<?xi32>,
+                       %other: memref<?xi32>, %out: memref<?xf32>, %rows: index, %n: index, %m: index)
+    attributes {tile.max_rows = 8 : i64} {
+  %c0 = arith.constant 0 : index
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xbf16> to !row
+  %nv = memref.reinterpret_cast %near to offset: [0], sizes: [%rows, 64], strides: [64, 1] : memref<?xbf16> to !row
+  %fv = memref.reinterpret_cast %far to offset: [0], sizes: [%rows, 64], strides: [64, 1] : memref<?xbf16> to !row
+  %nl = memref.reinterpret_cast %list to offset: [%rows], sizes: [%n], strides: [1] : memref<?xi32> to !list
+  %fl = memref.reinterpret_cast %other to offset: [%rows], sizes: [%m], strides: [1] : memref<?xi32> to !list
+  %query = tile.load %qv[%c0, %c0] : !row -> tensor<64x64xbf16>
+  %r, %s, %o = tile.attend queries(%query : tensor<64x64xbf16>) keys(%nv : !row) rows(%nl : !list)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %r2, %s2, %o2 = tile.attend queries(%query : tensor<64x64xbf16>) keys(%fv : !row) rows(%fl : !list)
+      range %c0 to %m limit %m start(%r, %s, %o : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %ov = memref.reinterpret_cast %out to offset: [64], sizes: [%n, 64], strides: [64, 1] : memref<?xf32> to memref<?x64xf32, strided<[64, 1], offset: 64>>
+  tile.store %o2, %ov[%c0, %c0] : tensor<64x64xf32>, memref<?x64xf32, strided<[64, 1], offset: 64>>
+  tile.return
+}
+
+// -----
+
+// Another scale: these are two attentions.
+!row = memref<?x64xbf16, strided<[64, 1]>>
+!list = memref<?xi32, strided<[1], offset: ?>>
+// expected-remark @below {{operands not swapped: it has not one attention}}
+tile.kernel @two_scales(%q: memref<?xbf16>, %list: memref<?xi32>, %n: index) attributes {tile.max_rows = 8 : i64} {
+  %c0 = arith.constant 0 : index
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xbf16> to !row
+  %nl = memref.reinterpret_cast %list to offset: [%n], sizes: [%n], strides: [1] : memref<?xi32> to !list
+  %query = tile.load %qv[%c0, %c0] : !row -> tensor<64x64xbf16>
+  %r, %s, %o = tile.attend queries(%query : tensor<64x64xbf16>) keys(%qv : !row) rows(%nl : !list)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  %r2, %s2, %o2 = tile.attend queries(%query : tensor<64x64xbf16>) keys(%qv : !row) rows(%nl : !list)
+      range %c0 to %n limit %n start(%r, %s, %o : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 64 : i64, scale = 0.2 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.return
+}
+
+// -----
+
+// What is between them is stored: these are two attentions.
+!row = memref<?x64xbf16, strided<[64, 1]>>
+!list = memref<?xi32, strided<[1], offset: ?>>
+// expected-remark @below {{operands not swapped: it has not one attention}}
+tile.kernel @stored_between(%q: memref<?xbf16>, %list: memref<?xi32>, %out: memref<?xf32>, %n: index) attributes {tile.max_rows = 8 : i64} {
+  %c0 = arith.constant 0 : index
+  %qv = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xbf16> to !row
+  %nl = memref.reinterpret_cast %list to offset: [%n], sizes: [%n], strides: [1] : memref<?xi32> to !list
+  %sv = memref.reinterpret_cast %out to offset: [0], sizes: [64], strides: [1] : memref<?xf32> to memref<64xf32, strided<[1]>>
+  %query = tile.load %qv[%c0, %c0] : !row -> tensor<64x64xbf16>
+  %r, %s, %o = tile.attend queries(%query : tensor<64x64xbf16>) keys(%qv : !row) rows(%nl : !list)
+      range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.store %s, %sv[%c0] : tensor<64xf32>, memref<64xf32, strided<[1]>>
+  %r2, %s2, %o2 = tile.attend queries(%query : tensor<64x64xbf16>) keys(%qv : !row) rows(%nl : !list)
+      range %c0 to %n limit %n start(%r, %s, %o : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>)
+      {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.return
+}

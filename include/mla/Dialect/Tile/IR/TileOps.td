@@ -123,7 +123,12 @@ def Tile_LoadOp : Tile_Op<"load"> {
     is outside the view's sizes. Offsets are not negative. Any column stride is
     allowed (0 broadcasts, 2 picks RoPE pairs), unit stride is fast.
 
-    (C1) view rank = number of offsets = result rank, 1 or 2.
+    A view with one dimension more has its rows in *groups* of a static size G: row n of
+    [groups, G, columns] is row n mod G of group n / G, of groups · G in all. So rows are pairs,
+    such as (token, head of a group), which need not have one stride.
+
+    (C1) number of offsets = result rank, 1 or 2; the view has as many dimensions, or one
+    more, of which the second is static.
     (C2) view and result have the same element type.
   }];
   let arguments = (ins Arg<Tile_View, "", [MemRead]>:$view, Variadic<Index>:$offsets);
@@ -208,7 +213,7 @@ def Tile_StoreOp : Tile_Op<"store"> {
   let description = [{
     `view[offsets[0] + i, offsets[1] + j] = value[i, j]`. With `transposed`, rows
     of the tile are columns of the view:
-    `view[offsets[0] + j, offsets[1] + i] = value[i, j]`.
+    `view[offsets[0] + j, offsets[1] + i] = value[i, j]`. Rows in groups: see tile.load.
 
     Example:
     ```mlir
@@ -216,7 +221,8 @@ def Tile_StoreOp : Tile_Op<"store"> {
         : tensor<64x16xf32>, memref<?x512xf32, strided<[512, 1]>>
     ```
 
-    (C1) view rank = number of offsets = tile rank, 1 or 2.
+    (C1) number of offsets = tile rank, 1 or 2; the view has as many dimensions, or one more,
+    of which the second is static.
     (C2) view and tile have the same element type.
     (C3) with `transposed` the tile has rank 2.
   }];

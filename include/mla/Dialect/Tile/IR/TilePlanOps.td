@@ -122,9 +122,11 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     query sees: its own and the window - 1 before it; a *piece* is a run of blocks of one
     request and belongs to one of
 
-        num_parts <= max(1, num_sms / ceil(max_query_len · rows_per_token / rows_per_tile))
+        num_parts <= max(1, num_sms / tiles)
+        tiles = runs_per_token · ceil(max_query_len · rows_per_token / runs_per_token / rows_per_tile)
 
-    parts, which work side by side; parts behind the last piece do not count. A piece
+    parts, which work side by side; parts behind the last piece do not count. The rows of a token
+    are `runs_per_token` runs (1 unless given), each with tiles of its own. A piece
     costs its blocks + `item_cost`; that any request is in several pieces costs
     `merge_cost` once, and each token of a partial `partial_cost` (all in blocks; the partials of all parts share the
     way to the L2 cache). The runtime takes the cheapest of leaving requests whole
@@ -179,6 +181,7 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
     (C4) a plan has at most one.
     (C5) `merge_forms` are one to three triples of positive numbers, in ascending order of
          pieces; `merge_programs` is positive. Both are there, or neither: nothing is merged.
+    (C6) `runs_per_token` is positive and divides `rows_per_token`.
   }];
   let arguments = (ins I64Attr:$keys_per_block, I64Attr:$rows_per_token, I64Attr:$rows_per_tile,
                        F64Attr:$item_cost, F64Attr:$merge_cost,
@@ -186,10 +189,11 @@ def Tile_WorkOp : Tile_Op<"work", [HasParent<"::mlir::tile::PlanOp">]> {
                        DefaultValuedAttr<I64Attr, "0">:$fixed_blocks,
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        OptionalAttr<DenseI64ArrayAttr>:$merge_forms,
-                       OptionalAttr<I64Attr>:$merge_programs);
+                       OptionalAttr<I64Attr>:$merge_programs,
+                       DefaultValuedAttr<I64Attr, "1">:$runs_per_token);
   let assemblyFormat = [{
     `keys_per_block` $keys_per_block `rows_per_token` $rows_per_token
-    `rows_per_tile` $rows_per_tile `item_cost` $item_cost `merge_cost` $merge_cost
+    `rows_per_tile` $rows_per_tile (`runs_per_token` $runs_per_token^)? `item_cost` $item_cost `merge_cost` $merge_cost
     (`partial_cost` $partial_cost^)? (`fixed_blocks` $fixed_blocks^)? (`window` $window^)?
     (`merge_forms` $merge_forms^ `merge_programs` $merge_programs)? attr-dict
   }];
