@@ -158,7 +158,8 @@ class Checker:
             return reference.Errors()
         outputs, guards = self.run(plan, query)
         xp, double = self.arrays.xp, self.arrays.double
-        errors = reference.compare(xp, *map(double, outputs.values()), *self.expected(case, query))
+        errors = reference.compare(xp, *map(double, outputs.values()), *self.expected(case, query),
+                                   has_codes=bool(self.spec.format))
         errors.output_bad += sum(int((~xp.isnan(double(guard))).sum()) for guard in guards)
         for sequence in sequences:
             sequence.free()

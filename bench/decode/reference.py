@@ -10,6 +10,9 @@ import dataclasses
 
 OUTPUT_ABS, OUTPUT_REL, OUTPUT_COSDIFF = 8e-4, 2.01 / 128, 5e-6
 LSE_ABS, LSE_REL = 1e-6, 8.01 / 65536
+# Keys that are codes: the reference rounds what they stand for to bf16, which is 1.9e-6 of the
+# difference to kernels that do not (up to 32 rows).
+CODES_COSDIFF = OUTPUT_COSDIFF + 2e-6
 
 
 def attention(xp, queries, keys, rank, scale):
@@ -52,16 +55,18 @@ class Errors:
     output_worst: float = 0.0
     lse_bad: int = 0
     lse_worst: float = 0.0
+    allowed_cosdiff: float = OUTPUT_COSDIFF
 
     @property
     def is_good(self):
-        return (self.cosdiff <= OUTPUT_COSDIFF and self.output_bad == 0 and self.lse_bad == 0)
+        return (self.cosdiff <= self.allowed_cosdiff and self.output_bad == 0 and self.lse_bad == 0)
 
     def join(self, other):
         """The worse of both, for summaries."""
         return Errors(max(self.cosdiff, other.cosdiff), self.output_bad + other.output_bad,
                       max(self.output_worst, other.output_worst), self.lse_bad + other.lse_bad,
-                      max(self.lse_worst, other.lse_worst))
+                      max(self.lse_worst, other.lse_worst),
+                      max(self.allowed_cosdiff, other.allowed_cosdiff))
 
     def __str__(self):
         return (f"cosdiff {self.cosdiff:.1e}, output +-{self.output_worst:.1e} "
@@ -86,9 +91,9 @@ def _cosdiff(got, expected):
     return 1 - 2 * float((got * expected).sum()) / squares
 
 
-def compare(xp, output, lse, expected_output, expected_lse, scores=1):
+def compare(xp, output, lse, expected_output, expected_lse, scores=1, has_codes=False):
     """Errors of float64 results; `scores` is score_size or 1."""
-    errors = Errors()
+    errors = Errors(allowed_cosdiff=CODES_COSDIFF if has_codes else OUTPUT_COSDIFF)
     if output.shape[0] == 0:
         return errors
     errors.output_bad, errors.output_worst = _element_rule(xp, output, expected_output, OUTPUT_ABS,

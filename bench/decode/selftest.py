@@ -50,6 +50,11 @@ def check_rules():
         wrong[0, 0] += planted
         assert reference.compare(xp, output, wrong, output, lse).lse_bad == 1
     assert not reference.compare(xp, output * 1.01, lse, output, lse).is_good
+    # Codes may be rounded once more.
+    off = output.copy()
+    off[..., ::2] *= 1.0048
+    assert not reference.compare(xp, off, lse, output, lse).is_good
+    assert reference.compare(xp, off, lse, output, lse, has_codes=True).is_good
     # LSEs near 0 are compared by what their scores are sums of, and by 1e-6 where that is small.
     size = reference.score_size(xp, queries, keys, 0.2)
     assert abs(size[0, 1] - (abs(keys) @ abs(queries[0, 1]) * 0.2).max()) < 1e-12 and size.min() > 5

@@ -10,6 +10,7 @@ the replays leave is compared with float64 (C15).
 """
 
 import dataclasses
+import functools
 import gc
 import itertools
 import math
@@ -61,14 +62,15 @@ class MlacSet:
         """Of some requests against float64: first, last, longest and shortest."""
         row, arrays = self.row, self.session.arrays
         rows = self.session.rows(self.plan, row.lengths).split(row.lengths)
-        worst = reference.Errors()
+        worst, has_codes = reference.Errors(), bool(row.format)
         for request in checked_requests(row.lengths):
             tokens = slice(request * row.query_len, (request + 1) * row.query_len)
             expected = reference.attention(torch, self.query[tokens].double(),
                                            formats.read(torch, self.session, rows[request]), 512,
                                            row.spec.scale)
             worst = worst.join(reference.compare(torch, arrays.double(output[tokens]),
-                                                 arrays.double(lse[tokens]), *expected))
+                                                 arrays.double(lse[tokens]), *expected,
+                                                 has_codes=has_codes))
         return worst
 
 
@@ -201,11 +203,10 @@ def run_row(row, paths, peers, stream, options):
     run_rounds(contestants, options.rounds)
     if options.sustain:
         sustain([one for one in contestants if one is not reading], options.sustain)
-    errors = first.errors()
-    for other in entries[1:]:
-        errors = errors.join(other.errors())
+    each = [entry.errors() for entry in entries]
+    errors = functools.reduce(reference.Errors.join, each)
     result = {**row_fields(row), "sets": len(first.sets), "fa3_setting": setting,
-              "stream_bytes": stream.bytes_of(piece), "is_right": errors.is_good,
+              "stream_bytes": stream.bytes_of(piece), "is_right": all(one.is_good for one in each),
               "errors": str(errors), "times": {c.name: c.times for c in contestants},
               "seconds": {c.name: c.median for c in contestants},
               "sustained": {c.name: c.sustained for c in contestants if c.sustained}}

@@ -75,7 +75,7 @@ Step Machine::runOrderRuns(Warpgroup &warpgroup, OrderRunsOp op) {
              /*isWrite=*/true) == Step::Failed)
     return Step::Failed;
   constexpr float largest = 65504;
-  float factor = op.getFactor().convertToFloat();
+  float factor = getAs<float>(warpgroup, op.getFactor());
   int64_t columns = place.type.getColumns();
   for (int64_t row = 0; row < place.type.getRows(); ++row)
     for (int64_t column = 0; column < columns; ++column) {

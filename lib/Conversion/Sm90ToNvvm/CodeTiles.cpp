@@ -218,7 +218,7 @@ public:
     const Kernel &kernel = getKernel(op);
     sm90::SmemType type = op.getSource().getType();
     Value tile = adaptor.getSource()[0];
-    Units units{b, kernel, type, tile, op.getFactor().convertToFloat()};
+    Units units{b, kernel, type, tile, adaptor.getFactor()[0]};
     int64_t count = type.getRows() * type.getColumns() / kPieceColumns;
     int64_t turns = llvm::divideCeilSigned(count, sm90::kWarpgroupThreads);
     // Registers of 8 words each: as many at once as hide a load's latency.
@@ -254,7 +254,7 @@ private:
     const Kernel &kernel;
     sm90::SmemType type;
     Value tile;
-    float factor;
+    Value factor;
 
     /// Of unit `number`, its chunk `half`.
     Value getAddress(Int number, int64_t half) const {
@@ -275,7 +275,7 @@ private:
 /// Two elements as f16, times the factor, up to its largest number; NaN stays NaN.
 Value OrderRuns::Units::convert(Value word) const {
   Type element = type.getElementType();
-  if (element.isF16() && factor == 1)
+  if (element.isF16() && matchPattern(factor, m_OneFloat()))
     return word;
   auto [low, high] = unpackPair(b, element, word);
   Value wide = LLVM::UndefOp::create(b, VectorType::get({2}, b.getF32Type()));
@@ -286,7 +286,7 @@ Value OrderRuns::Units::convert(Value word) const {
   int64_t index = 0;
   for (Value half : {low, high}) {
     Value value = arith::ExtFOp::create(b, b.getF32Type(), half);
-    value = arith::MulFOp::create(b, value, number(factor));
+    value = arith::MulFOp::create(b, value, factor);
     value = arith::MinimumFOp::create(b, value, number(largest));
     value = arith::MaximumFOp::create(b, value, number(-largest));
     wide = LLVM::InsertElementOp::create(b, wide, value, constant32(b, index++));

@@ -1,6 +1,7 @@
 // Keys that are codes, behind two consumers: each turns half of the latent's columns into operands in
 // registers, of f16 and in runs of four columns, which it stores once, for the values; the scores of the halves add up.
 // RUN: mla-opt %s --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s
+// RUN: sed 's/fp8_ds_mla/mla_fp8_tensor/' %s | mla-opt --mla-lower-to-tile=target=sm90 --tile-plan-schedules --tile-swap-operands --convert-tile-to-sm90 2>/dev/null | FileCheck %s --check-prefix=ONE
 
 // CHECK: sm90.kernel @absorbed_attention
 // CHECK-SAME: warpgroups = 3
@@ -23,7 +24,8 @@
 // The left one: scales a block ahead, codes a step, no RoPE, no more than one product behind the turning.
 // CHECK: sm90.role "left" warpgroups 1 to 2 registers 232 {
 // CHECK: %[[SLICE:.*]] = sm90.slice %{{.*}}[0] : <16x512xbf16> -> <16x256xbf16>
-// CHECK: %[[QUERIES:.*]] = sm90.order_runs %[[SLICE]] by 6.250000e-02 : <16x256xbf16> -> <16x256xf16>
+// CHECK: %[[FACTOR:.*]] = arith.constant 6.250000e-02 : f32
+// CHECK: %[[QUERIES:.*]] = sm90.order_runs %[[SLICE]] by %[[FACTOR]] : <16x256xbf16> -> <16x256xf16>
 // CHECK-NOT: sm90.order_runs
 // CHECK: sm90.wait_dependency
 // CHECK: sm90.load_code_scales
@@ -59,6 +61,27 @@
 // CHECK: sm90.role "right" warpgroups 2 to 3 registers 232 {
 // CHECK: sm90.await %[[ROPE]]
 // CHECK: sm90.wgmma %{{.*}} : !sm90.smem<64x64xbf16>, <16x64xbf16>
+
+// One scale of all codes is the queries' and the output's: operands are codes. Kernels before may have
+// written it.
+// ONE: sm90.role "left"
+// ONE: sm90.wait_dependency
+// ONE: %[[SCALE:.*]] = memref.load %{{.*}} : memref<?xf32>
+// ONE: sm90.order_runs %{{.*}} by %[[SCALE]] : <16x256xbf16> -> <16x256xf16>
+// ONE-NOT: memref.load
+// ONE-NOT: sm90.load_code_scales
+// ONE: scf.for
+// ONE-NOT: memref.load
+// ONE: %[[WORDS:.*]] = sm90.load_code_words
+// ONE: %[[NONE:.*]] = arith.constant 1.000000e+00 : f32
+// ONE: sm90.scale_codes %[[WORDS]] by %[[NONE]]
+// ONE: sm90.wgmma {{.*}} transpose_lhs
+// ONE: %[[ALL:.*]] = sm90.splat %[[SCALE]] : f32 -> tensor<64x16xf32
+// ONE: arith.mulf %{{.*}}, %[[ALL]]
+// ONE: sm90.role "right"
+// ONE: %[[SCALE:.*]] = memref.load %{{.*}} : memref<?xf32>
+// ONE: sm90.order_runs %{{.*}} by %[[SCALE]] : <16x256xbf16> -> <16x256xf16>
+// ONE: sm90.order_runs %{{.*}} by %[[SCALE]] : <16x64xbf16> -> <16x64xf16>
 
 !cache = !mla.cache<page_size = 64, fields = [latent: 512, rope: 64], element = bf16, rope_order = half, format = "fp8_ds_mla">
 func.func @decode(%q: tensor<?x16x512xbf16> {mla.input = "q"}, %q_pe: tensor<?x16x64xbf16> {mla.input = "q_pe"},

@@ -39,8 +39,8 @@ sm90.kernel @codes(%p: memref<?xf32>, %table: memref<?xi32>, %n: index, %s: f32)
     %keys = sm90.scale_codes %words by %scales : tensor<64x16xi32, #sm90.fragment<column_split = 1>>, tensor<64xf32, #sm90.rows> -> tensor<64x48xf16, #sm90.fragment<column_split = 1>>
     // CHECK: sm90.scale_codes %[[WORDS]] by %{{.*}} : tensor<64x16xi32, {{.*}}>, f32 -> tensor<64x64xf16, {{.*}}>
     %all = sm90.scale_codes %words by %s : tensor<64x16xi32, #sm90.fragment<column_split = 1>>, f32 -> tensor<64x64xf16, #sm90.fragment<column_split = 1>>
-    // CHECK: sm90.order_runs %{{.*}} by 6.250000e-02 : <16x128xbf16> -> <16x128xf16>
-    %ordered = sm90.order_runs %queries by 0.0625 : !sm90.smem<16x128xbf16> -> !sm90.smem<16x128xf16>
+    // CHECK: sm90.order_runs %{{.*}} by %{{.*}} : <16x128xbf16> -> <16x128xf16>
+    %ordered = sm90.order_runs %queries by %s : !sm90.smem<16x128xbf16> -> !sm90.smem<16x128xf16>
     // CHECK: sm90.store_runs %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] paired : tensor<64x16xf32, {{.*}}>, memref<64x128xf32, {{.*}}>
     sm90.store_runs %back, %view[%c0, %c0] paired : tensor<64x16xf32, #sm90.fragment<column_split = 1>>, memref<64x128xf32, strided<[128, 1]>>
     // CHECK: sm90.store_runs %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] transposed

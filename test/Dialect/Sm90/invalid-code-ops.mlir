@@ -190,7 +190,7 @@ sm90.kernel @order_c1() attributes {warpgroups = 1 : i32} {
   %s = arith.constant 1.0 : f32
   sm90.role "left" warpgroups 0 to 1 {
     // expected-error @+1 {{expected swizzle128 tiles of one shape, of bf16 or f16 and of f16, got '!sm90.smem<16x64xbf16>' and '!sm90.smem<16x64xbf16>'}}
-    %o = sm90.order_runs %queries by 1.0 : !sm90.smem<16x64xbf16> -> !sm90.smem<16x64xbf16>
+    %o = sm90.order_runs %queries by %s : !sm90.smem<16x64xbf16> -> !sm90.smem<16x64xbf16>
   }
   sm90.return
 }
@@ -204,7 +204,7 @@ sm90.kernel @order_c2() attributes {warpgroups = 2 : i32} {
   %s = arith.constant 1.0 : f32
   sm90.role "left" warpgroups 0 to 2 {
     // expected-error @+1 {{expected a role of one warpgroup around it}}
-    %o = sm90.order_runs %queries by 1.0 : !sm90.smem<16x64xbf16> -> !sm90.smem<16x64xf16>
+    %o = sm90.order_runs %queries by %s : !sm90.smem<16x64xbf16> -> !sm90.smem<16x64xf16>
   }
   sm90.return
 }

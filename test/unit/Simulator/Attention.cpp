@@ -89,7 +89,7 @@ void Attention::makePool(int64_t pages) {
     return;
   }
   plan.buffers["cache"] = Codes(elements, nanCode);
-  plan.buffers["cache/scale"] = std::vector<float>{0.13f};
+  plan.buffers["cache/scale"] = std::vector<float>{test.cacheScale};
 }
 
 void Attention::storeCodes(int64_t page, int64_t inPage, unsigned seed, std::vector<float> &row) {
@@ -108,6 +108,13 @@ void Attention::storeKey(int64_t page, int64_t inPage, unsigned seed, std::vecto
   std::copy_n(bits.begin() + test.rank, test.rope, pool.begin() + findRope(page, inPage));
   for (uint16_t value : bits)
     row.push_back(toFloat(value));
+}
+
+static Bits makeQueries(const AttentionCase &test, int64_t columns, unsigned seed) {
+  Bits queries = makeRandom(test.getTokens() * test.heads * columns, seed);
+  for (uint16_t &query : queries)
+    query = toBf16(toFloat(query) / test.getKeySize());
+  return queries;
 }
 
 Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(test) {
@@ -136,9 +143,8 @@ Attention::Attention(const AttentionCase &test, MLIRContext &context) : test(tes
       storeKey(entry, token % test.pageSize, 1000 * index + token + 7, keys[index]);
     }
   plan.buffers["block_table"] = table;
-  plan.buffers["q"] = makeRandom(test.getTokens() * test.heads * test.rank, 1);
-  plan.buffers["q_pe"] =
-      makeRandom(test.getTokens() * test.heads * std::max<int64_t>(test.rope, 1), 2);
+  plan.buffers["q"] = makeQueries(test, test.rank, 1);
+  plan.buffers["q_pe"] = makeQueries(test, std::max<int64_t>(test.rope, 1), 2);
   plan.buffers["output"] = Bits(test.getTokens() * test.heads * test.rank, kNaN);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())

@@ -19,6 +19,9 @@
 
 namespace mlac::test {
 
+/// Of rows of codes: keys are of about 1, as random queries are.
+constexpr float kCacheScale = 0.13f;
+
 struct AttentionCase {
   std::string name;
   std::string schedule; ///< forced, or "auto: " and what the planner must choose
@@ -29,9 +32,12 @@ struct AttentionCase {
   std::vector<std::string> parameters = {}; ///< of the schedule
   double scale = 0.1;                       ///< 2: the running maximum grows by more than 2^8
   std::string format = "";                  ///< of the cache; "": rows as they are
+  float cacheScale = kCacheScale;           ///< of codes, where they have one
 
   std::string getSchedule() const; ///< without "auto: "
   int64_t getTokens() const { return countTokens(requests); }
+  /// How much larger keys are than ordinary ones; queries are as much smaller.
+  float getKeySize() const { return cacheScale / kCacheScale; }
 };
 
 /// A case, lowered and planned. Buffers hold NaN where nothing was stored, and absurd

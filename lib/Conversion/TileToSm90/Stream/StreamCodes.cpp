@@ -8,15 +8,18 @@
 //
 // Where keys are codes there are two consumers, each with half of the latent's columns:
 //
-//   codes [64, 128]  -> registers, times scales, as f16 -> A of  Sᵀ += K · Qᵀ
+//   codes [64, 128]  -> registers, as f16 (*)           -> A of  Sᵀ += K · Qᵀ
 //                                                       -> V, half of the columns
 //   Sᵀ of one half   -> parked -> the other consumer, which adds its own: both have Sᵀ
 //   softmax          both the same; each has its own Pᵀ
 //   Oᵀ of one half  += Vᵀ · Pᵀ
 //
 // Columns of keys are in the runs of four in which a thread gets codes, so queries are put into the
-// same order, once, and what is stored in the end is in it. Operands are f16, which has every code:
-// two instructions for two codes, and more digits than bf16 (kCodeFactor says what it costs).
+// same order, once, and what is stored in the end is in it.
+//
+// (*) f16 has every code. One scale of all of them is a factor of the queries and, in the end, of
+// the output: operands are the codes themselves. Scales of rows are multiplied into the operands,
+// two instructions for two codes (kCodeFactor says what that costs).
 //
 // So a key's operand is stored once, for the values, and never read back for the scores, and what
 // turns codes is two warpgroups. A panel of codes is free as soon as it is in registers.
@@ -52,7 +55,7 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
 
-/// Operands of f16 are so many times what codes stand for: groups whose largest element is 1.7e-3
+/// Operands with scales of rows are so many times what codes stand for: groups whose largest element is 1.7e-3
 /// (a scale of 2^-18) or more keep all of f16's digits, and the largest element is 65504 / 16 =
 /// 4094. Latents are normalised: of 512 columns none is above 22.6 times its weight.
 static constexpr float kCodeFactor = 16;
@@ -104,8 +107,15 @@ static Operation *getScaleLoad(Value rows) {
   return reduce ? reduce.getSource().getDefiningOp() : nullptr;
 }
 
-/// "", or why the codes of a term do not come in panels with one scale each.
+/// The scalar that is the scale of all of a term's codes; null where rows have scales.
+static Value getOneScale(const Program &program, unsigned term) {
+  Value scale = program.scales[term] ? findScale(program.scales[term], /*column=*/0) : Value();
+  return scale && !isTile(scale) ? scale : Value();
+}
+
+/// "", or why the codes of a term have neither one scale nor one for each row of a panel.
 static std::string checkScales(const Program &program, unsigned term) {
+  Value one = getOneScale(program, term);
   for (int64_t column = 0; column < program.getWidth(term); column += sm90::kCodePanelColumns) {
     Value scale = findScale(program.scales[term], column);
     Value last = findScale(program.scales[term],
@@ -113,7 +123,10 @@ static std::string checkScales(const Program &program, unsigned term) {
     if (!scale || scale != last)
       return "codes whose panels of " + std::to_string(sm90::kCodePanelColumns) +
              " columns have not one scale each";
-    if (isTile(scale) && !isa_and_present<tile::LoadPagedOp, tile::LoadRowsOp>(getScaleLoad(scale)))
+    bool isKnown = one ? scale == one
+                       : isTile(scale) && isa_and_present<tile::LoadPagedOp, tile::LoadRowsOp>(
+                                              getScaleLoad(scale));
+    if (!isKnown)
       return "scales in a form not known";
   }
   return "";
@@ -147,6 +160,8 @@ std::string stream::findOperands(Program &program) {
   for (unsigned term = 0; term < program.keys.size(); ++term)
     if (std::string why = program.scales[term] ? checkScales(program, term) : ""; !why.empty())
       return why;
+  if (program.hasRope() && program.scales[1] && !getOneScale(program, 1))
+    return "RoPE keys that are codes with scales of rows";
   if (program.getWidth(0) % (2 * sm90::kCodePanelColumns) != 0 ||
       (program.hasRope() && program.getWidth(1) > sm90::kPanelColumns))
     return "codes that do not split into two halves of whole panels and a panel of RoPE keys";
@@ -197,7 +212,8 @@ public:
   CodeConsumer(ImplicitLocOpBuilder &b, const Program &program, const Entry &entry,
                const LazyCloner &cloner, unsigned side)
       : Consumer(b, program, entry, cloner), side(side), half(entry.halves[side]),
-        loop(cast<scf::ForOp>(program.keys.front()->getParentOp())) {
+        loop(cast<scf::ForOp>(program.keys.front()->getParentOp())),
+        oneScale(getOneScale(program, 0)) {
     parkedStage = sm90::StageStartOp::create(b);
     findOthers();
   }
@@ -227,8 +243,8 @@ private:
   Value loadCodes(Value panel, int64_t column, int64_t columns = sm90::kPanelColumns);
   Value takeCodes(int64_t column);
   Value turn(Value words, Value scale, int64_t columns = sm90::kPanelColumns);
-  Value getScale(unsigned term, int64_t column);
-  Value getCodeFactor(Type type);
+  Value getConstant(float number, Type type);
+  Value getOutputFactor(Type type);
   void closeGroup();
   Value multiplyKeys(Value keys, Value queries, Value acc);
   Value emitLatent(Value queries, Value acc);
@@ -237,6 +253,7 @@ private:
   unsigned side;
   const Half &half;
   scf::ForOp loop;
+  Value oneScale;         // of the latent's codes, in the program; null: rows have scales
   DenseSet<Value> others; // of the other half's columns
   Value parkedStage;
   /// Of this block's panels, carried from the block before; and of RoPE's.
@@ -328,21 +345,25 @@ void CodeConsumer::barrier() {
 }
 
 /// Of the latent's queries those that meet this half of the keys' columns, in the codes' order and
-/// without their factor, and RoPE's where its keys are codes.
+/// with what operands lack of what codes stand for, and RoPE's where its keys are codes.
 void CodeConsumer::awaitQueries() {
   Consumer::awaitQueries();
-  auto order = [&](tile::LoadOp load, Value tile) {
+  // The scale is of memory that kernels before may have written.
+  if (program.waits && (oneScale || (program.hasRope() && program.scales[1])))
+    sm90::WaitDependencyOp::create(b);
+  auto order = [&](tile::LoadOp load, Value tile, unsigned term) {
     auto type = cast<sm90::SmemType>(tile.getType());
+    Value one = getOneScale(program, term);
     shared[load.getResult()] = sm90::OrderRunsOp::create(
         b, getSharedType({type.getRows(), type.getColumns()}, b.getF16Type()), tile,
-        b.getF32FloatAttr(1 / kCodeFactor));
+        one ? cloner.get(one) : getConstant(1 / kCodeFactor, b.getF32Type()));
     written = true;
   };
   tile::LoadOp latent = program.queries.front(), last = program.queries.back();
-  order(latent,
-        slice(shared.lookup(latent.getResult()), side * getHalfColumns(), getHalfColumns()));
+  order(latent, slice(shared.lookup(latent.getResult()), side * getHalfColumns(), getHalfColumns()),
+        /*term=*/0);
   if (side == 1 && program.hasRope() && program.scales[1])
-    order(last, shared.lookup(last.getResult()));
+    order(last, shared.lookup(last.getResult()), /*term=*/1);
 }
 
 /// The scales of the first block are loaded in front of the loop: keys come from kernels before.
@@ -358,20 +379,24 @@ void CodeConsumer::emitFor(scf::ForOp op) {
     if (!yielded.getDefiningOp<tile::DotOp>() || !keeps(result))
       continue;
     Value output = cloner.get(result);
-    Value inverse =
-        arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(output.getType()),
-                                                            b.getF32FloatAttr(1 / kCodeFactor)));
-    cloner.map(result, arith::MulFOp::create(b, output, inverse));
+    cloner.map(result, arith::MulFOp::create(b, output, getOutputFactor(output.getType())));
   }
 }
 
-/// What operands of codes are multiplied by, as a tile's or a scalar's constant.
-Value CodeConsumer::getCodeFactor(Type type) {
+/// A scalar's or, of one number, a tile's constant.
+Value CodeConsumer::getConstant(float number, Type type) {
   auto tile = dyn_cast<ShapedType>(type);
-  FloatAttr factor = b.getF32FloatAttr(kCodeFactor);
+  FloatAttr value = b.getF32FloatAttr(number);
   if (!tile)
-    return arith::ConstantOp::create(b, factor);
-  return arith::ConstantOp::create(b, DenseElementsAttr::get(tile, factor));
+    return arith::ConstantOp::create(b, value);
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(tile, value));
+}
+
+/// What products of weights and operands lack of what codes stand for.
+Value CodeConsumer::getOutputFactor(Type type) {
+  if (oneScale)
+    return sm90::SplatOp::create(b, type, cloner.get(oneScale));
+  return getConstant(1 / kCodeFactor, type);
 }
 
 /// Weights meet values that are f16.
@@ -396,18 +421,18 @@ void CodeConsumer::emitStore(tile::StoreOp store) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// Of the block at a value of the loop's induction variable: rows, of each of this half's panels
-/// that has a scale of its own. At and behind the request's end they are 0.
+/// Of the block at a value of the loop's induction variable: those of rows, of each of this half's
+/// panels. At and behind the request's end they are 0.
 SmallVector<Value> CodeConsumer::loadScales(Value position) {
+  if (oneScale)
+    return {};
   LazyCloner at(*outside, [](Operation *, Type type) { return convertRoleType(type); });
   at.map(loop.getInductionVar(), position);
   SmallVector<Value> loaded;
   for (int64_t column = 0; column < getHalfColumns(); column += sm90::kCodePanelColumns) {
     Value rows = findScale(program.scales[0], side * getHalfColumns() + column);
-    if (!isTile(rows))
-      continue;
     Value scales = loadRowScales(b, at, getScaleLoad(rows));
-    loaded.push_back(arith::MulFOp::create(b, scales, getCodeFactor(scales.getType())));
+    loaded.push_back(arith::MulFOp::create(b, scales, getConstant(kCodeFactor, scales.getType())));
   }
   return loaded;
 }
@@ -415,12 +440,6 @@ SmallVector<Value> CodeConsumer::loadScales(Value position) {
 //===----------------------------------------------------------------------===//
 // Scores
 //===----------------------------------------------------------------------===//
-
-/// Of a term's elements from a column on, the same in all rows.
-Value CodeConsumer::getScale(unsigned term, int64_t column) {
-  Value scale = cloner.get(findScale(program.scales[term], column));
-  return arith::MulFOp::create(b, scale, getCodeFactor(scale.getType()));
-}
 
 /// Columns of a panel from one on: 64, but for a narrower RoPE part.
 Value CodeConsumer::loadCodes(Value panel, int64_t column, int64_t columns) {
@@ -430,8 +449,10 @@ Value CodeConsumer::loadCodes(Value panel, int64_t column, int64_t columns) {
                                        columns);
 }
 
-/// Codes as an operand in registers.
+/// Codes as an operand in registers, times scales of rows; null: as they are.
 Value CodeConsumer::turn(Value words, Value scale, int64_t columns) {
+  if (!scale)
+    scale = getConstant(1, b.getF32Type());
   return sm90::ScaleCodesOp::create(b, getFragmentType(columns, b.getF16Type()), words, scale);
 }
 
@@ -478,8 +499,8 @@ Value CodeConsumer::emitLatent(Value queries, Value acc) {
     closeGroup();
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
-    Value scale = scales.empty() ? getScale(0, column) : scales[column / sm90::kCodePanelColumns];
-    Value keys = turn(codes, scale);
+    Value keys =
+        turn(codes, scales.empty() ? Value() : scales[column / sm90::kCodePanelColumns]);
     if (int64_t ahead = column + sm90::kPanelColumns; ahead < getHalfColumns())
       codes = takeCodes(ahead);
     // Its other threads multiply values out of all rows.
@@ -502,7 +523,7 @@ Value CodeConsumer::emitRope(Value queries, Value acc) {
     if (inFlight > 1)
       sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
     int64_t columns = program.getWidth(1);
-    keys = turn(loadCodes(keys, 0, columns), getScale(1, 0), columns);
+    keys = turn(loadCodes(keys, 0, columns), /*scale=*/{}, columns);
   }
   return multiplyKeys(keys, queries, acc);
 }

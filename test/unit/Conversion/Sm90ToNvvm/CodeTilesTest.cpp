@@ -130,7 +130,7 @@ sm90.kernel @runs(%x: memref<?xbf16>, %f: memref<?xf32>, %q: memref<?xbf16>, %y:
     sm90.store_runs %b, %yv[%c0, %c96] : tensor<64x48xf16, #f1>, memref<64x144xf16, strided<[144, 1]>>
     %head = sm90.take_columns %a[0] : tensor<64x96xf16, #f1> -> tensor<64x64xf16, #f1>
     sm90.store_runs %head, %wv[%c0, %c0] transposed : tensor<64x64xf16, #f1>, memref<96x64xf16, strided<[64, 1]>>
-    %ordered = sm90.order_runs %queries by 0.0625
+    %ordered = sm90.order_runs %queries by %all
         : !sm90.smem<$ROWS$x$COLUMNS$xbf16> -> !sm90.smem<$ROWS$x$COLUMNS$xf16>
     sm90.barrier
     %t = sm90.load_shared %place : !sm90.smem<64x$COLUMNS$xf16> -> tensor<64x$COLUMNS$xf16, #f1>
@@ -197,7 +197,7 @@ TEST_F(CodeTiles, OrderRunsOfCodes) {
         ASSERT_TRUE(isSameF16(w[column * rows + toColumn(row)], value)) << row << ", " << column;
       }
     for (auto [index, value] : llvm::enumerate(q)) {
-      float expected = toFloat(value) / 16;
+      float expected = toFloat(value) * all;
       if (!std::isnan(expected))
         expected = std::clamp(expected, -65504.f, 65504.f);
       ASSERT_TRUE(isSameF16(z[index], expected)) << queryRows << ": " << index;

@@ -156,7 +156,7 @@ def Sm90_ScaleCodesOp : Sm90_Runs<"scale_codes", (ins
 }
 
 def Sm90_OrderRunsOp : Sm90_Runs<"order_runs", (ins
-    Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$source, F32Attr:$factor)> {
+    Arg<Sm90_Smem, "", [MemRead, MemWrite]>:$source, F32:$factor)> {
   let summary = "puts a shared operand's columns in runs of four, as f16, in its place";
   let description = [{
     `result[i, 16 s + 8 h + 2 t + e] = f16(source[i, 16 s + 4 t + 2 h + e] * factor)`, where the source was: it is
