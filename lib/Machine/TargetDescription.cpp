@@ -70,6 +70,10 @@ static constexpr Tuning kH200Tuning = {
     // A piece: mla.md section 13. A merge takes about 2 us, a block with 128 rows 1.4 us.
     .itemCost = 5,
     .mergeCost = 2,
+    // Whole and split lists of 3, 10 and 18 blocks, 1 to 64 tokens of 16, 64 and 128 heads: of 24
+    // shapes these give the faster one or one within 2 % of it (docs/lab/v4.md).
+    .mergeBlocks = 4,
+    .partialRowsPerBlock = 4096,
     // With 8192 shared tokens: 0.80 with 16 heads, whose tensor cores leave power for a
     // higher clock than the model's, 0.96 with 128. Between them all 21 points of
     // docs/lab/shared-prefix.md are decided for the faster form.

@@ -11,6 +11,7 @@
 #include "mla/Dialect/Sm90/IR/Sm90Dialect.h"
 #include "mla/Dialect/Sm90/Transforms/Passes.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
+#include "mla/Machine/TargetDescription.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -53,6 +54,9 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaSplitKvOptions splitKv;
   splitKv.numSplits = options.numSplits;
   splitKv.listsOnly = getInfo(options.target).isScheduled && options.numSplits == 0;
+  const Tuning &tuning = getMachineOf(getInfo(options.target).chip).tuning;
+  splitKv.mergeBlocks = tuning.mergeBlocks;
+  splitKv.partialRowsPerBlock = tuning.partialRowsPerBlock;
   passes.addPass(mla::createMlaSplitKv(splitKv));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

@@ -86,6 +86,9 @@ struct Tuning {
   llvm::ArrayRef<int64_t> productRows = {};
   /// Costs for tile.work where no schedule is planned, in blocks of 64 keys.
   double itemCost = 0, mergeCost = 0;
+  /// Of lists of keys, which are split by their widths: blocks of 64 keys that a merge takes, and
+  /// rows of partials that take one more (0: lists are split wherever programs are missing).
+  int64_t mergeBlocks = 0, partialRowsPerBlock = 1;
   /// What absorbed attention takes of its predicted time.
   double absorbedShare = 1;
   /// Of the stream's rate, at which partials are written and read again.

@@ -141,6 +141,8 @@ static SmallVector<Value> emitUnsplit(OpBuilder &builder, const Splittable &atte
 }
 
 namespace {
+class Sizes;
+
 struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
   using MlaSplitKvBase::MlaSplitKvBase;
 
@@ -168,11 +170,14 @@ struct SplitKv : mla::impl::MlaSplitKvBase<SplitKv> {
                    succeeded(check("tile-rows", tileRows, 1)) &&
                    succeeded(check("block-tokens", blockTokens, 1)) &&
                    succeeded(check("min-split-blocks", minSplitBlocks, 1)) &&
-                   succeeded(check("max-splits", maxSplits, 1)));
+                   succeeded(check("max-splits", maxSplits, 1)) &&
+                   succeeded(check("merge-blocks", mergeBlocks, 0)) &&
+                   succeeded(check("partial-rows-per-block", partialRowsPerBlock, 1)));
   }
 
   void split(const Splittable &attention);
   Value emitNumSplits(OpBuilder &builder, const Splittable &attention);
+  Value emitPays(Sizes &sizes, Value splits, Value blocks);
 };
 } // namespace
 
@@ -216,17 +221,26 @@ public:
   Value batchDim(StringRef name) {
     return BatchDimOp::create(builder, loc, builder.getIndexType(), attention.batch, name);
   }
-  Value ceilDiv(Value value, int64_t divisor) {
-    return arith::CeilDivSIOp::create(builder, loc, value, constant(divisor));
+  Value ceilDiv(Value value, Value divisor) {
+    return arith::CeilDivSIOp::create(builder, loc, value, divisor);
   }
+  Value ceilDiv(Value value, int64_t divisor) { return ceilDiv(value, constant(divisor)); }
   Value atLeastOne(Value value) { return arith::MaxSIOp::create(builder, loc, value, constant(1)); }
   Value minimum(Value a, Value b) { return arith::MinSIOp::create(builder, loc, a, b); }
   Value multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
   Value subtract(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
   Value divide(Value a, Value b) { return arith::DivSIOp::create(builder, loc, a, b); }
+  Value isMore(Value a, Value b) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, a, b);
+  }
+  Value select(Value condition, Value a, Value b) {
+    return arith::SelectOp::create(builder, loc, condition, a, b);
+  }
 
   /// Programs without splits.
   Value countTiles(int64_t tileRows);
+  /// Rows of the output, of a query and a head.
+  Value countRows();
   /// Keys of a program without splits.
   Value countKeys();
 
@@ -253,6 +267,12 @@ Value Sizes::countTiles(int64_t tileRows) {
   return multiply(requests, rowTiles);
 }
 
+Value Sizes::countRows() {
+  Value heads = constant(attention.group * attention.groups);
+  Value tokens = batchDim("num_tokens");
+  return multiply(tokens, heads);
+}
+
 Value Sizes::countKeys() {
   if (attention.listWidth != 0)
     return constant(attention.listWidth);
@@ -265,6 +285,17 @@ Value Sizes::countKeys() {
   Value queryLen = batchDim("max_query_len");
   Value seen = arith::AddIOp::create(builder, loc, queryLen, constant(attention.window - 1));
   return minimum(keys, seen);
+}
+
+/// Whether a program saves more blocks than the merge costs.
+Value SplitKv::emitPays(Sizes &sizes, Value splits, Value blocks) {
+  Value ofSplit = sizes.ceilDiv(blocks, splits);
+  Value saved = sizes.subtract(blocks, ofSplit);
+  Value left = sizes.subtract(saved, sizes.constant(mergeBlocks));
+  Value afforded = sizes.multiply(left, sizes.constant(partialRowsPerBlock));
+  Value rows = sizes.countRows();
+  Value partials = sizes.multiply(rows, splits);
+  return sizes.isMore(afforded, partials);
 }
 
 /// The formula of the pass's description.
@@ -280,5 +311,9 @@ Value SplitKv::emitNumSplits(OpBuilder &builder, const Splittable &attention) {
   Value blocks = sizes.ceilDiv(keys, blockTokens);
   Value useful = sizes.atLeastOne(sizes.ceilDiv(blocks, minSplitBlocks));
   Value splits = sizes.minimum(filling, useful);
-  return sizes.minimum(splits, sizes.constant(maxSplits));
+  splits = sizes.minimum(splits, sizes.constant(maxSplits));
+  if (mergeBlocks == 0)
+    return splits;
+  Value pays = emitPays(sizes, splits, blocks);
+  return sizes.select(pays, splits, sizes.constant(1));
 }

@@ -7,6 +7,11 @@
 // RUN: mla-opt %s --mla-split-kv="tile-rows=16 block-tokens=32 min-split-blocks=4 max-splits=8" | FileCheck %s --check-prefix=OPTIONS
 // RUN: mla-opt %s --mla-split-kv --mla-split-kv=num-splits=3 | FileCheck %s
 // RUN: mla-opt %s --mla-split-kv=lists-only=true | FileCheck %s --check-prefix=LISTS
+// RUN: mla-opt %s --mla-split-kv="merge-blocks=4 partial-rows-per-block=4096" | FileCheck %s --check-prefix=PAYS
+// RUN: not mla-opt %s --mla-split-kv=merge-blocks=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not mla-opt %s --mla-split-kv=partial-rows-per-block=0 2>&1 | FileCheck %s --check-prefix=NOPARTIALS
+// NEGATIVE: mla-split-kv: expected merge-blocks >= 0, got -1
+// NOPARTIALS: mla-split-kv: expected partial-rows-per-block >= 1, got 0
 
 !cache = !mla.cache<page_size = 4, fields = [latent: 32, rope: 8], element = bf16, rope_order = interleaved>
 
@@ -105,6 +110,26 @@ func.func @given(%q: tensor<?x20x32xbf16>, %qp: tensor<?x20x8xbf16>, %cache: !ca
 // CHECK: mla.merge_splits %[[P]], %[[L]] max(%[[M]] : {{.*}}) sink(%{{.*}} : tensor<20xf32>)
 // CHECK: } else {
 // CHECK: mla.sparse_attention {{.*}} sink(%{{.*}} : tensor<20xf32>) over {{.*}} {mla.unsplit}
+// Only where a program saves more than 4 blocks and one for each 4096 rows of partials.
+// PAYS-LABEL: func @lists
+// PAYS: %[[BLOCKS:.*]] = arith.ceildivsi
+// PAYS: arith.minsi
+// PAYS: %[[S:.*]] = arith.minsi
+// PAYS: %[[LEFT:.*]] = arith.ceildivsi %[[BLOCKS]], %[[S]]
+// PAYS: %[[SAVED:.*]] = arith.subi %[[BLOCKS]], %[[LEFT]]
+// PAYS: %[[FOUR:.*]] = arith.constant 4 : index
+// PAYS: %[[REST:.*]] = arith.subi %[[SAVED]], %[[FOUR]]
+// PAYS: %[[EACH:.*]] = arith.constant 4096 : index
+// PAYS: %[[AFFORDED:.*]] = arith.muli %[[REST]], %[[EACH]]
+// PAYS: %[[HEADS:.*]] = arith.constant 20 : index
+// PAYS: %[[TOKENS:.*]] = mla.batch_dim %{{.*}} "num_tokens"
+// PAYS: %[[ROWS:.*]] = arith.muli %[[TOKENS]], %[[HEADS]]
+// PAYS: %[[PARTIALS:.*]] = arith.muli %[[ROWS]], %[[S]]
+// PAYS: %[[PAYS:.*]] = arith.cmpi sgt, %[[AFFORDED]], %[[PARTIALS]]
+// PAYS: %[[UNIT:.*]] = arith.constant 1 : index
+// PAYS: %[[N:.*]] = arith.select %[[PAYS]], %[[S]], %[[UNIT]]
+// PAYS: arith.cmpi sgt, %[[N]]
+// PAYS: mla.sparse_attention {{.*}} splits %[[N]]
 // LISTS-LABEL: func @decode
 // LISTS-NOT: splits
 // LISTS: return

@@ -455,6 +455,11 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
                  min(max_seq_len, window + max_query_len - 1) tokens where there is a window
         splits = min(max(⌊num_sms / tiles⌋, 1), max(⌈blocks / min_split_blocks⌉, 1), max_splits)
 
+    A merge takes as long as `merge_blocks` blocks and one more for each `partial_rows_per_block`
+    rows of partials. With merge_blocks > 0 splits is 1 where a program does not save more blocks:
+
+        blocks - ⌈blocks / splits⌉ <= merge_blocks + num_tokens · N · splits / partial_rows_per_block
+
     Of attention over a list of K rows (mla.sparse_attention over a batch) the lists are split:
     tiles = num_tokens · ⌈N / tile_rows⌉, blocks = ⌈K / block_tokens⌉. Its sink goes to the merge.
 
@@ -496,6 +501,10 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
            "KV blocks per split below which splitting further does not pay">,
     Option<"maxSplits", "max-splits", "int64_t", "160",
            "upper bound of splits per request">,
+    Option<"mergeBlocks", "merge-blocks", "int64_t", "0",
+           "KV blocks whose time merging takes at least; 0: split wherever programs are missing">,
+    Option<"partialRowsPerBlock", "partial-rows-per-block", "int64_t", "1",
+           "rows of partials whose merging takes one block's time">,
     Option<"listsOnly", "lists-only", "bool", "false",
            "leave attention over requests alone: the runtime partitions it">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
