@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "ScheduleOptions.h"
 #include "StudyOptions.h"
 
 #include "Progress.h"
@@ -35,7 +36,6 @@ static cl::OptionCategory cacheCategory("Cache");
 static cl::OptionCategory codeCategory("Machine code");
 static cl::OptionCategory modelCategory("Model");
 static cl::OptionCategory outputCategory("Output");
-static cl::OptionCategory scheduleCategory("Schedules of a GPU's kernels");
 static const cl::OptionCategory *const kCategories[] = {
     &attentionCategory, &cacheCategory,  &codeCategory,     &modelCategory,
     &outputCategory,    &reportCategory, &scheduleCategory, &tuneCategory};
@@ -154,40 +154,6 @@ static cl::opt<int64_t>
 static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(attentionCategory),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
-static const std::string scheduleText =
-    "Schedule of the GPU's kernels: auto (default, by predicted time), " + listScheduleNames() +
-    ". Kernels of a sort that it is not for (of attention over pages: simple, relay, stream; over "
-    "dense keys: simple, pingpong) keep the predicted best; an error where none can have it";
-static cl::opt<std::string> schedule("schedule", cl::init("auto"), cl::value_desc("kind"),
-                                     cl::cat(scheduleCategory), cl::desc(scheduleText));
-static cl::list<std::string>
-    scheduleOptions("schedule-option", cl::value_desc("key=value"), cl::cat(scheduleCategory),
-                    cl::desc("A parameter of the schedule, instead of the predicted best; may be "
-                             "repeated (keys: see below)"));
-static cl::list<std::string>
-    kernelSchedules("kernel-schedule", cl::value_desc("kernel:kind:key=value:..."),
-                    cl::cat(scheduleCategory),
-                    cl::desc("Schedule and parameters of one kernel; may be repeated (--tune "
-                             "chooses them, --schedule-report names the kernels)"));
-static cl::opt<std::string>
-    batchInvariant("batch-invariant", cl::ValueOptional, cl::value_desc("blocks"),
-                   cl::cat(scheduleCategory),
-                   cl::desc("Cut requests every so many blocks of 64 keys (default: by cost), so "
-                            "that no result depends on the rest of the batch"));
-static cl::alias batchInvariantBlocks("batch-invariant-blocks", cl::aliasopt(batchInvariant),
-                                      cl::Hidden);
-static cl::opt<double> itemCost("item-cost", cl::init(-1), cl::value_desc("blocks"),
-                                cl::cat(scheduleCategory),
-                                cl::desc("GPU: fixed cost of a piece of attention, in blocks "
-                                         "of 64 keys (default: by the cost model)"));
-static cl::opt<double> mergeCost("merge-cost", cl::init(-1), cl::value_desc("blocks"),
-                                 cl::cat(scheduleCategory),
-                                 cl::desc("GPU: cost of cutting any request, in blocks of 64 "
-                                          "keys (default: by the cost model)"));
-static cl::opt<double> partialCost("partial-cost", cl::init(-1), cl::value_desc("blocks"),
-                                   cl::cat(scheduleCategory),
-                                   cl::desc("GPU: cost of a token's partial result, in blocks of "
-                                            "64 keys (default: by the cost model)"));
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(reportCategory),
                                     cl::desc("Say which schedule each attention kernel gets, what "
                                              "it costs, and why not the others"));
@@ -302,8 +268,6 @@ static const char kOverview[] =
     "  its metadata, an attention module that torch.export saved (.pt2), or a module in the mla\n"
     "  dialect. mla-run looks into packages, checks and measures them.\n";
 
-static const std::string scheduleHelp =
-    "\nParameters of schedules, for --schedule-option:\n" + describeScheduleOptions();
 static const char kExamples[] = R"(
 Examples:
   mla-compile config.json --target=cpu,sm_90a --tp=8 -o model.mlac
@@ -370,45 +334,6 @@ static bool checkTargets(const CompileOptions &options, llvm::StringRef level) {
   return true;
 }
 
-static bool isScheduled(const CompileTarget &target) { return target.info.isScheduled; }
-
-/// Longer than any context; the package's limit.
-static constexpr int64_t kMostBlocks = 1 << 20;
-
-/// Checks what needs no kernel; the rest is checked where one is planned.
-static bool readSchedule(CompileOptions &options) {
-  ScheduleRequest request;
-  std::string error;
-  if (!request.setKind(schedule, error))
-    return fail("--schedule: " + error);
-  for (const std::string &option : scheduleOptions)
-    if (!request.set(option, error))
-      return fail("--schedule-option: " + error);
-  options.schedule = schedule;
-  options.scheduleOptions.assign(scheduleOptions.begin(), scheduleOptions.end());
-  for (const std::string &kernel : kernelSchedules)
-    if (!parseKernelRequest(kernel, error))
-      return fail("--kernel-schedule: " + error);
-  options.kernelSchedules.assign(kernelSchedules.begin(), kernelSchedules.end());
-  if (batchInvariant.getNumOccurrences() > 0) {
-    options.batchInvariant = 0;
-    if (!batchInvariant.empty() &&
-        (llvm::StringRef(batchInvariant).getAsInteger(10, options.batchInvariant) ||
-         options.batchInvariant < 1 || options.batchInvariant > kMostBlocks))
-      return fail("--batch-invariant: expected 1 to " + llvm::Twine(kMostBlocks) +
-                  " blocks, got '" + batchInvariant + "'");
-  }
-  bool asks = schedule != "auto" || !scheduleOptions.empty() || !kernelSchedules.empty() ||
-              options.batchInvariant >= 0;
-  bool hasScheduled = llvm::any_of(options.targets, [](const std::string &name) {
-    return isScheduled(*findCompileTarget(name));
-  });
-  if (asks && !hasScheduled)
-    return fail("--schedule, --schedule-option, --kernel-schedule and --batch-invariant are for " +
-                listTargets(" and ", isScheduled) + ", the target is " + targets);
-  return true;
-}
-
 /// More than any machine has processors; the runtime's limit for num_sms, too.
 static constexpr int64_t kMostSplits = 65536;
 /// Far above every crossover of the forms (mla.md section 12).
@@ -425,7 +350,7 @@ static bool readCacheFormat(std::string &format) {
 }
 
 static bool readOptions(CompileOptions &options) {
-  if (!readTargets(options) || !readSchedule(options))
+  if (!readTargets(options) || !readScheduling(options))
     return false;
   if (tensorParallel < 1)
     return fail("--tp: expected at least 1 rank, got " + llvm::Twine(tensorParallel));
@@ -448,10 +373,6 @@ static bool readOptions(CompileOptions &options) {
                 llvm::Twine(expandFrom));
   if (separateHeads < 1)
     return fail("--separate-heads: expected at least 1, got " + llvm::Twine(separateHeads));
-  for (const cl::opt<double> *cost : {&itemCost, &mergeCost, &partialCost})
-    if (cost->getNumOccurrences() > 0 && !(*cost >= 0 && *cost <= kMostBlocks))
-      return fail("--" + cost->ArgStr + ": expected 0 to " + llvm::Twine(kMostBlocks) + ", got " +
-                  llvm::formatv("{0}", cost->getValue()).str());
   options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer, layer};
   options.functions = splitList(functions);
   bool hasStep = llvm::is_contained(options.functions, "step");
@@ -478,9 +399,6 @@ static bool readOptions(CompileOptions &options) {
   options.mixed = mixed;
   options.sparseMode = sparseMode;
   options.separateHeads = separateHeads;
-  options.itemCost = itemCost;
-  options.mergeCost = mergeCost;
-  options.partialCost = partialCost;
   options.cpu = cpu;
   options.assembler.kind = assembler;
   options.assembler.ptxasPath = ptxas;
@@ -568,7 +486,7 @@ static bool readInvocation(Invocation &invocation) {
 
 bool mlac::readInvocation(int argc, char **argv, Invocation &invocation) {
   // Not before main: what is registered then, every program of mlac-tools prints.
-  static cl::extrahelp scheduleKeys(scheduleHelp);
+  static cl::extrahelp scheduleKeys(listScheduleKeys());
   static cl::extrahelp examples(kExamples);
   cl::HideUnrelatedOptions(kCategories);
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) { stream << getCompilerVersion() << "\n"; });

@@ -49,10 +49,9 @@ private:
 
 /// Values of whole panels, which the swapped side of products takes.
 static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
-  constexpr int64_t kPanelColumns = 64;
   auto output = cast<RankedTensorType>(op.getOutput().getType());
   return step.shapes.partitionsAttention && output.getElementType().getIntOrFloatBitWidth() == 16 &&
-         output.getShape().back() % kPanelColumns == 0;
+         output.getShape().back() % kValueColumns == 0;
 }
 
 PagedKernel::Rows GroupedKernel::chooseRows(StepLowering &step, mla::GroupedAttentionOp op,
@@ -62,7 +61,7 @@ PagedKernel::Rows GroupedKernel::chooseRows(StepLowering &step, mla::GroupedAtte
   // Sinks are those of heads, so that a tile of several queries has to know where queries begin.
   if (hasOneQuery || (group == heads && !op.getSink()))
     return {.heads = heads, .run = group, .stride = 1};
-  int64_t run = std::min(group, canHaveSides(step, op) ? tileRows / 2 : tileRows);
+  int64_t run = std::min(group, canHaveSides(step, op) ? tileRows / kSides : tileRows);
   while (group % run != 0)
     --run;
   return {.heads = heads, .run = run, .stride = run == 1 ? heads : 0};

@@ -195,10 +195,10 @@ void PromptKernel::launch() {
 /// Whether blocks of keys are boxes of the pool's pages, whole panels wide, as schedules over
 /// programs copy them.
 static bool hasBoxes(StepLowering &step, TypedValue<mla::CacheType> cache, int64_t columns) {
-  constexpr int64_t kPanelColumns = 64, kLeastRows = 16; // a thread copies each box
+  constexpr int64_t kLeastRows = 16; // a thread copies each box
   int64_t page = cache.getType().getPageSize(), keys = step.shapes.keys;
   bool isCut = page % keys == 0 || (keys % page == 0 && page >= kLeastRows);
-  return isCut && columns % kPanelColumns == 0 && columns <= 4 * kPanelColumns;
+  return isCut && columns % kValueColumns == 0 && columns <= 4 * kValueColumns;
 }
 
 static bool canHavePrompts(StepLowering &step, mla::GroupedAttentionOp op) {

@@ -379,7 +379,7 @@ std::optional<int64_t> PagedKernel::getMostRows() const {
 
 LogicalResult PagedKernel::launchItems() {
   isInKeys = problem.window != 0;
-  sides = problem.canHaveSides ? 2 : 1;
+  sides = problem.canHaveSides ? kSides : 1;
   if (failed(step.requestWork(problem.op, layout.heads, getUsedRows(), layout.countRuns(),
                               problem.window)))
     return failure();

@@ -10,6 +10,7 @@
 
 #include "mla/Analysis/SchedulePlanner.h"
 #include "mla/Analysis/ScheduleSearch.h"
+#include "mla/Machine/TileShapes.h"
 
 #include <cmath>
 
@@ -149,8 +150,8 @@ void Planner::count() {
       problem.keyWidth ? countPanels(problem.keyWidth) : latent + countPanels(problem.ropeDim);
   int64_t panels = keys + (problem.keyWidth ? latent : 0);
   // As the conversion to tile divides the rows of values of their own (PagedKernel).
-  constexpr int64_t kSideRows = sm90::kTileRows / 2;
-  int64_t sides = problem.keyWidth && rows > kSideRows ? 2 : 1;
+  constexpr int64_t kSideRows = sm90::kTileRows / kSides;
+  int64_t sides = problem.keyWidth && rows > kSideRows ? kSides : 1;
   rows = sides > 1 ? kSideRows : rows;
   const stream::Tiles tiles{rows, keys, panels, latent, /*hasCodes=*/false, sides};
   if (tiles.heldRegisters() > target.tuning.streamOutputRegisters)
