@@ -538,11 +538,17 @@ OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config
                      << " on are scaled by their position, which no kernel does; longer "
                      << "sequences will be refused";
   if (!config.sharedKeys && !config.grouped &&
-      (failed(verifyCache(loc, config, options)) || failed(verifySelection(loc, config)) ||
+      (failed(verifyCache(loc, config, options)) ||
+       failed(verifySelection(loc, config, options.indexFormat)) ||
        (config.hasOwnIndexer() && !getIndexCacheType(loc, config, options))))
     return {};
   if (options.rotatesIndex && !config.sharedKeys) {
     emitError(loc) << "index-hadamard does not apply to " << config.modelType
+                   << ", expected a model whose indexer selects entries (deepseek_v4)";
+    return {};
+  }
+  if (options.indexFormat != IndexFormat::E4M3 && !config.sharedKeys) {
+    emitError(loc) << "index-format does not apply to " << config.modelType
                    << ", expected a model whose indexer selects entries (deepseek_v4)";
     return {};
   }

@@ -62,7 +62,8 @@ struct ImportConfigPass : mlac::impl::ImportConfigBase<ImportConfigPass> {
                           .scaleRule = scaleRule,
                           .decodeThreshold = decodeThreshold,
                           .rotatesIndex = indexHadamard,
-                          .roundsStates = roundStates};
+                          .roundsStates = roundStates,
+                          .indexFormat = indexFormat};
     OwningOpRef<ModuleOp> imported =
         importConfig(getFileLoc(getContext(), config), *model, options);
     if (!imported)

@@ -60,6 +60,8 @@ static std::string describeImport(const ConfigOptions &parsing, const ImportOpti
     stream << " --index-hadamard";
   if (options.roundsStates)
     stream << " --round-states";
+  if (options.indexFormat == IndexFormat::MXFP4)
+    stream << " --index-format=mxfp4";
   if (parsing.indexer != IndexerUse::Full)
     stream << " --indexer=" << stringifyIndexerUse(parsing.indexer);
   if (parsing.layer != 0)

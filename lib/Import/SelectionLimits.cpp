@@ -17,21 +17,25 @@ using namespace mlir;
 using namespace mlac;
 
 /// Scores of an indexer: a key's scales are one for each group of columns.
-static LogicalResult verifyIndexer(Location loc, const IndexerParams &indexer) {
+static LogicalResult verifyIndexer(Location loc, const IndexerParams &indexer, IndexFormat format) {
   if (indexer.topk > mla::TopKOp::kMostSelected)
     return emitError(loc) << "index_topk = " << indexer.topk << ", expected 1 to "
                           << mla::TopKOp::kMostSelected;
-  int64_t group = cache::findFormat("index_k")->scaleGroup;
+  int64_t group = cache::findFormat(std::string_view(getLayoutName(format)))->scaleGroup;
   if (indexer.headDim % group != 0)
     return emitError(loc) << "index_head_dim = " << indexer.headDim << ", expected a multiple of "
                           << group << ", columns that have one scale";
   return success();
 }
 
-LogicalResult mlac::verifySelection(Location loc, const ModelConfig &config) {
+StringRef mlac::getLayoutName(IndexFormat format) {
+  return format == IndexFormat::MXFP4 ? "index_k_mxfp4" : "index_k";
+}
+
+LogicalResult mlac::verifySelection(Location loc, const ModelConfig &config, IndexFormat format) {
   bool takesLists = config.isSparse() || config.sharedKeys;
   if (int64_t heads = config.numHeads(); takesLists && heads > mla::SparseAttentionOp::kMaxHeads)
     return emitError(loc) << "num_attention_heads: " << heads << " heads on a rank, expected 1 to "
                           << mla::SparseAttentionOp::kMaxHeads;
-  return config.hasOwnIndexer() ? verifyIndexer(loc, *config.indexer) : success();
+  return config.hasOwnIndexer() ? verifyIndexer(loc, *config.indexer, format) : success();
 }

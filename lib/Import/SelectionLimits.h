@@ -14,6 +14,7 @@
 #ifndef MLAC_LIB_IMPORT_SELECTIONLIMITS_H
 #define MLAC_LIB_IMPORT_SELECTIONLIMITS_H
 
+#include "mla/Import/ImportConfig.h"
 #include "mla/Import/ModelConfig.h"
 
 #include "mlir/IR/Location.h"
@@ -22,7 +23,8 @@ namespace mlac {
 
 /// Fails with an error at `loc` where attention over lists of keys cannot be as `config` says.
 /// Anything goes where a layer attends to all keys.
-llvm::LogicalResult verifySelection(mlir::Location loc, const ModelConfig &config);
+llvm::LogicalResult verifySelection(mlir::Location loc, const ModelConfig &config,
+                                    IndexFormat format);
 
 } // namespace mlac
 

@@ -84,7 +84,8 @@ LogicalResult SharedKeyLayer::makePools() {
   if (config.hasOwnIndexer()) {
     mla::CacheField key{cache::Part::Index, /*heads=*/1, config.indexer->headDim};
     index = {"index",
-             entryType({"index_k", {key}, mla::ScaleRule::PowerOfTwo}, options.rotatesIndex)};
+             entryType({getLayoutName(options.indexFormat), {key}, mla::ScaleRule::PowerOfTwo},
+                       options.rotatesIndex)};
     indexStates = {"index_states", stateType(config.indexer->headDim)};
     pools.append({&index, &indexStates});
   }
@@ -99,7 +100,8 @@ LogicalResult SharedKeyLayer::verify() {
     return emitError(loc) << "cache format '" << format << "' is not supported for "
                           << config.modelType << ", expected " << kKeyFormat
                           << " (fp8) or rows of the activations' type";
-  return success(succeeded(verifySelection(loc, config)) && succeeded(makePools()));
+  return success(succeeded(verifySelection(loc, config, options.indexFormat)) &&
+                 succeeded(makePools()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -288,23 +290,31 @@ Value SharedKeyLayer::buildSelection() {
   const IndexerParams &indexer = *config.indexer;
   int64_t heads = indexer.numHeads, dim = indexer.headDim;
   appendEntries({"compressor.indexer.", dim, &indexStates, &index});
-  auto quantised = mla::QuantizeOp::create(
-      builder, loc, tokens({heads, dim}, builder.getType<Float8E4M3FNType>()),
-      tokens({heads, 1}, single), buildIndexQuery(), builder.getI64IntegerAttr(dim),
-      mla::ScaleRuleAttr::get(builder.getContext(), index.type.getScaleRule()),
-      builder.getF64FloatAttr(std::numeric_limits<float>::min()),
-      builder.getF64FloatAttr(kIndexAmaxFloor));
+  IndexQuery query = roundIndexQuery(buildIndexQuery());
   Value headWeights =
       project(hidden, weight("compressor.indexer.scorer.weights_proj.weight"), heads, element);
   double factor = 1 / std::sqrt(static_cast<double>(heads * dim));
-  Value weights =
-      mla::IndexWeightsOp::create(builder, loc, tokens(heads, single), headWeights,
-                                  quantised.getScales(), builder.getF64FloatAttr(factor));
-  Value scores = mla::IndexScoresOp::create(builder, loc, tokens(ShapedType::kDynamic, single),
-                                            quantised.getQuantized(), weights, index.cache, batch,
-                                            /*first=*/Value());
+  Value weights = mla::IndexWeightsOp::create(builder, loc, tokens(heads, single), headWeights,
+                                              query.scales, builder.getF64FloatAttr(factor));
+  Value scores =
+      mla::IndexScoresOp::create(builder, loc, tokens(ShapedType::kDynamic, single), query.rows,
+                                 weights, index.cache, batch, /*first=*/Value());
   return mla::TopKOp::create(builder, loc, tokens(indexer.topk, builder.getI32Type()), scores,
                              countEntries(), batch, builder.getI64IntegerAttr(indexer.topk));
+}
+
+/// As the pool's keys are: in MXFP4 numbers, which need no scales.
+SharedKeyLayer::IndexQuery SharedKeyLayer::roundIndexQuery(Value query) {
+  if (cache::isPacked(index.type.getLayout()))
+    return {mla::RoundMxfp4Op::create(builder, loc, query.getType(), query), Value()};
+  int64_t heads = config.indexer->numHeads, dim = config.indexer->headDim;
+  auto quantised = mla::QuantizeOp::create(
+      builder, loc, tokens({heads, dim}, builder.getType<Float8E4M3FNType>()),
+      tokens({heads, 1}, single), query, builder.getI64IntegerAttr(dim),
+      mla::ScaleRuleAttr::get(builder.getContext(), index.type.getScaleRule()),
+      builder.getF64FloatAttr(std::numeric_limits<float>::min()),
+      builder.getF64FloatAttr(kIndexAmaxFloor));
+  return {quantised.getQuantized(), quantised.getScales()};
 }
 
 //===----------------------------------------------------------------------===//

@@ -80,6 +80,11 @@ private:
   void appendEntries(const Compressor &compressor);
   Value transform(Value rows);
   Value buildIndexQuery();
+  /// Rows that are multiplied with the indexer's keys; scales are null where rows have theirs.
+  struct IndexQuery {
+    Value rows, scales;
+  };
+  IndexQuery roundIndexQuery(Value query);
   Value buildSelection();
   Value countEntries();
   /// Attention over the window and, where there are such, entries: [T, N, D].

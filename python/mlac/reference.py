@@ -140,6 +140,23 @@ def quantise(rows, amax_floor=1e-4, power_of_two=True):
     return round_e4m3(rows / scale) * scale
 
 
+# Magnitudes of e2m1 codes, and columns that share an exponent in MXFP4.
+E2M1_MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+MXFP4_BLOCK = 32
+
+
+def quantise_mxfp4(rows):
+    """The numbers of MXFP4 that are nearest: of two that are as near the one with an even code."""
+    blocks = np.asarray(rows, np.float64).reshape(*np.shape(rows)[:-1], -1, MXFP4_BLOCK)
+    most = np.maximum(np.abs(blocks).max(axis=-1, keepdims=True), 6 * 2.0 ** -126)
+    scale = 2.0 ** np.ceil(np.log2(most / 6))
+    size = np.abs(blocks / scale)
+    above = np.clip(np.searchsorted(E2M1_MAGNITUDES, size), 1, 7)
+    low, high = E2M1_MAGNITUDES[above - 1], E2M1_MAGNITUDES[above]
+    takes_high = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
+    return (np.where(takes_high, high, low) * np.sign(blocks) * scale).reshape(np.shape(rows))
+
+
 def rms_norm(x, gamma, eps):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * gamma
 

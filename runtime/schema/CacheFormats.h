@@ -41,8 +41,17 @@
 
 namespace mlac::cache {
 
-/// How a field's elements are stored. `Model` is the model's activation type.
-enum class Storage : uint8_t { Model, BF16, F32, E4M3, E8M0, Zero };
+/// How a field's elements are stored. `Model` is the model's activation type; of two E2M1 codes in
+/// a byte the first is in its low bits.
+enum class Storage : uint8_t { Model, BF16, F32, E4M3, E8M0, Zero, E2M1 };
+
+/// Whether elements are numbers of few bits, which scales go with.
+constexpr bool isCode(Storage storage) {
+  return storage == Storage::E4M3 || storage == Storage::E2M1;
+}
+
+/// The largest e4m3 and e2m1 numbers.
+inline constexpr float kMostE4M3 = 448, kMostE2M1 = 6;
 
 /// What a field holds of a token: a part of its row as the model has it, or what storing
 /// the row takes beside.
@@ -64,11 +73,12 @@ struct Field {
 };
 
 /// How a scale follows from the largest magnitude `amax` of its group:
-/// s = max(max(amax, amaxFloor) / 448, scaleFloor), rounded up to a power of two or
+/// s = max(max(amax, amaxFloor) / mostCode, scaleFloor), rounded up to a power of two or
 /// not. Peers differ in the floors.
 struct ScaleRule {
   bool isPowerOfTwo;
   float amaxFloor, scaleFloor;
+  float mostCode = kMostE4M3; ///< the largest number that codes are of
 };
 
 /// Floors of published writers (paged-cache.md section 4).
@@ -95,6 +105,8 @@ struct Format {
 };
 
 inline constexpr ScaleRule kNoRule = {false, 0, 0};
+/// Blocks of e2m1 codes under one exponent of at least -126.
+inline constexpr ScaleRule kMxfp4Rule = {true, kMostE2M1 *FLT_MIN, 0, kMostE2M1};
 
 /// Alignment in bytes of the pool. Rows of each section that has
 /// fields of the model's row are multiples of it, too (paged-cache.md section 1).
@@ -166,6 +178,15 @@ inline constexpr Format kFormats[] = {
      4,
      2,
      {{Part::Index, Storage::E4M3}, {Part::Scale, Storage::F32, 1}}},
+    // The same keys as MXFP4 (OCP Microscaling Formats 1.0): [pages, page_size, 68] bytes of peers.
+    {"index_k_mxfp4",
+     kBF16 | kF32,
+     32,
+     false,
+     kMxfp4Rule,
+     4,
+     2,
+     {{Part::Index, Storage::E2M1}, {Part::Scale, Storage::E8M0, 1}}},
     // 576 bytes are the rows of its first section, which TMA reads as one matrix.
     {"model1_584",
      kBF16,
@@ -204,18 +225,20 @@ constexpr size_t rowField(const Format &format, size_t index) {
 }
 constexpr size_t numRowFields(const Format &format) { return rowField(format, format.numFields); }
 
-constexpr int64_t storageBytes(Storage storage, int64_t modelBytes) {
+constexpr int64_t storageBits(Storage storage, int64_t modelBytes) {
   switch (storage) {
   case Storage::Model:
-    return modelBytes;
+    return modelBytes * 8;
   case Storage::BF16:
-    return 2;
+    return 16;
   case Storage::F32:
-    return 4;
+    return 32;
   case Storage::E4M3:
   case Storage::E8M0:
   case Storage::Zero:
-    return 1;
+    return 8;
+  case Storage::E2M1:
+    return 4;
   }
   return 0;
 }
@@ -230,13 +253,18 @@ constexpr int64_t fieldCount(const Format &format, size_t index, const Widths &w
   return widths.columns[rowField(format, index)];
 }
 
+/// Bytes of a field in one token.
+constexpr int64_t fieldBytes(const Format &format, size_t index, const Widths &widths) {
+  return fieldCount(format, index, widths) *
+         storageBits(format.fields[index].storage, widths.modelBytes) / 8;
+}
+
 /// Bytes of a token in one section.
 constexpr int64_t sectionBytes(const Format &format, int section, const Widths &widths) {
   int64_t bytes = 0;
   for (size_t i = 0; i < format.numFields; ++i)
     if (format.fields[i].section == section)
-      bytes +=
-          fieldCount(format, i, widths) * storageBytes(format.fields[i].storage, widths.modelBytes);
+      bytes += fieldBytes(format, i, widths);
   return bytes;
 }
 
@@ -256,8 +284,7 @@ constexpr int64_t fieldOffset(const Format &format, size_t index, const Widths &
   int64_t bytes = 0;
   for (size_t i = 0; i < index; ++i)
     if (format.fields[i].section == format.fields[index].section)
-      bytes +=
-          fieldCount(format, i, widths) * storageBytes(format.fields[i].storage, widths.modelBytes);
+      bytes += fieldBytes(format, i, widths);
   return bytes;
 }
 
@@ -283,6 +310,9 @@ constexpr bool hasExponents(const Format &format) {
   return index < format.numFields && format.fields[index].storage == Storage::E8M0;
 }
 
+/// Whether a byte of the row's first field has two of its elements.
+constexpr bool isPacked(const Format &format) { return format.fields[0].storage == Storage::E2M1; }
+
 /// Whether a section has fields of the row as the model has it.
 constexpr bool hasRows(const Format &format, int section) {
   for (size_t i = 0; i < format.numFields; ++i)
@@ -304,6 +334,8 @@ static_assert(sectionStart(*findFormat("split_ckv_kpe"), 1, 64, {{512, 64}, 2}) 
 static_assert(tokenBytes(*findFormat("fp8_ds_mla"), {{512, 64}, 2}) == 656);
 static_assert(sectionStart(*findFormat("kv_nhd"), 1, 16, {{8 * 128, 8 * 128}, 2}) == 16 * 2048);
 static_assert(tokenBytes(*findFormat("index_k"), {{128, 0}, 2}) == 132);
+static_assert(tokenBytes(*findFormat("index_k_mxfp4"), {{128, 0}, 2}) == 68);
+static_assert(sectionStart(*findFormat("index_k_mxfp4"), 1, 64, {{128, 0}, 2}) == 4096);
 static_assert(tokenBytes(*findFormat("model1_584"), {{448, 64}, 2}) == 584);
 static_assert(pageBytes(*findFormat("model1_584"), 64, {{448, 64}, 2}) == 37440);
 static_assert(pageBytes(*findFormat("model1_584"), 2, {{448, 64}, 2}) == 1728);

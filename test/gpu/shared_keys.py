@@ -8,7 +8,7 @@
     shared_keys.py run DIR [--device cuda]                           # the standard library will do
     shared_keys.py replay DIR                                        # needs torch
 
-`build` compiles the layers of test_shared_keys.DeviceTest, two sizes of each kind, and stores their
+`build` compiles the layers of test_shared_keys.DeviceTest and stores their
 weights, the hidden states of a story and the outputs of float64. `run` serves four requests of
 the story in steps of every kind over pools and workspaces that hold NaN, and compares every row
 whose selection no rounding can change. `replay` (V4-31) captures one decode of each layer in a CUDA graph
@@ -39,26 +39,25 @@ STARTS, LATER, REPLAYS = (2, 61, 126, 230), (19, 125, 3, 254), 16
 # ---------------------------------------------------------------------------
 
 
-def describe(name, kind, given, more, stored):
+def describe(kind, given, more, rounding, stored):
     """A case: its configuration, weights, story, expected outputs and clear rows."""
     import numpy as np
     import shared_key_layers as shared
     import sparse_layers as layers
     from mlac import reference
 
-    config = shared.config(kind, **more)
+    config, (quantise, slack) = shared.config(kind, **more), rounding
     rng = np.random.default_rng(17)  # the same for all: what is stored twice packs to one
     weights = shared.random_weights(rng, config, kind)
     shape = reference.shared_keys_from_hf(config, 0)
     story = layers.widen(layers.narrow(rng.standard_normal((300, config["hidden_size"])), "bf16"))
     selected, clear = None, np.ones(len(story), bool)
     if shape.indexer:
-        scores = reference.shared_key_scores(shape, weights, story, reference.quantise)
+        scores = reference.shared_key_scores(shape, weights, story, quantise)
         selected = reference.top_k(scores, (np.arange(len(story)) + 1) // shape.every,
                                    shape.indexer.topk)
         if not given:
-            clear = shared.clear_rows(shape, scores, np.arange(len(story)),
-                                      layers.SCORE_SLACK["bf16"])
+            clear = shared.clear_rows(shape, scores, np.arange(len(story)), slack)
     expected, _ = reference.shared_key_layer(shape, weights, story, selected, stored)
     return config, weights, story, expected, selected if given else None, clear
 
@@ -84,7 +83,7 @@ def build(options):
     import sparse_layers as layers
     import shared_key_layers as shared
     from mlac import reference
-    from test_shared_keys import DEVICE_CASES, STEPS
+    from test_shared_keys import DEVICE_CASES, STEPS, index_rounding
 
     stored, format_options, widths = reference.as_they_are, [], {}
     allowed = {"wmape": layers.ALLOWED_WMAPE, "cosine": layers.ALLOWED_COSINE}
@@ -94,15 +93,16 @@ def build(options):
         allowed = {"wmape": layers.ALLOWED_WMAPE_CODES, "cosine": layers.ALLOWED_COSINE_CODES}
     options.folder.mkdir(parents=True, exist_ok=True)
     cases = []
-    for name, (kind, given, more) in DEVICE_CASES.items():
+    for name, (kind, given, more, *more_options) in DEVICE_CASES.items():
         config, weights, story, expected, selected, clear = describe(
-            name, kind, given, {**more, **widths}, stored)
+            kind, given, {**more, **widths}, index_rounding(more_options, "bf16"), stored)
         place = options.folder / name
         place.mkdir(exist_ok=True)
         (place / "config.json").write_text(json.dumps(config))
         subprocess.run([os.environ["MLAC_COMPILE"], place / "config.json", "--dtype=bf16",
                         f"--target={options.target}", "--functions=prefill,decode,step",
-                        *(["--indexer=shared"] if given else []), *format_options, "--quiet", "-o",
+                        *(["--indexer=shared"] if given else []), *format_options, *more_options,
+                        "--quiet", "-o",
                         place / "layer.mlac"], check=True)
         write_weights(place / "weights.safetensors", mlac.Package(place / "layer.mlac"), weights)
         (place / "story.bf16").write_bytes(layers.narrow(story, "bf16").tobytes())

@@ -48,6 +48,13 @@ class CompilerTest(unittest.TestCase):
 
     def test_widths_of_the_indexer_V4_44(self):
         self.refuse("index_head_dim = 96, expected a multiple of 128", index_head_dim=96)
+        self.refuse("index_head_dim = 80, expected a multiple of 32", "--index-format=mxfp4",
+                    index_head_dim=80)
+
+    def test_formats_of_the_indexer_V4_19_V4_44(self):
+        self.refuse("cache format index_k_mxfp4 does not take elements of 'f16'",
+                    "--index-format=mxfp4", "--dtype=f16")
+        self.refuse("--index-format", "--index-format=fp4")
 
 
 class EngineTest(unittest.TestCase):

@@ -120,11 +120,22 @@ class GoldenTest(ServedTest):
         self.assertEqual(pools["states"]["window"], 128)
 
 
+MXFP4 = "--index-format=mxfp4"
+
+
+def index_rounding(options, element):
+    """What becomes of an indexer's queries and keys, and how far a score may be off: codes of e2m1
+    lie four times as far apart as those of e4m3."""
+    if MXFP4 in options:
+        return reference.quantise_mxfp4, 4 * layers.SCORE_SLACK[element]
+    return reference.quantise, layers.SCORE_SLACK[element]
+
+
 class StoryTest(ServedTest):
     """Requests of one story, in steps of every kind, each row against float64."""
 
     def check(self, kind, element, *options, given=False, steps=STEPS,
-              quantise=reference.quantise, **more):
+              quantise=reference.quantise, slack=None, **more):
         config = shared.config(kind, **more)
         rng = np.random.default_rng(kind)
         weights = shared.random_weights(rng, config, kind)
@@ -151,7 +162,8 @@ class StoryTest(ServedTest):
                                     selected[rows] if given else None)
             clear = np.ones(len(rows), bool)
             if shape.indexer and not given:
-                clear = shared.clear_rows(shape, scores, rows, layers.SCORE_SLACK[element])
+                clear = shared.clear_rows(shape, scores, rows,
+                                          slack or layers.SCORE_SLACK[element])
             compared, skipped = compared + clear.sum(), skipped + (~clear).sum()
             self.assertTrue(np.isfinite(output).all())
             if clear.any():
@@ -169,6 +181,51 @@ class RandomTest(StoryTest):
 
     def test_own_selection_in_single_precision_V4_18_V4_20_V4_21_V4_22_V4_48(self):
         self.check(shared.SELECTED, "f32")
+
+    def test_indexer_in_mxfp4_V4_19_V4_20_V4_21_V4_22(self):
+        """Scores of e2m1 queries and keys; blocks of 32 columns, of which heads have 96 or 128."""
+        for dim in (96, 128):
+            served, *_ = self.check(shared.SELECTED, "f32", MXFP4, index_head_dim=dim,
+                                    quantise=reference.quantise_mxfp4)
+            pool = {pool["name"]: pool for pool in served.engine.package_info["pools"]}["index"]
+            self.assertEqual((pool["format"], pool["row_bytes"], pool["tokens_per_row"]),
+                             ("index_k_mxfp4", dim // 2 + dim // 32, 4))
+
+    def test_pages_of_the_indexer_V4_18_V4_19(self):
+        """In either format: codes of all keys of a page, then their scales, powers of two, where
+        v4.md section 4 has them; and what they stand for is what the format keeps of float64's."""
+        config = shared.config(shared.SELECTED)
+        weights = shared.random_weights(np.random.default_rng(18), config, shared.SELECTED)
+        story = layers.widen(layers.narrow(
+            np.random.default_rng(19).standard_normal((300, config["hidden_size"])), "f32"))
+        shape = reference.shared_keys_from_hf(config, 0)
+        keys = reference.entries_of(shape, weights, "compressor.indexer.", story)
+        for options, start, quantise in (((), 8192, reference.quantise),
+                                         ((MXFP4,), 4096,
+                                          reference.quantise_mxfp4)):
+            package = self.compile(config, "f32", *options)
+            served = self.serve(package, weights, "f32", config["index_topk"])
+            sequence = served.engine.sequence()
+            served.step([sequence], [len(story)], story, "prefill")
+            pool = [pool["name"] for pool in package.info["pools"]].index("index")
+            codes, scales = (served.engine.cache_part(part, pool=pool)
+                             for part in ("index", "scale"))
+            self.assertEqual(scales.address - codes.address, start)
+            self.assertEqual(codes.shape[1:], (64, start // 64))
+            codes, scales = (np.asarray(part)[:2].reshape(128, -1)[:len(keys)]
+                             for part in (codes, scales))
+            if options:
+                scales = 2.0 ** (scales.astype(np.float64) - 127)
+                fours = np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(keys), -1, 32)
+                values = reference.E2M1_MAGNITUDES[fours & 7] * np.where(fours & 8, -1, 1)
+            else:
+                self.assertTrue(np.all(np.frexp(scales)[0] == 0.5))
+                values = reference.e4m3_values()[codes].reshape(len(keys), 1, 128)
+            got = (values * scales[..., None]).reshape(keys.shape)
+            # A number in the middle between two may go to either side.
+            same = np.isclose(got, quantise(keys), rtol=1e-6, atol=0)
+            self.assertGreater(same.mean(), 0.999)
+            self.assertLess(reference.relative_error(got, keys), 0.2 if options else 0.04)
 
     def test_rotated_queries_and_keys_V4_23(self):
         """The selection is that of what a Hadamard matrix made of both, rounded behind it."""
@@ -489,7 +546,7 @@ class RecordTest(ServedTest):
 RELEASED = dict(hidden_size=256, num_attention_heads=64, head_dim=512, qk_rope_head_dim=64,
                 q_lora_rank=64, o_groups=8, o_lora_rank=32, sliding_window=128, index_n_heads=64,
                 index_topk=512)
-# Name: kind, whether the selection is an input, configuration.
+# Name: kind, whether the selection is an input, configuration, options of the compiler.
 DEVICE_CASES = {
     "window": (shared.WINDOW_ONLY, False, {}),
     "given": (shared.SELECTED, True, {}),
@@ -498,6 +555,8 @@ DEVICE_CASES = {
     "released_window": (shared.WINDOW_ONLY, False, RELEASED),
     "released_selected": (shared.SELECTED, False, RELEASED),
     "released_all": (shared.ALL, False, RELEASED),
+    "mxfp4": (shared.SELECTED, False, {"index_topk": 40}, MXFP4),
+    "released_mxfp4": (shared.SELECTED, False, {**RELEASED, "index_topk": 24}, MXFP4),
 }
 
 
@@ -508,19 +567,20 @@ class DeviceTest(StoryTest):
     def setUpClass(cls):
         cls.packages = {}
         with tempfile.TemporaryDirectory() as folder:
-            for name, (kind, given, more) in DEVICE_CASES.items():
+            for name, (kind, given, more, *options) in DEVICE_CASES.items():
                 cls.packages[name] = layers.compile_layer(
                     shared.config(kind, **more), folder, name, "--dtype=bf16",
-                    "--functions=prefill,decode,step",
+                    "--functions=prefill,decode,step", *options,
                     *(["--indexer=shared"] if given else []))
 
     def compile(self, config, element, *options):
         return self.packages[self.name]
 
     def serve_case(self, name, steps=STEPS):
-        kind, given, more = DEVICE_CASES[name]
+        kind, given, more, *options = DEVICE_CASES[name]
         self.name = name
-        self.check(kind, "bf16", given=given, steps=steps, **more)
+        quantise, slack = index_rounding(options, "bf16")
+        self.check(kind, "bf16", given=given, steps=steps, quantise=quantise, slack=slack, **more)
 
     def test_window_V4_02_V4_40(self):
         self.serve_case("window")
@@ -533,6 +593,11 @@ class DeviceTest(StoryTest):
 
     def test_all_entries_V4_45(self):
         self.serve_case("all")
+
+    def test_indexer_in_mxfp4_V4_19_V4_20(self):
+        for name in ("mxfp4", "released_mxfp4"):
+            with self.subTest(name):
+                self.serve_case(name)
 
     def test_released_sizes(self):
         for name in ("released_window", "released_selected", "released_all"):

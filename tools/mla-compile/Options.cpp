@@ -227,6 +227,12 @@ static cl::opt<bool>
                   cl::desc("Multiply the queries and keys of DeepSeek-V4's indexer by a Hadamard "
                            "matrix before they are rounded to e4m3, as some engines' caches have "
                            "them"));
+static EnumOption<IndexFormat> indexFormat(
+    "index-format", cl::init(IndexFormat::E4M3), cl::cat(modelCategory),
+    cl::desc("How the keys of DeepSeek-V4's indexer are kept (default e4m3):"),
+    cl::values(clEnumValN(IndexFormat::E4M3, "e4m3", "codes and a scale for each key"),
+               clEnumValN(IndexFormat::MXFP4, "mxfp4",
+                          "e2m1 codes and an exponent for each 32 of them: about half the bytes")));
 static cl::opt<std::string>
     like("like", cl::value_desc("model_type"), cl::cat(modelCategory),
          cl::desc("Read a configuration whose model_type is not known as one of this known type: a "
@@ -387,7 +393,8 @@ static bool readOptions(CompileOptions &options) {
                     hasStep ? decodeThreshold : 0,
                     layerInputs == LayerInputs::Latents,
                     indexHadamard,
-                    roundStates};
+                    roundStates,
+                    indexFormat};
   options.archiveConfig = archiveConfig;
   options.weightsFile = weightsFile;
   options.regionsFile = regionsFile;
@@ -414,7 +421,7 @@ static bool checkModuleOptions() {
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &tensorParallel, &dtype, &cacheFormat, &scaleRule, &pageSize, &decodeThreshold,
            &normEpsFromConfig, &dequantisedWeights, &like, &indexer, &layerInputs, &layer,
-           &indexHadamard, &roundStates})
+           &indexHadamard, &roundStates, &indexFormat})
     if (option->getNumOccurrences() > 0)
       return fail("--" + option->ArgStr + " is for configurations: the module '" + input +
                   "' is compiled as it is");

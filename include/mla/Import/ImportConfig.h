@@ -34,6 +34,12 @@ namespace mlac {
 /// Element type of activations, weights and cache.
 enum class ActivationType { BF16, F16, F32 };
 
+/// How the keys of DeepSeek-V4's indexer are kept: codes with a scale for each, or MXFP4.
+enum class IndexFormat { E4M3, MXFP4 };
+
+/// The name in CacheFormats.h.
+llvm::StringRef getLayoutName(IndexFormat format);
+
 struct ImportOptions {
   ActivationType activationType = ActivationType::BF16;
   int64_t pageSize = 64; ///< tokens per cache page
@@ -48,6 +54,7 @@ struct ImportOptions {
   /// Whether what tokens contribute to entries is rounded to the activations' type (v4.md section
   /// 6).
   bool roundsStates = false;
+  IndexFormat indexFormat = IndexFormat::E4M3;
 };
 
 mlir::Type getElementType(mlir::MLIRContext &context, ActivationType type);

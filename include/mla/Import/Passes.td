@@ -107,6 +107,11 @@ def ImportConfig : Pass<"mla-import-config", "::mlir::ModuleOp"> {
            "round what tokens contribute to entries to the activations' type">,
     Option<"indexHadamard", "index-hadamard", "bool", "false",
            "multiply the queries and keys of DeepSeek-V4's indexer by a Hadamard matrix">,
+    Option<"indexFormat", "index-format", "::mlac::IndexFormat", "::mlac::IndexFormat::E4M3",
+           "how the keys of DeepSeek-V4's indexer are kept",
+           [{::llvm::cl::values(
+             clEnumValN(::mlac::IndexFormat::E4M3, "e4m3", "codes and a scale for each key"),
+             clEnumValN(::mlac::IndexFormat::MXFP4, "mxfp4", "e2m1 codes and exponents"))}]>,
   ];
   let dependentDialects = [
     "::mlir::func::FuncDialect", "::mlir::mla::MlaDialect", "::mlir::tensor::TensorDialect",

@@ -59,6 +59,25 @@ float mlac::runtime::widenE4m3(uint8_t bits) {
   return std::bit_cast<float>(sign | ((magnitude << (kMantissaBits - kE4m3Bits)) + rebias));
 }
 
+static constexpr uint32_t kE2m1Bits = 1, kE2m1Bias = 1;
+static constexpr uint8_t kE2m1Sign = 8, kE2m1Max = 7;
+
+uint8_t mlac::runtime::roundToE2m1(float value) {
+  uint32_t wide = std::bit_cast<uint32_t>(value), magnitude = wide & ~kSignBit;
+  uint8_t sign = (wide & kSignBit) != 0 ? kE2m1Sign : 0;
+  if (magnitude > kInfinity)
+    return sign;
+  uint32_t limit = std::bit_cast<uint32_t>(widenE2m1(kE2m1Max));
+  return sign |
+         static_cast<uint8_t>(roundMagnitude(std::min(magnitude, limit), kE2m1Bits, kE2m1Bias));
+}
+
+float mlac::runtime::widenE2m1(uint8_t bits) {
+  constexpr float kMagnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  float magnitude = kMagnitudes[bits & kE2m1Max];
+  return (bits & kE2m1Sign) != 0 ? -magnitude : magnitude;
+}
+
 uint16_t mlac::runtime::roundToBf16(float value) {
   constexpr uint32_t kDropped = 16, kHalfMinusOne = 0x7fff, kQuietBit = 0x00400000;
   uint32_t wide = std::bit_cast<uint32_t>(value);

@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Conversions between f32 and e4m3 ("fn": bias 7, +-448 the largest, no infinity,
-// NaN 0x7F and 0xFF), e8m0, bf16 and f16. To narrower: round to nearest, ties to
-// even. e4m3 saturates, as cvt.rn.satfinite does; the others overflow to infinity.
+// NaN 0x7F and 0xFF), e2m1, e8m0, bf16 and f16. To narrower: round to nearest, ties to
+// even. e4m3 and e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6) saturate, as cvt.rn.satfinite does; the others
+// overflow to infinity.
 // Every widening is exact.
 //
 // Example: 0.4453125 * 1000 = 445.3 is 448 = 0x7E in e4m3, whose neighbours are 416
@@ -29,6 +30,10 @@ inline constexpr float kMaxE4m3 = 448.0f;
 /// Every NaN becomes 0x7F, as cvt.rn.satfinite makes it (measured on an H200).
 uint8_t roundToE4m3(float value);
 float widenE4m3(uint8_t bits);
+
+/// Four bits. NaN becomes a zero.
+uint8_t roundToE2m1(float value);
+float widenE2m1(uint8_t bits);
 
 /// NaN stays NaN (made quiet).
 uint16_t roundToBf16(float value);

@@ -205,6 +205,8 @@ static Status findPart(const Engine &engine, const Layer &layer, size_t pool, co
     return error(MLA_NOT_FOUND, "rows of layout '", format.name, "' have no part '", name,
                  "', which would be ", listParts(layout));
   const mlac::cache::Field &field = format.fields[index];
+  if (field.storage == mlac::cache::Storage::E2M1) // of a byte each
+    width /= 2;
   view = {layer.pools[pool].data() + layout.offset(index, 0),
           fieldType(field, layout.shape().dtype),
           engine.limits().pool(pool).numPages,

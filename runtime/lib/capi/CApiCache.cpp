@@ -20,7 +20,7 @@ using namespace mlac::runtime;
 //===----------------------------------------------------------------------===//
 
 static const char *storageName(cache::Storage storage) {
-  static constexpr const char *kNames[] = {"model", "bf16", "f32", "e4m3", "e8m0", "zero"};
+  static constexpr const char *kNames[] = {"model", "bf16", "f32", "e4m3", "e8m0", "zero", "e2m1"};
   return kNames[static_cast<size_t>(storage)];
 }
 
@@ -68,6 +68,8 @@ mla_status mla_cache_formats(const char **json) {
 
 /// DeepSeek-V3's row, for formats of any width.
 static constexpr int64_t kDefaultLatent = 512, kDefaultRope = 64, kDefaultPageSize = 64;
+/// Columns of its indexer's key.
+static constexpr int64_t kDefaultIndex = 128;
 
 static int64_t defaultColumns(const cache::Format &format, const cache::Field &field) {
   if (field.count > 0)
@@ -75,7 +77,7 @@ static int64_t defaultColumns(const cache::Format &format, const cache::Field &f
   if (field.part == cache::Part::Rope)
     return kDefaultRope;
   if (field.part == cache::Part::Index)
-    return format.scaleGroup; // one group
+    return kDefaultIndex;
   // Heads of keys and values have no usual number.
   return field.part == cache::Part::Latent ? kDefaultLatent : 0;
 }

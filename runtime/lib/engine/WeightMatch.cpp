@@ -221,10 +221,9 @@ bool WeightMatcher::arePacked(const SourceTensor &tensor) const {
 
 /// e2m1 as e4m3, which has all of its numbers.
 static std::array<uint8_t, 16> makeFours() {
-  constexpr float kMagnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   std::array<uint8_t, 16> codes{};
   for (size_t i = 0; i < codes.size(); ++i)
-    codes[i] = roundToE4m3(i < 8 ? kMagnitudes[i] : -kMagnitudes[i - 8]);
+    codes[i] = roundToE4m3(widenE2m1(static_cast<uint8_t>(i)));
   return codes;
 }
 

@@ -80,6 +80,7 @@ mla_dtype mlac::runtime::fieldType(const cache::Field &field, mla_dtype modelTyp
     return MLA_E4M3;
   case Storage::E8M0:
   case Storage::Zero:
+  case Storage::E2M1: // two in each
     return MLA_U8;
   }
   return MLA_U8;
@@ -199,24 +200,42 @@ Status CacheLayout::check(const Encoding &encoding) const {
 //===----------------------------------------------------------------------===//
 
 /// The scale of a group. NaN does not count; an infinity counts as the largest number
-/// and becomes +-448. Without floors the scale is still a normal number.
+/// and becomes +-mostCode. Without floors the scale is still a normal number.
 static float chooseScale(const cache::ScaleRule &rule, const float *values, int64_t count) {
   float amax = rule.amaxFloor;
   for (int64_t i = 0; i < count; ++i)
     if (std::fabs(values[i]) > amax)
       amax = std::fabs(values[i]);
   amax = std::min(amax, FLT_MAX);
-  float scale = std::max({amax / kMaxE4m3, rule.scaleFloor, FLT_MIN});
+  float scale = std::max({amax / rule.mostCode, rule.scaleFloor, FLT_MIN});
   return rule.isPowerOfTwo ? roundUpToPowerOf2(scale) : scale;
+}
+
+void CacheLayout::writeCode(char *codes, int64_t position, float value) const {
+  if (!cache::isPacked(*format_)) {
+    codes[position] = static_cast<char>(roundToE4m3(value));
+    return;
+  }
+  int shift = position % 2 == 0 ? 0 : 4;
+  auto byte = static_cast<uint8_t>(codes[position / 2]);
+  byte = static_cast<uint8_t>((byte & (0xf0 >> shift)) | (roundToE2m1(value) << shift));
+  codes[position / 2] = static_cast<char>(byte);
+}
+
+float CacheLayout::readCode(const char *codes, int64_t position) const {
+  if (!cache::isPacked(*format_))
+    return widenE4m3(static_cast<uint8_t>(codes[position]));
+  auto byte = static_cast<uint8_t>(codes[position / 2]);
+  return widenE2m1(position % 2 == 0 ? byte & 0xf : byte >> 4);
 }
 
 void CacheLayout::encodeGroup(const Encoding &encoding, const float *values, int64_t group,
                               int64_t slot, char *pool) const {
   int64_t width = format_->scaleGroup, first = group * width;
   float scale = chooseScale(encoding.rule, values + first, width);
-  char *codes = pool + offset(0, slot) + first; // groups are of the first field
+  char *codes = pool + offset(0, slot); // groups are of the first field
   for (int64_t i = 0; i < width; ++i)
-    codes[i] = static_cast<char>(roundToE4m3(values[first + i] / scale));
+    writeCode(codes, first + i, values[first + i] / scale);
   size_t index = cache::findField(*format_, Part::Scale);
   char *to = pool + offset(index, slot);
   if (format_->fields[index].storage == Storage::E8M0)
@@ -250,7 +269,7 @@ void CacheLayout::encode(const Encoding &encoding, const void *row, int64_t slot
     else if (field.part == Part::Scale)
       for (int64_t group = 0; group < count; ++group)
         encodeGroup(encoding, values.data(), group, slot, to);
-    else if (field.storage != Storage::E4M3) // the row's own type: bits are copied
+    else if (!cache::isCode(field.storage)) // the row's own type: bits are copied
       std::memcpy(at, from + first * bytes, static_cast<size_t>(count * bytes));
     else if (format_->scaleGroup == 0)
       for (int64_t i = 0; i < count; ++i)
@@ -270,14 +289,14 @@ void CacheLayout::decode(float layerScale, const void *pool, int64_t slot, void 
     int64_t count = this->count(index);
     char *out = to + rowStart(index) * bytes;
     const char *at = from + offset(index, slot);
-    if (field.storage != Storage::E4M3) {
+    if (!cache::isCode(field.storage)) {
       std::memcpy(out, at, static_cast<size_t>(count * bytes));
       continue;
     }
     for (int64_t i = 0; i < count; ++i) {
       int64_t group = format_->scaleGroup ? i / format_->scaleGroup : 0;
       float scale = format_->scaleGroup ? readScale(from, slot, group) : layerScale;
-      writeElement(shape_.dtype, widenE4m3(static_cast<uint8_t>(at[i])) * scale, out + i * bytes);
+      writeElement(shape_.dtype, readCode(at, i) * scale, out + i * bytes);
     }
   }
 }

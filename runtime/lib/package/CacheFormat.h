@@ -89,6 +89,9 @@ public:
 
 private:
   cache::Widths widths() const;
+  /// A code of a group of its own; of two in a byte the other one stays.
+  void writeCode(char *codes, int64_t position, float value) const;
+  float readCode(const char *codes, int64_t position) const;
   void encodeGroup(const Encoding &encoding, const float *values, int64_t group, int64_t slot,
                    char *pool) const;
   float readScale(const char *pool, int64_t slot, int64_t group) const;

@@ -158,3 +158,81 @@ func.func @append_c2_hadamard(%x: tensor<?x128xbf16>, %c: !pool, %b: !mla.batch)
   %0 = mla.append %h into %c, %b : tensor<?x128xbf16> into !pool, !mla.batch
   return
 }
+
+// -----
+
+// expected-error @+1 {{cache format index_k_mxfp4: expected rows of a multiple of 16 bytes, got 88}}
+func.func private @mxfp4_row(!mla.cache<page_size = 64, fields = [index: 176], element = bf16, format = "index_k_mxfp4", scale_rule = power_of_two>)
+
+// -----
+
+// expected-error @+1 {{cache format index_k_mxfp4 does not take elements of 'f16'}}
+func.func private @mxfp4_element(!mla.cache<page_size = 64, fields = [index: 128], element = f16, format = "index_k_mxfp4", scale_rule = power_of_two>)
+
+// -----
+
+// expected-error @+1 {{expected scale_rule power_of_two: scales of cache format index_k_mxfp4 are bare exponents}}
+func.func private @mxfp4_rule(!mla.cache<page_size = 64, fields = [index: 128], element = bf16, format = "index_k_mxfp4">)
+
+// -----
+
+func.func @round_mxfp4_c1(%x: tensor<?x64x80xbf16>) {
+  // expected-error @+1 {{expected [T, D] or [T, N, D] with D a multiple of 32, got 'tensor<?x64x80xbf16>'}}
+  %0 = mla.round_mxfp4 %x : tensor<?x64x80xbf16>
+  return
+}
+
+// -----
+
+func.func @round_mxfp4_c2(%x: tensor<?x64xf16>) {
+  // expected-error @+1 {{expected elements of bf16 or f32, got 'tensor<?x64xf16>'}}
+  %0 = mla.round_mxfp4 %x : tensor<?x64xf16>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
+func.func @index_scores_c5(%q: tensor<?x64x128xbf16>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  // expected-error @+1 {{expected a query of 'f8E4M3FN' over keys of the format index_k, got 'tensor<?x64x128xbf16>'}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xbf16>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = interleaved, format = "index_k_mxfp4", scale_rule = power_of_two>
+func.func @index_scores_c5_mxfp4(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  // expected-error @+1 {{expected a query of 'bf16' over keys of the format index_k_mxfp4, got 'tensor<?x64x128xf8E4M3FN>'}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = interleaved, format = "index_k_mxfp4", scale_rule = power_of_two, hadamard = true>
+func.func @index_scores_c4_mxfp4(%x: tensor<?x64x128xbf16>, %t: tensor<?x64xf32>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch) {
+  %r = mla.rope %x, %t, %b with <order = interleaved, dim = 64, theta = 1.0e4, length = 4096> offset 64 : tensor<?x64x128xbf16>, tensor<?x64xf32>, !mla.batch
+  %q = mla.round_mxfp4 %r : tensor<?x64x128xbf16>
+  // expected-error @+1 {{expected the query to be rotated by mla.hadamard, of a cache with hadamard = true}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xbf16>) weights(%w : tensor<?x64xf32>) over %c, %b : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = interleaved, format = "index_k_mxfp4", scale_rule = power_of_two>
+func.func @gather_c3(%c: !pool, %b: !mla.batch, %i: index) {
+  // expected-error @+1 {{expected a cache of whole bytes for each column, got}}
+  %0 = mla.gather %c, %b chunk %i : !pool, !mla.batch -> tensor<?x128xbf16>
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 32], element = bf16, rope_order = half, format = "index_k_mxfp4", scale_rule = power_of_two>
+func.func @index_append_c5_mxfp4(%x: tensor<?x32xbf16>, %g: tensor<32xf32>, %t: tensor<?x16xf32>, %b: !mla.batch, %c: !pool) {
+  // expected-error @+1 {{expected a cache of index: 32 in e4m3 with one scale and without hadamard, got}}
+  %0 = mla.index_append %x, %g, %g epsilon 1.0 rope %t with <order = half, dim = 16, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x32xbf16>, tensor<32xf32>, tensor<32xf32> rope tensor<?x16xf32> into !pool, !mla.batch
+  return
+}

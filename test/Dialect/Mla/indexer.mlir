@@ -35,3 +35,19 @@ func.func @indexer(%q: tensor<?x64x128xbf16>, %k: tensor<?x128xbf16>, %weight: t
       : !index_cache, !mla.batch -> tensor<512x?xf32>
   return %after : !index_cache
 }
+
+!fours = !mla.cache<page_size = 64, fields = [index: 96], element = bf16, format = "index_k_mxfp4", scale_rule = power_of_two, tokens_per_row = 4>
+
+// Queries with their scales in them, over keys in MXFP4.
+// CHECK-LABEL: func @mxfp4
+// CHECK-SAME: format = "index_k_mxfp4", scale_rule = power_of_two, tokens_per_row = 4>
+func.func @mxfp4(%q: tensor<?x5x96xbf16>, %heads: tensor<?x5xbf16>, %cache: !fours, %batch: !mla.batch) -> tensor<?x?xf32> {
+  // CHECK: mla.round_mxfp4 %{{.*}} : tensor<?x5x96xbf16>
+  %r = mla.round_mxfp4 %q : tensor<?x5x96xbf16>
+  // CHECK: mla.index_weights %{{[a-z0-9]+}} factor 1.250000e-01 : tensor<?x5xbf16> -> tensor<?x5xf32>
+  %w = mla.index_weights %heads factor 0.125 : tensor<?x5xbf16> -> tensor<?x5xf32>
+  // CHECK: mla.index_scores query(%{{.*}} : tensor<?x5x96xbf16>)
+  %s = mla.index_scores query(%r : tensor<?x5x96xbf16>) weights(%w : tensor<?x5xf32>) over %cache, %batch
+      : !fours, !mla.batch -> tensor<?x?xf32>
+  return %s : tensor<?x?xf32>
+}

@@ -38,7 +38,7 @@ func.func private @cache_v3(!mla.cache<page_size = 64, fields = [latent: 512, ro
 
 // -----
 
-// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, index_k, model1_584, got model1_585}}
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, index_k, index_k_mxfp4, model1_584, got model1_585}}
 func.func private @cache_v4_name(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_585">)
 
 // -----
@@ -1248,7 +1248,7 @@ func.func @index_append_c4_table(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u
 // -----
 
 func.func @index_append_c5(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tensor<128xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">) {
-  // expected-error @+1 {{expected a cache of index: 128 with one scale and without hadamard, got}}
+  // expected-error @+1 {{expected a cache of index: 128 in e4m3 with one scale and without hadamard, got}}
   %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x128xbf16>, tensor<128xf32>, tensor<128xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">, !mla.batch
   return
 }
@@ -1256,7 +1256,7 @@ func.func @index_append_c5(%x: tensor<?x128xbf16>, %g: tensor<128xf32>, %u: tens
 // -----
 
 func.func @index_append_c5_groups(%x: tensor<?x256xbf16>, %g: tensor<256xf32>, %u: tensor<256xf32>, %t: tensor<?x64xf32>, %b: !mla.batch, %cache: !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">) {
-  // expected-error @+1 {{expected a cache of index: 256 with one scale and without hadamard, got}}
+  // expected-error @+1 {{expected a cache of index: 256 in e4m3 with one scale and without hadamard, got}}
   %0 = mla.index_append %x, %g, %u epsilon 1.0 rope %t with <order = half, dim = 64, theta = 1.0e4, length = 4096> offset 0 into %cache, %b : tensor<?x256xbf16>, tensor<256xf32>, tensor<256xf32> rope tensor<?x64xf32> into !mla.cache<page_size = 64, fields = [index: 256], element = bf16, rope_order = half, format = "index_k">, !mla.batch
   return
 }

@@ -8,7 +8,7 @@
 //
 // The literal examples of docs/spec/paged-cache.md section 4, sparse.md section 3 and
 // v4.md sections 2 and 4: rows of features.md B03 (656 bytes), C21 (64-bit offsets),
-// V4-06 (scale bytes) and V4-09 (pages of the 584-byte record), and the sizes of A20
+// V4-06 (scale bytes), V4-09 (pages of the 584-byte record) and V4-19 (MXFP4), and the sizes of A20
 // and B02.
 //
 //===----------------------------------------------------------------------===//
@@ -141,6 +141,48 @@ TEST(CacheFormat, IndexKeysAreSplitFromTheirScales) { // sparse.md section 3
   EXPECT_EQ(pool.offset("scale", 130), 2 * 8640 + 8192 + 8);
 }
 
+TEST(CacheFormat, V4_19_IndexKeysInMxfp4) { // v4.md sections 2 and 4
+  HostPool pool("index_k_mxfp4");
+  ASSERT_EQ(pool.width(), 128u);
+  EXPECT_EQ(pool.offset("index", 130), 2 * 4352 + 2 * 64);
+  EXPECT_EQ(pool.offset("scale", 130), 2 * 4352 + 4096 + 2 * 4);
+  // All magnitudes, then what is between two of them, which goes to the even code.
+  const std::vector<float> values = {0,     0.5f,  1,     1.5f,  2,    3,    4, 6,
+                                     0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5, -0.25f};
+  const std::vector<uint8_t> codes = {0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 2, 4, 4, 6, 6, 8};
+  std::vector<float> row(128, 0.0f);
+  for (size_t i = 0; i < values.size(); ++i) {
+    row[i] = values[i];
+    row[32 + i] = -values[i] * 0x1p-20f;
+  }
+  row[64] = 6.5f; // above 6: the next power of two
+  row[65] = 6;
+  pool.encode(row, {130});
+  for (size_t i = 0; i < codes.size(); i += 2) {
+    EXPECT_EQ(pool.at("index", 130, int64_t(i / 2)), codes[i] | codes[i + 1] << 4) << i;
+    EXPECT_EQ(pool.at("index", 130, int64_t(16 + i / 2)), (codes[i] | codes[i + 1] << 4) ^ 0x88);
+  }
+  EXPECT_EQ(pool.at("index", 130, 32), 5 | 5 << 4); // 3.25 and 3
+  EXPECT_EQ(pool.at("scale", 130, 0), 127);
+  EXPECT_EQ(pool.at("scale", 130, 1), 107);
+  EXPECT_EQ(pool.at("scale", 130, 2), 128);
+  EXPECT_EQ(pool.at("scale", 130, 3), 1); // of zeros: 2^-126
+  std::vector<float> got = pool.decode({130});
+  EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + 8),
+            std::vector<float>(values.begin(), values.begin() + 8));
+  EXPECT_EQ(got[64], 6);
+
+  pool.layout.page_stride_bytes = 8640; // V4's pools share pages
+  EXPECT_EQ(pool.offset("scale", 130), 2 * 8640 + 4096 + 8);
+  mla_cache_layout wrong = pool.layout;
+  wrong.columns[0] = 80;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "expected a multiple of the scales' group of 32");
+  wrong = pool.layout, wrong.dtype = MLA_F16;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "does not take rows of f16");
+  wrong = pool.layout, wrong.scale_rule = MLA_SCALE_RAW;
+  expectRefused(wrong, MLA_INVALID_ARGUMENT, "powers of two");
+}
+
 TEST(CacheFormat, C01_LatentsAndRopeKeysApart) { // paged-cache.md section 2, split_ckv_kpe
   HostPool pool("split_ckv_kpe");
   pool.layout.page_stride_bytes = 64 * 1152 + 16;
@@ -226,8 +268,14 @@ TEST(CacheFormat, C21_OffsetsAre64Bit) { // page 262144 of 32 rows of 512 elemen
 }
 
 TEST(CacheFormat, RowsOfEveryFormatComeBack) {
-  for (const char *format : {"mla_16", "mla_fp8_tensor", "fp8_ds_mla", "index_k", "model1_584"}) {
+  for (const char *format :
+       {"mla_16", "mla_fp8_tensor", "fp8_ds_mla", "index_k", "index_k_mxfp4", "model1_584"}) {
     HostPool pool(format);
+    // Half an ulp of e4m3 is 2^-4 relative, subnormals are 2^-10 of the scale; between numbers of
+    // e2m1 lies half of the smaller one at most, and 0.25 of the scale.
+    bool hasFours = std::string(format) == "index_k_mxfp4";
+    float relative = hasFours ? 0.25f : 1.0f / 16;
+    float absolute = hasFours ? 0.25f : 0x1p-10f * 3.1f / 448 * 2;
     pool.layout.layer_scale = 0.0078125f;
     std::vector<int64_t> slots = {3, 255, -1, 64, 0};
     std::vector<float> rows;
@@ -238,8 +286,8 @@ TEST(CacheFormat, RowsOfEveryFormatComeBack) {
     for (size_t i = 0; i < rows.size(); ++i) {
       if (i / pool.width() == 2)
         ASSERT_EQ(got[i], 0) << "a skipped row was written";
-      else // half an ulp of e4m3 is 2^-4 relative; subnormals are 2^-10 of the scale
-        ASSERT_NEAR(got[i], rows[i], std::fabs(rows[i]) / 16 + 0x1p-10f * 3.1f / 448 * 2)
+      else
+        ASSERT_NEAR(got[i], rows[i], std::fabs(rows[i]) * relative + absolute)
             << format << " element " << i;
     }
     size_t written = 0;

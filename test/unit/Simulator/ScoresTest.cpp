@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // mla.index_scores from the graph through the compiler's pipelines, under 20 orders of events
-// each (B39). Codes and weights are small integers, so that every result is exact.
+// each (B39; V4-19 to V4-21 over keys in MXFP4). Codes and weights are small integers, so that
+// every result is exact.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,8 @@
 #include "llvm/Support/MathExtras.h"
 
 #include "gtest/gtest.h"
+
+#include <bit>
 
 using namespace mlac;
 using namespace mlac::test;
@@ -35,6 +38,12 @@ struct ScoresCase {
   std::vector<Request> requests;
   int64_t numSms;
   std::vector<std::string> parameters = {};
+  bool isMxfp4 = false;
+
+  /// Columns that share a scale.
+  int64_t group() const { return isMxfp4 ? 32 : 128; }
+  int64_t codeBytes() const { return isMxfp4 ? width / 2 : width; }
+  int64_t scaleBytes() const { return width / group() * (isMxfp4 ? 1 : 4); }
 };
 
 constexpr uint8_t kNanCode = 0x7f;
@@ -46,6 +55,14 @@ uint8_t encode(float value) {
   number.convert(llvm::APFloat::Float8E4M3FN(), llvm::APFloat::rmNearestTiesToEven, &lost);
   return static_cast<uint8_t>(number.bitcastToAPInt().getZExtValue());
 }
+
+/// Of an integer of at most 4.
+uint8_t encodeFour(float value) {
+  constexpr uint8_t magnitudes[] = {0, 2, 4, 5, 6};
+  return magnitudes[int(std::abs(value))] | (value < 0 ? 8 : 0);
+}
+
+uint16_t encodeBf16(float value) { return std::bit_cast<uint32_t>(value) >> 16; }
 
 /// A case, lowered and planned. Pools hold NaN where nothing was stored, tables absurd entries
 /// where they are not used.
@@ -60,6 +77,7 @@ public:
 private:
   std::string makeGraph() const;
   void makePool();
+  void storeKey(uint8_t *codes, uint8_t *scales, llvm::ArrayRef<float> key, int64_t token) const;
   int64_t longest() const {
     int64_t most = 1;
     for (const Request &request : test.requests)
@@ -88,18 +106,36 @@ std::string Scores::makeGraph() const {
   bool isDecode =
       llvm::all_of(test.requests, [](Request request) { return request.queryLen == 1; });
   constexpr const char *text = R"(
-!keys = !mla.cache<page_size = {2}, fields = [index: {1}], element = bf16, format = "index_k">
-func.func @scores(%q: tensor<?x{0}x{1}xf8E4M3FN> {{mla.input = "q"}, %w: tensor<?x{0}xf32> {{mla.input = "w"},
+!keys = !mla.cache<page_size = {2}, fields = [index: {1}], element = bf16, format = {4}>
+func.func @scores(%q: tensor<?x{0}x{1}x{5}> {{mla.input = "q"}, %w: tensor<?x{0}xf32> {{mla.input = "w"},
                   %batch: !mla.batch<query_len = {3}>, %keys: !keys) -> (tensor<?x?xf32> {{mla.output = "scores"}) {{
-  %s = mla.index_scores query(%q : tensor<?x{0}x{1}xf8E4M3FN>) weights(%w : tensor<?x{0}xf32>)
+  %s = mla.index_scores query(%q : tensor<?x{0}x{1}x{5}>) weights(%w : tensor<?x{0}xf32>)
       over %keys, %batch : !keys, !mla.batch<query_len = {3}> -> tensor<?x?xf32>
   return %s : tensor<?x?xf32>
 })";
-  return llvm::formatv(text, test.heads, test.width, test.page, isDecode ? "1" : "?");
+  return llvm::formatv(text, test.heads, test.width, test.page, isDecode ? "1" : "?",
+                       test.isMxfp4 ? "\"index_k_mxfp4\", scale_rule = power_of_two"
+                                    : "\"index_k\"",
+                       test.isMxfp4 ? "bf16" : "f8E4M3FN");
+}
+
+/// A row of a page in either format.
+void Scores::storeKey(uint8_t *codes, uint8_t *scales, llvm::ArrayRef<float> key,
+                      int64_t token) const {
+  for (int64_t i = 0; i < test.codeBytes(); ++i)
+    codes[i] =
+        test.isMxfp4 ? encodeFour(key[2 * i]) | encodeFour(key[2 * i + 1]) << 4 : encode(key[i]);
+  for (int64_t group = 0; group < test.width / test.group(); ++group) {
+    float scale = scaleOf(token, group);
+    if (test.isMxfp4)
+      scales[group] = std::bit_cast<uint32_t>(scale) >> 23;
+    else
+      memcpy(scales + 4 * group, &scale, sizeof scale);
+  }
 }
 
 void Scores::makePool() {
-  int64_t pages = 1, most = 1, pageBytes = test.page * (test.width + test.width / 32);
+  int64_t pages = 1, most = 1, pageBytes = test.page * (test.codeBytes() + test.scaleBytes());
   for (const Request &request : test.requests) {
     int64_t count = llvm::divideCeil(request.seqLen, test.page);
     pages += count;
@@ -114,13 +150,9 @@ void Scores::makePool() {
       if (token % test.page == 0)
         entry = --next;
       int64_t start = entry * pageBytes, place = token % test.page;
-      std::vector<float> key = draw(keySeed(index, token), test.width, 4);
-      llvm::transform(key, &pool[start + place * test.width], encode);
-      for (int64_t group = 0; group < test.width / 128; ++group) {
-        float scale = scaleOf(token, group);
-        memcpy(&pool[start + test.page * test.width + (place * (test.width / 128) + group) * 4],
-               &scale, sizeof scale);
-      }
+      storeKey(&pool[start + place * test.codeBytes()],
+               &pool[start + test.page * test.codeBytes() + place * test.scaleBytes()],
+               draw(keySeed(index, token), test.width, 4), token);
     }
   plan.buffers["cache"] = std::move(pool);
   plan.buffers["block_table"] = std::move(table);
@@ -147,9 +179,16 @@ Scores::Scores(const ScoresCase &test, MLIRContext &context) : test(test) {
   plan.dims["num_sms"] = test.numSms;
   makePool();
   int64_t tokens = countTokens(test.requests);
-  Codes query(tokens * test.heads * test.width);
-  llvm::transform(draw(1, query.size(), 4), query.begin(), encode);
-  plan.buffers["q"] = std::move(query);
+  std::vector<float> query = draw(1, tokens * test.heads * test.width, 4);
+  if (test.isMxfp4) {
+    Bits bits(query.size());
+    llvm::transform(query, bits.begin(), encodeBf16);
+    plan.buffers["q"] = std::move(bits);
+  } else {
+    Codes codes(query.size());
+    llvm::transform(query, codes.begin(), encode);
+    plan.buffers["q"] = std::move(codes);
+  }
   plan.buffers["w"] = draw(2, tokens * test.heads, 3);
   plan.buffers["scores"] = std::vector<float>(tokens * columns(), kNone);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
@@ -170,7 +209,8 @@ void Scores::forEachSeen(llvm::function_ref<void(int64_t, int64_t, float)> visit
         for (int64_t h = 0; h < test.heads; ++h) {
           float sum = 0;
           for (int64_t d = 0; d < test.width; ++d)
-            sum += query[(row * test.heads + h) * test.width + d] * key[d] * scaleOf(s, d / 128);
+            sum += query[(row * test.heads + h) * test.width + d] * key[d] *
+                   scaleOf(s, d / test.group());
           total += weights[row * test.heads + h] * std::max(sum, 0.0f);
         }
         visit(row, s, total);
@@ -206,6 +246,16 @@ const ScoresCase kCases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(B39, IndexScores, ::testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
+
+const ScoresCase kMxfp4Cases[] = {
+    {"decode", "", "simple", 64, 128, 64, {{130, 1}, {0, 1}, {64, 1}, {1, 1}}, 1, {}, true},
+    {"queries", "", "simple", 5, 128, 16, {{130, 3}, {5, 5}}, 4, {}, true},
+    {"one_block", "", "simple", 16, 32, 64, {{70, 2}}, 1, {}, true},
+    {"three_blocks", "", "simple", 16, 96, 64, {{70, 1}}, 1, {}, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(V4_19_V4_20_V4_21, IndexScores, ::testing::ValuesIn(kMxfp4Cases),
                          [](const auto &info) { return info.param.name; });
 
 class ScoresMutations : public ::testing::Test, protected Context {};

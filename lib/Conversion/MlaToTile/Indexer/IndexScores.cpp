@@ -18,11 +18,16 @@
 // Scales are loaded a few blocks ahead: unlike keys they are needed in registers, and nobody
 // else hides how long that takes.
 //
+// Keys in MXFP4 are numbers before they are multiplied, as the queries are. Two of their columns
+// are a byte, so that they are two tiles, and so are queries: even columns, odd ones.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Plan/Lowerings.h"
 #include "Plan/PagedPool.h"
+#include "Rows/Fours.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -69,7 +74,7 @@ private:
   };
   /// A token's part of the program.
   struct Token {
-    SmallVector<Value> query; // a group of columns each, [heads, group]
+    SmallVector<Value> query; // a group of columns each, [heads, group]; or even and odd ones
     Value weights;            // [keys, heads], rows alike
     Value scores;             // view of its row, empty where there is no such token
   };
@@ -86,6 +91,10 @@ private:
   Value loadGroup(KernelBuilder &b, Value view, const Work &work, Value key, Value column,
                   int64_t width);
   Value load(KernelBuilder &b, Value view, ValueRange at, ArrayRef<int64_t> shape);
+  SmallVector<Value> loadQuery(KernelBuilder &b, ValueRange own, Value row);
+  SmallVector<Value> loadCodes(KernelBuilder &b, const Pool &inner, const Work &work, Value key);
+  SmallVector<Value> loadNumbers(KernelBuilder &b, const Pool &inner, const Work &work, Value key);
+  Value loadScale(KernelBuilder &b, const Pool &inner, const Work &work, Value key, int64_t index);
   Value isInSlice(KernelBuilder &b, Value target, int64_t more);
   Value score(KernelBuilder &b, const Token &token, ArrayRef<Value> keyGroups,
               ArrayRef<Value> scales);
@@ -95,6 +104,7 @@ private:
   Pool pool;
   TensorRef query, weights, scores;
   int64_t heads, columns, width, group, keys, tokens;
+  bool isPacked;
 };
 } // namespace
 
@@ -103,7 +113,8 @@ IndexScoresKernel::IndexScoresKernel(StepLowering &step, mla::IndexScoresOp op)
       query(step.lookup(op.getQuery())), weights(step.lookup(op.getWeights())),
       scores(step.allocate(op.getResult())), heads(query.size(1)), columns(paddedWidth(heads)),
       width(query.size(2)), group(pool.type.getLayout().scaleGroup), keys(step.shapes.keys),
-      tokens(op.getBatch().getType().getQueryLen() == 1 ? 1 : kTokens) {}
+      tokens(op.getBatch().getType().getQueryLen() == 1 ? 1 : kTokens),
+      isPacked(cache::isPacked(pool.type.getLayout())) {}
 
 /// Blocks of keys of a program: of a longest request so many that all programs of a batch of such
 /// fill turns of the machine, the last one too.
@@ -150,22 +161,36 @@ Value IndexScoresKernel::isInSlice(KernelBuilder &b, Value target, int64_t more)
   return both(b, b.isBelow(b.index(-1 - more), target), b.isBelow(target, b.index(scores.size(0))));
 }
 
-/// Codes as they are where they are multiplied so, else f32.
+/// Elements as they are where they are multiplied so, else f32.
 Value IndexScoresKernel::load(KernelBuilder &b, Value view, ValueRange at,
                               ArrayRef<int64_t> shape) {
   Value tile = b.load(view, at, shape);
   return step.shapes.isRowCountFixed ? tile : b.widen(tile);
 }
 
+/// Of the batch's token `row`.
+SmallVector<Value> IndexScoresKernel::loadQuery(KernelBuilder &b, ValueRange own, Value row) {
+  SmallVector<Value> tiles;
+  Value first = b.mul(row, heads);
+  auto view = [&](int64_t column, int64_t every) {
+    return b.view(own[kQuery], b.fixed(query.offset + column),
+                  {OpFoldResult(b.mul(own[kRows], heads)), b.fixed(width / every)},
+                  {b.fixed(width), b.fixed(every)});
+  };
+  if (isPacked)
+    for (int64_t column : {0, 1})
+      tiles.push_back(load(b, view(column, 2), {first, b.index(0)}, {columns, width / 2}));
+  else
+    for (int64_t column = 0; column < width; column += group)
+      tiles.push_back(load(b, view(0, 1), {first, b.index(column)}, {columns, group}));
+  return tiles;
+}
+
 IndexScoresKernel::Token IndexScoresKernel::loadToken(KernelBuilder &b, ValueRange own,
                                                       const Work &work, int64_t index) {
   Token token;
   Value zero = b.index(0), row = b.add(work.row, index);
-  Value view = b.view(own[kQuery], b.fixed(query.offset),
-                      {OpFoldResult(b.mul(own[kRows], heads)), b.fixed(width)},
-                      {b.fixed(width), b.fixed(1)});
-  for (int64_t first = 0; first < width; first += group)
-    token.query.push_back(load(b, view, {b.mul(row, heads), b.index(first)}, {columns, group}));
+  token.query = loadQuery(b, own, row);
   // Behind the last token queries are zeros, and its weights are as good as any.
   Value known = index == 0 ? row : b.minimum(row, b.sub(own[kRows], b.index(1)));
   Value factors =
@@ -188,18 +213,60 @@ Value IndexScoresKernel::loadGroup(KernelBuilder &b, Value view, const Work &wor
                                    work.table, key, column, work.lastKey);
 }
 
-/// A vector of a token's scores. One scale for all columns comes last.
+/// Of a group all columns are its scale, so that a vector of them is the largest.
+Value IndexScoresKernel::loadScale(KernelBuilder &b, const Pool &inner, const Work &work, Value key,
+                                   int64_t index) {
+  Value view = inner.view(b, Part::Scale, b.fixed(index), kWidthMultiple, /*stride=*/0);
+  return loadGroup(b, view, work, key, b.index(0), kWidthMultiple);
+}
+
+SmallVector<Value> IndexScoresKernel::loadCodes(KernelBuilder &b, const Pool &inner,
+                                                const Work &work, Value key) {
+  SmallVector<Value> tiles;
+  Value view = inner.view(b, Part::Index, b.fixed(0), width);
+  for (int64_t first = 0; first < width; first += group) {
+    Value tile = loadGroup(b, view, work, key, b.index(first), group);
+    tiles.push_back(step.shapes.isRowCountFixed ? tile : b.widen(tile));
+  }
+  return tiles;
+}
+
+/// Even columns of keys in MXFP4, and odd ones.
+SmallVector<Value> IndexScoresKernel::loadNumbers(KernelBuilder &b, const Pool &inner,
+                                                  const Work &work, Value key) {
+  SmallVector<Value> even, odd;
+  int64_t bytes = group / 2;
+  Type element = step.shapes.isRowCountFixed ? pool.type.getElement() : b.getF32Type();
+  Value view = inner.view(b, Part::Index, b.fixed(0), pool.storedWidth(Part::Index));
+  for (int64_t index = 0; index < width / group; ++index) {
+    Value scale = b.reduceMax(b.powersOf2(loadScale(b, inner, work, key, index)));
+    Value tile = loadGroup(b, view, work, key, b.index(index * bytes), bytes);
+    auto [low, high] = unpackFours(b, tile);
+    scale = b.broadcast(scale, bytes);
+    even.push_back(b.narrow(b.mulf(low, scale), element));
+    odd.push_back(b.narrow(b.mulf(high, scale), element));
+  }
+  if (even.size() == 1)
+    return {even[0], odd[0]};
+  auto type = RankedTensorType::get({keys, width / 2}, element);
+  return {tensor::ConcatOp::create(b, type, /*dim=*/1, even),
+          tensor::ConcatOp::create(b, type, /*dim=*/1, odd)};
+}
+
+/// A vector of a token's scores. One scale for all columns comes last, none where tiles have theirs
+/// in them.
 Value IndexScoresKernel::score(KernelBuilder &b, const Token &token, ArrayRef<Value> keyGroups,
                                ArrayRef<Value> scales) {
-  Value sum;
-  for (auto [codes, heads, scale] : llvm::zip_equal(keyGroups, token.query, scales)) {
-    Value product = b.dot(codes, heads, b.constant({keys, columns}, 0), /*transposeRhs=*/true);
+  Value sum, none = b.constant({keys, columns}, 0);
+  for (auto [index, tile, heads] : llvm::enumerate(keyGroups, token.query)) {
+    Value before = sum && scales.empty() ? sum : none;
+    Value product = b.dot(tile, heads, before, /*transposeRhs=*/true);
     if (scales.size() > 1)
-      product = b.mulf(product, b.broadcast(b.reduceMax(scale), columns));
-    sum = sum ? b.addf(sum, product) : product;
+      product = b.mulf(product, b.broadcast(b.reduceMax(scales[index]), columns));
+    sum = sum && !scales.empty() ? b.addf(sum, product) : product;
   }
   Value total = b.reduceSum(b.mulf(b.maxf(sum, b.like(sum, 0)), token.weights));
-  return scales.size() > 1 ? total : b.mulf(total, b.reduceMax(scales[0]));
+  return scales.size() == 1 ? b.mulf(total, b.reduceMax(scales[0])) : total;
 }
 
 void IndexScoresKernel::write(KernelBuilder &b, ValueRange args) {
@@ -215,27 +282,21 @@ void IndexScoresKernel::write(KernelBuilder &b, ValueRange args) {
     SmallVector<Token> all;
     for (int64_t index = 0; index < tokens; ++index)
       all.push_back(loadToken(b, own, work, index));
-    int64_t groups = width / group;
-    // Of a group all columns are its scale, so that a vector of them is the largest.
+    int64_t groups = isPacked ? 0 : width / group; // whose scales are loaded ahead
     auto loadScales = [&](Value key, SmallVectorImpl<Value> &scales) {
       for (int64_t index = 0; index < groups; ++index)
-        scales.push_back(
-            loadGroup(b, inner.view(b, Part::Scale, b.fixed(index), kWidthMultiple, /*stride=*/0),
-                      work, key, b.index(0), kWidthMultiple));
+        scales.push_back(loadScale(b, inner, work, key, index));
     };
     SmallVector<Value> ahead;
     for (int64_t block = 0; block < kScalesAhead; ++block)
       loadScales(b.add(work.firstKey, block * keys), ahead);
     b.loop(work.firstKey, work.lastKey, b.index(keys), ahead, [&](Value key, ValueRange scales) {
-      SmallVector<Value> codes, next = llvm::to_vector(scales.drop_front(groups));
-      Value view = inner.view(b, Part::Index, b.fixed(0), width);
-      for (int64_t first = 0; first < width; first += group) {
-        Value tile = loadGroup(b, view, work, key, b.index(first), group);
-        codes.push_back(step.shapes.isRowCountFixed ? tile : b.widen(tile));
-      }
+      SmallVector<Value> next = llvm::to_vector(scales.drop_front(groups));
+      SmallVector<Value> tiles =
+          isPacked ? loadNumbers(b, inner, work, key) : loadCodes(b, inner, work, key);
       loadScales(b.add(key, kScalesAhead * keys), next);
       for (const Token &token : all)
-        b.store(score(b, token, codes, llvm::to_vector(scales.take_front(groups))), token.scores,
+        b.store(score(b, token, tiles, llvm::to_vector(scales.take_front(groups))), token.scores,
                 {key});
       return next;
     });

@@ -87,8 +87,8 @@ mlir::LogicalResult lower(StepLowering &step, mlir::mla::ConvertIndicesOp op);
 // TopK.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::TopKOp op);
 
-// Indexer/LayerNorm.cpp, Quantize.cpp, Hadamard.cpp, IndexWeights.cpp, IndexRows.cpp,
-// IndexScores.cpp
+// Indexer/LayerNorm.cpp, Quantize.cpp, RoundMxfp4.cpp, Hadamard.cpp, IndexWeights.cpp,
+// IndexRows.cpp, IndexScores.cpp
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::LayerNormOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::QuantizeOp op);
 /// Rows as codes, with a scale for each `group` of columns.
@@ -98,6 +98,7 @@ struct CodedTensor {
 };
 void emitQuantize(StepLowering &step, const TensorRef &input, const CodedTensor &to,
                   const cache::ScaleRule &rule);
+mlir::LogicalResult lower(StepLowering &step, mlir::mla::RoundMxfp4Op op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::HadamardOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexWeightsOp op);
 mlir::LogicalResult lower(StepLowering &step, mlir::mla::IndexAppendOp op);

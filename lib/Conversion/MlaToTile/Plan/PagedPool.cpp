@@ -113,6 +113,13 @@ int64_t Pool::width(cache::Part part) const {
   return cache::fieldCount(format, cache::findField(format, part), type.getWidths());
 }
 
+int64_t Pool::storedWidth(cache::Part part) const {
+  const cache::Format &format = type.getLayout();
+  size_t index = cache::findField(format, part);
+  int64_t bytes = cache::fieldBytes(format, index, type.getWidths());
+  return bytes * 8 / type.getStorageType(format.fields[index].storage).getIntOrFloatBitWidth();
+}
+
 Pool::Place Pool::find(cache::Part part) const {
   const cache::Format &format = type.getLayout();
   size_t index = cache::findField(format, part);

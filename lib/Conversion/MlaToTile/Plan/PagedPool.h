@@ -99,6 +99,8 @@ struct Pool {
   Slot findSlot(KernelBuilder &b, mlir::Value slot) const;
   /// Elements of a part of a row.
   int64_t width(mlac::cache::Part part) const;
+  /// The same in elements of memory, which are bytes where two elements are one.
+  int64_t storedWidth(mlac::cache::Part part) const;
 };
 
 } // namespace mlac::mla_to_tile

@@ -341,9 +341,9 @@ Value StepLowering::dynamicRows(Value tensor) {
       .Case<mla::ProjectOp, mla::RmsNormOp, mla::LatentProjectOp, mla::HeadProjectOp, mla::RopeOp,
             mla::GroupedAppendOp, mla::AbsorbedAttentionOp, mla::GroupedAttentionOp,
             mla::SparseAttentionOp, mla::LayerNormOp, mla::HadamardOp, mla::QuantizeOp,
-            mla::CodedRowsOp, mla::IndexWeightsOp, mla::IndexQueryOp, mla::IndexScoresOp,
-            mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp, tensor::ExtractSliceOp,
-            tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
+            mla::RoundMxfp4Op, mla::CodedRowsOp, mla::IndexWeightsOp, mla::IndexQueryOp,
+            mla::IndexScoresOp, mla::MergeSplitsOp, mla::MergeOp, mla::ConvertLseOp,
+            tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [&](auto op) { return dynamicRows(op->getOperand(0)); })
       .Case<mla::SumPartsOp>([&](auto op) { return dynamicRows(op.getYielded(result)); })
       .Case<scf::IfOp>([&](auto op) { return dynamicRows(op.thenYield().getOperand(index)); })

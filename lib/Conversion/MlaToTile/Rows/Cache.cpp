@@ -110,10 +110,18 @@ LogicalResult mlac::mla_to_tile::lower(StepLowering &step, mla::AppendOp op) {
     Value slots = b.view(own[0], b.fixed(0), {OpFoldResult(own[1])}, {b.fixed(1)});
     blocks.dispatch(b, block, [&, row = row](size_t index, Value column) {
       const RowBlocks::PartBlocks &part = blocks.parts[index];
-      Value from = b.view(own[2 + index], b.fixed(part.rows.offset), {own[1], b.fixed(part.width)},
-                          {b.fixed(part.rows.strides[0]), b.fixed(part.rows.strides[1])});
-      Value tile = b.load(from, {row, column}, {tileRows, part.block});
-      rows.store(part.part, tile, column, slots, row);
+      auto load = [&](int64_t place, int64_t every) {
+        const TensorRef &ref = part.rows;
+        Value from = b.view(own[2 + index], b.fixed(ref.offset + place * ref.strides[1]),
+                            {own[1], b.fixed(part.width / every)},
+                            {b.fixed(ref.strides[0]), b.fixed(every * ref.strides[1])});
+        Value at = b.createOrFold<arith::DivUIOp>(column, b.index(every));
+        return b.load(from, {row, at}, {tileRows, part.block / every});
+      };
+      if (cache::isPacked(pool.type.getLayout()))
+        rows.storePacked(part.part, {load(0, 2), load(1, 2)}, column, slots, row);
+      else
+        rows.store(part.part, load(0, 1), column, slots, row);
     });
   };
   step.launch("append", grid.size(step, tokens), args, write, step.chained());

@@ -9,6 +9,7 @@
 #include "Rows/CacheRows.h"
 
 #include "Rows/Codes.h"
+#include "Rows/Fours.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -26,7 +27,8 @@ std::pair<Value, Value> RowGrid::place(KernelBuilder &b) const {
 
 CacheRows::CacheRows(KernelBuilder &b, const Pool &pool) : b(b), pool(pool) {
   for (const mla::CacheField &field : pool.type.getFields())
-    views.push_back({field.part, pool.view(b, field.part, b.fixed(0), pool.width(field.part))});
+    views.push_back(
+        {field.part, pool.view(b, field.part, b.fixed(0), pool.storedWidth(field.part))});
 }
 
 Value CacheRows::view(Part part) const {
@@ -82,17 +84,38 @@ void CacheRows::store(Part part, Value tile, Value column, Value slots, Value fi
   Value wide = b.widen(tile);
   if (!hasGroups(part))
     return scatter(divideToCodes(b, wide, layerScale(shapeOf(wide)[0])), to, column);
-  int64_t group = shapeOf(wide)[1];
-  cache::ScaleRule rule = format.rule;
-  rule.isPowerOfTwo = pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
-  Value scale = chooseScales(b, rule, wide);
+  Value scale = chooseScales(b, scaleRule(), wide);
   scatter(divideToCodes(b, wide, scale), to, column);
+  storeScale(scale, column, slots, first);
+}
+
+cache::ScaleRule CacheRows::scaleRule() const {
+  cache::ScaleRule rule = pool.type.getLayout().rule;
+  rule.isPowerOfTwo = pool.type.getScaleRule() == mla::ScaleRule::PowerOfTwo;
+  return rule;
+}
+
+/// Of the group that begins at `column`.
+void CacheRows::storeScale(Value scale, Value column, Value slots, Value first) {
+  const cache::Format &format = pool.type.getLayout();
+  Value index = b.createOrFold<arith::DivUIOp>(column, b.index(format.scaleGroup));
   // One element wide: of the tile's equal columns the first is stored.
-  Value index = b.createOrFold<arith::DivUIOp>(column, b.index(group));
   Value stored = b.broadcast(scale, kWidthMultiple);
   if (cache::hasExponents(format))
     stored = b.exponentBytes(stored);
-  scatter(stored, pool.view(b, Part::Scale, OpFoldResult(index), 1), b.index(0));
+  Value to = pool.view(b, Part::Scale, OpFoldResult(index), 1);
+  tile::StoreSlotsOp::create(b, stored, to, slots, first, b.index(0));
+}
+
+void CacheRows::storePacked(Part part, const TilePair &tiles, Value column, Value slots,
+                            Value first) {
+  TilePair wide = {b.widen(tiles.first), b.widen(tiles.second)};
+  Value scale = chooseScales(b, scaleRule(), {wide.first, wide.second});
+  Value bytes =
+      packFours(b, {divideToFours(b, wide.first, scale), divideToFours(b, wide.second, scale)});
+  Value byte = b.createOrFold<arith::DivUIOp>(column, b.index(2));
+  tile::StoreSlotsOp::create(b, bytes, view(part), slots, first, byte);
+  storeScale(scale, column, slots, first);
 }
 
 Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Value table,

@@ -22,6 +22,7 @@
 #define MLAC_LIB_CONVERSION_MLATOTILE_ROWS_CACHEROWS_H
 
 #include "Plan/PagedPool.h"
+#include "Rows/Angles.h"
 
 namespace mlac::mla_to_tile {
 
@@ -38,6 +39,11 @@ public:
   void store(cache::Part part, mlir::Value tile, mlir::Value column, mlir::Value slots,
              mlir::Value first);
 
+  /// The same of a group of columns, two of which are a byte: those at even places, and at odd
+  /// ones.
+  void storePacked(cache::Part part, const TilePair &tiles, mlir::Value column, mlir::Value slots,
+                   mlir::Value first);
+
   /// Where groups have scales, `width` is that of a group.
   /// Loads columns from `column` on of `rows` tokens from `token` on, below `limit`, of
   /// the request with this row of the block table.
@@ -50,6 +56,8 @@ private:
   bool hasGroups(cache::Part part) const;
   mlir::Value layerScale(mlir::ArrayRef<int64_t> shape);
   mlir::Value zeros(int64_t rows);
+  cache::ScaleRule scaleRule() const;
+  void storeScale(mlir::Value scale, mlir::Value column, mlir::Value slots, mlir::Value first);
 
   KernelBuilder &b;
   const Pool &pool;

@@ -17,9 +17,6 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
 
-/// The largest e4m3 number.
-static constexpr double kMaxCode = 448;
-
 Value mlac::mla_to_tile::chooseScales(KernelBuilder &b, const cache::ScaleRule &rule,
                                       ValueRange wide) {
   Value amax;
@@ -30,7 +27,7 @@ Value mlac::mla_to_tile::chooseScales(KernelBuilder &b, const cache::ScaleRule &
   amax = b.minf(amax, b.like(amax, FLT_MAX));
   if (rule.amaxFloor > 0)
     amax = b.maxf(amax, b.like(amax, rule.amaxFloor));
-  Value scale = b.divideExactly(amax, b.like(amax, kMaxCode));
+  Value scale = b.divideExactly(amax, b.like(amax, rule.mostCode));
   scale = b.maxf(scale, b.like(scale, std::max(rule.scaleFloor, FLT_MIN)));
   return rule.isPowerOfTwo ? b.roundUpToPowerOf2(scale) : scale;
 }

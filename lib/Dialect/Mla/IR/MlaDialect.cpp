@@ -341,6 +341,7 @@ Type CacheType::getStorageType(cache::Storage storage) const {
     return Float8E4M3FNType::get(getContext());
   case Storage::E8M0:
   case Storage::Zero:
+  case Storage::E2M1: // two in each
     return IntegerType::get(getContext(), 8);
   }
   llvm_unreachable("unknown storage");

@@ -159,9 +159,10 @@ LogicalResult IndexAppendOp::verify() {
     return failure();
   CacheType cache = getCache().getType();
   if (cache.getFields().size() != 1 || cache.getIndexWidth() != columns || // (C5)
-      cache.getLayout().scaleGroup != columns || cache.getHadamard())
+      cache.getLayout().scaleGroup != columns || cache.getHadamard() ||
+      mlac::cache::isPacked(cache.getLayout()))
     return emitOpError("expected a cache of index: ")
-           << columns << " with one scale and without hadamard, got " << cache;
+           << columns << " in e4m3 with one scale and without hadamard, got " << cache;
   if (cache.getRopeOrder() != getRope().getOrder()) // (C5)
     return emitOpError("expected the keys in the cache's rope order ")
            << stringifyRopeOrder(cache.getRopeOrder()) << ", got "

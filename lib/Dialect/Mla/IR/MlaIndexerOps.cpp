@@ -36,11 +36,23 @@ LogicalResult HadamardOp::verify() {
   return emitOpError("expected [T, D] or [T, N, D] with D a power of two, got ") << type;
 }
 
+LogicalResult RoundMxfp4Op::verify() {
+  RankedTensorType type = getTensorType(getInput());
+  int64_t width = type.getRank() > 0 ? type.getShape().back() : 0;
+  bool isWhole = !ShapedType::isDynamic(width) && width > 0 && width % kBlock == 0;
+  if ((type.getRank() != 2 && type.getRank() != 3) || !isWhole) // (C1)
+    return emitOpError("expected [T, D] or [T, N, D] with D a multiple of ")
+           << kBlock << ", got " << type;
+  if (!type.getElementType().isBF16() && !type.getElementType().isF32()) // (C2)
+    return emitOpError("expected elements of bf16 or f32, got ") << type;
+  return success();
+}
+
 LogicalResult IndexWeightsOp::verify() {
   ShapeCheck check(*this);
   check.bind("1", 1, "mla.quantize of whole rows");
   if (failed(check.match("input", getInput(), {"T", "Hi"})) || // (C1)
-      failed(check.match("scales", getScales(), {"T", "Hi", "1"})) ||
+      (getScales() && failed(check.match("scales", getScales(), {"T", "Hi", "1"}))) ||
       failed(check.match("result", getResult(), {"T", "Hi"})))
     return failure();
   if (!getFactor().isFinite()) // (C2)
@@ -79,11 +91,20 @@ LogicalResult IndexScoresOp::verify() {
   if (scores.getRank() != 2 || !scores.isDynamicDim(1) ||
       scores.isDynamicDim(0) == bool(getFirst())) // (C3)
     return emitOpError("expected scores [T, ?], or [static, ?] with 'from', got ") << scores;
+  Type element = cache.getElement();
+  if (!mlac::cache::isPacked(cache.getLayout()))
+    element = Float8E4M3FNType::get(getContext());
+  if (query.getElementType() != element) // (C5)
+    return emitOpError("expected a query of ")
+           << element << " over keys of the format " << cache.getLayoutName() << ", got " << query;
   if (auto query = getQuery().getDefiningOp<IndexQueryOp>()) // (C4)
     return verifyRotations(*this, "the query", query.getRope(), /*hadamard=*/false, cache);
-  auto quantize = getQuery().getDefiningOp<QuantizeOp>();
-  return quantize ? verifyIndexRotations(*this, "the query", quantize.getInput(), cache) // (C4)
-                  : success();
+  Value rows;
+  if (auto quantize = getQuery().getDefiningOp<QuantizeOp>())
+    rows = quantize.getInput();
+  else if (auto round = getQuery().getDefiningOp<RoundMxfp4Op>())
+    rows = round.getInput();
+  return rows ? verifyIndexRotations(*this, "the query", rows, cache) : success(); // (C4)
 }
 
 LogicalResult mla::verifyIndexRotations(Operation *op, StringRef name, Value rows,

@@ -287,6 +287,8 @@ LogicalResult GatherOp::verify() {
   if (!cache.keepsAllTokens()) // (C2)
     return emitOpError("expected a cache with a row of every token, got tokens_per_row = ")
            << cache.getTokensPerRow() << ", window = " << cache.getWindow();
+  if (mlac::cache::isPacked(cache.getLayout())) // (C3)
+    return emitOpError("expected a cache of whole bytes for each column, got ") << cache;
   return verifyCacheRows(*this, "S", cache, getRows()); // (C1)
 }
 

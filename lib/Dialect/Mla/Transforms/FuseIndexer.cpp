@@ -47,7 +47,8 @@ static bool canHold(RopeOp rope, const mlac::TileShapes &shapes) {
 static void fuseKeys(AppendOp append, const mlac::TileShapes &shapes) {
   CacheType cache = append.getCache().getType();
   if (append.getRows().size() != 1 || cache.getIndexWidth() == 0 || cache.getHadamard() ||
-      cache.getLayout().scaleGroup != cache.getIndexWidth())
+      cache.getLayout().scaleGroup != cache.getIndexWidth() ||
+      mlac::cache::isPacked(cache.getLayout()))
     return;
   auto rope = findMaker<RopeOp>(append.getRows().front());
   auto norm = rope ? findMaker<LayerNormOp>(rope.getInput()) : LayerNormOp();
@@ -66,7 +67,7 @@ static void fuseKeys(AppendOp append, const mlac::TileShapes &shapes) {
 }
 
 static void fuseQueries(IndexWeightsOp weights, const mlac::TileShapes &shapes) {
-  auto quantize = findMaker<QuantizeOp>(weights.getScales());
+  auto quantize = weights.getScales() ? findMaker<QuantizeOp>(weights.getScales()) : QuantizeOp();
   auto rope = quantize ? findMaker<RopeOp>(quantize.getInput()) : RopeOp();
   auto type = rope ? cast<RankedTensorType>(rope.getType()) : RankedTensorType();
   if (!rope || type.getRank() != 3 ||

@@ -63,6 +63,33 @@ def Mla_HadamardOp : Mla_Op<"hadamard", [AllTypesMatch<["input", "result"]>]> {
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
+def Mla_RoundMxfp4Op : Mla_Op<"round_mxfp4", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "rounds rows to numbers of MXFP4";
+  let description = [{
+    Of each block of 32 columns with the largest magnitude a: to multiples of s = 2^⌈log2(max(a,
+    6·2^-126) / 6)⌉ by 0, ±0.5, ±1, ±1.5, ±2, ±3, ±4 and ±6, to the nearest, of two that are as near
+    to the one with an even code. So a row that is kept as such codes with its exponents and one
+    that is not have the same numbers, and the result needs no scales (v4.md sections 2 and 7).
+
+    (C1) input is [T, D] or [T, N, D]; D is a multiple of 32. (C2) its elements are bf16 or f32,
+    which have all of the numbers.
+
+    Example:
+    ```mlir
+    %y = mla.round_mxfp4 %x : tensor<?x64x128xbf16>
+    ```
+
+    Source: OCP Microscaling Formats (MX) Specification 1.0 (Open Compute Project, 2023).
+  }];
+  let arguments = (ins Mla_Tensor:$input);
+  let results = (outs Mla_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let extraClassDeclaration = [{
+    /// Columns that share an exponent.
+    static constexpr int64_t kBlock = 32;
+  }];
+}
+
 def Mla_IndexWeightsOp : Mla_Op<"index_weights"> {
   let summary = "weights of an indexer's heads, times the scales of its queries";
   let description = [{
@@ -70,7 +97,8 @@ def Mla_IndexWeightsOp : Mla_Op<"index_weights"> {
     a query, which is positive, but not with its weight (sparse.md section 2, step 6).
     `factor` is Hi^(-1/2) · Di^(-1/2) there.
 
-    x [T, Hi]; scales [T, Hi, 1] as `mla.quantize` gives them; w [T, Hi] f32.
+    x [T, Hi]; scales [T, Hi, 1] as `mla.quantize` gives them; w [T, Hi] f32. Without scales, of
+    queries that have theirs in them (`mla.round_mxfp4`), they count as 1.
     (C1) shapes agree. (C2) factor is finite.
 
     Example:
@@ -81,11 +109,11 @@ def Mla_IndexWeightsOp : Mla_Op<"index_weights"> {
 
     Source: DeepSeek-V3.2-Exp (DeepSeek-AI, 2025), section 2.1.
   }];
-  let arguments = (ins Mla_Tensor:$input, RankedTensorOf<[F32]>:$scales, F64Attr:$factor);
+  let arguments = (ins Mla_Tensor:$input, Optional<RankedTensorOf<[F32]>>:$scales, F64Attr:$factor);
   let results = (outs RankedTensorOf<[F32]>:$result);
   let assemblyFormat = [{
-    $input `,` $scales `factor` $factor attr-dict
-    `:` type($input) `,` type($scales) `->` type($result)
+    $input (`,` $scales^)? `factor` $factor attr-dict
+    `:` type($input) (`,` type($scales)^)? `->` type($result)
   }];
 }
 
@@ -99,8 +127,9 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
     Of a cache whose rows are of r tokens (tokens_per_row) the keys are its rows: read seq_len / r and
     (seq_len − query_len + j + 1) / r below, rounded down.
 
-    query [T, Hi, Di] codes, weights [T, Hi] f32, which have the scales of the queries in
-    them (`mla.index_weights`); scores [T, S] f32 with S = max_seq_len, rounded up to a
+    query [T, Hi, Di] e4m3 codes, weights [T, Hi] f32, which have the scales of the queries in
+    them (`mla.index_weights`); over keys in MXFP4 queries of the cache's element, rounded to the
+    same numbers (`mla.round_mxfp4`); scores [T, S] f32 with S = max_seq_len, rounded up to a
     multiple of 64. Token j of the query_len new ones of a request with seq_len keys sees
     seq_len − query_len + j + 1 of them: columns at and behind that, and rows of padding,
     are unspecified. Nobody reads pages behind a request's last key.
@@ -111,7 +140,8 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
 
     (C1) shapes agree; the cache has one field `index`, of Di columns. (C2) the cache keeps
     all rows (window = 0). (C3) scores are [T, ?], or [static, ?] with `from`. (C4) where the
-    query's rotations are to be seen, they are the cache's: rope_order and hadamard.
+    query's rotations are to be seen, they are the cache's: rope_order and hadamard. (C5) the
+    query's elements are e4m3 codes where the cache's are, else of the cache's element.
 
     Example:
     ```mlir
@@ -122,7 +152,7 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
 
     Source: DeepSeek-V3.2-Exp (DeepSeek-AI, 2025), section 2.1.
   }];
-  let arguments = (ins Mla_Fp8Tensor:$query, RankedTensorOf<[F32]>:$weights,
+  let arguments = (ins AnyTypeOf<[Mla_Fp8Tensor, Mla_Tensor]>:$query, RankedTensorOf<[F32]>:$weights,
                        Mla_CacheType:$cache, Mla_BatchType:$batch, Optional<Index>:$first);
   let results = (outs RankedTensorOf<[F32]>:$result);
   let assemblyFormat = [{

@@ -358,6 +358,7 @@ def Mla_GatherOp : Mla_Op<"gather"> {
 
     A result for each field of the cache, [S, width] or [S, heads, columns].
     (C1) fields, widths and type are the cache's. (C2) the cache has a row of every token.
+    (C3) no two columns share a byte.
 
     Example:
     ```mlir
