@@ -112,6 +112,8 @@ std::string mlac::describeOptions(ModuleOp module, const CompileOptions &options
            << (options.sparseMode == mla::SparseMode::Auto ? "auto" : "separate");
   if (options.separateHeads != mla::kSeparateHeads)
     stream << " --separate-heads=" << options.separateHeads;
+  if (options.scoresBudget != mla::kScoresBudget)
+    stream << " --scores-budget=" << options.scoresBudget;
   if (options.numSplits != 0)
     stream << " --num-splits=" << options.numSplits;
   if (options.schedule != "auto")
@@ -168,6 +170,7 @@ static void setOptions(LowerToTileOptions &lowering, const std::string &target,
   lowering.mixed = options.mixed;
   lowering.sparseMode = options.sparseMode;
   lowering.separateHeads = options.separateHeads;
+  lowering.scoresBudget = options.scoresBudget;
   lowering.numSplits = options.numSplits;
   lowering.schedule = options.schedule;
   for (const std::string &option : options.scheduleOptions)

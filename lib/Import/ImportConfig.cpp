@@ -391,9 +391,10 @@ Value LayerBuilder::buildSelection() {
                                   quantised.getScales(), builder.getF64FloatAttr(factor));
   Value scores = mla::IndexScoresOp::create(builder, loc, tokens(ShapedType::kDynamic, f32),
                                             quantised.getQuantized(), weights, indexCache, batch,
-                                            /*first=*/Value());
+                                            /*first=*/Value(), /*rows=*/Value());
   return mla::TopKOp::create(builder, loc, selectionType(), scores, /*lengths=*/Value(), batch,
-                             builder.getI64IntegerAttr(indexer.topk));
+                             builder.getI64IntegerAttr(indexer.topk), /*first=*/Value(),
+                             /*onto=*/Value());
 }
 
 func::FuncOp LayerBuilder::buildStep(StringRef name, int64_t queryLen) {

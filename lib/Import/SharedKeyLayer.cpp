@@ -298,9 +298,10 @@ Value SharedKeyLayer::buildSelection() {
                                               query.scales, builder.getF64FloatAttr(factor));
   Value scores =
       mla::IndexScoresOp::create(builder, loc, tokens(ShapedType::kDynamic, single), query.rows,
-                                 weights, index.cache, batch, /*first=*/Value());
+                                 weights, index.cache, batch, /*first=*/Value(), /*rows=*/Value());
   return mla::TopKOp::create(builder, loc, tokens(indexer.topk, builder.getI32Type()), scores,
-                             countEntries(), batch, builder.getI64IntegerAttr(indexer.topk));
+                             countEntries(), batch, builder.getI64IntegerAttr(indexer.topk),
+                             /*first=*/Value(), /*onto=*/Value());
 }
 
 /// As the pool's keys are: in MXFP4 numbers, which need no scales.

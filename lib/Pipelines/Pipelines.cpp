@@ -70,6 +70,7 @@ void mlac::buildMlaPipeline(OpPassManager &passes, const LowerToTileOptions &opt
   mla::MlaFuseIndexerOptions fuseIndexer;
   fuseIndexer.target = options.target;
   passes.addPass(mla::createMlaFuseIndexer(fuseIndexer));
+  passes.addPass(mla::createMlaSliceScores(mla::MlaSliceScoresOptions{options.scoresBudget}));
   mla::MlaSumPartsOptions sumParts;
   sumParts.target = options.target;
   passes.addPass(mla::createMlaSumParts(sumParts));

@@ -51,6 +51,9 @@ class CompilerTest(unittest.TestCase):
         self.refuse("index_head_dim = 80, expected a multiple of 32", "--index-format=mxfp4",
                     index_head_dim=80)
 
+    def test_budget_of_scores_V4_48(self):
+        self.refuse("--scores-budget: expected at least 1 byte, got 0", "--scores-budget=0")
+
     def test_formats_of_the_indexer_V4_19_V4_44(self):
         self.refuse("cache format index_k_mxfp4 does not take elements of 'f16'",
                     "--index-format=mxfp4", "--dtype=f16")

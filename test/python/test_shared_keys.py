@@ -227,6 +227,33 @@ class RandomTest(StoryTest):
             self.assertGreater(same.mean(), 0.999)
             self.assertLess(reference.relative_error(got, keys), 0.2 if options else 0.04)
 
+    def test_slices_of_scores_V4_48(self):
+        """Scores of 64 tokens at a time, of which a selection is the same to the bit: prompts, and
+        steps that begin and end within slices."""
+        longest = 32768
+        config = shared.config(shared.SELECTED, max_position_embeddings=longest)
+        rng = np.random.default_rng(48)
+        weights = shared.random_weights(rng, config, shared.SELECTED)
+        story = rng.standard_normal((300, config["hidden_size"]))
+        outputs, memory = [], []
+        for options in ((), ("--scores-budget=1",)):
+            package = self.compile(config, "f32", *options)
+            served = layers.Served(package, weights, "f32", config["index_topk"],
+                                   max_num_requests=2, max_num_tokens=512, max_seq_len=longest)
+            memory.append(served.engine.info["workspace_bytes"])
+            sequences = [served.engine.sequence() for _ in range(2)]
+            kept = []
+            for function, counts in (("prefill", (130, 63)), ("step", (1, 70)), ("decode", (1, 1)),
+                                     ("prefill", (64, 128)), ("prefill", (1, 30))):
+                rows = np.concatenate([np.arange(len(sequence), len(sequence) + count)
+                                       for sequence, count in zip(sequences, counts)])
+                kept.append(served.step(sequences, counts, story[rows], function)[0].tobytes())
+            outputs.append(kept)
+        self.assertEqual(*outputs)
+        # Of all tokens, in f32 with 8192 entries, and of 64, beside which others are the largest.
+        self.assertGreater(memory[0], 512 * longest)
+        self.assertLess(memory[1], 512 * longest / 2)
+
     def test_rotated_queries_and_keys_V4_23(self):
         """The selection is that of what a Hadamard matrix made of both, rounded behind it."""
         matrix = np.ones((1, 1))
@@ -557,6 +584,7 @@ DEVICE_CASES = {
     "released_all": (shared.ALL, False, RELEASED),
     "mxfp4": (shared.SELECTED, False, {"index_topk": 40}, MXFP4),
     "released_mxfp4": (shared.SELECTED, False, {**RELEASED, "index_topk": 24}, MXFP4),
+    "slices": (shared.SELECTED, False, {}, "--scores-budget=1"),
 }
 
 
@@ -598,6 +626,9 @@ class DeviceTest(StoryTest):
         for name in ("mxfp4", "released_mxfp4"):
             with self.subTest(name):
                 self.serve_case(name)
+
+    def test_slices_of_scores_V4_48(self):
+        self.serve_case("slices")
 
     def test_released_sizes(self):
         for name in ("released_window", "released_selected", "released_all"):

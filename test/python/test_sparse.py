@@ -34,6 +34,7 @@ CASES = {
     "glm": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "bf16", "auto",
             ["--page-size=16"]),
     "f32": (layers.config(**SHARES), "f32", None, []),
+    "f32_slices": (layers.config(**SHARES), "f32", None, ["--scores-budget=1"]),
     "glm_f32": (layers.config(heads=3, model_type="glm_moe_dsa", **SHARES), "f32", None,
                 ["--page-size=16"]),
 }
@@ -103,7 +104,7 @@ class SparseTest(ServedTest):
 class SinglePrecisionTest(ServedTest):
     """On a CPU: GPUs compute in 16 bits."""
 
-    names = ("f32", "glm_f32")
+    names = ("f32", "f32_slices", "glm_f32")
 
     def test_golden_layer_on_its_stored_selection_B44(self):
         config, weights, tensors = layers.read_golden(GOLDEN)
@@ -126,7 +127,7 @@ class SinglePrecisionTest(ServedTest):
                             layers.ALLOWED_F32)
 
     def test_layers_in_single_precision_B30_B38(self):
-        for name in ("f32", "glm_f32"):
+        for name in ("f32", "f32_slices", "glm_f32"):
             with self.subTest(name):
                 self.serve(name)
 

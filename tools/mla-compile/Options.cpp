@@ -152,6 +152,11 @@ static cl::opt<int64_t>
                   cl::cat(attentionCategory),
                   cl::desc("Heads of a rank from which on --sparse-mode=auto is separate (32)"));
 static cl::opt<int64_t>
+    scoresBudget("scores-budget", cl::init(mlir::mla::kScoresBudget), cl::value_desc("bytes"),
+                 cl::cat(attentionCategory),
+                 cl::desc("Memory of an indexer's scores: steps with more make them and select in "
+                          "slices of their tokens, of 64 at least (256 MiB)"));
+static cl::opt<int64_t>
     numSplits("num-splits", cl::init(0), cl::value_desc("n"), cl::cat(attentionCategory),
               cl::desc("Splits of the KV range; 0: from the batch and the machine"));
 static cl::opt<bool> scheduleReport("schedule-report", cl::cat(reportCategory),
@@ -377,6 +382,9 @@ static bool readOptions(CompileOptions &options) {
   if (expandFrom.getNumOccurrences() > 0 && (expandFrom < 1 || form != mlir::mla::Form::Auto))
     return fail("--expand-from: expected at least 1 token and --form=auto, got " +
                 llvm::Twine(expandFrom));
+  if (scoresBudget < 1)
+    return fail("--scores-budget: expected at least 1 byte, got " +
+                llvm::Twine(scoresBudget.getValue()));
   if (separateHeads < 1)
     return fail("--separate-heads: expected at least 1, got " + llvm::Twine(separateHeads));
   options.parsing = {tensorParallel, normEpsFromConfig, dequantisedWeights, like, indexer, layer};
@@ -406,6 +414,7 @@ static bool readOptions(CompileOptions &options) {
   options.mixed = mixed;
   options.sparseMode = sparseMode;
   options.separateHeads = separateHeads;
+  options.scoresBudget = scoresBudget;
   options.cpu = cpu;
   options.assembler.kind = assembler;
   options.assembler.ptxasPath = ptxas;

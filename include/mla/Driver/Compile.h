@@ -84,6 +84,8 @@ struct CompileOptions {
   mlir::mla::SharePrefixMode mixed = mlir::mla::SharePrefixMode::Never;
   mlir::mla::SparseMode sparseMode = mlir::mla::SparseMode::Mixed;
   int64_t separateHeads = mlir::mla::kSeparateHeads;
+  /// Bytes of an indexer's scores, beyond which they are made in slices.
+  int64_t scoresBudget = mlir::mla::kScoresBudget;
   int64_t numSplits = 0; ///< 0: from the batch and the machine
   /// "auto" or a schedule of attention kernels, and forced parameters, key=value.
   std::string schedule = "auto";

@@ -72,6 +72,10 @@ struct LowerToTileOptions : mlir::PassPipelineOptions<LowerToTileOptions> {
       *this, "separate-heads",
       llvm::cl::desc("heads of a rank from which on sparse-mode=auto is separate"),
       llvm::cl::init(mlir::mla::kSeparateHeads)};
+  Option<int64_t> scoresBudget{
+      *this, "scores-budget",
+      llvm::cl::desc("bytes of an indexer's scores, beyond which they are made in slices"),
+      llvm::cl::init(mlir::mla::kScoresBudget)};
   Option<int64_t> numSplits{*this, "num-splits",
                             llvm::cl::desc("KV splits; 0: from the batch and the machine"),
                             llvm::cl::init(0)};

@@ -123,7 +123,7 @@ func.func @index_scores_c2(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, 
 
 !pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
 func.func @index_scores_c3(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch, %first: index) {
-  // expected-error @+1 {{expected scores [T, ?], or [static, ?] with 'from', got 'tensor<?x?xf32>'}}
+  // expected-error @+1 {{expected scores [T, ?], with 'from' [static, ?] or [?, ?] of 'rows', got 'tensor<?x?xf32>'}}
   %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b from %first : !pool, !mla.batch -> tensor<?x?xf32>
   return
 }
@@ -234,5 +234,30 @@ func.func @gather_c3(%c: !pool, %b: !mla.batch, %i: index) {
 func.func @index_append_c5_mxfp4(%x: tensor<?x32xbf16>, %g: tensor<32xf32>, %t: tensor<?x16xf32>, %b: !mla.batch, %c: !pool) {
   // expected-error @+1 {{expected a cache of index: 32 in e4m3 with one scale and without hadamard, got}}
   %0 = mla.index_append %x, %g, %g epsilon 1.0 rope %t with <order = half, dim = 16, theta = 1.0e4, length = 4096> offset 0 into %c, %b : tensor<?x32xbf16>, tensor<32xf32>, tensor<32xf32> rope tensor<?x16xf32> into !pool, !mla.batch
+  return
+}
+
+// -----
+
+!pool = !mla.cache<page_size = 64, fields = [index: 128], element = bf16, rope_order = half, format = "index_k">
+func.func @index_scores_c3_rows(%q: tensor<?x64x128xf8E4M3FN>, %w: tensor<?x64xf32>, %c: !pool, %b: !mla.batch, %rows: index) {
+  // expected-error @+1 {{expected scores [T, ?], with 'from' [static, ?] or [?, ?] of 'rows', got 'tensor<?x?xf32>'}}
+  %0 = mla.index_scores query(%q : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %c, %b rows %rows : !pool, !mla.batch -> tensor<?x?xf32>
+  return
+}
+
+// -----
+
+func.func @top_k_c5_onto(%s: tensor<64x?xf32>, %o: tensor<?x8xi32>, %b: !mla.batch, %first: index) {
+  // expected-error @+1 {{expected onto of the result's type 'tensor<?x16xi32>', got 'tensor<?x8xi32>'}}
+  %0 = mla.top_k %s over %b from %first onto(%o : tensor<?x8xi32>) k 16 : tensor<64x?xf32>, !mla.batch -> tensor<?x16xi32>
+  return
+}
+
+// -----
+
+func.func @top_k_c5_first(%s: tensor<64x?xf32>, %b: !mla.batch, %first: index) {
+  // expected-error @+1 {{expected from and onto together}}
+  %0 = "mla.top_k"(%s, %b, %first) <{k = 16 : i64, operandSegmentSizes = array<i32: 1, 0, 1, 1, 0>}> : (tensor<64x?xf32>, !mla.batch, index) -> tensor<?x16xi32>
   return
 }

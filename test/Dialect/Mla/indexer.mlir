@@ -33,6 +33,9 @@ func.func @indexer(%q: tensor<?x64x128xbf16>, %k: tensor<?x128xbf16>, %weight: t
   // CHECK: mla.index_scores {{.*}} from %{{.*}} : {{.*}} -> tensor<512x?xf32>
   %some = mla.index_scores query(%q8 : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %after, %batch from %first
       : !index_cache, !mla.batch -> tensor<512x?xf32>
+  // CHECK: mla.index_scores {{.*}} from %{{.*}} rows %{{.*}} : {{.*}} -> tensor<?x?xf32>
+  %others = mla.index_scores query(%q8 : tensor<?x64x128xf8E4M3FN>) weights(%w : tensor<?x64xf32>) over %after, %batch from %first rows %first
+      : !index_cache, !mla.batch -> tensor<?x?xf32>
   return %after : !index_cache
 }
 
@@ -50,4 +53,14 @@ func.func @mxfp4(%q: tensor<?x5x96xbf16>, %heads: tensor<?x5xbf16>, %cache: !fou
   %s = mla.index_scores query(%r : tensor<?x5x96xbf16>) weights(%w : tensor<?x5xf32>) over %cache, %batch
       : !fours, !mla.batch -> tensor<?x?xf32>
   return %s : tensor<?x?xf32>
+}
+
+// CHECK-LABEL: func @slice
+func.func @slice(%s: tensor<64x?xf32>, %before: tensor<?x16xi32>, %len: tensor<?xi32>, %batch: !mla.batch, %first: index)
+    -> (tensor<?x16xi32>, tensor<?x16xi32>) {
+  // CHECK: mla.top_k %{{.*}} over %{{.*}} from %{{.*}} onto(%{{.*}} : tensor<?x16xi32>) k 16 : tensor<64x?xf32>, <query_len = ?> -> tensor<?x16xi32>
+  %0 = mla.top_k %s over %batch from %first onto(%before : tensor<?x16xi32>) k 16 : tensor<64x?xf32>, !mla.batch -> tensor<?x16xi32>
+  // CHECK: mla.top_k %{{.*}} lengths(%{{.*}} : tensor<?xi32>) over %{{.*}} from %{{.*}} onto(%{{.*}} : tensor<?x16xi32>) k 16
+  %1 = mla.top_k %s lengths(%len : tensor<?xi32>) over %batch from %first onto(%before : tensor<?x16xi32>) k 16 : tensor<64x?xf32>, !mla.batch -> tensor<?x16xi32>
+  return %0, %1 : tensor<?x16xi32>, tensor<?x16xi32>
 }

@@ -39,6 +39,8 @@ struct ScoresCase {
   int64_t numSms;
   std::vector<std::string> parameters = {};
   bool isMxfp4 = false;
+  /// A slice of the tokens: its first one and how many.
+  int64_t first = 0, rows = 0;
 
   /// Columns that share a scale.
   int64_t group() const { return isMxfp4 ? 32 : 128; }
@@ -71,6 +73,7 @@ public:
   Scores(const ScoresCase &test, MLIRContext &context);
 
   int64_t columns() const { return llvm::alignTo(longest(), 64); }
+  int64_t rows() const { return test.rows ? test.rows : countTokens(test.requests); }
   /// visit(row, column, score) for all that rows see.
   void forEachSeen(llvm::function_ref<void(int64_t, int64_t, float)> visit) const;
 
@@ -109,14 +112,17 @@ std::string Scores::makeGraph() const {
 !keys = !mla.cache<page_size = {2}, fields = [index: {1}], element = bf16, format = {4}>
 func.func @scores(%q: tensor<?x{0}x{1}x{5}> {{mla.input = "q"}, %w: tensor<?x{0}xf32> {{mla.input = "w"},
                   %batch: !mla.batch<query_len = {3}>, %keys: !keys) -> (tensor<?x?xf32> {{mla.output = "scores"}) {{
+  %first = arith.constant {6} : index
+  %rows = arith.constant {7} : index
   %s = mla.index_scores query(%q : tensor<?x{0}x{1}x{5}>) weights(%w : tensor<?x{0}xf32>)
-      over %keys, %batch : !keys, !mla.batch<query_len = {3}> -> tensor<?x?xf32>
+      over %keys, %batch {8} : !keys, !mla.batch<query_len = {3}> -> tensor<?x?xf32>
   return %s : tensor<?x?xf32>
 })";
   return llvm::formatv(text, test.heads, test.width, test.page, isDecode ? "1" : "?",
                        test.isMxfp4 ? "\"index_k_mxfp4\", scale_rule = power_of_two"
                                     : "\"index_k\"",
-                       test.isMxfp4 ? "bf16" : "f8E4M3FN");
+                       test.isMxfp4 ? "bf16" : "f8E4M3FN", test.first, test.rows,
+                       test.rows ? "from %first rows %rows" : "");
 }
 
 /// A row of a page in either format.
@@ -190,7 +196,7 @@ Scores::Scores(const ScoresCase &test, MLIRContext &context) : test(test) {
     plan.buffers["q"] = std::move(codes);
   }
   plan.buffers["w"] = draw(2, tokens * test.heads, 3);
-  plan.buffers["scores"] = std::vector<float>(tokens * columns(), kNone);
+  plan.buffers["scores"] = std::vector<float>(rows() * columns(), kNone);
   auto planOp = *module->getOps<tile::PlanOp>().begin();
   if (!plan.evaluate(planOp.getBody().front()) || !lowerToSm90())
     chosen.clear();
@@ -213,7 +219,8 @@ void Scores::forEachSeen(llvm::function_ref<void(int64_t, int64_t, float)> visit
                    scaleOf(s, d / test.group());
           total += weights[row * test.heads + h] * std::max(sum, 0.0f);
         }
-        visit(row, s, total);
+        if (row >= test.first && row < test.first + rows())
+          visit(row - test.first, s, total);
       }
 }
 
@@ -256,6 +263,15 @@ const ScoresCase kMxfp4Cases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(V4_19_V4_20_V4_21, IndexScores, ::testing::ValuesIn(kMxfp4Cases),
+                         [](const auto &info) { return info.param.name; });
+
+// Six tokens of three requests, and those behind the first three, fewer than the slice may have.
+const ScoresCase kSliceCases[] = {
+    {"slice", "", "scores", 64, 128, 64, {{130, 3}, {5, 5}, {70, 2}}, 1, {}, false, 2, 6},
+    {"last_slice", "", "scores", 16, 128, 64, {{70, 3}, {130, 2}}, 1, {}, false, 3, 64},
+};
+
+INSTANTIATE_TEST_SUITE_P(V4_48, IndexScores, ::testing::ValuesIn(kSliceCases),
                          [](const auto &info) { return info.param.name; });
 
 class ScoresMutations : public ::testing::Test, protected Context {};

@@ -64,7 +64,8 @@ private:
     kSeqLens,
     kTable,
     kMaxBlocks,
-    kFirst
+    kFirst,
+    kSliceRows
   };
   /// What a program has of a request.
   struct Work {
@@ -95,7 +96,7 @@ private:
   SmallVector<Value> loadCodes(KernelBuilder &b, const Pool &inner, const Work &work, Value key);
   SmallVector<Value> loadNumbers(KernelBuilder &b, const Pool &inner, const Work &work, Value key);
   Value loadScale(KernelBuilder &b, const Pool &inner, const Work &work, Value key, int64_t index);
-  Value isInSlice(KernelBuilder &b, Value target, int64_t more);
+  Value isInSlice(KernelBuilder &b, ValueRange own, Value target, int64_t more);
   Value score(KernelBuilder &b, const Token &token, ArrayRef<Value> keyGroups,
               ArrayRef<Value> scales);
 
@@ -155,10 +156,10 @@ static Value both(KernelBuilder &b, Value left, Value right) {
 }
 
 /// Whether one of the rows from `target` to `target + more` of the result is there; null: all are.
-Value IndexScoresKernel::isInSlice(KernelBuilder &b, Value target, int64_t more) {
+Value IndexScoresKernel::isInSlice(KernelBuilder &b, ValueRange own, Value target, int64_t more) {
   if (!op.getFirst())
     return {};
-  return both(b, b.isBelow(b.index(-1 - more), target), b.isBelow(target, b.index(scores.size(0))));
+  return both(b, b.isBelow(b.index(-1 - more), target), b.isBelow(target, own[kSliceRows]));
 }
 
 /// Elements as they are where they are multiplied so, else f32.
@@ -199,7 +200,7 @@ IndexScoresKernel::Token IndexScoresKernel::loadToken(KernelBuilder &b, ValueRan
   token.weights = b.load(factors, {zero, zero}, {keys, columns});
   Value target = op.getFirst() ? b.sub(row, own[kFirst]) : row;
   Value isThere =
-      both(b, b.isBelow(b.add(work.token, index), work.endToken), isInSlice(b, target, 0));
+      both(b, b.isBelow(b.add(work.token, index), work.endToken), isInSlice(b, own, target, 0));
   token.scores = b.view(own[kScores], b.extent(b.mul(target, own[kColumns]), scores.offset),
                         {OpFoldResult(b.choose(isThere, work.lastKey, zero))}, {b.fixed(1)});
   return token;
@@ -277,7 +278,7 @@ void IndexScoresKernel::write(KernelBuilder &b, ValueRange args) {
   Value hasTokens = b.isBelow(work.token, work.endToken);
   Value hasKeys = b.isBelow(work.firstKey, work.lastKey);
   Value target = op.getFirst() ? b.sub(work.row, own[kFirst]) : work.row;
-  Value hasRows = isInSlice(b, target, tokens - 1);
+  Value hasRows = isInSlice(b, own, target, tokens - 1);
   b.ifThen(both(b, both(b, hasTokens, hasKeys), hasRows), [&] {
     SmallVector<Token> all;
     for (int64_t index = 0; index < tokens; ++index)
@@ -317,7 +318,7 @@ LogicalResult IndexScoresKernel::launch() {
                step.poolMetadata(op.getCache(), batch, "block_table"),
                step.poolDim(op.getCache(), "max_blocks_per_request")});
   if (op.getFirst())
-    args.push_back(step.scalar(op.getFirst()));
+    args.append({step.scalar(op.getFirst()), step.value(scores.sizes[0])});
   Value blocks = step.ceilDiv(step.mostRows(op.getCache(), batch), keys);
   Value runs = arith::CeilDivSIOp::create(step.plan(), op.getLoc(), blocks, run);
   step.launch(

@@ -385,14 +385,17 @@ SmallVector<OpFoldResult> StepLowering::sizesOf(Value tensor) {
     sizes[0] = getAsOpFoldResult(scalar(splits));
   if (isBoundScores(tensor) && type.isDynamicDim(1))
     sizes[1] = dim("max_seq_len");
-  if (auto scores = tensor.getDefiningOp<mla::IndexScoresOp>())
+  if (auto scores = tensor.getDefiningOp<mla::IndexScoresOp>()) {
     sizes[1] = OpFoldResult(scoreColumns(scores));
+    if (scores.getRows())
+      sizes[0] = getAsOpFoldResult(scalar(scores.getRows()));
+  }
   return sizes;
 }
 
 /// The operands whose memory `tensor` may take, elements in the same places: merging, and
 /// attention that goes on from a partial, read each element before they write it; attention of a
-/// chunk's requests leaves those of others.
+/// chunk's requests and selections of a slice leave those of others.
 static SmallVector<Value, 2> findReplaceable(Value tensor) {
   if (auto merge = tensor.getDefiningOp<mla::MergeOp>())
     return tensor == merge.getOutput() ? SmallVector<Value, 2>{merge.getA(), merge.getB()}
@@ -401,6 +404,8 @@ static SmallVector<Value, 2> findReplaceable(Value tensor) {
     return {tensor == attention.getOutput() ? attention.getPartial() : attention.getPartialLse()};
   if (auto sparse = tensor.getDefiningOp<mla::SparseAttentionOp>(); sparse && sparse.getOnto())
     return {sparse.getOnto()};
+  if (auto select = tensor.getDefiningOp<mla::TopKOp>(); select && select.getOnto())
+    return {select.getOnto()};
   return {};
 }
 

@@ -39,6 +39,10 @@ private:
   enum SliceArgument { kSlices, kLists, kListRows, kCounters };
   void launchRows(std::optional<int64_t> longest);
   Value countSlices();
+  /// The token of a row of the scores.
+  Value tokenOf(KernelBuilder &b, ValueRange args, Value row) {
+    return op.getFirst() ? b.add(args[firstArg], row) : row;
+  }
   void write(KernelBuilder &b, ValueRange args, std::optional<int64_t> longest);
   Value lengthOf(KernelBuilder &b, ValueRange args, Value row);
 
@@ -46,14 +50,21 @@ private:
   mla::TopKOp op;
   TensorRef scores;
   SmallVector<Value> args, sliceArgs;
+  unsigned firstArg = 0; // of a slice of the tokens
   StepLowering::Overlap overlap;
 };
 } // namespace
 
 TopKKernel::TopKKernel(StepLowering &step, mla::TopKOp op)
     : step(step), op(op), scores(step.lookup(op.getScores())), overlap(step.chained()) {
-  args = {scores.buffer, step.allocate(op.getResult()).buffer, step.value(scores.sizes[0]),
-          step.value(scores.sizes[1])};
+  Value count = step.value(scores.sizes[0]), first, tokens = count;
+  TensorRef result = step.allocate(op.getResult());
+  if (op.getFirst()) {
+    first = step.scalar(op.getFirst());
+    tokens = arith::SubIOp::create(step.plan(), op.getLoc(), step.value(result.sizes[0]), first);
+    tokens = arith::MinSIOp::create(step.plan(), op.getLoc(), tokens, count);
+  }
+  args = {scores.buffer, result.buffer, tokens, step.value(scores.sizes[1])};
   if (Value lengths = op.getLengths()) {
     args.push_back(step.lookup(lengths).buffer);
     // A dependent kernel reads scalars before it waits.
@@ -64,11 +75,15 @@ TopKKernel::TopKKernel(StepLowering &step, mla::TopKOp op)
     // Those of the whole batch: rows of a part have the numbers that they have in it.
     args.append(TokenArrays::ofPlan(step).args());
   }
+  if (first) {
+    firstArg = args.size();
+    args.push_back(first);
+  }
   if (step.shapes.selectSlices == 1)
     return;
   // More rows than this have one program each.
   Value shared = step.divide(step.dim("num_sms"), 2);
-  Value rows = arith::MinSIOp::create(step.plan(), op.getLoc(), args[kTokens], shared);
+  Value rows = arith::MinSIOp::create(step.plan(), op.getLoc(), count, shared);
   auto sizeOf = [&](int64_t size) { return OpFoldResult(step.plan().getIndexAttr(size)); };
   TensorRef lists =
       step.workspace({rows, sizeOf(2), sizeOf(kListCapacity)}, step.plan().getF32Type());
@@ -87,8 +102,8 @@ Value TopKKernel::countSlices() {
 
 Value TopKKernel::lengthOf(KernelBuilder &b, ValueRange args, Value row) {
   if (op.getLengths())
-    return b.loadScalar(args[kLengths], row);
-  return TokenArrays::inKernel(args.drop_front(kRequests)).countKeys(b, row);
+    return b.loadScalar(args[kLengths], tokenOf(b, args, row));
+  return TokenArrays::inKernel(args.drop_front(kRequests)).countKeys(b, tokenOf(b, args, row));
 }
 
 void TopKKernel::write(KernelBuilder &b, ValueRange args, std::optional<int64_t> longest) {
@@ -100,7 +115,8 @@ void TopKKernel::write(KernelBuilder &b, ValueRange args, std::optional<int64_t>
   Value values =
       b.view(args[kScores], b.fixed(scores.offset), {tokens, width}, {pitch, b.fixed(1)});
   OpFoldResult k = b.fixed(static_cast<int64_t>(op.getK()));
-  Value out = b.view(args[kResult], b.fixed(0), {tokens, k}, {k, b.fixed(1)});
+  Value start = b.mul(tokenOf(b, args, b.index(0)), op.getK());
+  Value out = b.view(args[kResult], b.extent(start), {tokens, k}, {k, b.fixed(1)});
   Value length = lengthOf(b, args, row);
   if (args.size() > this->args.size()) {
     ValueRange own = args.drop_front(this->args.size());

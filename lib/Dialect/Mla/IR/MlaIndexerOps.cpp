@@ -89,8 +89,9 @@ LogicalResult IndexScoresOp::verify() {
   if (cache.getWindow() != 0) // (C2)
     return emitOpError("expected a cache that keeps all rows, got window = ") << cache.getWindow();
   if (scores.getRank() != 2 || !scores.isDynamicDim(1) ||
-      scores.isDynamicDim(0) == bool(getFirst())) // (C3)
-    return emitOpError("expected scores [T, ?], or [static, ?] with 'from', got ") << scores;
+      scores.isDynamicDim(0) != (!getFirst() || getRows()) || (getRows() && !getFirst())) // (C3)
+    return emitOpError("expected scores [T, ?], with 'from' [static, ?] or [?, ?] of 'rows', got ")
+           << scores;
   Type element = cache.getElement();
   if (!mlac::cache::isPacked(cache.getLayout()))
     element = Float8E4M3FNType::get(getContext());

@@ -18,8 +18,14 @@ using namespace mlir::mla;
 LogicalResult TopKOp::verify() {
   ShapeCheck check(*this);
   RankedTensorType result = getTensorType(getResult());
-  if (failed(check.match("scores", getScores(), {"T", "S"}))) // (C1)
+  if (bool(getFirst()) != bool(getOnto())) // (C5)
+    return emitOpError("expected from and onto together");
+  StringRef rows = getFirst() ? "R" : "T";
+  if (failed(check.match("scores", getScores(), {rows, "S"}))) // (C1)
     return failure();
+  if (getOnto() && getOnto().getType() != getResult().getType()) // (C5)
+    return emitOpError("expected onto of the result's type ")
+           << getResult().getType() << ", got " << getOnto().getType();
   int64_t k = static_cast<int64_t>(getK());
   if (k < 1 || k > kMostSelected) // (C2)
     return emitOpError("expected k from 1 to ") << kMostSelected << ", got " << k;

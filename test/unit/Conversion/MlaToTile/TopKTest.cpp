@@ -112,6 +112,37 @@ TEST(TopK, B07_B40_LengthsOfTheBatch) {
             (Table{{2, 3, 4}, {0, -1, -1}, {0, 1, -1}, {0, 1, 2}, {-1, -1, -1}, {-1, -1, -1}}));
 }
 
+/// Slices of four tokens, each over the same memory of scores, with a last one of two.
+TEST(TopK, V4_48_SlicesOfTheTokens) {
+  constexpr int64_t columns = 9, k = 3, tokens = 10;
+  auto steps = Steps::compile(R"(
+func.func @sliced(%s: tensor<4x?xf32> {mla.input = "scores"}, %l: tensor<?xi32> {mla.input = "lengths"}, %batch: !mla.batch)
+    -> (tensor<?x3xi32> {mla.output = "positions"}) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %four = arith.constant 4 : index
+  %tokens = mla.batch_dim %batch "num_tokens" : !mla.batch
+  %none = tensor.empty(%tokens) : tensor<?x3xi32>
+  %slices = arith.ceildivsi %tokens, %four : index
+  %all = scf.for %slice = %zero to %slices step %one iter_args(%before = %none) -> tensor<?x3xi32> {
+    %first = arith.muli %slice, %four : index
+    %next = mla.top_k %s lengths(%l : tensor<?xi32>) over %batch from %first onto(%before : tensor<?x3xi32>) k 3
+      : tensor<4x?xf32>, !mla.batch -> tensor<?x3xi32>
+    scf.yield %next : tensor<?x3xi32>
+  }
+  return %all : tensor<?x3xi32>
+}
+)");
+  ASSERT_TRUE(steps);
+  std::vector<float> scores = makeScores(RowKind::Gaussian, 4 * columns, 1);
+  std::vector<int32_t> lengths = {9, 0, 2, 8, 5, 9, 1, 3, 4, 7}, positions(tokens * k, kPoison);
+  steps->run("sliced", {{"num_tokens", tokens}, {"max_seq_len", columns}},
+             {{"scores", scores}, {"lengths", lengths}, {"positions", positions}});
+  Table rows = splitRows(positions, k);
+  for (int64_t t = 0; t < tokens; ++t)
+    EXPECT_EQ(rows[t], sortedTopK(&scores[t % 4 * columns], lengths[t], k)) << t;
+}
+
 /// A request of a padded step may have fewer tokens than rows say: no length is negative.
 TEST(TopK, B40_EmptyRequestsHaveNoKeys) {
   auto steps = compileSteps(2);

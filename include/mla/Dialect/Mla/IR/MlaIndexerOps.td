@@ -117,7 +117,7 @@ def Mla_IndexWeightsOp : Mla_Op<"index_weights"> {
   }];
 }
 
-def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
+def Mla_IndexScoresOp : Mla_Op<"index_scores", [AttrSizedOperandSegments]> {
   let summary = "what each key of a request may matter to each of its new tokens";
   let description = [{
     `scores[t, s] = Σ_h weights[t, h] · relu(Σ_d query[t, h, d] · k[s, d])` for key s of
@@ -134,12 +134,12 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
     seq_len − query_len + j + 1 of them: columns at and behind that, and rows of padding,
     are unspecified. Nobody reads pages behind a request's last key.
 
-    With `from`, only rows %first, %first + 1, … are computed, as many as the result's
+    With `from`, only rows %first, %first + 1, … are computed, as many as `rows` or the result's
     static first size says; what is behind the last token is unspecified. So the scores of
     long prompts need no more memory than a slice of them.
 
     (C1) shapes agree; the cache has one field `index`, of Di columns. (C2) the cache keeps
-    all rows (window = 0). (C3) scores are [T, ?], or [static, ?] with `from`. (C4) where the
+    all rows (window = 0). (C3) scores are [T, ?], with `from` [static, ?] or [?, ?] of `rows`. (C4) where the
     query's rotations are to be seen, they are the cache's: rope_order and hadamard. (C5) the
     query's elements are e4m3 codes where the cache's are, else of the cache's element.
 
@@ -153,11 +153,12 @@ def Mla_IndexScoresOp : Mla_Op<"index_scores"> {
     Source: DeepSeek-V3.2-Exp (DeepSeek-AI, 2025), section 2.1.
   }];
   let arguments = (ins AnyTypeOf<[Mla_Fp8Tensor, Mla_Tensor]>:$query, RankedTensorOf<[F32]>:$weights,
-                       Mla_CacheType:$cache, Mla_BatchType:$batch, Optional<Index>:$first);
+                       Mla_CacheType:$cache, Mla_BatchType:$batch, Optional<Index>:$first,
+                       Optional<Index>:$rows);
   let results = (outs RankedTensorOf<[F32]>:$result);
   let assemblyFormat = [{
     `query` `(` $query `:` type($query) `)` `weights` `(` $weights `:` type($weights) `)`
-    `over` $cache `,` $batch (`from` $first^)? attr-dict
+    `over` $cache `,` $batch (`from` $first^)? (`rows` $rows^)? attr-dict
     `:` type($cache) `,` type($batch) `->` type($result)
   }];
 }

@@ -13,7 +13,7 @@
 #ifndef MLA_DIALECT_MLA_IR_MLASELECTOPS_TD
 #define MLA_DIALECT_MLA_IR_MLASELECTOPS_TD
 
-def Mla_TopKOp : Mla_Op<"top_k"> {
+def Mla_TopKOp : Mla_Op<"top_k", [AttrSizedOperandSegments]> {
   let summary = "the positions of the largest scores of each row";
   let description = [{
     For token t, the k positions s < len with the largest scores[t, s], ascending; entries
@@ -28,10 +28,14 @@ def Mla_TopKOp : Mla_Op<"top_k"> {
     and 0 for rows of padding. It counts as 0 if negative and as S if above.
     Positions are those of a request: column s is key s of it. `mla.convert_indices` makes rows of them.
 
+    With `from`, row i of the scores is token %first + i, as many as there are and the scores have rows;
+    rows of other tokens are `onto`'s.
+
     scores [T, S] f32, lengths [T] i32, result [T, k] i32. S of a dynamic size is the step's max_seq_len
     where the caller binds the scores.
     (C1) scores have rank 2; the result is [T, k]. (C2) 1 <= k <= 4096. (C3) lengths have rank 1.
-    (C4) `batch` is a step's, or a part of it, not one that shares a prefix.
+    (C4) `batch` is a step's, or a part of it, not one that shares a prefix. (C5) first and onto come
+    together; onto has the result's type.
 
     Example:
     ```mlir
@@ -43,11 +47,12 @@ def Mla_TopKOp : Mla_Op<"top_k"> {
     Source: sparse.md sections 5 and 15.
   }];
   let arguments = (ins RankedTensorOf<[F32]>:$scores, Optional<Mla_IndexTensor>:$lengths,
-                       Mla_BatchType:$batch, I64Attr:$k);
+                       Mla_BatchType:$batch, I64Attr:$k, Optional<Index>:$first,
+                       Optional<Mla_IndexTensor>:$onto);
   let results = (outs Mla_IndexTensor:$result);
   let assemblyFormat = [{
-    $scores (`lengths` `(` $lengths^ `:` type($lengths) `)`)? `over` $batch `k` $k attr-dict
-    `:` type($scores) `,` type($batch) `->` type($result)
+    $scores (`lengths` `(` $lengths^ `:` type($lengths) `)`)? `over` $batch
+    (`from` $first^ `onto` `(` $onto `:` type($onto) `)`)? `k` $k attr-dict `:` type($scores) `,` type($batch) `->` type($result)
   }];
   let extraClassDeclaration = [{
     /// What rows of indices are made for (sparse.md section 15).

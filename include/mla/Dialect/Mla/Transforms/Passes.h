@@ -51,6 +51,9 @@ enum class SparseMode {
 /// Heads of a rank from which on Auto is separate: the reference's rule.
 inline constexpr int64_t kSeparateHeads = 32;
 
+/// Bytes of an indexer's scores at a time: so many keep a machine busy for long.
+inline constexpr int64_t kScoresBudget = int64_t(256) << 20;
+
 #define GEN_PASS_DECL
 #include "mla/Dialect/Mla/Transforms/Passes.h.inc"
 

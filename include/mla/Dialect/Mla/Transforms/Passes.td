@@ -511,6 +511,40 @@ def MlaSplitKv : Pass<"mla-split-kv", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def MlaSliceScores : Pass<"mla-slice-scores", "::mlir::ModuleOp"> {
+  let summary = "computes an indexer's scores in slices of the tokens";
+  let description = [{
+    Scores of all new tokens and all keys, of which nothing but a selection is made, are T·S·4 bytes.
+
+    Before:
+    ```mlir
+    %scores = mla.index_scores query(%q) weights(%w) over %cache, %batch
+    %selected = mla.top_k %scores over %batch k 2048
+    ```
+    After:
+    ```mlir
+    %none = tensor.empty(%T)
+    %selected = scf.for %i = %c0 to %slices step %c1 iter_args(%before = %none) {
+      %first = arith.muli %i, %rows
+      %scores = mla.index_scores query(%q) weights(%w) over %cache, %batch from %first rows %rows
+      %next = mla.top_k %scores over %batch from %first onto(%before) k 2048
+      scf.yield %next
+    }
+    ```
+    A slice has as many rows as fit into `budget` with the keys of the longest request, in whole
+    tiles of 64, one at least; most steps are one slice. Scores that are used otherwise stay whole, and
+    so do those of a static query_len: decodes have few tokens.
+
+    Preconditions: none.
+    Guarantee: scores of a selection over a batch of any lengths take at most `budget` bytes, or 64 rows.
+    Numerics: the same bits.
+  }];
+  let options = [
+    Option<"budget", "budget", "int64_t", "::mlir::mla::kScoresBudget", "bytes of scores at a time">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::mla::MlaDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def MlaJoinProjections : Pass<"mla-join-projections", "::mlir::ModuleOp"> {
   let summary = "makes one product of two whose weights lie together";
   let description = [{
