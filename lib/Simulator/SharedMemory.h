@@ -99,8 +99,8 @@ private:
   };
   static int64_t getByte(const Place &place, int64_t row, int64_t column);
   static int64_t getChunkByte(const Place &place, int64_t row, int64_t chunk);
-  std::optional<Conflict> order(const Access &before, const Accessor &now, bool isRead,
-                                const Place &place, int64_t row) const;
+  std::optional<Conflict> order(const Access &before, const Accessor &now, const Place &place,
+                                int64_t row) const;
   template <typename Function>
   std::optional<Conflict> visit(const Place &place, const Range &range, Function function);
 

@@ -1,4 +1,4 @@
-//===- InsertProxyFences.cpp - fences between generic writes and wgmma ---*- C++ -*-===//
+//===- InsertProxyFences.cpp - fences between generic accesses and others ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -57,6 +57,12 @@ void SharedTileUses::addOp(Operation *op) {
       .Case<CopyPublishOp>([&](auto publish) { copyPublished.insert(publish.getRing()); });
 }
 
+bool SharedTileUses::isBulkFilled(Value ring) const {
+  return llvm::any_of(bulkWritten, [&](SharedRoot root) {
+    return !root.first || root.first == ring.getDefiningOp();
+  });
+}
+
 /// Without roles an unknown tile belongs to the only scope there is.
 bool SharedTileUses::isPrivate(Value tile, Operation *op) const {
   Operation *root = getSharedRoot(tile).first;
@@ -74,6 +80,7 @@ void SharedMemoryState::join(const SharedMemoryState &other) {
   copiesInFlight |= other.copiesInFlight;
   unfenced |= other.unfenced;
   landed |= other.landed;
+  unfencedReads |= other.unfencedReads;
   ownCopies |= other.ownCopies;
   ownUnfenced |= other.ownUnfenced;
   unpublished |= other.unpublished;
@@ -103,6 +110,10 @@ private:
   void write(Operation *op, Value tile, SharedMemoryState &state, bool report);
   void checkWrite(Operation *op, SharedMemoryState &state, bool report);
   void read(Operation *op, Value tile, SharedMemoryState &state, bool report);
+  void readGenerically(Operation *op, Value tile, SharedMemoryState &state, bool report) {
+    state.unfencedReads |= uses.isBulkTarget(tile);
+    read(op, tile, state, report);
+  }
   void readByAsyncProxy(Operation *op, Value tile, SharedMemoryState &state, bool report);
   void waitForCopies(CopyWaitOp op, SharedMemoryState &state);
   void meet(SharedMemoryState &state);
@@ -118,7 +129,7 @@ private:
 } // namespace
 
 static void clearUnfenced(SharedMemoryState &state) {
-  state.unfenced = state.ownUnfenced = state.landed = false;
+  state.unfenced = state.ownUnfenced = state.landed = state.unfencedReads = false;
 }
 
 /// Asks for a fence of every executing thread's writes before `op`.
@@ -195,11 +206,11 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
       .Case<StoreSharedOp, ZeroRowsOp, ParkOp>(
           [&](auto writer) { write(op, writer.getTarget(), state, report); })
       .Case<TransformCodesOp>([&](TransformCodesOp transform) {
-        read(op, transform.getCodes(), state, report);
+        readGenerically(op, transform.getCodes(), state, report);
         write(op, transform.getTarget(), state, report);
       })
       .Case<OrderRunsOp>([&](OrderRunsOp order) {
-        read(op, order.getSource(), state, report);
+        readGenerically(op, order.getSource(), state, report);
         write(op, order.getSource(), state, report);
       })
       // Its reads are ordered with its writes, warp by warp.
@@ -217,8 +228,10 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
       })
       .Case<TmaStoreOp>(
           [&](TmaStoreOp store) { readByAsyncProxy(op, store.getSource(), state, report); })
-      .Case<LoadSharedOp, UnparkOp>([&](auto load) { read(op, load.getSource(), state, report); })
-      .Case<LoadCodeWordsOp>([&](auto load) { read(op, load.getCodes(), state, report); })
+      .Case<LoadSharedOp, UnparkOp>(
+          [&](auto load) { readGenerically(op, load.getSource(), state, report); })
+      .Case<LoadCodeWordsOp>(
+          [&](auto load) { readGenerically(op, load.getCodes(), state, report); })
       .Case<CopyWaitOp>([&](CopyWaitOp wait) { waitForCopies(wait, state); })
       .Case<WgmmaWaitOp, StoreWaitOp>([&](auto wait) {
         if (wait.getPending() == 0)
@@ -226,8 +239,11 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
       })
       .Case<ProxyFenceOp>([&](auto) { clearUnfenced(state); })
       .Case<BarrierOp, ClusterBarrierOp, NamedBarrierOp, PublishOp, ReleaseOp>([&](auto) {
-        // One thread cannot fence the writes of others: they met before.
-        if (state.unfenced && !op->getParentOfType<ElectOp>())
+        // An mbarrier alone lets TMA overwrite what is still being read.
+        auto release = dyn_cast<ReleaseOp>(op);
+        bool isRefilled = release && state.unfencedReads && uses.isBulkFilled(release.getRing());
+        // One thread cannot fence the accesses of others: they met before.
+        if ((state.unfenced || isRefilled) && !op->getParentOfType<ElectOp>())
           fence(op, state, report);
         auto named = dyn_cast<NamedBarrierOp>(op);
         if (isa<BarrierOp, ClusterBarrierOp>(op) || (named && !named.getArrive()))
@@ -245,6 +261,7 @@ void Walker::walkElected(ElectOp op, SharedMemoryState &state, bool report) {
   state.unfenced |= before.unfenced;
   state.ownUnfenced |= before.ownUnfenced;
   state.landed |= before.landed;
+  state.unfencedReads |= before.unfencedReads;
 }
 
 /// Regions of `scf.if` are alternatives, those of a loop are repeated until

@@ -276,3 +276,52 @@ sm90.kernel @copy_wait(%x: memref<?xbf16>) attributes {warpgroups = 2 : i32} {
   }
   sm90.return
 }
+
+// TMA fills again what was read: an mbarrier alone would not wait for the loads. Reads in front of a
+// fence need no second one, nor what wgmma has read, nor a ring that TMA does not fill.
+// CHECK-LABEL: sm90.kernel @reads
+// CHECK:       sm90.role "read"
+// CHECK:         sm90.load_shared
+// CHECK-NEXT:    sm90.proxy_fence
+// CHECK-NEXT:    sm90.release
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:         sm90.release
+// CHECK:         sm90.load_shared
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.return
+sm90.kernel @reads(%x: memref<?xbf16>) attributes {warpgroups = 2 : i32} {
+  %c0 = arith.constant 0 : index
+  %v = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xbf16> to memref<64x64xbf16, strided<[64, 1]>>
+  %map = sm90.tensor_map %v : memref<64x64xbf16, strided<[64, 1]>> -> !sm90.tensor_map<64x64xbf16>
+  %filled = sm90.ring full_count 1 empty_count 4 : !keys
+  %other = sm90.ring full_count 4 empty_count 4 : !keys
+  sm90.role "copy" warpgroups 0 to 1 {
+    %s = sm90.stage_start
+    %p = arith.constant dense<1.0> : !frag
+    %u = sm90.stage_tile %other[%s] tile 0 : !keys -> !tile
+    sm90.store_shared %p, %u : !frag, !tile
+    sm90.publish %other[%s] part 0 : !keys
+    sm90.elect {
+      %t = sm90.stage_tile %filled[%s] tile 0 : !keys -> !tile
+      sm90.acquire %filled[%s] : !keys
+      sm90.expect %filled[%s] part 0 bytes 8192 : !keys
+      sm90.tma_load %map[%c0, %c0] to %t signals %filled[%s] part 0
+          : !sm90.tensor_map<64x64xbf16>, !tile, !keys
+    }
+  }
+  sm90.role "read" warpgroups 1 to 2 {
+    %s = sm90.stage_start
+    sm90.await %filled[%s] part 0 : !keys
+    %t = sm90.stage_tile %filled[%s] tile 0 : !keys -> !tile
+    %0 = sm90.load_shared %t : !tile -> !frag
+    sm90.release %filled[%s] : !keys
+    %next = sm90.stage_next %s of %filled : !keys
+    sm90.release %filled[%next] : !keys
+    sm90.await %other[%s] part 0 : !keys
+    %u = sm90.stage_tile %other[%s] tile 0 : !keys -> !tile
+    %1 = sm90.load_shared %u : !tile -> !frag
+    sm90.release %other[%s] : !keys
+  }
+  sm90.return
+}

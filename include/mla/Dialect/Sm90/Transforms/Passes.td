@@ -12,7 +12,7 @@
 include "mlir/Pass/PassBase.td"
 
 def Sm90InsertProxyFences : Pass<"sm90-insert-proxy-fences", "::mlir::sm90::KernelOp"> {
-  let summary = "inserts the fences between shared-memory writes and the wgmma that read them";
+  let summary = "inserts the fences between accesses to shared memory of both proxies";
   let description = [{
     Stores and `cp.async` write shared memory through the generic proxy, wgmma
     reads it through the async proxy; a barrier alone orders only the former.
@@ -24,6 +24,9 @@ def Sm90InsertProxyFences : Pass<"sm90-insert-proxy-fences", "::mlir::sm90::Kern
     thread b   copy … wait    proxy_fence   barrier │ wgmma reads both
                               ^ inserted
     ```
+
+    So it does between an ordinary read of a ring's stage that TMA fills and the stage's `sm90.release`:
+    an mbarrier orders the read before other ordinary accesses only (docs/lab/codes.md, measured).
 
     Before:
     ```mlir

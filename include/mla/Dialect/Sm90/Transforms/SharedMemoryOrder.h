@@ -15,7 +15,7 @@
 //             them count as one buffer, ordered by the scope's barriers
 //   the rest  tiles of rings, allocs that roles share, targets of TMA: ordered
 //             by mbarriers, which this walk does not follow (the simulator does);
-//             it only tracks which generic writes to them lack a proxy fence
+//             it only tracks which generic accesses to them lack a proxy fence
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,6 +48,8 @@ public:
   bool isCopyTarget(Value tile) const { return isIn(copied, tile); }
   /// Whether TMA or bulk copies may write the tile.
   bool isBulkTarget(Value tile) const { return isIn(bulkWritten, tile); }
+  /// Whether they fill the ring's stages.
+  bool isBulkFilled(Value ring) const;
   /// Whether `op` touches a tile that only threads of its scope touch.
   bool isPrivate(Value tile, Operation *op) const;
   /// Whether arrivals on the ring's barriers are made by `sm90.copy_publish`.
@@ -73,6 +75,7 @@ struct SharedMemoryState {
   bool copiesInFlight = false; ///< asynchronous copies that were not waited for
   bool unfenced = false;       ///< generic writes, for the async proxy, since the last proxy fence
   bool landed = false;         ///< copies of others awaited since the last proxy fence
+  bool unfencedReads = false; ///< generic reads of what TMA fills again, since the last proxy fence
   /// Of private tiles, for hazards:
   bool ownCopies = false;   ///< as copiesInFlight
   bool ownUnfenced = false; ///< as unfenced
