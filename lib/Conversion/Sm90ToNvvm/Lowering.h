@@ -292,6 +292,8 @@ template <typename SourceOp> struct KernelPattern : public mlir::OpConversionPat
       : mlir::OpConversionPattern<SourceOp>(converter, context), entry(kernel) {}
   /// The kernel, or the role that `op` stands in.
   const Kernel &getKernel(mlir::Operation *op) const { return entry.getScope(op); }
+  /// All of its threads.
+  int64_t getLaunchedThreads() const { return entry.getThreads(); }
 
 private:
   const Kernel &entry;

@@ -89,8 +89,8 @@ struct Wgmma : public KernelPattern<sm90::WgmmaOp> {
     Operand right = getOperand(b, op.getRhs().getType(), partTile, op.getTransposeRhs());
     // An accumulator of zeros is not read: the first instruction overwrites it.
     bool overwrite = isZero(op.getAcc());
-    Value accumulator = pack(b, adaptor.getAcc(), overwrite);
     if (isa<RankedTensorType>(op.getLhs().getType())) {
+      Value accumulator = pack(b, adaptor.getAcc(), overwrite);
       SmallVector<Value> left = packPairs(b, adaptor.getLhs());
       for (int64_t step = 0; step < op.getDepth() / sm90::kWgmmaDepth; ++step)
         accumulator =
@@ -98,28 +98,52 @@ struct Wgmma : public KernelPattern<sm90::WgmmaOp> {
                                   right.getStep(b, step), getPartColumns(type),
                                   op.getRhs().getType().getElementType().isBF16(),
                                   !op.getTransposeRhs(), overwrite && step == 0});
-    } else {
-      Operand left = getOperand(b, cast<sm90::SmemType>(op.getLhs().getType()), adaptor.getLhs()[0],
-                                !op.getTransposeLhs());
-      int64_t depth = sm90::getWgmmaDepth(op.getRhs().getType().getElementType());
-      for (int64_t step = 0; step < op.getDepth() / depth; ++step)
-        accumulator =
-            emitInstruction(b, op, accumulator, left.getStep(b, step), right.getStep(b, step),
-                            getPartColumns(type), overwrite && step == 0);
+      rewriter.replaceOpWithMultiple(op, {unpack(b, accumulator, getRegisterCount(type))});
+      return success();
     }
-    rewriter.replaceOpWithMultiple(op, {unpack(b, accumulator, getRegisterCount(type))});
+    Operand left = getOperand(b, cast<sm90::SmemType>(op.getLhs().getType()), adaptor.getLhs()[0],
+                              !op.getTransposeLhs());
+    int64_t depth = sm90::getWgmmaDepth(op.getRhs().getType().getElementType());
+    int64_t pieces = countPieces(op), columns = getPartColumns(type) / pieces;
+    SmallVector<Value> registers;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      int64_t count = getRegisterCount(type) / pieces;
+      Value part = pack(b, adaptor.getAcc().slice(piece * count, count), overwrite);
+      Operand columnsOf = right;
+      columnsOf.start = right.start.advance(piece * getColumnBytes(op, columns));
+      for (int64_t step = 0; step < op.getDepth() / depth; ++step)
+        part = emitInstruction(b, op, part, left.getStep(b, step), columnsOf.getStep(b, step),
+                               columns, overwrite && step == 0);
+      llvm::append_range(registers, unpack(b, part, count));
+    }
+    rewriter.replaceOpWithMultiple(op, {registers});
     return success();
   }
 
 private:
+  /// Instructions that share the columns. ptxas holds an instruction's accumulators against the
+  /// registers of the launch, whatever the role has taken since, and asks for as many more as 26
+  /// for the rest (C7602: 154 for 256 columns; ptxas 13.0).
+  int64_t countPieces(sm90::WgmmaOp op) const {
+    constexpr int64_t others = 26;
+    int64_t launched =
+        llvm::alignDown(sm90::kRegisterFile / getLaunchedThreads(), sm90::kRegisterGranule);
+    int64_t columns = getPartColumns(cast<RankedTensorType>(op.getType())), pieces = 1;
+    while (columns / pieces / 2 + others > launched && columns % (2 * pieces) == 0)
+      pieces *= 2;
+    return pieces;
+  }
+  /// Of so many columns of rhs.
+  static int64_t getColumnBytes(sm90::WgmmaOp op, int64_t columns) {
+    return op.getTransposeRhs()
+               ? columns * sm90::kPanelRowBytes
+               : columns / sm90::kPanelColumns * op.getRhs().getType().getPanelBytes();
+  }
   /// From the start of rhs to this warpgroup's columns of the product.
   Value getPartUnits(ImplicitLocOpBuilder &b, sm90::WgmmaOp op) const {
     auto type = cast<RankedTensorType>(op.getType());
     int64_t split = sm90::getColumnSplit(type), columns = getPartColumns(type);
-    int64_t bytes = op.getTransposeRhs()
-                        ? columns * sm90::kPanelRowBytes
-                        : columns / sm90::kPanelColumns * op.getRhs().getType().getPanelBytes();
-    return getKernel(op).getPart(b, split) * (bytes / sm90::kDescriptorUnit);
+    return getKernel(op).getPart(b, split) * (getColumnBytes(op, columns) / sm90::kDescriptorUnit);
   }
 
   static Value pack(ImplicitLocOpBuilder &b, ValueRange registers, bool undefined) {

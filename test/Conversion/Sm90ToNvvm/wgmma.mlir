@@ -74,3 +74,48 @@ sm90.kernel @mn_major(%y: memref<?xf32>, %s: f32)
   sm90.store %m, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
   sm90.return
 }
+
+// 512 threads are launched with 128 registers: 128 accumulators of one instruction would not fit,
+// so that two have 128 columns each. The second's start two panels on: 16384 bytes, 1024 units.
+// CHECK-LABEL: llvm.func @pieces
+// CHECK:         %c33555008_i32{{.*}} = arith.constant
+// CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 16>
+// CHECK:         %c33556032_i32{{.*}} = arith.constant
+// CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 16>
+// CHECK-NOT:     nvvm.wgmma.mma_async
+// CHECK:         nvvm.wgmma.commit.group.sync.aligned
+// CHECK-LABEL: llvm.func @whole
+// CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 256, k = 16>
+sm90.kernel @pieces(%y: memref<?xf32>)
+    attributes {warpgroups = 4 : i32, shared_bytes = 65536 : i64} {
+  sm90.role "a" warpgroups 0 to 1 {
+    %c0 = arith.constant 0 : index
+    %a = sm90.alloc offset 0 : !sm90.smem<64x64xf16>
+    %v = sm90.alloc offset 8192 : !sm90.smem<64x256xf16>
+    %acc = arith.constant dense<1.0> : tensor<64x256xf32, #f1>
+    sm90.wgmma_fence
+    %p = sm90.wgmma %a, %v, %acc : !sm90.smem<64x64xf16>, !sm90.smem<64x256xf16> -> tensor<64x256xf32, #f1>
+    sm90.wgmma_commit
+    %r = sm90.wgmma_wait 0, %p : tensor<64x256xf32, #f1>
+    %s = sm90.reduce sum %r : tensor<64x256xf32, #f1> -> tensor<64xf32, #sm90.rows>
+    sm90.store %s, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  }
+  sm90.return
+}
+
+sm90.kernel @whole(%y: memref<?xf32>)
+    attributes {warpgroups = 3 : i32, shared_bytes = 65536 : i64} {
+  sm90.role "a" warpgroups 0 to 1 {
+    %c0 = arith.constant 0 : index
+    %a = sm90.alloc offset 0 : !sm90.smem<64x64xf16>
+    %v = sm90.alloc offset 8192 : !sm90.smem<64x256xf16>
+    %acc = arith.constant dense<1.0> : tensor<64x256xf32, #f1>
+    sm90.wgmma_fence
+    %p = sm90.wgmma %a, %v, %acc : !sm90.smem<64x64xf16>, !sm90.smem<64x256xf16> -> tensor<64x256xf32, #f1>
+    sm90.wgmma_commit
+    %r = sm90.wgmma_wait 0, %p : tensor<64x256xf32, #f1>
+    %s = sm90.reduce sum %r : tensor<64x256xf32, #f1> -> tensor<64xf32, #sm90.rows>
+    sm90.store %s, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  }
+  sm90.return
+}
