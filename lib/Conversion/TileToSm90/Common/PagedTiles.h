@@ -84,6 +84,12 @@ private:
 void copyKeyRows(mlir::OpBuilder &builder, LazyCloner &cloner, mlir::Operation *load,
                  int64_t column, mlir::Value target);
 
+/// Operands with scales of rows are so many times what codes stand for: groups whose largest
+/// element is 1.7e-3 (a scale of 2^-18) or more keep all of f16's digits, and the largest element
+/// is 65504 / 16 = 4094. Latents are normalised: of 512 columns none is above 22.6 times its
+/// weight.
+inline constexpr float kCodeFactor = 16;
+
 /// The scale of each row of codes that `load` loads, in its first column; 0 where there is no row.
 /// At the place that `cloner` is at, whose tiles are of one warpgroup.
 mlir::Value loadRowScales(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::Operation *load);

@@ -90,6 +90,12 @@ Value RoleKernel::constant32(int64_t value) {
   return arith::ConstantIntOp::create(b, b.getI32Type(), value);
 }
 Value RoleKernel::constantIndex(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+Value RoleKernel::constantFloat(float value, Type type) {
+  FloatAttr number = b.getF32FloatAttr(value);
+  auto tile = dyn_cast<ShapedType>(type);
+  return arith::ConstantOp::create(b, tile ? TypedAttr(DenseElementsAttr::get(tile, number))
+                                           : TypedAttr(number));
+}
 Value RoleKernel::toIndex(Value value) {
   return arith::IndexCastOp::create(b, b.getIndexType(), value);
 }

@@ -78,6 +78,8 @@ protected:
 
   mlir::Value constant32(int64_t value);
   mlir::Value constantIndex(int64_t value);
+  /// Of f32 or a tile of it.
+  mlir::Value constantFloat(float value, mlir::Type type);
   mlir::Value toIndex(mlir::Value value);
   mlir::Value to32(mlir::Value value);
   /// The ring's stage behind `stage`.

@@ -299,8 +299,7 @@ int64_t mlac::chooseVectorBytes(Value view, OpFoldResult column) {
   return elementBytes;
 }
 
-/// Whether every `count` neighbouring elements of a row lie together and aligned.
-static bool areRuns(Value view, OpFoldResult column, int64_t count) {
+bool mlac::areRuns(Value view, OpFoldResult column, int64_t count) {
   auto type = cast<MemRefType>(view.getType());
   if (type.getRank() < 2 || getAddressDivisor(view, column) < count)
     return false;

@@ -92,6 +92,9 @@ mlir::LogicalResult cloneElementwise(mlir::OpBuilder &builder, mlir::Operation *
 /// `column` on: 16, 8, 4 or one element.
 int64_t chooseVectorBytes(mlir::Value view, mlir::OpFoldResult column);
 
+/// Whether every `count` neighbouring elements of a row lie together and aligned.
+bool areRuns(mlir::Value view, mlir::OpFoldResult column, int64_t count);
+
 /// Whether pairs of columns may be moved as one (see sm90.load).
 bool arePaired(mlir::Value view, mlir::OpFoldResult column);
 

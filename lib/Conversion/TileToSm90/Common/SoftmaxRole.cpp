@@ -8,6 +8,7 @@
 
 #include "Common/SoftmaxRole.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 #include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -70,12 +71,17 @@ static bool canStage(tile::StoreOp store, Value value, Value scratch, Value view
 }
 
 void mlac::emitStore(ImplicitLocOpBuilder &b, LazyCloner &cloner, tile::StoreOp store,
-                     int64_t firstColumn, Value scratch) {
+                     int64_t firstColumn, Value scratch, bool inRuns) {
   Value value = cloner.get(store.getValue()), view = cloner.get(store.getView());
   SmallVector<Value> offsets = cloner.get(store.getOffsets());
   if (firstColumn != 0)
     offsets.back() = b.createOrFold<arith::AddIOp>(offsets.back(),
                                                    arith::ConstantIndexOp::create(b, firstColumn));
+  if (inRuns && cast<RankedTensorType>(value.getType()).getRank() == 2) {
+    bool paired = areRuns(store.getView(), store.getOffsets().back(), /*count=*/4);
+    sm90::StoreRunsOp::create(b, value, view, offsets, paired, /*transposed=*/false);
+    return;
+  }
   if (canStage(store, value, scratch, view, offsets.back())) {
     sm90::StoreStagedOp::create(b, value, scratch, view, offsets);
     return;

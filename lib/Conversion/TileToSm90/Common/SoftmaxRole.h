@@ -39,9 +39,10 @@ void emitEpilogue(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, SoftmaxLoop
                   mlir::Operation *outer, unsigned rank, StoreEmitter emitStore);
 
 /// A store of the same tile from `firstColumn` on: by way of `scratch`, a shared tile, where
-/// one is given and rows of the view are aligned for it, else by every thread for itself.
+/// one is given and rows of the view are aligned for it, else by every thread for itself. Of tiles
+/// whose columns are `inRuns` (Sm90CodeOps.td) always so.
 void emitStore(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::tile::StoreOp store,
-               int64_t firstColumn, mlir::Value scratch);
+               int64_t firstColumn, mlir::Value scratch, bool inRuns = false);
 
 } // namespace mlac
 

@@ -27,8 +27,8 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
 
-/// Warpgroups: scores, left and right output.
-static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kWarpgroups = 3;
+/// Warpgroups: scores, left and right output, and, with codes, what turns them.
+static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kCodes = 3;
 
 //===----------------------------------------------------------------------===//
 // What the schedule takes
@@ -117,14 +117,15 @@ Shape::Shape(AttentionLoop &loop)
           loop.terms,
           [](AttentionLoop::Term &term) { return PagedTiles::getBoxRows(term.keys) != 0; })),
       isListed(static_cast<bool>(loop.entries)), hasCodes(isCode(loop.terms[0])),
-      hasRopeCodes(hasRope && isCode(loop.terms[1])), element(loop.getElementType()) {}
+      hasRopeCodes(hasRope && isCode(loop.terms[1])), element(loop.getElementType()),
+      operand(hasCodes ? Float16Type::get(element.getContext()) : element) {}
 
 /// As many slots of the left ring, which live longer, as fit beside the other rings.
 static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t ropeStages) {
   RelayShape panels(shape.leftPanels, shape.rightPanels, shape.hasRope ? 1 : 0, shape.hasCodes,
                     shape.hasRopeCodes);
   RelayOrder order;
-  order.leftStages = 3;
+  order.leftStages = shape.hasCodes ? 2 : 3; // of codes a block as it came, too
   order.rightStages = rightStages;
   order.ropeStages = ropeStages;
   while (order.leftStages > 1 && countRelayBytes(panels, order) > sm90::kMaxSharedBytes)
@@ -135,23 +136,22 @@ static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t
 RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   auto given = getSchedule<tile::RelayScheduleAttr>(loop.kernel);
   RelayOptions options;
-  options.rightStages = given.getRightStages().value_or(2);
-  options.ropeStages = given.getRopeStages().value_or(shape.hasRopeCodes ? 1 : options.rightStages);
+  RelayOrder least = RelayOrder::getLeast(shape.hasRope, shape.hasCodes, shape.hasRopeCodes);
+  options.rightStages = given.getRightStages().value_or(least.rightStages);
+  options.ropeStages = given.getRopeStages().value_or(least.ropeStages);
   options.leftStages = given.getLeftStages().value_or(
       chooseLeftStages(shape, options.rightStages, options.ropeStages));
-  // Measured (docs/lab/decode.md): opening the gate two panels early is best. A role that makes
-  // operands is what the next scores wait for: it does not wait for them.
+  // Measured (docs/lab/decode.md): opening the gate two panels early is best. With codes a right
+  // slot is what the next scores wait for: nothing delays the left product.
   options.gateEarlyPanels = given.getEarly().value_or(shape.hasCodes ? -1 : shape.rightPanels / 2);
   // The rows that all threads copy arrive together: each arrival is a thread's.
-  options.rightPanelsPerPart = !shape.usesTma || shape.hasCodes ? shape.rightPanels
-                               : shape.rightPanels % 2 == 0     ? 2
-                                                                : 1;
-  // What the launch gives (168) suits all roles; with 184 for the scores and 160
-  // for the rest ptxas spills in the latter, which hold 128 of output.
-  constexpr int64_t launchRegisters =
-      sm90::kRegisterFile / (kWarpgroups * sm90::kWarpgroupThreads) / 8 * 8;
-  options.scoreRegisters = given.getScoreRegisters().value_or(launchRegisters);
-  options.outputRegisters = given.getOutputRegisters().value_or(launchRegisters);
+  options.rightPanelsPerPart = !shape.usesTma && !shape.hasCodes ? shape.rightPanels
+                               : shape.rightPanels % 2 == 0      ? 2
+                                                                 : 1;
+  RelayRegisters registers = getRelayRegisters(shape.hasCodes);
+  options.scoreRegisters = given.getScoreRegisters().value_or(registers.scores);
+  options.outputRegisters = given.getOutputRegisters().value_or(registers.values);
+  options.codeRegisters = registers.codes;
   // Two were 1 % faster before the output went through shared memory; one is now
   // (docs/lab/decode.md), in half of the code and without spills.
   options.stepsPerTurn = given.getStepsPerTurn().value_or(1);
@@ -170,7 +170,7 @@ relay::Kernel::Kernel(AttentionLoop &loop)
       loop(loop), shape(loop), options(chooseOptions(loop, shape)) {}
 
 sm90::SmemType relay::Kernel::sharedType(int64_t rows, int64_t columns) {
-  return getSharedType({rows, columns}, shape.element);
+  return getSharedType({rows, columns}, shape.operand);
 }
 sm90::SmemType relay::Kernel::rowsType() {
   return sm90::SmemType::get(b.getContext(), {1, sm90::kTileRows}, b.getF32Type(),
@@ -183,8 +183,8 @@ Value relay::Kernel::panels(Value tile, int64_t first, int64_t count) {
   int64_t columns = count * sm90::kPanelColumns;
   if (first == 0 && columns >= type.getColumns())
     return tile;
-  return sm90::SliceOp::create(b, sharedType(type.getRows(), columns), tile,
-                               first * sm90::kPanelColumns);
+  return sm90::SliceOp::create(b, getSharedType({type.getRows(), columns}, type.getElementType()),
+                               tile, first * sm90::kPanelColumns);
 }
 
 Type relay::Kernel::convertOutputType(Type type) {
@@ -267,16 +267,18 @@ void relay::Kernel::createRings() {
   sm90::SmemType rightTile = sharedType(rows, shape.getRightColumns());
   sm90::SmemType panel = sharedType(rows, sm90::kPanelColumns);
   weights = createRing("weights", 1, 1, {panel, rowsType()}, role, 2 * role);
-  SmallVector<sm90::SmemType> queryTiles = {rightTile};
+  int64_t queryColumns = keepsQueries() ? shape.getRightColumns() : loop.getOutputWidth();
+  sm90::SmemType plainPanel = getSharedType({rows, sm90::kPanelColumns}, shape.element);
+  SmallVector<sm90::SmemType> queryTiles = {getSharedType({rows, queryColumns}, shape.element)};
   if (shape.hasRope)
-    queryTiles.push_back(panel);
+    queryTiles.push_back(plainPanel);
   queries = createRing("queries", 1, 1, queryTiles, thread, role);
   left = createRing("left", options.leftStages, 1, {leftTile}, fill, role);
   right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
                      {rightTile}, fill, role);
   if (shape.hasRope)
-    ropes =
-        createRing("rope", options.ropeStages, 1, {panel}, shape.hasRopeCodes ? role : copy, role);
+    ropes = createRing("rope", options.ropeStages, 1, {shape.hasRopeCodes ? panel : plainPanel},
+                       shape.hasRopeCodes ? role : copy, role);
   if (shape.hasCodes)
     createCodeRings(copy, role);
   if (!crossingRows.empty())
@@ -330,12 +332,11 @@ void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t register
 
 sm90::KernelOp relay::Kernel::build() {
   tile::KernelOp source = loop.kernel;
-  kernel = createRoleKernel(b, source, kWarpgroups);
-  // Roles that transform codes hold the output's 128 registers meanwhile. What they store of the
-  // rest, once in a block, is 48 bytes of a thread with one scale, 124 to 140 with scales of rows,
-  // and up to 220 in pages of 16 (16, 64 and 128 heads, 1 and 4 queries; ptxas 13.0). Rows that
-  // threads copy have addresses: 28 bytes with lists and 48 heads, 40 with 448 columns of f16 in
-  // pages of 100.
+  kernel = createRoleKernel(b, source, countRelayRoles(shape.hasCodes));
+  // Nothing is spilled where TMA brings the rows, codes too (pages of 16 and 64, 64 and 128 heads).
+  // Rows that threads copy have addresses beside the output's 128 registers: 104 to 120 bytes of
+  // codes by a list, 28 with lists of bf16 and 48 heads, 40 with 448 columns of f16 in pages of 100
+  // (ptxas 13.0). The rest is room for shapes that were not compiled.
   constexpr int64_t spillBytes = 256;
   if (shape.hasCodes || !shape.usesTma)
     kernel->setAttr(sm90::kSpillBytesAttr, b.getI64IntegerAttr(spillBytes));
@@ -350,6 +351,8 @@ sm90::KernelOp relay::Kernel::build() {
   emitRole("scores", kScores, options.scoreRegisters, [&] { emitScores(); });
   emitRole("left", kLeft, options.outputRegisters, [&] { emitOutput(/*isLeft=*/true); });
   emitRole("right", kRight, options.outputRegisters, [&] { emitOutput(/*isLeft=*/false); });
+  if (shape.hasCodes)
+    emitRole("codes", kCodes, options.codeRegisters, [&] { emitCodes(); });
   sm90::ReturnOp::create(b);
   return kernel;
 }
@@ -368,6 +371,6 @@ sm90::KernelOp mlac::buildRelaySchedule(tile::AttendOp attend) {
 void relay::Kernel::emitEpilogue(LazyCloner &cloner, unsigned rank, int64_t firstColumn,
                                  Value scratch) {
   mlac::emitEpilogue(b, cloner, loop, loop.items, rank, [&](tile::StoreOp store) {
-    emitStore(b, cloner, store, firstColumn, scratch);
+    emitStore(b, cloner, store, firstColumn, scratch, /*inRuns=*/shape.hasCodes);
   });
 }

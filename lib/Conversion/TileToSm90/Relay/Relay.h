@@ -1,4 +1,4 @@
-//===- Relay.h - scores, left and right products on three warpgroups ---*- C++ -*-===//
+//===- Relay.h - scores, left and right products on warpgroups ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -38,17 +38,20 @@
 // (and the left one the queries of entry 0): left, right and rope are filled by 128
 // arrivals, in one part, and rows behind the request's end are zeros.
 //
-// Where the latent is stored as codes, an output role turns its half of a block into
-// operands when a slot is free: the codes have come to a ring of its own by then, and the
-// next ones are on their way before the role goes on (RelayCodes.cpp):
+// Where the latent is stored as codes, a fourth role turns them into operands, in the slots that
+// the output roles have freed; these bring codes in place of keys, two blocks ahead
+// (RelayCodes.cpp). All of the queries stay in their ring: the scores' role has the registers no
+// more.
 //
-//   left codes   1   64 x R/2 codes     left (TMA)    left
-//   right codes  1   64 x R/2, RoPE     right (TMA)   right
+//   left codes   1   64 x R/2 codes     left (TMA)    codes
+//   right codes  1   64 x R/2, RoPE     right (TMA)   codes
+//   left         2   64 x R/2           codes         left
+//   right        1   64 x R/2           codes         right
+//   rope         2   64 x 64            right (TMA); codes, where it has codes: scores
+//   queries      1   64 x R, 64 x 64    scores (TMA)  scores
 //
-//   left  | PV(i) | free slot | codes(i+2) x scales -> slot, TMA codes(i+3) | await P(i+1)
-//
-// left, right (and rope, if it has codes) are then filled by the role's warps; the
-// queries of entry 0 are copied by its threads.
+//   codes | left codes(i+1) -> left slot | right codes(i+1) -> right slot | ...
+//   right | PV(i) | free slot | codes(i+2) | await P(i+1)
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +72,7 @@ struct RelayOptions {
   int64_t gateEarlyPanels;
   /// Panels of the right ring that arrive together.
   int64_t rightPanelsPerPart;
-  int64_t scoreRegisters, outputRegisters;
+  int64_t scoreRegisters, outputRegisters, codeRegisters;
   /// Steps of the scores role in one turn of its loop: with 2 the two accumulators
   /// in flight need no copies, with 1 there is half the code.
   int64_t stepsPerTurn;

@@ -1,4 +1,4 @@
-//===- RelayCodes.cpp - output roles that turn codes into operands ---*- C++ -*-===//
+//===- RelayCodes.cpp - the role that turns codes into operands ---*- C++ -*-===//
 //
 // Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Keys at the cursor have been brought to the role's ring of codes, which has one stage: its
-// next ones are copied as soon as they have been read, by one thread, or row by row by all. The
-// scale of a group is one of the rows' of a panel of codes, read from the pool while the product
-// before is awaited.
+// An output role brings its half of a block's codes to a ring of its own, each panel as soon as the
+// block before has been read out of it. The role "codes" turns them into operands in the slots that
+// products have freed; scales of rows it loads from the pool, a block ahead:
+//
+//     left, right   PV(i) | free slot | codes(i+2) as those of i+1 are read
+//     codes         left codes(i+1) x scales -> left slot | right -> right slot | load scales(i+2)
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,13 +24,11 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
 
-/// What the codes at the cursor are multiplied by.
-struct relay::Kernel::Codes {
-  Value scale;                    // of all, f32
-  SmallVector<Value> panelScales; // or rows, of each panel of codes of this half
-};
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
 
-/// A stage is a panel of codes; RoPE's comes last.
+/// A stage is a panel of codes; RoPE's comes first.
 void relay::Kernel::createCodeRings(int32_t copy, int32_t role) {
   Type code = loop.terms[0].getKeyType().getElementType();
   sm90::SmemType tile = getSharedType({sm90::kTileRows, sm90::kCodePanelColumns}, code);
@@ -42,13 +42,17 @@ int64_t relay::Kernel::countCodePanels(bool isLeft) const {
   return shape.getRightColumns() / sm90::kCodePanelColumns + (shape.hasRopeCodes ? 1 : 0);
 }
 
+//===----------------------------------------------------------------------===//
+// Bringing them
+//===----------------------------------------------------------------------===//
+
 /// Who copies, one thread or all, brings a panel of a block's codes.
 void relay::Kernel::copyCodes(OutputState &state, LazyCloner &cloner,
                               const PagedTiles::Block &block, int64_t panel, Value stage) {
   Value ring = state.isLeft ? leftCodes : rightCodes, target = tileOf(ring, stage, 0);
-  bool isRope = !state.isLeft && panel * sm90::kCodePanelColumns == shape.getRightColumns();
+  bool hasRope = !state.isLeft && shape.hasRopeCodes, isRope = hasRope && panel == 0;
   int64_t first = state.isLeft ? 0 : shape.getLeftColumns();
-  int64_t column = isRope ? 0 : first + panel * sm90::kCodePanelColumns;
+  int64_t column = isRope ? 0 : first + (panel - (hasRope ? 1 : 0)) * sm90::kCodePanelColumns;
   sm90::AcquireOp::create(b, ring, stage);
   if (!shape.usesTma) {
     copyKeyRows(b, cloner, loop.terms[isRope ? 1 : 0].keys, column, target);
@@ -57,60 +61,6 @@ void relay::Kernel::copyCodes(OutputState &state, LazyCloner &cloner,
   }
   sm90::ExpectOp::create(b, ring, stage, 0, cast<sm90::RingType>(ring.getType()).getStageBytes());
   (isRope ? rope : leftKeys).copy(b, b.getLoc(), block, column, target, ring, stage, 0);
-}
-
-/// Who copies does what `body` emits.
-void relay::Kernel::whereExists(Value exists, llvm::function_ref<void()> body) {
-  OpBuilder::InsertionGuard guard(b);
-  if (shape.usesTma) {
-    auto elected = sm90::ElectOp::create(b);
-    b.createBlock(&elected.getBody());
-    sm90::EndOp::create(b);
-    b.setInsertionPointToStart(&elected.getBody().front());
-  }
-  auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
-  b.setInsertionPointToStart(branch.thenBlock());
-  body();
-}
-
-/// The first item's first block, behind the wait for who wrote it.
-void relay::Kernel::startCodes(OutputState &state) {
-  LazyCloner cloner(entry, [this](Operation *, Type type) { return convertOutputType(type); });
-  Entry found = locate(state, cloner);
-  PagedTiles::Block block;
-  if (shape.usesTma)
-    block = leftKeys.find(b, cloner);
-  else
-    fetchScalars(cloner);
-  waitForDependency();
-  whereExists(found.exists, [&] {
-    LazyCloner::Scope scope(cloner);
-    Value stage = state.codes;
-    for (int64_t panel = 0; panel < countCodePanels(state.isLeft); ++panel) {
-      copyCodes(state, cloner, block, panel, stage);
-      stage = next(stage, state.isLeft ? leftCodes : rightCodes);
-    }
-    if (bringsRope(state.isLeft))
-      copyRope(state, cloner, block);
-  });
-  if (bringsRope(state.isLeft))
-    state.filledRope = next(state.filledRope, ropes);
-}
-
-/// The scales of this half's panels, or the one of all. The loop's maximum over equal columns is
-/// that column: nothing here waits for what is loaded.
-relay::Kernel::Codes relay::Kernel::fetchScales(OutputState &state, LazyCloner &cloner) {
-  Codes codes;
-  if (loop.groupScales.empty()) {
-    codes.scale = cloner.get(loop.scale);
-    return codes;
-  }
-  size_t half = loop.groupScales.size() / 2;
-  for (Value rows : ArrayRef(loop.groupScales).slice(state.isLeft ? 0 : half, half)) {
-    auto reduce = rows.getDefiningOp<tile::ReduceOp>();
-    codes.panelScales.push_back(loadRowScales(b, cloner, reduce.getSource().getDefiningOp()));
-  }
-  return codes;
 }
 
 /// RoPE keys that are no codes, with the codes of the same block.
@@ -128,114 +78,200 @@ void relay::Kernel::copyRope(OutputState &state, LazyCloner &cloner,
   rope.copy(b, b.getLoc(), block, 0, target, ropes, state.filledRope, 0);
 }
 
-/// All threads turn the codes at hand into the slot's operands, panel by panel, each of which
-/// `copyNext` fills again. Returns the stage behind.
-Value relay::Kernel::fillFromCodes(OutputState &state, LazyCloner &cloner, const Codes &codes,
-                                   llvm::function_ref<void(int64_t, Value)> copyNext) {
-  Value ring = state.isLeft ? leftCodes : rightCodes, stage = state.codes;
-  Value target = tileOf(state.isLeft ? left : right, state.filled, 0);
-  int64_t panels = countCodePanels(state.isLeft);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    bool isRope = !state.isLeft && shape.hasRopeCodes && panel + 1 == panels;
-    sm90::AwaitOp::create(b, ring, stage, 0);
-    if (isRope) {
-      sm90::AcquireOp::create(b, ropes, state.filledRope);
-      sm90::TransformCodesOp::create(b, tileOf(ring, stage, 0), codes.scale,
-                                     tileOf(ropes, state.filledRope, 0), /*column=*/0);
-      sm90::PublishOp::create(b, ropes, state.filledRope, 0);
-    } else {
-      sm90::TransformCodesOp::create(b, tileOf(ring, stage, 0),
-                                     codes.scale ? codes.scale : codes.panelScales[panel], target,
-                                     panel * sm90::kCodePanelColumns);
-    }
-    sm90::ReleaseOp::create(b, ring, stage, /*remote=*/false);
-    Value again = stage; // the same slot's next turn
-    for (int64_t i = 0; i < panels; ++i)
-      again = next(again, ring);
-    copyNext(panel, again);
-    stage = next(stage, ring);
+/// Who copies does what `body` emits.
+void relay::Kernel::whereExists(Value exists, llvm::function_ref<void()> body) {
+  OpBuilder::InsertionGuard guard(b);
+  if (shape.usesTma) {
+    auto elected = sm90::ElectOp::create(b);
+    b.createBlock(&elected.getBody());
+    sm90::EndOp::create(b);
+    b.setInsertionPointToStart(&elected.getBody().front());
   }
-  return stage;
+  auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
 }
 
-/// As refill, from the role's codes. What it reads of tables and scales it reads while the
-/// weights are awaited.
-void relay::Kernel::refillFromCodes(OutputState &state, llvm::function_ref<void()> untilFree) {
-  auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
-  LazyCloner cloner(entry, convert), behind(entry, convert);
-  Entry found = locate(state, cloner);
-  Codes codes = fetchScales(state, cloner);
-  advance(state, countEntries(state, cloner));
-  Entry following = locate(state, behind);
+/// As refill, of codes.
+void relay::Kernel::refillCodes(OutputState &state, llvm::function_ref<void()> untilFree) {
+  LazyCloner cloner(entry, [this](Operation *, Type type) { return convertOutputType(type); });
+  Entry found = locate(state.cursor, cloner);
+  Value entries = countEntries(state.cursor, cloner);
   PagedTiles::Block block;
   if (findsPagesEarly())
-    block = leftKeys.find(b, behind);
+    block = leftKeys.find(b, cloner);
   else if (!shape.usesTma)
-    fetchScalars(behind);
-  auto findBlock = [&] {
-    return findsPagesEarly() || !shape.usesTma ? block : leftKeys.find(b, behind);
-  };
+    fetchScalars(cloner);
 
   if (untilFree)
     untilFree();
 
-  auto copyNext = [&](int64_t panel, Value stage) {
-    whereExists(following.exists, [&] {
-      LazyCloner::Scope scope(behind);
-      PagedTiles::Block found = findBlock();
-      copyCodes(state, behind, found, panel, stage);
-    });
-  };
-  Value ring = state.isLeft ? left : right, before = state.codes;
-  auto branch = scf::IfOp::create(b, before.getType(), found.exists, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
+  Value ring = state.isLeft ? leftCodes : rightCodes, first = state.codes;
+  int64_t panels = countCodePanels(state.isLeft);
+  whereExists(found.exists, [&] {
     LazyCloner::Scope scope(cloner);
-    b.setInsertionPointToStart(branch.thenBlock());
-    sm90::AcquireOp::create(b, ring, state.filled);
-    Value filled = fillSlot(state, cloner, found, codes, copyNext);
-    sm90::PublishOp::create(b, ring, state.filled, 0);
-    // Last: its slot is free when the scores of the block in between are done.
+    if (shape.usesTma && !findsPagesEarly())
+      block = leftKeys.find(b, cloner);
     if (bringsRope(state.isLeft))
-      whereExists(following.exists, [&] {
-        LazyCloner::Scope inner(behind);
-        PagedTiles::Block found = findBlock();
-        copyRope(state, behind, found);
-      });
-    scf::YieldOp::create(b, filled);
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, before);
-  }
-  state.codes = branch.getResult(0);
-  state.filled = next(state.filled, ring);
-  if (!state.isLeft && shape.hasRope)
+      copyRope(state, cloner, block);
+    Value stage = first;
+    for (int64_t panel = 0; panel < panels; ++panel, stage = next(stage, ring))
+      copyCodes(state, cloner, block, panel, stage);
+  });
+  for (int64_t panel = 0; panel < panels; ++panel)
+    state.codes = next(state.codes, ring);
+  if (bringsRope(state.isLeft))
     state.filledRope = next(state.filledRope, ropes);
+  advance(state.cursor, entries);
 }
 
-/// The entry's queries, or what its codes stand for. Returns the stage of the next codes.
-Value relay::Kernel::fillSlot(OutputState &state, LazyCloner &cloner, const Entry &entry,
-                              const Codes &codes,
-                              llvm::function_ref<void(int64_t, Value)> copyNext) {
-  if (!entry.isQuery)
-    return fillFromCodes(state, cloner, codes, copyNext);
-  auto kind = scf::IfOp::create(b, state.codes.getType(), entry.isQuery, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(kind.thenBlock());
-  copyQueryRows(state, cloner);
-  scf::YieldOp::create(b, state.codes);
-  b.setInsertionPointToStart(kind.elseBlock());
-  scf::YieldOp::create(b, fillFromCodes(state, cloner, codes, copyNext));
-  return kind.getResult(0);
+//===----------------------------------------------------------------------===//
+// Turning them
+//===----------------------------------------------------------------------===//
+
+/// What operands lack of what their codes stand for: the one scale of all, or, where rows have
+/// scales, the factor of the operands. Of `type`, f32 or a tile of it.
+Value relay::Kernel::getCodeRest(LazyCloner &cloner, Type type) {
+  if (!loop.groupScales.empty())
+    return constantFloat(1 / kCodeFactor, type);
+  Value scale = cloner.get(loop.scale);
+  return isa<ShapedType>(type) ? sm90::SplatOp::create(b, type, scale) : scale;
 }
 
-/// All threads bring the left half of the item's queries to the slot, and wait for it: once
-/// in an item.
-void relay::Kernel::copyQueryRows(OutputState &state, LazyCloner &cloner) {
-  LazyCloner::Scope scope(cloner);
-  tile::LoadOp query = loop.terms[0].query;
-  sm90::CopyOp::create(
-      b, cloner.get(query.getView()), cloner.get(query.getOffsets()), tileOf(left, state.filled, 0),
-      static_cast<int32_t>(chooseVectorBytes(query.getView(), query.getOffsets().back())));
-  sm90::CopyCommitOp::create(b);
-  sm90::CopyWaitOp::create(b, /*pending=*/0);
+/// What changes from block to block.
+struct relay::Kernel::CodesState {
+  Value leftCodes, left, rightCodes, right, ropes; // stages
+  Cursor cursor;                                   // at the block whose scales are loaded next
+  SmallVector<Value> scales;                       // of the rows of each panel of the latent
+
+  SmallVector<Value> pack() const {
+    SmallVector<Value> values{leftCodes, left, rightCodes, right, ropes, cursor.item, cursor.entry};
+    llvm::append_range(values, scales);
+    return values;
+  }
+  void unpack(ValueRange values) {
+    for (Value *value :
+         {&leftCodes, &left, &rightCodes, &right, &ropes, &cursor.item, &cursor.entry}) {
+      *value = values.front();
+      values = values.drop_front();
+    }
+    scales.assign(values.begin(), values.end());
+  }
+};
+
+/// Loads the scales of the block at the cursor, which nobody waits for here: the loop's maximum
+/// over equal columns is that column. What they are found by is waited for.
+SmallVector<Value> relay::Kernel::fetchScales(CodesState &state) {
+  if (loop.groupScales.empty())
+    return {};
+  LazyCloner cloner(entry, [](Operation *, Type type) { return convertRoleType(type); });
+  locate(state.cursor, cloner);
+  SmallVector<Value> scales;
+  for (Value rows : loop.groupScales) {
+    auto reduce = rows.getDefiningOp<tile::ReduceOp>();
+    scales.push_back(loadRowScales(b, cloner, reduce.getSource().getDefiningOp()));
+  }
+  advance(state.cursor, countEntries(state.cursor, cloner));
+  return scales;
+}
+
+/// Of a half's column, what a thread multiplies its rows by: their scales times what operands are
+/// more than their codes stand for, or nothing.
+Value relay::Kernel::getScale(CodesState &state, bool isLeft, int64_t column) {
+  if (state.scales.empty())
+    return constantFloat(1, b.getF32Type());
+  int64_t first = isLeft ? 0 : shape.getLeftColumns();
+  Value rows = state.scales[(first + column) / sm90::kCodePanelColumns];
+  return arith::MulFOp::create(b, rows, constantFloat(kCodeFactor, rows.getType()));
+}
+
+/// 64 columns of a half's codes. `stages` are those of its panels so far, which end with the next.
+Value relay::Kernel::takeCodes(Value ring, SmallVector<Value> &stages, int64_t column) {
+  int64_t inPanel = column % sm90::kCodePanelColumns;
+  Value stage = inPanel == 0 ? stages.back() : stages[stages.size() - 2];
+  if (inPanel == 0) {
+    sm90::AwaitOp::create(b, ring, stage, 0);
+    stages.push_back(next(stage, ring));
+  }
+  constexpr int64_t wordColumns = 4;
+  return sm90::LoadCodeWordsOp::create(
+      b, getFragmentType(sm90::kPanelColumns / wordColumns, b.getI32Type()), tileOf(ring, stage, 0),
+      inPanel, sm90::kPanelColumns);
+}
+
+/// RoPE keys, which the scores multiply before they have right operands.
+void relay::Kernel::turnRope(CodesState &state) {
+  SmallVector<Value> stages{state.rightCodes};
+  Value words = takeCodes(rightCodes, stages, 0);
+  Value operands =
+      sm90::ScaleCodesOp::create(b, getFragmentType(sm90::kPanelColumns, shape.operand), words,
+                                 constantFloat(1, b.getF32Type()));
+  sm90::AcquireOp::create(b, ropes, state.ropes);
+  sm90::StoreSharedOp::create(b, operands, tileOf(ropes, state.ropes, 0), /*transposed=*/false,
+                              b.getI64IntegerAttr(0));
+  sm90::PublishOp::create(b, ropes, state.ropes, 0);
+  sm90::ReleaseOp::create(b, rightCodes, state.rightCodes, /*remote=*/false);
+  state.ropes = next(state.ropes, ropes);
+  state.rightCodes = stages.back();
+}
+
+/// One half of a block. Codes are loaded a step ahead of stores that may, for all that LLVM knows,
+/// be to the same place. Their panels are released behind what is published, whose fence they need.
+void relay::Kernel::turnHalf(CodesState &state, bool isLeft) {
+  Value codes = isLeft ? leftCodes : rightCodes, ring = isLeft ? left : right;
+  Value &codesStage = isLeft ? state.leftCodes : state.rightCodes;
+  Value &slot = isLeft ? state.left : state.right;
+  int64_t columns = isLeft ? shape.getLeftColumns() : shape.getRightColumns();
+  int64_t partColumns = isLeft ? columns : options.rightPanelsPerPart * sm90::kPanelColumns;
+  SmallVector<Value> stages{codesStage};
+  size_t released = 0;
+  Value words = takeCodes(codes, stages, 0);
+  sm90::AcquireOp::create(b, ring, slot);
+  for (int64_t column = 0; column < columns; column += sm90::kPanelColumns) {
+    int64_t behind = column + sm90::kPanelColumns;
+    Value following = behind < columns ? takeCodes(codes, stages, behind) : Value();
+    Value operands =
+        sm90::ScaleCodesOp::create(b, getFragmentType(sm90::kPanelColumns, shape.operand), words,
+                                   getScale(state, isLeft, column));
+    sm90::StoreSharedOp::create(b, operands, tileOf(ring, slot, 0), /*transposed=*/false,
+                                b.getI64IntegerAttr(column));
+    words = following;
+    if (behind % partColumns != 0)
+      continue;
+    sm90::PublishOp::create(b, ring, slot, behind / partColumns - 1);
+    for (; static_cast<int64_t>(released) < behind / sm90::kCodePanelColumns; ++released)
+      sm90::ReleaseOp::create(b, codes, stages[released], /*remote=*/false);
+  }
+  codesStage = stages.back();
+  slot = next(slot, ring);
+}
+
+/// Left halves first: their slots are free long before.
+void relay::Kernel::emitCodes() {
+  LazyCloner cloner(entry, [](Operation *, Type type) { return convertRoleType(type); });
+  Value start = sm90::StageStartOp::create(b);
+  waitForDependency();
+  CodesState state{start, start, start,
+                   start, start, Cursor{/*hasQueries=*/false, to32(begin), constant32(0)},
+                   {}};
+  state.scales = fetchScales(state);
+  auto emitBlock = [&](Value, ValueRange values) {
+    state.unpack(values);
+    turnHalf(state, /*isLeft=*/true);
+    if (shape.hasRopeCodes)
+      turnRope(state);
+    // Here the right slot would be waited for.
+    SmallVector<Value> following = fetchScales(state);
+    turnHalf(state, /*isLeft=*/false);
+    state.scales = following;
+    return state.pack();
+  };
+  createLoop(to32(begin), to32(end), state.pack(), /*atLeastOnce=*/true,
+             [&](Value item, ValueRange carried) {
+               LazyCloner::Scope scope(cloner);
+               cloner.map(loop.items.getInductionVar(), toIndex(item));
+               auto blocks = createLoop(constant32(0), countBlocks(cloner), carried,
+                                        /*atLeastOnce=*/true, emitBlock);
+               return SmallVector<Value>(blocks.getResults());
+             });
 }

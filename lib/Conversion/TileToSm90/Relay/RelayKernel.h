@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What the three roles share; see Relay.h for the schedule. Relay.cpp makes the
-// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles, RelayCodes.cpp what output
-// roles do where keys are codes.
+// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles, RelayCodes.cpp the role that keys
+// have that are codes, and what brings them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +35,10 @@ struct Shape {
   bool usesTma;
   /// A list names the keys, so that any block may have masks.
   bool isListed;
-  /// The latent's, or RoPE keys too, are codes, which output roles turn into operands.
+  /// The latent's, or RoPE keys too, are codes, which a role turns into operands.
   bool hasCodes, hasRopeCodes;
-  mlir::Type element;
+  /// Of queries, and of what products read of keys: f16 where these are codes.
+  mlir::Type element, operand;
 
   int64_t getLeftColumns() const { return leftPanels * mlir::sm90::kPanelColumns; }
   int64_t getRightColumns() const { return rightPanels * mlir::sm90::kPanelColumns; }
@@ -69,7 +70,11 @@ private:
   Value countPresentRows();
   void clearAbsentRows(ValueRange tiles);
   Value startReference(Value start);
+  Value takeQueries(ScoreState &state);
+  void awaitQueries(ScoreState &state);
+  Value narrowWeights(LazyCloner &cloner);
   void loadQueries(Value item, Value stage);
+  Value multiplyRope(ScoreState &state, Value scores);
   Value multiplyLeft(ScoreState &state, Value queries);
   Value multiplyRight(ScoreState &state, Value scores, Value gateStage);
   void emitStep(ScoreState &state, Value queries, Value position, bool isLast);
@@ -79,13 +84,18 @@ private:
 
   // RelayOutput.cpp
   struct OutputState;
+  /// Whether the left half of the queries comes through the left ring and stays in registers.
+  bool keepsQueries() const { return !shape.hasCodes; }
+  /// Whether item's entries of the ring begin with the queries.
+  bool hasQueryEntry(bool isLeft) const { return isLeft && keepsQueries(); }
   void emitOutput(bool isLeft);
   /// Whether all threads of an output role hold the page to copy next.
   bool findsPagesEarly() const { return shape.usesTma && leftKeys.countBoxes() == 1; }
   struct Entry;
-  Entry locate(OutputState &state, LazyCloner &cloner);
-  Value countEntries(OutputState &state, LazyCloner &cloner);
-  void advance(OutputState &state, Value entries);
+  struct Cursor;
+  Entry locate(Cursor &cursor, LazyCloner &cloner);
+  Value countEntries(Cursor &cursor, LazyCloner &cloner);
+  void advance(Cursor &cursor, Value entries);
   void refill(OutputState &state, llvm::function_ref<void()> untilFree);
   void emitKeysOrQueries(OutputState &state, LazyCloner &cloner, const Entry &entry, Value tile,
                          llvm::function_ref<void()> body);
@@ -96,27 +106,29 @@ private:
   void emitBlock(OutputState &state);
 
   // RelayCodes.cpp
-  struct Codes;
+  struct CodesState;
   void createCodeRings(int32_t copy, int32_t role);
-  void startCodes(OutputState &state);
-  void refillFromCodes(OutputState &state, llvm::function_ref<void()> untilFree);
-  Codes fetchScales(OutputState &state, LazyCloner &cloner);
-  Value fillSlot(OutputState &state, LazyCloner &cloner, const Entry &entry, const Codes &codes,
-                 llvm::function_ref<void(int64_t, Value)> copyNext);
-  Value fillFromCodes(OutputState &state, LazyCloner &cloner, const Codes &codes,
-                      llvm::function_ref<void(int64_t, Value)> copyNext);
-  void whereExists(Value exists, llvm::function_ref<void()> body);
-  void copyRope(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block);
-  /// Whether the role brings RoPE keys as they are, a block ahead, as codes.
-  bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope && !shape.hasRopeCodes; }
   int64_t countCodePanels(bool isLeft) const;
-  void copyQueryRows(OutputState &state, LazyCloner &cloner);
+  void refillCodes(OutputState &state, llvm::function_ref<void()> untilFree);
+  void whereExists(Value exists, llvm::function_ref<void()> body);
   void copyCodes(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block,
                  int64_t panel, Value stage);
+  void copyRope(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block);
+  /// Whether the role brings RoPE keys as they are.
+  bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope && !shape.hasRopeCodes; }
+  void emitCodes();
+  Value getCodeRest(LazyCloner &cloner, Type type);
+  SmallVector<Value> fetchScales(CodesState &state);
+  Value getScale(CodesState &state, bool isLeft, int64_t column);
+  Value takeCodes(Value ring, SmallVector<Value> &stages, int64_t column);
+  void turnRope(CodesState &state);
+  void turnHalf(CodesState &state, bool isLeft);
+
   void emitLastBlock(OutputState &state);
   void freeSlot(OutputState &state);
   Value startProduct(OutputState &state, bool isLast);
   void finishProduct(OutputState &state, Value output);
+  Value finishOutput(LazyCloner &cloner, Value output);
   void finishItem(OutputState &state);
   void findTail(OutputState &state, Value blocks);
   void clearTail(OutputState &state, Value values);
@@ -147,7 +159,7 @@ private:
   PagedTiles leftKeys, rightKeys, rope;
   Value queryMap, ropeQueryMap;
   Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
-  Value leftCodes, rightCodes;                             // rings, with codes only
+  Value leftCodes, rightCodes;                             // rings of panels, with codes only
   /// Row vectors that the epilogue of the output needs, in the order of `scale`.
   SmallVector<Value> crossingRows;
 };

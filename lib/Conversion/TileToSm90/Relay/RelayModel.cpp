@@ -29,7 +29,8 @@ static int64_t countPanels(int64_t columns) { return divideCeil(columns, sm90::k
 /// Codes have half the bytes of operands, but RoPE's rows are padded.
 RelayShape::RelayShape(int64_t left, int64_t right, int64_t rope, bool hasCodes, bool hasRopeCodes)
     : left(left), right(right), rope(rope),
-      codes((hasCodes ? divideCeil(left + right, 2) : 0) + (hasRopeCodes ? rope : 0)) {}
+      codes((hasCodes ? divideCeil(left + right, 2) : 0) + (hasRopeCodes ? rope : 0)),
+      hasCodes(hasCodes) {}
 
 RelayShape::RelayShape(const AttentionProblem &problem)
     : RelayShape(divideCeil(countPanels(problem.kvLoraRank), 2),
@@ -68,11 +69,21 @@ void RelayOrder::write(ParameterValues &values) const {
   values.set(relay::kIssue, issue);
 }
 
+RelayOrder RelayOrder::getLeast(bool hasRope, bool hasCodes, bool hasRopeCodes) {
+  RelayOrder order;
+  order.leftStages = 2;
+  order.rightStages = hasCodes ? 1 : 2;
+  // The scores' role frees a slot of RoPE keys before the next but one comes; with one the
+  // padded codes fit.
+  order.ropeStages = !hasRope ? 0 : hasRopeCodes ? 1 : 2;
+  return order;
+}
+
 int64_t mlac::countRelayBytes(const RelayShape &shape, const RelayOrder &order) {
   constexpr int64_t kPanelBytes = kBlockKeys * sm90::kPanelRowBytes;
   // Row vectors, aligned like tiles, and barriers.
   constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
-  int64_t panels = 1 + shape.partB() + shape.codes + order.leftStages * shape.left +
+  int64_t panels = 1 + shape.queryPanels() + shape.codes + order.leftStages * shape.left +
                    order.rightStages * shape.right + order.ropeStages * shape.rope;
   return panels * kPanelBytes + kSmallBytes;
 }
@@ -97,6 +108,7 @@ public:
 private:
   void count();
   bool chooseRegisters(const RelayShape &shape);
+  bool takeRegisters(const RelayRegisters &registers);
   bool checkDepths(const RelayShape &shape);
   bool chooseDepths(const RelayShape &shape);
   void deepenRings(const RelayShape &shape);
@@ -125,11 +137,23 @@ void Planner::count() {
   countCycles(shape);
 }
 
+/// With codes they are what they are.
+bool Planner::takeRegisters(const RelayRegisters &registers) {
+  if (request.find(relay::kRegisters))
+    return refuse("registers: with codes its four roles have " + Twine(registers.scores) + ", " +
+                  Twine(registers.values) + " twice, and " + Twine(registers.codes));
+  WarpgroupNumbers numbers{registers.scores, registers.values, registers.values};
+  cost.parameters.set(relay::kRegisters, numbers);
+  return true;
+}
+
 /// The register file is divided over three warpgroups at the launch (168 each,
 /// 504 per column of threads) and shifted by setmaxnreg. The values' roles can only
 /// give away; what they do not need the scores' role gets.
 bool Planner::chooseRegisters(const RelayShape &shape) {
-  constexpr int64_t kRoles = 3;
+  if (shape.hasCodes)
+    return takeRegisters(getRelayRegisters(/*hasCodes=*/true));
+  constexpr int64_t kRoles = countRelayRoles(/*hasCodes=*/false);
   const Tuning &tuning = target.tuning;
   int64_t launched =
       alignDown(sm90::kRegisterFile / (kRoles * sm90::kWarpgroupThreads), sm90::kRegisterGranule);
@@ -179,17 +203,13 @@ bool Planner::checkDepths(const RelayShape &shape) {
 }
 
 bool Planner::chooseDepths(const RelayShape &shape) {
-  // One slot is read while another is loaded.
-  constexpr int64_t kLeast = 2;
+  RelayOrder least = RelayOrder::getLeast(shape.rope != 0, shape.hasCodes, problem.hasRopeCodes);
   if (!checkDepths(shape))
     return false;
-  order.issue = getRelayIssuePoint(problem.hasCodes());
-  order.leftStages = request.get(relay::kLeftStages).value_or(kLeast);
-  order.rightStages = request.get(relay::kRightStages).value_or(kLeast);
-  // The scores' role frees a slot of RoPE keys before the next but one comes; with one the
-  // padded codes fit.
-  int64_t ropeLeast = problem.hasRopeCodes ? 1 : kLeast;
-  order.ropeStages = shape.rope ? request.get(relay::kRopeStages).value_or(ropeLeast) : 0;
+  order.issue = kRelayIssuePoint;
+  order.leftStages = request.get(relay::kLeftStages).value_or(least.leftStages);
+  order.rightStages = request.get(relay::kRightStages).value_or(least.rightStages);
+  order.ropeStages = shape.rope ? request.get(relay::kRopeStages).value_or(least.ropeStages) : 0;
   cost.sharedBytes = countRelayBytes(shape, order);
   if (cost.sharedBytes > target.sharedBytes)
     return refuse("left-stages " + Twine(order.leftStages) + ", right-stages " +
@@ -290,12 +310,16 @@ void Planner::countCycles(const RelayShape &shape) {
       (shape.partA() + shape.partB() + panels) * productCycles(sm90::kTileRows, depths, 1);
   // Scores read keys, and queries unless they are in registers; products read
   // values, and each role the weights.
-  double read = shape.partA() + 2 * shape.partB() + panels + 2;
+  double read = shape.partA() + shape.partB() + shape.queryPanels() + panels + 2;
   double written = shape.partA() + shape.partB() + 1;
+  if (shape.hasCodes) { // brought, and read to be turned
+    read += panels / 2.0;
+    written += panels / 2.0;
+  }
   cost.sharedCycles = (read + written) * kPanelBytes / sm.sharedBytesPerClock;
   Recurrence recurrence = *solveRelay(problem, target, order);
   cost.recurrenceCycles = recurrence.period;
-  cost.itemCycles = itemCycles(recurrence.fill, shape.partB() * kPanelBytes, sm90::kTileRows);
+  cost.itemCycles = itemCycles(recurrence.fill, shape.queryPanels() * kPanelBytes, sm90::kTileRows);
 }
 
 ScheduleCost mlac::planRelay(const AttentionProblem &problem, const TargetDescription &target,

@@ -47,11 +47,8 @@ inline constexpr llvm::StringLiteral kIssueNames[] = {"before-softmax", "after-e
 /// What the schedule implements; the model knows the others, so that it can say
 /// what they would cost.
 constexpr GateEdge kRelayGates[] = {GateEdge::None, GateEdge::Left};
-/// Where slots hold operands as they are stored, the next ones have come when a block's
-/// exponentials are done. A role that makes operands is behind: weights must not wait for it.
-constexpr IssuePoint getRelayIssuePoint(bool hasCodes) {
-  return hasCodes ? IssuePoint::AfterStore : IssuePoint::AfterExponential;
-}
+/// The next left keys have come when a block's exponentials are done, as operands, too.
+constexpr IssuePoint kRelayIssuePoint = IssuePoint::AfterExponential;
 
 namespace relay {
 inline constexpr auto
@@ -80,12 +77,15 @@ struct RelayShape {
   int64_t left, right, rope; // panels
   /// What the codes of one block take beside the operands, in panels of operands.
   int64_t codes;
+  bool hasCodes;
 
   RelayShape(int64_t left, int64_t right, int64_t rope, bool hasCodes, bool hasRopeCodes);
   explicit RelayShape(const AttentionProblem &problem);
   /// Scores are made in two parts: A from `left`, B from rope and `right`.
   int64_t partA() const { return left; }
   int64_t partB() const { return right + rope; }
+  /// Of the queries, not in registers.
+  int64_t queryPanels() const { return (hasCodes ? left : 0) + right + rope; }
 };
 
 /// Why a latent of so many columns does not divide into two halves, or "".
@@ -99,9 +99,26 @@ struct RelayOrder {
   IssuePoint issue = IssuePoint::AfterExponential;
 
   RelayOrder() = default;
+  /// The fewest blocks: one is read while another is loaded, but of right operands that are made of
+  /// codes, which have come meanwhile, and of rope keys that are.
+  static RelayOrder getLeast(bool hasRope, bool hasCodes, bool hasRopeCodes);
   explicit RelayOrder(const ParameterValues &values);
   void write(ParameterValues &values) const;
 };
+
+/// Warpgroups: scores, two halves of values, and with codes what turns them.
+constexpr int64_t countRelayRoles(bool hasCodes) { return hasCodes ? 4 : 3; }
+
+/// Registers of a thread of each role.
+struct RelayRegisters {
+  int64_t scores, values, codes;
+};
+/// What the launch gives (168) suits three roles: with 184 for the scores and 160 for the rest
+/// ptxas spills in the latter, which hold 128 of output. Four roles are launched with 128 each; the
+/// scores hold two times 32, and keep no queries.
+constexpr RelayRegisters getRelayRegisters(bool hasCodes) {
+  return hasCodes ? RelayRegisters{104, 168, 72} : RelayRegisters{168, 168, 0};
+}
 
 /// Shared memory: one tile of weights, the queries that are not in registers, the rings, codes,
 /// row vectors and barriers. Queries for part A arrive through a slot of the left ring.

@@ -29,32 +29,32 @@ using namespace mlac::relay;
 
 /// Maps `cloner` to the item at the cursor and, of its keys, the entry's block.
 /// Behind the last item it stays at the last.
-relay::Kernel::Entry relay::Kernel::locate(OutputState &state, LazyCloner &cloner) {
+relay::Kernel::Entry relay::Kernel::locate(Cursor &cursor, LazyCloner &cloner) {
   Value end32 = to32(end), one = constant32(1), zero = constant32(0);
-  Entry found{arith::CmpIOp::create(b, arith::CmpIPredicate::slt, state.item, end32), {}, {}};
-  Value last = arith::SubIOp::create(b, end32, one), block = state.entry;
-  cloner.map(loop.items.getInductionVar(), toIndex(arith::MinSIOp::create(b, state.item, last)));
-  if (state.isLeft) {
-    found.isQuery = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, state.entry, zero);
-    block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, state.entry, one), zero);
+  Entry found{arith::CmpIOp::create(b, arith::CmpIPredicate::slt, cursor.item, end32), {}, {}};
+  Value last = arith::SubIOp::create(b, end32, one), block = cursor.entry;
+  cloner.map(loop.items.getInductionVar(), toIndex(arith::MinSIOp::create(b, cursor.item, last)));
+  if (cursor.hasQueries) {
+    found.isQuery = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, cursor.entry, zero);
+    block = arith::MaxSIOp::create(b, arith::SubIOp::create(b, cursor.entry, one), zero);
     found.queryRow = cloner.get(loop.terms[0].query.getOffsets()[0]);
   }
   cloner.map(loop.keys.getInductionVar(), positionOf(cloner, block));
   return found;
 }
 
-Value relay::Kernel::countEntries(OutputState &state, LazyCloner &cloner) {
+Value relay::Kernel::countEntries(Cursor &cursor, LazyCloner &cloner) {
   Value blocks = countBlocks(cloner);
-  return state.isLeft ? arith::AddIOp::create(b, blocks, constant32(1)) : blocks;
+  return cursor.hasQueries ? arith::AddIOp::create(b, blocks, constant32(1)) : blocks;
 }
 
 /// Moves the cursor to the entry behind, in an item of `entries`.
-void relay::Kernel::advance(OutputState &state, Value entries) {
-  Value one = constant32(1), following = arith::AddIOp::create(b, state.entry, one);
+void relay::Kernel::advance(Cursor &cursor, Value entries) {
+  Value one = constant32(1), following = arith::AddIOp::create(b, cursor.entry, one);
   Value isEnd = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, following, entries);
-  state.entry = arith::SelectOp::create(b, isEnd, constant32(0), following);
-  Value nextItem = arith::AddIOp::create(b, state.item, one);
-  state.item = arith::SelectOp::create(b, isEnd, nextItem, state.item);
+  cursor.entry = arith::SelectOp::create(b, isEnd, constant32(0), following);
+  Value nextItem = arith::AddIOp::create(b, cursor.item, one);
+  cursor.item = arith::SelectOp::create(b, isEnd, nextItem, cursor.item);
 }
 
 /// Emits `body` where the entry is keys, else the copy of the item's queries.
@@ -143,11 +143,11 @@ void relay::Kernel::emitRowCopies(OutputState &state, LazyCloner &cloner, const 
 /// block table overlap with what it emits), fills its slot after, and moves on.
 void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilFree) {
   if (shape.hasCodes)
-    return refillFromCodes(state, untilFree);
+    return refillCodes(state, untilFree);
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   LazyCloner cloner(entry, convert);
-  Entry found = locate(state, cloner);
-  Value entries = countEntries(state, cloner);
+  Entry found = locate(state.cursor, cloner);
+  Value entries = countEntries(state.cursor, cloner);
   // The thread that copies finds many pages by itself: held by all threads across
   // the product they would not fit into registers.
   PagedTiles::Block block;
@@ -180,7 +180,7 @@ void relay::Kernel::refill(OutputState &state, llvm::function_ref<void()> untilF
     // Rings of equal length are at the same stage: one register for both.
     state.filledRope =
         options.ropeStages == options.rightStages ? state.filled : next(state.filledRope, ropes);
-  advance(state, entries);
+  advance(state.cursor, entries);
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,10 +248,9 @@ void relay::Kernel::emitBlock(OutputState &state) {
     finishProduct(state, output);
     freeSlot(state);
   };
-  // The block table is read while the weights are awaited, which hides a miss of the
+  // The block table, and scales, are read while the weights are awaited, which hides a miss of the
   // caches; what keeps more than a page in registers reads it under the product.
-  // A role that makes operands has no time to wait for weights: it reads under the product.
-  if (findsPagesEarly() && !shape.hasCodes)
+  if (findsPagesEarly() || shape.hasCodes)
     return refill(state, [&] { start(), finish(); });
   start();
   refill(state, finish);
@@ -270,10 +269,17 @@ void relay::Kernel::emitLastBlock(OutputState &state) {
 // Items
 //===----------------------------------------------------------------------===//
 
+/// As what codes stand for.
+Value relay::Kernel::finishOutput(LazyCloner &cloner, Value output) {
+  if (!shape.hasCodes)
+    return output;
+  return arith::MulFOp::create(b, output, getCodeRest(cloner, output.getType()));
+}
+
 void relay::Kernel::finishItem(OutputState &state) {
   LazyCloner &cloner = state.cloner;
   LazyCloner::Scope scope(cloner);
-  cloner.map(loop.keys.getResult(loop.outputIndex), state.output);
+  cloner.map(loop.keys.getResult(loop.outputIndex), finishOutput(cloner, state.output));
   if (scale) {
     sm90::AwaitOp::create(b, scale, state.scale, 0);
     for (auto [index, rows] : llvm::enumerate(crossingRows))
@@ -282,9 +288,12 @@ void relay::Kernel::finishItem(OutputState &state) {
     sm90::ReleaseOp::create(b, scale, state.scale, /*remote=*/false);
     state.scale = next(state.scale, scale);
   }
-  // Every warp's product read all of the slot.
-  sm90::BarrierOp::create(b);
-  Value scratch = tileOf(state.isLeft ? left : right, state.consumed, 0);
+  Value scratch;
+  if (!shape.hasCodes) { // whose stores put columns in order
+    // Every warp's product read all of the slot.
+    sm90::BarrierOp::create(b);
+    scratch = tileOf(state.isLeft ? left : right, state.consumed, 0);
+  }
   emitEpilogue(cloner, /*rank=*/2, state.isLeft ? 0 : shape.getLeftColumns(), scratch);
 }
 
@@ -293,7 +302,7 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
   Value blocks = countBlocks(cloner);
   if (shape.usesTma && !shape.hasCodes)
     findTail(state, blocks);
-  if (state.isLeft) { // the scores role takes the queries and frees their slot
+  if (hasQueryEntry(state.isLeft)) { // the scores role takes the queries and frees their slot
     refill(state, {});
     state.consumed = next(state.consumed, left);
   }
@@ -326,21 +335,17 @@ void relay::Kernel::emitOutputItem(OutputState &state) {
 void relay::Kernel::emitOutput(bool isLeft) {
   auto convert = [this](Operation *, Type type) { return convertOutputType(type); };
   Value start = sm90::StageStartOp::create(b);
-  OutputState state{isLeft,        LazyCloner(entry, convert),
-                    Value(),       start,
-                    start,         start,
-                    Value(),       start,
-                    start,         to32(begin),
-                    constant32(0), Value()};
-  if (shape.hasCodes) {
+  OutputState state{isLeft,  LazyCloner(entry, convert),
+                    Value(), start,
+                    start,   start,
+                    Value(), start,
+                    start,   Cursor{hasQueryEntry(isLeft), to32(begin), constant32(0)},
+                    Value()};
+  if (shape.hasCodes)
     state.codes = start;
-    startCodes(state);
-  }
-  refill(state, [&] {
-    if (!shape.hasCodes)
-      waitForDependency();
-  });
-  Value slots = constant32(isLeft ? options.leftStages : options.rightStages);
+  refill(state, [&] { waitForDependency(); });
+  // Codes: a block as operands, one as it came.
+  Value slots = constant32(shape.hasCodes ? 2 : isLeft ? options.leftStages : options.rightStages);
   auto filled = createLoop(constant32(1), slots, state.packCursor(), /*atLeastOnce=*/false,
                            [&](Value, ValueRange values) {
                              state.unpackCursor(values);

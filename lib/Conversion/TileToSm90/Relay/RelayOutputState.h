@@ -13,24 +13,31 @@
 
 namespace mlac {
 
+/// Walks over the entries of a ring, item by item: `item` and the entry in it, i32.
+struct relay::Kernel::Cursor {
+  bool hasQueries; // as each item's first entry
+  Value item, entry;
+};
+
 struct relay::Kernel::OutputState {
   bool isLeft;
   LazyCloner cloner;
   Value output;
   Value consumed, weights, scale; // stages
   Value lastKeys;                 // of the item: keys in its last block, i32
-  // The cursor: the stages it fills next, the item and the entry in it (i32).
-  Value filled, filledRope, item, entry;
+  // What it fills next: stages, and what they get.
+  Value filled, filledRope;
+  Cursor cursor;
   Value codes; // the stage of the codes of the next keys; null without
 
   SmallVector<Value> packCursor() const {
-    SmallVector<Value> values{filled, filledRope, item, entry};
+    SmallVector<Value> values{filled, filledRope, cursor.item, cursor.entry};
     if (codes)
       values.push_back(codes);
     return values;
   }
   void unpackCursor(ValueRange values) {
-    filled = values[0], filledRope = values[1], item = values[2], entry = values[3];
+    filled = values[0], filledRope = values[1], cursor.item = values[2], cursor.entry = values[3];
     if (codes)
       codes = values[4];
   }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The three roles of relay as programs for RolePipeline.h, unrolled over enough
+// The roles of relay as programs for RolePipeline.h, unrolled over enough
 // blocks that the period has settled. Per block i, with both gates drawn (`early`
 // panels of B do not hold the left gate):
 //
@@ -53,6 +53,7 @@ private:
   void scoreBlock(PipelineRole &role, int64_t block) const;
   std::vector<PipelineRole> makeRoles() const;
   PipelineRole makeScores() const;
+  PipelineRole makeCodes() const;
   PipelineRole makeValues(Event done, Event full, int64_t panels, int64_t stages) const;
 
   const AttentionProblem &problem;
@@ -131,13 +132,25 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
     role.work(sm.handoverCycles);
     role.issue(id(done, block), productCycles(panels));
     role.await(id(done, block));
-    if (!problem.hasCodes()) {
+    if (!problem.hasCodes())
       role.load(id(full, block + stages), loadCycles(panels));
-      continue;
-    }
-    // They have come while the role did what is above.
+  }
+  return role;
+}
+
+/// Codes have come when a slot is free: they come two blocks ahead.
+PipelineRole Relay::makeCodes() const {
+  PipelineRole role;
+  auto turn = [&](Event done, Event full, int64_t panels, int64_t stages, int64_t block) {
+    if (block < stages)
+      return;
+    role.await(id(done, block - stages));
     role.work(panels * sm.transformPanelCycles);
-    role.signal(id(full, block + stages));
+    role.signal(id(full, block));
+  };
+  for (int64_t block = 0; block <= kBlocks; ++block) {
+    turn(Event::Left, Event::LeftFull, shape.left, order.leftStages, block);
+    turn(Event::Right, Event::RightFull, shape.right, order.rightStages, block);
   }
   return role;
 }
@@ -150,6 +163,8 @@ std::vector<PipelineRole> Relay::makeRoles() const {
   std::vector<PipelineRole> roles = {rope, makeScores()};
   roles.push_back(makeValues(Event::Right, Event::RightFull, shape.right, order.rightStages));
   roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, order.leftStages));
+  if (problem.hasCodes())
+    roles.push_back(makeCodes());
   return roles;
 }
 
@@ -170,12 +185,13 @@ std::optional<Recurrence> Relay::solve() const {
 
 namespace {
 /// From above. Roles come twice: what they do and wait for, and their products.
-enum Lane { kRoles, kProducts = 3, kRightRing = 6, kLeftRing, kRopeRing };
+enum Lane { kRoles, kProducts = 3, kRightRing = 6, kLeftRing, kRopeRing, kCodesRole };
 } // namespace
 static constexpr const char *kLaneNames[] = {
-    "role of scores",         "right values' role",    "left values' role",
-    "products of scores",     "right products",        "left products",
-    "copies to right values", "copies to left values", "copies to rope keys"};
+    "role of scores",      "right values' role", "left values' role",      "products of scores",
+    "right products",      "left products",      "copies to right values", "copies to left values",
+    "copies to rope keys", "role of codes"};
+static constexpr size_t kRolesWithLanes = 4; // the first has none, and codes' comes last
 
 /// What stands for an event's product, copy or wait.
 static const char *nameOf(Event event) {
@@ -197,6 +213,8 @@ static size_t laneOf(const PipelineSpan &span, Event event) {
     return event == Event::RightFull  ? kRightRing
            : event == Event::LeftFull ? kLeftRing
                                       : kRopeRing;
+  if (span.role >= kRolesWithLanes)
+    return kCodesRole;
   size_t role = span.role - 1; // the first only starts with its ring full
   return role + (span.step.kind == Kind::Issue ? kProducts : kRoles);
 }
@@ -205,6 +223,8 @@ ScheduleTimeline Relay::follow(int64_t blocks) const {
   std::vector<PipelineSpan> spans;
   ScheduleTimeline timeline;
   timeline.lanes.assign(std::begin(kLaneNames), std::end(kLaneNames));
+  if (!problem.hasCodes())
+    timeline.lanes.pop_back();
   std::optional<std::vector<double>> times =
       runPipeline(makeRoles(), (kBlocks + 1) * kNumKinds, &spans);
   if (!times)

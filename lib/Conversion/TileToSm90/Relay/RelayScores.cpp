@@ -21,6 +21,7 @@
 #include "Relay/RelayKernel.h"
 #include "Relay/RelayModel.h"
 
+#include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
 #include "mla/Dialect/Tile/Transforms/Passes.h"
 
 using namespace mlir;
@@ -32,6 +33,7 @@ struct relay::Kernel::ScoreState {
   LazyCloner cloner;
   Value scores;
   SmallVector<Value> carried; // of the key loop, null for the output
+  SmallVector<Value, 2> queryTiles; // of the item, what products read
   Value left, right, ropes, queries, weights, scale;
 
   SmallVector<Value> pack() const {
@@ -55,7 +57,8 @@ struct relay::Kernel::ScoreState {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// The right half and the RoPE part of the queries of `item`, by one thread.
+/// What `item`'s queries have in their ring, by one thread: the right half and the RoPE part, and
+/// the left half where no registers keep it.
 void relay::Kernel::loadQueries(Value item, Value stage) {
   LazyCloner cloner(entry, [](Operation *, Type type) { return convertRoleType(type); });
   auto elect = sm90::ElectOp::create(b);
@@ -71,8 +74,12 @@ void relay::Kernel::loadQueries(Value item, Value stage) {
   int64_t bytes = cast<sm90::RingType>(queries.getType()).getStageBytes();
   sm90::ExpectOp::create(b, queries, stage, 0, bytes);
   Value row = cloner.get(loop.terms[0].query.getOffsets()[0]);
-  sm90::TmaLoadOp::create(b, queryMap, ValueRange{row, constantIndex(shape.getLeftColumns())},
-                          tileOf(queries, stage, 0), queries, stage, 0, 0, IntegerAttr());
+  Value tile = tileOf(queries, stage, 0);
+  for (int64_t panel = keepsQueries() ? shape.leftPanels : 0, first = panel;
+       panel < shape.leftPanels + shape.rightPanels; panel += shape.leftPanels)
+    sm90::TmaLoadOp::create(
+        b, queryMap, ValueRange{row, constantIndex(panel * sm90::kPanelColumns)},
+        panels(tile, panel - first, shape.leftPanels), queries, stage, 0, 0, IntegerAttr());
   if (!shape.hasRope)
     return;
   Value ropeRow = cloner.get(loop.terms[1].query.getOffsets()[0]);
@@ -80,14 +87,26 @@ void relay::Kernel::loadQueries(Value item, Value stage) {
                           tileOf(queries, stage, 1), queries, stage, 0, 0, IntegerAttr());
 }
 
-/// A: the left half, from queries in registers.
+Value relay::Kernel::multiplyRope(ScoreState &state, Value scores) {
+  sm90::AwaitOp::create(b, ropes, state.ropes, 0);
+  sm90::WgmmaFenceOp::create(b);
+  return sm90::WgmmaOp::create(b, scores.getType(), state.queryTiles[1],
+                               tileOf(ropes, state.ropes, 0), scores, /*transpose_lhs=*/false,
+                               /*transpose_rhs=*/true);
+}
+
+/// A: the left half, from queries in `registers`, or in their ring. With codes RoPE, too, which is
+/// there before right operands are.
 Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
   RankedTensorType type = getFragmentType(loop.getBlockKeys(), b.getF32Type());
   Value zero = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
   sm90::AwaitOp::create(b, left, state.left, 0);
   sm90::WgmmaFenceOp::create(b);
-  Value scores = sm90::WgmmaOp::create(b, type, registers, tileOf(left, state.left, 0), zero,
+  Value queryTile = registers ? registers : panels(state.queryTiles[0], 0, shape.leftPanels);
+  Value scores = sm90::WgmmaOp::create(b, type, queryTile, tileOf(left, state.left, 0), zero,
                                        /*transpose_lhs=*/false, /*transpose_rhs=*/true);
+  if (shape.hasCodes && shape.hasRope)
+    scores = multiplyRope(state, scores);
   sm90::WgmmaCommitOp::create(b);
   state.left = next(state.left, left);
   return scores;
@@ -100,20 +119,16 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
     scores = sm90::WgmmaOp::create(b, scores.getType(), lhs, rhs, scores,
                                    /*transpose_lhs=*/false, /*transpose_rhs=*/true);
   };
-  auto multiplyRope = [&] {
-    sm90::AwaitOp::create(b, ropes, state.ropes, 0);
-    sm90::WgmmaFenceOp::create(b);
-    multiply(tileOf(queries, state.queries, 1), tileOf(ropes, state.ropes, 0));
-  };
   // Rows that threads copied need a proxy fence behind the wait: one for both. Else
   // RoPE is what a slot's refill copies last, so it is multiplied last.
-  bool isRopeFirst = shape.hasRope && !shape.usesTma;
-  bool isRopeLast = shape.hasRope && shape.usesTma;
+  bool isRopeFirst = shape.hasRope && !shape.usesTma && !shape.hasCodes;
+  bool isRopeLast = shape.hasRope && shape.usesTma && !shape.hasCodes;
   if (isRopeFirst) {
     sm90::AwaitOp::create(b, right, state.right, 0);
-    multiplyRope();
+    scores = multiplyRope(state, scores);
   }
-  Value query = tileOf(queries, state.queries, 0), keys = tileOf(right, state.right, 0);
+  Value query = state.queryTiles[0], keys = tileOf(right, state.right, 0);
+  int64_t firstQuery = keepsQueries() ? 0 : shape.leftPanels;
   bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
   int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels + (isRopeLast ? 1 : 0);
   for (int64_t panel = 0; panel < shape.rightPanels; ++panel) {
@@ -121,12 +136,12 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
       sm90::AwaitOp::create(b, right, state.right, panel / options.rightPanelsPerPart);
       sm90::WgmmaFenceOp::create(b);
     }
-    multiply(panels(query, panel, 1), panels(keys, panel, 1));
+    multiply(panels(query, firstQuery + panel, 1), panels(keys, panel, 1));
     if (hasGate && panel + 1 == gatePanel)
       sm90::WgmmaCommitOp::create(b);
   }
   if (isRopeLast)
-    multiplyRope();
+    scores = multiplyRope(state, scores);
   sm90::WgmmaCommitOp::create(b);
   if (hasGate) {
     sm90::WgmmaWaitOp::create(b, TypeRange(), /*pending=*/1, ValueRange());
@@ -146,6 +161,18 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
 //===----------------------------------------------------------------------===//
 // Softmax
 //===----------------------------------------------------------------------===//
+
+/// As the products with values take them.
+Value relay::Kernel::narrowWeights(LazyCloner &cloner) {
+  auto narrow = loop.weights.getDefiningOp<arith::TruncFOp>();
+  Value wide = narrow ? narrow.getIn() : loop.weights;
+  if (!shape.hasCodes ||
+      cast<RankedTensorType>(loop.weights.getType()).getElementType() == shape.operand)
+    return cloner.get(loop.weights);
+  Value value = cloner.get(wide);
+  return arith::TruncFOp::create(b, cast<RankedTensorType>(value.getType()).clone(shape.operand),
+                                 value);
+}
 
 /// The softmax of `state.scores`: publishes weights and factors, and replaces
 /// the carried state. `position`, where given, is the
@@ -180,18 +207,16 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   Value factor = sm90::BroadcastOp::create(b, old.getType(), cloner.get(loop.sum.factor));
   carried[loop.sum.index] = arith::AddFOp::create(b, arith::MulFOp::create(b, old, factor), share);
   state.carried = carried;
-  if (issueNext && getRelayIssuePoint(shape.hasCodes) == IssuePoint::AfterExponential)
+  if (issueNext)
     issueNext();
 
-  Value narrow = cloner.get(loop.weights);
+  Value narrow = narrowWeights(cloner);
   sm90::AcquireOp::create(b, weights, state.weights);
   sm90::StoreSharedOp::create(b, correction, tileOf(weights, state.weights, 1),
                               /*transposed=*/false, /*column=*/IntegerAttr());
   sm90::StoreSharedOp::create(b, narrow, tileOf(weights, state.weights, 0), /*transposed=*/false,
                               /*column=*/IntegerAttr());
   sm90::PublishOp::create(b, weights, state.weights, 0);
-  if (issueNext && getRelayIssuePoint(shape.hasCodes) == IssuePoint::AfterStore)
-    issueNext();
 }
 
 /// The softmax of the present block and the scores of the next one.
@@ -300,21 +325,42 @@ Value relay::Kernel::startReference(Value start) {
   return arith::SelectOp::create(b, isThere, start, above);
 }
 
+/// The left half of the item's queries, out of the left ring.
+Value relay::Kernel::takeQueries(ScoreState &state) {
+  sm90::AwaitOp::create(b, left, state.left, 0);
+  Value tile = tileOf(left, state.left, 0);
+  clearAbsentRows(tile);
+  Value registers =
+      sm90::LoadSharedOp::create(b, getFragmentType(shape.getLeftColumns(), shape.element), tile);
+  sm90::ReleaseOp::create(b, left, state.left, /*remote=*/false);
+  state.left = next(state.left, left);
+  return registers;
+}
+
+/// What the queries' ring has, and, where it meets codes, in their order and times what these lack.
+void relay::Kernel::awaitQueries(ScoreState &state) {
+  sm90::AwaitOp::create(b, queries, state.queries, 0);
+  state.queryTiles = {tileOf(queries, state.queries, 0)};
+  if (shape.hasRope)
+    state.queryTiles.push_back(tileOf(queries, state.queries, 1));
+  clearAbsentRows(state.queryTiles);
+  if (!shape.hasCodes)
+    return;
+  Value rest = getCodeRest(state.cloner, b.getF32Type());
+  for (auto [index, tile] : llvm::enumerate(state.queryTiles)) {
+    auto type = cast<sm90::SmemType>(tile.getType());
+    if (index == 0 || shape.hasRopeCodes)
+      tile =
+          sm90::OrderRunsOp::create(b, sharedType(type.getRows(), type.getColumns()), tile, rest);
+  }
+  sm90::BarrierOp::create(b);
+}
+
 void relay::Kernel::emitScoresItem(ScoreState &state) {
   LazyCloner &cloner = state.cloner;
   Value blocks = countBlocks(cloner);
-  sm90::AwaitOp::create(b, left, state.left, 0);
-  Value leftQueries = tileOf(left, state.left, 0);
-  clearAbsentRows(leftQueries);
-  Value registers = sm90::LoadSharedOp::create(
-      b, getFragmentType(shape.getLeftColumns(), shape.element), leftQueries);
-  sm90::ReleaseOp::create(b, left, state.left, /*remote=*/false);
-  state.left = next(state.left, left);
-  sm90::AwaitOp::create(b, queries, state.queries, 0);
-  SmallVector<Value> queryTiles = {tileOf(queries, state.queries, 0)};
-  if (shape.hasRope)
-    queryTiles.push_back(tileOf(queries, state.queries, 1));
-  clearAbsentRows(queryTiles);
+  Value registers = keepsQueries() ? takeQueries(state) : Value();
+  awaitQueries(state);
   state.scores = multiplyRight(state, multiplyLeft(state, registers), Value());
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)
@@ -365,6 +411,7 @@ void relay::Kernel::emitScores() {
              [&](Value item, ValueRange stages) {
                ScoreState state{LazyCloner(entry, convert),
                                 Value(),
+                                {},
                                 {},
                                 stages[0],
                                 stages[1],

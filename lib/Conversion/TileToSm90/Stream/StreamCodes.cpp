@@ -55,11 +55,6 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::stream;
 
-/// Operands with scales of rows are so many times what codes stand for: groups whose largest element is 1.7e-3
-/// (a scale of 2^-18) or more keep all of f16's digits, and the largest element is 65504 / 16 =
-/// 4094. Latents are normalised: of 512 columns none is above 22.6 times its weight.
-static constexpr float kCodeFactor = 16;
-
 //===----------------------------------------------------------------------===//
 // Recognition
 //===----------------------------------------------------------------------===//
