@@ -11,7 +11,7 @@
 // products have freed; scales of rows it loads from the pool, a block ahead:
 //
 //     left, right   PV(i) | free slot | codes(i+2) as those of i+1 are read
-//     codes         left codes(i+1) x scales -> left slot | right -> right slot | load scales(i+2)
+//     codes         left codes(i+1) x scales -> left slot | RoPE | load scales(i+2) | right -> slot
 //
 //===----------------------------------------------------------------------===//
 

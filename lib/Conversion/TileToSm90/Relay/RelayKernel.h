@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the three roles share; see Relay.h for the schedule. Relay.cpp makes the
+// What the roles share; see Relay.h for the schedule. Relay.cpp makes the
 // kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles, RelayCodes.cpp the role that keys
 // have that are codes, and what brings them.
 //
