@@ -133,6 +133,16 @@ Step Machine::runWarpAny(Warpgroup &warpgroup, WarpAnyOp op) {
   return Step::Advanced;
 }
 
+/// One warpgroup is all of the role.
+Step Machine::runRoleAny(Warpgroup &warpgroup, RoleAnyOp op) {
+  Tile *condition = use(warpgroup, op, op.getCondition());
+  if (!condition)
+    return Step::Failed;
+  set(warpgroup, op.getResult(),
+      int64_t(llvm::any_of(condition->integers, [](int64_t bit) { return bit != 0; })));
+  return meetRole(warpgroup, op);
+}
+
 //===----------------------------------------------------------------------===//
 // Global memory
 //===----------------------------------------------------------------------===//

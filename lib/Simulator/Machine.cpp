@@ -447,6 +447,7 @@ Step Machine::dispatchSm90(Warpgroup &wg, Operation *op) {
       .Case([&](IotaOp iota) { return runIota(wg, iota); })
       .Case([&](SplatOp splat) { return runSplat(wg, splat); })
       .Case([&](WarpAnyOp any) { return runWarpAny(wg, any); })
+      .Case([&](RoleAnyOp any) { return runRoleAny(wg, any); })
       .Case([&](PinOp pin) {
         if (!use(wg, op, pin.getSource()))
           return Step::Failed;

@@ -281,6 +281,7 @@ private:
   Step runIota(Warpgroup &warpgroup, mlir::sm90::IotaOp op);
   Step runSplat(Warpgroup &warpgroup, mlir::sm90::SplatOp op);
   Step runWarpAny(Warpgroup &warpgroup, mlir::sm90::WarpAnyOp op);
+  Step runRoleAny(Warpgroup &warpgroup, mlir::sm90::RoleAnyOp op);
 
   // Select.cpp
   Step readShared(Warpgroup &warpgroup, mlir::Operation *op, llvm::ArrayRef<mlir::Value> tiles);

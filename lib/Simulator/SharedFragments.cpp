@@ -24,11 +24,15 @@ Step Machine::runStoreShared(Warpgroup &warpgroup, StoreSharedOp op) {
   auto [first, end] = getWrittenColumns(warpgroup, type);
   if (first == end)
     return Step::Advanced;
-  if (isRows(type)) {
-    if (accessByRows(warpgroup, op, place, /*isWrite=*/true) == Step::Failed)
+  if (isRows(type) || isColumns(type)) {
+    constexpr unsigned firstWarp = 1; // of column vectors, which all warps hold
+    Step step = isRows(type) ? accessByRows(warpgroup, op, place, /*isWrite=*/true)
+                             : access(warpgroup, op, place, SharedMemory::getAll(place), firstWarp,
+                                      /*isWrite=*/true);
+    if (step == Step::Failed)
       return Step::Failed;
-    for (int64_t row = 0; row < kTileRows; ++row)
-      memory->set(place, 0, row, tile->reals[row]);
+    for (auto [index, value] : llvm::enumerate(tile->reals))
+      memory->set(place, 0, index, value);
     return Step::Advanced;
   }
   constexpr int64_t chunkElements = kCellBytes / 2, warpRows = kTileRows / kWarps;

@@ -67,6 +67,19 @@ struct WarpAny : public OpConversionPattern<sm90::WarpAnyOp> {
   }
 };
 
+struct RoleAny : public KernelPattern<sm90::RoleAnyOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(sm90::RoleAnyOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value mine = adaptor.getCondition().front();
+    for (Value other : adaptor.getCondition().drop_front())
+      mine = arith::OrIOp::create(b, mine, other);
+    rewriter.replaceOp(op, emitBarrierAny(b, getKernel(op), mine));
+    return success();
+  }
+};
+
 struct WaitDependency : public OpConversionPattern<sm90::WaitDependencyOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(sm90::WaitDependencyOp op, OneToNOpAdaptor adaptor,
@@ -159,7 +172,7 @@ struct ClusterRank : public OpConversionPattern<sm90::ClusterRankOp> {
 
 void mlac::sm90nvvm::populateBarrierPatterns(const TypeConverter &converter,
                                              RewritePatternSet &patterns, const Kernel &kernel) {
-  patterns.add<Barrier>(converter, patterns.getContext(), kernel);
+  patterns.add<Barrier, RoleAny>(converter, patterns.getContext(), kernel);
   patterns.add<NamedBarrier, ClusterBarrier, ClusterRank, WarpAny, ProxyFence, CopyCommit, CopyWait,
                Return, ProgramId, WaitDependency, LaunchDependents>(converter,
                                                                     patterns.getContext());

@@ -249,6 +249,8 @@ Value getRingBarrier(ImplicitLocOpBuilder &b, const Kernel &kernel, Value ring, 
 bool isElected(mlir::Operation *op);
 /// All threads of the kernel, or of the role, meet.
 void emitBarrier(ImplicitLocOpBuilder &b, const Kernel &kernel);
+/// The same, and whether the condition of any of them holds.
+Value emitBarrierAny(ImplicitLocOpBuilder &b, const Kernel &kernel, Value condition);
 /// All threads of the cluster meet.
 void emitClusterBarrier(ImplicitLocOpBuilder &b);
 /// The lanes of the warp meet.

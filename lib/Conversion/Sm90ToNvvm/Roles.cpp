@@ -55,6 +55,16 @@ void mlac::sm90nvvm::emitBarrier(ImplicitLocOpBuilder &b, const Kernel &kernel) 
                           Value());
 }
 
+Value mlac::sm90nvvm::emitBarrierAny(ImplicitLocOpBuilder &b, const Kernel &kernel,
+                                     Value condition) {
+  // nvvm.barrier reduces at barrier 0 only.
+  return LLVM::CallIntrinsicOp::create(
+             b, b.getI1Type(), b.getStringAttr("llvm.nvvm.barrier.cta.red.or.aligned.count"),
+             ValueRange{constant32(b, kernel.barrier), constant32(b, kernel.getThreads()),
+                        condition})
+      .getResult(0);
+}
+
 void mlac::sm90nvvm::emitClusterBarrier(ImplicitLocOpBuilder &b) {
   NVVM::ClusterArriveOp::create(b, b.getUnitAttr());
   NVVM::ClusterWaitOp::create(b, b.getUnitAttr());

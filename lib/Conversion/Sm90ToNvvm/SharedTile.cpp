@@ -61,10 +61,12 @@ struct StoreShared : public KernelPattern<sm90::StoreSharedOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getValue().getType());
-    int64_t split = sm90::isRows(type) ? 1 : sm90::getColumnSplit(type);
+    int64_t split = sm90::isFragment(type) ? sm90::getColumnSplit(type) : 1;
     emitIf(b, kernel.isWriter(b, split), [&] {
       if (sm90::isRows(type))
         storeRows(b, kernel, type, adaptor.getTarget()[0], adaptor.getValue());
+      else if (sm90::isColumns(type))
+        storeColumns(b, kernel, type, adaptor.getTarget()[0], adaptor.getValue());
       else
         storeFragment(b, kernel, op, adaptor);
     });
@@ -83,6 +85,25 @@ private:
       for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
         LLVM::StoreOp::create(b, registers[h],
                               kernel.getSharedAddress(b, tile, kernel.getRow(b, h) * bytes));
+    });
+  }
+
+  /// The first quad writes pairs of neighbours: all others hold the same.
+  static void storeColumns(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedTensorType type,
+                           Value tile, ValueRange registers) {
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    Value isFirstQuad = compare(b, arith::CmpIPredicate::ult, kernel.groupThread,
+                                constant32(b, sm90::kQuadLanes));
+    Type pairType = VectorType::get({2}, type.getElementType());
+    emitIf(b, isFirstQuad, [&] {
+      Int first = sm90::getFragmentColumn(Int(b, kernel.groupThread));
+      for (int64_t j = 0; j < type.getDimSize(0) / sm90::kColumnGroup; ++j) {
+        Value pair = LLVM::UndefOp::create(b, pairType);
+        for (int64_t i : {0, 1})
+          pair = LLVM::InsertElementOp::create(b, pair, registers[2 * j + i], constant32(b, i));
+        Int element = first + j * sm90::kColumnGroup;
+        LLVM::StoreOp::create(b, pair, kernel.getSharedAddress(b, tile, element * bytes), 2 * bytes);
+      }
     });
   }
 

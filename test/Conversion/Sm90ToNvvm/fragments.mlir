@@ -93,12 +93,17 @@ sm90.kernel @partial(%y: memref<?xf32>) attributes {warpgroups = 1 : i32, shared
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
 // CHECK:         nvvm.barrier id = %c1_i32{{.*}} number_of_threads = %c128_i32
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xf32>
+// The first quad writes a column vector, eight columns apart.
+// CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// The vote of a role is a barrier of it.
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.barrier.cta.red.or.aligned.count"(%c1_i32{{.*}}, %c128_i32{{.*}}, %{{.*}}) : (i32, i32, i1) -> i1
 // Zeroes 16 rows at a time, 16 bytes a thread.
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
 sm90.kernel @columns(%y: memref<?xf32>, %first: index)
     attributes {warpgroups = 2 : i32, shared_bytes = 9216 : i64} {
   %c0 = arith.constant 0 : index
+  %row = sm90.alloc offset 8960 : !sm90.smem<1x8xf32, linear>
   %v = memref.reinterpret_cast %y to offset: [0], sizes: [64, 8], strides: [8, 1]
       : memref<?xf32> to memref<64x8xf32, strided<[8, 1]>>
   %scratch = sm90.alloc offset 8192 : !sm90.smem<4x8xf32, linear>
@@ -108,6 +113,12 @@ sm90.kernel @columns(%y: memref<?xf32>, %first: index)
     %m = sm90.reduce max %t dim 0 scratch %scratch : !sm90.smem<4x8xf32, linear>
         : tensor<64x8xf32, #f1> -> tensor<8xf32, #sm90.columns>
     sm90.store %m, %y[%c0] : tensor<8xf32, #sm90.columns>, memref<?xf32>
+    sm90.store_shared %m, %row : tensor<8xf32, #sm90.columns>, !sm90.smem<1x8xf32, linear>
+    %beyond = arith.cmpf ogt, %t, %t : tensor<64x8xf32, #f1>
+    %any = sm90.role_any %beyond : tensor<64x8xi1, #f1>
+    scf.if %any {
+      sm90.barrier
+    }
     sm90.zero_rows %tile from %first : !sm90.smem<64x64xbf16>
   }
   sm90.return

@@ -96,6 +96,31 @@ func.func @warp_any_body(%x: tensor<64xi1, #sm90.rows>) {
 
 // -----
 
+func.func @role_any_element(%x: tensor<64x64xf32, #sm90.fragment<column_split = 1>>) {
+  // expected-error @+1 {{expected a fragment of i1 with column_split 1, got 'tensor<64x64xf32}}
+  %0 = sm90.role_any %x : tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+  return
+}
+
+// -----
+
+func.func @role_any_split(%x: tensor<64x64xi1, #sm90.fragment<column_split = 2>>) {
+  // expected-error @+1 {{expected a fragment of i1 with column_split 1, got 'tensor<64x64xi1}}
+  %0 = sm90.role_any %x : tensor<64x64xi1, #sm90.fragment<column_split = 2>>
+  return
+}
+
+// -----
+
+sm90.kernel @role_any_outside() attributes {warpgroups = 1 : i32} {
+  %x = arith.constant dense<true> : tensor<64x64xi1, #sm90.fragment<column_split = 1>>
+  // expected-error @+1 {{expected a role of one warpgroup around it}}
+  %0 = sm90.role_any %x : tensor<64x64xi1, #sm90.fragment<column_split = 1>>
+  sm90.return
+}
+
+// -----
+
 sm90.kernel @ring_full_count() attributes {warpgroups = 1 : i32} {
   // expected-error @+1 {{attribute 'full_count' failed to satisfy constraint: 32-bit signless integer attribute whose value is positive}}
   %r = sm90.ring full_count 0 empty_count 1 : !sm90.ring<stages = 2, parts = 1>

@@ -72,6 +72,12 @@ sm90.kernel @roles(%x: memref<?xbf16>, %n: index, %out: memref<?xf32>) attribute
     } else {
       scf.yield %1 : tensor<64x64xf32, #frag>
     }
+    // CHECK: sm90.role_any %{{.*}} : tensor<64x64xi1
+    %beyond = arith.cmpf ugt, %1, %pinned : tensor<64x64xf32, #frag>
+    %anywhere = sm90.role_any %beyond : tensor<64x64xi1, #frag>
+    scf.if %anywhere {
+      sm90.barrier
+    }
     // CHECK: sm90.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] transposed
     sm90.store %2, %o[%c0, %c0] transposed : tensor<64x64xf32, #frag>, memref<64x64xf32, strided<[64, 1]>>
     // CHECK: sm90.publish %{{.*}}[%{{.*}}] part 0 : <stages = 1, parts = 1>

@@ -377,8 +377,25 @@ static Type getElement(Type type) {
   return type;
 }
 
+/// A barrier of so many threads that gives all of them whether any has a 1.
+void Emulator::runVote(LLVM::CallIntrinsicOp op, const Mask &mask) {
+  const Lanes &expected = lanes(op.getArgs()[1]), &votes = lanes(op.getArgs()[2]);
+  uint64_t arrived = 0, any = 0;
+  for (size_t t = 0; t < mask.size(); ++t)
+    if (mask[t]) {
+      ++arrived;
+      any |= votes[t] & 1;
+    }
+  size_t leader = llvm::find(mask, 1) - mask.begin();
+  if (arrived != expected[leader])
+    fail(op, "not all threads arrive");
+  map(op, mask, [&](size_t) { return any; });
+}
+
 void Emulator::runIntrinsic(LLVM::CallIntrinsicOp op, const Mask &mask) {
   StringRef name = op.getIntrin();
+  if (name.contains("barrier.cta.red.or"))
+    return runVote(op, mask);
   Type type = op->getResult(0).getType();
   const Lanes &first = lanes(op.getArgs()[0]);
   map(op, mask, [&](size_t t) {

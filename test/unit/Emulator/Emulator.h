@@ -87,6 +87,7 @@ private:
   bool checkWhole(mlir::Operation *op, const Mask &mask, size_t unit);
   void runAtomic(mlir::LLVM::AtomicRMWOp op, const Mask &mask);
   void runIntrinsic(mlir::LLVM::CallIntrinsicOp op, const Mask &mask);
+  void runVote(mlir::LLVM::CallIntrinsicOp op, const Mask &mask);
 
   Parts &parts(mlir::Value value);
   Lanes &lanes(mlir::Value value) { return parts(value)[0]; }

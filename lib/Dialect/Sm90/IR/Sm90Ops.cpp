@@ -124,10 +124,12 @@ static LogicalResult verifyRoles(KernelOp kernel) {
     registers += kWarpgroupThreads * role.getWarpgroups() *
                  role.getRegisters().value_or(getLaunchRegisters(kernel));
   }
-  if (registers <= kRegisterFile)
+  // What the launch allocates, not the register file: a role that takes more waits for ever.
+  int64_t pool = getLaunchRegisters(kernel) * kernel.getThreads();
+  if (registers <= pool)
     return success();
   return kernel.emitOpError("expected roles that share ")
-         << kRegisterFile << " registers, got " << registers;
+         << pool << " registers, got " << registers;
 }
 
 LogicalResult KernelOp::verify() {
@@ -250,14 +252,25 @@ bool sm90::endsWithin(int64_t column, int64_t columns, SmemType tile) {
   return column >= 0 && column % kWgmmaDepth == 0 && column + columns <= tile.getColumns();
 }
 
+/// Warpgroups that execute `op`: those of its role or of the kernel.
+static int64_t getExecutingWarpgroups(Operation *op) {
+  if (auto role = op->getParentOfType<RoleOp>())
+    return role.getWarpgroups();
+  auto kernel = op->getParentOfType<KernelOp>();
+  return kernel ? kernel.getWarpgroups() : 1;
+}
+
 LogicalResult StoreSharedOp::verify() {
   auto value = cast<RankedTensorType>(getValue().getType());
   SmemType target = getTarget().getType();
-  if (isRows(value)) {
+  if (isRows(value) || isColumns(value)) {
     auto expected = SmemType::get(getContext(), {1, value.getDimSize(0)}, value.getElementType(),
                                   SmemLayout::Linear);
     if (getTransposed()) // (C2)
       return emitOpError("'transposed' expects a fragment, got ") << value;
+    if (isColumns(value) && getExecutingWarpgroups(*this) != 1) // (C2)
+      return emitOpError("expected one warpgroup to store columns, got ")
+             << getExecutingWarpgroups(*this);
     if (target == expected) // (C2)
       return success();
     return emitOpError("expected a target of type ") << expected << ", got " << target;
@@ -431,14 +444,6 @@ static SmemType getReduceScratch(ReduceOp op) {
     return linear(kWarpgroupWarps, source.getDimSize(1));
   int64_t split = isFragment(source) ? getColumnSplit(source) : 1;
   return split > 1 ? linear(split, kTileRows) : SmemType();
-}
-
-/// Warpgroups that execute `op`: those of its role or of the kernel.
-static int64_t getExecutingWarpgroups(Operation *op) {
-  if (auto role = op->getParentOfType<RoleOp>())
-    return role.getWarpgroups();
-  auto kernel = op->getParentOfType<KernelOp>();
-  return kernel ? kernel.getWarpgroups() : 1;
 }
 
 LogicalResult ReduceOp::verify() {

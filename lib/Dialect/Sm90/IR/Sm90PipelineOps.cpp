@@ -121,6 +121,16 @@ LogicalResult WarpAnyOp::verify() {
   return success();
 }
 
+LogicalResult RoleAnyOp::verify() {
+  auto condition = cast<RankedTensorType>(getCondition().getType());
+  if (!condition.getElementType().isInteger(1) || getColumnSplit(condition) != 1) // (C1)
+    return emitOpError("expected a fragment of i1 with column_split 1, got ") << condition;
+  auto role = (*this)->getParentOfType<RoleOp>();
+  if (role && role.getWarpgroups() == 1) // (C2)
+    return success();
+  return emitOpError("expected a role of one warpgroup around it");
+}
+
 LogicalResult PinOp::verify() {
   if (cast<RankedTensorType>(getSource().getType()).getElementType().isF32()) // (C1)
     return success();

@@ -266,6 +266,53 @@ sm90.kernel @columns(%x: memref<?xbf16>, %y: memref<?xbf16>, %m: memref<?xf32>, 
   assemble();
 }
 
+// Maxima of columns, which all warps hold, to a row of shared memory, and a vote of all threads.
+TEST_F(Roles, ColumnsAreStoredAndVotedOn) {
+  for (int64_t beyond : {-1, 0, 13, 63}) {
+    lower(fill(R"(
+sm90.kernel @columns(%x: memref<?xf32>, %y: memref<?xf32>, %z: memref<?xi32>)
+    attributes {warpgroups = 2 : i32, shared_bytes = 1280 : i64} {
+  %c0 = arith.constant 0 : index
+  %xv = memref.reinterpret_cast %x to offset: [0], sizes: [64, 64], strides: [64, 1]
+      : memref<?xf32> to memref<64x64xf32, strided<[64, 1]>>
+  %scratch = sm90.alloc offset 0 : !sm90.smem<4x64xf32, linear>
+  %row = sm90.alloc offset 1024 : !sm90.smem<1x64xf32, linear>
+  sm90.role "idle" warpgroups 0 to 1 {
+  }
+  sm90.role "math" warpgroups 1 to 2 {
+    %t = sm90.load %xv[%c0, %c0] : memref<64x64xf32, strided<[64, 1]>> -> tensor<64x64xf32, #f1>
+    %m = sm90.reduce max %t dim 0 scratch %scratch : !sm90.smem<4x64xf32, linear>
+        : tensor<64x64xf32, #f1> -> tensor<64xf32, #sm90.columns>
+    sm90.store_shared %m, %row : tensor<64xf32, #sm90.columns>, !sm90.smem<1x64xf32, linear>
+    %limit = arith.constant dense<100.0> : tensor<64x64xf32, #f1>
+    %isBig = arith.cmpf ugt, %t, %limit : tensor<64x64xf32, #f1>
+    %any = sm90.role_any %isBig : tensor<64x64xi1, #f1>
+    %word = arith.extui %any : i1 to i32
+    %votes = sm90.splat %word : i32 -> tensor<64xi32, #sm90.rows>
+    sm90.store %votes, %z[%c0] : tensor<64xi32, #sm90.rows>, memref<?xi32>
+    %rows = sm90.load_shared %row : !sm90.smem<1x64xf32, linear> -> tensor<64xf32, #sm90.rows>
+    sm90.store %rows, %y[%c0] : tensor<64xf32, #sm90.rows>, memref<?xf32>
+  }
+  sm90.return
+})",
+               {}));
+    std::vector<float> x(64 * 64), y(64, -1);
+    std::vector<int32_t> z(64, -1);
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<int64_t>(i / 64) == beyond && i % 64 == 17 ? 1000 : int(i * 5 % 7) - 3;
+    run({Argument::buffer(x), Argument::buffer(y), Argument::buffer(z)});
+    for (int64_t j = 0; j < 64; ++j) {
+      float most = x[j];
+      for (int64_t i = 0; i < 64; ++i)
+        most = std::max(most, x[i * 64 + j]);
+      EXPECT_EQ(y[j], most) << beyond << ", " << j;
+    }
+    for (int32_t vote : z)
+      EXPECT_EQ(vote, beyond >= 0) << beyond;
+  }
+  assemble();
+}
+
 TEST_F(Roles, LastRowsOfATileBecomeZero) {
   for (int64_t first : {-3, 0, 13, 64, 70}) {
     lower(fill(R"(

@@ -252,18 +252,18 @@ def Sm90_StoreSharedOp : Sm90_Op<"store_shared"> {
     proxy). Part g of the columns is written by warpgroup g, g < column_split;
     other warpgroups write nothing. With `transposed`, `target[j, i] =
     value[i, j]` (`stmatrix.trans`). With `column`, a fragment goes to the target's columns
-    from there on. A row vector goes to a linear tile of one
-    row, `target[0, i] = value[i]`.
+    from there on. A row or column vector goes to a linear tile of one
+    row, `target[0, i] = value[i]`; of the warps that all hold a column vector the first writes it.
 
     (C1) a fragment: value and target have the same shape (reversed if
     `transposed`) and element type, and the target is swizzle128.
-    (C2) a row vector: the target is linear, [1, 64], of the same element type,
-    and `transposed` is not set.
+    (C2) a vector of N elements: the target is linear, [1, N], of the same element type,
+    and `transposed` is not set; a column vector stands in a role of one warpgroup.
     (C3) `transposed`: column_split is 1.
     (C4) `column` is a multiple of 16 and not with `transposed`; the fragment, then of
     any number of columns, ends within the target.
   }];
-  let arguments = (ins AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D]>:$value,
+  let arguments = (ins AnyTypeOf<[Sm90_Tile2D, Sm90_Tile1D, Sm90_TileColumns]>:$value,
                        Arg<Sm90_Smem, "", [MemWrite]>:$target, UnitAttr:$transposed,
                        OptionalAttr<I64Attr>:$column);
   let assemblyFormat = [{

@@ -82,6 +82,21 @@ def Sm90_WarpAnyOp : Sm90_Op<"warp_any", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Sm90_RoleAnyOp : Sm90_Op<"role_any"> {
+  let summary = "whether a condition holds for any element that the role holds (`barrier.red.or`)";
+  let description = [{
+    The role's threads meet, as at `sm90.barrier`, and all get the same result: what depends on it may
+    be anything.
+
+    (C1) a fragment of i1 with column_split 1.
+    (C2) inside a role of one warpgroup.
+  }];
+  let arguments = (ins Sm90_Tile2D:$condition);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$condition attr-dict `:` type($condition)";
+  let hasVerifier = 1;
+}
+
 def Sm90_PinOp : Sm90_Op<"pin", [AllTypesMatch<["source", "result"]>]> {
   let summary = "keeps a fragment's computation before what follows";
   let description = [{
