@@ -84,14 +84,40 @@ void Liveness::measure(Operation *op, const LiveSet &live) {
     estimate = {registers, op};
 }
 
-/// The fragments that the wgmma of `accumulator` read: they are needed until its
-/// wait.
-static SmallVector<Value> getLeftOperands(Value accumulator) {
+/// Whether a wait of the same block between `wgmma` and `last` is for its group already.
+static bool isAwaitedBefore(WgmmaOp wgmma, WgmmaWaitOp last) {
+  if (wgmma->getBlock() != last->getBlock())
+    return false;
+  uint32_t closed = 0; // groups since, its own among them
+  for (Operation *op = wgmma->getNextNode(); op != last; op = op->getNextNode()) {
+    closed += isa<WgmmaCommitOp>(op);
+    if (auto wait = dyn_cast<WgmmaWaitOp>(op); wait && closed > wait.getPending())
+      return true;
+  }
+  return false;
+}
+
+/// The fragments that the wgmma of `accumulator` read: they are needed until a wait for them.
+static SmallVector<Value> getLeftOperands(Value accumulator, WgmmaWaitOp wait) {
   SmallVector<Value> operands;
   while (auto wgmma = accumulator.getDefiningOp<WgmmaOp>()) {
-    if (isa<RankedTensorType>(wgmma.getLhs().getType()))
+    if (isa<RankedTensorType>(wgmma.getLhs().getType()) && !isAwaitedBefore(wgmma, wait))
       operands.push_back(wgmma.getLhs());
     accumulator = wgmma.getAcc();
+  }
+  return operands;
+}
+
+/// Those of the block's wgmma that this wait, which names no accumulator, is the first for.
+static SmallVector<Value> getAwaitedOperands(WgmmaWaitOp wait) {
+  SmallVector<Value> operands;
+  uint32_t closed = 0;
+  for (Operation *op = wait->getPrevNode(); op; op = op->getPrevNode()) {
+    closed += isa<WgmmaCommitOp>(op);
+    auto wgmma = dyn_cast<WgmmaOp>(op);
+    if (wgmma && closed > wait.getPending() && isa<RankedTensorType>(wgmma.getLhs().getType()) &&
+        !isAwaitedBefore(wgmma, wait))
+      operands.push_back(wgmma.getLhs());
   }
   return operands;
 }
@@ -108,10 +134,14 @@ void Liveness::visit(Operation *op, LiveSet &live) {
     walkBranches(op, live);
   for (Value operand : op->getOperands())
     use(operand, live);
-  if (auto wait = dyn_cast<WgmmaWaitOp>(op))
-    for (Value accumulator : wait.getAccumulators())
-      for (Value lhs : getLeftOperands(accumulator))
-        use(lhs, live);
+  auto wait = dyn_cast<WgmmaWaitOp>(op);
+  if (!wait)
+    return;
+  for (Value lhs : getAwaitedOperands(wait))
+    use(lhs, live);
+  for (Value accumulator : wait.getAccumulators())
+    for (Value lhs : getLeftOperands(accumulator, wait))
+      use(lhs, live);
 }
 
 /// What the body uses from outside, and what is used behind the loop, lives through

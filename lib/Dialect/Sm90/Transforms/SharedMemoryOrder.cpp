@@ -47,14 +47,25 @@ void SharedTileUses::addOp(Operation *op) {
       .Case<WgmmaOp>([&](WgmmaOp wgmma) {
         for (Value operand : {wgmma.getLhs(), Value(wgmma.getRhs())})
           if (isa<SmemType>(operand.getType()))
-            asyncRead.insert(getSharedRoot(operand));
+            addAsyncRead(op, operand);
       })
-      .Case<TmaStoreOp>([&](auto store) { asyncRead.insert(getSharedRoot(store.getSource())); })
+      .Case<TmaStoreOp>([&](auto store) { addAsyncRead(op, store.getSource()); })
       .Case<CopyOp, CopyRowsOp, CopyPagedOp>(
           [&](auto copy) { copied.insert(getSharedRoot(copy.getTarget())); })
       .Case<TmaLoadOp, BulkLoadOp>(
           [&](auto load) { bulkWritten.insert(getSharedRoot(load.getTarget())); })
       .Case<CopyPublishOp>([&](auto publish) { copyPublished.insert(publish.getRing()); });
+}
+
+void SharedTileUses::addAsyncRead(Operation *op, Value tile) {
+  SharedRoot root = getSharedRoot(tile);
+  asyncRead.insert(root);
+  asyncReadRings.insert({getScope(op), root.first});
+}
+
+bool SharedTileUses::isReadByAsyncProxy(Operation *ring, Operation *op) const {
+  Operation *scope = getScope(op);
+  return asyncReadRings.contains({scope, ring}) || asyncReadRings.contains({scope, nullptr});
 }
 
 bool SharedTileUses::isBulkFilled(Value ring) const {
@@ -79,6 +90,7 @@ bool SharedTileUses::isPrivate(Value tile, Operation *op) const {
 void SharedMemoryState::join(const SharedMemoryState &other) {
   copiesInFlight |= other.copiesInFlight;
   unfenced |= other.unfenced;
+  unfencedRings.insert(other.unfencedRings.begin(), other.unfencedRings.end());
   landed |= other.landed;
   unfencedReads |= other.unfencedReads;
   ownCopies |= other.ownCopies;
@@ -106,6 +118,7 @@ private:
   void walkOp(Operation *op, SharedMemoryState &state, bool report);
   void walkElected(ElectOp op, SharedMemoryState &state, bool report);
   void walkRegions(Operation *op, SharedMemoryState &state, bool report);
+  bool showsUnfencedStages(Operation *op, const SharedMemoryState &state) const;
   void copy(Operation *op, Value tile, SharedMemoryState &state, bool report);
   void write(Operation *op, Value tile, SharedMemoryState &state, bool report);
   void checkWrite(Operation *op, SharedMemoryState &state, bool report);
@@ -130,6 +143,7 @@ private:
 
 static void clearUnfenced(SharedMemoryState &state) {
   state.unfenced = state.ownUnfenced = state.landed = state.unfencedReads = false;
+  state.unfencedRings.clear();
 }
 
 /// Asks for a fence of every executing thread's writes before `op`.
@@ -147,7 +161,11 @@ void Walker::checkWrite(Operation *op, SharedMemoryState &state, bool report) {
 
 void Walker::write(Operation *op, Value tile, SharedMemoryState &state, bool report) {
   bool isAsync = uses.isReadByAsyncProxy(tile);
-  state.unfenced |= isAsync;
+  Operation *root = getSharedRoot(tile).first;
+  if (isAsync && isa_and_present<RingOp>(root))
+    state.unfencedRings.insert(root);
+  else
+    state.unfenced |= isAsync;
   if (!uses.isPrivate(tile, op))
     return;
   checkWrite(op, state, report);
@@ -238,15 +256,16 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
           state.asyncReads = false;
       })
       .Case<ProxyFenceOp>([&](auto) { clearUnfenced(state); })
-      .Case<BarrierOp, ClusterBarrierOp, NamedBarrierOp, PublishOp, ReleaseOp>([&](auto) {
+      .Case<BarrierOp, RoleAnyOp, ClusterBarrierOp, NamedBarrierOp, PublishOp, ReleaseOp>([&](auto) {
         // An mbarrier alone lets TMA overwrite what is still being read.
         auto release = dyn_cast<ReleaseOp>(op);
         bool isRefilled = release && state.unfencedReads && uses.isBulkFilled(release.getRing());
+        bool isUnfenced = state.unfenced || isRefilled || showsUnfencedStages(op, state);
         // One thread cannot fence the accesses of others: they met before.
-        if ((state.unfenced || isRefilled) && !op->getParentOfType<ElectOp>())
+        if (isUnfenced && !op->getParentOfType<ElectOp>())
           fence(op, state, report);
         auto named = dyn_cast<NamedBarrierOp>(op);
-        if (isa<BarrierOp, ClusterBarrierOp>(op) || (named && !named.getArrive()))
+        if (isa<BarrierOp, RoleAnyOp, ClusterBarrierOp>(op) || (named && !named.getArrive()))
           meet(state);
       })
       .Case<AwaitOp>([&](AwaitOp await) { state.landed |= uses.isCopyPublished(await.getRing()); })
@@ -254,11 +273,26 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
       .Default([&](Operation *) { walkRegions(op, state, report); });
 }
 
+/// Whether others may read, behind `op`, what was written into stages of rings. Readers of other roles wait
+/// for a ring that has tiles, so neither what frees another ring's stage nor a ring without tiles, which
+/// orders roles, shows it to them. At a barrier a role shows it to itself.
+bool Walker::showsUnfencedStages(Operation *op, const SharedMemoryState &state) const {
+  if (auto release = dyn_cast<ReleaseOp>(op))
+    return state.unfencedRings.count(release.getRing().getDefiningOp()) != 0;
+  if (isa<BarrierOp, RoleAnyOp>(op))
+    return llvm::any_of(state.unfencedRings,
+                        [&](Operation *ring) { return uses.isReadByAsyncProxy(ring, op); });
+  auto publish = dyn_cast<PublishOp>(op);
+  bool isSignal = publish && cast<RingType>(publish.getRing().getType()).getTiles().empty();
+  return !state.unfencedRings.empty() && !isSignal;
+}
+
 /// What one thread fences of its own leaves the other threads' writes as they were.
 void Walker::walkElected(ElectOp op, SharedMemoryState &state, bool report) {
   SharedMemoryState before = state;
   walkBlock(op.getBody().front(), state, report);
   state.unfenced |= before.unfenced;
+  state.unfencedRings.insert(before.unfencedRings.begin(), before.unfencedRings.end());
   state.ownUnfenced |= before.ownUnfenced;
   state.landed |= before.landed;
   state.unfencedReads |= before.unfencedReads;

@@ -82,3 +82,36 @@ sm90.kernel @too_many() attributes {warpgroups = 1 : i32} {
   }
   sm90.return
 }
+
+// -----
+
+// Operands in registers are free behind the first wait for their product: two of three are alive at once,
+// 16 registers each, beside 32 of the accumulator.
+!queries = !sm90.smem<64x64xf16>
+!words = !sm90.smem<64x64xf16>
+!keys = tensor<64x64xf16, #sm90.fragment<column_split = 1>>
+!acc = tensor<64x64xf32, #sm90.fragment<column_split = 1>>
+sm90.kernel @pending() attributes {warpgroups = 1 : i32} {
+  %q = sm90.alloc : !queries
+  %k = sm90.alloc : !words
+  // expected-remark @+1 {{role 'scores' needs about 90 registers, 64 of them for fragments, of 96}}
+  sm90.role "scores" warpgroups 0 to 1 registers 96 {
+    %zero = arith.constant dense<0.0> : !acc
+    %k0 = sm90.load_shared %k : !words -> !keys
+    %0 = sm90.wgmma %k0, %q, %zero transpose_rhs : !keys, !queries -> !acc
+    sm90.wgmma_commit
+    // expected-note @+1 {{behind this op}}
+    %k1 = sm90.load_shared %k : !words -> !keys
+    %1 = sm90.wgmma %k1, %q, %0 transpose_rhs : !keys, !queries -> !acc
+    sm90.wgmma_commit
+    sm90.wgmma_wait 1
+    %k2 = sm90.load_shared %k : !words -> !keys
+    %2 = sm90.wgmma %k2, %q, %1 transpose_rhs : !keys, !queries -> !acc
+    sm90.wgmma_commit
+    %3 = sm90.wgmma_wait 0, %2 : !acc
+    %4 = math.exp2 %3 : !acc
+    %5 = arith.truncf %4 : !acc to !keys
+    sm90.store_shared %5, %k : !keys, !words
+  }
+  sm90.return
+}

@@ -325,3 +325,60 @@ sm90.kernel @reads(%x: memref<?xbf16>) attributes {warpgroups = 2 : i32} {
   }
   sm90.return
 }
+
+// What was written into a ring's stage is shown by a publish of a ring with tiles, its own or one behind it:
+// neither by what frees another ring's stage, nor by a ring that only orders roles, nor by a barrier of a role
+// that does not multiply it. A role that does has to see it.
+// CHECK-LABEL: sm90.kernel @stages
+// CHECK:       sm90.role "write"
+// CHECK:         sm90.store_shared
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:         sm90.release
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:         sm90.barrier
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:         sm90.role_any
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:         sm90.publish {{.*}} part 0 : <stages = 1, parts = 1>{{$}}
+// CHECK-NEXT:    sm90.proxy_fence
+// CHECK-NEXT:    sm90.publish
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.role "multiply"
+// CHECK:         sm90.store_shared
+// CHECK-NEXT:    sm90.proxy_fence
+// CHECK-NEXT:    sm90.barrier
+// CHECK-NOT:     sm90.proxy_fence
+// CHECK:       sm90.return
+!signal = !sm90.ring<stages = 1, parts = 1>
+sm90.kernel @stages() attributes {warpgroups = 2 : i32} {
+  %values = sm90.ring full_count 4 empty_count 4 : !keys
+  %codes = sm90.ring full_count 4 empty_count 4 : !keys
+  %gate = sm90.ring full_count 4 empty_count 0 : !signal
+  %zero = arith.constant dense<0.0> : !acc
+  sm90.role "write" warpgroups 0 to 1 {
+    %s = sm90.stage_start
+    %p = arith.constant dense<1.0> : !frag
+    %t = sm90.stage_tile %values[%s] tile 0 : !keys -> !tile
+    sm90.store_shared %p, %t : !frag, !tile
+    sm90.release %codes[%s] : !keys
+    sm90.barrier
+    %c = arith.constant dense<true> : tensor<64x64xi1, #sm90.fragment<column_split = 1>>
+    %any = sm90.role_any %c : tensor<64x64xi1, #sm90.fragment<column_split = 1>>
+    sm90.publish %gate[%s] part 0 : !signal
+    sm90.publish %values[%s] part 0 : !keys
+  }
+  sm90.role "multiply" warpgroups 1 to 2 {
+    %s = sm90.stage_start
+    sm90.await %values[%s] part 0 : !keys
+    %t = sm90.stage_tile %values[%s] tile 0 : !keys -> !tile
+    %p = arith.constant dense<2.0> : !frag
+    sm90.store_shared %p, %t : !frag, !tile
+    sm90.barrier
+    sm90.wgmma_fence
+    %0 = sm90.wgmma %t, %t, %zero transpose_rhs : !tile, !tile -> !acc
+    sm90.wgmma_commit
+    %1 = sm90.wgmma_wait 0, %0 : !acc
+    sm90.release %values[%s] : !keys
+  }
+  sm90.return
+}

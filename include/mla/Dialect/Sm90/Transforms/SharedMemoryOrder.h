@@ -27,6 +27,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
+#include <set>
+
 namespace mlir::sm90 {
 
 /// Where the bytes of a shared tile come from: its `sm90.alloc`, or its
@@ -44,6 +46,8 @@ public:
 
   /// Whether wgmma or TMA stores may read the tile.
   bool isReadByAsyncProxy(Value tile) const { return isIn(asyncRead, tile); }
+  /// Whether they may in the scope of `op`, of stages of `ring`.
+  bool isReadByAsyncProxy(Operation *ring, Operation *op) const;
   /// Whether `sm90.copy*` may write the tile.
   bool isCopyTarget(Value tile) const { return isIn(copied, tile); }
   /// Whether TMA or bulk copies may write the tile.
@@ -63,8 +67,11 @@ private:
     return root.first ? set.contains(root) || set.contains(SharedRoot()) : !set.empty();
   }
   void addOp(Operation *op);
+  void addAsyncRead(Operation *op, Value tile);
 
   llvm::DenseSet<SharedRoot> asyncRead, copied, bulkWritten;
+  /// Scopes, and the rings (null: any) whose stages the async proxy reads there.
+  llvm::DenseSet<std::pair<Operation *, Operation *>> asyncReadRings;
   llvm::DenseSet<Value> copyPublished;
   bool roles = false;
 };
@@ -74,6 +81,7 @@ struct SharedMemoryState {
   /// Of all tiles, for fences:
   bool copiesInFlight = false; ///< asynchronous copies that were not waited for
   bool unfenced = false;       ///< generic writes, for the async proxy, since the last proxy fence
+  std::set<Operation *> unfencedRings; ///< the same, into stages of these rings
   bool landed = false;         ///< copies of others awaited since the last proxy fence
   bool unfencedReads = false; ///< generic reads of what TMA fills again, since the last proxy fence
   /// Of private tiles, for hazards:
