@@ -2,14 +2,15 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times attention over a window and compressed entries, DeepSeek-V4's, derived schedules beside simple.
+"""Times attention over a window and compressed entries, DeepSeek-V4's, beside simple schedules and FlashMLA.
 
     python3 bench/shared_keys.py build DIR                # packages; needs mla-compile, no GPU
     python3 bench/shared_keys.py run DIR [--out FILE]     # needs a GPU and torch
 
 Rows of 512 bf16 elements are keys and values. A token's window is a run of rows of one pool, its entries are random
 rows of another; every set of lists, of which a graph has several, names other rows. Outputs of some tokens are compared
-with float64. The floor is the larger of two times: gathered rows, queries and outputs once at the read stream, and FLOPs at a bf16
+with float64. FlashMLA has 64 or 128 heads (fewer are padded); its decode reads records of 584 bytes, codes with RoPE keys
+of bf16, about half of our bytes, and its prefill, which has one list, rows of bf16. Its metadata is made ahead of the graph. The floor is the larger of two times: gathered rows, queries and outputs once at the read stream, and FLOPs at a bf16
 product's rate, both of the same run.
 """
 
@@ -24,7 +25,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "bench"), str(ROOT / "bench/decode")]
 
 WIDTH, WINDOW, PAGE = 512, 128, 64
 SCALE = WIDTH ** -0.5
@@ -34,6 +35,9 @@ KINDS = {"window": 0, "ratio128_8k": 64, "ratio4": 512, "ratio128_131k": 1024}
 BATCHES, PROMPT = (1, 16, 64, 128), 4096
 POOL_ROWS, SET_BYTES, MOST_SETS, CHECKED = 1 << 19, 480 << 20, 64, 6
 ALLOWED = 8e-3  # relative error: bf16 weights and results
+PEER_HEADS = (64, 128)
+# A record of FlashMLA's: codes of 448 columns, 64 columns of bf16, and a scale for each 64 codes.
+CODED, GROUP, RECORD_BYTES, SCALE_BYTES = 448, 64, 576, 8
 
 HEAD = """
 !q = tensor<?x{heads}x{width}xbf16>
@@ -114,18 +118,20 @@ class Problem:
                   "output": self.output, **lists}
         return {**inputs, "counts": self.counts} if "others" in lists else inputs
 
-    def error(self):
+    def error(self, output=None, pools=None):
         """The worst of some tokens of the last set."""
         torch, worst = self.torch, 0.0
+        output = self.output if output is None else output
+        pools = self.pools if pools is None else pools
         tokens = {round(i * (self.row.tokens - 1) / (CHECKED - 1)) for i in range(CHECKED)}
         for token in tokens:
-            names = zip(("rows", "others"), self.pools)
+            names = zip(("rows", "others"), pools)
             keys = torch.cat([pool[self.lists[-1][name][token].long()].double()
                               for name, pool in names if name in self.lists[-1]])
             scores = self.query[token].double() @ keys.T * SCALE
             sum_of_all = torch.logaddexp(scores.logsumexp(1), self.sink.double())
             wanted = (scores - sum_of_all[:, None]).exp() @ keys
-            got = self.output[token].double()
+            got = output[token].double()
             worst = max(worst, float((got - wanted).norm() / wanted.norm()))
         return worst if worst == worst else float("inf")
 
@@ -159,6 +165,69 @@ class Layer:
                 for lists in problem.lists]
 
 
+class Records:
+    """A pool as FlashMLA's decode reads it: pages of records, then of their scales."""
+
+    def __init__(self, pool):
+        import torch
+
+        groups = pool[:, :CODED].float().view(len(pool), -1, GROUP)
+        most = torch.finfo(torch.float8_e4m3fn).max
+        power = (groups.abs().amax(2) / most).log2().ceil()
+        codes = (groups / power.exp2()[..., None]).to(torch.float8_e4m3fn)
+        self.keys = torch.cat([(codes.float() * power.exp2()[..., None]).flatten(1),
+                               pool[:, CODED:].float()], 1)
+        records = torch.cat([codes.flatten(1).view(torch.uint8),
+                             pool[:, CODED:].contiguous().view(torch.uint8)], 1)
+        scales = torch.nn.functional.pad((power + 127).to(torch.uint8),
+                                         (0, SCALE_BYTES - power.shape[1]))
+        self.pages = torch.cat([part.view(-1, PAGE * part.shape[1]) for part in (records, scales)],
+                               1).view(torch.float8_e4m3fn).view(
+                                   -1, PAGE, 1, RECORD_BYTES + SCALE_BYTES)
+
+
+def pad_heads(problem):
+    heads = next(count for count in PEER_HEADS if count >= problem.row.heads)
+    query = problem.query.new_zeros((problem.row.tokens, heads, WIDTH))
+    query[:, :problem.row.heads] = problem.query
+    sink = problem.sink.new_zeros(heads)
+    sink[:problem.row.heads] = problem.sink
+    return query, sink
+
+
+def peer_prompts(ops, problem, both):
+    """FlashMLA's sparse prefill of one list over rows of one memory, `both` pools."""
+    import torch
+
+    query, sink = pad_heads(problem)
+    holder, half = {}, len(both) // 2
+
+    def launch(rows):
+        result = ops.sparse_prefill_fwd(query, both[:, None], rows, SCALE, WIDTH, sink, None)
+        holder["output"] = result[0][:, :problem.row.heads]
+
+    lists = [torch.cat([lists["rows"], *(lists[name] + half for name in ("others",)
+                                         if name in lists)], 1)[:, None].contiguous()
+             for lists in problem.lists]
+    return holder, [lambda rows=rows: launch(rows) for rows in lists]
+
+
+def peer_decodes(ops, problem, records):
+    """FlashMLA's decode over two lists of records."""
+    query, sink = pad_heads(problem)
+    metadata, holder = [None, None], {}
+
+    def launch(lists):
+        far = (records[1].pages, lists["others"][:, None], problem.counts) \
+            if "others" in lists else (None, None, None)
+        result = ops.sparse_decode_fwd(query[:, None], records[0].pages, lists["rows"][:, None],
+                                       problem.lengths, sink, *metadata, *far, WIDTH, SCALE, "V4")
+        metadata[:] = result[2:4]
+        holder["output"] = result[0][:, 0, :problem.row.heads]
+
+    return holder, [lambda lists=lists: launch(lists) for lists in problem.lists]
+
+
 def floor_of(row, measured):
     """Seconds for the bytes and for the FLOPs."""
     keys = row.tokens * (WINDOW + KINDS[row.kind])
@@ -173,8 +242,22 @@ def make_rows(only):
     return [row for row in rows if not only or {row.kind, str(row.heads)} & set(only)]
 
 
-def run_row(row, layers, pools, options):
-    from decode import turns
+def make_peer(ops, problem, both, records):
+    """FlashMLA as a contestant, and its error."""
+    import turns
+
+    is_prompt = problem.row.tokens == PROMPT
+    holder, launches = peer_prompts(ops, problem, both) if is_prompt else \
+        peer_decodes(ops, problem, records)
+    launches[-1]()
+    keys = None if is_prompt else [one.keys for one in records]
+    return turns.Contestant("FlashMLA", launches), problem.error(holder["output"], keys)
+
+
+def run_row(row, layers, both, records, ops, options):
+    import turns
+
+    pools = both.chunk(2)
 
     row_bytes = row.tokens * (WINDOW + KINDS[row.kind]) * 2 * WIDTH
     problem = Problem(row, pools, max(1, min(MOST_SETS, SET_BYTES // row_bytes)))
@@ -185,9 +268,15 @@ def run_row(row, layers, pools, options):
         launches[-1]()
         errors[schedule] = problem.error()
         contestants.append(turns.Contestant(schedule, launches))
+    if ops:
+        peer, errors["FlashMLA"] = make_peer(ops, problem, both, records)
+        contestants.append(peer)
     turns.run_rounds(contestants, options.rounds)
+    if options.sustain:
+        turns.sustain(contestants, options.sustain)
     return {**row._asdict(), "errors": errors,
-            "times": {one.name: one.times for one in contestants}}
+            "times": {one.name: one.times for one in contestants},
+            "sustained": {one.name: one.sustained for one in contestants}}
 
 
 def describe(result, measured):
@@ -198,27 +287,35 @@ def describe(result, measured):
     for name, seconds in medians.items():
         text += f"  {name} {seconds * 1e6:7.1f} us ({floor / seconds:.2f})" \
                 f" error {result['errors'][name]:.1e}"
-    if len(medians) == 2:
-        text += f"  {medians['simple'] / medians['auto']:.2f}x"
+    for name in ("simple", "FlashMLA"):
+        if name in medians:
+            text += f"  {medians[name] / medians['auto']:.2f} of {name}"
+    lasting = {name: statistics.median(times) for name, times in result["sustained"].items() if times}
+    if "FlashMLA" in lasting:
+        text += f", sustained {lasting['FlashMLA'] / lasting['auto']:.2f}"
     return text + ("" if max(result["errors"].values()) <= ALLOWED else "  WRONG")
 
 
 def run_on_gpu(options):
     import torch
-    from decode import ceilings
+
+    import ceilings
+    import vllm_ops
 
     measured = ceilings.measure_ceilings(ceilings.ReadStream())
     print(measured, flush=True)
     torch.manual_seed(1)
-    pools = [torch.randn(POOL_ROWS, WIDTH, device="cuda").bfloat16() for _ in range(2)]
-    results = []
+    ops = vllm_ops.load(vllm_ops.FLASHMLA, options.flashmla)
+    both = torch.randn(2 * POOL_ROWS, WIDTH, device="cuda").bfloat16()
+    pools, results = both.chunk(2), []
+    records = [Records(pool) for pool in pools] if ops else []
     for heads in HEADS:
-        layers = {schedule: Layer(options, schedule, heads, pools) for schedule in SCHEDULES
+        layers = {schedule: Layer(options, schedule, heads, pools) for schedule in options.schedules
                   if (options.directory / f"{schedule}-{heads}.mlac").exists()}
         for row in make_rows(options.only) if layers else []:
             if row.heads != heads:
                 continue
-            results.append(run_row(row, layers, pools, options))
+            results.append(run_row(row, layers, both, records, ops, options))
             print(describe(results[-1], measured), flush=True)
     return {"device": torch.cuda.get_device_name(), "ceilings": measured, "rows": results}
 
@@ -242,6 +339,10 @@ def main():
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="kinds of rows, numbers of heads")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
+                        help="that each contestant runs in turns without a pause; 0: not")
+    parser.add_argument("--flashmla", metavar="LIBRARY", help="as bench/decode's")
+    parser.add_argument("--schedules", nargs="+", choices=SCHEDULES, default=SCHEDULES)
     parser.add_argument("--out", type=pathlib.Path, help="raw times as JSON")
     options = parser.parse_args()
     return build_command(options) if options.command == "build" else run_command(options)

@@ -2,7 +2,7 @@
 # Part of the mlac project, under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks and times attention over lists of rows, DeepSeek-V3.2's decode, next to FlashMLA.
+"""Checks and times attention over lists of rows, DeepSeek-V3.2's decode and prompts, next to FlashMLA.
 
     python3 bench/sparse.py build DIR                # packages; needs mla-compile, no GPU
     python3 bench/sparse.py run DIR [--out FILE]     # needs a GPU and torch
@@ -10,7 +10,9 @@
 Rows of 656 bytes (fp8_ds_mla) or of 576 bf16 elements at random places of a pool several times the L2 cache; each step of
 a graph has lists of its own. Outputs of some tokens are compared with float64. FlashMLA (its sparse
 decode takes 656 bytes and 64 or 128 heads; fewer are padded to 64) gets its metadata ahead of the graph, as in an engine, and its merge is
-in its time, as ours is. `floor` is gathered rows, queries and outputs once at the read stream of the same run.
+in its time, as ours is. Prompts are 4096 tokens whose lists are of the first 8,192 or 32,768 rows; FlashMLA's sparse prefill
+takes rows of bf16. `floor` is, of decodes, gathered rows, queries and outputs once at the read stream of the same run, of prompts FLOPs at
+a bf16 product's rate.
 """
 
 import argparse
@@ -34,6 +36,8 @@ SCALE = (LATENT + ROPE) ** -0.5
 # Of FlashMLA's kernel; fewer are padded.
 PEER_HEADS = (64, 128)
 HEADS, TOP_K, BATCHES = (128, 64, 32, 16, 8), 2048, (1, 16, 64, 128)
+# Of a prompt: tokens, and rows that its lists are of.
+PROMPT, PROMPT_KEYS = 4096, (8192, 32768)
 # Nobody tuned for these: (heads, top-k, tokens).
 OTHERS = ((128, 512, 128), (128, 1000, 33), (48, 2048, 64), (64, 640, 200), (20, 2048, 100))
 FORMATS = {"fp8_ds_mla": ', format = "fp8_ds_mla"', "bf16": ""}
@@ -56,13 +60,22 @@ func.func @top_{k}(%q: tensor<?x{heads}x{latent}xbf16> {{mla.input = "q"}},
 CACHE = """!cache = !mla.cache<page_size = {page}, fields = [latent: {latent}, rope: {rope}], element = bf16{format}>
 """
 
-Row = collections.namedtuple("Row", "heads k tokens")
+Row = collections.namedtuple("Row", "heads k tokens keys")
 
 
-def make_rows(only):
-    rows = [Row(heads, TOP_K, batch) for heads in HEADS for batch in BATCHES]
-    rows += [Row(*other) for other in OTHERS]
+def make_rows(only, checks=("decode", "prompt")):
+    rows = []
+    if "decode" in checks:
+        rows += [Row(heads, TOP_K, batch, POOL_ROWS) for heads in HEADS for batch in BATCHES]
+        rows += [Row(*other, POOL_ROWS) for other in OTHERS]
+    if "prompt" in checks:
+        rows += [Row(heads, TOP_K, PROMPT, keys) for heads in HEADS for keys in PROMPT_KEYS]
     return [row for row in rows if not only or row.heads in only]
+
+
+def peer_format(row):
+    """What FlashMLA's kernel for such a row reads."""
+    return "bf16" if row.tokens == PROMPT else "fp8_ds_mla"
 
 
 def module_of(heads, form):
@@ -96,7 +109,7 @@ class Problem:
         generator = torch.Generator(device=device).manual_seed(1)
         self.query = (3 * torch.randn((row.tokens, row.heads, LATENT + ROPE), device=device,
                                       generator=generator)).bfloat16()
-        self.lists = [torch.randint(0, POOL_ROWS, (row.tokens, row.k), generator=generator,
+        self.lists = [torch.randint(0, row.keys, (row.tokens, row.k), generator=generator,
                                     device=device, dtype=torch.int32) for _ in range(sets)]
 
     def error(self, output, pool, form):
@@ -142,11 +155,28 @@ class Layer:
             for rows in problem.lists]
 
 
+def peer_prompts(ops, problem, pool):
+    """FlashMLA's sparse prefill."""
+    row, holder = problem.row, {}
+    heads = next(count for count in PEER_HEADS if count >= row.heads)
+    query = problem.query.new_zeros((row.tokens, heads, LATENT + ROPE))
+    query[:, :row.heads] = problem.query
+    keys = pool[:row.keys, None]
+
+    def launch(rows):
+        result = ops.sparse_prefill_fwd(query, keys, rows, SCALE, LATENT, None, None)
+        holder["output"] = result[0][:, :row.heads]
+
+    return holder, [lambda rows=rows[:, None]: launch(rows) for rows in problem.lists]
+
+
 def peer_launches(ops, problem, pool):
     """FlashMLA's, and where its last output is."""
     import torch
 
     row = problem.row
+    if row.tokens == PROMPT:
+        return peer_prompts(ops, problem, pool)
     heads = next(count for count in PEER_HEADS if count >= row.heads)
     query = problem.query.new_zeros((row.tokens, 1, heads, LATENT + ROPE))
     query[:, 0, :row.heads] = problem.query
@@ -193,9 +223,10 @@ def run_row(row, layers, pools, ops, options):
         errors[name] = problem.error(output, pools[form], form)
         contestants.append(turns.Contestant(name, launches))
     if ops:
-        holder, launches = peer_launches(ops, problem, pools["fp8_ds_mla"])
+        form = peer_format(row)
+        holder, launches = peer_launches(ops, problem, pools[form])
         launches[-1]()
-        errors["FlashMLA"] = problem.error(holder["output"], pools["fp8_ds_mla"], "fp8_ds_mla")
+        errors["FlashMLA"] = problem.error(holder["output"], pools[form], form)
         contestants.append(turns.Contestant("FlashMLA", launches))
     turns.run_rounds(contestants, options.rounds)
     if options.sustain:
@@ -208,21 +239,26 @@ def run_row(row, layers, pools, ops, options):
 
 
 def describe(result, measured):
-    row = Row(result["heads"], result["k"], result["tokens"])
+    row = Row(result["heads"], result["k"], result["tokens"], result["keys"])
     moved = row.tokens * (row.k * 656 + row.heads * 2 * (2 * LATENT + ROPE))
-    floor = moved / measured["read_bytes_per_s"]
-    text = f"{row.heads:4} heads, top {row.k:5}, {row.tokens:4} tokens, floor {floor * 1e6:6.1f} us:"
+    flops = 2 * row.tokens * row.k * row.heads * (2 * LATENT + ROPE)
+    is_prompt = row.tokens == PROMPT
+    floor = flops / measured["matmul_flops_per_s"] if is_prompt else \
+        moved / measured["read_bytes_per_s"]
+    text = f"{row.heads:4} heads, top {row.k:5}, {row.tokens:4} tokens of {row.keys:7} rows, " \
+           f"floor {floor * 1e6:6.1f} us:"
     medians = {name: statistics.median(times) for name, times in result["times"].items()}
     for name, seconds in medians.items():
         text += f"  {name} {seconds * 1e6:6.1f} ({result['errors'][name]:.1e})"
-    ours = medians["fp8_ds_mla"]
+    form = peer_format(row)
+    ours = medians[form]
     text += f"  {floor / ours:.2f} of floor"
     if "FlashMLA" in medians:
         text += f", {medians['FlashMLA'] / ours:.2f} of FlashMLA"
         lasting = {name: statistics.median(times)
                    for name, times in result["sustained"].items() if times}
         if lasting:
-            text += f", sustained {lasting['FlashMLA'] / lasting['fp8_ds_mla']:.2f}"
+            text += f", sustained {lasting['FlashMLA'] / lasting[form]:.2f}"
     return text + ("" if is_right(result) else f"  WRONG {result['differing']}")
 
 
@@ -244,7 +280,7 @@ def run_on_gpu(options):
     measured = ceilings.measure_ceilings(ceilings.ReadStream())
     print(measured, flush=True)
     ops, pools, results = vllm_ops.load(vllm_ops.FLASHMLA, options.flashmla), make_pools(torch), []
-    for heads in dict.fromkeys(row.heads for row in make_rows(options.only)):
+    for heads in dict.fromkeys(row.heads for row in make_rows(options.only, options.check)):
         layers = {}
         for folder in (options.directory, *options.also):
             for form in FORMATS:
@@ -252,7 +288,7 @@ def run_on_gpu(options):
                 name = form if folder == options.directory else f"{folder.name}:{form}"
                 if path.exists():
                     layers[name] = (form, Layer(path, heads, pools[form]))
-        for row in make_rows([heads]) if layers else []:
+        for row in make_rows([heads], options.check) if layers else []:
             results.append(run_row(row, layers, pools, ops, options))
             print(describe(results[-1], measured), flush=True)
     return {"device": torch.cuda.get_device_name(), "ceilings": measured, "rows": results}
@@ -276,6 +312,8 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--only", nargs="+", type=int, metavar="HEADS")
+    parser.add_argument("--check", nargs="+", choices=("decode", "prompt"),
+                        default=["decode", "prompt"], help="parts (both)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sustain", type=float, default=0.8, metavar="SECONDS",
                         help="that each contestant runs in turns without a pause; 0: not")

@@ -119,6 +119,7 @@ static constexpr TargetDescription kTargets[] = {
       .exponentialCycles = 350,
       .packCycles = 300,
       .transformPanelCycles = 325,
+      .turnPanelCycles = 228,
       .clockGhz = 1.6,
       .kernelMicroseconds = 0.65},
      kH200Tuning},

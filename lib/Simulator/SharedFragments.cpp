@@ -63,9 +63,9 @@ Step Machine::runLoadShared(Warpgroup &warpgroup, LoadSharedOp op) {
   if (isRows(op.getResult().getType())) {
     if (accessByRows(warpgroup, op, place, /*isWrite=*/false) == Step::Failed)
       return Step::Failed;
-    SmallVector<float> values;
-    memory->load(place, values);
-    result->reals.assign(values.begin(), values.end());
+    for (int64_t row = 0; row < kTileRows; ++row)
+      result->reals[row] = op.getColumn() ? memory->get(place, row, *op.getColumn())
+                                          : memory->get(place, 0, row);
     set(warpgroup, op.getResult(), TileRef{result});
     return Step::Advanced;
   }

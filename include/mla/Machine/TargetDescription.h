@@ -47,6 +47,8 @@ struct SmDescription {
   double packCycles = 0;
   /// 64x64 codes from shared memory to operands there, by one warpgroup of two that do so.
   double transformPanelCycles = 0;
+  /// 64x64 codes from shared memory to operands in registers, beside their products.
+  double turnPanelCycles = 0;
   /// Under products.
   double clockGhz = 0;
   /// An empty kernel of one wave of CTAs in a graph.

@@ -135,14 +135,16 @@ static void emitSwizzledCopy(ImplicitLocOpBuilder &b, const CopyPlan &plan,
   });
 }
 
-/// Copies into a dense row-major tile, element by element.
+/// Copies into a dense row-major tile: rows in vectors that divide them, else element by element.
 static void emitLinearCopy(ImplicitLocOpBuilder &b, CopyPlan plan, const TileAccess &access,
                            Int thread) {
   int64_t columns = plan.type.getColumns(), elements = plan.type.getRows() * columns;
   bool known = access.areColumnsInside(columns);
-  plan.vectorBytes = plan.elementBytes;
-  emitLoop(b, llvm::divideCeil(elements, plan.threads), [&](Int step) {
-    Int element = thread + step * plan.threads;
+  if (columns * plan.elementBytes % plan.vectorBytes != 0)
+    plan.vectorBytes = plan.elementBytes;
+  int64_t width = plan.getVectorElements();
+  emitLoop(b, llvm::divideCeil(elements, plan.threads * width), [&](Int step) {
+    Int element = (thread + step * plan.threads) * width;
     emitIf(b, compare(b, arith::CmpIPredicate::ult, element, constant32(b, elements)), [&] {
       Row row = access.getRow(b, element / columns);
       Value target = moveAddress(b, plan.target, element * plan.elementBytes);

@@ -216,8 +216,7 @@ static Value isElectedThread(ImplicitLocOpBuilder &b, sm90::ElectOp elect, const
                     .wasInterrupted();
   if (!copies)
     return compare(b, CmpIPredicate::eq, kernel.thread, constant32(b, 0));
-  Value isFirstWarp =
-      compare(b, CmpIPredicate::ult, kernel.thread, constant32(b, kWarpThreads));
+  Value isFirstWarp = compare(b, CmpIPredicate::ult, kernel.thread, constant32(b, kWarpThreads));
   b.setInsertionPointToStart(
       scf::IfOp::create(b, isFirstWarp, /*withElseRegion=*/false).thenBlock());
   return NVVM::ElectSyncOp::create(b, b.getI1Type(), Value());

@@ -92,8 +92,8 @@ private:
   static void storeColumns(ImplicitLocOpBuilder &b, const Kernel &kernel, RankedTensorType type,
                            Value tile, ValueRange registers) {
     int64_t bytes = type.getElementTypeBitWidth() / 8;
-    Value isFirstQuad = compare(b, arith::CmpIPredicate::ult, kernel.groupThread,
-                                constant32(b, sm90::kQuadLanes));
+    Value isFirstQuad =
+        compare(b, arith::CmpIPredicate::ult, kernel.groupThread, constant32(b, sm90::kQuadLanes));
     Type pairType = VectorType::get({2}, type.getElementType());
     emitIf(b, isFirstQuad, [&] {
       Int first = sm90::getFragmentColumn(Int(b, kernel.groupThread));
@@ -102,7 +102,8 @@ private:
         for (int64_t i : {0, 1})
           pair = LLVM::InsertElementOp::create(b, pair, registers[2 * j + i], constant32(b, i));
         Int element = first + j * sm90::kColumnGroup;
-        LLVM::StoreOp::create(b, pair, kernel.getSharedAddress(b, tile, element * bytes), 2 * bytes);
+        LLVM::StoreOp::create(b, pair, kernel.getSharedAddress(b, tile, element * bytes),
+                              2 * bytes);
       }
     });
   }
@@ -254,7 +255,7 @@ struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
     const Kernel &kernel = getKernel(op);
     auto type = cast<RankedTensorType>(op.getType());
     Value tile = adaptor.getSource()[0];
-    SmallVector<Value> registers = sm90::isRows(type) ? loadRows(b, kernel, type, tile)
+    SmallVector<Value> registers = sm90::isRows(type) ? loadRows(b, kernel, op, tile)
                                    : isa<Float8E4M3FNType>(type.getElementType())
                                        ? loadCodes(b, kernel, op, tile)
                                        : loadFragment(b, kernel, op, tile);
@@ -263,13 +264,17 @@ struct LoadShared : public KernelPattern<sm90::LoadSharedOp> {
   }
 
 private:
+  /// Of a tile of one row, or a column of one with a row for each element.
   static SmallVector<Value> loadRows(ImplicitLocOpBuilder &b, const Kernel &kernel,
-                                     RankedTensorType type, Value tile) {
-    int64_t bytes = type.getElementTypeBitWidth() / 8;
+                                     sm90::LoadSharedOp op, Value tile) {
+    Type element = cast<RankedTensorType>(op.getType()).getElementType();
+    int64_t bytes = element.getIntOrFloatBitWidth() / 8, column = op.getColumn().value_or(0);
+    int64_t stride = op.getColumn() ? op.getSource().getType().getColumns() : 1;
     SmallVector<Value> registers;
     for (int64_t h = 0; h < sm90::kFragmentRows; ++h)
       registers.push_back(LLVM::LoadOp::create(
-          b, type.getElementType(), kernel.getSharedAddress(b, tile, kernel.getRow(b, h) * bytes)));
+          b, element,
+          kernel.getSharedAddress(b, tile, (kernel.getRow(b, h) * stride + column) * bytes)));
     return registers;
   }
 

@@ -34,6 +34,12 @@ Value LazyCloner::get(Value value) {
     mapping.map(value, cloneLoad(builder, load, mapping, *convert(op, value.getType())));
     return mapping.lookup(value);
   }
+  auto iota = dyn_cast<tile::IotaOp>(op);
+  if (iota && isTransposed && iota.getType().getRank() == 2) {
+    mapping.map(value, sm90::IotaOp::create(builder, iota.getLoc(), *convert(op, value.getType()),
+                                            1 - iota.getDim()));
+    return mapping.lookup(value);
+  }
   [[maybe_unused]] LogicalResult cloned = cloneElementwise(builder, op, mapping, convert);
   assert(succeeded(cloned) && "the schedule has checked the ops of the kernel");
   return mapping.lookup(value);

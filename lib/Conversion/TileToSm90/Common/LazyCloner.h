@@ -29,14 +29,18 @@ class LazyCloner {
 public:
   using TypeConversion = std::function<mlir::FailureOr<mlir::Type>(mlir::Operation *, mlir::Type)>;
 
-  LazyCloner(mlir::OpBuilder &builder, TypeConversion convert)
-      : builder(builder), convert(std::move(convert)) {}
+  /// `isTransposed`: rows of the tile kernel's tiles are columns of their counterparts, as
+  /// `convert` says.
+  LazyCloner(mlir::OpBuilder &builder, TypeConversion convert, bool isTransposed = false)
+      : builder(builder), convert(std::move(convert)), isTransposed(isTransposed) {}
   /// Starts with what `base` has mapped.
-  LazyCloner(const LazyCloner &base, TypeConversion convert)
-      : builder(base.builder), convert(std::move(convert)), mapping(base.mapping) {}
+  LazyCloner(const LazyCloner &base, TypeConversion convert, bool isTransposed = false)
+      : builder(base.builder), convert(std::move(convert)), isTransposed(isTransposed),
+        mapping(base.mapping) {}
 
   /// The counterpart of `value`. Precondition: every op of its slice up to mapped
-  /// values can be cloned by cloneElementwise.
+  /// values can be cloned by cloneElementwise; where tiles are transposed, none loads a tile or
+  /// folds one.
   mlir::Value get(mlir::Value value);
   mlir::SmallVector<mlir::Value> get(mlir::ValueRange values) {
     return llvm::map_to_vector(values, [&](mlir::Value value) { return get(value); });
@@ -60,6 +64,7 @@ public:
 private:
   mlir::OpBuilder &builder;
   TypeConversion convert;
+  bool isTransposed;
   mlir::IRMapping mapping;
 };
 

@@ -8,11 +8,13 @@
 
 #include "Common/PagedTiles.h"
 
+#include "Common/Divisibility.h"
 #include "Common/RoleKernel.h"
 #include "Common/ScheduleBuilder.h"
 
 #include "mla/Dialect/Sm90/IR/HostValue.h"
 #include "mla/Dialect/Sm90/IR/Sm90CodeOps.h"
+#include "mla/Dialect/Sm90/Utils/Layout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -271,4 +273,54 @@ Value mlac::loadRowScales(ImplicitLocOpBuilder &b, LazyCloner &cloner, Operation
   return sm90::LoadCodeScalesOp::create(b, type, cloner.get(load.getPool()),
                                         cloner.get(load.getTable()), cloner.get(load.getToken()),
                                         cloner.get(load.getColumn()), cloner.get(load.getLimit()));
+}
+
+static memref::ReinterpretCastOp findView(Value view) {
+  while (auto cast = view.getDefiningOp<memref::CastOp>())
+    view = cast.getSource();
+  return view.getDefiningOp<memref::ReinterpretCastOp>();
+}
+
+/// Bytes of a row of `groups` scales that one copy may move: the kernel's arguments, which its rows
+/// begin at, are aligned.
+static int32_t chooseScaleVector(memref::ReinterpretCastOp view, int64_t groups) {
+  int64_t divisor = std::min(getKnownDivisor(groups), getKnownDivisor(view.getMixedOffsets()[0]));
+  for (OpFoldResult stride : ArrayRef(view.getMixedStrides()).drop_back())
+    divisor = std::min(divisor, getKnownDivisor(stride));
+  int64_t bytes = view.getType().getElementTypeBitWidth() / 8;
+  return static_cast<int32_t>(std::min(divisor * bytes, sm90::kChunkBytes));
+}
+
+/// Of the view that repeats the first group's scale, the one with a column for each group.
+static Value viewScales(ImplicitLocOpBuilder &b, LazyCloner &cloner,
+                        memref::ReinterpretCastOp view, int64_t groups) {
+  auto convert = [&](OpFoldResult extent) {
+    auto value = dyn_cast<Value>(extent);
+    return value ? OpFoldResult(cloner.get(value)) : extent;
+  };
+  SmallVector<OpFoldResult> sizes = llvm::map_to_vector(view.getMixedSizes(), convert);
+  SmallVector<OpFoldResult> strides = llvm::map_to_vector(view.getMixedStrides(), convert);
+  sizes.back() = b.getIndexAttr(groups);
+  strides.back() = b.getIndexAttr(1);
+  return memref::ReinterpretCastOp::create(b, cloner.get(view.getSource()),
+                                           convert(view.getMixedOffsets().front()), sizes, strides);
+}
+
+void mlac::copyRowScales(ImplicitLocOpBuilder &b, LazyCloner &cloner, Operation *op,
+                         Value target) {
+  int64_t groups = cast<sm90::SmemType>(target.getType()).getColumns();
+  Value first = arith::ConstantIndexOp::create(b, 0);
+  auto listed = dyn_cast<tile::LoadRowsOp>(op);
+  memref::ReinterpretCastOp view =
+      findView(listed ? listed.getView() : cast<tile::LoadPagedOp>(op).getPool());
+  int32_t vectorBytes = chooseScaleVector(view, groups);
+  Value scales = viewScales(b, cloner, view, groups);
+  if (listed) {
+    sm90::CopyRowsOp::create(b, scales, cloner.get(listed.getIndices()),
+                             cloner.get(listed.getFirst()), first, target, vectorBytes);
+    return;
+  }
+  auto load = cast<tile::LoadPagedOp>(op);
+  sm90::CopyPagedOp::create(b, scales, cloner.get(load.getTable()), cloner.get(load.getToken()),
+                            first, cloner.get(load.getLimit()), target, vectorBytes);
 }

@@ -94,6 +94,12 @@ inline constexpr float kCodeFactor = 16;
 /// At the place that `cloner` is at, whose tiles are of one warpgroup.
 mlir::Value loadRowScales(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::Operation *load);
 
+/// Copies the scales of all groups of columns, which lie one behind the other, of each row of codes to
+/// `target`, a linear tile of f32 with a row for each; zeros where there is no row. `load` is that of
+/// the first group's. By all threads.
+void copyRowScales(mlir::ImplicitLocOpBuilder &b, LazyCloner &cloner, mlir::Operation *load,
+                   mlir::Value target);
+
 } // namespace mlac
 
 #endif // MLAC_LIB_CONVERSION_TILETOSM90_COMMON_PAGEDTILES_H

@@ -74,6 +74,17 @@ Type mlac::convertRoleType(Type type) {
   return getFragmentType(tile.getDimSize(1), tile.getElementType());
 }
 
+Type mlac::convertTransposedType(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return type;
+  if (tile.getRank() == 1)
+    return RankedTensorType::get(tile.getShape(), tile.getElementType(),
+                                 sm90::ColumnsAttr::get(type.getContext()));
+  assert(tile.getDimSize(1) == sm90::kTileRows && "a tile of 64 columns");
+  return getFragmentType(tile.getDimSize(0), tile.getElementType());
+}
+
 sm90::SmemType mlac::getSharedType(ArrayRef<int64_t> shape, Type element) {
   return sm90::SmemType::get(element.getContext(), shape, element, sm90::SmemLayout::Swizzle128);
 }

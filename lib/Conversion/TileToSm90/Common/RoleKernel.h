@@ -62,6 +62,10 @@ mlir::RankedTensorType getFragmentType(int64_t columns, mlir::Type element);
 /// The fragment, or the vector with an element per row, of a tile; other types stay.
 mlir::Type convertRoleType(mlir::Type type);
 
+/// The same of a tile that a role holds transposed: the fragment's columns, or the vector's
+/// elements, are its rows.
+mlir::Type convertTransposedType(mlir::Type type);
+
 /// The shared tile of an operand of products.
 mlir::sm90::SmemType getSharedType(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 mlir::sm90::SmemType getSharedType(mlir::Value tile);

@@ -27,8 +27,8 @@ using namespace mlir;
 using namespace mlac;
 using namespace mlac::relay;
 
-/// Warpgroups: scores, left and right output, and, with codes, what turns them.
-static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2, kCodes = 3;
+/// Warpgroups: scores, left and right output.
+static constexpr int32_t kScores = 0, kLeft = 1, kRight = 2;
 
 //===----------------------------------------------------------------------===//
 // What the schedule takes
@@ -66,6 +66,10 @@ static bool canTransform(tile::AttendOp attend, std::string &why) {
     return false;
   }
   auto scales = cast<MemRefType>(attend.getScales().getType());
+  if (!scales.getElementType().isF32()) {
+    why = "scales are not of f32";
+    return false;
+  }
   int64_t group = scales.getRank() == 1 ? 0 : attend.getWidth(0) / scales.getShape().back();
   if (group != 0 && group != sm90::kCodePanelColumns) {
     why = "a scale is of " + std::to_string(group) + " columns, a panel of codes has " +
@@ -125,7 +129,7 @@ static int64_t chooseLeftStages(const Shape &shape, int64_t rightStages, int64_t
   RelayShape panels(shape.leftPanels, shape.rightPanels, shape.hasRope ? 1 : 0, shape.hasCodes,
                     shape.hasRopeCodes);
   RelayOrder order;
-  order.leftStages = shape.hasCodes ? 2 : 3; // of codes a block as it came, too
+  order.leftStages = shape.hasCodes ? 2 : 3; // beside a block of codes as it came
   order.rightStages = rightStages;
   order.ropeStages = ropeStages;
   while (order.leftStages > 1 && countRelayBytes(panels, order) > sm90::kMaxSharedBytes)
@@ -141,17 +145,17 @@ RelayOptions relay::chooseOptions(AttentionLoop &loop, const Shape &shape) {
   options.ropeStages = given.getRopeStages().value_or(least.ropeStages);
   options.leftStages = given.getLeftStages().value_or(
       chooseLeftStages(shape, options.rightStages, options.ropeStages));
-  // Measured (docs/lab/decode.md): opening the gate two panels early is best. With codes a right
-  // slot is what the next scores wait for: nothing delays the left product.
-  options.gateEarlyPanels = given.getEarly().value_or(shape.hasCodes ? -1 : shape.rightPanels / 2);
-  // The rows that all threads copy arrive together: each arrival is a thread's.
-  options.rightPanelsPerPart = !shape.usesTma && !shape.hasCodes ? shape.rightPanels
-                               : shape.rightPanels % 2 == 0      ? 2
-                                                                 : 1;
+  // Measured (docs/lab/decode.md): opening the gate two panels early is best. With codes it opens
+  // behind the last: the tensor cores have the left product under the softmax then.
+  options.gateEarlyPanels = given.getEarly().value_or(shape.hasCodes ? 0 : shape.rightPanels / 2);
+  // The rows that all threads copy arrive together: each arrival is a thread's. So do operands that
+  // were codes: who multiplies them waits for the weights behind them.
+  options.rightPanelsPerPart = !shape.usesTma || shape.hasCodes ? shape.rightPanels
+                               : shape.rightPanels % 2 == 0     ? 2
+                                                                : 1;
   RelayRegisters registers = getRelayRegisters(shape.hasCodes);
   options.scoreRegisters = given.getScoreRegisters().value_or(registers.scores);
   options.outputRegisters = given.getOutputRegisters().value_or(registers.values);
-  options.codeRegisters = registers.codes;
   // Two were 1 % faster before the output went through shared memory; one is now
   // (docs/lab/decode.md), in half of the code and without spills.
   options.stepsPerTurn = given.getStepsPerTurn().value_or(1);
@@ -266,7 +270,10 @@ void relay::Kernel::createRings() {
   sm90::SmemType leftTile = sharedType(rows, shape.getLeftColumns());
   sm90::SmemType rightTile = sharedType(rows, shape.getRightColumns());
   sm90::SmemType panel = sharedType(rows, sm90::kPanelColumns);
-  weights = createRing("weights", 1, 1, {panel, rowsType()}, role, 2 * role);
+  SmallVector<sm90::SmemType, 2> weightTiles{panel};
+  if (!shape.hasCodes)
+    weightTiles.push_back(rowsType());
+  weights = createRing("weights", 1, 1, weightTiles, role, 2 * role);
   int64_t queryColumns = keepsQueries() ? shape.getRightColumns() : loop.getOutputWidth();
   sm90::SmemType plainPanel = getSharedType({rows, sm90::kPanelColumns}, shape.element);
   SmallVector<sm90::SmemType> queryTiles = {getSharedType({rows, queryColumns}, shape.element)};
@@ -276,11 +283,15 @@ void relay::Kernel::createRings() {
   left = createRing("left", options.leftStages, 1, {leftTile}, fill, role);
   right = createRing("right", options.rightStages, shape.rightPanels / options.rightPanelsPerPart,
                      {rightTile}, fill, role);
-  if (shape.hasRope)
-    ropes = createRing("rope", options.ropeStages, 1, {shape.hasRopeCodes ? panel : plainPanel},
-                       shape.hasRopeCodes ? role : copy, role);
-  if (shape.hasCodes)
+  if (shape.hasRope && !shape.hasRopeCodes)
+    ropes = createRing("rope", options.ropeStages, 1, {plainPanel}, copy, role);
+  if (shape.hasCodes) {
     createCodeRings(copy, role);
+    auto type = sm90::SmemType::get(b.getContext(), {sm90::kWarpgroupWarps, rows}, b.getF32Type(),
+                                    sm90::SmemLayout::Linear);
+    scratch = sm90::AllocOp::create(b, type, /*offset=*/IntegerAttr());
+    factors = sm90::AllocOp::create(b, rowsType(), /*offset=*/IntegerAttr());
+  }
   if (!crossingRows.empty())
     scale = createRing("scale", 1, 1, SmallVector<sm90::SmemType>(crossingRows.size(), rowsType()),
                        role, 2 * role);
@@ -332,7 +343,7 @@ void relay::Kernel::emitRole(StringRef name, int32_t warpgroup, int64_t register
 
 sm90::KernelOp relay::Kernel::build() {
   tile::KernelOp source = loop.kernel;
-  kernel = createRoleKernel(b, source, countRelayRoles(shape.hasCodes));
+  kernel = createRoleKernel(b, source, kRelayRoles);
   // Nothing is spilled where TMA brings the rows, codes too (pages of 16 and 64, 64 and 128 heads).
   // Rows that threads copy have addresses beside the output's 128 registers: 104 to 120 bytes of
   // codes by a list, 28 with lists of bf16 and 48 heads, 40 with 448 columns of f16 in pages of 100
@@ -348,11 +359,10 @@ sm90::KernelOp relay::Kernel::build() {
   loop.kernel.walk([&](tile::ProgramIdOp id) { entry.get(id.getResult()); });
   begin = entry.get(loop.items.getLowerBound());
   end = entry.get(loop.items.getUpperBound());
-  emitRole("scores", kScores, options.scoreRegisters, [&] { emitScores(); });
+  emitRole("scores", kScores, options.scoreRegisters,
+           [&] { shape.hasCodes ? emitKeyScores() : emitScores(); });
   emitRole("left", kLeft, options.outputRegisters, [&] { emitOutput(/*isLeft=*/true); });
   emitRole("right", kRight, options.outputRegisters, [&] { emitOutput(/*isLeft=*/false); });
-  if (shape.hasCodes)
-    emitRole("codes", kCodes, options.codeRegisters, [&] { emitCodes(); });
   sm90::ReturnOp::create(b);
   return kernel;
 }

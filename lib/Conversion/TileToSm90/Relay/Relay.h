@@ -38,20 +38,24 @@
 // (and the left one the queries of entry 0): left, right and rope are filled by 128
 // arrivals, in one part, and rows behind the request's end are zeros.
 //
-// Where the latent is stored as codes, a fourth role turns them into operands, in the slots that
-// the output roles have freed; these bring codes in place of keys, two blocks ahead
-// (RelayCodes.cpp). All of the queries stay in their ring: the scores' role has the registers no
-// more.
+// Where the latent is stored as codes, the scores' role turns them into operands in its registers
+// and multiplies them there, keys in the place of rows: S^T = K Q^T, 64 columns at a time. What it
+// has multiplied it stores for the values' products, so that keys are written once and never read
+// back for scores (RelayKeys.cpp). All of the queries stay in their ring. Output roles bring codes
+// in place of keys (RelayCodes.cpp):
 //
-//   left codes   1   64 x R/2 codes     left (TMA)    codes
-//   right codes  1   64 x R/2, RoPE     right (TMA)   codes
-//   left         2   64 x R/2           codes         left
-//   right        1   64 x R/2           codes         right
-//   rope         2   64 x 64            right (TMA); codes, where it has codes: scores
-//   queries      1   64 x R, 64 x 64    scores (TMA)  scores
+//   ring         stages  tile               filled by            freed by
+//   left codes   1       64 x R/2 codes     left                 scores, panel by panel
+//   right codes  1       64 x R/2, RoPE     right                scores, panel by panel
+//   left         2       64 x R/2           scores               left
+//   right        1       64 x R/2           scores               right
+//   rope         2       64 x 64            right; none of codes scores
+//   queries      1       64 x R, 64 x 64    scores (TMA)         scores
 //
-//   codes | left codes(i+1) -> left slot | right codes(i+1) -> right slot | ...
-//   right | PV(i) | free slot | codes(i+2) | await P(i+1)
+//   tensor | S(i+1) and PV-right(i)                               | PV-left(i)                 |
+//   S(i+2) scores | RoPE, codes -> registers -> S(i+1), slots; wait S    | max moved?, exp, P(i+1)
+//   | left   | left codes(i+2) as those of i+1 are read ... gate    | PV(i) | free slot right  |
+//   PV(i) | free slot | codes(i+2) as those are read     | await P(i+1)
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,7 +76,7 @@ struct RelayOptions {
   int64_t gateEarlyPanels;
   /// Panels of the right ring that arrive together.
   int64_t rightPanelsPerPart;
-  int64_t scoreRegisters, outputRegisters, codeRegisters;
+  int64_t scoreRegisters, outputRegisters;
   /// Steps of the scores role in one turn of its loop: with 2 the two accumulators
   /// in flight need no copies, with 1 there is half the code.
   int64_t stepsPerTurn;

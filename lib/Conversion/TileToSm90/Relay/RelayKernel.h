@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What the roles share; see Relay.h for the schedule. Relay.cpp makes the
-// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles, RelayCodes.cpp the role that keys
-// have that are codes, and what brings them.
+// kernel's entry, RelayScores.cpp and RelayOutput.cpp the roles, RelayKeys.cpp the scores' role
+// where keys are codes, and RelayCodes.cpp what brings codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,8 +71,7 @@ private:
   void clearAbsentRows(ValueRange tiles);
   Value startReference(Value start);
   Value takeQueries(ScoreState &state);
-  void awaitQueries(ScoreState &state);
-  Value narrowWeights(LazyCloner &cloner);
+  SmallVector<Value, 2> awaitQueries(LazyCloner &cloner, Value stage);
   void loadQueries(Value item, Value stage);
   Value multiplyRope(ScoreState &state, Value scores);
   Value multiplyLeft(ScoreState &state, Value queries);
@@ -81,11 +80,16 @@ private:
   void emitSoftmax(ScoreState &state, Value position, llvm::function_ref<void()> issueNext);
   void emitUnmasked(ScoreState &state, Value queries, Value blocks);
   void finishRows(ScoreState &state);
+  void publishCrossingRows(LazyCloner &cloner, Value &stage);
 
   // RelayOutput.cpp
   struct OutputState;
   /// Whether the left half of the queries comes through the left ring and stays in registers.
   bool keepsQueries() const { return !shape.hasCodes; }
+  /// Whether the role fills a slot ahead of the block's product. Left codes of the next block are
+  /// read while the left product waits at its gate; of right ones the slot is waited for that the
+  /// right product frees.
+  bool refillsFirst(bool isLeft) const { return shape.hasCodes && isLeft; }
   /// Whether item's entries of the ring begin with the queries.
   bool hasQueryEntry(bool isLeft) const { return isLeft && keepsQueries(); }
   void emitOutput(bool isLeft);
@@ -106,23 +110,39 @@ private:
   void emitBlock(OutputState &state);
 
   // RelayCodes.cpp
-  struct CodesState;
   void createCodeRings(int32_t copy, int32_t role);
   int64_t countCodePanels(bool isLeft) const;
   void refillCodes(OutputState &state, llvm::function_ref<void()> untilFree);
+  void copyScales(OutputState &state, LazyCloner &cloner, Value exists);
   void whereExists(Value exists, llvm::function_ref<void()> body);
   void copyCodes(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block,
                  int64_t panel, Value stage);
   void copyRope(OutputState &state, LazyCloner &cloner, const PagedTiles::Block &block);
   /// Whether the role brings RoPE keys as they are.
   bool bringsRope(bool isLeft) const { return !isLeft && shape.hasRope && !shape.hasRopeCodes; }
-  void emitCodes();
   Value getCodeRest(LazyCloner &cloner, Type type);
-  SmallVector<Value> fetchScales(CodesState &state);
-  Value getScale(CodesState &state, bool isLeft, int64_t column);
-  Value takeCodes(Value ring, SmallVector<Value> &stages, int64_t column);
-  void turnRope(CodesState &state);
-  void turnHalf(CodesState &state, bool isLeft);
+
+  // RelayKeys.cpp
+  struct KeyState;
+  struct Products;
+  void emitKeyScores();
+  void emitKeyItem(KeyState &state);
+  void startKeyState(KeyState &state);
+  void emitKeyBlocks(KeyState &state, Value from, Value last, bool isMasked);
+  void emitKeyBlock(KeyState &state, Value block, Value last, bool isMasked);
+  void takeScales(KeyState &state);
+  Value getScale(KeyState &state, bool isLeft, int64_t column);
+  void multiplyPanel(Products &products, Value keys, Value queryTile);
+  Value loadWords(Value ring, Value stage, int64_t column);
+  Value turnWords(Products &products, Value words, Value scale);
+  void multiplyRopeKeys(KeyState &state, Products &products);
+  void multiplyHalf(KeyState &state, Products &products, bool isLeft);
+  Value multiplyKeys(KeyState &state);
+  void emitKeySoftmax(KeyState &state, Value scores, Value position);
+  void moveReference(KeyState &state);
+  void mapEntries(LazyCloner &cloner);
+  Value narrowWeights(LazyCloner &cloner);
+  void finishKeyRows(KeyState &state);
 
   void emitLastBlock(OutputState &state);
   void freeSlot(OutputState &state);
@@ -151,6 +171,8 @@ private:
   Value panels(Value tile, int64_t first, int64_t count);
   mlir::sm90::SmemType sharedType(int64_t rows, int64_t columns);
   mlir::sm90::SmemType rowsType();
+  /// Of the output's rows, beside a stage of weights.
+  Value factorsOf(Value stage) { return factors ? factors : tileOf(weights, stage, 1); }
 
   AttentionLoop &loop;
   Shape shape;
@@ -160,6 +182,10 @@ private:
   Value queryMap, ropeQueryMap;
   Value left, right, ropes, queries, weights, scale, gate; // rings; ropes, scale, gate may be null
   Value leftCodes, rightCodes;                             // rings of panels, with codes only
+  Value scales; // ring of their rows' scales; null where all have one
+  // With codes only: of folds over keys that are rows, and what the weights' one stage has else, whose
+  // tiles begin at multiples of 1 KiB.
+  Value scratch, factors;
   /// Row vectors that the epilogue of the output needs, in the order of `scale`.
   SmallVector<Value> crossingRows;
 };

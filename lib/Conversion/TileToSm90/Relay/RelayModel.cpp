@@ -73,19 +73,19 @@ RelayOrder RelayOrder::getLeast(bool hasRope, bool hasCodes, bool hasRopeCodes) 
   RelayOrder order;
   order.leftStages = 2;
   order.rightStages = hasCodes ? 1 : 2;
-  // The scores' role frees a slot of RoPE keys before the next but one comes; with one the
-  // padded codes fit.
-  order.ropeStages = !hasRope ? 0 : hasRopeCodes ? 1 : 2;
+  // The scores' role frees a slot of RoPE keys before the next but one comes. RoPE's codes go to
+  // registers.
+  order.ropeStages = !hasRope || hasRopeCodes ? 0 : 2;
   return order;
 }
 
 int64_t mlac::countRelayBytes(const RelayShape &shape, const RelayOrder &order) {
   constexpr int64_t kPanelBytes = kBlockKeys * sm90::kPanelRowBytes;
-  // Row vectors, aligned like tiles, and barriers.
-  constexpr int64_t kSmallBytes = 2 * sm90::kSwizzleAtomBytes;
+  // Row vectors, aligned like tiles, and barriers; with codes scratch of folds and scales.
+  const int64_t smallBytes = (shape.hasCodes ? 3 : 2) * sm90::kSwizzleAtomBytes;
   int64_t panels = 1 + shape.queryPanels() + shape.codes + order.leftStages * shape.left +
                    order.rightStages * shape.right + order.ropeStages * shape.rope;
-  return panels * kPanelBytes + kSmallBytes;
+  return panels * kPanelBytes + smallBytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,6 +107,11 @@ public:
 
 private:
   void count();
+  /// Boxes of fewer rows than a swizzle's are none.
+  bool copiesRows() const { return problem.pageSize < sm90::kSwizzleRows; }
+  bool hasRopeRing(const RelayShape &shape) const {
+    return shape.rope != 0 && !problem.hasRopeCodes;
+  }
   bool chooseRegisters(const RelayShape &shape);
   bool takeRegisters(const RelayRegisters &registers);
   bool checkDepths(const RelayShape &shape);
@@ -140,8 +145,8 @@ void Planner::count() {
 /// With codes they are what they are.
 bool Planner::takeRegisters(const RelayRegisters &registers) {
   if (request.find(relay::kRegisters))
-    return refuse("registers: with codes its four roles have " + Twine(registers.scores) + ", " +
-                  Twine(registers.values) + " twice, and " + Twine(registers.codes));
+    return refuse("registers: with codes its roles have " + Twine(registers.scores) + " and " +
+                  Twine(registers.values) + " twice");
   WarpgroupNumbers numbers{registers.scores, registers.values, registers.values};
   cost.parameters.set(relay::kRegisters, numbers);
   return true;
@@ -153,11 +158,10 @@ bool Planner::takeRegisters(const RelayRegisters &registers) {
 bool Planner::chooseRegisters(const RelayShape &shape) {
   if (shape.hasCodes)
     return takeRegisters(getRelayRegisters(/*hasCodes=*/true));
-  constexpr int64_t kRoles = countRelayRoles(/*hasCodes=*/false);
   const Tuning &tuning = target.tuning;
-  int64_t launched =
-      alignDown(sm90::kRegisterFile / (kRoles * sm90::kWarpgroupThreads), sm90::kRegisterGranule);
-  int64_t column = kRoles * launched;
+  int64_t launched = alignDown(sm90::kRegisterFile / (kRelayRoles * sm90::kWarpgroupThreads),
+                               sm90::kRegisterGranule);
+  int64_t column = kRelayRoles * launched;
   int64_t valuesNeed = countAccumulators(shape.left) + tuning.relayValuesRegisters;
   // Query fragments (two 16-bit elements per register), scores in the making and
   // the numerators of the block before.
@@ -194,8 +198,9 @@ bool Planner::chooseRegisters(const RelayShape &shape) {
 }
 
 bool Planner::checkDepths(const RelayShape &shape) {
-  if (request.find(relay::kRopeStages) && shape.rope == 0)
-    return refuse("rope-stages: there are no rope keys");
+  if (request.find(relay::kRopeStages) && !hasRopeRing(shape))
+    return refuse(shape.rope ? "rope-stages: rope keys are codes, which have no ring"
+                             : "rope-stages: there are no rope keys");
   // The next block's scores read one before this block's weights let the values leave theirs.
   if (std::optional<int64_t> left = request.get(relay::kLeftStages); left && *left < 2)
     return refuse("left-stages: expected at least 2, got " + Twine(*left));
@@ -209,7 +214,8 @@ bool Planner::chooseDepths(const RelayShape &shape) {
   order.issue = kRelayIssuePoint;
   order.leftStages = request.get(relay::kLeftStages).value_or(least.leftStages);
   order.rightStages = request.get(relay::kRightStages).value_or(least.rightStages);
-  order.ropeStages = shape.rope ? request.get(relay::kRopeStages).value_or(least.ropeStages) : 0;
+  order.ropeStages =
+      hasRopeRing(shape) ? request.get(relay::kRopeStages).value_or(least.ropeStages) : 0;
   cost.sharedBytes = countRelayBytes(shape, order);
   if (cost.sharedBytes > target.sharedBytes)
     return refuse("left-stages " + Twine(order.leftStages) + ", right-stages " +
@@ -227,10 +233,10 @@ void Planner::deepenRings(const RelayShape &shape) {
     int64_t RelayOrder::*stages;
     bool isForced;
   };
-  const Ring rings[] = {
-      {&RelayOrder::leftStages, request.find(relay::kLeftStages) != nullptr},
-      {&RelayOrder::rightStages, request.find(relay::kRightStages) != nullptr},
-      {&RelayOrder::ropeStages, request.find(relay::kRopeStages) != nullptr || shape.rope == 0}};
+  const Ring rings[] = {{&RelayOrder::leftStages, request.find(relay::kLeftStages) != nullptr},
+                        {&RelayOrder::rightStages, request.find(relay::kRightStages) != nullptr},
+                        {&RelayOrder::ropeStages,
+                         request.find(relay::kRopeStages) != nullptr || !hasRopeRing(shape)}};
   // A gate's advantage shows only when the rings are deep enough, so depths are
   // compared at the gate that favours the shallow ring.
   RelayOrder current = order;
@@ -284,8 +290,9 @@ bool Planner::orderRoles(const RelayShape &shape) {
   double bestPeriod = kNever;
   for (GateEdge gate : kRelayGates)
     for (int64_t early = 0; early <= mostEarly; ++early) {
-      // Measured with codes (docs/lab/codes.md): one gate costs 16 heads 7 %.
-      if (problem.hasCodes() && !askedGate && gate != GateEdge::None)
+      // With codes it opens behind the last product of scores, which pays where threads copy rows
+      // (2 to 6 %), and costs up to 3 % where TMA does (docs/lab/codes.md).
+      if (problem.hasCodes() && (early > 0 || (!askedGate && gatesLeft(gate) != copiesRows())))
         continue;
       if ((askedGate && *askedGate != gate) || (askedEarly && *askedEarly != early) ||
           (early > 0 && !gatesLeft(gate)))
@@ -312,8 +319,10 @@ void Planner::countCycles(const RelayShape &shape) {
   // values, and each role the weights.
   double read = shape.partA() + shape.partB() + shape.queryPanels() + panels + 2;
   double written = shape.partA() + shape.partB() + 1;
-  if (shape.hasCodes) { // brought, and read to be turned
-    read += panels / 2.0;
+  // Codes are brought and read, half of the bytes, instead of operands; these are written for
+  // values.
+  if (shape.hasCodes) {
+    read -= panels / 2.0;
     written += panels / 2.0;
   }
   cost.sharedCycles = (read + written) * kPanelBytes / sm.sharedBytesPerClock;

@@ -106,18 +106,19 @@ struct RelayOrder {
   void write(ParameterValues &values) const;
 };
 
-/// Warpgroups: scores, two halves of values, and with codes what turns them.
-constexpr int64_t countRelayRoles(bool hasCodes) { return hasCodes ? 4 : 3; }
+/// Warpgroups: scores and two halves of values.
+inline constexpr int64_t kRelayRoles = 3;
 
 /// Registers of a thread of each role.
 struct RelayRegisters {
-  int64_t scores, values, codes;
+  int64_t scores, values;
 };
 /// What the launch gives (168) suits three roles: with 184 for the scores and 160 for the rest
-/// ptxas spills in the latter, which hold 128 of output. Four roles are launched with 128 each; the
-/// scores hold two times 32, and keep no queries.
+/// ptxas spills in the latter, which hold 128 of output. Where keys are codes nothing is spilled
+/// (ptxas 13.0, lists and pages of 64); the scores' role has scores, sums, two operands and the
+/// codes of a third.
 constexpr RelayRegisters getRelayRegisters(bool hasCodes) {
-  return hasCodes ? RelayRegisters{104, 168, 72} : RelayRegisters{168, 168, 0};
+  return hasCodes ? RelayRegisters{184, 160} : RelayRegisters{168, 168};
 }
 
 /// Shared memory: one tile of weights, the queries that are not in registers, the rings, codes,

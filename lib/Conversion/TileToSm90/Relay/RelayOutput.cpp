@@ -215,7 +215,7 @@ Value relay::Kernel::startProduct(OutputState &state, bool isLast) {
   Value ring = state.isLeft ? left : right;
   sm90::AwaitOp::create(b, weights, state.weights, 0);
   Value factor = sm90::LoadSharedOp::create(b, convertRoleType(loop.correction.getType()),
-                                            tileOf(weights, state.weights, 1));
+                                            factorsOf(state.weights));
   Value output = rescaleIfNeeded(b, state.output, factor);
   Value values = tileOf(ring, state.consumed, 0);
   if (isLast && shape.usesTma) // copied rows end with zeros
@@ -250,6 +250,11 @@ void relay::Kernel::emitBlock(OutputState &state) {
   };
   // The block table, and scales, are read while the weights are awaited, which hides a miss of the
   // caches; what keeps more than a page in registers reads it under the product.
+  if (refillsFirst(state.isLeft)) {
+    refill(state, {});
+    start();
+    return finish();
+  }
   if (findsPagesEarly() || shape.hasCodes)
     return refill(state, [&] { start(), finish(); });
   start();
@@ -259,10 +264,18 @@ void relay::Kernel::emitBlock(OutputState &state) {
 /// The item's output goes through the slot of its last block, which is free then;
 /// the registers that the page of a refill takes are not.
 void relay::Kernel::emitLastBlock(OutputState &state) {
+  if (refillsFirst(state.isLeft))
+    refill(state, {});
   finishProduct(state, startProduct(state, /*isLast=*/true));
-  finishItem(state);
-  freeSlot(state);
-  refill(state, {});
+  if (shape.hasCodes) { // whose outputs are stored from registers
+    freeSlot(state);
+    finishItem(state);
+  } else {
+    finishItem(state);
+    freeSlot(state);
+  }
+  if (!refillsFirst(state.isLeft))
+    refill(state, {});
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,11 +353,11 @@ void relay::Kernel::emitOutput(bool isLeft) {
                     start,   start,
                     Value(), start,
                     start,   Cursor{hasQueryEntry(isLeft), to32(begin), constant32(0)},
-                    Value()};
+                    Value(), Value()};
   if (shape.hasCodes)
-    state.codes = start;
+    state.codes = state.filledScales = start;
   refill(state, [&] { waitForDependency(); });
-  // Codes: a block as operands, one as it came.
+  // Codes: a block that is multiplied, and one behind it.
   Value slots = constant32(shape.hasCodes ? 2 : isLeft ? options.leftStages : options.rightStages);
   auto filled = createLoop(constant32(1), slots, state.packCursor(), /*atLeastOnce=*/false,
                            [&](Value, ValueRange values) {

@@ -28,18 +28,18 @@ struct relay::Kernel::OutputState {
   // What it fills next: stages, and what they get.
   Value filled, filledRope;
   Cursor cursor;
-  Value codes; // the stage of the codes of the next keys; null without
+  Value codes, filledScales; // stages of the codes, and scales, of the next keys; null without
 
   SmallVector<Value> packCursor() const {
     SmallVector<Value> values{filled, filledRope, cursor.item, cursor.entry};
     if (codes)
-      values.push_back(codes);
+      values.append({codes, filledScales});
     return values;
   }
   void unpackCursor(ValueRange values) {
     filled = values[0], filledRope = values[1], cursor.item = values[2], cursor.entry = values[3];
     if (codes)
-      codes = values[4];
+      codes = values[4], filledScales = values[5];
   }
 };
 

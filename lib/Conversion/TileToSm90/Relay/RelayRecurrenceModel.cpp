@@ -14,6 +14,11 @@
 //   right         wait P(i)                       | O_right += P(i) V  -> slot free, refill
 //   left          wait P(i), most of B(i+1)       | O_left  += P(i) V  -> slot free, refill
 //
+// With codes the scores' role makes operands while their products run, and the left gate opens
+// behind the last:
+//
+//   scores   codes -> operands, products | wait | exponentials | round, store P(i)
+//
 //===----------------------------------------------------------------------===//
 
 #include "Relay/RelayModel.h"
@@ -53,7 +58,7 @@ private:
   void scoreBlock(PipelineRole &role, int64_t block) const;
   std::vector<PipelineRole> makeRoles() const;
   PipelineRole makeScores() const;
-  PipelineRole makeCodes() const;
+  PipelineRole makeKeyScores() const;
   PipelineRole makeValues(Event done, Event full, int64_t panels, int64_t stages) const;
 
   const AttentionProblem &problem;
@@ -123,7 +128,7 @@ PipelineRole Relay::makeScores() const {
 /// Starts with its ring full: roles run ahead into the next item.
 PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t stages) const {
   PipelineRole role;
-  for (int64_t block = 0; block < stages; ++block)
+  for (int64_t block = 0; block < stages && !problem.hasCodes(); ++block)
     role.signal(id(full, block));
   for (int64_t block = 0; block < kBlocks; ++block) {
     role.await(id(Event::Weights, block));
@@ -138,33 +143,48 @@ PipelineRole Relay::makeValues(Event done, Event full, int64_t panels, int64_t s
   return role;
 }
 
-/// Codes have come when a slot is free: they come two blocks ahead.
-PipelineRole Relay::makeCodes() const {
+/// A half of codes is read when it has come, its operands stored where a product before is done,
+/// and the next block's codes come in its place.
+PipelineRole Relay::makeKeyScores() const {
   PipelineRole role;
-  auto turn = [&](Event done, Event full, int64_t panels, int64_t stages, int64_t block) {
-    if (block < stages)
-      return;
-    role.await(id(done, block - stages));
-    role.work(panels * sm.transformPanelCycles);
-    role.signal(id(full, block));
+  auto multiply = [&](Event done, Event full, Event product, int64_t panels, int64_t stages,
+                      int64_t block) {
+    role.await(id(full, block));
+    if (block >= stages)
+      role.await(id(done, block - stages));
+    role.issue(id(product, block), scoreCycles(panels));
+    role.work(panels * sm.turnPanelCycles);
+    role.load(id(full, block + 1), loadCycles(panels) / 2);
   };
-  for (int64_t block = 0; block <= kBlocks; ++block) {
-    turn(Event::Left, Event::LeftFull, shape.left, order.leftStages, block);
-    turn(Event::Right, Event::RightFull, shape.right, order.rightStages, block);
+  for (int64_t block = 0; block < kBlocks; ++block) {
+    multiply(Event::Left, Event::LeftFull, Event::PartA, shape.left, order.leftStages, block);
+    multiply(Event::Right, Event::RightFull, Event::Scores, shape.right + shape.rope,
+             order.rightStages, block);
+    role.await(id(Event::Scores, block));
+    role.signal(id(Event::MostOfB, block));
+    role.work(sm.handoverCycles / 2 + sm.exponentialCycles);
+    if (block > 0) { // the tile of weights is free again
+      role.await(id(Event::Left, block - 1));
+      role.await(id(Event::Right, block - 1));
+    }
+    role.work(sm.packCycles);
+    role.signal(id(Event::Weights, block));
   }
   return role;
 }
 
-/// The first only starts with its ring full.
+/// The first only starts with its rings full.
 std::vector<PipelineRole> Relay::makeRoles() const {
-  PipelineRole rope;
-  for (int64_t block = 0; block < order.ropeStages; ++block)
-    rope.signal(id(Event::RopeFull, block));
-  std::vector<PipelineRole> roles = {rope, makeScores()};
+  PipelineRole first;
+  for (int64_t block = 0; block < order.ropeStages && !problem.hasCodes(); ++block)
+    first.signal(id(Event::RopeFull, block));
+  if (problem.hasCodes()) {
+    first.signal(id(Event::LeftFull, 0));
+    first.signal(id(Event::RightFull, 0));
+  }
+  std::vector<PipelineRole> roles = {first, problem.hasCodes() ? makeKeyScores() : makeScores()};
   roles.push_back(makeValues(Event::Right, Event::RightFull, shape.right, order.rightStages));
   roles.push_back(makeValues(Event::Left, Event::LeftFull, shape.left, order.leftStages));
-  if (problem.hasCodes())
-    roles.push_back(makeCodes());
   return roles;
 }
 
@@ -185,13 +205,12 @@ std::optional<Recurrence> Relay::solve() const {
 
 namespace {
 /// From above. Roles come twice: what they do and wait for, and their products.
-enum Lane { kRoles, kProducts = 3, kRightRing = 6, kLeftRing, kRopeRing, kCodesRole };
+enum Lane { kRoles, kProducts = 3, kRightRing = 6, kLeftRing, kRopeRing };
 } // namespace
 static constexpr const char *kLaneNames[] = {
-    "role of scores",      "right values' role", "left values' role",      "products of scores",
-    "right products",      "left products",      "copies to right values", "copies to left values",
-    "copies to rope keys", "role of codes"};
-static constexpr size_t kRolesWithLanes = 4; // the first has none, and codes' comes last
+    "role of scores",         "right values' role",    "left values' role",
+    "products of scores",     "right products",        "left products",
+    "copies to right values", "copies to left values", "copies to rope keys"};
 
 /// What stands for an event's product, copy or wait.
 static const char *nameOf(Event event) {
@@ -213,8 +232,6 @@ static size_t laneOf(const PipelineSpan &span, Event event) {
     return event == Event::RightFull  ? kRightRing
            : event == Event::LeftFull ? kLeftRing
                                       : kRopeRing;
-  if (span.role >= kRolesWithLanes)
-    return kCodesRole;
   size_t role = span.role - 1; // the first only starts with its ring full
   return role + (span.step.kind == Kind::Issue ? kProducts : kRoles);
 }
@@ -223,8 +240,6 @@ ScheduleTimeline Relay::follow(int64_t blocks) const {
   std::vector<PipelineSpan> spans;
   ScheduleTimeline timeline;
   timeline.lanes.assign(std::begin(kLaneNames), std::end(kLaneNames));
-  if (!problem.hasCodes())
-    timeline.lanes.pop_back();
   std::optional<std::vector<double>> times =
       runPipeline(makeRoles(), (kBlocks + 1) * kNumKinds, &spans);
   if (!times)

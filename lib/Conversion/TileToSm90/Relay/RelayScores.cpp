@@ -32,7 +32,7 @@ using namespace mlac::relay;
 struct relay::Kernel::ScoreState {
   LazyCloner cloner;
   Value scores;
-  SmallVector<Value> carried; // of the key loop, null for the output
+  SmallVector<Value> carried;       // of the key loop, null for the output
   SmallVector<Value, 2> queryTiles; // of the item, what products read
   Value left, right, ropes, queries, weights, scale;
 
@@ -95,18 +95,14 @@ Value relay::Kernel::multiplyRope(ScoreState &state, Value scores) {
                                /*transpose_rhs=*/true);
 }
 
-/// A: the left half, from queries in `registers`, or in their ring. With codes RoPE, too, which is
-/// there before right operands are.
+/// A: the left half, from queries in `registers`.
 Value relay::Kernel::multiplyLeft(ScoreState &state, Value registers) {
   RankedTensorType type = getFragmentType(loop.getBlockKeys(), b.getF32Type());
   Value zero = arith::ConstantOp::create(b, DenseElementsAttr::get(type, b.getF32FloatAttr(0)));
   sm90::AwaitOp::create(b, left, state.left, 0);
   sm90::WgmmaFenceOp::create(b);
-  Value queryTile = registers ? registers : panels(state.queryTiles[0], 0, shape.leftPanels);
-  Value scores = sm90::WgmmaOp::create(b, type, queryTile, tileOf(left, state.left, 0), zero,
+  Value scores = sm90::WgmmaOp::create(b, type, registers, tileOf(left, state.left, 0), zero,
                                        /*transpose_lhs=*/false, /*transpose_rhs=*/true);
-  if (shape.hasCodes && shape.hasRope)
-    scores = multiplyRope(state, scores);
   sm90::WgmmaCommitOp::create(b);
   state.left = next(state.left, left);
   return scores;
@@ -121,14 +117,13 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
   };
   // Rows that threads copied need a proxy fence behind the wait: one for both. Else
   // RoPE is what a slot's refill copies last, so it is multiplied last.
-  bool isRopeFirst = shape.hasRope && !shape.usesTma && !shape.hasCodes;
-  bool isRopeLast = shape.hasRope && shape.usesTma && !shape.hasCodes;
+  bool isRopeFirst = shape.hasRope && !shape.usesTma;
+  bool isRopeLast = shape.hasRope && shape.usesTma;
   if (isRopeFirst) {
     sm90::AwaitOp::create(b, right, state.right, 0);
     scores = multiplyRope(state, scores);
   }
   Value query = state.queryTiles[0], keys = tileOf(right, state.right, 0);
-  int64_t firstQuery = keepsQueries() ? 0 : shape.leftPanels;
   bool hasGate = gateStage && gate && options.gateEarlyPanels > 0;
   int64_t gatePanel = shape.rightPanels - options.gateEarlyPanels + (isRopeLast ? 1 : 0);
   for (int64_t panel = 0; panel < shape.rightPanels; ++panel) {
@@ -136,7 +131,7 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
       sm90::AwaitOp::create(b, right, state.right, panel / options.rightPanelsPerPart);
       sm90::WgmmaFenceOp::create(b);
     }
-    multiply(panels(query, firstQuery + panel, 1), panels(keys, panel, 1));
+    multiply(panels(query, panel, 1), panels(keys, panel, 1));
     if (hasGate && panel + 1 == gatePanel)
       sm90::WgmmaCommitOp::create(b);
   }
@@ -161,18 +156,6 @@ Value relay::Kernel::multiplyRight(ScoreState &state, Value scores, Value gateSt
 //===----------------------------------------------------------------------===//
 // Softmax
 //===----------------------------------------------------------------------===//
-
-/// As the products with values take them.
-Value relay::Kernel::narrowWeights(LazyCloner &cloner) {
-  auto narrow = loop.weights.getDefiningOp<arith::TruncFOp>();
-  Value wide = narrow ? narrow.getIn() : loop.weights;
-  if (!shape.hasCodes ||
-      cast<RankedTensorType>(loop.weights.getType()).getElementType() == shape.operand)
-    return cloner.get(loop.weights);
-  Value value = cloner.get(wide);
-  return arith::TruncFOp::create(b, cast<RankedTensorType>(value.getType()).clone(shape.operand),
-                                 value);
-}
 
 /// The softmax of `state.scores`: publishes weights and factors, and replaces
 /// the carried state. `position`, where given, is the
@@ -210,9 +193,9 @@ void relay::Kernel::emitSoftmax(ScoreState &state, Value position,
   if (issueNext)
     issueNext();
 
-  Value narrow = narrowWeights(cloner);
+  Value narrow = cloner.get(loop.weights);
   sm90::AcquireOp::create(b, weights, state.weights);
-  sm90::StoreSharedOp::create(b, correction, tileOf(weights, state.weights, 1),
+  sm90::StoreSharedOp::create(b, correction, factorsOf(state.weights),
                               /*transposed=*/false, /*column=*/IntegerAttr());
   sm90::StoreSharedOp::create(b, narrow, tileOf(weights, state.weights, 0), /*transposed=*/false,
                               /*column=*/IntegerAttr());
@@ -261,6 +244,18 @@ void relay::Kernel::emitUnmasked(ScoreState &state, Value registers, Value block
   repeat(zero, arith::DivUIOp::create(b, known, two), 2);
 }
 
+/// What the output roles need of the row vectors behind the loop.
+void relay::Kernel::publishCrossingRows(LazyCloner &cloner, Value &stage) {
+  if (!scale)
+    return;
+  sm90::AcquireOp::create(b, scale, stage);
+  for (auto [index, rows] : llvm::enumerate(crossingRows))
+    sm90::StoreSharedOp::create(b, cloner.get(rows), tileOf(scale, stage, index),
+                                /*transposed=*/false, /*column=*/IntegerAttr());
+  sm90::PublishOp::create(b, scale, stage, 0);
+  stage = next(stage, scale);
+}
+
 /// The row vectors behind the loop: what the output roles need goes to them,
 /// what is stored is stored.
 void relay::Kernel::finishRows(ScoreState &state) {
@@ -273,14 +268,7 @@ void relay::Kernel::finishRows(ScoreState &state) {
                                      sm90::ReduceKind::Sum, value, Value());
     cloner.map(loop.keys.getResult(index), value);
   }
-  if (scale) {
-    sm90::AcquireOp::create(b, scale, state.scale);
-    for (auto [index, rows] : llvm::enumerate(crossingRows))
-      sm90::StoreSharedOp::create(b, cloner.get(rows), tileOf(scale, state.scale, index),
-                                  /*transposed=*/false, /*column=*/IntegerAttr());
-    sm90::PublishOp::create(b, scale, state.scale, 0);
-    state.scale = next(state.scale, scale);
-  }
+  publishCrossingRows(cloner, state.scale);
   emitEpilogue(cloner, /*rank=*/1, /*firstColumn=*/0, /*scratch=*/Value());
 }
 
@@ -338,29 +326,30 @@ Value relay::Kernel::takeQueries(ScoreState &state) {
 }
 
 /// What the queries' ring has, and, where it meets codes, in their order and times what these lack.
-void relay::Kernel::awaitQueries(ScoreState &state) {
-  sm90::AwaitOp::create(b, queries, state.queries, 0);
-  state.queryTiles = {tileOf(queries, state.queries, 0)};
+SmallVector<Value, 2> relay::Kernel::awaitQueries(LazyCloner &cloner, Value stage) {
+  sm90::AwaitOp::create(b, queries, stage, 0);
+  SmallVector<Value, 2> tiles = {tileOf(queries, stage, 0)};
   if (shape.hasRope)
-    state.queryTiles.push_back(tileOf(queries, state.queries, 1));
-  clearAbsentRows(state.queryTiles);
+    tiles.push_back(tileOf(queries, stage, 1));
+  clearAbsentRows(tiles);
   if (!shape.hasCodes)
-    return;
-  Value rest = getCodeRest(state.cloner, b.getF32Type());
-  for (auto [index, tile] : llvm::enumerate(state.queryTiles)) {
+    return tiles;
+  Value rest = getCodeRest(cloner, b.getF32Type());
+  for (auto [index, tile] : llvm::enumerate(tiles)) {
     auto type = cast<sm90::SmemType>(tile.getType());
     if (index == 0 || shape.hasRopeCodes)
       tile =
           sm90::OrderRunsOp::create(b, sharedType(type.getRows(), type.getColumns()), tile, rest);
   }
   sm90::BarrierOp::create(b);
+  return tiles;
 }
 
 void relay::Kernel::emitScoresItem(ScoreState &state) {
   LazyCloner &cloner = state.cloner;
   Value blocks = countBlocks(cloner);
-  Value registers = keepsQueries() ? takeQueries(state) : Value();
-  awaitQueries(state);
+  Value registers = takeQueries(state);
+  state.queryTiles = awaitQueries(cloner, state.queries);
   state.scores = multiplyRight(state, multiplyLeft(state, registers), Value());
   for (auto [index, init] : llvm::enumerate(loop.keys.getInitArgs())) {
     if (index == loop.outputIndex)

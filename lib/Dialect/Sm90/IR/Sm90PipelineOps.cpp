@@ -339,10 +339,18 @@ LogicalResult PrefetchOp::verify() {
 LogicalResult LoadSharedOp::verify() {
   auto result = cast<RankedTensorType>(getResult().getType());
   SmemType source = getSource().getType();
-  if (isRows(result)) {
-    auto expected = SmemType::get(getContext(), {1, result.getDimSize(0)}, result.getElementType(),
-                                  SmemLayout::Linear);
-    if (source == expected) // (C2)
+  if (isRows(result)) { // (C2)
+    int64_t rows = result.getDimSize(0), columns = source.getColumns();
+    SmallVector<int64_t> shape{1, rows};
+    if (getColumn()) {
+      if (*getColumn() < 0 || *getColumn() >= columns)
+        return emitOpError("expected a column of the source's ")
+               << columns << ", got " << *getColumn();
+      shape = {rows, columns};
+    }
+    auto expected =
+        SmemType::get(getContext(), shape, result.getElementType(), SmemLayout::Linear);
+    if (source == expected)
       return success();
     return emitOpError("expected a source of type ") << expected << ", got " << source;
   }

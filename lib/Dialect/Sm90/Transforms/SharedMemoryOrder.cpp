@@ -256,26 +256,28 @@ void Walker::walkOp(Operation *op, SharedMemoryState &state, bool report) {
           state.asyncReads = false;
       })
       .Case<ProxyFenceOp>([&](auto) { clearUnfenced(state); })
-      .Case<BarrierOp, RoleAnyOp, ClusterBarrierOp, NamedBarrierOp, PublishOp, ReleaseOp>([&](auto) {
-        // An mbarrier alone lets TMA overwrite what is still being read.
-        auto release = dyn_cast<ReleaseOp>(op);
-        bool isRefilled = release && state.unfencedReads && uses.isBulkFilled(release.getRing());
-        bool isUnfenced = state.unfenced || isRefilled || showsUnfencedStages(op, state);
-        // One thread cannot fence the accesses of others: they met before.
-        if (isUnfenced && !op->getParentOfType<ElectOp>())
-          fence(op, state, report);
-        auto named = dyn_cast<NamedBarrierOp>(op);
-        if (isa<BarrierOp, RoleAnyOp, ClusterBarrierOp>(op) || (named && !named.getArrive()))
-          meet(state);
-      })
+      .Case<BarrierOp, RoleAnyOp, ClusterBarrierOp, NamedBarrierOp, PublishOp, ReleaseOp>(
+          [&](auto) {
+            // An mbarrier alone lets TMA overwrite what is still being read.
+            auto release = dyn_cast<ReleaseOp>(op);
+            bool isRefilled =
+                release && state.unfencedReads && uses.isBulkFilled(release.getRing());
+            bool isUnfenced = state.unfenced || isRefilled || showsUnfencedStages(op, state);
+            // One thread cannot fence the accesses of others: they met before.
+            if (isUnfenced && !op->getParentOfType<ElectOp>())
+              fence(op, state, report);
+            auto named = dyn_cast<NamedBarrierOp>(op);
+            if (isa<BarrierOp, RoleAnyOp, ClusterBarrierOp>(op) || (named && !named.getArrive()))
+              meet(state);
+          })
       .Case<AwaitOp>([&](AwaitOp await) { state.landed |= uses.isCopyPublished(await.getRing()); })
       .Case<ElectOp>([&](ElectOp elect) { walkElected(elect, state, report); })
       .Default([&](Operation *) { walkRegions(op, state, report); });
 }
 
-/// Whether others may read, behind `op`, what was written into stages of rings. Readers of other roles wait
-/// for a ring that has tiles, so neither what frees another ring's stage nor a ring without tiles, which
-/// orders roles, shows it to them. At a barrier a role shows it to itself.
+/// Whether others may read, behind `op`, what was written into stages of rings. Readers of other
+/// roles wait for a ring that has tiles, so neither what frees another ring's stage nor a ring
+/// without tiles, which orders roles, shows it to them. At a barrier a role shows it to itself.
 bool Walker::showsUnfencedStages(Operation *op, const SharedMemoryState &state) const {
   if (auto release = dyn_cast<ReleaseOp>(op))
     return state.unfencedRings.count(release.getRing().getDefiningOp()) != 0;

@@ -315,11 +315,12 @@ SmallVector<Value> Expander::advance(ValueRange state, Value scores, Value isSee
   loop.scores = scores;
   scores = b.select(isSeen, cap(scores), b.like(scores, -kInfinity));
   loop.mask = scores.getDefiningOp<arith::SelectOp>();
-  Value blockMax = b.reduceMax(scores);
+  Value blockMax = loop.blockMax = b.reduceMax(scores);
+  loop.lag = op.getLag().convertToDouble();
   Value reference = moveReference(state[kReference], b.mulf(blockMax, b.like(blockMax, factor)));
   loop.correction = b.exp2(b.subf(state[kReference], reference));
   // One fused multiply-add for each score.
-  Value scoresLog2 = b.mulf(scores, b.like(scores, factor));
+  Value scoresLog2 = loop.scoresLog2 = b.mulf(scores, b.like(scores, factor));
   loop.numerators = b.exp2(b.subf(scoresLog2, b.broadcast(reference, block)));
   Value scaledSum = b.mulf(state[kSum], loop.correction), share = b.reduceSum(loop.numerators);
   Value sum = b.addf(scaledSum, share);

@@ -82,7 +82,7 @@ struct SharedMemoryState {
   bool copiesInFlight = false; ///< asynchronous copies that were not waited for
   bool unfenced = false;       ///< generic writes, for the async proxy, since the last proxy fence
   std::set<Operation *> unfencedRings; ///< the same, into stages of these rings
-  bool landed = false;         ///< copies of others awaited since the last proxy fence
+  bool landed = false;                 ///< copies of others awaited since the last proxy fence
   bool unfencedReads = false; ///< generic reads of what TMA fills again, since the last proxy fence
   /// Of private tiles, for hazards:
   bool ownCopies = false;   ///< as copiesInFlight

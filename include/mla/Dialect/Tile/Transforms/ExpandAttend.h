@@ -14,6 +14,8 @@
 //       k_t = transform(load(source, 64 · block))      summands[t].load, keys
 //       scores = sum over t of q_t · k_tᵀ              summands[t].query, dot
 //       scores = select(seen, scores, -inf)            mask, entries
+//       reference moves if max(scores) · factor        blockMax, scoresLog2
+//         exceeds it by more than lag                  lag
 //       weights = narrow(2^(scores - reference))       weights, numerators
 //       output = output · broadcast(correction)        rescale, correction
 //       output = output + weights · v                  product, valuesLoad
@@ -58,6 +60,9 @@ struct SoftmaxLoop {
   SmallVector<Summand, 2> summands;
   Value scores;
   arith::SelectOp mask;
+  Value blockMax;   // of the masked scores, rows
+  Value scoresLog2; // what exponents are relative to the reference, f32
+  double lag = 0;   // none of them beyond the carried reference by more: it stays as it is
   Value weights;    // the product's left operand
   Value numerators; // what `weights` narrows, f32
   Value correction; // rows
