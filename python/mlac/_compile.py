@@ -22,7 +22,7 @@ from ._runtime import Package
 _NO_PACKAGE = ("emit", "help", "help_list", "help_hidden", "version", "o")
 
 # --dtype for a model's parameters, by torch's names.
-_DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16"}
+_DTYPES = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16"}
 
 
 def _argument(name: str, value: Any) -> list[str]:

@@ -69,11 +69,12 @@ class CompileTest(unittest.TestCase):
 
     def test_model_gives_its_dtype(self):
         config = HuggingFaceConfig(self.fields)
-        for dtype, expected in (("torch.float32", "f32"), ("torch.bfloat16", "bf16")):
+        for dtype, expected in (("torch.float32", "f32"), ("torch.bfloat16", "bf16"),
+                                ("torch.float16", "f16")):
             info = self.compile(Model(config, dtype)).info
             self.assertEqual(info["model"]["activation_dtype"], expected)
-        with self.assertRaisesRegex(mlac.InvalidArgument, "torch.float16"):
-            self.compile(Model(config, "torch.float16"))
+        with self.assertRaisesRegex(mlac.InvalidArgument, "torch.float64"):
+            self.compile(Model(config, "torch.float64"))
 
     def test_output_is_kept(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -199,17 +199,18 @@ class CacheTest(unittest.TestCase):
         self.assertNotIn("forward", self.model.model.__dict__)
         self.assertNotIn("_prepare_cache_for_generation", self.model.__dict__)
 
-    def test_bf16(self):
-        expected = self.logits(random_prompts(2, PROMPT)).double()
-        model = make_model("deepseek_v3", dtype=torch.bfloat16)
+    def test_16_bits(self):
         prompt = random_prompts(2, PROMPT)
-        with torch.no_grad():
-            eager = model(prompt).logits.double()
-            with patch(model) as patched:
-                ours = model(prompt).logits.double()
-                self.assertEqual(patched.engine.activation_dtype, "bf16")
-        # As far from f32 as eager is, and a half more.
-        self.assertLess((ours - expected).norm(), 1.5 * (eager - expected).norm())
+        expected = self.logits(prompt).double()
+        for dtype, name in ((torch.bfloat16, "bf16"), (torch.float16, "f16")):
+            with self.subTest(name), torch.no_grad():
+                model = make_model("deepseek_v3", dtype=dtype)
+                eager = model(prompt).logits.double()
+                with patch(model) as patched:
+                    ours = model(prompt).logits.double()
+                    self.assertEqual(patched.engine.activation_dtype, name)
+                # As far from f32 as eager is, and a half more.
+                self.assertLess((ours - expected).norm(), 1.5 * (eager - expected).norm())
 
     def test_crop_and_go_on(self):
         cache = self.patched.cache()

@@ -69,8 +69,8 @@ class PatchTest(unittest.TestCase):
         self.refuses(model, mlac.Unsupported, "on the CPU or on one GPU, got cpu, meta")
 
     def test_dtype(self):
-        self.refuses(make_model("deepseek_v3", dtype=torch.float16), mlac.InvalidArgument,
-                     "got torch.float16")
+        self.refuses(make_model("deepseek_v3", dtype=torch.float64), mlac.InvalidArgument,
+                     "got torch.float64")
 
     def test_quantised_configuration(self):
         model = make_model("deepseek_v3")

@@ -82,8 +82,8 @@ def _check_package(info: dict[str, Any], decoder: Any, attention: Any) -> None:
     config, compiled = decoder.config, info["model"]
     expected = {"model_type": config.model_type, "hidden_size": config.hidden_size,
                 "num_heads": config.num_attention_heads, "tensor_parallel": 1,
-                "activation_dtype": {torch.float32: "f32", torch.bfloat16: "bf16"}.get(
-                    decoder.dtype, str(decoder.dtype))}
+                "activation_dtype": {torch.float32: "f32", torch.bfloat16: "bf16",
+                                     torch.float16: "f16"}.get(decoder.dtype, str(decoder.dtype))}
     for name, value in expected.items():
         if compiled[name] != value:
             raise InvalidArgument(f"package: {name} is {compiled[name]}, the model's is {value}")
