@@ -5,7 +5,7 @@
 """Runs every check that needs a GPU; prints one table.
 
     run_all.py build DIR [--build-dir build]     # on any machine with a build
-    run_all.py run DIR [--logs FOLDER]           # on a machine with a GPU and torch
+    run_all.py run DIR [--logs FOLDER]           # on a machine with a GPU, torch and transformers
     run_all.py list                              # the checks
 
 `build` leaves DIR/checks.tar.xz, which is all that `run` needs beside this checkout: stripped
@@ -182,6 +182,8 @@ CHECKS = (
           **script("test/gpu/replays.py", "run", "{}")),
     Check("shared", by_script("bench/shared.py"), **script("bench/shared.py", "run", "{}")),
     Check("cache", by_script("bench/cache"), **script("bench/cache", "run", "{}")),
+    Check("transformers", by_script("test/gpu/transformers_models.py"),
+          **script("test/gpu/transformers_models.py", "run", "{}")),
     Check("python.torch", build_test_package,
           **unit("test_runtime.TorchCudaTest", MLAC_TEST_PACKAGE="{}/cpu.mlac",
                  MLAC_TEST_CUDA_PACKAGE="{}/cuda.mlac")),

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random models of transformers with multi-head latent attention, a few hundred kilobytes each."""
 
+import copy
+
 import torch
 from transformers import (AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText,
                           Mistral4ForCausalLM)
@@ -62,6 +64,12 @@ def make_model(kind, seed=0, dtype=torch.float32, **changes):
     # transformers knows Mistral 4 as the language model of others only.
     make = Mistral4ForCausalLM._from_config if kind == "mistral4" else known.from_config
     model = make(config, attn_implementation="eager", dtype=torch.float32).eval()
+    randomise(model, seed)
+    return model.to(dtype)
+
+
+def randomise(model, seed=0):
+    """Weights of a width's size."""
     generator = torch.Generator().manual_seed(seed)
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=generator)
@@ -70,7 +78,15 @@ def make_model(kind, seed=0, dtype=torch.float32, **changes):
             weight.data.copy_(noise * gain / weight.shape[-1] ** 0.5)
         elif "norm" in name:
             weight.data.copy_(1 + 0.1 * noise)
-    return model.to(dtype)
+
+
+def narrowed(model, dtype):
+    """A copy with weights in `dtype`. Frequencies stay in f32, as in models that are loaded, which
+    model.to() would round."""
+    copied = copy.deepcopy(model)
+    for weight in copied.parameters():
+        weight.data = weight.data.to(dtype)
+    return copied
 
 
 def random_prompts(batch, length, seed=5):
