@@ -257,6 +257,36 @@ class KernelsTest(unittest.TestCase):
         self.assertIs(plans[3], plans[1])
         self.assertIsNot(plans[1], plans[0])
 
+    def test_graphs_of_padded_batches(self):
+        """What a graph of four requests was captured from serves two and the padding behind them."""
+        import torch
+
+        kernels = self.kernels(layers=1)
+        random = torch.Generator().manual_seed(5)
+        cache, table, rows = self.make_cache([33, 7, 20, 1], torch.float32, random)
+        kernels.bind([cache])
+        lengths = torch.ones(4, dtype=torch.int32)  # persistent, as an engine's are
+        bounds = [64, 64, 64, 64]
+        captured = kernels.plan([1] * 4, bounds, lengths, table, is_capture=True)
+        self.assertTrue(kernels.is_captured([1, 1, 0, 0]))
+        self.assertFalse(kernels.is_captured([1, 1, 1]))
+        for step in range(3):
+            lengths[:] = torch.tensor([31 + step, 5 + step, 0, 0])
+            plan = kernels.plan([1, 1, 0, 0], [33, 7, 0, 0], lengths, table)
+            self.assertIs(plan, captured)
+            query = torch.randn(4, 4, 64, generator=random)
+            rope = torch.randn(4, 4, 16, generator=random)
+            output, _ = kernels.run(plan, "layer0", query, rope)
+            for request in range(2):
+                keys = rows[request][:int(lengths[request])].double()
+                scores = torch.cat([query[request], rope[request]], -1).double() @ keys.T * 0.1
+                torch.testing.assert_close(output[request].double(),
+                                           scores.softmax(-1) @ keys[:, :64], rtol=1e-5, atol=1e-5)
+        self.assertIsNot(kernels.plan([1] * 3, bounds[:3], lengths[:3], table[:3]), captured)
+        # A cache elsewhere: the graphs are gone.
+        kernels.bind([cache.clone()])
+        self.assertFalse(kernels.is_captured([1] * 4))
+
     def test_package_of_another_model_is_named(self):
         other = dataclasses.replace(SHAPE, heads=8, block_size=32)
         with self.assertRaisesRegex(mlac.InvalidArgument, "heads: expected 8, got 4; block_size: "

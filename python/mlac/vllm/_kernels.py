@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -22,17 +23,33 @@ from ._module import UP_WEIGHT, Shape, package_for
 PACKAGE_VARIABLE = "MLAC_VLLM_PACKAGE"
 
 
+@functools.lru_cache(maxsize=4)
+def _compile(shape: Shape, target: str) -> Package:
+    """vLLM makes its back ends twice where it measures the memory of CUDA graphs first."""
+    logging.getLogger("mlac").info("compiling %s for %s", shape, target)
+    return package_for(shape, target)
+
+
 def _load(shape: Shape, target: str) -> Package:
     path = os.environ.get(PACKAGE_VARIABLE)
     if path is None:
-        logging.getLogger("mlac").info("compiling %s for %s", shape, target)
-        return package_for(shape, target)
+        return _compile(shape, target)
     package = Package(path)
     differences = shape.differences(package)
     if differences:
         raise InvalidArgument(f"{PACKAGE_VARIABLE}={path} is of another model: "
                               + "; ".join(differences))
     return package
+
+
+def _fill_padding(query_lens: list[int]) -> list[int]:
+    """Requests without queries behind the others pad a batch to the size of a graph, which was
+    captured with as many queries for each. They have no keys, so nothing is computed for them."""
+    most = max(query_lens, default=0)
+    count = len(query_lens)
+    while count and query_lens[count - 1] == 0:
+        count -= 1
+    return query_lens[:count] + [most] * (len(query_lens) - count)
 
 
 class Kernels:
@@ -56,6 +73,10 @@ class Kernels:
         # In turns: the host plans a step while the one before it runs.
         self._plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
         self._prefill_plans = itertools.cycle((self._engine.plan(), self._engine.plan()))
+        # Full CUDA graphs repeat the runs of this one. It is filled anew before each replay,
+        # behind the one before it on the stream.
+        self._graph_plan = self._engine.plan()
+        self._captured: set[tuple[int, ...]] = set()
         # Nothing is appended and nothing rotated here: no slot, any position.
         self._slots = torch.full((max_num_tokens,), -1, dtype=torch.int64, device=device)
         self._host_slots = torch.full((max_num_tokens,), -1, dtype=torch.int64)
@@ -81,6 +102,9 @@ class Kernels:
         addresses = tuple(cache.data_ptr() for cache in caches)
         if addresses == self._bound:
             return
+        if self._bound:  # graphs over the cache that was are not replayed any more
+            self._graph_plan.release_captures()
+            self._captured.clear()
         for layer, cache in enumerate(caches):
             self._engine.bind_pool(cache, layer)
         self._bound = addresses
@@ -90,12 +114,24 @@ class Kernels:
             return None
         return int(torch.cuda.current_stream(self._device).cuda_stream)
 
+    def is_captured(self, query_lens: list[int]) -> bool:
+        """Whether a graph may be replayed for a batch of these query lengths."""
+        return tuple(_fill_padding(query_lens)) in self._captured
+
     def plan(self, query_lens: list[int], bounds: list[int], seq_lens: torch.Tensor,
-             block_table: torch.Tensor) -> Plan:
+             block_table: torch.Tensor, is_capture: bool = False) -> Plan:
         """Plans a step of decodes, or of anything that selects its keys: `bounds` are the longest
         that each request may be, on the host; the lengths and the block table themselves stay on
-        the device."""
-        plan, tokens = next(self._plans), sum(query_lens)
+        the device.
+
+        is_capture: a full CUDA graph of the step follows. Every later step of these query lengths
+        is planned so that the graph may be replayed for it: it reads the same places, which
+        nobody may have moved."""
+        query_lens = _fill_padding(query_lens)
+        if is_capture:
+            self._captured.add(tuple(query_lens))
+        plan = self._graph_plan if tuple(query_lens) in self._captured else next(self._plans)
+        tokens = sum(query_lens)
         bounds = [min(max(bound, query_len), self._max_seq_len)
                   for bound, query_len in zip(bounds, query_lens)]
         plan.fill_device(query_lens, bounds, seq_lens=seq_lens, block_table=block_table,

@@ -52,8 +52,8 @@ class Metadata(MLACommonMetadata):
 class Builder(MLACommonMetadataBuilder[Metadata]):
     """Plans each step once, for all layers."""
 
-    # Not tried in full graphs on a GPU yet: attention runs between the pieces of a graph.
-    _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.NEVER
+    # Of batches of decodes with as many rows for each: launches depend on their number alone.
+    _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.UNIFORM_BATCH
     # The rows of a speculative decode: as many for every request.
     query_len_support: ClassVar[QueryLenSupport] = QueryLenSupport.UNIFORM
 
@@ -83,6 +83,15 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
                     layer.impl.kv_b_proj, out_dtype=dtype))
         self._has_prefills = has_prefills
         self._bounds: list[int] | None = None
+        self._is_capture = False
+
+    def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Metadata:
+        self._is_capture = True
+        try:
+            metadata: Metadata = super().build_for_cudagraph_capture(common_attn_metadata)
+        finally:
+            self._is_capture = False
+        return metadata
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any,
               *args: Any, **kwargs: Any) -> Metadata:
@@ -112,7 +121,8 @@ class Builder(MLACommonMetadataBuilder[Metadata]):
         query_lens = query_start_loc_cpu.diff().tolist()
         bounds = self._bounds[:len(query_lens)] if self._bounds else [max_seq_len] * len(query_lens)
         self._bind()
-        plan = self._kernels.plan(query_lens, bounds, seq_lens_device, block_table_tensor)
+        plan = self._kernels.plan(query_lens, bounds, seq_lens_device, block_table_tensor,
+                                  self._is_capture)
         return DecodeMetadata(**vars(common), kernels=self._kernels, plan=plan)
 
 

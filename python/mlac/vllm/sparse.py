@@ -55,7 +55,7 @@ class Metadata(AttentionMetadata):
 @dataclasses.dataclass
 class Step:
     """A step of one batch: planned by the first layer that runs a part of it, as only then is
-    known which requests vLLM's prefill back end takes."""
+    known which requests vLLM's prefill back end takes; where a CUDA graph runs it, before."""
 
     kernels: Kernels
     query_lens: list[int]
@@ -72,18 +72,28 @@ class Step:
             while before < tokens:
                 before += self.query_lens[count]
                 count += 1
-            self.plan = self.kernels.plan(self.query_lens[:count], self.bounds[:count],
-                                          self.seq_lens[:count], self.block_table[:count])
-            self.tokens = tokens
+            self._fill(count, tokens)
+        assert self.plan is not None
         return self.plan
+
+    def prepare_graph(self, tokens: int, is_capture: bool) -> None:
+        """Plans a batch of decodes, requests that pad it among them, if a graph of it is about to
+        be captured or may be replayed."""
+        if is_capture or self.kernels.is_captured(self.query_lens):
+            self._fill(len(self.query_lens), tokens, is_capture)
+
+    def _fill(self, count: int, tokens: int, is_capture: bool = False) -> None:
+        self.plan = self.kernels.plan(self.query_lens[:count], self.bounds[:count],
+                                      self.seq_lens[:count], self.block_table[:count], is_capture)
+        self.tokens = tokens
 
 
 class Builder(SparseMLACommonMetadataBuilder[Metadata]):
     """Reads what the host knows of a step."""
 
     metadata_cls = Metadata
-    # Not tried in full graphs on a GPU yet: attention runs between the pieces of a graph.
-    _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.NEVER
+    # Of batches of decodes with as many rows for each: launches depend on their number alone.
+    _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.UNIFORM_BATCH
 
     def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any,
                  device: torch.device, *args: Any, **kwargs: Any):
@@ -103,6 +113,14 @@ class Builder(SparseMLACommonMetadataBuilder[Metadata]):
                   cache="fp8_ds_mla" if first.kv_cache_dtype == "fp8_ds_mla" else "auto"),
             layer_names, device, scheduler.max_num_seqs, vllm_config.model_config.max_model_len,
             scheduler.max_num_batched_tokens)
+        self._is_capture = False
+
+    def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Metadata:
+        self._is_capture = True
+        try:
+            return self.build(0, common_attn_metadata)
+        finally:
+            self._is_capture = False
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any,
               *args: Any, **kwargs: Any) -> Metadata:
@@ -115,6 +133,8 @@ class Builder(SparseMLACommonMetadataBuilder[Metadata]):
             [given.max_seq_len] * given.num_reqs if bounds is None
             else bounds[:given.num_reqs].tolist(),
             given.seq_lens[:given.num_reqs], given.block_table_tensor[:given.num_reqs])
+        if metadata.num_prefills == 0:
+            metadata.step.prepare_graph(metadata.num_decode_tokens, self._is_capture)
         return metadata
 
 
