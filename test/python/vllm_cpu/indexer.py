@@ -5,6 +5,7 @@
 
 import torch
 from vllm.forward_context import get_forward_context
+from vllm.model_executor.layers import sparse_attn_indexer
 from vllm.model_executor.models import deepseek_v2
 
 
@@ -39,7 +40,7 @@ def _select(self, hidden_states, qr, positions, rotary_emb):
     kept = _keep(self, context.slot_mapping[name][:tokens], key[:tokens])
     self.topk_indices_buffer[:tokens] = -1
     for token in range(tokens):
-        seen = torch.arange(int(positions[token]) + 1)
+        seen = torch.arange(int(positions[token]) + 1, device=positions.device)
         table = metadata.block_table[metadata.req_id_per_token[token]]
         rows = table[seen // metadata.block_size].long() * metadata.block_size \
             + seen % metadata.block_size
@@ -51,5 +52,6 @@ def _select(self, hidden_states, qr, positions, rotary_emb):
 
 
 deepseek_v2.Indexer.forward = _select
+sparse_attn_indexer.has_deep_gemm = lambda: True  # whose kernels are not called
 # The keys are not in vLLM's cache.
 deepseek_v2.DeepseekV32IndexerCache.get_kv_cache_spec = lambda *_: None
