@@ -11,14 +11,15 @@
 Random models of DeepSeek-V3's and V3.2's kind are written and served. Given tokens are decoded,
 in full CUDA graphs, and the logits before each compared with eager attention of transformers in
 f32: mlac may be as far from them as FLASHMLA behind FlashAttention-3 in the same engine, and a
-fifth more. There are batches that graphs pad, prompts of 20,000 tokens in pieces, fp8 caches, both
-model runners of vLLM, and sparse attention, whose indexer is torch's. Capturing must write nothing
-to the cache. `--speed` times decodes and prompts of DeepSeek-V3's layers, engine beside engine.
+fifth more; over an fp8 cache, as far as that and as eager attention in f32 over such a cache are
+together. There are batches that graphs pad, prompts of 20,000 tokens in pieces, both model runners
+of vLLM, and sparse attention, whose indexer is torch's. Capturing must write nothing to the cache. `--speed` times decodes and prompts of DeepSeek-V3's layers, engine beside engine.
 Exit code: 0 all within the bounds, 1 not, 2 something is not installed.
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -34,6 +35,7 @@ sys.path += [str(ROOT / "python"), str(ROOT / "test/python")]
 
 LENGTHS, LONG, STEPS = (5, 64, 150, 333, 40), 20000, 24
 CHUNK = 8192  # most tokens of a step
+PIECE = 1000  # of a prompt, in the reference, and where rounding a cache makes it matter
 WORSE = 1.2  # than vLLM's own back ends, at most
 SMALL = {"vocab_size": 1024, "hidden_size": 512, "intermediate_size": 1024,
          "moe_intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 16,
@@ -45,7 +47,8 @@ SMALL = {"vocab_size": 1024, "hidden_size": 512, "intermediate_size": 1024,
 SPARSE = {"index_n_heads": 16, "index_head_dim": 128, "index_topk": 128}
 # Layers of DeepSeek-V3 whose dense part is as wide as one of its experts.
 LARGE = {**SMALL, "hidden_size": 7168, "intermediate_size": 2048, "q_lora_rank": 1536,
-         "num_hidden_layers": 4, "first_k_dense_replace": 4}
+         "num_hidden_layers": 4, "first_k_dense_replace": 4, "max_position_embeddings": 65536}
+LONGEST = 32768 + 64
 HEADS, BATCHES, CONTEXT, TURNS = (128, 16), (1, 8, 64, 128), 4096, 2
 PROMPTS = {"1 x 8192": [8192], "4 x 2048": [2048] * 4, "1 x 32768, in pieces": [32768]}
 GRAPHS = {"compilation_config": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY",
@@ -85,9 +88,26 @@ def build(options):
 # ---------------------------------------------------------------------------
 
 
-def make_model(folder, kind, fields, prompts, chunk=1000, device="cuda"):
+def follow(model, prompt, tokens=None, cache=None):
+    """The logits before each of STEPS tokens behind a prompt: these, or the most likely ones."""
+    import torch
+
+    ids, kept = torch.tensor([prompt], device=model.device), []
+    with torch.no_grad():
+        for part in ids.split(PIECE, 1):  # scores of a long prompt would take too much
+            done = model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache = done.past_key_values
+        for step in range(STEPS):
+            kept.append(done.logits[0, -1])
+            token = kept[-1].argmax() if tokens is None else ids.new_tensor(tokens[step])
+            if step + 1 < STEPS:
+                done = model(token.view(1, 1), past_key_values=cache, use_cache=True)
+    return torch.stack(kept).double().cpu()
+
+
+def make_model(folder, kind, fields, prompts, make_cache=None, device="cuda"):
     """Saves a random model in bf16; for each prompt STEPS tokens, its own in f32, and the logits
-    before each."""
+    before each; and those over caches that make_cache makes, if any."""
     import torch
     import transformers
     from tiny_models import narrowed, randomise
@@ -100,22 +120,11 @@ def make_model(folder, kind, fields, prompts, chunk=1000, device="cuda"):
         weight.data.copy_(weight.data.bfloat16().float())
     narrowed(model, torch.bfloat16).save_pretrained(folder)
     model.to(device)
-    tokens, logits = [], []
-    for prompt in prompts:
-        cache, ids, kept = None, torch.tensor([prompt], device=device), []
-        with torch.no_grad():
-            for part in ids.split(chunk, 1):  # scores of a long prompt would take too much
-                done = model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
-                cache = done.past_key_values
-            for step in range(STEPS):
-                kept.append(done.logits[0, -1])
-                token = kept[-1].argmax().view(1, 1)
-                if step + 1 < STEPS:
-                    done = model(token, past_key_values=cache, use_cache=True)
-        kept = torch.stack(kept)
-        tokens.append(kept.argmax(-1).tolist())
-        logits.append(kept.double().cpu())
-    return tokens, logits
+    logits = [follow(model, prompt) for prompt in prompts]
+    tokens = [each.argmax(-1).tolist() for each in logits]
+    others = [follow(model, prompt, given, make_cache())
+              for prompt, given in zip(prompts, tokens)] if make_cache else []
+    return tokens, logits, others
 
 
 def make_prompt(length, seed, vocabulary=SMALL["vocab_size"]):
@@ -169,15 +178,15 @@ def run_job(options, name, job, environment):
     return result
 
 
-def compare(output, references):
+def compare(outputs, references):
     """Relative errors of the first logits of each request (prompts) and of the others (decodes),
-    for each round."""
+    for each round of outputs [requests][steps, vocabulary]."""
     import torch
 
     found = []
-    for got, wanted in zip(torch.load(output), references):
-        wanted = torch.stack(wanted)
-        error = (got.double() - wanted).norm(dim=-1) / wanted.norm(dim=-1)
+    for got, wanted in zip(outputs, references):
+        got, wanted = (torch.stack(list(each)).double() for each in (got, wanted))
+        error = (got - wanted).norm(dim=-1) / wanted.norm(dim=-1)
         found += [error[:, 0].square().mean().sqrt().item(),
                   error[:, 1:].square().mean().sqrt().item()]
     return found
@@ -187,20 +196,28 @@ PARTS = ("prompts", "decodes", "long prompt", "decodes behind it")
 
 
 def check(options, folder):
+    import torch
+    from test_vllm_engine import make_rounding_cache
+
     prompts = [make_prompt(length, index) for index, length in enumerate(LENGTHS)]
     long = make_prompt(LONG, 99)
-    tokens, logits = make_model(folder / "dense", "V3", SMALL, [*prompts, long])
+    tokens, logits, rounded = make_model(folder / "dense", "V3", SMALL, [*prompts, long],
+                                         make_rounding_cache)
     rounds = [{"prompts": prompts, "tokens": tokens[:-1]},
               {"prompts": [long], "tokens": tokens[-1:]}]
     references = [logits[:-1], logits[-1:]]
-    sparse_tokens, sparse_logits = make_model(folder / "sparse", "V32", {**SMALL, **SPARSE}, prompts)
+    rounding = compare([rounded[:-1], rounded[-1:]], references)
+    print(f"rounding a cache to e4m3, in f32: {', '.join(map('{:.4f}'.format, rounding))}", flush=True)
+    sparse_tokens, sparse_logits, _ = make_model(folder / "sparse", "V32", {**SMALL, **SPARSE},
+                                                 prompts)
+    torch.cuda.empty_cache()
     dense = lambda name, *words, **more: job_of(folder / "dense", words[0], folder / name, rounds,
                                                 *words[1:], **more)
-    fp8 = {"kv_cache_dtype": "fp8"}
+    fp8 = {"kv_cache_dtype": "fp8", "max_num_batched_tokens": PIECE}
     compiled = {"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4, 8]}}
     jobs = {"mlac": dense("mlac", OURS), "vllm": dense("vllm", THEIRS),
             "mlac-decodes": dense("mlac-decodes", ("CUSTOM", "FLASH_ATTN")),
-            "mlac-fp8": dense("mlac-fp8", OURS, **fp8), "vllm-fp8": dense("vllm-fp8", THEIRS, **fp8),
+            "mlac-fp8": dense("mlac-fp8", OURS, **fp8),
             "mlac-runner-2": dense("mlac-runner-2", OURS, {"VLLM_USE_V2_MODEL_RUNNER": "1"}),
             "mlac-compiled": dense("mlac-compiled", OURS, **compiled)}
     for name, dtype in (("sparse", "auto"), ("sparse-fp8", "fp8_ds_mla")):
@@ -216,18 +233,21 @@ def check(options, folder):
         jobs = {name: job for name, job in jobs.items() if name in needed}
     with ThreadPoolExecutor(options.jobs) as pool:
         results = dict(zip(jobs, pool.map(lambda name: run_job(options, name, *jobs[name]), jobs)))
-    errors = {name: compare(folder / name, [sparse_logits] if "sparse" in name else references)
+    errors = {name: compare(torch.load(folder / name),
+                            [sparse_logits] if "sparse" in name else references)
               for name, result in results.items() if result}
     is_right = all(results.values())
     for name in errors:
-        is_right &= judge(name, results[name], errors[name], errors.get(peer_of(name)))
+        peer = errors.get(peer_of(name))
+        if peer and name == "mlac-fp8":  # independent errors
+            peer = [math.hypot(*both) for both in zip(peer, rounding)]
+        is_right &= judge(name, results[name], errors[name], peer)
     return is_right
 
 
 def peer_of(name):
     """vLLM's own engine that an engine is compared with."""
-    return {"mlac-sparse": "vllm-sparse", "mlac-sparse-fp8": "vllm-sparse-fp8",
-            "mlac-fp8": "vllm-fp8"}.get(name, "vllm")
+    return name.replace("mlac", "vllm") if "sparse" in name else "vllm"
 
 
 def judge(name, result, errors, peer):
@@ -252,24 +272,29 @@ def judge(name, result, errors, peer):
 # ---------------------------------------------------------------------------
 
 
+def speed_job(folder, heads, backends):
+    """An engine of large layers, whose configuration is written to a folder."""
+    config = {**LARGE, "num_attention_heads": heads, "num_key_value_heads": heads,
+              "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3",
+              "torch_dtype": "bfloat16"}
+    place = folder / f"large-{heads}"
+    place.mkdir(exist_ok=True)
+    (place / "config.json").write_text(json.dumps(config))
+    blocks = max(BATCHES) * (CONTEXT // 64 + 8) + 1200
+    return {"kind": "speed", "model": str(place), "backend": backends[0], "prefill": backends[1],
+            "options": {"max_num_seqs": max(BATCHES), "max_num_batched_tokens": CHUNK,
+                        "block_size": 64, "max_model_len": LONGEST, "load_format": "dummy",
+                        "kv_cache_memory_bytes": blocks * 64 * 576 * 2 * LARGE["num_hidden_layers"],
+                        "compilation_config": {**GRAPHS["compilation_config"],
+                                               "cudagraph_capture_sizes": [1, 2, 4, 8, 64, 128]}}}
+
+
 class Server:
     """An engine that times what it is told to."""
 
     def __init__(self, options, folder, heads, backends):
         self.name = f"{'-'.join(backends)}-{heads}"
-        config = {**LARGE, "num_attention_heads": heads, "num_key_value_heads": heads,
-                  "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3",
-                  "torch_dtype": "bfloat16"}
-        place = folder / f"large-{heads}"
-        place.mkdir(exist_ok=True)
-        (place / "config.json").write_text(json.dumps(config))
-        blocks = max(BATCHES) * (CONTEXT // 64 + 8) + 1200
-        job = {"kind": "speed", "model": str(place), "backend": backends[0], "prefill": backends[1],
-               "options": {"max_num_seqs": max(BATCHES), "max_num_batched_tokens": CHUNK,
-                           "block_size": 64, "max_model_len": 32768 + 64, "load_format": "dummy",
-                           "kv_cache_memory_bytes": blocks * 64 * 576 * 2 * LARGE["num_hidden_layers"],
-                           "compilation_config": {**GRAPHS["compilation_config"],
-                                                  "cudagraph_capture_sizes": [1, 2, 4, 8, 64, 128]}}}
+        job = speed_job(folder, heads, backends)
         self.log = open((options.logs or folder) / f"speed-{self.name}.log", "w")
         self.process = subprocess.Popen(
             [sys.executable, "-B", str(HERE / "vllm_job.py"), json.dumps(job)], text=True,

@@ -20,7 +20,6 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
 
 def start(job):
-    import torch
     from vllm import LLM
 
     options = {"skip_tokenizer_init": True, "seed": 0, "gpu_memory_utilization": 0.5,
@@ -31,7 +30,7 @@ def start(job):
     begin = time.perf_counter()
     llm = LLM(model=job["model"], **{**options, **job["options"]})
     took = time.perf_counter() - begin
-    return torch, llm, took
+    return llm, took
 
 
 def runner_of(llm):
@@ -67,6 +66,8 @@ class Forced:
     def __init__(self, torch, llm, model_class):
         self.torch, self.tokens = torch, None
         self.scheduler = llm.llm_engine.engine_core.engine_core.scheduler
+        self.runner = runner_of(llm)
+        self.watch_batches()
         compute = model_class.compute_logits
 
         def forced(model, hidden, *args, **kwargs):
@@ -74,6 +75,26 @@ class Forced:
             return logits if self.tokens is None else self.take(logits)
 
         model_class.compute_logits = forced
+
+    def watch_batches(self):
+        """vLLM's second runner sorts each batch by its query lengths, and keeps none of them; the
+        first one has one batch for all steps."""
+        self.batch = None
+        prepare = getattr(self.runner, "prepare_inputs", None)
+        if prepare is None:
+            return
+
+        def watched(*args, **kwargs):
+            self.batch = prepare(*args, **kwargs)
+            return self.batch
+
+        self.runner.prepare_inputs = watched
+
+    def requests(self):
+        """The request that each row of the logits is of, in their order of arrival."""
+        batch = self.runner.input_batch if self.batch is None else self.batch
+        arrived = {name: index for index, name in enumerate(self.scheduler.requests)}
+        return [arrived[name] for name in batch.req_ids]
 
     def begin(self, tokens):
         """tokens [requests][steps]"""
@@ -86,10 +107,13 @@ class Forced:
         if is_partial or step >= len(self.tokens[0]):
             return logits
         assert len(logits) == len(self.tokens), (logits.shape, step)
-        self.kept.append(logits.float().cpu())
+        requests = self.requests()
+        kept = self.torch.empty(logits.shape)
+        kept[requests] = logits.float().cpu()
+        self.kept.append(kept)
         only = self.torch.full_like(logits, -math.inf)
-        for row, tokens in enumerate(self.tokens):
-            only[row, tokens[step]] = 0
+        for row, request in enumerate(requests):
+            only[row, self.tokens[request][step]] = 0
         return only
 
     def end(self):
@@ -97,22 +121,46 @@ class Forced:
         return self.torch.stack(self.kept, 1)
 
 
+def caches_of(runner):
+    caches = runner.kv_caches
+    return list(caches.values()) if isinstance(caches, dict) else caches
+
+
 def written_blocks(runner):
     """Blocks of the cache that hold anything."""
-    caches = runner.kv_caches
-    caches = list(caches.values()) if isinstance(caches, dict) else caches
-    return sum(int(cache.view(len(cache), -1).ne(0).any(1).sum()) for cache in caches)
+    return sum(int(cache.view(len(cache), -1).ne(0).any(1).sum()) for cache in caches_of(runner))
+
+
+def excuse_requests(torch):
+    """vLLM warms its second runner up with requests, which own the blocks that they write: these
+    are wiped. A list of how many blocks had been written before them."""
+    from vllm.v1.worker import gpu_worker
+
+    written, warm_up = [], gpu_worker.warmup_kernels
+
+    def wiped(runner, *args):
+        written.append(written_blocks(runner))
+        warm_up(runner, *args)
+        with torch.inference_mode():
+            for cache in caches_of(runner):
+                cache.zero_()
+
+    gpu_worker.warmup_kernels = wiped
+    return written
 
 
 def store_logits(job):
     if job.get("indexer"):
         sys.path.insert(0, job["indexer"])
         import vllm_cpu.indexer  # noqa: F401  in torch
-    torch, llm, took = start(job)
+    import torch
+
+    before = excuse_requests(torch)
+    llm, took = start(job)
     from vllm import SamplingParams
     from vllm.model_executor.models import deepseek_v2
 
-    written = written_blocks(runner_of(llm))
+    written = sum(before) + written_blocks(runner_of(llm))
     forced, replays, rounds = Forced(torch, llm, deepseek_v2.DeepseekV2ForCausalLM), Replays(torch), []
     for work in job["rounds"]:
         steps = len(work["tokens"][0])
@@ -131,9 +179,11 @@ class Timer:
     """Batches of decodes and prompts on one engine."""
 
     def __init__(self, job):
-        self.torch, self.llm, self.took = start(job)
+        import torch
         from vllm import SamplingParams
 
+        self.torch = torch
+        self.llm, self.took = start(job)
         self.engine, self.replays = self.llm.llm_engine, Replays(self.torch)
         self.vocabulary = self.llm.model_config.hf_config.vocab_size
         self.make = lambda tokens: SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True,

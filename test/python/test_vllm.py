@@ -8,8 +8,11 @@ import dataclasses
 import importlib.util
 import math
 import os
+import sys
 import tempfile
 import unittest
+from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import mlac
@@ -17,6 +20,7 @@ import mlac.vllm
 from mlac.vllm import Shape, package_for
 
 COMPILE = os.environ.get("MLAC_COMPILE", "")
+GPU = Path(__file__).resolve().parent.parent / "gpu"
 SHAPE = Shape(heads=4, rank=64, rope=16, block_size=16, scale=0.1, dtype="f32", query_len=3)
 
 
@@ -27,6 +31,53 @@ class VersionTest(unittest.TestCase):
         for version in ("0.25.2", "0.27.0", "1.0", "dev"):
             self.assertRegex(mlac.vllm.unsupported_version(version),
                              f"vLLM {version}: expected 0.26, ")
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+class CheckTest(unittest.TestCase):
+    """How test/gpu/vllm_job.py assigns logits: batches are in an order of the runner's own."""
+
+    def force(self, runner, prepare=None):
+        """Logits [requests][steps, vocabulary] that are kept, and the tokens that are forced."""
+        import torch
+
+        with mock.patch.object(sys, "path", [*sys.path, str(GPU)]):
+            import vllm_job
+
+        def make_request():
+            return SimpleNamespace(num_computed_tokens=2, num_prompt_tokens=2)
+
+        scheduler = SimpleNamespace(running=[make_request()],
+                                    requests=dict.fromkeys(("first", "second", "third")))
+        worker = SimpleNamespace(worker=SimpleNamespace(model_runner=runner))
+        core = SimpleNamespace(engine_core=SimpleNamespace(scheduler=scheduler))
+        llm = SimpleNamespace(llm_engine=SimpleNamespace(
+            model_executor=SimpleNamespace(driver_worker=worker), engine_core=core))
+
+        class Model:
+            def compute_logits(self, hidden):
+                return hidden
+
+        forced = vllm_job.Forced(torch, llm, Model)
+        forced.begin([[5, 6], [3, 2], [1, 4]])
+        chosen = []
+        for names in (["third", "first", "second"], ["first", "second", "third"]):
+            if prepare:
+                self.assertEqual(runner.prepare_inputs(names).req_ids, names)
+            else:
+                runner.input_batch.req_ids = names
+            rows = [["first", "second", "third"].index(name) for name in names]
+            logits = Model().compute_logits(torch.tensor(rows).float().view(3, 1).expand(3, 8))
+            chosen.append(dict(zip(rows, logits.argmax(-1).tolist())))
+        return forced.end(), chosen
+
+    def test_rows_are_those_of_the_batch(self):
+        prepare = lambda names: SimpleNamespace(req_ids=names)
+        for runner, how in ((SimpleNamespace(input_batch=SimpleNamespace()), None),
+                            (SimpleNamespace(prepare_inputs=prepare), prepare)):
+            kept, chosen = self.force(runner, how)
+            self.assertEqual(kept[:, :, 0].tolist(), [[0, 0], [1, 1], [2, 2]])
+            self.assertEqual(chosen, [{0: 5, 1: 3, 2: 1}, {0: 6, 1: 2, 2: 4}])
 
 
 @unittest.skipUnless(os.path.exists(COMPILE), "MLAC_COMPILE is not there")
