@@ -170,6 +170,8 @@ CHECKS = (
           **script("bench/chunked.py", "run", "{}", "--rounds=1")),
     Check("grouped", by_compiler("test/python/run_grouped.py"),
           **script("test/python/run_grouped.py", "--gpu", "{}")),
+    Check("grouped_layers", by_script("test/gpu/grouped_layers.py"),
+          **script("test/gpu/grouped_layers.py", "run", "{}", "--jobs=3")),
     Check("sparse", by_compiler("test/python/run_sparse.py"),
           **script("test/python/run_sparse.py", "--gpu", "{}")),
     Check("shared_keys", by_script("test/gpu/shared_keys.py"),

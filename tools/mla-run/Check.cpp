@@ -28,18 +28,21 @@ void mlac::run::showProgress(const std::string &what) {
 }
 
 ModuleNames mlac::run::findModule(const Checkpoint &file, const std::string &module) {
-  static const std::string golden = "/weights/";
+  static const std::string golden = "weights/";
   std::string prefix = findAttention(file, module);
   ModuleNames names{prefix, "", ""};
-  if (prefix.size() <= golden.size() ||
+  if (prefix.size() < golden.size() ||
       prefix.compare(prefix.size() - golden.size(), golden.size(), golden) != 0)
     return names;
-  std::string base = prefix.substr(0, prefix.size() - golden.size());
-  for (const char *input : {"/hidden_states", "/arg0"})
-    if (names.input.empty() && file.find(base + input))
-      names.input = base + input;
-  if (file.find(base + "/output.0"))
-    names.output = base + "/output.0";
+  std::string base = prefix.substr(0, prefix.size() - golden.size()); // "" or "MODULE/"
+  auto findFirst = [&](std::initializer_list<const char *> tensors) {
+    for (const char *tensor : tensors)
+      if (file.find(base + tensor))
+        return base + tensor;
+    return std::string();
+  };
+  names.input = findFirst({"hidden_states", "arg0"});
+  names.output = findFirst({"output.0", "output"});
   return names;
 }
 

@@ -57,6 +57,16 @@ void mlac::run::writeRows(const Session &session, mla_engine *engine, mla_sequen
   }
 }
 
+/// New rows as a reader of the cache gets them. Where it holds the activations' type, they stay as
+/// exact as they are: then what is rounded is the package's error.
+static std::vector<double> storeRows(const Session &session, std::vector<double> rows) {
+  if (!session.isCacheQuantized)
+    return rows;
+  std::vector<float> stored =
+      decodeRows(session, encodeRows(session, std::vector<float>(rows.begin(), rows.end())));
+  return {stored.begin(), stored.end()};
+}
+
 /// Reference output of one sample's rows, compared with the step's.
 static void compareSample(const Session &session, const Reference &reference,
                           const CachedRequest &request, const Sample &sample, uint64_t contextSeed,
@@ -64,7 +74,8 @@ static void compareSample(const Session &session, const Reference &reference,
   std::vector<float> context = decodeRows(
       session, encodeRows(session, makeCachedRows(session, contextSeed, request.context)));
   std::vector<double> rows(context.begin(), context.end());
-  std::vector<double> added = reference.cachedRows(hidden, request.query, request.context);
+  std::vector<double> added =
+      storeRows(session, reference.cachedRows(hidden, request.query, request.context));
   rows.insert(rows.end(), added.begin(), added.end());
   std::vector<const float *> queries;
   std::vector<int64_t> positions;
@@ -116,8 +127,10 @@ std::string mlac::run::describeRequests(const std::vector<CachedRequest> &reques
   std::string contexts;
   for (size_t i = 0; i < std::min(options.contexts.size(), requests.size()); ++i)
     contexts += (i ? "," : "") + std::to_string(options.contexts[i]);
-  return std::to_string(requests.size()) + " requests, " + std::to_string(requests[0].query) +
-         " new, context " + contexts;
+  std::string fresh = std::to_string(requests.front().query);
+  if (requests.back().query != requests.front().query)
+    fresh += " and " + std::to_string(requests.back().query);
+  return std::to_string(requests.size()) + " requests, " + fresh + " new, context " + contexts;
 }
 
 EngineSizes mlac::run::getCheckSizes(const Session &session, const CheckOptions &options,
@@ -150,6 +163,35 @@ static std::set<std::string> findQuantised(const Session &session) {
   return names;
 }
 
+/// What the package says of its layer.
+static LayerFacts readFacts(const Session &session, int64_t longestSequence) {
+  LayerFacts facts;
+  facts.heads = session.heads;
+  facts.ranks = session.ranks;
+  facts.layer = session.layerNumber();
+  facts.longestSequence = longestSequence;
+  facts.quantised = findQuantised(session);
+  return facts;
+}
+
+/// Batches whose requests have one new token, several, and both, decodes in front, where the
+/// package takes them.
+static std::vector<std::vector<CachedRequest>>
+makeBatches(const Session &session, const CheckOptions &options, int64_t longest) {
+  if (options.queryLen)
+    return {makeRequests(options, longest)};
+  std::vector<std::vector<CachedRequest>> batches = {makeRequests(options, 1)};
+  if (longest == 1)
+    return batches;
+  batches.push_back(makeRequests(options, longest));
+  if (std::vector<CachedRequest> mixed = batches.back(); hasStep(session) && mixed.size() > 1) {
+    for (size_t r = 0; r < mixed.size() / 2; ++r)
+      mixed[r].query = 1;
+    batches.push_back(std::move(mixed));
+  }
+  return batches;
+}
+
 std::vector<Finding> mlac::run::checkReference(const Session &session, const LayerWeights &weights,
                                                const CheckOptions &options) {
   constexpr int64_t kSeveral = 5;
@@ -157,25 +199,16 @@ std::vector<Finding> mlac::run::checkReference(const Session &session, const Lay
   EngineSizes sizes = getCheckSizes(session, options, longest);
   requireDense(session, sizes.sequenceTokens);
   showProgress("binding weights");
-  LayerSpec spec = readLayerSpec(session.modelConfig(), session.heads, sizes.sequenceTokens);
-  spec.quantised = findQuantised(session);
-  Reference reference(spec, weights.values);
+  std::unique_ptr<Reference> reference = makeReference(
+      session.modelConfig(), readFacts(session, sizes.sequenceTokens), weights.values);
   Engine engine = makeEngine(session, sizes);
   bindLayer(session, engine.get(), weights);
   Plan plan;
   check(mla_plan_create(engine.get(), plan.out()), "making a plan");
-
-  std::vector<int64_t> queries = {1};
-  if (options.queryLen)
-    queries = {longest};
-  else if (longest > 1)
-    queries.push_back(longest);
   std::vector<Finding> findings;
-  for (int64_t query : queries) {
-    std::vector<CachedRequest> requests = makeRequests(options, query);
+  for (const std::vector<CachedRequest> &requests : makeBatches(session, options, longest))
     findings.push_back(
         {describeRequests(requests, options),
-         runRequests(session, engine.get(), plan.get(), reference, requests, options)});
-  }
+         runRequests(session, engine.get(), plan.get(), *reference, requests, options)});
   return findings;
 }

@@ -52,6 +52,12 @@ bool mlac::run::hasLayers(const Session &session) {
                      [](const StepFunction &step) { return step.isLayer(); });
 }
 
+bool mlac::run::hasStep(const Session &session) {
+  std::vector<StepFunction> steps = listSteps(session);
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const StepFunction &step) { return step.name == "step"; });
+}
+
 int64_t mlac::run::longestQuery(const Session &session, int64_t otherwise) {
   int64_t longest = 0;
   for (const StepFunction &step : listSteps(session))

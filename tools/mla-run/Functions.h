@@ -44,6 +44,9 @@ std::vector<StepFunction> listSteps(const Session &session);
 /// Whether the package holds whole layers.
 bool hasLayers(const Session &session);
 
+/// Whether there is a function for decodes and prefills in one call.
+bool hasStep(const Session &session);
+
 /// The longest query of a request, `otherwise` at most, that some function takes which
 /// gives an output. Throws where none does.
 int64_t longestQuery(const Session &session, int64_t otherwise);

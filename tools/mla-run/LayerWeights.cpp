@@ -43,11 +43,14 @@ static bool endsWith(const std::string &text, const std::string &suffix) {
 
 static std::vector<float> makeRandomTensor(const std::string &name,
                                            const std::vector<int64_t> &shape, uint64_t seed) {
-  bool isBias = endsWith(name, ".bias"), isNorm = shape.size() == 1 && !isBias;
+  bool isBias = endsWith(name, ".bias"), isSink = name == "sinks",
+       isNorm = shape.size() == 1 && !isBias && !isSink;
   int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   constexpr double kNormSpread = 0.1; // gamma lies around 1, a bias around 0
-  double deviation =
-      shape.size() == 1 ? kNormSpread : 1 / std::sqrt(static_cast<double>(shape.back()));
+  constexpr double kSinkSpread = 1;   // as scores
+  double deviation = isSink              ? kSinkSpread
+                     : shape.size() == 1 ? kNormSpread
+                                         : 1 / std::sqrt(static_cast<double>(shape.back()));
   std::vector<float> values = randomBf16(seed, count, deviation);
   if (isNorm)
     for (float &value : values)
@@ -129,14 +132,14 @@ std::string mlac::run::findAttention(const Checkpoint &checkpoint, const std::st
         "--module: expected one attention module" +
         (module.empty() ? "" : " named '" + module + "'") + ", found " +
         std::to_string(matches.size()) +
-        "; prefixes of kv_b_proj weights here: " + (list.empty() ? "none" : list));
+        "; prefixes of attention modules here: " + (list.empty() ? "none" : list));
   return matches[0];
 }
 
-/// The values that the package's type holds of a stored tensor.
+/// The values that the package's tensor holds of a stored one.
 static std::vector<float> readTensor(const Session &session, const Checkpoint &checkpoint,
-                                     const std::string &name, const std::vector<int64_t> &shape,
-                                     bool isRounded) {
+                                     const std::string &name, const json &tensor) {
+  auto shape = tensor.at("shape").get<std::vector<int64_t>>();
   if (std::optional<mla_tensor> stored = checkpoint.find(name)) {
     std::vector<int64_t> got(stored->shape, stored->shape + stored->rank);
     if (got != shape)
@@ -144,7 +147,7 @@ static std::vector<float> readTensor(const Session &session, const Checkpoint &c
                                ", got " + json(got).dump());
   }
   std::vector<float> values = checkpoint.readWeight(name, session.weightBlock);
-  return isRounded ? roundTo(session.activation, values) : values;
+  return isCodes(tensor) ? values : roundTo(parseType(tensor.at("dtype")), values);
 }
 
 LayerWeights mlac::run::readLayer(const Session &session, const Checkpoint &checkpoint,
@@ -152,9 +155,7 @@ LayerWeights mlac::run::readLayer(const Session &session, const Checkpoint &chec
   LayerWeights weights;
   for (const json &tensor : session.info.at("weights"))
     if (auto name = tensor.at("name").get<std::string>(); isRead && !endsWith(name, kScaleSuffix))
-      weights.values[name] =
-          readTensor(session, checkpoint, prefix + name,
-                     tensor.at("shape").get<std::vector<int64_t>>(), !isCodes(tensor));
+      weights.values[name] = readTensor(session, checkpoint, prefix + name, tensor);
   const std::vector<std::string> &all = checkpoint.attentions();
   int64_t attention = std::find(all.begin(), all.end(), prefix) - all.begin();
   weights.bind = [&checkpoint, attention](mla_engine *engine) {

@@ -81,7 +81,7 @@ struct Tolerance {
 /// The project's bounds for a layer with activations of this type, hidden
 /// states to output, against float64.
 Tolerance getTolerance(mla_dtype activation);
-/// The same over a cache of e4m3 rows, where the reference keeps new rows as they are.
+/// The same over a cache of e4m3 rows, where the reference has its own codes of new rows.
 Tolerance getQuantizedTolerance();
 /// The same where products read activations as codes, of which the reference has its own.
 Tolerance getCodedTolerance();

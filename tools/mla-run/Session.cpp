@@ -98,6 +98,13 @@ json Session::modelConfig() const {
   return config;
 }
 
+int64_t Session::layerNumber() const {
+  static const std::string option = "--layer=";
+  auto options = info.at("options").get<std::string>();
+  size_t at = options.find(option);
+  return at == std::string::npos ? 0 : std::stoll(options.substr(at + option.size()));
+}
+
 Engine mlac::run::makeEngine(const Session &session, const EngineSizes &sizes) {
   mla_engine_options options;
   mla_engine_options_init(&options);

@@ -41,6 +41,8 @@ struct Session {
   /// "deepseek_v3, 8 heads, bf16, page size 64, on cpu (…)".
   std::string describe() const;
   nlohmann::json modelConfig() const;
+  /// Which layer of the model it is, where these differ (mla-compile --layer).
+  int64_t layerNumber() const;
   /// Keys that each token of a sparse layer attends to; none in a dense one.
   std::optional<int64_t> selectedKeys() const;
 
