@@ -214,7 +214,8 @@ static void readStretchedRope(const ConfigReader &root, ModelConfig &config) {
       kind == "yarn" && fields->find("truncate") && !fields->boolean("truncate").value_or(true);
   if (!isUnrounded && kind != "linear" && kind != "llama3")
     return readRope(root, RopePairing::Half, config);
-  params.pairing = RopePairing::Half;
+  bool isInterleaved = root.boolean("rope_interleave").value_or(false);
+  params.pairing = isInterleaved ? RopePairing::Interleaved : RopePairing::Half;
   std::optional<double> theta = fields->number("rope_theta", 1, /*open=*/true);
   params.theta = theta ? *theta : root.number("rope_theta", 1, true).value_or(kDefaultTheta);
   double multiplier = 1;
