@@ -14,25 +14,10 @@
 
 namespace mlac {
 
-/// Keys and values of each KV head beside each other in a page, of the activations' type. Null,
-/// with a diagnostic at `loc`, where there is no such pool.
-inline mlir::mla::CacheType getGroupedCache(mlir::Location loc, const ImportOptions &options,
-                                            int64_t kvHeads, int64_t keyDim, int64_t valueDim) {
-  llvm::SmallVector<mlir::mla::CacheField, 2> fields = {{cache::Part::Key, kvHeads, keyDim},
-                                                        {cache::Part::Value, kvHeads, valueDim}};
-  mlir::Type element = getElementType(*loc.getContext(), options.activationType);
-  constexpr llvm::StringLiteral format = "kv_nhd";
-  constexpr int64_t tokensPerRow = 1, window = 0;
-  constexpr bool hadamard = false;
-  if (mlir::failed(
-          mlir::mla::CacheType::verify([loc] { return mlir::emitError(loc); }, options.pageSize,
-                                       fields, element, mlir::mla::RopeOrder::Half, format,
-                                       mlir::mla::ScaleRule::Raw, tokensPerRow, window, hadamard)))
-    return {};
-  return mlir::mla::CacheType::get(loc.getContext(), options.pageSize, fields, element,
-                                   mlir::mla::RopeOrder::Half, format, mlir::mla::ScaleRule::Raw,
-                                   tokensPerRow, window, hadamard);
-}
+/// Keys and values of each KV head beside each other in a page, of the activations' type or, where
+/// the options say so, codes. Null, with a diagnostic at `loc`, where there is no such pool.
+mlir::mla::CacheType getGroupedCache(mlir::Location loc, const ImportOptions &options,
+                                     int64_t kvHeads, int64_t keyDim, int64_t valueDim);
 
 } // namespace mlac
 

@@ -29,9 +29,6 @@ LogicalResult GroupedLayer::verify() {
   if (options.form != mla::Form::Auto)
     return emitError(loc) << "layers of " << config.modelType
                           << " have no latents: --form does not apply";
-  if (!options.cacheFormat.empty())
-    return emitError(loc) << "cache format '" << options.cacheFormat << "' is not supported for "
-                          << config.modelType << " yet, expected rows of the activations' type";
   cacheType = getGroupedCache(loc, options, config.numKvHeads(), config.vHeadDim, config.vHeadDim);
   return success(cacheType != nullptr);
 }

@@ -517,7 +517,7 @@ static LogicalResult verifyCache(Location loc, const ModelConfig &config,
 static StringRef getCacheFormat(const ModelConfig &config, StringRef name) {
   if (config.sharedKeys && name.starts_with("fp8"))
     return "model1_584";
-  return name == "fp8" ? "mla_fp8_tensor" : name;
+  return name == "fp8" && !config.grouped ? "mla_fp8_tensor" : name;
 }
 
 OwningOpRef<ModuleOp> mlac::importConfig(Location loc, const ModelConfig &config,

@@ -29,7 +29,7 @@ class CacheLayout:
 
     format: a name of cache_formats(). Other arguments are fields of mla_cache_layout
     (columns: those of each of the row's fields, page_size, page_stride_bytes, num_pages,
-    layer_scale, amax_floor, scale_floor), dtype ("bf16", "f16", "f32": of rows outside of
+    layer_scale, value_scale, amax_floor, scale_floor), dtype ("bf16", "f16", "f32": of rows outside of
     the pool) and scale_rule (None: the format's, "raw", "power_of_two").
 
         layout = mlac.CacheLayout("fp8_ds_mla", num_pages=4)

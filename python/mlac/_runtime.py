@@ -9,8 +9,8 @@ import ctypes
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
-from ctypes import byref, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from collections.abc import Callable, Iterable, Mapping
+from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any
 
 from . import _arrays, _pools, _weights
@@ -234,9 +234,16 @@ class Engine(Handle):
             call("mla_engine_bind_pool", self._value, layer, index, byref(given))
         self._pools[layer, index] = pool  # runs use it
 
-    def set_cache_scale(self, scale: float, layer: int = 0, pool: int = 0) -> None:
-        """The scale of a pool's rows in a layer, for formats with one per layer; 1 before."""
-        call("mla_engine_set_cache_scale", self._value, layer, pool, scale)
+    def set_cache_scale(self, scale: float | Iterable[float], layer: int = 0,
+                        pool: int = 0) -> None:
+        """The scale of a pool's rows in a layer, for formats with one per layer; 1 before. Of
+        formats with one for each field (kv_nhd_fp8: keys, values) one for all, or one of each."""
+        if isinstance(scale, Iterable):
+            scales = [*scale]
+            call("mla_engine_set_cache_scales", self._value, layer, pool,
+                 (c_float * len(scales))(*scales), len(scales))
+        else:
+            call("mla_engine_set_cache_scale", self._value, layer, pool, scale)
 
     def set_all_reduce(self, function: Callable[[int, int, str, int | None], Any] | None) -> None:
         """Calls function(address, elements, dtype, stream) at the end of every run on

@@ -95,8 +95,9 @@ struct Format {
   uint8_t accepts;
   /// Elements of the first field that share a scale; 0: no scale in the cache.
   int32_t scaleGroup;
-  /// One scale for all rows of a layer, which is not in the cache.
-  bool hasLayerScale;
+  /// Scales of all rows of a layer, which are not in the cache: none, one for the whole row, or
+  /// one for each of its fields.
+  int32_t layerScales;
   ScaleRule rule;
   /// Pages are rounded up to a multiple of this many bytes.
   int32_t pageMultiple;
@@ -116,7 +117,7 @@ inline constexpr Format kFormats[] = {
     {"mla_16",
      kBF16 | kF16,
      0,
-     false,
+     0,
      kNoRule,
      1,
      2,
@@ -124,7 +125,7 @@ inline constexpr Format kFormats[] = {
     {"mla_f32",
      kF32,
      0,
-     false,
+     0,
      kNoRule,
      1,
      2,
@@ -132,7 +133,7 @@ inline constexpr Format kFormats[] = {
     {"mla_fp8_tensor",
      kBF16 | kF16 | kF32,
      0,
-     true,
+     1,
      kNoRule,
      1,
      2,
@@ -140,7 +141,7 @@ inline constexpr Format kFormats[] = {
     {"fp8_ds_mla",
      kBF16,
      128,
-     false,
+     0,
      {false, 0, FLT_MIN},
      1,
      3,
@@ -152,7 +153,7 @@ inline constexpr Format kFormats[] = {
     {"split_ckv_kpe",
      kBF16 | kF16 | kF32,
      0,
-     false,
+     0,
      kNoRule,
      1,
      2,
@@ -161,19 +162,28 @@ inline constexpr Format kFormats[] = {
     {"kv_nhd",
      kBF16 | kF16 | kF32,
      0,
-     false,
+     0,
      kNoRule,
      1,
      2,
      {{Part::Key, Storage::Model}, {Part::Value, Storage::Model, 1}}},
     // The same of each alone, for pools of keys and of values: FlashInfer's k_cache and v_cache.
-    {"k_nhd", kBF16 | kF16 | kF32, 0, false, kNoRule, 1, 1, {{Part::Key, Storage::Model}}},
-    {"v_nhd", kBF16 | kF16 | kF32, 0, false, kNoRule, 1, 1, {{Part::Value, Storage::Model}}},
+    {"k_nhd", kBF16 | kF16 | kF32, 0, 0, kNoRule, 1, 1, {{Part::Key, Storage::Model}}},
+    {"v_nhd", kBF16 | kF16 | kF32, 0, 0, kNoRule, 1, 1, {{Part::Value, Storage::Model}}},
+    // Both as codes, with a scale each: what engines call k_scale and v_scale.
+    {"kv_nhd_fp8",
+     kBF16 | kF16 | kF32,
+     0,
+     2,
+     kNoRule,
+     1,
+     2,
+     {{Part::Key, Storage::E4M3}, {Part::Value, Storage::E4M3, 1}}},
     // Keys of a lightning indexer, which peers declare as [pages, page_size, 132] bytes.
     {"index_k",
      kBF16 | kF16 | kF32,
      128,
-     false,
+     0,
      {true, kAmaxFloor, 0},
      4,
      2,
@@ -182,7 +192,7 @@ inline constexpr Format kFormats[] = {
     {"index_k_mxfp4",
      kBF16 | kF32,
      32,
-     false,
+     0,
      kMxfp4Rule,
      4,
      2,
@@ -191,7 +201,7 @@ inline constexpr Format kFormats[] = {
     {"model1_584",
      kBF16,
      64,
-     false,
+     0,
      {true, kAmaxFloor, 0},
      576,
      4,
@@ -224,6 +234,10 @@ constexpr size_t rowField(const Format &format, size_t index) {
   return count;
 }
 constexpr size_t numRowFields(const Format &format) { return rowField(format, format.numFields); }
+/// Which of the layer's scales a field of the row has.
+constexpr size_t layerScale(const Format &format, size_t index) {
+  return format.layerScales > 1 ? rowField(format, index) : 0;
+}
 
 constexpr int64_t storageBits(Storage storage, int64_t modelBytes) {
   switch (storage) {
@@ -333,6 +347,7 @@ static_assert(tokenBytes(*findFormat("mla_fp8_tensor"), {{512, 64}, 2}) == 576);
 static_assert(sectionStart(*findFormat("split_ckv_kpe"), 1, 64, {{512, 64}, 2}) == 64 * 1024);
 static_assert(tokenBytes(*findFormat("fp8_ds_mla"), {{512, 64}, 2}) == 656);
 static_assert(sectionStart(*findFormat("kv_nhd"), 1, 16, {{8 * 128, 8 * 128}, 2}) == 16 * 2048);
+static_assert(sectionStart(*findFormat("kv_nhd_fp8"), 1, 16, {{8 * 128, 8 * 128}, 2}) == 16 * 1024);
 static_assert(tokenBytes(*findFormat("index_k"), {{128, 0}, 2}) == 132);
 static_assert(tokenBytes(*findFormat("index_k_mxfp4"), {{128, 0}, 2}) == 68);
 static_assert(sectionStart(*findFormat("index_k_mxfp4"), 1, 64, {{128, 0}, 2}) == 4096);

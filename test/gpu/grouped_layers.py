@@ -29,18 +29,21 @@ FUNCTIONS = "--functions=prefill,decode,step"
 LAYERS = {
     "llama3": ("llama3_1_8b", {}, ("--tp=2", "--page-size=16")),
     "llama3-f16": ("llama3_1_8b", {}, ("--tp=4", "--dtype=f16")),
+    "llama3-fp8": ("llama3_1_8b", {}, ("--tp=2", "--cache-format=fp8")),
     "qwen2": ("qwen2_5_7b", {}, ("--tp=2",)),
     "qwen3": ("qwen3_8b", {}, ("--tp=2",)),
     "gemma2-window": ("gemma2_9b", {"sliding_window": 200}, ("--tp=4",)),
     "gemma2-full": ("gemma2_9b", {}, ("--tp=4", "--layer=1", "--page-size=32")),
     "gpt-oss-window": ("gpt_oss_20b", {}, ("--tp=2",)),
     "gpt-oss-full": ("gpt_oss_20b", {}, ("--tp=2", "--layer=1")),
+    "gpt-oss-fp8": ("gpt_oss_20b", {}, ("--tp=2", "--cache-format=fp8", "--page-size=16")),
     "mistral": ("mistral_7b", {"sliding_window": 300}, ("--tp=4",)),
 }
 # Decodes, few queries, both in a step; a batch that is cut into pieces; prompts that fill the machine.
 CHECKED = (("--context=0,1,15,16,63,64,65,127,128,129,300,1000", "--samples=12"),
            ("--batch=40", "--context=63,500,2500", "--query-len=1", "--samples=3"),
            ("--batch=3", "--context=0,64,777", "--query-len=700", "--samples=2"))
+CODE_SCALES = "--cache-scale=0.03125,0.0137"
 
 
 def build(directory, build_dir):
@@ -58,7 +61,8 @@ def build(directory, build_dir):
 def run(directory, only, jobs):
     cases = []
     for name, (_, _, options) in LAYERS.items():
-        cases += [(f"{name} {' '.join(words)}", f"{name}.mlac", "--random", *words)
+        scales = (CODE_SCALES,) if "--cache-format=fp8" in options else ()
+        cases += [(f"{name} {' '.join(words)}", f"{name}.mlac", "--random", *words, *scales)
                   for words in CHECKED if not only or any(word in name for word in only)]
     if not cases:
         print(f"FAIL: --only names nothing: {' '.join(only)}")

@@ -22,6 +22,7 @@ SPLITS = (0, 1, 3, 7)
 SOFTCAPS = (0, 0, 15.0, 0, 2.5)
 ELEMENTS = ("f32", "f32", "bf16", "f16")
 ROW_ALIGNMENT = 16  # bytes, of a pool's rows
+SCALES = (1.0, 0.03125, 0.013)  # of codes; the second a power of two
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Layer:
     splits: int
     softcap: float
     has_sink: bool
+    scales: tuple  # of keys and values that are codes; empty: as they are
 
     @property
     def heads(self):
@@ -53,7 +55,8 @@ class Layer:
         pages = f"{self.key_page} and {self.value_page}" if self.value_page else self.key_page
         return (f"layer {self.index}: {self.element}, {self.heads} heads on {self.kv_heads}, "
                 f"dims {self.key_dim}/{self.value_dim}, pages of {pages}, window {self.window}, "
-                f"splits {self.splits}, softcap {self.softcap}, sink {self.has_sink}")
+                f"splits {self.splits}, softcap {self.softcap}, sink {self.has_sink}, "
+                f"scales of codes {self.scales}")
 
     def options(self, target):
         return [f"--target={target}", f"--num-splits={self.splits}"]
@@ -62,7 +65,9 @@ class Layer:
         n, e = self.heads, self.element
         key = f"key: {self.kv_heads}x{self.key_dim}"
         value = f"value: {self.kv_heads}x{self.value_dim}"
-        cache = f"!mla.cache<page_size = {{}}, fields = [{{}}], element = {e}, format = \"{{}}\">"
+        codes = "_fp8" if self.scales else ""
+        cache = (f"!mla.cache<page_size = {{}}, fields = [{{}}], element = {e}, "
+                 f"format = \"{{}}{codes}\">")
         if self.value_page:
             types = {"keys": cache.format(self.key_page, key, "k_nhd"),
                      "values": cache.format(self.value_page, value, "v_nhd")}
@@ -118,9 +123,9 @@ class Case:
     are_scores_low: bool  # every valid score far below 0
 
 
-def _dim(rng, kv_heads, element):
+def _dim(rng, kv_heads, element, has_codes):
     """A width whose rows, of all heads, have whole multiples of the alignment."""
-    item = 4 if element == "f32" else 2
+    item = 1 if has_codes else 4 if element == "f32" else 2
     fitting = [d for d in DIMS if kv_heads * d * item % ROW_ALIGNMENT == 0]
     return int(rng.choice(fitting))
 
@@ -131,12 +136,14 @@ def layers(rng, count, elements=ELEMENTS):
         group = GROUPS[index % len(GROUPS)]
         kv_heads = min(KV_HEADS[index % len(KV_HEADS)], MOST_HEADS // group)
         element = elements[index % len(elements)]
-        key_dim = _dim(rng, kv_heads, element)
-        value_dim = key_dim if index % 3 == 0 else _dim(rng, kv_heads, element)
+        has_codes = index % 5 == 1
+        key_dim = _dim(rng, kv_heads, element, has_codes)
+        value_dim = key_dim if index % 3 == 0 else _dim(rng, kv_heads, element, has_codes)
+        scales = tuple(float(rng.choice(SCALES)) for _ in range(2)) if has_codes else ()
         yield Layer(index, element, kv_heads, group, key_dim, value_dim, int(rng.choice(PAGES)),
-                    0 if index % 4 == 3 else int(rng.choice(PAGES)), int(rng.choice(WINDOWS)),
+                    0 if index % 4 == 3 or has_codes else int(rng.choice(PAGES)), int(rng.choice(WINDOWS)),
                     SPLITS[(index // 2) % len(SPLITS)], SOFTCAPS[index % len(SOFTCAPS)],
-                    index % 3 == 1)
+                    index % 3 == 1, scales)
 
 
 def _length(rng, page, most):

@@ -87,7 +87,8 @@ def compile_layer(job):
 
 
 def poisoned(shape, element):
-    array = np.empty(shape, {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}[element])
+    array = np.empty(shape, {"f32": np.float32, "f16": np.float16, "bf16": np.uint16,
+                             "e4m3": np.uint8}[element])
     array.view(np.uint8)[...] = 0xFF  # all bits set is a NaN in every type
     return array
 

@@ -5,7 +5,8 @@
 """Compares compiled attention of groups of heads with the float64 reference on random cases.
 
 Heads from 1 to 64 in groups of 1 to 64, dims from 8 to 256, those of keys and of values apart,
-pages of their own, windows, splits, sinks, capped scores, requests without tokens and of lengths at page boundaries.
+pages of their own, windows, splits, sinks, capped scores, caches of codes, requests without tokens and of lengths at
+page boundaries.
 The pools are the caller's: context is written by NumPy, not by the kernels under test, NaN
 everywhere else, in workspace and outputs too. Every row that a step leaves is compared, and all
 of the pools' bytes. An engine with pools of its own, to which a step before appends the context,
@@ -26,7 +27,7 @@ import numpy as np
 import grouped_cases
 import random_layers
 from random_layers import ALLOWED, ALLOWED_LSE, package_of, poisoned
-from narrow_floats import narrow, widen
+from narrow_floats import narrow, of_codes, to_codes, widen
 
 from mlac import reference
 
@@ -85,12 +86,30 @@ class Runner:
             self.package, machine.device, max_num_requests=MAX_REQUESTS,
             max_seq_len=keys + tokens, max_num_tokens=tokens,
             external_pools=3 if layer.value_page else 1)
+        self.set_scales(self.engine)
         self.engine.prepare()
         self.plan = self.engine.plan()
         self.own = mlac.Engine(
             self.package, machine.device, max_num_requests=MAX_REQUESTS,
             max_seq_len=keys + tokens, max_num_tokens=MAX_REQUESTS * keys)
+        self.set_scales(self.own)
         self.own.prepare()
+
+    def set_scales(self, engine):
+        """Those of the layer's codes."""
+        if self.layer.scales:
+            engine.set_cache_scale(self.layer.scales)
+
+    def store(self, rows, field):
+        """Rows as the pool holds them."""
+        return to_codes(widen(rows), self.layer.scales[field]) if self.layer.scales else rows
+
+    def read(self, rows, field):
+        """The numbers of stored rows as attention reads them."""
+        stored = self.store(rows, field)
+        if self.layer.scales:
+            stored = of_codes(stored, self.layer.scales[field], self.layer.element)
+        return widen(stored)
 
     def make_sink(self, rng):
         """A third each is none, beside which there is nothing else, and a usual one."""
@@ -113,16 +132,17 @@ class Runner:
         store = lambda x: narrow(x, layer.element)
         return store(query), [[store(x) for x in part] for part in rows]
 
-    def make_pools(self, rng, case, rows):
+    def make_pools(self, rng, case, stored):
         layer = self.layer
         fields = [(layer.kv_heads, layer.key_dim), (layer.kv_heads, layer.value_dim)]
+        element = "e4m3" if layer.scales else layer.element
         if layer.value_page:
-            pools = [Pool(rng, page, [field], layer.element, case)
+            pools = [Pool(rng, page, [field], element, case)
                      for page, field in zip((layer.key_page, layer.value_page), fields)]
         else:
-            pools = [Pool(rng, layer.key_page, fields, layer.element, case)]
+            pools = [Pool(rng, layer.key_page, fields, element, case)]
         places = [(pools[0], 0), (pools[-1], 0 if layer.value_page else 1)]
-        for (pool, field), part in zip(places, rows):
+        for (pool, field), part in zip(places, stored):
             for request, context in enumerate(case.context):
                 for position in range(context):
                     pool.row(pool.memory, request, position, field)[:] = \
@@ -134,10 +154,11 @@ class Runner:
         layer = self.layer
         query, rows = self.make_rows(rng, case)
         self.sink = self.make_sink(rng)
-        pools, places = self.make_pools(rng, case, rows)
+        stored = [[self.store(part, field) for part in parts] for field, parts in enumerate(rows)]
+        pools, places = self.make_pools(rng, case, stored)
         expected = [pool.memory.copy() for pool in pools]
         new = [np.concatenate([part[r][c:] for r, c in enumerate(case.context)]) for part in rows]
-        for (pool, field), part in zip(places, rows):
+        for (pool, field), part in zip(places, stored):
             memory = expected[pools.index(pool)]
             for request, context in enumerate(case.context):
                 for position in range(context, len(part[request])):
@@ -197,7 +218,8 @@ class Runner:
             if count == 0:
                 continue
             expected, expected_lse = reference.grouped_attention(
-                widen(query[own]), *(widen(part[request]) for part in rows),
+                widen(query[own]), *(self.read(part[request], field)
+                                     for field, part in enumerate(rows)),
                 self.layer.scale, self.layer.window, self.layer.softcap, self.sink)
             got = widen(output[own])
             expected[np.abs(expected) < SMALLEST] = 0

@@ -56,8 +56,8 @@ class CacheTest(unittest.TestCase):
     def test_table(self):
         names = [entry["name"] for entry in mlac.cache_formats()]
         self.assertEqual(names, ["mla_16", "mla_f32", "mla_fp8_tensor", "fp8_ds_mla",
-                                 "split_ckv_kpe", "kv_nhd", "k_nhd", "v_nhd", "index_k",
-                                 "index_k_mxfp4", "model1_584"])
+                                 "split_ckv_kpe", "kv_nhd", "k_nhd", "v_nhd", "kv_nhd_fp8",
+                                 "index_k", "index_k_mxfp4", "model1_584"])
 
 
 if __name__ == "__main__":

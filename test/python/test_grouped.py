@@ -139,5 +139,42 @@ class GroupedTest(unittest.TestCase):
         engine.cache.check()
 
 
+CODES_MODULE = f"""
+!cache = !mla.cache<page_size = 4, fields = [key: {KV_HEADS}x{DIM}, value: {KV_HEADS}x{DIM}],
+                    element = f32, format = "kv_nhd_fp8">
+func.func @step(%k: !row {{mla.input = "key"}}, %v: !row {{mla.input = "value"}}, %batch: !batch,
+    %cache: !cache) -> !cache {{
+  %0 = mla.append %k, %v into %cache, %batch : !row, !row into !cache, !batch
+  return %0 : !cache
+}}
+"""
+
+
+class CodesTest(unittest.TestCase):
+    """Scales of a cache of codes."""
+
+    def test_scales_that_do_not_fit_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plain = compile_engine(folder)
+            module = pathlib.Path(folder) / "codes.mlir"
+            types = [line for line in MODULE.splitlines() if line.startswith(("!row", "!batch"))]
+            module.write_text("\n".join(types) + CODES_MODULE)
+            package = module.with_suffix(".mlac")
+            subprocess.run([COMPILE, module, "--quiet", "--target=cpu", "-o", package], check=True)
+            engine = mlac.Engine(mlac.Package(str(package)), mlac.Device("cpu"))
+        engine.prepare()
+        for given, message in (((0.5,), "count = 1, rows of this pool have 2 scales"),
+                               ((), "count = 0"), (0.0, "scale = 0"), ((1.0, -1.0), "scale = -1"),
+                               ((float("nan"), 1.0), "scale = ")):
+            with self.subTest(given=given), self.assertRaisesRegex(mlac.InvalidArgument, message):
+                engine.set_cache_scale(given)
+        engine.set_cache_scale(0.5)
+        engine.set_cache_scale((0.5, 2.0))
+        for given in (1.0, (1.0,), (1.0, 1.0)):
+            with self.assertRaisesRegex(mlac.InvalidArgument,
+                                        "'k_nhd' have no scale of their layer"):
+                plain.set_cache_scale(given)
+
+
 if __name__ == "__main__":
     unittest.main()

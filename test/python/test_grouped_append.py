@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Queries and keys of groups of heads rotated, keys and values appended, in one kernel
 (paged-cache.md sections 9 and 10), against float64: parts of the channels, both orders of pairs,
-both forms of tables, one pool and two, slots that are not written. With MLAC_TEST_DEVICE=cuda and
+both forms of tables, one pool and two, slots that are not written, caches of codes. With MLAC_TEST_DEVICE=cuda and
 torch on a GPU."""
 
 import dataclasses
@@ -17,6 +17,7 @@ import unittest
 import numpy as np
 
 import mlac
+from mlac import reference
 
 from attention_steps import rotate_halves, rotate_neighbours
 from narrow_floats import narrow, widen
@@ -42,6 +43,7 @@ class Case:
     page: int
     value_page: int  # 0: one pool
     table: str  # element type of pairs, or empty: cosines before sines
+    scales: tuple = ()  # of keys and values that are stored as codes
 
     def table_type(self):
         return f"tensor<{LENGTH}x{self.rope_dim // 2}x2x{self.table}>" if self.table else \
@@ -53,7 +55,9 @@ class Case:
         query, key, value = (f"tensor<?x{h}x{d}x{e}>" for h, d in (
             (self.heads, self.dim), (nkv, self.dim), (nkv, self.value_dim)))
         fields = [f"key: {nkv}x{self.dim}", f"value: {nkv}x{self.value_dim}"]
-        cache = f"!mla.cache<page_size = {{}}, fields = [{{}}], element = {e}, format = \"{{}}\">"
+        codes = "_fp8" if self.scales else ""
+        cache = (f"!mla.cache<page_size = {{}}, fields = [{{}}], element = {e}, "
+                 f"format = \"{{}}{codes}\">")
         rope = (f"<order = {self.order}, dim = {self.rope_dim}, theta = 1.0e4, length = {LENGTH}> "
                 f"offset {self.offset}")
         if self.value_page:
@@ -61,23 +65,34 @@ class Case:
                      "vals": cache.format(self.value_page, fields[1], "v_nhd")}
             append = ("%1 = mla.append %rk into %keys, %b : !key into !keys, !b\n"
                       "  %2 = mla.append %v into %vals, %b : !value into !vals, !b\n"
-                      "  return %rq, %1, %2 : !query, !keys, !vals")
+                      "  return {query}%1, %2 : {query_type}!keys, !vals")
         else:
             types = {"keys": cache.format(self.page, ", ".join(fields), "kv_nhd")}
             append = ("%1 = mla.append %rk, %v into %keys, %b : !key, !value into !keys, !b\n"
-                      "  return %rq, %1 : !query, !keys")
+                      "  return {query}%1 : {query_type}!keys")
         more = ', %vals: !vals {mla.pool = "vals"}' if self.value_page else ""
         types.update(query=query, key=key, value=value, b="!mla.batch<query_len = ?>",
                      table=self.table_type())
+        pools = f"!keys{', !vals' if more else ''}"
+        # Without queries there is nothing to fuse.
+        alone = append.format(query="", query_type="")
+        apart = "" if not self.scales else f"""
+func.func @apart(%k: !key {{mla.input = "k"}}, %v: !value {{mla.input = "v"}},
+    %t: !table {{mla.input = "table"}}, %b: !b, %keys: !keys{more}) -> ({pools}) {{
+  %rk = mla.rope %k, %t, %b with {rope} : !key, !table, !b
+  {alone}
+}}
+"""
+        append = append.format(query="%rq, ", query_type="!query, ")
         return "\n".join([*(f"!{name} = {text}" for name, text in types.items()), f"""
 func.func @step(%q: !query {{mla.input = "q"}}, %k: !key {{mla.input = "k"}},
     %v: !value {{mla.input = "v"}}, %t: !table {{mla.input = "table"}}, %b: !b,
-    %keys: !keys{more}) -> (!query {{mla.output = "rotated"}}, !keys{", !vals" if more else ""}) {{
+    %keys: !keys{more}) -> (!query {{mla.output = "rotated"}}, {pools}) {{
   %rq = mla.rope %q, %t, %b with {rope} : !query, !table, !b
   %rk = mla.rope %k, %t, %b with {rope} : !key, !table, !b
   {append}
 }}
-"""])
+{apart}"""])
 
     def expected(self, rows, positions, cos, sin):
         rows = widen(rows)
@@ -98,12 +113,19 @@ CASES = (
     # More tiles of queries than of keys.
     Case(72, 2, 32, 16, 8, 16, "half", "bf16", 4, 0, ""),
 )
+# Rows that are rounded, divided and rounded again: whatever a quotient is, above 448 among them.
+CODES = (
+    Case(8, 2, 64, 64, 0, 64, "half", "bf16", 16, 0, "", (0.03125, 0.013)),
+    Case(6, 2, 48, 40, 16, 24, "interleaved", "f32", 4, 0, "f32", (0.005, 1.0)),
+    Case(5, 1, 48, 32, 8, 32, "half", "f16", 1, 0, "f16", (0.013, 0.0625)),
+)
 
 
 class GroupedAppendTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.packages = [cls.compile(case) for case in CASES]
+        cls.codes = [cls.compile(case) for case in CODES]
 
     @staticmethod
     def compile(case):
@@ -157,6 +179,66 @@ class GroupedAppendTest(unittest.TestCase):
         keys = case.expected(k, positions, cos, sin)
         self.check_pools(case, [machine.get(memory) for memory in memories], slots, keys, v)
 
+    def test_codes_are_those_of_a_rotation_and_an_append_apart(self):
+        rng = np.random.default_rng()
+        for case, package in zip(CODES, self.codes):
+            with self.subTest(case=case):
+                self.run_codes(case, package, rng)
+
+    def run_codes(self, case, package, rng):
+        """Both functions leave the same bytes, which stand for what was rotated."""
+        lengths, cached, machine = (5, 0, 2), (0, 7, 59), MACHINE(2)
+        tokens = sum(lengths)
+        draw = lambda *shape: narrow(rng.standard_normal(shape), case.element)
+        inputs = {"q": draw(tokens, case.heads, case.dim),
+                  "k": draw(tokens, case.kv_heads, case.dim),
+                  "v": draw(tokens, case.kv_heads, case.value_dim)}
+        phi = rng.uniform(-np.pi, np.pi, (LENGTH, case.rope_dim // 2))
+        table = narrow(np.stack([np.cos(phi), np.sin(phi)], -1), case.table or "f32")
+        cos, sin = np.moveaxis(widen(table), -1, 0)
+        inputs["table"] = table if case.table else np.concatenate([cos, sin], 1).astype(np.float32)
+        shape = (PAGES, case.page, case.kv_heads * (case.dim + case.value_dim))
+        slots = rng.permutation(PAGES * case.page)[:tokens].astype(np.int64)
+        slots[3] = -1
+        ends = [c + n for c, n in zip(cached, lengths)]
+        blocks = np.zeros((len(lengths), LENGTH), np.int32)
+        left = []
+        for function in ("step", "apart"):
+            engine = mlac.Engine(package, machine.device, max_num_requests=len(lengths),
+                                 max_num_tokens=tokens, max_seq_len=LENGTH,
+                                 external_pools=1)
+            engine.set_cache_scale(case.scales)
+            engine.prepare()
+            memory = machine.put(np.full(shape, 0xFF, np.uint8))
+            engine.bind_pool(memory)
+            plan = engine.plan()
+            plan.fill_tables(lengths, ends, blocks, slots, function)
+            bound = {name: machine.put(x) for name, x in inputs.items()
+                     if function == "step" or name != "q"}
+            if function == "step":
+                bound["rotated"] = machine.put(narrow(np.full(inputs["q"].shape, np.nan),
+                                                      case.element))
+            plan.run_bound(**bound)
+            left.append(machine.get(memory))
+        np.testing.assert_array_equal(*left, err_msg=str(case))
+        positions = np.concatenate([np.arange(c, e) for c, e in zip(cached, ends)]).astype(int)
+        self.check_codes(case, left[0], slots, case.expected(inputs["k"], positions, cos, sin),
+                         widen(inputs["v"]))
+
+    def check_codes(self, case, memory, slots, keys, values):
+        """Within half an ulp of e4m3 and what the rotation is off by; nothing else is written."""
+        width = case.kv_heads * case.dim
+        flat, written = memory.reshape(len(memory), -1), slots >= 0
+        parts = flat[:, :case.page * width], flat[:, case.page * width:]
+        for part, rows, scale in zip(parts, (keys, values), case.scales):
+            got = part.reshape(PAGES * case.page, -1)
+            new = reference.e4m3_values()[got[slots[written]]].reshape(-1, *rows.shape[1:]) * scale
+            wanted = np.clip(rows[written], -448 * scale, 448 * scale)
+            off = np.abs(new - wanted)
+            self.assertTrue((off <= np.abs(wanted) / 16 + scale * 2.0 ** -10 +
+                             ALLOWED[case.element] * 2).all(), (case, off.max()))
+            self.assertTrue((np.delete(got, slots[written], 0) == 0xFF).all(), case)
+
     def compare(self, case, got, expected):
         np.testing.assert_allclose(got, expected, rtol=0, atol=ALLOWED[case.element] *
                                    max(1.0, np.abs(expected).max() / 2), err_msg=str(case))
@@ -193,7 +275,7 @@ class SimulatorTest(unittest.TestCase):
     """The kernels for a GPU, without one."""
 
     def test_D13_no_defect_and_the_bits_of_the_cpu(self):
-        for case in CASES:
+        for case in (*CASES, CODES[0]):
             with self.subTest(case=case), tempfile.TemporaryDirectory() as folder:
                 module = pathlib.Path(folder) / "append.mlir"
                 module.write_text(case.module())

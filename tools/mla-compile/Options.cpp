@@ -88,7 +88,8 @@ static cl::opt<std::string> cacheFormat(
         "activations are bf16), mla_fp8_tensor or fp8 (e4m3, one scale per layer), fp8_ds_mla "
         "(656 bytes: e4m3 with four scales, bf16 rope) or split_ckv_kpe (latents of a page, "
         "then its rope keys, as FlashInfer has them); of deepseek_v4 every fp8 name is model1_584 "
-        "(584 bytes: e4m3 with seven scales, bf16 rope)"));
+        "(584 bytes: e4m3 with seven scales, bf16 rope); of keys and values of heads fp8 is "
+        "kv_nhd_fp8 (e4m3, a scale per layer of keys and one of values)"));
 static cl::opt<int64_t> rowWidth(
     "row-width", cl::value_desc("elements"), cl::init(0), cl::cat(cacheCategory),
     cl::desc("Refuse models whose cache rows have another width (latent and rope key): 576 is all "

@@ -123,6 +123,14 @@ static float readScale(const std::string &text) {
   return scale;
 }
 
+/// "X" of all fields of a row, or "KEYS,VALUES".
+static void readScales(const std::string &text, mla_cache_layout &layout) {
+  size_t comma = text.find(',');
+  layout.layer_scale = readScale(text.substr(0, comma));
+  layout.value_scale =
+      comma == std::string::npos ? layout.layer_scale : readScale(text.substr(comma + 1));
+}
+
 int mlac::run::runCheck(const std::vector<std::string> &words) {
   Arguments arguments(words,
                       {{"weights", true},
@@ -144,7 +152,7 @@ int mlac::run::runCheck(const std::vector<std::string> &words) {
                       {"PACKAGE"});
   Session session(arguments, arguments.get("device", "cpu"), arguments.getInteger("threads", 0, 0));
   if (arguments.has("cache-scale"))
-    session.cache.layer_scale = readScale(arguments.get("cache-scale", ""));
+    readScales(arguments.get("cache-scale", ""), session.cache);
   if (!arguments.has("json"))
     std::printf("%s: %s\n", arguments.positional(0).c_str(), session.describe().c_str());
   std::vector<Finding> findings = runChecks(session, arguments);

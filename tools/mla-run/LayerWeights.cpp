@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 using namespace mlac::run;
@@ -169,8 +170,11 @@ LayerWeights mlac::run::readLayer(const Session &session, const Checkpoint &chec
 void mlac::run::bindLayer(const Session &session, mla_engine *engine, const LayerWeights &weights) {
   if (weights.bind)
     weights.bind(engine);
-  if (session.cache.layer_scale != 1)
-    check(mla_engine_set_cache_scale(engine, 0, 0, session.cache.layer_scale),
-          "setting the cache's scale");
+  const float scales[] = {session.cache.layer_scale, session.cache.value_scale};
+  if (scales[1] != scales[0])
+    check(mla_engine_set_cache_scales(engine, 0, 0, scales, std::ssize(scales)),
+          "setting the cache's scales");
+  else if (scales[0] != 1)
+    check(mla_engine_set_cache_scale(engine, 0, 0, scales[0]), "setting the cache's scale");
   check(mla_engine_prepare(engine, 0), "preparing the layer");
 }

@@ -17,7 +17,8 @@ extern "C" {
 
 /* Every format of the cache, as JSON text in static storage:
      [{"name", "accepts": [dtypes of rows], "scale_group" (elements that share a
-       scale, 0: none in the cache), "has_layer_scale", "rule": "raw"|"power_of_two",
+       scale, 0: none in the cache), "has_layer_scale", "layer_scales" (of a layer's rows: 0,
+       1, or one for each field), "rule": "raw"|"power_of_two",
        "amax_floor", "scale_floor", "page_multiple" (bytes),
        "fields": [{"part": "latent"|"rope"|"key"|"value"|"scale"|"padding", "type", "section",
                    "count" (0: the model's width)}]}]
@@ -46,7 +47,8 @@ typedef struct mla_cache_layout {
   int64_t page_size;                   /* tokens; 64 */
   int64_t page_stride_bytes;           /* from page to page; 0: as small as possible */
   int64_t num_pages;
-  float layer_scale;         /* of formats with one scale per layer; 1 */
+  float layer_scale;         /* of formats with one scale per layer, or of their keys; 1 */
+  float value_scale;         /* of values, where they have one of their own (kv_nhd_fp8); 1 */
   mla_scale_rule scale_rule; /* encoding, as are the floors: */
   float amax_floor;          /* amax is at least this; < 0: the format's */
   float scale_floor;         /* the scale is at least this; < 0: the format's */

@@ -116,11 +116,19 @@ MLA_API mla_status mla_engine_bind_pool(mla_engine *engine, int64_t layer, int64
 /* Sets the scale of the rows of one layer's pool, for formats that have one per layer
    (mla_fp8_tensor): rows are stored as e4m3(x / scale) and read as code * scale. 1 until
    it is set. Set it before the layer's first step: rows already in the cache are not
-   converted. Waits for the device.
+   converted. Waits for the device. Of formats whose fields have scales of their own
+   (kv_nhd_fp8) all get this one.
    MLA_INVALID_ARGUMENT: the package's format has no such scale, or scale is not a
    positive finite number. */
 MLA_API mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, int64_t pool,
                                               float scale);
+
+/* The same with a scale for each field of the row, in its order: of kv_nhd_fp8 keys, then values
+   (k_scale and v_scale of engines).
+   MLA_INVALID_ARGUMENT: as above, or `count` is not the format's number of scales ("layer_scales"
+   of mla_cache_formats). Nothing is changed then. */
+MLA_API mla_status mla_engine_set_cache_scales(mla_engine *engine, int64_t layer, int64_t pool,
+                                               const float *scales, int64_t count);
 
 /*===--- Tensor parallelism ---------------------------------------------===*/
 

@@ -80,7 +80,21 @@ mla_status mla_engine_poison_workspace(mla_engine *engine) {
 mla_status mla_engine_set_cache_scale(mla_engine *engine, int64_t layer, int64_t pool,
                                       float scale) {
   return withPool(engine, layer, pool, [&](Engine &object, Layer &found, size_t index) {
-    return object.setCacheScale(found, index, scale);
+    const float scales[] = {scale, scale};
+    return object.setCacheScales(found, index,
+                                 std::span(scales).first(object.countCacheScales(index)));
+  });
+}
+
+mla_status mla_engine_set_cache_scales(mla_engine *engine, int64_t layer, int64_t pool,
+                                       const float *scales, int64_t count) {
+  return withPool(engine, layer, pool, [&](Engine &object, Layer &found, size_t index) -> Status {
+    MLAC_RETURN_IF_ERROR(requirePointer(scales, "scales"));
+    auto expected = static_cast<int64_t>(object.countCacheScales(index));
+    if (expected > 0 && count != expected)
+      return error(MLA_INVALID_ARGUMENT, "count = ", count, ", rows of this pool have ", expected,
+                   " scales of their layer");
+    return object.setCacheScales(found, index, std::span(scales, static_cast<size_t>(expected)));
   });
 }
 

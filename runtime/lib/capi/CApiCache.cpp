@@ -40,7 +40,8 @@ static Json describe(const cache::Format &format) {
   return {{"name", std::string(format.name)},
           {"accepts", accepts},
           {"scale_group", format.scaleGroup},
-          {"has_layer_scale", format.hasLayerScale},
+          {"has_layer_scale", format.layerScales > 0},
+          {"layer_scales", format.layerScales},
           {"rule", format.rule.isPowerOfTwo ? "power_of_two" : "raw"},
           {"amax_floor", format.rule.amaxFloor},
           {"scale_floor", format.rule.scaleFloor},
@@ -89,7 +90,7 @@ void mla_cache_layout_init(mla_cache_layout *layout, const char *format) {
   layout->struct_bytes = sizeof *layout;
   layout->format = format;
   layout->page_size = kDefaultPageSize;
-  layout->layer_scale = 1;
+  layout->layer_scale = layout->value_scale = 1;
   layout->amax_floor = layout->scale_floor = -1;
   const cache::Format *known = format ? cache::findFormat(format) : nullptr;
   if (!known)
@@ -126,7 +127,8 @@ Status Pool::make(const mla_cache_layout *given, Pool &pool) {
     return error(MLA_INVALID_ARGUMENT, "scale_rule = ", given->scale_rule, ", expected 0 to ",
                  MLA_SCALE_POWER_OF_TWO);
   pool.encoding = pool.layout.defaultEncoding();
-  pool.encoding.layerScale = given->layer_scale;
+  pool.encoding.layerScales[0] = given->layer_scale;
+  pool.encoding.layerScales[1] = given->value_scale;
   cache::ScaleRule &rule = pool.encoding.rule;
   if (given->scale_rule != MLA_SCALE_DEFAULT)
     rule.isPowerOfTwo = given->scale_rule == MLA_SCALE_POWER_OF_TWO;
@@ -204,8 +206,7 @@ mla_status mla_cache_decode(const mla_cache_layout *layout, const void *data, si
     int64_t rowBytes = pool.layout.rowWidth() * elementBytes(layout->dtype);
     for (int64_t i = 0; i < count; ++i)
       if (int64_t slot = slots ? slots[i] : i; slot >= 0)
-        pool.layout.decode(pool.encoding.layerScale, data, slot,
-                           static_cast<char *>(rows) + i * rowBytes);
+        pool.layout.decode(pool.encoding, data, slot, static_cast<char *>(rows) + i * rowBytes);
     return Status();
   });
 }

@@ -171,20 +171,20 @@ Status Engine::allocatePool(size_t pool, LayerPool &memory) {
   int64_t bytes = memory.pageStride * memory.numPages; // see checkPool
   MLAC_RETURN_IF_ERROR(DeviceBuffer::make(device_, bytes, "cache pool", memory.own));
   memory.base = memory.own.data();
+  constexpr float kUnscaled[mlac::cache::kMaxRowFields] = {1, 1};
   MLAC_RETURN_IF_ERROR(
-      DeviceBuffer::make(device_, sizeof(float), "scale of the cache", memory.scale));
-  constexpr float kUnscaled = 1;
-  return device_->upload(memory.scale.data(), &kUnscaled, sizeof kUnscaled);
+      DeviceBuffer::make(device_, sizeof kUnscaled, "scales of the cache", memory.scales));
+  return device_->upload(memory.scales.data(), kUnscaled, sizeof kUnscaled);
 }
 
-Status Engine::setCacheScale(Layer &layer, size_t pool, float scale) {
-  const mlac::cache::Format &format = layouts[pool].format();
-  if (!format.hasLayerScale)
-    return error(MLA_INVALID_ARGUMENT, "rows of layout '", format.name,
+Status Engine::setCacheScales(Layer &layer, size_t pool, std::span<const float> scales) {
+  if (countCacheScales(pool) == 0)
+    return error(MLA_INVALID_ARGUMENT, "rows of layout '", layouts[pool].format().name,
                  "' have no scale of their layer");
-  if (!(scale > 0 && std::isfinite(scale)))
-    return error(MLA_INVALID_ARGUMENT, "scale = ", scale, ", expected a positive finite number");
-  return device_->upload(layer.pools[pool].scale.data(), &scale, sizeof scale);
+  for (float scale : scales)
+    if (!(scale > 0 && std::isfinite(scale)))
+      return error(MLA_INVALID_ARGUMENT, "scale = ", scale, ", expected a positive finite number");
+  return device_->upload(layer.pools[pool].scales.data(), scales.data(), scales.size_bytes());
 }
 
 /// Workspace sizes need not grow with the batch (fewer requests may get more

@@ -27,13 +27,14 @@
 
 #include <array>
 #include <mutex>
+#include <span>
 
 namespace mlac::runtime {
 
 /// Where a layer's pages of one pool are.
 struct LayerPool {
-  DeviceBuffer own;   // none where the pages are the caller's
-  DeviceBuffer scale; // of its rows, f32 [1]; 1 until it is set
+  DeviceBuffer own;    // none where the pages are the caller's
+  DeviceBuffer scales; // of its rows, or of their fields, f32; 1 until they are set
   char *base = nullptr;
   int64_t numPages = 0, pageStride = 0; // bytes
   char *data() const { return base; }
@@ -132,8 +133,12 @@ public:
   DeviceBuffer &workspace() { return workspace_; }
   DeviceBuffer &ropeTable() { return rope_; }
 
-  /// Sets the scale of the layer's rows, for later steps. Waits for the device.
-  Status setCacheScale(Layer &layer, size_t pool, float scale);
+  /// Scales that a layer's rows have outside of the cache.
+  size_t countCacheScales(size_t pool) const {
+    return static_cast<size_t>(layouts[pool].format().layerScales);
+  }
+  /// Sets all of them, for later steps. Waits for the device.
+  Status setCacheScales(Layer &layer, size_t pool, std::span<const float> scales);
 
   // Cache access for tests and tools; they wait for the device.
   Status poison(Layer &layer);

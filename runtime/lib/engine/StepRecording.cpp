@@ -104,7 +104,7 @@ int64_t StepRecording::bytesOf(size_t index) const {
   case fb::BufferKind::Metadata:
     return runner->step().layout.arrays[buffer.index].elements * elementBytes(buffer.dtype);
   case fb::BufferKind::CacheScale:
-    return sizeof(float);
+    return package.pools()[buffer.index].layout.format().layerScales * int64_t(sizeof(float));
   case fb::BufferKind::RopeTable:
     return std::min(at(dims, Dim::MaxSeqLen), engine->limits().ropeLength) * package.ropeWidth() *
            int64_t(sizeof(float));

@@ -30,7 +30,8 @@ static int64_t boundBytes(const Engine &engine, const BufferInfo &buffer,
   case fb::BufferKind::Metadata:
     return layout.arrays[buffer.index].elements * elementBytes(buffer.dtype);
   case fb::BufferKind::CacheScale:
-    return sizeof(float);
+    return engine.package().pools()[buffer.index].layout.format().layerScales *
+           int64_t(sizeof(float));
   case fb::BufferKind::RopeTable:
     return limits.ropeLength * engine.package().ropeWidth() * int64_t(sizeof(float));
   default:
@@ -140,7 +141,7 @@ Status StepRunner::bindBuffers(Engine &engine, Layer &layer, char *metadata,
       addresses[i] = layer.pools[buffer.index].data();
       break;
     case fb::BufferKind::CacheScale:
-      addresses[i] = layer.pools[buffer.index].scale.data();
+      addresses[i] = layer.pools[buffer.index].scales.data();
       break;
     case fb::BufferKind::Metadata:
       addresses[i] = current.layout.external[buffer.index]

@@ -180,9 +180,9 @@ int64_t CacheLayout::poolBytes(int64_t numPages) const {
 }
 
 Status CacheLayout::check(const Encoding &encoding) const {
-  if (format_->hasLayerScale && !(encoding.layerScale > 0 && std::isfinite(encoding.layerScale)))
-    return error(MLA_INVALID_ARGUMENT, "scale = ", encoding.layerScale,
-                 ", expected a positive finite number");
+  for (int32_t i = 0; i < format_->layerScales; ++i)
+    if (float scale = encoding.layerScales[i]; !(scale > 0 && std::isfinite(scale)))
+      return error(MLA_INVALID_ARGUMENT, "scale = ", scale, ", expected a positive finite number");
   if (format_->scaleGroup == 0)
     return Status();
   if (cache::hasExponents(*format_) && !encoding.rule.isPowerOfTwo)
@@ -274,11 +274,13 @@ void CacheLayout::encode(const Encoding &encoding, const void *row, int64_t slot
     else if (format_->scaleGroup == 0)
       for (int64_t i = 0; i < count; ++i)
         at[i] = static_cast<char>(
-            roundToE4m3(values[static_cast<size_t>(first + i)] / encoding.layerScale));
+            roundToE4m3(values[static_cast<size_t>(first + i)] /
+                        encoding.layerScales[cache::layerScale(*format_, index)]));
   }
 }
 
-void CacheLayout::decode(float layerScale, const void *pool, int64_t slot, void *row) const {
+void CacheLayout::decode(const Encoding &encoding, const void *pool, int64_t slot,
+                         void *row) const {
   auto *from = static_cast<const char *>(pool);
   auto *to = static_cast<char *>(row);
   int64_t bytes = elementBytes(shape_.dtype);
@@ -295,7 +297,8 @@ void CacheLayout::decode(float layerScale, const void *pool, int64_t slot, void 
     }
     for (int64_t i = 0; i < count; ++i) {
       int64_t group = format_->scaleGroup ? i / format_->scaleGroup : 0;
-      float scale = format_->scaleGroup ? readScale(from, slot, group) : layerScale;
+      float scale = format_->scaleGroup ? readScale(from, slot, group)
+                                        : encoding.layerScales[cache::layerScale(*format_, index)];
       writeElement(shape_.dtype, readCode(at, i) * scale, out + i * bytes);
     }
   }

@@ -78,14 +78,15 @@ public:
   /// How to encode: the format's own rule unless changed.
   struct Encoding {
     cache::ScaleRule rule;
-    float layerScale = 1;
+    /// Of the row's fields, or the first of all.
+    float layerScales[cache::kMaxRowFields] = {1, 1};
   };
-  Encoding defaultEncoding() const { return {format_->rule, 1}; }
+  Encoding defaultEncoding() const { return {.rule = format_->rule}; }
   Status check(const Encoding &encoding) const;
 
   /// One row, its fields behind one another, of shape().dtype to or from its place in `pool`.
   void encode(const Encoding &encoding, const void *row, int64_t slot, void *pool) const;
-  void decode(float layerScale, const void *pool, int64_t slot, void *row) const;
+  void decode(const Encoding &encoding, const void *pool, int64_t slot, void *row) const;
 
 private:
   cache::Widths widths() const;

@@ -124,7 +124,7 @@ Status PackageVerifier::resolvePool(BufferInfo &buffer) const {
   if (buffer.kind == fb::BufferKind::CacheScale) {
     expected = MLA_F32;
     isKnown = buffer.dtype == MLA_F32;
-    if (!format.hasLayerScale)
+    if (format.layerScales == 0)
       return error(MLA_CORRUPT, "rows of format ", format.name, " have no scale of their layer");
   } else {
     for (size_t i = 0; i < format.numFields; ++i)

@@ -38,7 +38,7 @@ func.func private @cache_v3(!mla.cache<page_size = 64, fields = [latent: 512, ro
 
 // -----
 
-// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, index_k, index_k_mxfp4, model1_584, got model1_585}}
+// expected-error @+1 {{expected a cache format of mla_16, mla_f32, mla_fp8_tensor, fp8_ds_mla, split_ckv_kpe, kv_nhd, k_nhd, v_nhd, kv_nhd_fp8, index_k, index_k_mxfp4, model1_584, got model1_585}}
 func.func private @cache_v4_name(!mla.cache<page_size = 64, fields = [latent: 448, rope: 64], element = bf16, rope_order = half, format = "model1_585">)
 
 // -----

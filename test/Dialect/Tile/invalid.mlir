@@ -800,6 +800,48 @@ func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages, %t: memref<?xi3
 // -----
 
 !pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
+!codes = memref<?x64x64xf8E4M3FN, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages, %c: !codes, %t: memref<?xi32>) {
+  // expected-error @below {{expected values of 8 bits to come in pages, beside keys of 8 bits and f32 scales [n] of both, got no scales}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%p : !pages) pages(%t : memref<?xi32>) values(%c : !codes) value_pages(%t : memref<?xi32>)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!codes = memref<?x64x64xf8E4M3FN, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %c: !codes, %t: memref<?xi32>, %s: memref<1xf32>) {
+  // expected-error @below {{expected values of 8 bits to come in pages, beside keys of 8 bits and f32 scales [n] of both, got 'memref<1xf32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%c : !codes) pages(%t : memref<?xi32>) values(%c : !codes) value_pages(%t : memref<?xi32>)
+      scales(%s : memref<1xf32>) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!codes = memref<?x64x64xf8E4M3FN, strided<[4096, 64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %c: !codes, %t: memref<?xi32>, %s: memref<?x64x1xf32>) {
+  // expected-error @below {{expected values of 8 bits to come in pages, beside keys of 8 bits and f32 scales [n] of both, got 'memref<?x64x1xf32>'}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%c : !codes) pages(%t : memref<?xi32>) values(%c : !codes) value_pages(%t : memref<?xi32>)
+      scales(%s : memref<?x64x1xf32>) range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!rows = memref<?x64xbf16, strided<[64, 1]>>
+!codes = memref<?x64xf8E4M3FN, strided<[64, 1]>>
+func.func @attend(%n: index, %q: tensor<64x64xbf16>, %k: !rows, %c: !codes) {
+  // expected-error @below {{expected values of 8 bits to come in pages, beside keys of 8 bits and f32 scales [n] of both, got no scales}}
+  %m, %l, %o = tile.attend queries(%q : tensor<64x64xbf16>) keys(%k : !rows) values(%c : !codes)
+      range %n to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!pages = memref<?x64x64xbf16, strided<[4096, 64, 1]>>
 !any = memref<?x?x64xbf16, strided<[4096, 64, 1]>>
 func.func @attend(%n: index, %q: tensor<64x64xbf16>, %p: !pages, %v: !any, %t: memref<?xi32>) {
   // expected-error @below {{expected values [pages, page_size, V] of type 'bf16', V at most 64, got 'memref<?x?x64xbf16, strided<[4096, 64, 1]>>'}}

@@ -159,6 +159,7 @@ tile.kernel @elements(%table: memref<?xi32>, %n: index) {
 // CHECK: tile.attend queries({{.*}}) keys({{.*}}) values(%{{.*}} : memref<?x64xbf16{{.*}}>) range %{{.*}} to %{{.*}} limit %{{.*}} diagonal %{{.*}} start(%{{.*}}, %{{.*}}, %{{.*}} : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>) {block = 64 : i64, scale = 1.000000e-01 : f64, unit = 1 : i64} -> tensor<64x64xf32>
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) values(%{{.*}} : memref<?x32x64xbf16{{.*}}>) value_pages(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} sees(%{{.*}} : tensor<64xi32>) behind(%{{.*}} : tensor<64xi32>) {
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?xf32>)
+// CHECK: tile.attend {{.*}} keys(%{{.*}} : memref<?x64x128xf8E4M3FN{{.*}}>) pages(%{{.*}} : memref<?xi32>) values(%{{.*}} : memref<?x64x128xf8E4M3FN{{.*}}>) value_pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?xf32>)
 // CHECK: tile.attend {{.*}} pages(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x64x2xf32{{.*}}>)
 // CHECK: tile.attend {{.*}} keys(%{{.*}} : memref<?x128xbf16, {{.*}}>) rows(%{{.*}} : memref<?xi32>) range %{{.*}} to %{{.*}} limit %{{.*}} {block = 64 : i64, exact, scale = {{.*}}
 // CHECK: tile.attend {{.*}} rows(%{{.*}} : memref<?xi32>) scales(%{{.*}} : memref<?x2xf32{{.*}}>)
@@ -203,6 +204,11 @@ tile.kernel @attend(%q: memref<?xbf16>, %pool: memref<?xbf16>, %codes: memref<?x
       {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
   %m2, %l2, %o2 = tile.attend queries(%qt : tensor<64x128xbf16>)
       keys(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) pages(%table : memref<?xi32>)
+      scales(%scales : memref<?xf32>) range %c0 to %n limit %n
+      {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
+  %m8, %l8, %o8 = tile.attend queries(%qt : tensor<64x128xbf16>)
+      keys(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) pages(%table : memref<?xi32>)
+      values(%cv : memref<?x64x128xf8E4M3FN, strided<[8192, 128, 1]>>) value_pages(%table : memref<?xi32>)
       scales(%scales : memref<?xf32>) range %c0 to %n limit %n
       {block = 64 : i64, scale = 0.1 : f64, unit = 64 : i64} -> tensor<64x128xf32>
   %m3, %l3, %o3 = tile.attend queries(%qt : tensor<64x128xbf16>)

@@ -251,6 +251,30 @@ TEST(CacheFormat, CompressorStatesAreKeysAndValues) {
   }
 }
 
+/// k_scale and v_scale: each is of its own section (paged-cache.md section 3).
+TEST(CacheFormat, CodesOfKeysAndValuesHaveAScaleEach) {
+  HostPool pool("kv_nhd_fp8");
+  pool.layout.columns[0] = pool.layout.columns[1] = 16; // two heads of 8
+  pool.layout.page_size = 2;
+  pool.layout.layer_scale = 0.5f, pool.layout.value_scale = 2;
+  std::vector<float> row(32, 1.0f);
+  row[0] = -3, row[15] = 448, row[16] = -3, row[31] = 2000;
+  pool.encode(row, {3});
+  EXPECT_EQ(pool.offset("key", 3), 2 * 32 + 16);
+  EXPECT_EQ(pool.offset("value", 3), 2 * 32 + 2 * 16 + 16);
+  EXPECT_EQ(pool.at("key", 3, 0), 0xcc);    // -6
+  EXPECT_EQ(pool.at("key", 3, 1), 0x40);    // 2
+  EXPECT_EQ(pool.at("key", 3, 15), 0x7e);   // 896 saturates
+  EXPECT_EQ(pool.at("value", 3, 0), 0xbc);  // -1.5
+  EXPECT_EQ(pool.at("value", 3, 1), 0x30);  // 0.5
+  EXPECT_EQ(pool.at("value", 3, 15), 0x7e); // 1000 saturates
+  row[15] = 224, row[31] = 896;
+  EXPECT_EQ(pool.decode({3}), row);
+  EXPECT_EQ(pool.bytes[0], kUntouched);
+  pool.layout.value_scale = 0;
+  expectRefused(pool.layout, MLA_INVALID_ARGUMENT, "scale = 0");
+}
+
 TEST(CacheFormat, C21_OffsetsAre64Bit) { // page 262144 of 32 rows of 512 elements
   mla_cache_layout layout;
   mla_cache_layout_init(&layout, "mla_16");

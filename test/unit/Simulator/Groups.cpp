@@ -8,6 +8,8 @@
 
 #include "Groups.h"
 
+#include "CodeRows.h"
+
 #include "mla/Dialect/Tile/IR/TileDialect.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -54,10 +56,10 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, %batch: !mla.ba
   std::string queryLen = isUniform ? std::to_string(most) : "?";
   std::string key = llvm::formatv("key: {0}x{1}", test.kvHeads, test.keyDim);
   std::string value = llvm::formatv("value: {0}x{1}", test.kvHeads, test.valueDim);
-  auto pool = [](StringRef name, int64_t page, const std::string &fields, StringRef format) {
+  auto pool = [&](StringRef name, int64_t page, const std::string &fields, StringRef format) {
     return llvm::formatv("!{0} = !mla.cache<page_size = {1}, fields = [{2}], element = bf16, "
-                         "format = \"{3}\">\n",
-                         name, page, fields, format)
+                         "format = \"{3}{4}\">\n",
+                         name, page, fields, format, test.scales.empty() ? "" : "_fp8")
         .str();
   };
   bool isOne = test.valuePage == 0;
@@ -75,6 +77,21 @@ func.func @decode(%q: tensor<?x{0}x{1}xbf16> {{mla.input = "q"}, %batch: !mla.ba
       queryLen, makeMasks(), llvm::formatv("{0:f2}", kScale).str());
 }
 
+std::vector<float> Groups::storeRow(Data &pool, int64_t place, unsigned field, int64_t width,
+                                    unsigned seed) const {
+  std::vector<float> values;
+  if (!test.scales.empty()) {
+    storeCodeRow(&std::get<Codes>(pool)[place], width, /*rope=*/0, /*isGrouped=*/false,
+                 test.scales[field], seed, values);
+    return values;
+  }
+  Bits bits = makeRandom(width, seed);
+  std::copy_n(bits.begin(), width, &std::get<Bits>(pool)[place]);
+  for (uint16_t value : bits)
+    values.push_back(toFloat(value));
+  return values;
+}
+
 /// Fields of a page follow each other, each with the rows of its tokens. The first pool goes
 /// without a name.
 void Groups::makePool(const std::string &name, int64_t page, ArrayRef<int64_t> widths) {
@@ -86,9 +103,15 @@ void Groups::makePool(const std::string &name, int64_t page, ArrayRef<int64_t> w
   }
   for (int64_t width : widths)
     row += width;
-  Bits pool(pages * page * row, kNaN);
+  constexpr uint8_t nanCode = 0xFF;
+  Data pool = Bits(test.scales.empty() ? pages * page * row : 0, kNaN);
+  if (!test.scales.empty())
+    pool = Codes(pages * page * row, nanCode);
   std::vector<int32_t> table(most * test.requests.size(), kAbsurd);
   int32_t next = pages;
+  bool areValues = name == "values";
+  for (auto &field : rows)
+    field.resize(test.requests.size());
   for (auto [index, request] : llvm::enumerate(test.requests))
     for (int64_t token = 0; token < request.seqLen; ++token) {
       int32_t &entry = table[index * most + token / page];
@@ -96,12 +119,17 @@ void Groups::makePool(const std::string &name, int64_t page, ArrayRef<int64_t> w
         entry = --next;
       int64_t start = entry * page * row;
       for (auto [field, width] : llvm::enumerate(widths)) {
-        Bits bits = makeRandom(width, seedOf(name == "values" ? 1 : field, index, token));
-        std::copy_n(bits.begin(), width, &pool[start + token % page * width]);
+        unsigned own = areValues ? 1 : field;
+        rows[own][index].push_back(
+            storeRow(pool, start + token % page * width, own, width, seedOf(own, index, token)));
         start += page * width;
       }
     }
   std::string prefix = name.empty() ? "" : name + "/";
+  if (!test.scales.empty()) {
+    assert(test.valuePage == 0 && "codes of keys and values share a pool");
+    plan.buffers["cache/scale"] = test.scales;
+  }
   plan.buffers[name.empty() ? "cache" : name] = std::move(pool);
   plan.buffers[prefix + "block_table"] = std::move(table);
   plan.dims[prefix + "num_pages"] = pages;
@@ -145,11 +173,7 @@ std::vector<double> Groups::computeReference() const {
   int64_t group = test.heads / test.kvHeads, token = 0;
   std::vector<float> sinks = makeSinks();
   for (auto [index, request] : llvm::enumerate(test.requests)) {
-    std::vector<Bits> keys, values;
-    for (int64_t key = 0; key < request.seqLen; ++key) {
-      keys.push_back(makeRandom(test.kvHeads * test.keyDim, seedOf(0, index, key)));
-      values.push_back(makeRandom(test.kvHeads * test.valueDim, seedOf(1, index, key)));
-    }
+    const std::vector<std::vector<float>> &keys = rows[0][index], &values = rows[1][index];
     for (int64_t query = 0; query < request.queryLen; ++query, ++token)
       for (int64_t head = 0; head < test.heads; ++head) {
         int64_t row = token * test.heads + head, kv = head / group;
@@ -159,8 +183,8 @@ std::vector<double> Groups::computeReference() const {
         double max = -INFINITY, sum = 0;
         for (int64_t key = first; key < end; ++key) {
           for (int64_t i = 0; i < test.keyDim; ++i)
-            weights[key] += kScale * toFloat(q[row * test.keyDim + i]) *
-                            toFloat(keys[key][kv * test.keyDim + i]);
+            weights[key] +=
+                kScale * toFloat(q[row * test.keyDim + i]) * keys[key][kv * test.keyDim + i];
           if (test.softcap)
             weights[key] = test.softcap * std::tanh(weights[key] / test.softcap);
           max = std::max(max, weights[key]);
@@ -176,7 +200,7 @@ std::vector<double> Groups::computeReference() const {
         for (int64_t key = first; key < end; ++key)
           for (int64_t i = 0; i < test.valueDim; ++i)
             output[row * test.valueDim + i] +=
-                weights[key] / sum * toFloat(values[key][kv * test.valueDim + i]);
+                weights[key] / sum * values[key][kv * test.valueDim + i];
       }
   }
   return output;

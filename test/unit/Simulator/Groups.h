@@ -25,6 +25,7 @@ struct GroupsCase {
   double softcap = 0;
   bool hasSink = false;
   std::vector<std::string> parameters = {};
+  std::vector<float> scales = {}; ///< of keys and values that are codes; empty: they are none
 };
 
 /// A case, lowered and planned. Pools hold NaN where nothing was stored, tables absurd entries
@@ -41,8 +42,13 @@ private:
   std::string makeGraph() const;
   std::vector<float> makeSinks() const;
   void makePool(const std::string &name, int64_t page, llvm::ArrayRef<int64_t> widths);
+  /// What a token's row of a field stands for, stored at `place` of the pool.
+  std::vector<float> storeRow(Data &pool, int64_t place, unsigned field, int64_t width,
+                              unsigned seed) const;
 
   GroupsCase test;
+  /// Of each field, request and token.
+  std::vector<std::vector<std::vector<float>>> rows[2];
 };
 
 } // namespace mlac::test

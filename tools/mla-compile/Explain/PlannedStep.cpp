@@ -161,7 +161,7 @@ int64_t HostPlan::countBytes(size_t index) const {
   case package::BufferKind::RopeTable:
     return at(planner->dims(), Dim::RopeLength) * package->ropeWidth() * int64_t(sizeof(float));
   case package::BufferKind::CacheScale:
-    return sizeof(float);
+    return package->pools()[buffer.index].layout.format().layerScales * int64_t(sizeof(float));
   default:
     return list.extents[index].bytes;
   }

@@ -47,10 +47,11 @@ private:
 };
 } // namespace
 
-/// Values of whole panels, which the swapped side of products takes.
+/// Values of whole panels, which the swapped side of products takes, as they are stored.
 static bool canHaveSides(StepLowering &step, mla::GroupedAttentionOp op) {
   auto output = cast<RankedTensorType>(op.getOutput().getType());
-  return step.shapes.partitionsAttention && output.getElementType().getIntOrFloatBitWidth() == 16 &&
+  return step.shapes.partitionsAttention && !op.getValueCache().getType().isQuantized() &&
+         output.getElementType().getIntOrFloatBitWidth() == 16 &&
          output.getShape().back() % kValueColumns == 0;
 }
 
@@ -138,7 +139,7 @@ tile::AttendOp GroupedKernel::emitAttend(KernelBuilder &b, ValueRange args, cons
                                       b.getF32Type());
   return tile::AttendOp::create(b, row, row, result, queries, keyView, work.tables[keys.table],
                                 /*list=*/Value(), valueView, work.tables[values.table],
-                                /*scales=*/Value(), work.first, work.last, work.seqLen, limits,
+                                keys.getScales(args), work.first, work.last, work.seqLen, limits,
                                 starts, /*diagonal=*/Value(), startWithSink(b, args, work),
                                 tileKeys, getUnit(), op.getScale(), /*lag=*/APFloat(0.0),
                                 /*exact=*/false, op.getSoftcap());

@@ -195,6 +195,8 @@ void PromptKernel::launch() {
 /// Whether blocks of keys are boxes of the pool's pages, whole panels wide, as schedules over
 /// programs copy them.
 static bool hasBoxes(StepLowering &step, TypedValue<mla::CacheType> cache, int64_t columns) {
+  if (cache.getType().isQuantized()) // no schedule over programs turns codes
+    return false;
   constexpr int64_t kLeastRows = 16; // a thread copies each box
   int64_t page = cache.getType().getPageSize(), keys = step.shapes.keys;
   bool isCut = page % keys == 0 || (keys % page == 0 && page >= kLeastRows);

@@ -30,6 +30,10 @@ Value HeadRows::view(KernelBuilder &b, ValueRange args, Part part, Value head) c
   return inner.view(b, part, first, columns);
 }
 
+Value HeadRows::getScales(ValueRange args) const {
+  return pool.inKernel(args.drop_front(firstArg)).layerScales;
+}
+
 SmallVector<Value> mlac::mla_to_tile::startFromSink(KernelBuilder &b, Value sink, Value isFirst,
                                                     int64_t columns) {
   int64_t rows = cast<RankedTensorType>(sink.getType()).getDimSize(0);

@@ -31,6 +31,8 @@ struct HeadRows {
   /// arguments `args`.
   mlir::Value view(KernelBuilder &b, mlir::ValueRange args, mlac::cache::Part part,
                    mlir::Value head) const;
+  /// What codes of keys and of values are multiplied by, f32 [2]; null where rows are no codes.
+  mlir::Value getScales(mlir::ValueRange args) const;
 };
 
 /// The start of a tile.attend whose rows have seen the score `sink` (f32 [rows], natural) of no

@@ -10,6 +10,8 @@
 
 #include "mla/Dialect/KernelAttrs.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 using namespace mlir;
 using namespace mlac;
 using namespace mlac::mla_to_tile;
@@ -70,8 +72,8 @@ Pool Pool::ofPlan(StepLowering &step, Value cache) {
     pool.memories.push_back({element, step.cacheMemory(cache, element),
                              step.divide(step.poolDim(cache, "page_stride"), bytes / unit)});
   }
-  if (format.hasLayerScale)
-    pool.layerScale = step.cacheScale(cache);
+  if (format.layerScales > 0)
+    pool.layerScales = step.cacheScales(cache);
   return pool;
 }
 
@@ -79,8 +81,8 @@ SmallVector<Value> Pool::args() const {
   SmallVector<Value> args{memories[0].buffer, pages, memories[0].pageStride};
   for (const Memory &memory : llvm::drop_begin(memories))
     args.append({memory.buffer, memory.pageStride});
-  if (layerScale)
-    args.push_back(layerScale);
+  if (layerScales)
+    args.push_back(layerScales);
   return args;
 }
 
@@ -95,8 +97,8 @@ Pool Pool::inKernel(ValueRange args) const {
     memory.buffer = take();
     memory.pageStride = take();
   }
-  if (layerScale)
-    inner.layerScale = take();
+  if (layerScales)
+    inner.layerScales = take();
   for (const Memory &memory : inner.memories) {
     auto stride = cast<BlockArgument>(memory.pageStride);
     auto kernel = cast<tile::KernelOp>(stride.getOwner()->getParentOp());
@@ -176,11 +178,20 @@ Value Pool::viewNumbered(KernelBuilder &b, Part part, Value count) const {
 }
 
 Value Pool::viewNumberedScales(KernelBuilder &b, Value count) const {
-  return type.getLayout().scaleGroup == 0 ? layerScale : viewNumbered(b, Part::Scale, count);
+  return type.getLayout().scaleGroup == 0 ? layerScales : viewNumbered(b, Part::Scale, count);
+}
+
+int64_t Pool::findLayerScale(Part part) const {
+  const cache::Format &format = type.getLayout();
+  return static_cast<int64_t>(cache::layerScale(format, cache::findField(format, part)));
+}
+
+Value Pool::loadLayerScale(KernelBuilder &b, Part part) const {
+  return memref::LoadOp::create(b, layerScales, b.index(findLayerScale(part)));
 }
 
 Value Pool::viewScales(KernelBuilder &b) const {
   if (type.getLayout().scaleGroup == 0)
-    return layerScale;
+    return layerScales;
   return view(b, Part::Scale, b.fixed(0), width(Part::Scale));
 }

@@ -56,7 +56,7 @@ struct Pool {
   };
   mlir::Value pages;
   mlir::SmallVector<Memory, 3> memories; // one for each type of the format's fields
-  mlir::Value layerScale;                // f32 [1], null if the format has none
+  mlir::Value layerScales;               // f32, of the row or its fields; null if there are none
   mlir::mla::CacheType type;
 
   /// Where a part lies in a page, in elements of its memory.
@@ -77,8 +77,11 @@ struct Pool {
   /// a `stride` of 0 every column is element `first`.
   mlir::Value view(KernelBuilder &b, mlac::cache::Part part, mlir::OpFoldResult first,
                    int64_t width, int64_t stride = 1) const;
-  /// The scales of codes: the layer's [1], or those of groups, [pages, page_size, groups];
-  /// null if the format has none.
+  /// Which of the layer's scales a part has, and that number.
+  int64_t findLayerScale(mlac::cache::Part part) const;
+  mlir::Value loadLayerScale(KernelBuilder &b, mlac::cache::Part part) const;
+  /// The scales of codes of rows of one scale or of groups: the layer's [1], or those of groups,
+  /// [pages, page_size, groups]; null if the format has none.
   mlir::Value viewScales(KernelBuilder &b) const;
   /// How many numbers rows have, in the plan: those of one page follow each other, those of the
   /// next begin rowsPerPage behind.

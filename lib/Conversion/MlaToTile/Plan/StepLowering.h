@@ -129,8 +129,8 @@ public:
   mlir::Value cache(mlir::Value value) { return caches.lookup(value); }
   /// The pool of cache `value` as elements of one type.
   mlir::Value cacheMemory(mlir::Value value, mlir::Type element);
-  /// The scale of the rows of a cache's pool, f32 [1].
-  mlir::Value cacheScale(mlir::Value value);
+  /// The scales of the rows of a cache's pool, f32: one, or one for each field.
+  mlir::Value cacheScales(mlir::Value value);
   mlir::Value scalar(mlir::Value value) { return scalars.lookup(value); }
   TensorRef lookup(mlir::Value tensor) const { return tensors.at(tensor); }
   void setView(mlir::Value tensor, TensorRef ref) { tensors[tensor] = std::move(ref); }

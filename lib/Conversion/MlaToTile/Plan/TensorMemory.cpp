@@ -164,10 +164,12 @@ Value StepLowering::cacheMemory(Value value, Type element) {
                    element);
 }
 
-Value StepLowering::cacheScale(Value value) {
+Value StepLowering::cacheScales(Value value) {
+  int64_t count = cast<mla::CacheType>(value.getType()).getLayout().layerScales;
   StringRef pool = cache(value).getDefiningOp<tile::BufferOp>().getName();
   return addBuffer(tile::BufferKind::CacheScale,
-                   (pool + Twine(mlac::step::kOfPool) + "scale").str(), builder.getF32Type(), {1});
+                   (pool + Twine(mlac::step::kOfPool) + "scale").str(), builder.getF32Type(),
+                   {count});
 }
 
 /// What the runtime calls a size or an array of the cache's pool.

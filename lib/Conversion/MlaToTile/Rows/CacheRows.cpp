@@ -63,10 +63,9 @@ Value CacheRows::zeros(int64_t rows) {
   return arith::ConstantOp::create(b, DenseElementsAttr::get(type, int8_t(0)));
 }
 
-/// The layer's scale in every element of a tile.
-Value CacheRows::layerScale(ArrayRef<int64_t> shape) {
-  Value scale = memref::LoadOp::create(b, pool.layerScale, b.index(0));
-  return b.splat(scale, shape);
+/// The layer's scale of a part in every element of a tile.
+Value CacheRows::layerScale(Part part, ArrayRef<int64_t> shape) {
+  return b.splat(pool.loadLayerScale(b, part), shape);
 }
 
 void CacheRows::store(Part part, Value tile, Value column, Value slots, Value first) {
@@ -83,7 +82,7 @@ void CacheRows::store(Part part, Value tile, Value column, Value slots, Value fi
     return scatter(tile, to, column);
   Value wide = b.widen(tile);
   if (!hasGroups(part))
-    return scatter(divideToCodes(b, wide, layerScale(shapeOf(wide)[0])), to, column);
+    return scatter(divideToCodes(b, wide, layerScale(part, shapeOf(wide)[0])), to, column);
   Value scale = chooseScales(b, scaleRule(), wide);
   scatter(divideToCodes(b, wide, scale), to, column);
   storeScale(scale, column, slots, first);
@@ -134,7 +133,7 @@ Value CacheRows::load(Part part, int64_t rows, int64_t width, Value column, Valu
     if (cache::hasExponents(pool.type.getLayout()))
       scale = b.powersOf2(scale);
   } else if (isa<Float8E4M3FNType>(element)) {
-    scale = layerScale({rows, width});
+    scale = layerScale(part, {rows, width});
   }
   Value codes = gather(element, width, view(part), column);
   if (element == model)

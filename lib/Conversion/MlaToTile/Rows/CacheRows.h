@@ -54,7 +54,7 @@ private:
   mlir::Type storage(cache::Part part) const;
   mlir::Value view(cache::Part part) const;
   bool hasGroups(cache::Part part) const;
-  mlir::Value layerScale(mlir::ArrayRef<int64_t> shape);
+  mlir::Value layerScale(cache::Part part, mlir::ArrayRef<int64_t> shape);
   mlir::Value zeros(int64_t rows);
   cache::ScaleRule scaleRule() const;
   void storeScale(mlir::Value scale, mlir::Value column, mlir::Value slots, mlir::Value first);

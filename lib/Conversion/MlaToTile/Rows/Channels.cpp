@@ -8,6 +8,9 @@
 
 #include "Rows/Channels.h"
 
+#include "Rows/Codes.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -47,18 +50,30 @@ static TilePair loadPairs(KernelBuilder &b, const TilePair &views, const Channel
   return {first, b.loadWide(views.second, at, shape)};
 }
 
+/// Stores f32 to a view of `to`, as its rows are.
+static void storeWide(KernelBuilder &b, Value wide, Value view, const ChannelRows &to,
+                      const ChannelTile &tile) {
+  SmallVector<Value, 2> at = {tile.row, tile.column};
+  if (!to.scales)
+    return b.storeNarrow(wide, view, at);
+  // Here, behind what a dependent launch waits for before it loads tiles.
+  Value scale = memref::LoadOp::create(b, to.scales, b.index(to.scale));
+  Value rows = b.widen(b.narrow(wide, to.rounded));
+  b.store(divideToCodes(b, rows, b.splat(scale, tile.rows)), view, at);
+}
+
 void RotatedChannels::storeRotated(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
-                                   const TilePair &target, const ChannelTile &tile) const {
-  TilePair rotated = mla_to_tile::rotate(b, loaded, angles, isInverse);
-  b.storeNarrow(rotated.first, target.first, {tile.row, tile.column});
-  b.storeNarrow(rotated.second, target.second, {tile.row, tile.column});
+                                   const ChannelRows &to, const ChannelTile &tile) const {
+  TilePair rotated = mla_to_tile::rotate(b, loaded, angles, isInverse), target = pairs(b, to);
+  storeWide(b, rotated.first, target.first, to, tile);
+  storeWide(b, rotated.second, target.second, to, tile);
 }
 
 void RotatedChannels::rotate(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
                              llvm::function_ref<TilePair()> loadAngles,
                              const ChannelTile &tile) const {
-  TilePair source = pairs(b, from), target = pairs(b, to), angles = loadAngles();
-  storeRotated(b, loadPairs(b, source, tile), angles, target, tile);
+  TilePair source = pairs(b, from), angles = loadAngles();
+  storeRotated(b, loadPairs(b, source, tile), angles, to, tile);
 }
 
 TilePair RotatedChannels::load(KernelBuilder &b, const ChannelRows &from,
@@ -68,7 +83,7 @@ TilePair RotatedChannels::load(KernelBuilder &b, const ChannelRows &from,
 
 void RotatedChannels::store(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
                             const ChannelRows &to, const ChannelTile &tile) const {
-  storeRotated(b, loaded, angles, pairs(b, to), tile);
+  storeRotated(b, loaded, angles, to, tile);
 }
 
 Value mlac::mla_to_tile::loadChannels(KernelBuilder &b, const ChannelRows &from,
@@ -77,16 +92,17 @@ Value mlac::mla_to_tile::loadChannels(KernelBuilder &b, const ChannelRows &from,
                 {tile.rows, tile.columns});
 }
 
-static void storeTile(KernelBuilder &b, Value loaded, Value to, const ChannelTile &tile) {
-  if (getElementTypeOrSelf(to) == getElementTypeOrSelf(loaded))
-    b.store(loaded, to, {tile.row, tile.column});
-  else // of f32, rounded like what is rotated
-    b.storeNarrow(loaded, to, {tile.row, tile.column});
+static void storeTile(KernelBuilder &b, Value loaded, Value view, const ChannelRows &to,
+                      const ChannelTile &tile) {
+  if (getElementTypeOrSelf(view) == getElementTypeOrSelf(loaded))
+    b.store(loaded, view, {tile.row, tile.column});
+  else // of f32, rounded like what is rotated, or codes
+    storeWide(b, b.widen(loaded), view, to, tile);
 }
 
 void mlac::mla_to_tile::storeChannels(KernelBuilder &b, Value loaded, const ChannelRows &to,
                                       const ChannelTile &tile, int64_t width) {
-  storeTile(b, loaded, viewChannels(b, to, 0, width), tile);
+  storeTile(b, loaded, viewChannels(b, to, 0, width), to, tile);
 }
 
 void RotatedChannels::copyRest(KernelBuilder &b, const ChannelRows &from, const ChannelRows &to,
@@ -99,7 +115,7 @@ void RotatedChannels::copyRest(KernelBuilder &b, const ChannelRows &from, const 
       ChannelTile part{tile.rows, block, tile.row, column};
       Value source = viewChannels(b, from, begin, width);
       Value loaded = b.load(source, {part.row, part.column}, {part.rows, part.columns});
-      storeTile(b, loaded, viewChannels(b, to, begin, width), part);
+      storeTile(b, loaded, viewChannels(b, to, begin, width), to, part);
       return SmallVector<Value>();
     });
   }

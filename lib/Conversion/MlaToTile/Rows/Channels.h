@@ -29,6 +29,11 @@ struct ChannelRows {
   int64_t offset;
   mlir::OpFoldResult count; ///< what is behind them is neither read nor written
   int64_t rowStride, stride;
+  /// Of rows that are stored as codes: the buffer of the layer's scales and which one is theirs,
+  /// and the type that rows are rounded to first. Null: rows are as they are.
+  mlir::Value scales = {};
+  int64_t scale = 0;
+  mlir::Type rounded = {};
 };
 
 /// What a program has of heads' rows; columns: pairs, where it rotates.
@@ -65,7 +70,7 @@ struct RotatedChannels {
 private:
   TilePair pairs(KernelBuilder &b, const ChannelRows &rows) const;
   void storeRotated(KernelBuilder &b, const TilePair &loaded, const TilePair &angles,
-                    const TilePair &target, const ChannelTile &tile) const;
+                    const ChannelRows &to, const ChannelTile &tile) const;
 };
 
 /// A tile of rows of `width` channels as they are.

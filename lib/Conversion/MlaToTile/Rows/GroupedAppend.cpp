@@ -102,7 +102,10 @@ ChannelRows GroupedAppend::inCache(KernelBuilder &b, const Pool &pool, Part part
           0,
           OpFoldResult(count),
           rows.size(2),
-          1};
+          1,
+          pool.layerScales,
+          pool.findLayerScale(part),
+          pool.type.getElement()};
 }
 
 void GroupedAppend::findSlots(KernelBuilder &b, Program &program) {

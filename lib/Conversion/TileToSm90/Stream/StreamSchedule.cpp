@@ -20,6 +20,10 @@ static bool accepts(tile::AttendOp attend, std::string &why) {
     return false;
   if (!attend.getScales())
     return true;
+  if (attend.getValues()) {
+    why = "its values are codes of their own";
+    return false;
+  }
   if (!hasCodes(attend, 0)) {
     why = "RoPE keys are codes, of a latent that is not";
     return false;

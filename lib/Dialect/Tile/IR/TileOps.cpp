@@ -294,6 +294,19 @@ static LogicalResult verifyKeys(AttendOp op) { // (C2)
   return success();
 }
 
+/// Values of codes stand beside keys of codes, and have the second of the scales.
+static LogicalResult verifyValueCodes(AttendOp op) { // (C3)
+  auto scales = op.getScales() ? cast<MemRefType>(op.getScales().getType()) : MemRefType();
+  bool hasOwn =
+      scales && scales.getRank() == 1 && (scales.isDynamicDim(0) || scales.getDimSize(0) > 1);
+  if (op.isPaged() && hasOwn)
+    return success();
+  InFlightDiagnostic diag =
+      op.emitOpError("expected values of 8 bits to come in pages, beside keys "
+                     "of 8 bits and f32 scales [n] of both, got ");
+  return scales ? diag << scales : diag << "no scales";
+}
+
 static LogicalResult verifyValues(AttendOp op) { // (C3)
   if (!op.getValues()) {
     if (op.getValueTable())
@@ -311,9 +324,10 @@ static LogicalResult verifyValues(AttendOp op) { // (C3)
   int64_t rank = op.isPaged() ? 3 : 2;
   bool areRows = type.getRank() == rank && !type.isDynamicDim(rank - 1) &&
                  (!op.isPaged() || !type.isDynamicDim(1));
+  bool areCodes = isa<Float8E4M3FNType>(type.getElementType());
   if (areRows && type.getDimSize(rank - 1) <= op.getOutputWidth() &&
-      type.getElementType() == op.getElementType())
-    return success();
+      (areCodes || type.getElementType() == op.getElementType()))
+    return areCodes ? verifyValueCodes(op) : success();
   return op.emitOpError("expected values ")
          << (op.isPaged() ? "[pages, page_size, V]" : "[rows, V]") << " of type "
          << op.getElementType() << ", V at most " << op.getOutputWidth() << ", got " << type;

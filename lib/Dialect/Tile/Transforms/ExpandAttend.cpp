@@ -69,6 +69,7 @@ private:
   SmallVector<Value> emitBlock(Value key, ValueRange carried);
   void emitTerm(unsigned term, Value key, Value &scores);
   Value emitKeys(unsigned term, Value key);
+  Value emitValues(Value stored);
   Value joinParts(Value key);
   void emitPart(unsigned part, Value key, SmallVectorImpl<Value> &pieces);
   Value emitScale(unsigned term, Value key);
@@ -238,6 +239,14 @@ Value Expander::emitKeys(unsigned term, Value key) {
   return b.narrow(scale ? b.mulf(wide, scale) : wide, op.getElementType());
 }
 
+/// Values of their own, as the product takes them. Of codes the scale is the second.
+Value Expander::emitValues(Value stored) {
+  if (!isa<Float8E4M3FNType>(cast<RankedTensorType>(stored.getType()).getElementType()))
+    return stored;
+  Value scale = memref::LoadOp::create(b, op.getScales(), b.index(1));
+  return b.narrow(b.mulf(b.widen(stored), b.splat(scale, {block, columns})), op.getElementType());
+}
+
 void Expander::emitTerm(unsigned term, Value key, Value &scores) {
   SoftmaxLoop::Summand &made = loop.summands[term];
   made.query = op.getQueries()[term];
@@ -397,6 +406,7 @@ SmallVector<Value> Expander::emitBlock(Value position, ValueRange carried) {
   if (op.getValues()) {
     values = gather(op.getValues(), op.getValueTable(), columns, key);
     loop.valuesLoad = values.getDefiningOp();
+    values = emitValues(values);
   }
   return advance(carried, scores, seen, values);
 }

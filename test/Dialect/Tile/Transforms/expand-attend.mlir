@@ -138,3 +138,37 @@ tile.kernel @window(%q: memref<?xbf16>, %k: memref<?xbf16>, %v: memref<?xbf16>, 
   tile.store %o, %os[%c0, %c0] : tensor<64x64xf32>, !outputs
   tile.return
 }
+
+// Keys and values of codes: each times its own of the two scales.
+// CHECK-LABEL: tile.kernel @codes
+// CHECK-SAME: %{{.*}}: memref<?xbf16>, %{{.*}}: memref<?xf8E4M3FN>, %[[S:[a-z0-9]+]]: memref<?xf32>
+// CHECK: scf.for
+// CHECK-DAG: %[[KS:.*]] = memref.load %[[S]][%c0]
+// CHECK-DAG: %[[KC:.*]] = tile.load_paged {{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK-DAG: %[[VS:.*]] = memref.load %[[S]][%c1]
+// CHECK-DAG: %[[VC:.*]] = tile.load_paged {{.*}} -> tensor<64x64xf8E4M3FN>
+// CHECK-DAG: %[[KSS:.*]] = tile.splat %[[KS]] : f32 -> tensor<64x128xf32>
+// CHECK-DAG: %[[KW:.*]] = arith.extf %[[KC]]
+// CHECK-DAG: arith.mulf %[[KW]], %[[KSS]] : tensor<64x128xf32>
+// CHECK-DAG: %[[VSS:.*]] = tile.splat %[[VS]] : f32 -> tensor<64x64xf32>
+// CHECK-DAG: %[[VW:.*]] = arith.extf %[[VC]]
+// CHECK-DAG: %[[V:.*]] = arith.mulf %[[VW]], %[[VSS]] : tensor<64x64xf32>
+// CHECK-DAG: arith.truncf %[[V]] : tensor<64x64xf32> to tensor<64x64xbf16>
+!keyCodes = memref<?x16x128xf8E4M3FN, strided<[3072, 128, 1]>>
+!valueCodes = memref<?x16x64xf8E4M3FN, strided<[3072, 64, 1], offset: 2048>>
+tile.kernel @codes(%q: memref<?xbf16>, %pool: memref<?xf8E4M3FN>, %scales: memref<?xf32>, %table: memref<?xi32>,
+                   %out: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %qs = memref.reinterpret_cast %q to offset: [0], sizes: [%n, 128], strides: [128, 1] : memref<?xbf16> to !rows
+  %ks = memref.reinterpret_cast %pool to offset: [0], sizes: [%n, 16, 128], strides: [3072, 128, 1]
+      : memref<?xf8E4M3FN> to !keyCodes
+  %vs = memref.reinterpret_cast %pool to offset: [2048], sizes: [%n, 16, 64], strides: [3072, 64, 1]
+      : memref<?xf8E4M3FN> to !valueCodes
+  %os = memref.reinterpret_cast %out to offset: [0], sizes: [%n, 64], strides: [64, 1] : memref<?xf32> to !outputs
+  %rows = tile.load %qs[%c0, %c0] : !rows -> tensor<64x128xbf16>
+  %m, %l, %o = tile.attend queries(%rows : tensor<64x128xbf16>) keys(%ks : !keyCodes) pages(%table : memref<?xi32>)
+      values(%vs : !valueCodes) value_pages(%table : memref<?xi32>)
+      scales(%scales : memref<?xf32>) range %c0 to %n limit %n {block = 64 : i64, scale = 0.1 : f64, unit = 1 : i64} -> tensor<64x64xf32>
+  tile.store %o, %os[%c0, %c0] : tensor<64x64xf32>, !outputs
+  tile.return
+}

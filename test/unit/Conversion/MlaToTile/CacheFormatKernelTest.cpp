@@ -81,7 +81,7 @@ public:
     shape.pageStride = layout.pageStride() + (multiple == 1 ? layout.tokenBytes() : padding);
     EXPECT_TRUE(CacheLayout::make(name, shape, layout).isOk());
     encoding = layout.defaultEncoding();
-    encoding.layerScale = layerScale;
+    encoding.layerScales[0] = layerScale;
     encoding.rule.isPowerOfTwo |= isPower;
     std::string format = ", format = \"" + name + "\"";
     steps = Steps::compile(
@@ -211,7 +211,7 @@ void checkBothWays(Cache cache) {
   std::vector<Bf16> got = cache.gather(pages, length), expected(width);
   for (int64_t i = 0; i < length; ++i) {
     int64_t slot = pages[i / page] * page + i % page;
-    cache.layout.decode(cache.encoding.layerScale, cache.pool.data(), slot, expected.data());
+    cache.layout.decode(cache.encoding, cache.pool.data(), slot, expected.data());
     for (int64_t column = 0; column < width; ++column) {
       double x = got[i * width + column], y = expected[column];
       ASSERT_TRUE(got[i * width + column].bits == expected[column].bits ||
@@ -349,8 +349,8 @@ func.func @decode(%q_lat: tensor<?x3x$LATENTxbf16> {mla.input = "q_lat"}, %q_pe:
     std::vector<double> expected(latent, 0);
     for (int64_t key = 0; key < keys; ++key) {
       std::vector<Bf16> row(latent + rope);
-      cache.layout.decode(cache.encoding.layerScale, cache.pool.data(),
-                          table[key / 4] * 4 + key % 4, row.data());
+      cache.layout.decode(cache.encoding, cache.pool.data(), table[key / 4] * 4 + key % 4,
+                          row.data());
       double score = 0;
       for (int64_t i = 0; i < latent + rope; ++i)
         score += double(row[i]) *

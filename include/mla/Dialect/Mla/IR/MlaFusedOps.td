@@ -59,7 +59,8 @@ def Mla_GroupedAppendOp : Mla_Op<"grouped_append", [
 
     query [T, N, Dk], key [T, Nkv, Dk], value [T, Nkv, Dv]; the channels from `offset` on are
     rotated, the others stay as they are.
-    (C1) shapes agree. (C2) one element type, which is that of the caches, and no scales. (C3) 0 <= offset <= Dk - R
+    (C1) shapes agree. (C2) one element type, which is that of the caches; of caches of codes rows are rounded to
+    it and then divided. (C3) 0 <= offset <= Dk - R
     with R = rope.dim. (C4) table is [?, R] f32, or [?, R/2, 2] f16 or f32, as of mla.rope.
     (C5) the cache's fields are keys and values, or keys alone, with `values` a cache of the values.
 

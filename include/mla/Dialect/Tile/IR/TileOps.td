@@ -429,7 +429,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
                                              memref<?xG> of rows by a list
       f8E4M3FN, scales(%s : memref<...xGxi8>) the same of bare exponents: 2^(byte - 127)
     ```
-    Products are made in f32 and rounded to the queries' type once.
+    Products are made in f32 and rounded to the queries' type once. Values of their own are as they are, or
+    codes beside keys of codes: code . s[1].
 
     **Which keys**: the range from %first to %last, counted in `unit` keys (1, or whole
     blocks); its end may lie in a block, whose keys are all looked at. Of these row i sees
@@ -483,8 +484,8 @@ def Tile_AttendOp : Tile_Op<"attend", [
          There is a table, a list of i32, or neither.
     (C3) values are [rows, V] where the keys are rows, [pages, page_size, V] with a static
          page_size and a table where they come in pages; V is at most the output's columns, their
-         type the queries'. Without values there is no table of theirs, and the output is as wide
-         as the first queries.
+         type the queries', or f8E4M3FN in pages, with scales [2 or more] of keys and of values. Without values there
+         is no table of theirs, and the output is as wide as the first queries.
     (C4) element types of keys are floats. Those of 8 bits are f8E4M3FN and come in pages or by a list,
          with scales; there are no scales without them. Scales are f32: [1 or more], or f32 or i8,
          [pages, page_size, G] with the keys' page_size, of rows by a list [rows, G], G a divisor of the first

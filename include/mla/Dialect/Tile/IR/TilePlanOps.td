@@ -82,7 +82,8 @@ def Tile_BufferOp : Tile_Op<"buffer", [Pure]> {
     Kinds and names are those of the package (runtime/schema/package.fbs).
     Metadata buffers the runtime fills before a step (spec: mla.md sections 9 and 11).
     A pool whose rows mix element types is several cache buffers, one for each type.
-    `cache_scale` is f32 [1], the scale of a layer's rows (paged-cache.md section 3).
+    `cache_scale` is f32 [1], the scale of a layer's rows (paged-cache.md section 3), or has one for
+    each of their fields.
     `shape`, where given, is the tensor's static shape (weights, derived). `elements` is how
     many the plan may touch of what the caller binds (inputs, outputs): the runtime refuses less.
 
