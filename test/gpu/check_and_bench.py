@@ -44,12 +44,14 @@ CHECKED = (*((1, "--samples=8", "--batch=1", f"--context={context}")
            (8, "--samples=2", "--batch=2", "--context=131072,131071", "--query-len=1"),
            (8, "--samples=2", "--batch=1", "--context=131072", "--query-len=100"),
            (8, "--samples=2", "--batch=2", "--context=131072,100001", "--query-len=300"))
-# The same model of f16, and with projections that read a checkpoint's codes, or activations of
-# codes, too (A49, A16, A47): options of the compiler and, of each, comparisons.
+# The same model of f16, with projections that read a checkpoint's codes, or activations of codes, too,
+# and with a rope part of 128 columns (A49, A16, A47, C23): options of the compiler and, of each,
+# comparisons.
 FP8 = {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}
 OTHERS = {"v3-tp8-f16": ("deepseek_v3.json", "--dtype=f16"),
           "v3-tp8-codes": ("deepseek_v3_fp8.json", "--keep-codes=weights"),
-          "v3-tp8-both": ("deepseek_v3_fp8.json", "--keep-codes=both")}
+          "v3-tp8-both": ("deepseek_v3_fp8.json", "--keep-codes=both"),
+          "v3-tp8-rope128": ("deepseek_v3_rope128.json",)}
 OTHERS_CHECKED = (("--samples=8", "--batch=64", "--context=1,63,64,65,4096", "--query-len=1"),
                   ("--samples=8", "--batch=5", "--context=63,64,65,300,4096", "--query-len=1"),
                   ("--samples=8", "--context=0,63,64,65", "--query-len=130"))
@@ -79,6 +81,8 @@ def build(directory, build_dir):
     (directory / "deepseek_v3.json").write_text(json.dumps(config))
     (directory / "deepseek_v3_fp8.json").write_text(
         json.dumps(config | {"quantization_config": FP8}))
+    (directory / "deepseek_v3_rope128.json").write_text(
+        json.dumps(config | {"qk_rope_head_dim": 128}))
     for name, (source, *options) in OTHERS.items():
         jobs.append((name, [directory / source, "--tp=8", *options]))
     for index, (name, options) in enumerate(jobs):
